@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -11,8 +11,12 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ScalarAttributeType,
 };
-use tidegate_aws::{DynamoLedger, S3DeferralStore, SesAccount, SesMailer, SystemClock};
+use aws_sdk_sesv2::types::SuppressionListReason;
+use tidegate_aws::{
+    DynamoLedger, S3DeferralStore, SesAccount, SesMailer, SesSuppressionList, SystemClock,
+};
 use tidegate_core::deferral::Location;
+use tidegate_delivery::ports::SuppressionReason;
 use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig, SettingsChange};
 use tidegate_fakes::{DailyQuota, MaxSendRate};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
@@ -25,6 +29,7 @@ use tidegate_tests::contract::mail::{
 use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::queues_contract;
 use tidegate_tests::contract::sqs::SqsRoom;
+use tidegate_tests::contract::suppression::{SuppressionRoom, suppression_contract};
 use tidegate_tests::local::{Ministack, sdk_config};
 
 #[tokio::test]
@@ -215,4 +220,33 @@ async fn the_mailer_on_ses_keeps_the_contract() {
 #[tokio::test]
 async fn the_account_on_ses_keeps_the_contract() {
     account_contract(&Sites).await;
+}
+
+/// Suppression lists of sandboxes, which end with the room.
+#[derive(Default)]
+struct SuppressionLists(RefCell<Vec<SesSandbox>>);
+
+impl SuppressionRoom for SuppressionLists {
+    type List = SesSuppressionList;
+
+    async fn open(&self, addresses: &[(&str, SuppressionReason)]) -> SesSuppressionList {
+        let config = SesSandboxConfig::default();
+        let sandbox = SesSandbox::start(config, ([127, 0, 0, 1], 0).into()).await.unwrap();
+        let client = aws_sdk_sesv2::Client::new(&sdk_config(sandbox.url()).await);
+        for (address, reason) in addresses {
+            let reason = match reason {
+                SuppressionReason::Bounce => SuppressionListReason::Bounce,
+                SuppressionReason::Complaint => SuppressionListReason::Complaint,
+            };
+            let put = client.put_suppressed_destination().email_address(*address).reason(reason);
+            put.send().await.unwrap();
+        }
+        self.0.borrow_mut().push(sandbox);
+        SesSuppressionList::new(client).with_pages_of(3)
+    }
+}
+
+#[tokio::test]
+async fn the_suppression_list_on_ses_keeps_the_contract() {
+    suppression_contract(&SuppressionLists::default()).await;
 }

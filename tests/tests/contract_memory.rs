@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
+use tidegate_core::identity::EpochMillis;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
-use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues as _};
+use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues as _, SuppressionReason};
 use tidegate_fakes::{
     Fault, FaultPlan, Latency, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryFeedback,
-    MemoryLedger, MemoryMailer, MemoryQueues, MemorySes, Operation, QueueSettings, Rule,
-    SesSettings, SimClock, Universe, failures,
+    MemoryLedger, MemoryMailer, MemoryQueues, MemorySes, MemorySuppressionList, Operation,
+    QueueSettings, Rule, SesSettings, SimClock, Universe, failures,
 };
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
@@ -25,6 +26,7 @@ use tidegate_tests::contract::mail::{
 };
 use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::{QueueRoom, queues_contract, sqs_contract};
+use tidegate_tests::contract::suppression::{SuppressionRoom, suppression_contract};
 
 fn universe() -> Universe {
     Universe::starting_at(Timestamp::from_millis(1_795_207_000_000))
@@ -299,4 +301,23 @@ impl BucketRoom for Buckets {
 #[tokio::test(start_paused = true)]
 async fn the_memory_bucket_keeps_the_contract() {
     bucket_contract(&Buckets).await;
+}
+
+struct SuppressionLists;
+
+impl SuppressionRoom for SuppressionLists {
+    type List = MemorySuppressionList;
+
+    async fn open(&self, addresses: &[(&str, SuppressionReason)]) -> MemorySuppressionList {
+        let list = MemorySuppressionList::default();
+        for (address, reason) in addresses {
+            list.put(address, *reason, EpochMillis::new(1));
+        }
+        list
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_suppression_list_keeps_the_contract() {
+    suppression_contract(&SuppressionLists).await;
 }

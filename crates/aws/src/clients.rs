@@ -8,8 +8,8 @@ use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 use tidegate_core::deferral::Location;
 
 use crate::{
-    DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount, SesMailer, SqsFeedback, SqsQueues,
-    SystemClock, Wire,
+    DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount, SesMailer, SesSuppressionList,
+    SqsFeedback, SqsQueues, SystemClock, Wire,
 };
 
 /// The SDK's configuration and the one HTTP client that all adapters share.
@@ -87,6 +87,10 @@ impl Clients {
 
     pub fn account(&self) -> SesAccount {
         SesAccount::new(&aws_sdk_sesv2::Client::new(&self.ses))
+    }
+
+    pub fn suppression_list(&self) -> SesSuppressionList {
+        SesSuppressionList::new(aws_sdk_sesv2::Client::new(&self.ses))
     }
 
     pub fn ledger(&self, table: impl Into<String>) -> DynamoLedger {

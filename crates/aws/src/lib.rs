@@ -7,6 +7,7 @@
 //! | `Feedback` | [`SqsFeedback::new`]`(&aws_sdk_sqs::Client, queue_url)` |
 //! | `Mailer` | [`SesMailer::new`]`(&aws_sdk_sesv2::Client, SystemClock, send_timeout)` |
 //! | `Account` | [`SesAccount::new`]`(&aws_sdk_sesv2::Client)` |
+//! | `SuppressionList` | [`SesSuppressionList::new`]`(aws_sdk_sesv2::Client)` |
 //! | `Ledger` | [`DynamoLedger::new`]`(&aws_sdk_dynamodb::Client, table)` |
 //! | `DeferralStore` | [`S3DeferralStore::new`]`(&aws_sdk_s3::Client, location)` |
 //! | `Invoke` | [`LambdaInvoke::new`]`(&aws_sdk_lambda::Client, function)` |
@@ -46,6 +47,6 @@ pub use dynamodb::DynamoLedger;
 pub use entropy::SystemEntropy;
 pub use lambda::LambdaInvoke;
 pub use s3::S3DeferralStore;
-pub use ses::{SesAccount, SesMailer};
+pub use ses::{SesAccount, SesMailer, SesSuppressionList};
 pub use sqs::{SqsFeedback, SqsQueues};
 pub use wire::Wire;

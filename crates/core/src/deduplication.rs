@@ -58,6 +58,17 @@ pub struct Mark {
     pub pass: u32,
     /// Time at which the state became *sending*.
     pub since: EpochMillis,
+    /// SES's acceptance of a sent mail; `None` for other states.
+    pub accepted: Option<Acceptance>,
+}
+
+/// The time at which SES accepted a mail, and SES's message id of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acceptance {
+    /// Time of SES's answer.
+    pub at: EpochMillis,
+    /// SES's message id, which SES's events name too.
+    pub ses_message_id: String,
 }
 
 /// Action for a mail that already has a mark.
@@ -101,8 +112,13 @@ mod tests {
     const VISIBILITY: Duration = Duration::from_secs(30);
 
     fn verdict(deduplication: Deduplication, state: MarkState, pass: u32, age_ms: u64) -> Verdict {
-        let found =
-            Mark { state, token: "a".to_owned(), pass: 3, since: EpochMillis::new(1_000_000) };
+        let found = Mark {
+            state,
+            token: "a".to_owned(),
+            pass: 3,
+            since: EpochMillis::new(1_000_000),
+            accepted: None,
+        };
         deduplication.verdict(&found, pass, Timestamp::from_millis(1_000_000 + age_ms), VISIBILITY)
     }
 
@@ -142,6 +158,7 @@ mod tests {
             token: "a".to_owned(),
             pass: 0,
             since: EpochMillis::new(1_000_200),
+            accepted: None,
         };
         let now = Timestamp::from_millis(1_000_000);
         assert_eq!(Deduplication::Park.verdict(&found, 0, now, VISIBILITY), Verdict::LeaveAlone);

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use tidegate_core::Timestamp;
 use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control, LONGEST, NOT_FOR_POLLERS, StoredControl};
-use tidegate_core::deduplication::{Mark, MarkState};
+use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::idle::QueueChecks;
@@ -230,15 +230,17 @@ impl LedgerState {
             token: request.token.clone(),
             pass: request.pass,
             since: EpochMillis::from(request.now),
+            accepted: None,
         };
         let stored_mark = StoredMark { mark, until: request.now + request.kept };
         self.marks.insert(request.identity.clone(), stored_mark);
         MarkResult::Ours
     }
 
-    fn set_sent(&mut self, identity: &Identity) -> bool {
-        let stored_mark = self.marks.get_mut(identity);
-        stored_mark.map(|stored_mark| stored_mark.mark.state = MarkState::Sent).is_some()
+    fn set_sent(&mut self, identity: &Identity, accepted: &Acceptance) -> bool {
+        let Some(StoredMark { mark, .. }) = self.marks.get_mut(identity) else { return false };
+        (mark.state, mark.accepted) = (MarkState::Sent, Some(accepted.clone()));
+        true
     }
 
     fn set_parked(&mut self, identity: &Identity, token: &str, pass: u32) -> bool {
@@ -373,8 +375,12 @@ impl Marks for MemoryLedger {
         self.call(Operation::Mark, request.identity.as_str(), mark).await
     }
 
-    async fn set_sent(&self, identity: &Identity) -> Result<bool, PortError> {
-        let set = |state: &mut LedgerState| Ok(state.set_sent(identity));
+    async fn set_sent(
+        &self,
+        identity: &Identity,
+        accepted: &Acceptance,
+    ) -> Result<bool, PortError> {
+        let set = |state: &mut LedgerState| Ok(state.set_sent(identity, accepted));
         self.call(Operation::SetMark, identity.as_str(), set).await
     }
 

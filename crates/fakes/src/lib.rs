@@ -9,6 +9,7 @@
 //! | `Ledger` | [`MemoryLedger`] | `MemoryLedger::default()` |
 //! | `Mailer` | [`MemoryMailer`] | [`MemorySes::mailer`], one an environment |
 //! | `Account` | [`MemoryAccount`] | [`MemorySes::account`] |
+//! | `SuppressionList` | [`MemorySuppressionList`] | `MemorySuppressionList::default()` |
 //! | `Invoke` | [`MemoryInvoke`] | [`MemoryInvoke::new`], which also gives the ticks to read |
 //! | `Bucket`, `BucketLevels` | [`MemoryBucket`] | [`MemoryBucket::new`]; a clone is another taker |
 //! | `DeferralStore` | [`MemoryDeferralStore`] | `MemoryDeferralStore::default()` |
@@ -50,7 +51,7 @@ pub use ledger_size::LedgerUnits;
 pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
 pub use ses::{
     BucketSeconds, Counting, DailyQuota, MaxSendRate, MemoryAccount, MemoryMailer, MemorySes,
-    SesArrival, SesSettings, failures,
+    MemorySuppressionList, SesArrival, SesSettings, failures,
 };
 pub use sliding_second::worst_second;
 pub use value::ValueError;

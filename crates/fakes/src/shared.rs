@@ -19,6 +19,12 @@ impl<T> SharedState<T> {
     }
 }
 
+impl<T: Default> Default for SharedState<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
 impl<T> Clone for SharedState<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))

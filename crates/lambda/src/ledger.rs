@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::Window;
 use tidegate_core::control::Control;
-use tidegate_core::deduplication::Mark;
+use tidegate_core::deduplication::{Acceptance, Mark};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{
@@ -75,8 +75,12 @@ impl<L: Marks> Marks for CountedLedger<L> {
     async fn mark(&self, request: &MarkRequest) -> Result<MarkResult, PortError> {
         self.failures.counted(self.ledger.mark(request).await)
     }
-    async fn set_sent(&self, identity: &Identity) -> Result<bool, PortError> {
-        self.failures.counted(self.ledger.set_sent(identity).await)
+    async fn set_sent(
+        &self,
+        identity: &Identity,
+        accepted: &Acceptance,
+    ) -> Result<bool, PortError> {
+        self.failures.counted(self.ledger.set_sent(identity, accepted).await)
     }
     async fn set_parked(
         &self,

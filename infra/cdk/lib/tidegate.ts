@@ -192,8 +192,10 @@ export class Tidegate extends TidegateMetrics {
       may('cloudformation:DescribeStacks', stackArn),
       may('lambda:GetFunctionConfiguration', ...functions),
       may('s3:ListBucket', this.spillBucket.bucketArn),
-      // GetAccount knows no resources.
+      // These know no resources.
       may('ses:GetAccount', '*'),
+      may('ses:GetSuppressedDestination', '*'),
+      may('ses:ListSuppressedDestinations', '*'),
     ].reduce(
       (all, grant) => all.combine(grant),
       this.ledger.grant(grantee, 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'),

@@ -49,7 +49,8 @@ test('an operator may change the control record, and replay dead letters', () =>
   const actions = operate.map(([does]) => does).flat();
   assert.deepEqual([...new Set(actions)].sort(), [
     'cloudformation:DescribeStacks', 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem',
-    'lambda:GetFunctionConfiguration', 's3:ListBucket', 'ses:GetAccount', 'sqs:GetQueueAttributes',
+    'lambda:GetFunctionConfiguration', 's3:ListBucket', 'ses:GetAccount', 'ses:GetSuppressedDestination',
+    'ses:ListSuppressedDestinations', 'sqs:GetQueueAttributes',
   ]);
   const queues = operate.filter(([does]) => does === 'sqs:GetQueueAttributes').map(([, on]) => on);
   assert.deepEqual(queues, [
@@ -57,7 +58,7 @@ test('an operator may change the control record, and replay dead letters', () =>
     ...[1, 2, 3, 4, 5, 6].map((group) => `Arn of mail-domain-${group}`), 'Arn of mail-dead-letter',
   ]);
   const everything = operate.filter(([, on]) => on === '*').map(([does]) => does);
-  assert.deepEqual(everything, ['ses:GetAccount']);
+  assert.deepEqual(everything, ['ses:GetAccount', 'ses:GetSuppressedDestination', 'ses:ListSuppressedDestinations']);
   const replay = granted((mail, operator) => mail.grantReplay(operator)) as [string[], string][];
   const replaying = new Map(replay.map(([does, on]) => [on, does]));
   assert.deepEqual([...replaying.keys()].sort(), [

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate_core::Timestamp;
-use tidegate_core::deduplication::{Mark, MarkState};
+use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks};
 
@@ -48,7 +48,12 @@ fn request(token: &str) -> MarkRequest {
 }
 
 fn mark(token: &str, state: MarkState) -> Mark {
-    Mark { state, token: token.to_owned(), pass: 3, since: EpochMillis::from(NOW) }
+    let accepted = (state == MarkState::Sent).then(accepted);
+    Mark { state, token: token.to_owned(), pass: 3, since: EpochMillis::from(NOW), accepted }
+}
+
+fn accepted() -> Acceptance {
+    Acceptance { at: EpochMillis::from(NOW), ses_message_id: "0102018f-1".to_owned() }
 }
 
 async fn found(marks: &impl Marks, request: &MarkRequest) -> Mark {
@@ -95,7 +100,7 @@ async fn a_mark_that_expired_is_no_mark(room: &impl LedgerRoom) {
     let marks = room.open().await;
     let short = MarkRequest { kept: Duration::from_mins(1), ..request("a") };
     assert_eq!(marks.mark(&short).await.unwrap(), MarkResult::Ours);
-    assert!(marks.set_sent(&mail("7")).await.unwrap());
+    assert!(marks.set_sent(&mail("7"), &accepted()).await.unwrap());
     let at = |seconds| MarkRequest { now: NOW + Duration::from_secs(seconds), ..request("b") };
     assert_eq!(found(&marks, &at(59)).await, mark("a", MarkState::Sent));
     assert_eq!(marks.mark(&at(61)).await.unwrap(), MarkResult::Ours);
@@ -115,7 +120,7 @@ async fn a_mark_is_replaced_by_whoever_found_it(room: &impl LedgerRoom) {
 async fn sent_is_set_whoever_marked_it(room: &impl LedgerRoom) {
     let marks = room.open().await;
     assert_eq!(marks.mark(&request("a")).await.unwrap(), MarkResult::Ours);
-    assert!(marks.set_sent(&mail("7")).await.unwrap());
+    assert!(marks.set_sent(&mail("7"), &accepted()).await.unwrap());
     assert_eq!(found(&marks, &request("b")).await, mark("a", MarkState::Sent));
 }
 
@@ -141,14 +146,14 @@ async fn a_mail_that_was_not_sent_is_unmarked(room: &impl LedgerRoom) {
 async fn a_mail_that_was_sent_is_never_unmarked(room: &impl LedgerRoom) {
     let marks = room.open().await;
     assert_eq!(marks.mark(&request("a")).await.unwrap(), MarkResult::Ours);
-    assert!(marks.set_sent(&mail("7")).await.unwrap());
+    assert!(marks.set_sent(&mail("7"), &accepted()).await.unwrap());
     assert!(!marks.unmark(&mail("7"), "a").await.unwrap());
     assert_eq!(found(&marks, &request("b")).await, mark("a", MarkState::Sent));
 }
 
 async fn what_is_not_marked_is_not_set(room: &impl LedgerRoom) {
     let marks = room.open().await;
-    assert!(!marks.set_sent(&mail("7")).await.unwrap());
+    assert!(!marks.set_sent(&mail("7"), &accepted()).await.unwrap());
     assert!(!marks.set_parked(&mail("7"), "a", 9).await.unwrap());
     assert!(!marks.unmark(&mail("7"), "a").await.unwrap());
     assert_eq!(marks.mark(&request("a")).await.unwrap(), MarkResult::Ours);
@@ -160,7 +165,7 @@ async fn marks_are_found_in_the_order_asked_and_left_as_they_are(room: &impl Led
     for (token, id) in [("a", "1"), ("b", "2"), ("c", "3")] {
         assert_eq!(marks.mark(&marked(token, id)).await.unwrap(), MarkResult::Ours);
     }
-    assert!(marks.set_sent(&mail("2")).await.unwrap());
+    assert!(marks.set_sent(&mail("2"), &accepted()).await.unwrap());
     assert!(marks.set_parked(&mail("3"), "c", 9).await.unwrap());
     // A mail may be asked for twice, and a hundred at once.
     let asked: Vec<_> = ["3", "none", "1", "2", "1"].into_iter().map(mail).collect();

@@ -19,6 +19,7 @@ pub mod mail;
 pub mod marks;
 pub mod queues;
 pub mod sqs;
+pub mod suppression;
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;

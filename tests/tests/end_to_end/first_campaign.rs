@@ -65,6 +65,7 @@ async fn wait_for(site: &mut Site, mails: usize) {
 async fn the_page_your_first_campaign_sends_every_reader_one_mail_and_accounts_for_it() {
     let mut site = Site::start(|setup| {
         setup.parameters.push(("Unsent".to_owned(), "release".to_owned()));
+        setup.parameters.push(("Deduplication".to_owned(), "resend".to_owned()));
     })
     .await;
     let folders = folders(&site);
@@ -82,6 +83,12 @@ async fn the_page_your_first_campaign_sends_every_reader_one_mail_and_accounts_f
     }
     let unsent = std::fs::read_to_string(folders.0.path().join("unsent.jsonl")).unwrap();
     assert!((200..=340).contains(&unsent.lines().count()), "{} unsent", unsent.lines().count());
+    let results = std::fs::read_to_string(folders.0.path().join("results.csv")).unwrap();
+    let of = |status: &str| {
+        results.lines().filter(|line| line.split(',').nth(3) == Some(status)).count()
+    };
+    assert_eq!(of("sent"), unsent.lines().count(), "{results}");
+    assert_eq!(of("excluded"), READERS - unsent.lines().count(), "{results}");
     let mut arrived = BTreeMap::new();
     for mail in site.look().await {
         *arrived.entry(mail.key.clone()).or_insert(0) += 1;

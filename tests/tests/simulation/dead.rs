@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::deduplication::Deduplication;
+use tidegate_core::deduplication::{Acceptance, Deduplication};
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks as _, Outgoing, Queues as _};
 use tidegate_fakes::{Fault, Operation, Rule, failures};
@@ -105,7 +105,9 @@ async fn a_parked_mail_is_replayed_when_asked_for_and_one_that_was_sent_never() 
         let asked = review(&world, Deduplication::Park, true).await;
         assert_eq!(asked.to_send(), 1);
         // It turns out that it was sent.
-        assert!(world.ledger.set_sent(&identity).await.unwrap());
+        let at = EpochMillis::from(world.universe.now());
+        let accepted = Acceptance { at, ses_message_id: "0102018f-1".to_owned() };
+        assert!(world.ledger.set_sent(&identity, &accepted).await.unwrap());
         assert_eq!(review(&world, Deduplication::Park, true).await.to_send(), 0);
         assert_eq!(replay(&world, &asked).await.sent_meanwhile, 1);
         assert!(world.ledger.set_parked(&identity, &request.token, 65_535).await.unwrap());

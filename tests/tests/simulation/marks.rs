@@ -6,12 +6,17 @@ use tidegate_core::Window;
 use tidegate_core::breaker::{Breaker, BreakerPolicy, Outcomes};
 use tidegate_core::control::{Control, Hold, HoldReason, HoldReason::Paused};
 use tidegate_core::counters::Counter;
-use tidegate_core::identity::Identity;
+use tidegate_core::deduplication::Acceptance;
+use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks as _, PortError};
 use tidegate_fakes::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
+
+fn accepted() -> Acceptance {
+    Acceptance { at: EpochMillis::new(0), ses_message_id: "0102018f-1".to_owned() }
+}
 
 /// Marks a mail, as a poller did so long ago.
 async fn mark(
@@ -59,7 +64,7 @@ async fn slots_that_copies_do_not_use_go_to_other_mail() {
             assert_eq!(made.ok(), Some(MarkResult::Ours));
             if sent {
                 let identity = Identity::from_body_id("big", &copy);
-                assert_eq!(world.ledger.set_sent(&identity).await.ok(), Some(true));
+                assert_eq!(world.ledger.set_sent(&identity, &accepted()).await.ok(), Some(true));
             }
             world.put("big", &[ProducedMail::new(copy), ProducedMail::new(fresh)]).await;
         }
@@ -83,7 +88,10 @@ async fn once_all_is_settled_the_merge_queue_is_reported_empty() {
                     let made = mark(&world, "big", &id, Duration::ZERO).await;
                     assert_eq!(made.ok(), Some(MarkResult::Ours));
                     let identity = Identity::from_body_id("big", &id);
-                    assert_eq!(world.ledger.set_sent(&identity).await.ok(), Some(true));
+                    assert_eq!(
+                        world.ledger.set_sent(&identity, &accepted()).await.ok(),
+                        Some(true)
+                    );
                 }
                 "sending" => drop(mark(&world, "big", &id, Duration::ZERO).await),
                 "unknown" => drop(mark(&world, "big", &id, old).await),

@@ -1,7 +1,7 @@
 //! Marks a mail *sending* by one conditional write.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use tidegate_core::deduplication::{Mark, MarkState};
+use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity, group_id};
 use tidegate_delivery::ports::{MarkRequest, MarkResult, PortError};
 
@@ -9,7 +9,7 @@ use super::item::{ItemReader, number, text};
 use super::table::LedgerTable;
 
 const MARK: &str = "SET #state = :sending, #token = :token, pass = :pass, since = :since, \
-    expires_at = :expires_at";
+    expires_at = :expires_at REMOVE sent_at, ses_id";
 /// The condition tests the expiry, because DynamoDB deletes an expired item up to two days later.
 const UNMARKED: &str = "attribute_not_exists(pk) OR expires_at <= :now";
 const REPLACED: &str = "attribute_not_exists(pk) OR expires_at <= :now OR #token = :replaced";
@@ -56,10 +56,13 @@ pub(super) fn read(reader: &ItemReader<'_>) -> Result<Mark, PortError> {
         .find(|state| reader.text("state") == Some(state.as_str()));
     let since = reader.number("since")?.ok_or_else(unreadable("since"))?;
     let token = reader.text("token").map(str::to_owned);
+    let accepted = reader.number("sent_at")?.zip(reader.text("ses_id"));
     Ok(Mark {
         state: state.ok_or_else(unreadable("state"))?,
         token: token.ok_or_else(unreadable("token"))?,
         pass: reader.number("pass")?.ok_or_else(unreadable("pass"))?,
         since: EpochMillis::new(since),
+        accepted: accepted
+            .map(|(at, id)| Acceptance { at: EpochMillis::new(at), ses_message_id: id.to_owned() }),
     })
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_core::Timestamp;
-use tidegate_core::deduplication::{Mark, MarkState};
+use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{FailureKind, MarkRequest, MarkResult, Marks as _};
 
@@ -56,7 +56,7 @@ async fn a_mark_that_stands_is_shown_and_ones_own_is_ones_own() {
     {
         let (_, ledger) = ledger([condition_failed(&item("another's", text))]);
         let since = EpochMillis::new(1_795_206_000_125);
-        let found = Mark { state, token: "another's".to_owned(), pass: 1, since };
+        let found = Mark { state, token: "another's".to_owned(), pass: 1, since, accepted: None };
         assert_eq!(ledger.mark(&request()).await.unwrap(), MarkResult::Found(found));
     }
     let (fake, ledger) = ledger([FakeAnswer::Break, condition_failed(&item("mine", "sending"))]);
@@ -79,12 +79,17 @@ async fn a_mark_takes_the_place_of_the_one_that_was_found() {
 async fn sent_is_set_whoever_marked_it_and_parked_by_its_own_marker_only() {
     let failed = condition_failed(&item("another's", "sending"));
     let (fake, ledger) = ledger([ok(&json!({})), ok(&json!({})), failed]);
-    assert!(ledger.set_sent(&identity()).await.unwrap());
+    let at = EpochMillis::new(1_795_207_001_500);
+    let accepted = Acceptance { at, ses_message_id: "0102018f-1".to_owned() };
+    assert!(ledger.set_sent(&identity(), &accepted).await.unwrap());
     assert!(ledger.set_parked(&identity(), "mine", 65_535).await.unwrap());
     assert!(!ledger.set_parked(&identity(), "mine", 65_535).await.unwrap());
     let seen = fake.seen();
     assert_eq!(seen[0].body["ConditionExpression"], "attribute_exists(pk)");
-    assert_eq!(seen[0].body["ExpressionAttributeValues"], json!({":sent": {"S": "sent"}}));
+    let values = json!({
+        ":sent": {"S": "sent"}, ":at": {"N": "1795207001500"}, ":ses_id": {"S": "0102018f-1"},
+    });
+    assert_eq!(seen[0].body["ExpressionAttributeValues"], values);
     assert_eq!(seen[1].body["ConditionExpression"], "#token = :token");
     let values = json!({
         ":parked": {"S": "parked"}, ":pass": {"N": "65535"}, ":token": {"S": "mine"},

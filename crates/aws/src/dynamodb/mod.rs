@@ -71,7 +71,7 @@ use item::NEWEST;
 use table::LedgerTable;
 use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control};
-use tidegate_core::deduplication::Mark;
+use tidegate_core::deduplication::{Acceptance, Mark};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_core::parts::MOST_PARTS;
@@ -191,8 +191,12 @@ impl Marks for DynamoLedger {
         mark::mark(&self.urgent, request).await
     }
 
-    async fn set_sent(&self, identity: &Identity) -> Result<bool, PortError> {
-        set_mark::set_sent(&self.table, identity).await
+    async fn set_sent(
+        &self,
+        identity: &Identity,
+        accepted: &Acceptance,
+    ) -> Result<bool, PortError> {
+        set_mark::set_sent(&self.table, identity, accepted).await
     }
 
     async fn set_parked(

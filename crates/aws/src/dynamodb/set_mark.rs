@@ -1,6 +1,6 @@
 //! Sets a mark to *sent* or *parked*.
 
-use tidegate_core::deduplication::MarkState;
+use tidegate_core::deduplication::{Acceptance, MarkState};
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::PortError;
 
@@ -9,11 +9,18 @@ use super::mark::mail;
 use super::table::LedgerTable;
 
 /// Sets *sent*, regardless of the token that the mark has now.
-pub(super) async fn set_sent(table: &LedgerTable, identity: &Identity) -> Result<bool, PortError> {
+pub(super) async fn set_sent(
+    table: &LedgerTable,
+    identity: &Identity,
+    accepted: &Acceptance,
+) -> Result<bool, PortError> {
+    const SENT: &str = "SET #state = :sent, sent_at = :at, ses_id = :ses_id";
     let update = table
-        .update_of(mail(identity), "SET #state = :sent", "attribute_exists(pk)")
+        .update_of(mail(identity), SENT, "attribute_exists(pk)")
         .expression_attribute_names("#state", "state")
-        .expression_attribute_values(":sent", text(MarkState::Sent.as_str()));
+        .expression_attribute_values(":sent", text(MarkState::Sent.as_str()))
+        .expression_attribute_values(":at", number(&accepted.at.as_millis()))
+        .expression_attribute_values(":ses_id", text(&accepted.ses_message_id));
     Ok(table.make(update).await?.is_ok())
 }
 

@@ -1,8 +1,9 @@
-//! `Mailer` and `Account` on SES v2.
+//! `Mailer`, `Account` and `SuppressionList` on SES v2.
 
 mod content;
 mod get_account;
 mod send_email;
+mod suppression;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tidegate_delivery::ports::{Account, AccountStatus, Mail, Mailer, Monotonic, 
 
 use crate::clock::SystemClock;
 use crate::wire::RequestKind;
+pub use suppression::SesSuppressionList;
 
 /// The time limit of `GetAccount` with its retries. The scheduler calls it once, before its first tick.
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(2);

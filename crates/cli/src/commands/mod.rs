@@ -11,6 +11,7 @@ mod history;
 mod level;
 mod plan;
 mod reconcile;
+mod results;
 mod runs;
 mod send;
 mod status;
@@ -37,6 +38,7 @@ pub use history::HistoryArgs;
 pub use level::LevelArgs;
 pub use plan::PlanArgs;
 pub use reconcile::ReconcileArgs;
+pub use results::ResultsArgs;
 pub use runs::RunsArgs;
 pub use send::SendArgs;
 pub use status::StatusArgs;
@@ -91,6 +93,8 @@ pub enum Command {
     Dead(Box<DeadArgs>),
     /// Account for what was sent: enqueued = sent + waiting + retrying + deferred + dead + cancelled + unknown
     Reconcile(ReconcileArgs),
+    /// Say for each row of a run what became of its mail
+    Results(ResultsArgs),
     /// Take from the shared bucket, look at it, or print its script
     Bucket(BucketArgs),
     /// Show who changed what, and why
@@ -121,6 +125,7 @@ impl Command {
             Self::Weights(args) => Some(args.on.output),
             Self::Rate(args) => Some(args.on.output),
             Self::Reconcile(args) => Some(args.on.output),
+            Self::Results(args) => Some(args.on.output),
             Self::History(args) => Some(args.on.output),
             Self::Doctor(args) => Some(args.on.output),
             Self::Why(args) => Some(args.on.output),
@@ -144,6 +149,7 @@ impl Command {
                 | Self::Cancel(_)
                 | Self::Dead(_)
                 | Self::Reconcile(_)
+                | Self::Results(_)
                 | Self::Deferred(_)
         )
     }
@@ -183,6 +189,7 @@ impl Command {
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
             Self::Reconcile(args) => Box::pin(reconcile::run(&args, shell)).await,
+            Self::Results(args) => Box::pin(results::run(&args, shell)).await,
             Self::Runs(_) => Box::pin(runs::run(shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
             Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,

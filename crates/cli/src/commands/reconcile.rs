@@ -161,7 +161,7 @@ fn unusable(error: JournalError) -> CommandError {
     CommandError::Refused(error.into())
 }
 
-fn journals_in(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
+pub(super) fn journals_in(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let failed = |source| CommandError::File {
         path: folder.to_owned(),
         doing: "has no journals that can be listed",

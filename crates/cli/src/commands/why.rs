@@ -1,9 +1,21 @@
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
-use tidegate_operate::why::{MailQuery, explain, gather};
+use tidegate_aws::stack::Stack;
+use tidegate_delivery::ports::SuppressionList as _;
+use tidegate_operate::dead::LetterSnapshot;
+use tidegate_operate::results::{ResultsError, RunJournal};
+use tidegate_operate::status::StackFacts;
+use tidegate_operate::why::{
+    AddressReport, Explanation, MailQuery, MailVerdict, dead_to, explain, gather, is_address,
+};
 use tidegate_views::status::facts;
 
 use super::OnStack;
 use super::dead::read;
+use super::reconcile::journals_in;
 use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// Find out what is known of a mail, and what it waits for if it waits
@@ -12,18 +24,26 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 /// it is on, and on the dead-letter queue, which is read without taking anything off it. If neither
 /// names it, the answer says what can have become of it, and what mail of its campaign waits for.
 ///
+/// For an address, the mails to it are looked for in the inputs of the runs whose journals are in .tidegate
+/// (or of --journal) and among the dead letters; and the account's suppression list is asked.
+///
 /// Exit code: 0; 3 where the stack or a service cannot be reached.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   tidegate why order-4711 --campaign receipts
+  tidegate why ada@example.org
   tidegate why news/id/4711                     a whole identity, as the poller logs it
   tidegate why 5a1f0c52-77aa-4e0f-a1d2-1f4e52d1c7b1   an SQS message id")]
 pub struct WhyArgs {
-    /// The mail's `id`, an SQS message id, or a whole identity (campaign/id/…)
+    /// The mail's `id`, an SQS message id, a whole identity (campaign/id/…), or a recipient's address
     id: String,
     /// The mail's campaign, or `express`; without it every campaign is looked at
     #[arg(long, value_name = "NAME")]
     campaign: Option<String>,
+    /// A journal in whose run mails to an address are looked for [default: all in .tidegate]; may be given
+    /// several times
+    #[arg(long, value_name = "FILE")]
+    journal: Vec<PathBuf>,
     /// Dead letters to read at most
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
@@ -38,9 +58,84 @@ pub(super) async fn run(args: &WhyArgs, shell: &Shell) -> Result<CommandEnd, Com
     if reading.coverage.interrupted {
         return Ok(CommandEnd::Interrupted);
     }
-    let asked = MailQuery { id: args.id.clone(), campaign: args.campaign.clone() };
-    let poller = stack.poller.clone();
-    let facts = gather(asked, status, poller, &reading, &stack.ledger()).await?;
-    shell.output.show(&explain(&facts)).map_err(CommandError::Terminal)?;
+    let read = StackReading { stack: &stack, status, reading };
+    if is_address(&args.id) {
+        let report = read.of_address(args, shell).await?;
+        shell.output.show(&report).map_err(CommandError::Terminal)?;
+    } else {
+        let asked = MailQuery { id: args.id.clone(), campaign: args.campaign.clone() };
+        shell.output.show(&read.of_mail(asked).await?).map_err(CommandError::Terminal)?;
+    }
     Ok(CommandEnd::Done)
+}
+
+/// A stack at one moment.
+struct StackReading<'a> {
+    stack: &'a Stack,
+    status: StackFacts,
+    reading: LetterSnapshot,
+}
+
+impl StackReading<'_> {
+    async fn of_mail(&self, asked: MailQuery) -> Result<Explanation, CommandError> {
+        let (status, poller) = (self.status.clone(), self.stack.poller.clone());
+        let facts = gather(asked, status, poller, &self.reading, &self.stack.ledger()).await?;
+        Ok(explain(&facts))
+    }
+
+    async fn of_address(
+        &self,
+        args: &WhyArgs,
+        shell: &Shell,
+    ) -> Result<AddressReport, CommandError> {
+        let address = args.id.as_str();
+        let suppressed = self.stack.clients().suppression_list().find(address).await?;
+        let paths = if args.journal.is_empty() {
+            journals_in(Path::new(".tidegate"))?
+        } else {
+            args.journal.clone()
+        };
+        let mut mails = dead_to(&self.reading, address);
+        let (mut searched, mut not_searched) = (Vec::new(), Vec::new());
+        for path in paths {
+            match in_journal(&path, address) {
+                Ok(found) => {
+                    mails.extend(found);
+                    searched.push(path.display().to_string());
+                }
+                Err(error) => not_searched.push(error.to_string()),
+            }
+        }
+        mails.retain(|(campaign, _)| args.campaign.as_ref().is_none_or(|own| own == campaign));
+        mails.sort();
+        mails.dedup();
+        let mut answers = Vec::new();
+        for (campaign, id) in mails {
+            answers.push(self.of_mail(MailQuery { id, campaign: Some(campaign) }).await?);
+        }
+        // A producer may use the address as the id.
+        let asked = MailQuery { id: address.to_owned(), campaign: args.campaign.clone() };
+        let named = self.of_mail(asked).await?;
+        let is_known = !matches!(
+            named.verdict,
+            MailVerdict::Nowhere | MailVerdict::Unrecorded | MailVerdict::NoCampaign
+        );
+        if is_known && answers.iter().all(|answer| answer.id != named.id) {
+            answers.push(named);
+        }
+        let shown = (address, shell.output.addresses());
+        Ok(AddressReport::new(shown, suppressed.as_ref(), answers, (searched, not_searched)))
+    }
+}
+
+/// The campaign and the ids of a run's mails to an address.
+fn in_journal(path: &Path, address: &str) -> Result<Vec<(String, String)>, ResultsError> {
+    let open = |path: &Path| {
+        let file = path.display().to_string();
+        File::open(path).map_err(|source| ResultsError::Unreadable { file, source })
+    };
+    let journal = RunJournal::read(&path.display().to_string(), BufReader::new(open(path)?))?;
+    journal.check(open(&journal.input.path)?)?;
+    let ids = journal.ids_to(BufReader::new(open(&journal.input.path)?), address)?;
+    Ok(ids.into_iter().map(|id| (journal.header.campaign.clone(), id)).collect())
 }

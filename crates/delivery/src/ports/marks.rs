@@ -2,7 +2,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::deduplication::Mark;
+use tidegate_core::deduplication::{Acceptance, Mark};
 use tidegate_core::identity::Identity;
 
 use super::PortError;
@@ -47,7 +47,11 @@ pub trait Marks {
     ///
     /// # Errors
     /// [`PortError`] if the ledger does not answer.
-    fn set_sent(&self, identity: &Identity) -> impl Future<Output = Result<bool, PortError>>;
+    fn set_sent(
+        &self,
+        identity: &Identity,
+        accepted: &Acceptance,
+    ) -> impl Future<Output = Result<bool, PortError>>;
 
     /// Marks a mail *parked*: it goes to the dead-letter queue with this pass, and it is unknown whether it
     /// was sent. False if the mark does not have this token.

@@ -15,6 +15,7 @@ mod mailer;
 mod marks;
 mod parts;
 mod queues;
+mod suppression;
 
 pub use account::{Account, AccountStatus};
 pub use body::Body;
@@ -36,6 +37,7 @@ pub use queues::{
     BATCH, BATCH_BYTES, Entry, EntryError, Fifo, Outgoing, QueueDepth, QueueUrl, Queues, Received,
     VISIBILITY_TIMEOUT,
 };
+pub use suppression::{SuppressedAddress, SuppressionList, SuppressionPage, SuppressionReason};
 
 use std::error::Error as StdError;
 

@@ -48,6 +48,9 @@ pub enum Operation {
     SetProgress,
     ForgetProgress,
     Account,
+    ListSuppressed,
+    /// `SuppressionList::find`; the resource is the address.
+    FindSuppressed,
     /// `Invoke::tick`; the resource is the window.
     Tick,
 }
@@ -80,6 +83,8 @@ impl Operation {
             Self::GetDeferred | Self::ReadProgress => "GetObject",
             Self::DeleteDeferred | Self::ForgetProgress => "DeleteObject",
             Self::Account => "GetAccount",
+            Self::ListSuppressed => "ListSuppressedDestinations",
+            Self::FindSuppressed => "GetSuppressedDestination",
             Self::Tick => "Invoke",
         }
     }

@@ -3,6 +3,7 @@
 mod error;
 pub mod failures;
 mod quota;
+mod suppression;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ use tidegate_delivery::ports::{Account, AccountStatus, Clock, Mail, Mailer, Mono
 pub(crate) use error::SesError;
 pub use quota::{BucketSeconds, DailyQuota, MaxSendRate};
 pub(crate) use quota::{QuotaGate, QuotaRules};
+pub use suppression::MemorySuppressionList;
 
 use crate::clock::{SimClock, Universe};
 use crate::entropy::SeededEntropy;

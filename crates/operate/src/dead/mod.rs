@@ -4,6 +4,7 @@
 //! timeout, and are made visible again at the end. Two simultaneous readers each see a part.
 
 mod discard;
+mod edit;
 mod export;
 mod filter;
 mod hidden;
@@ -16,6 +17,7 @@ mod review;
 mod view;
 
 pub use discard::{DiscardReview, discard};
+pub use edit::Corrections;
 pub use export::{ExportReport, export};
 pub use filter::LetterFilter;
 pub use letter::{Doubt, Letter, LetterContent};

@@ -1,5 +1,5 @@
 //! `tidegate reconcile`: checks for each campaign that enqueued = sent + waiting + retrying +
-//! deferred + dead + unknown.
+//! deferred + dead + cancelled + unknown.
 //!
 //! The journals of `tidegate send` contain every enqueued mail. If deduplication is on, each mail's
 //! mark shows its outcome; otherwise the ledger's counters are compared with those at the begin of

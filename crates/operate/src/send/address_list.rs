@@ -67,6 +67,11 @@ impl AddressList {
         Ok(())
     }
 
+    /// Adds an address from another source than a file.
+    pub fn add(&mut self, address: &str) {
+        self.addresses.insert(self.hasher.hash_one(address.to_ascii_lowercase()));
+    }
+
     /// Whether a recipient of `email` is one of the addresses.
     pub fn contain(&self, email: &Email) -> bool {
         email.to().iter().any(|to| self.addresses.contains(&self.hash(to)))
@@ -89,13 +94,15 @@ pub struct RecipientFilter {
     pub exclude: AddressList,
     /// The only recipients that get any; `None` for all.
     pub only: Option<AddressList>,
+    /// Recipients on the account's suppression list, which get none either.
+    pub suppressed: AddressList,
 }
 
 impl RecipientFilter {
     /// Whether a mail is left out because of its recipients.
     pub(super) fn leaves_out(&self, email: &Email) -> bool {
         let is_other = self.only.as_ref().is_some_and(|only| !only.contain(email));
-        is_other || self.exclude.contain(email)
+        is_other || self.exclude.contain(email) || self.suppressed.contain(email)
     }
 }
 

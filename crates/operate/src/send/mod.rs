@@ -36,10 +36,11 @@ pub use deliver::DeliverError;
 pub use draft::{CampaignDraft, DraftContent, RenderedMessage};
 pub use fault::{FileLine, InputFault};
 pub use fingerprint::fingerprint;
+pub(crate) use fingerprint::fingerprint_of;
 pub use journal::{
     AcknowledgedRows, Baseline, JournalContents, JournalError, JournalFile, JournalHeader,
-    JournalReader, JournalRecord, JournalSink, JournalWriter, RowRanges, SettingDifference,
-    read_journal,
+    JournalInput, JournalReader, JournalRecord, JournalSink, JournalWriter, RowRanges,
+    SettingDifference, read_journal,
 };
 pub use preview::{Preview, PreviewedMail};
 pub use progress::{RunState, SendProgress};

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::csv_rows::{CsvReader, NextRow, utf8};
 use super::fault::InputFault;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum InputFormat {
     /// Comma-separated values with the columns' names in the first line.
     Csv {

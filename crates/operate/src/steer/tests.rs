@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::config::Campaign;
-use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::control::{Cancel, Hold, HoldReason};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{History as _, Ledger as _};
@@ -70,6 +70,22 @@ async fn a_pause_holds_names_who_and_why_and_ends_by_itself_or_by_hand() {
     assert_eq!(actions, ["resume", "pause", "pause"], "what changed nothing is no change");
     let page = Page::of(&paused).plain();
     snapbox::assert_data_eq!(page, snapbox::file!["../../tests/golden/pause.txt"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_holds_its_campaign_and_a_later_one_takes_its_place() {
+    let ledger = MemoryLedger::default();
+    let cancel = |at, keep| Cancel { at: EpochMillis::new(at), keep };
+    for (at, keep) in [(EPOCH, true), (EPOCH + 1, false)] {
+        let action = SteerAction::Cancel { campaign: big(), cancel: cancel(at, keep) };
+        assert!(done(&ledger, action).await.changed);
+    }
+    let control = ledger.read().await.unwrap().control;
+    assert_eq!(control.cancels["big"], cancel(EPOCH + 1, false));
+    let hold = control.campaign_holds["big"].get(HoldReason::Cancelled).unwrap();
+    assert_eq!(hold.since, EpochMillis::new(EPOCH + 1));
+    let changes = ledger.changes().await.unwrap();
+    assert!(changes.iter().all(|change| change.action == "cancel"), "{changes:?}");
 }
 
 #[tokio::test(start_paused = true)]

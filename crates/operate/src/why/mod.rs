@@ -4,6 +4,7 @@
 //! on, and on the dead-letter queue. If neither names the mail, the answer says what can have become
 //! of it, and what it waits for if it waits.
 
+mod address;
 mod explain;
 mod gather;
 mod limits;
@@ -18,6 +19,7 @@ use tidegate_core::identity::{EpochMillis, Identity};
 use crate::dead::{Coverage, Letter};
 use crate::status;
 
+pub use address::{AddressReport, dead_to, is_address};
 pub use explain::explain;
 pub use gather::gather;
 

@@ -91,7 +91,7 @@ fn ago(span: Duration) -> EpochMillis {
 }
 
 fn marked(mut facts: MailFacts, state: MarkState, since: Duration) -> MailFacts {
-    let mark = Mark { state, token: "a".to_owned(), pass: 0, since: ago(since) };
+    let mark = Mark { state, token: "a".to_owned(), pass: 0, since: ago(since), accepted: None };
     facts.marks.push((Identity::from_body_id("small", "4711"), mark));
     facts
 }
@@ -194,6 +194,7 @@ fn an_address_is_told_how_to_find_the_id_and_nothing_of_a_turn() {
             token: "a".to_owned(),
             pass: 0,
             since: ago(Duration::ZERO),
+            accepted: None,
         };
         facts.marks.push((Identity::from_body_id("small", "ada@example.com"), mark));
         assert_eq!(explain(&facts).verdict, MailVerdict::Sent);
@@ -257,6 +258,7 @@ fn mails_of_one_id_in_several_campaigns_are_not_taken_for_each_other() {
         token: "b".to_owned(),
         pass: 0,
         since: ago(Duration::from_hours(9)),
+        accepted: None,
     };
     two.marks.push((Identity::from_body_id("big", "4711"), sent));
     two.letters.push(letter());
@@ -411,8 +413,13 @@ fn what_was_not_ruled_out_is_said() {
 #[test]
 fn an_id_that_is_an_address_is_masked_in_what_was_read() {
     let mut facts = facts(None);
-    let mark =
-        Mark { state: MarkState::Sent, token: "a".to_owned(), pass: 0, since: ago(Duration::ZERO) };
+    let mark = Mark {
+        state: MarkState::Sent,
+        token: "a".to_owned(),
+        pass: 0,
+        since: ago(Duration::ZERO),
+        accepted: None,
+    };
     facts.marks.push((Identity::from_body_id("small", "ada@example.com"), mark));
     let read = explain(&facts).facts;
     assert!(read[0].what.starts_with("small/id/***@example.com: sent"), "{read:?}");
@@ -442,4 +449,37 @@ fn the_pages_of_three_verdicts() {
     let text = page(&dead);
     assert!(!text.contains("ada@example.com"), "{text}");
     snapbox::assert_data_eq!(text, snapbox::file!["../../tests/golden/why_dead.txt"]);
+}
+
+#[test]
+fn an_address_is_told_from_an_id_and_its_dead_letters_are_found() {
+    assert!(is_address("Ada <ada@example.com>"));
+    for id in ["4711", "small/id/ada@example.com", "ada@", "order@4711 x"] {
+        assert!(!is_address(id), "{id}");
+    }
+    let reading = crate::dead::LetterSnapshot { letters: vec![letter()], ..Default::default() };
+    let found = dead_to(&reading, "ADA@example.com");
+    assert_eq!(found, [("small".to_owned(), "4711".to_owned())]);
+    assert!(dead_to(&reading, "bob@example.com").is_empty());
+}
+
+#[test]
+fn the_answer_for_an_address_says_that_ses_delivers_nothing_to_it_and_masks_it() {
+    let entry = tidegate_delivery::ports::SuppressedAddress {
+        address: "ada@example.com".to_owned(),
+        reason: tidegate_delivery::ports::SuppressionReason::Complaint,
+        since: ago(Duration::from_hours(1)),
+    };
+    let asked = ("ada@example.com", AddressVisibility::Masked);
+    let sent = explain(&marked(facts(Some("small")), MarkState::Sent, Duration::ZERO));
+    let journals = (vec!["a.journal".to_owned()], vec!["b.journal: gone".to_owned()]);
+    let report = AddressReport::new(asked, Some(&entry), vec![sent], journals.clone());
+    let text = Page::of(&report).plain();
+    for said in
+        ["***@example.com: 1 mail to it", "suppression list since", "It was sent", "b.journal"]
+    {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let none = Page::of(&AddressReport::new(asked, None, Vec::new(), journals)).plain();
+    assert!(none.contains("No mail to it is known") && none.contains("`tidegate_id`"), "{none}");
 }

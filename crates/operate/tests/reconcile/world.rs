@@ -4,7 +4,7 @@ use std::io::{self, BufRead};
 use std::time::Duration;
 
 use tidegate_core::config::Campaign;
-use tidegate_core::deduplication::Deduplication;
+use tidegate_core::deduplication::{Acceptance, Deduplication};
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::{Timestamp, email::Email};
 use tidegate_delivery::ports::{
@@ -232,7 +232,9 @@ impl World {
         match became {
             Became::Sent => {
                 marked(Duration::ZERO).await;
-                self.ledger.set_sent(&identity).await.unwrap();
+                let at = EpochMillis::from(now);
+                let accepted = Acceptance { at, ses_message_id: format!("ses-{id}") };
+                self.ledger.set_sent(&identity, &accepted).await.unwrap();
                 self.sent_before(campaign, 1).await;
             }
             Became::Dead => {

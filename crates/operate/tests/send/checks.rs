@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use tidegate_core::email::Email;
 use tidegate_operate::send::{
-    CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, TemplatePart, check,
+    AddressList, CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, TemplatePart,
+    check,
 };
 
 use super::world::{CHECKING, CSV, FILE, checked, draft, recipients, templates};
@@ -226,4 +227,18 @@ fn an_input_is_known_by_its_bytes() {
         |_, _| {},
     );
     assert_ne!(first.sha256, other.unwrap().sha256);
+}
+
+#[test]
+fn only_the_addresses_of_only_get_mail_and_none_that_is_suppressed() {
+    let mut draft = draft();
+    let mut only = AddressList::default();
+    let exported = r#"{"to": ["Recipient <A@example.com>"], "body": null}"#;
+    only.read("unsent.jsonl", format!("{exported}\n{{\"to\": [\"c@example.com\"]}}\n").as_bytes())
+        .unwrap();
+    draft.recipients.only = Some(only);
+    draft.recipients.suppressed.add("C@example.com");
+    let csv = "to,first_name,token\na@example.com,Ada,1\nb@example.com,Bob,2\nc@example.com,Cy,3\n";
+    let summary = checked(&draft, csv).unwrap();
+    assert_eq!((summary.rows, summary.excluded), (1, 2));
 }

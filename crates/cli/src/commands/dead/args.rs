@@ -27,6 +27,7 @@ use crate::shell::{ConfirmArgs, OutputArgs};
   tidegate dead show order-4711 --show-addresses
   tidegate dead replay --code MailFromDomainNotVerifiedException
   tidegate dead replay --code MailFromDomainNotVerifiedException --go --reason 'domain verified'
+  tidegate dead edit corrected.jsonl --go --reason 'the address of the sender'
   tidegate dead discard --campaign november --until 30d --go --reason 'too old to be sent'"
 )]
 pub struct DeadArgs {
@@ -58,6 +59,8 @@ pub(super) enum DeadCommand {
     Export(ExportArgs),
     /// Send them to their campaigns' queues again; without --go only show what would be sent
     Replay(Box<DeadReplayArgs>),
+    /// Send them again with corrected bodies; without --go only show what would be sent
+    Edit(Box<DeadEditArgs>),
     /// Delete them for good; without --go only show which
     Discard(Box<DeadDiscardArgs>),
 }
@@ -177,6 +180,20 @@ pub(super) struct DeadReplayArgs {
     pub(super) action: ActionArgs,
 }
 
+/// Send them again with corrected bodies; without --go only show what would be sent
+///
+/// FILE is what `tidegate dead export FILE` wrote; a person has corrected `body` in it, which is the whole message
+/// as a JSON text, and has removed the lines that are not meant. Each mail is sent as the same mail: its identity
+/// stays, and all that `tidegate dead replay` says holds here, too. A body that the poller would refuse is named.
+#[derive(Clone, Debug, Args)]
+pub(super) struct DeadEditArgs {
+    /// The corrected letters, as JSON Lines
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    #[command(flatten)]
+    pub(super) replay: DeadReplayArgs,
+}
+
 /// Delete them for good; without --go only show which
 ///
 /// The history records who deleted how many, by which conditions, and why. `tidegate dead export` keeps a copy.
@@ -232,6 +249,7 @@ impl DeadArgs {
             Some(DeadCommand::Groups(args)) => &args.reading,
             Some(DeadCommand::Export(args)) => &args.reading,
             Some(DeadCommand::Replay(args)) => &args.action.reading,
+            Some(DeadCommand::Edit(args)) => &args.replay.action.reading,
             Some(DeadCommand::Discard(args)) => &args.action.reading,
         }
     }
@@ -255,6 +273,7 @@ impl DeadArgs {
             Some(DeadCommand::Groups(args)) => args.filter.at(now),
             Some(DeadCommand::Export(args)) => args.filter.at(now),
             Some(DeadCommand::Replay(args)) => args.action.filter(now),
+            Some(DeadCommand::Edit(args)) => args.replay.action.filter(now),
             Some(DeadCommand::Discard(args)) => args.action.filter(now),
         }
     }

@@ -23,7 +23,7 @@ use tidegate_operate::page::{Page, Tone};
 use tidegate_operate::steer::Author;
 
 /// The most letters that are read at once.
-const MOST_LETTERS: u32 = 100_000;
+pub(super) const MOST_LETTERS: u32 = 100_000;
 
 pub use args::DeadArgs;
 use args::{DeadCommand, DeadShowArgs, ExportArgs};
@@ -34,6 +34,9 @@ pub(super) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, Co
     let stack = args.on().stack.open().await?;
     if let Some(DeadCommand::Replay(args)) = &args.command {
         return replay::run(args, &stack, shell).await;
+    }
+    if let Some(DeadCommand::Edit(args)) = &args.command {
+        return replay::edited(args, &stack, shell).await;
     }
     if let Some(DeadCommand::Discard(args)) = &args.command {
         return discard::run(&args.action, &stack, shell).await;
@@ -50,7 +53,7 @@ pub(super) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, Co
         }
         Some(DeadCommand::Show(args)) => return shown(args, &reading, now, shell),
         Some(DeadCommand::Export(args)) => return exported(args, &reading, &filter, now, shell),
-        Some(DeadCommand::Replay(_) | DeadCommand::Discard(_)) => Ok(()),
+        Some(DeadCommand::Replay(_) | DeadCommand::Edit(_) | DeadCommand::Discard(_)) => Ok(()),
     };
     shown.map_err(CommandError::Terminal)?;
     Ok(ended(&reading))

@@ -1,19 +1,26 @@
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
 
 use indicatif::ProgressBar;
 use tidegate_aws::stack::Stack;
 use tidegate_core::config::EXPRESS;
+use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl};
 use tidegate_operate::dead::{
-    LetterFilter, LetterProgress, ReplayPace, Review, ReviewOptions, replay, review,
+    Corrections, LetterFilter, LetterProgress, LetterSnapshot, ReplayPace, Review, ReviewOptions,
+    replay, review,
 };
-use tidegate_operate::format::{count, rate, span};
+use tidegate_operate::format::{count, counted, rate, span};
+use tidegate_operate::page::{Page, Tone};
+use tidegate_operate::send::InputFault;
 use tidegate_operate::status::Status;
 use tidegate_operate::steer::Author;
 use tidegate_views::status;
 
 use super::act::{Ports, carry_out, only_show, selected};
-use super::args::DeadReplayArgs;
+use super::args::{DeadEditArgs, DeadReplayArgs};
+use super::read;
 use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// The part of the rate in force that a replay uses unless `--rate` is given.
@@ -29,8 +36,50 @@ pub(super) async fn run(
     let Some((filter, reading)) = selected(&args.action, stack, shell).await? else {
         return Ok(CommandEnd::Interrupted);
     };
+    replayed(args, filter, &reading, stack, shell).await
+}
+
+/// Replays the letters of a file, with the bodies that stand there.
+pub(super) async fn edited(
+    args: &DeadEditArgs,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let file = args.file.display().to_string();
+    let refused = |fault: Box<InputFault>| CommandError::Input(fault.to_string());
+    let input = File::open(&args.file).map_err(|source| CommandError::File {
+        path: args.file.clone(),
+        doing: "cannot be opened",
+        source,
+    })?;
+    let corrections = Corrections::read(&file, BufReader::new(input)).map_err(refused)?;
+    let action = &args.replay.action;
+    let reading = read(stack, action.limit(), shell).await?;
+    if reading.coverage.interrupted {
+        return Ok(CommandEnd::Interrupted);
+    }
+    let reading = corrections.applied(&file, reading).map_err(refused)?;
+    let missing = corrections.len().saturating_sub(reading.letters.len()) as u64;
+    if missing > 0 {
+        let mut page = Page::default();
+        let said =
+            format!("{} of the file not on the queue (any more)", counted(missing, "letter"));
+        page.line(Tone::Warning, said);
+        shell.output.say(&page);
+    }
+    let filter = action.filter(EpochMillis::from(stack.clock().wall()));
+    replayed(&args.replay, filter, &reading, stack, shell).await
+}
+
+async fn replayed(
+    args: &DeadReplayArgs,
+    filter: LetterFilter,
+    reading: &LetterSnapshot,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
     let options = options(args, filter, stack).await?;
-    let reviewed = review(&reading, &options, &stack.ledger(), stack.clock().wall()).await?;
+    let reviewed = review(reading, &options, &stack.ledger(), stack.clock().wall()).await?;
     if !args.action.go || reviewed.to_send() == 0 && reviewed.deletions.is_empty() {
         return only_show(&reviewed, "Nothing was sent; --go with --reason sends them.", shell);
     }

@@ -111,6 +111,10 @@ pub(super) struct InputArgs {
     /// Leave out the addresses in this file, one a line or a CSV's first field; may be given several times
     #[arg(long, value_name = "FILE")]
     pub(super) exclude: Vec<PathBuf>,
+    /// Leave out the addresses on the account's suppression list: SES would accept their mails, count them, and
+    /// deliver none
+    #[arg(long)]
+    pub(super) exclude_suppressed: bool,
     /// Leave out all but the addresses in this file: a list as for --exclude, or what `tidegate cancel --export` wrote
     #[arg(long, value_name = "FILE")]
     pub(super) only: Option<PathBuf>,

@@ -25,6 +25,7 @@ use tidegate_operate::send::{
     SendPorts, SendReport, Session, TestMailError, baseline, check, check_resend, read_journal,
     run_state, send_test,
 };
+use tidegate_operate::suppression::suppressed;
 use tidegate_simulator::Deployment;
 use tidegate_views::status;
 
@@ -46,8 +47,14 @@ struct PreparedRun {
 pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let sources = prepare::sources(&args.mail)?;
     prepare::open(&args.file)?;
-    let recipients = prepare::recipients(&args.input)?;
+    let mut recipients = prepare::recipients(&args.input)?;
     let stack = args.on.stack.open().await?;
+    if args.input.exclude_suppressed {
+        let listed = suppressed(&stack.clients().suppression_list(), |_| {}).await?;
+        for address in listed.keys() {
+            recipients.suppressed.add(address);
+        }
+    }
     let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
     let campaign = prepare::campaign(args, &facts.campaigns)?;
     let (run, journal) = prepare::run_and_journal(args, &campaign.name)?;
@@ -66,7 +73,7 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     let at = EpochMillis::from(stack.clock().wall());
     let settings = prepare::settings(args, &sources, format, (&checked, &draft.recipients));
     let by = stack.operator().await;
-    let header = prepare::header((&campaign, &run), &by, at, settings, &checked);
+    let header = prepare::header((&campaign, &run), &by, at, settings, (args, format, &checked));
     let file = args.file.display().to_string();
     let prepared = PreparedRun { file, format, draft, checked, preview, header };
     let state = state(&journal, &prepared)?;

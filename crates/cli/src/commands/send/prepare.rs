@@ -9,7 +9,8 @@ use tidegate_core::config::Campaign;
 use tidegate_core::email::AllowedSenders;
 use tidegate_operate::send::{
     AddressList, CampaignDraft, DraftContent, InputFault, InputFormat, InputSummary, JournalHeader,
-    RecipientFilter, TemplatePart, TemplateSource, Templates, fingerprint, restart_run,
+    JournalInput, RecipientFilter, TemplatePart, TemplateSource, Templates, fingerprint,
+    restart_run,
 };
 
 use tidegate_operate::redact::AddressVisibility;
@@ -87,10 +88,11 @@ pub(super) fn open(path: &Path) -> Result<File, CommandError> {
     Ok(file)
 }
 
-/// The recipients that `--exclude` and `--only` leave.
+/// The recipients that `--exclude` and `--only` leave; those of `--exclude-suppressed` are not read here.
 pub(super) fn recipients(args: &InputArgs) -> Result<RecipientFilter, CommandError> {
     let only = args.only.as_ref().map(|path| addresses(std::slice::from_ref(path)));
-    Ok(RecipientFilter { exclude: addresses(&args.exclude)?, only: only.transpose()? })
+    let (exclude, only) = (addresses(&args.exclude)?, only.transpose()?);
+    Ok(RecipientFilter { exclude, only, suppressed: AddressList::default() })
 }
 
 fn addresses(files: &[PathBuf]) -> Result<AddressList, CommandError> {
@@ -226,6 +228,7 @@ pub(super) fn settings(
         ("--id-column", args.input.id_column.clone()),
         ("--exclude", recipients.exclude.sha256()),
         ("--only", recipients.only.as_ref().and_then(AddressList::sha256)),
+        ("--exclude-suppressed", args.input.exclude_suppressed.then(|| "given".to_owned())),
         ("--multiline", args.input.multiline.then(|| "given".to_owned())),
     ] {
         settings.extend(value.map(|value| (name.to_owned(), value)));
@@ -239,10 +242,13 @@ pub(super) fn header(
     by: &str,
     at: tidegate_core::identity::EpochMillis,
     settings: BTreeMap<String, String>,
-    checked: &InputSummary,
+    (args, format, checked): (&SendArgs, InputFormat, &InputSummary),
 ) -> JournalHeader {
     let header = JournalHeader::new(&campaign.name, &campaign.queue_url, run, by, at);
-    JournalHeader { settings, rows: checked.rows, ..header }
+    let path = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
+    let to_column = args.input.to_column.clone();
+    let input = Some(JournalInput { path, format, to_column });
+    JournalHeader { settings, rows: checked.rows, input, ..header }
 }
 
 #[cfg(test)]
@@ -365,6 +371,7 @@ mod tests {
             "--to-column t",
             "--id-column i",
             "--multiline",
+            "--exclude-suppressed",
             "--template-name t",
         ] {
             assert_eq!(of(&format!("a.csv {option}")).len(), plain.len() + 1, "{option}");

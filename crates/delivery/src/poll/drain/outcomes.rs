@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidegate_core::config::{DECIDED, Unsent};
 use tidegate_core::control::HoldReason;
 use tidegate_core::counters::Counter;
+use tidegate_core::deduplication::Acceptance;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limiter::Line;
 use tidegate_core::outcome::{Failure, Outcome, classify};
@@ -100,7 +101,9 @@ impl<E: Environment> Drain<'_, E> {
         }
         self.take(message);
         let job = accepted(message, ses_message_id, latency);
-        self.settle(message, Some(Fate::Sent), Some(job));
+        let (at, ses_message_id) = (EpochMillis::from(ctx.now()), ses_message_id.to_owned());
+        let fate = Fate::Sent(Acceptance { at, ses_message_id });
+        self.settle(message, Some(fate), Some(job));
     }
 
     /// Lets a mail whose request was never written wait for a later slot.
@@ -292,7 +295,7 @@ impl<E: Environment> Drain<'_, E> {
     /// Lets the policies do their work for a mail that has come to its end, then runs the job `then`.
     fn settle(&mut self, message: &Message, fate: Option<Fate>, then: Option<Job>) {
         let policies = &self.parts.policies;
-        let works = fate.map_or_else(Vec::new, |fate| policies.before_settling(message, fate));
+        let works = fate.map_or_else(Vec::new, |fate| policies.before_settling(message, &fate));
         if works.is_empty() {
             return then.into_iter().for_each(|job| self.job(job));
         }

@@ -43,10 +43,10 @@ impl<'a, E: Environment> Policy<'a> for SendMarks<'a, E> {
         PolicyStep::Later(before(self.ctx, mail).boxed_local())
     }
 
-    fn before_settling(&self, mail: &Message, fate: Fate) -> Option<LocalBoxFuture<'a, ()>> {
+    fn before_settling(&self, mail: &Message, fate: &Fate) -> Option<LocalBoxFuture<'a, ()>> {
         let token = mail.mark.clone()?;
-        let (ctx, identity) = (self.ctx, mail.envelope.identity.clone());
-        Some(async move { settle(ctx, &identity, &token, fate).await }.boxed_local())
+        let (ctx, identity, fate) = (self.ctx, mail.envelope.identity.clone(), fate.clone());
+        Some(async move { settle(ctx, &identity, &token, &fate).await }.boxed_local())
     }
 }
 
@@ -54,13 +54,13 @@ async fn settle<E: Environment>(
     ctx: &Context<'_, E>,
     identity: &Identity,
     token: &str,
-    fate: Fate,
+    fate: &Fate,
 ) {
     let marks = ctx.env.ledger();
     let settling = async {
         match fate {
-            Fate::Sent => marks.set_sent(identity).await,
-            Fate::Parked(pass) => marks.set_parked(identity, token, pass).await,
+            Fate::Sent(accepted) => marks.set_sent(identity, accepted).await,
+            Fate::Parked(pass) => marks.set_parked(identity, token, *pass).await,
             Fate::Unsent => marks.unmark(identity, token).await,
         }
     };
@@ -106,7 +106,7 @@ async fn before<'a, E: Environment>(
             tracing::error!(error, "not sent: its mark is not known");
             // The mark may have been written although the answer failed; it is removed, since a mark that
             // stays would look like a crash during the send.
-            settle(ctx, &mail.envelope.identity, &token, Fate::Unsent).await;
+            settle(ctx, &mail.envelope.identity, &token, &Fate::Unsent).await;
             // Its slots are not given to other mail: while the ledger takes no marks, one mail after
             // another would be received for them, and left.
             vec![Effect::LeaveHidden(mail)]

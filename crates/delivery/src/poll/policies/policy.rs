@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 use tidegate_core::control::{Control, HoldReason};
+use tidegate_core::deduplication::Acceptance;
 use tidegate_core::limiter::Line;
 use tidegate_core::outcome::{Failure, Outcome};
 
@@ -67,7 +68,7 @@ pub(in crate::poll) trait Policy<'a> {
     }
 
     /// Work that has to be done before the job that settles a mail may run.
-    fn before_settling(&self, _mail: &Message, _fate: Fate) -> Option<LocalBoxFuture<'a, ()>> {
+    fn before_settling(&self, _mail: &Message, _fate: &Fate) -> Option<LocalBoxFuture<'a, ()>> {
         None
     }
 
@@ -164,10 +165,10 @@ impl EndedSend {
 }
 
 /// The end of a mail, by which deduplication settles its mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::poll) enum Fate {
     /// SES accepted the mail: later copies are deleted.
-    Sent,
+    Sent(Acceptance),
     /// The mail is dead-lettered with this pass, since its outcome is unknown. A copy with a higher pass is
     /// a replay and may be sent.
     Parked(u32),
@@ -242,7 +243,7 @@ impl<'a> Policies<'a> {
     pub(in crate::poll) fn before_settling(
         &self,
         mail: &Message,
-        fate: Fate,
+        fate: &Fate,
     ) -> Vec<LocalBoxFuture<'a, ()>> {
         self.iter().filter_map(|policy| policy.before_settling(mail, fate)).collect()
     }

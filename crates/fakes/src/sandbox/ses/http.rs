@@ -3,6 +3,7 @@
 mod answer;
 mod control;
 mod ses;
+mod suppression;
 
 use std::sync::Arc;
 
@@ -19,6 +20,11 @@ pub(super) fn router(state: Arc<SesState>) -> Router {
         .route("/v2/email/account", get(ses::get_account))
         .route("/v2/email/identities/{identity}", get(ses::get_email_identity))
         .route("/v2/email/configuration-sets/{name}", get(ses::get_configuration_set))
+        .route("/v2/email/suppression/addresses", get(suppression::list).put(suppression::put))
+        .route(
+            "/v2/email/suppression/addresses/{address}",
+            get(suppression::find).delete(suppression::delete),
+        )
         .route("/", get(control::page))
         .route("/_sandbox/config", get(control::config).patch(control::change))
         .route("/_sandbox/stats", get(control::stats))

@@ -4,12 +4,14 @@ use super::config::{SesSandboxConfig, SettingsChange};
 use super::engine::SesEngine;
 use crate::sandbox::mailbox::SesStats;
 use crate::sandbox::stop::Stop;
+use crate::ses::MemorySuppressionList;
 
 /// State that all requests and the handle share.
 pub struct SesState {
     engine: Mutex<SesEngine>,
     /// Nanoseconds since the Unix epoch.
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
+    pub(super) suppressed: MemorySuppressionList,
     pub(super) stop: Stop,
 }
 
@@ -20,7 +22,8 @@ impl SesState {
         stop: Stop,
     ) -> Self {
         let engine = Mutex::new(SesEngine::new(config, clock()));
-        Self { engine, clock: Box::new(clock), stop }
+        let suppressed = MemorySuppressionList::default();
+        Self { engine, clock: Box::new(clock), suppressed, stop }
     }
 
     pub(super) fn now_ns(&self) -> u64 {

@@ -71,6 +71,16 @@ impl Bench {
     }
 
     async fn review(&self, filter: LetterFilter, include_unknown: bool) -> Review {
+        let reading = self.read().await;
+        self.review_of(&reading, filter, include_unknown).await
+    }
+
+    async fn review_of(
+        &self,
+        reading: &LetterSnapshot,
+        filter: LetterFilter,
+        include_unknown: bool,
+    ) -> Review {
         let options = ReviewOptions {
             filter,
             include_unknown,
@@ -79,8 +89,7 @@ impl Bench {
             senders: AllowedSenders::everyone(),
             deduplication: self.deduplication,
         };
-        let reading = self.read().await;
-        review(&reading, &options, &self.ledger, self.universe.now()).await.unwrap()
+        review(reading, &options, &self.ledger, self.universe.now()).await.unwrap()
     }
 
     async fn replay(&self, review: &Review, pace: ReplayPace) -> Result<LetterReport, LetterError> {

@@ -1,4 +1,4 @@
-use tidegate_core::deduplication::MarkState;
+use tidegate_core::deduplication::{Acceptance, MarkState};
 use tidegate_delivery::ports::{FailureKind, History as _, MarkRequest, MarkResult, Marks as _};
 use tidegate_fakes::{Fault, Latency, Operation, Rule};
 
@@ -19,7 +19,11 @@ async fn mark(bench: &Bench, id: &str, state: MarkState) {
     assert_eq!(ledger.mark(&request).await.unwrap(), MarkResult::Ours);
     let set = match state {
         MarkState::Sending => true,
-        MarkState::Sent => ledger.set_sent(&identity).await.unwrap(),
+        MarkState::Sent => {
+            let at = EpochMillis::from(request.now);
+            let accepted = Acceptance { at, ses_message_id: "0102018f-1".to_owned() };
+            ledger.set_sent(&identity, &accepted).await.unwrap()
+        }
         MarkState::Parked => ledger.set_parked(&identity, "a poller's", 65_535).await.unwrap(),
     };
     assert!(set);
@@ -303,4 +307,35 @@ async fn a_discard_deletes_the_reviewed_letters_for_good_and_the_history_says_wh
         history.iter().map(|change| (change.action.as_str(), change.detail.as_str())).collect();
     assert_eq!(said[0], ("discard", "ended: 0 of 0 sent, 25 deleted"));
     assert_eq!(history[0].by, "user/ada");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_corrected_letter_is_sent_as_the_same_mail_with_its_new_body() {
+    let bench = Bench::new();
+    bench.put(&several(3)).await;
+    let reading = bench.read().await;
+    let named = |id: &str| reading.letters.iter().find(|letter| letter.id() == id).unwrap();
+    let line = |id: &str, body: String| {
+        serde_json::json!({ "message_id": named(id).message_id, "body": body, "code": "X" })
+            .to_string()
+    };
+    let better = body("m-1").replace("Text.", "Better.");
+    let file = [line("m-1", better.clone()), line("m-2", "{\"id\": \"m-2\"}".to_owned())];
+    let corrections = Corrections::read("dead.jsonl", file.join("\n").as_bytes()).unwrap();
+    let corrected = corrections.applied("dead.jsonl", reading.clone()).unwrap();
+    let review = bench.review_of(&corrected, LetterFilter::default(), false).await;
+    assert_eq!((review.to_send(), review.refusals.len()), (1, 1), "{review:?}");
+    assert_eq!(bench.replay(&review, FAST).await.unwrap().sent, 1);
+    let sent = bench.standing("big");
+    assert_eq!((sent.len(), sent[0].body.as_str()), (1, better.as_str()));
+    assert_eq!(sent[0].attributes["identity"], "big/id/m-1");
+    assert_eq!(
+        bench.read().await.letters.len(),
+        2,
+        "what is not in the file stays, and what is no mail"
+    );
+    let other = line("m-0", body("m-9"));
+    let other = Corrections::read("dead.jsonl", other.as_bytes()).unwrap();
+    let fault = other.applied("dead.jsonl", reading.clone()).unwrap_err().to_string();
+    assert!(fault.starts_with("dead.jsonl:1: body.id: must stay"), "{fault}");
 }

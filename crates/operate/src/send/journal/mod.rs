@@ -15,10 +15,12 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::identity::EpochMillis;
 
+use super::rows::InputFormat;
 pub use file::JournalFile;
 pub use ranges::RowRanges;
 pub use records::{JournalContents, JournalReader, read_journal};
@@ -40,6 +42,20 @@ pub struct JournalHeader {
     pub by: String,
     pub at: EpochMillis,
     pub before: Baseline,
+    /// The input, for `tidegate results`; `None` in journals of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<JournalInput>,
+}
+
+/// The input file of a run. The journal has no addresses: they are read from there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalInput {
+    /// The whole path, so that it is found from any folder.
+    pub path: PathBuf,
+    pub format: InputFormat,
+    /// The column of the recipient, if it was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_column: Option<String>,
 }
 
 /// Depths and counters at the begin of a run, for reconciliation by counts.
@@ -69,6 +85,7 @@ impl JournalHeader {
             by: by.to_owned(),
             at,
             before: Baseline::default(),
+            input: None,
         }
     }
 

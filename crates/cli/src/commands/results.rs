@@ -1,0 +1,188 @@
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use tidegate_aws::stack::Stack;
+use tidegate_core::deduplication::Deduplication;
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _};
+use tidegate_operate::deferral;
+use tidegate_operate::results::{
+    COLUMNS, ResultsError, ResultsReport, RowStatus, RunFacts, RunJournal, dead_mails, results,
+};
+use tidegate_operate::suppression::suppressed;
+
+use super::OnStack;
+use super::dead::{MOST_LETTERS, create, read};
+use super::send::progress::MailProgressBar;
+use crate::shell::{CommandEnd, CommandError, Shell};
+
+/// Say for each row of a run what became of its mail
+///
+/// The journal of `tidegate send` names the rows, and the input file their recipients; it must be unchanged. What
+/// SES accepted stands in deduplication's marks, so deduplication must be on: without it the answer is `unknown`.
+/// Bounces and complaints come from the account's suppression list.
+///
+/// Status of a row: `sent`; `bounced` or `complained` since; `suppressed` (SES accepted it and delivers it to nobody,
+/// because the address was on the suppression list before); `sending`; `waiting`; `dead`, with the reason;
+/// `cancelled`; `excluded` by --exclude, --only or --exclude-suppressed; `not_enqueued`, because the run is not
+/// finished; `unknown`.
+///
+/// Exit code: 0; 2 the journal or its input is not usable; 3 a service or a file failed; 130 interrupted.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate results .tidegate/big-november.journal
+  tidegate results .tidegate/big-november.journal --csv results.csv
+  tidegate results .tidegate/big-november.journal --status dead,bounced --csv
+  tidegate results .tidegate/big-november.journal --status cancelled --csv rest.csv")]
+pub struct ResultsArgs {
+    /// The journal that `tidegate send` wrote
+    #[arg(value_name = "JOURNAL")]
+    journal: PathBuf,
+    /// Write a line for each row, with its address, to this new file, or to standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    csv: Option<PathBuf>,
+    /// Write only rows of these statuses
+    #[arg(long, value_name = "STATUS", value_delimiter = ',', requires = "csv", value_parser = status)]
+    status: Vec<RowStatus>,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+fn status(text: &str) -> Result<RowStatus, String> {
+    let named = RowStatus::ALL.into_iter().find(|status| status.as_str() == text);
+    let all: Vec<&str> = RowStatus::ALL.iter().map(|status| status.as_str()).collect();
+    named.ok_or_else(|| format!("allowed are {}", all.join(", ")))
+}
+
+pub(super) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let journal = journal(args)?;
+    journal.check(open(&journal.input.path)?).map_err(failed)?;
+    let stack = args.on.stack.open().await?;
+    let Some(facts) = facts(&journal, &stack, shell).await? else {
+        return Ok(CommandEnd::Interrupted);
+    };
+    let found = tokio::select! {
+        found = written(args, &journal, &facts, &stack, shell) => found?,
+        () = shell.interrupted() => return Ok(CommandEnd::Interrupted),
+    };
+    let found = match found {
+        // The reader of the lines wants no more.
+        Err(ResultsError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            return Ok(CommandEnd::Done);
+        }
+        found => found.map_err(failed)?,
+    };
+    if args.csv.as_ref().is_some_and(|path| path.as_os_str() == "-") {
+        shell.output.say_view(&found);
+    } else {
+        shell.output.show(&found).map_err(CommandError::Terminal)?;
+    }
+    Ok(CommandEnd::Done)
+}
+
+fn journal(args: &ResultsArgs) -> Result<RunJournal, CommandError> {
+    let shown = args.journal.display().to_string();
+    RunJournal::read(&shown, BufReader::new(open(&args.journal)?)).map_err(failed)
+}
+
+fn open(path: &PathBuf) -> Result<File, CommandError> {
+    let failed =
+        |source| CommandError::File { path: path.clone(), doing: "cannot be opened", source };
+    File::open(path).map_err(failed)
+}
+
+fn failed(error: ResultsError) -> CommandError {
+    match error {
+        ResultsError::Port(error) => CommandError::Service(error),
+        ResultsError::Input(fault) => CommandError::Input(fault.to_string()),
+        error @ (ResultsError::Empty { .. }
+        | ResultsError::NoInput { .. }
+        | ResultsError::InputChanged { .. }) => CommandError::Refused(error.into()),
+        error => CommandError::Unfinished(error.into()),
+    }
+}
+
+/// Everything by which rows are judged; `None` if the reading was interrupted.
+///
+/// Queues are read before dead letters, and these before marks: a mail that moves meanwhile is found at its old
+/// or its new place.
+async fn facts(
+    journal: &RunJournal,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<Option<RunFacts>, CommandError> {
+    let queued = queued(journal, stack).await?;
+    let reading = read(stack, MOST_LETTERS, shell).await?;
+    if reading.coverage.interrupted {
+        return Ok(None);
+    }
+    let (standing, _) = stack.standing().await?;
+    let bar = MailProgressBar::new(shell.output, 0, 0);
+    let listed = suppressed(&stack.clients().suppression_list(), |more| bar.add(more)).await?;
+    drop(bar);
+    let now = EpochMillis::from(stack.clock().wall());
+    let age = now.as_millis().saturating_sub(journal.header.at.as_millis());
+    let marks_kept =
+        (stack.poller.deduplication != Deduplication::Off).then_some(stack.poller.mark_kept);
+    Ok(Some(RunFacts {
+        now,
+        has_marks: marks_kept.is_some_and(|kept| Duration::from_millis(age) < kept),
+        marks_kept,
+        cancel: standing.control.cancels.get(&journal.header.campaign).copied(),
+        dead: dead_mails(&reading),
+        unread: reading.coverage.unread(),
+        queued,
+        suppressed: listed,
+    }))
+}
+
+/// Mails on the queues that the campaign's mail may be on, and deferred.
+async fn queued(journal: &RunJournal, stack: &Stack) -> Result<u64, CommandError> {
+    let queues = stack.queues();
+    let own = QueueUrl::new(journal.header.queue.as_str());
+    let mut all = 0;
+    for queue in [own].iter().chain(&stack.shared_queues()) {
+        all += queues.depth(queue).await?.all();
+    }
+    if let Some(location) = stack.deferral() {
+        let deferred = deferral::left(&stack.clients().deferral(location)).await?;
+        all += deferred.get(&journal.header.campaign).copied().unwrap_or(0);
+    }
+    Ok(all)
+}
+
+/// Judges every row, and writes those that are asked for.
+async fn written(
+    args: &ResultsArgs,
+    journal: &RunJournal,
+    facts: &RunFacts,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<Result<ResultsReport, ResultsError>, CommandError> {
+    let to: Box<dyn Write> = match &args.csv {
+        None => Box::new(io::sink()),
+        Some(path) if path.as_os_str() == "-" => Box::new(io::stdout()),
+        Some(path) => Box::new(create(path)?),
+    };
+    let mut csv = csv::WriterBuilder::new().has_headers(false).from_writer(to);
+    let bar = MailProgressBar::new(shell.output, journal.header.rows, 0);
+    let input = BufReader::new(open(&journal.input.path)?);
+    let ledger = stack.ledger();
+    let found = async {
+        csv.write_record(COLUMNS).map_err(|error| ResultsError::Output(error.into()))?;
+        let found = results(&ledger, facts, journal, input, |result| {
+            bar.add(1);
+            if args.status.is_empty() || args.status.contains(&result.status) {
+                csv.write_record(result.cells())?;
+            }
+            Ok(())
+        });
+        let found = found.await?;
+        csv.flush().map_err(ResultsError::Output)?;
+        Ok(found)
+    };
+    Ok(found.await)
+}

@@ -1,0 +1,96 @@
+use std::collections::HashMap;
+use std::io::{BufRead, Read};
+
+use tidegate_core::identity::{EpochMillis, Identity};
+
+use super::ResultsError;
+use crate::send::{
+    InputRow, InputRows, JournalHeader, JournalInput, JournalReader, fingerprint_of,
+};
+use crate::suppression::addr_spec;
+
+/// A run as its journal tells it.
+#[derive(Clone, Debug)]
+pub struct RunJournal {
+    pub path: String,
+    pub header: JournalHeader,
+    pub input: JournalInput,
+    /// Time at which the last row was enqueued; `None` if the run is not finished.
+    pub ended: Option<EpochMillis>,
+    /// The id of each row that was enqueued, by the row's number. A million ids need about 100 MB.
+    ids: HashMap<u64, String>,
+}
+
+impl RunJournal {
+    /// Reads a journal, called `path` in errors.
+    ///
+    /// # Errors
+    /// [`ResultsError`] where it cannot be read, or does not name its input.
+    pub fn read(path: &str, journal: impl BufRead) -> Result<Self, ResultsError> {
+        let mut records = JournalReader::new(path, journal)?;
+        let mut ids = HashMap::new();
+        while let Some(batch) = records.next_batch()? {
+            let rows = batch.rows.iter().flat_map(|(first, last)| *first..=*last);
+            ids.extend(rows.zip(batch.ids));
+        }
+        let (path, contents) = (path.to_owned(), records.contents().clone());
+        let Some(header) = contents.header else {
+            return Err(ResultsError::Empty { journal: path });
+        };
+        let Some(input) = header.input.clone() else {
+            return Err(ResultsError::NoInput { journal: path });
+        };
+        Ok(Self { path, header, input, ended: contents.ended, ids })
+    }
+
+    /// The name of the input in errors.
+    pub fn file(&self) -> String {
+        self.input.path.display().to_string()
+    }
+
+    /// Checks that the input is the one that was sent, by its SHA-256.
+    ///
+    /// # Errors
+    /// [`ResultsError`] where it cannot be read or has changed.
+    pub fn check(&self, input: impl Read) -> Result<(), ResultsError> {
+        let found = fingerprint_of(input)
+            .map_err(|source| ResultsError::Unreadable { file: self.file(), source })?;
+        match self.header.settings.get("input") {
+            Some(sent) if *sent != found => Err(ResultsError::InputChanged { file: self.file() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The id of a row; `None` if it was not enqueued.
+    pub fn id(&self, row: u64) -> Option<&str> {
+        self.ids.get(&row).map(String::as_str)
+    }
+
+    /// The ids of the rows of `input` whose recipient is `address`.
+    ///
+    /// # Errors
+    /// [`ResultsError`] where a row cannot be read.
+    pub fn ids_to(&self, input: impl Read, address: &str) -> Result<Vec<String>, ResultsError> {
+        let rows = InputRows::new(&self.file(), self.input.format, input)
+            .map_err(ResultsError::of_input)?;
+        let (mut ids, meant) = (Vec::new(), addr_spec(address));
+        for row in rows {
+            let row = row.map_err(ResultsError::of_input)?;
+            if addr_spec(&self.recipient(&row)) == meant {
+                ids.extend(self.id(row.number).map(str::to_owned));
+            }
+        }
+        Ok(ids)
+    }
+
+    /// The recipient of a row, as the input has it.
+    pub(super) fn recipient(&self, row: &InputRow) -> String {
+        let named = self.input.to_column.as_deref();
+        let columns = named.map_or_else(|| vec!["to", "email"], |name| vec![name]);
+        columns.into_iter().find_map(|name| row.text(name)).unwrap_or_default()
+    }
+
+    pub(super) fn identity(&self, row: u64) -> Option<Identity> {
+        Some(Identity::from_body_id(&self.header.campaign, self.id(row)?))
+    }
+}

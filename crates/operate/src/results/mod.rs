@@ -1,0 +1,124 @@
+//! `tidegate results`: says for each row of a run what became of its mail.
+//!
+//! The journal names the ids of the rows that were enqueued, the input their recipients. Deduplication's marks
+//! tell which mails SES accepted, the dead-letter queue which were given up, and the account's suppression list
+//! which recipients bounced or complained.
+
+mod journal;
+mod report;
+mod row;
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use futures_util::future::try_join_all;
+use tidegate_core::identity::Identity;
+use tidegate_delivery::ports::{Marks, PortError};
+
+use crate::dead::{Letter, LetterSnapshot};
+use crate::redact::AddressVisibility;
+use crate::send::{InputFault, InputRow, InputRows, JournalError};
+use crate::suggest::SuggestedCommand;
+pub use journal::RunJournal;
+pub use report::ResultsReport;
+pub use row::{COLUMNS, RowResult, RowStatus, RunFacts};
+
+/// Marks that one call reads.
+const MARKS_PER_CALL: usize = 100;
+/// Rows that are looked up at once, by as many calls as they need.
+const ROWS_AT_ONCE: usize = 8 * MARKS_PER_CALL;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error("{journal}: its run enqueued nothing")]
+    Empty { journal: String },
+    #[error(
+        "{journal}: an earlier tidegate wrote it, without the name of its input; `{}` accounts for its mails",
+        SuggestedCommand::Reconcile(journal.clone())
+    )]
+    NoInput { journal: String },
+    #[error(
+        "{file} has changed since the run, so its rows may not be those that were sent: restore it"
+    )]
+    InputChanged { file: String },
+    #[error("{file} cannot be read")]
+    Unreadable { file: String, source: io::Error },
+    #[error("{0}")]
+    Input(Box<InputFault>),
+    #[error(transparent)]
+    Port(#[from] PortError),
+    #[error("the results cannot be written")]
+    Output(#[source] io::Error),
+}
+
+impl ResultsError {
+    /// A fault of the input, with its addresses masked.
+    fn of_input(fault: InputFault) -> Self {
+        Self::Input(fault.shown(AddressVisibility::Masked).into())
+    }
+}
+
+/// The dead letters by the identities of their mails.
+pub fn dead_mails(reading: &LetterSnapshot) -> BTreeMap<Identity, Letter> {
+    let named = |letter: &Letter| Some((letter.identity()?, letter.clone()));
+    reading.letters.iter().filter_map(named).collect()
+}
+
+/// Calls `each` with the result of each row of `input`, in order, and counts them.
+///
+/// # Errors
+/// [`ResultsError`]; `each` was then called for the rows before.
+pub async fn results(
+    marks: &impl Marks,
+    facts: &RunFacts,
+    journal: &RunJournal,
+    input: impl Read,
+    mut each: impl FnMut(&RowResult) -> io::Result<()>,
+) -> Result<ResultsReport, ResultsError> {
+    let mut rows = InputRows::new(&journal.file(), journal.input.format, input)
+        .map_err(ResultsError::of_input)?;
+    let mut report = ResultsReport::new(journal, facts);
+    loop {
+        let batch: Vec<InputRow> = rows
+            .by_ref()
+            .take(ROWS_AT_ONCE)
+            .collect::<Result<_, InputFault>>()
+            .map_err(ResultsError::of_input)?;
+        if batch.is_empty() {
+            return Ok(report.concluded(facts));
+        }
+        for result in looked_up(marks, facts, journal, &batch).await? {
+            report.count(&result);
+            each(&result).map_err(ResultsError::Output)?;
+        }
+    }
+}
+
+/// The results of some rows, in their order.
+async fn looked_up(
+    marks: &impl Marks,
+    facts: &RunFacts,
+    journal: &RunJournal,
+    rows: &[InputRow],
+) -> Result<Vec<RowResult>, PortError> {
+    let mut identities: Vec<Identity> =
+        rows.iter().filter_map(|row| journal.identity(row.number)).collect();
+    if !facts.has_marks {
+        identities.clear();
+    }
+    let calls = identities.chunks(MARKS_PER_CALL).map(|some| marks.find(some));
+    let found = try_join_all(calls).await?.into_iter().flatten();
+    let marked: BTreeMap<&Identity, _> =
+        identities.iter().zip(found).filter_map(|(of, mark)| Some((of, mark?))).collect();
+    let result = |row: &InputRow| {
+        let identity = journal.identity(row.number);
+        let mark = identity.as_ref().and_then(|identity| marked.get(identity));
+        facts.result(journal, row, identity.as_ref(), mark)
+    };
+    Ok(rows.iter().map(result).collect())
+}
+
+#[cfg(test)]
+mod tests;
