@@ -21,6 +21,7 @@ use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig, SettingsChange}
 use tidegate_fakes::{DailyQuota, MaxSendRate};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::directory_contract;
+use tidegate_tests::contract::exclusions::exclusions_contract;
 use tidegate_tests::contract::feedback::feedback_contract;
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
 use tidegate_tests::contract::mail::{
@@ -95,6 +96,7 @@ async fn the_ledger_and_its_marks_on_dynamodb_keep_the_contract() {
     let room = Ledgers { client, made: Cell::new(0) };
     ledger_contract(&room).await;
     marks_contract(&room).await;
+    exclusions_contract(&room).await;
 }
 
 struct DeferralStores {

@@ -19,6 +19,7 @@ use tidegate_fakes::{
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
+use tidegate_tests::contract::exclusions::exclusions_contract;
 use tidegate_tests::contract::feedback::{FeedbackRoom, feedback_contract};
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
 use tidegate_tests::contract::mail::{
@@ -194,6 +195,7 @@ async fn the_memory_ledger_and_its_marks_keep_the_contract() {
     let room = Ledgers::default();
     ledger_contract(&room).await;
     marks_contract(&room).await;
+    exclusions_contract(&room).await;
 }
 
 struct Site {

@@ -8,7 +8,7 @@
 //! | `Mailer` | [`SesMailer::new`]`(&aws_sdk_sesv2::Client, SystemClock, send_timeout)` |
 //! | `Account` | [`SesAccount::new`]`(&aws_sdk_sesv2::Client)` |
 //! | `SuppressionList` | [`SesSuppressionList::new`]`(aws_sdk_sesv2::Client)` |
-//! | `Ledger` | [`DynamoLedger::new`]`(&aws_sdk_dynamodb::Client, table)` |
+//! | `Ledger`, `Marks`, `Exclusions`, `History` | [`DynamoLedger::new`]`(&aws_sdk_dynamodb::Client, table)` |
 //! | `DeferralStore` | [`S3DeferralStore::new`]`(&aws_sdk_s3::Client, location)` |
 //! | `Invoke` | [`LambdaInvoke::new`]`(&aws_sdk_lambda::Client, function)` |
 //! | `Clock` | [`SystemClock::new`]`()`, which is `Copy` |

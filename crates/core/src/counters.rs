@@ -151,6 +151,8 @@ counters! {
         "Mails put back to their campaign's queue because it is held.";
     Cancelled, "cancelled", Mails, TotalAndByCampaign, NoMetric,
         "Mails that an operator's cancel took out, by campaign. Those that it keeps count in `dead`, too.";
+    Excluded, "excluded", Mails, TotalAndByCampaign, NoMetric,
+        "Mails to recipients on the exclusion list, deleted instead of sent, by campaign.";
     Dead, "dead", Mails, Total, Always("DeadLettered"),
         "Messages sent to the dead-letter queue: invalid, refused for good, out of attempts, or `unknown`.";
     Left, "left", Mails, Total, Always("Left"),

@@ -20,6 +20,7 @@
 //! | [`email`], [`identity`] | which messages are valid, and which are the same mail |
 //! | [`outcome`], [`retry`], [`dead_letter`] | what SES's answers mean, and where failed mail goes |
 //! | [`deduplication`] | whether a copy of a mail is sent |
+//! | [`exclusions`] | which recipients get no mail of a campaign |
 //! | [`back_pressure`], [`deferral`] | when mail of low priority is deferred, and its form in S3 |
 //! | [`parts`] | which ledger item holds a campaign's values, and when they are deleted |
 //! | [`counters`] | what a poller counts, and where it is shown |
@@ -45,6 +46,7 @@ pub mod deduplication;
 pub mod deferral;
 pub mod domains;
 pub mod email;
+pub mod exclusions;
 pub mod factor;
 pub mod feed;
 pub mod grid;

@@ -1,6 +1,8 @@
 //! One argument that carries all ports of a poller.
 
-use crate::ports::{Account, Clock, DeferralStore, Entropy, Ledger, Mailer, Marks, Queues};
+use crate::ports::{
+    Account, Clock, DeferralStore, Entropy, Exclusions, Ledger, Mailer, Marks, Queues,
+};
 
 /// The ports that a poller needs, as types and as values.
 pub trait Environment {
@@ -10,8 +12,8 @@ pub trait Environment {
     type Mailer: Mailer;
     /// Asks SES for the account's quota and state.
     type Account: Account;
-    /// Claims, control record, reports, and deduplication's marks.
-    type Ledger: Ledger + Marks;
+    /// Claims, control record, reports, deduplication's marks, and the exclusion list.
+    type Ledger: Ledger + Marks + Exclusions;
     /// Access to the wall clock and the monotonic clock.
     type Clock: Clock;
     /// The source of random tokens and jitter.
@@ -59,7 +61,7 @@ where
     Q: Queues,
     M: Mailer,
     A: Account,
-    L: Ledger + Marks,
+    L: Ledger + Marks + Exclusions,
     C: Clock,
     E: Entropy,
     S: DeferralStore,

@@ -10,8 +10,9 @@ use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::idle::QueueChecks;
 use tidegate_core::parts::{KEPT, campaign_of};
 use tidegate_delivery::ports::{
-    CHANGES_KEPT, Claim, ClaimRequest, FailureKind, History, Ledger, LedgerReport, MarkRequest,
-    MarkResult, Marks, Part, PartChange, PortError, PreviousClaim, Standing,
+    CHANGES_KEPT, Claim, ClaimRequest, ExclusionShard, Exclusions, FailureKind, History, Ledger,
+    LedgerReport, MarkRequest, MarkResult, Marks, Part, PartChange, PortError, PreviousClaim,
+    Standing,
 };
 
 use crate::faults::{FaultPlan, Faults, Operation};
@@ -58,6 +59,7 @@ struct LedgerState {
     looks: QueueChecks,
     marks: BTreeMap<Identity, StoredMark>,
     changes: Vec<ChangeRecord>,
+    exclusions: BTreeMap<u8, ExclusionShard>,
 }
 
 /// A mark, and the time at which it expires.
@@ -405,5 +407,27 @@ impl Marks for MemoryLedger {
             Ok(identities.iter().map(mark).collect())
         };
         self.call(Operation::FindMarks, LEDGER, find).await
+    }
+}
+
+impl Exclusions for MemoryLedger {
+    async fn shards(&self, numbers: &[u8]) -> Result<Vec<ExclusionShard>, PortError> {
+        let read = |state: &mut LedgerState| {
+            let shard = |number| state.exclusions.get(number).cloned().unwrap_or_default();
+            Ok(numbers.iter().map(shard).collect())
+        };
+        self.call(Operation::ReadExclusions, LEDGER, read).await
+    }
+
+    async fn set_shard(&self, number: u8, shard: &ExclusionShard) -> Result<bool, PortError> {
+        let set = |state: &mut LedgerState| {
+            let stands = state.exclusions.entry(number).or_default();
+            let is_same = stands.version == shard.version;
+            if is_same {
+                *stands = ExclusionShard { version: shard.version + 1, keys: shard.keys.clone() };
+            }
+            Ok(is_same)
+        };
+        self.call(Operation::SetExclusions, number, set).await
     }
 }

@@ -7,7 +7,8 @@ use tidegate_core::deduplication::{Acceptance, Mark};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, Ledger, LedgerReport, MarkRequest, MarkResult, Marks, PortError, Standing,
+    Claim, ClaimRequest, ExclusionShard, Exclusions, Ledger, LedgerReport, MarkRequest, MarkResult,
+    Marks, PortError, Standing,
 };
 
 /// A ledger whose failed calls are counted.
@@ -95,6 +96,15 @@ impl<L: Marks> Marks for CountedLedger<L> {
     }
     async fn find(&self, identities: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
         self.failures.counted(self.ledger.find(identities).await)
+    }
+}
+
+impl<L: Exclusions> Exclusions for CountedLedger<L> {
+    async fn shards(&self, numbers: &[u8]) -> Result<Vec<ExclusionShard>, PortError> {
+        self.failures.counted(self.ledger.shards(numbers).await)
+    }
+    async fn set_shard(&self, number: u8, shard: &ExclusionShard) -> Result<bool, PortError> {
+        self.failures.counted(self.ledger.set_shard(number, shard).await)
     }
 }
 

@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use tidegate_aws::Clients;
 use tidegate_core::config::{ConfigError, LedgerKind};
-use tidegate_delivery::ports::{Ledger, Marks};
+use tidegate_delivery::ports::{Exclusions, Ledger, Marks};
 
 use crate::logs::init_logs;
 use crate::{failed_start, variable};
@@ -19,8 +19,11 @@ pub trait LambdaFunction: Sized {
     fn ledger(&self) -> &LedgerKind;
 
     /// Answers invocations for as long as this environment lives.
-    fn serve(self, clients: Clients, ledger: impl Ledger + Marks)
-    -> impl Future<Output = ExitCode>;
+    fn serve(
+        self,
+        clients: Clients,
+        ledger: impl Ledger + Marks + Exclusions,
+    ) -> impl Future<Output = ExitCode>;
 }
 
 /// This program was built without the feature `memory-ledger`.

@@ -15,8 +15,8 @@ use tidegate_core::parts::{Upkeep, counters_of, parts_for};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::reputation::{Reputation, Tally};
 use tidegate_delivery::ports::{
-    CHANGES_KEPT, Claim, ClaimRequest, History, Idle, Ledger, LedgerReport, Marks, PreviousClaim,
-    Standing,
+    CHANGES_KEPT, Claim, ClaimRequest, Exclusions, History, Idle, Ledger, LedgerReport, Marks,
+    PreviousClaim, Standing,
 };
 
 use super::{behaviours, hold_in_turn};
@@ -28,7 +28,7 @@ use parts::{
 
 /// Gives the contract fresh ledgers of one adapter.
 pub trait LedgerRoom {
-    type Ledger: Ledger + Marks + History;
+    type Ledger: Ledger + Marks + History + Exclusions;
 
     /// A ledger on which nothing stands.
     fn open(&self) -> impl Future<Output = Self::Ledger>;

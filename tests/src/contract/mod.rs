@@ -13,6 +13,7 @@
 pub mod bucket;
 pub mod deferral;
 pub mod directory;
+pub mod exclusions;
 pub mod feedback;
 pub mod ledger;
 pub mod mail;

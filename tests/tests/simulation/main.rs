@@ -11,6 +11,7 @@ mod dead;
 mod deduplication;
 mod deletes;
 mod domains;
+mod exclusions;
 mod express;
 mod fallback;
 mod faults;

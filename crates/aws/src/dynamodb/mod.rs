@@ -41,13 +41,23 @@
 //! | `pk` | S | `mail#` and the SHA-256 of the mail's identity, in hex |
 //! | `state` | S | `sending`, `sent` or `parked` |
 //! | `token`, `pass`, `since` | S N N | of the request that set the mark; milliseconds since the epoch |
+//! | `sent_at`, `ses_id` | N S | of a sent mail: time of SES's answer, SES's message id |
 //! | `expires_at` | N | seconds since the epoch: the table's time to live |
+//!
+//! The exclusion list is in 256 items:
+//!
+//! | attribute | type | |
+//! |---|---|---|
+//! | `pk` | S | `exclusions#` and the number of the shard, from 0 |
+//! | `version` | N | the number of its writes |
+//! | `keys` | B | its addresses' keys, 8 bytes each (see `tidegate_core::exclusions`) |
 //!
 //! The item `history` holds `changes`: a list of operators' changes in JSON, the newest first.
 
 mod advance;
 mod claim;
 mod control;
+mod exclusions;
 mod factor;
 mod find;
 mod history;
@@ -76,8 +86,8 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_core::parts::MOST_PARTS;
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, History, Ledger, LedgerReport, MarkRequest, MarkResult, Marks, PortError,
-    Standing,
+    Claim, ClaimRequest, ExclusionShard, Exclusions, History, Ledger, LedgerReport, MarkRequest,
+    MarkResult, Marks, PortError, Standing,
 };
 use tokio::time::timeout;
 
@@ -214,6 +224,16 @@ impl Marks for DynamoLedger {
 
     async fn find(&self, identities: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
         find::find(&self.table, identities).await
+    }
+}
+
+impl Exclusions for DynamoLedger {
+    async fn shards(&self, numbers: &[u8]) -> Result<Vec<ExclusionShard>, PortError> {
+        exclusions::read(&self.table, numbers).await
+    }
+
+    async fn set_shard(&self, number: u8, shard: &ExclusionShard) -> Result<bool, PortError> {
+        exclusions::write(&self.table, number, shard).await
     }
 }
 

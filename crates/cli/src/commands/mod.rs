@@ -7,6 +7,7 @@ mod console;
 mod dead;
 mod deferred;
 mod doctor;
+mod exclude;
 mod history;
 mod level;
 mod plan;
@@ -34,6 +35,7 @@ pub use console::ConsoleArgs;
 pub use dead::DeadArgs;
 pub use deferred::DeferredArgs;
 pub use doctor::DoctorArgs;
+pub use exclude::ExcludeArgs;
 pub use history::HistoryArgs;
 pub use level::LevelArgs;
 pub use plan::PlanArgs;
@@ -81,6 +83,8 @@ pub enum Command {
     Resume(ResumeArgs),
     /// Take back the unsent mail of a campaign
     Cancel(CancelArgs),
+    /// Show the exclusion list, or change it: campaigns send nothing to its addresses
+    Exclude(Box<ExcludeArgs>),
     /// Lift a hold, regardless of who set it
     Lift(LiftArgs),
     /// Show the weights, or override them
@@ -91,7 +95,7 @@ pub enum Command {
     Why(WhyArgs),
     /// Look through the dead letters, and replay them after review
     Dead(Box<DeadArgs>),
-    /// Account for what was sent: enqueued = sent + waiting + retrying + deferred + dead + cancelled + unknown
+    /// Account for what was sent: enqueued = sent + waiting + retrying + deferred + dead + cancelled + excluded + unknown
     Reconcile(ReconcileArgs),
     /// Say for each row of a run what became of its mail
     Results(ResultsArgs),
@@ -121,6 +125,7 @@ impl Command {
             Self::Pause(args) => Some(args.on.output),
             Self::Resume(args) => Some(args.on.output),
             Self::Cancel(args) => Some(args.on.output),
+            Self::Exclude(args) => Some(args.output()),
             Self::Lift(args) => Some(args.on.output),
             Self::Weights(args) => Some(args.on.output),
             Self::Rate(args) => Some(args.on.output),
@@ -185,6 +190,7 @@ impl Command {
             Self::Pause(args) => Box::pin(steer::pause(&args, shell)).await,
             Self::Resume(args) => Box::pin(steer::resume(&args, shell)).await,
             Self::Cancel(args) => Box::pin(cancel::run(&args, shell)).await,
+            Self::Exclude(args) => Box::pin(exclude::run(&args, shell)).await,
             Self::Lift(args) => Box::pin(steer::lift(&args, shell)).await,
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,

@@ -27,7 +27,7 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 /// Dead letters that are read; each is held in memory, with its mail.
 const MOST_DEAD: usize = 100_000;
 
-/// Account for what was sent: enqueued = sent + waiting + retrying + deferred + dead + cancelled + unknown
+/// Account for what was sent: enqueued = sent + waiting + retrying + deferred + dead + cancelled + excluded + unknown
 ///
 /// The journals of `tidegate send` tell which mails were enqueued. With deduplication each mail is looked
 /// up. Without it the ledger's counters are compared, with a tolerance, because SQS's counts are
@@ -42,7 +42,7 @@ const MOST_DEAD: usize = 100_000;
   tidegate reconcile --campaign big
   tidegate reconcile .tidegate/big-november.journal --json | jq .accounts[].difference")]
 pub struct ReconcileArgs {
-    /// The journals [default: all in .tidegate]
+    /// The journals, or folders of journals [default: all in .tidegate]
     #[arg(value_name = "JOURNAL")]
     journals: Vec<PathBuf>,
     /// Only the runs of this campaign
@@ -125,7 +125,14 @@ pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<CommandEn
 /// The journals that are meant, and how many rows their inputs have.
 fn journals(args: &ReconcileArgs) -> Result<(Vec<JournalPath>, u64), CommandError> {
     let folder = Path::new(".tidegate");
-    let paths = if args.journals.is_empty() { journals_in(folder)? } else { args.journals.clone() };
+    let mut paths = if args.journals.is_empty() { journals_in(folder)? } else { Vec::new() };
+    for path in &args.journals {
+        if path.is_dir() {
+            paths.extend(journals_in(path)?);
+        } else {
+            paths.push(path.clone());
+        }
+    }
     let (mut journals, mut rows) = (Vec::new(), 0);
     for path in paths {
         let shown = path.display().to_string();

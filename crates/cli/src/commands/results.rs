@@ -6,13 +6,14 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_aws::stack::Stack;
 use tidegate_core::deduplication::Deduplication;
+use tidegate_core::exclusions::ExclusionList;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _};
-use tidegate_operate::deferral;
 use tidegate_operate::results::{
     COLUMNS, ResultsError, ResultsReport, RowStatus, RunFacts, RunJournal, dead_mails, results,
 };
 use tidegate_operate::suppression::suppressed;
+use tidegate_operate::{deferral, exclude};
 
 use super::OnStack;
 use super::dead::{MOST_LETTERS, create, read};
@@ -27,7 +28,7 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 ///
 /// Status of a row: `sent`; `bounced` or `complained` since; `suppressed` (SES accepted it and delivers it to nobody,
 /// because the address was on the suppression list before); `sending`; `waiting`; `dead`, with the reason;
-/// `cancelled`; `excluded` by --exclude, --only or --exclude-suppressed; `not_enqueued`, because the run is not
+/// `cancelled`; `excluded` by the run's options or by `tidegate exclude`; `not_enqueued`, because the run is not
 /// finished; `unknown`.
 ///
 /// Exit code: 0; 2 the journal or its input is not usable; 3 a service or a file failed; 130 interrupted.
@@ -120,6 +121,10 @@ async fn facts(
         return Ok(None);
     }
     let (standing, _) = stack.standing().await?;
+    let excluded = match standing.control.exclusions {
+        Some(_) => exclude::read(&stack.ledger()).await?,
+        None => ExclusionList::default(),
+    };
     let bar = MailProgressBar::new(shell.output, 0, 0);
     let listed = suppressed(&stack.clients().suppression_list(), |more| bar.add(more)).await?;
     drop(bar);
@@ -135,6 +140,7 @@ async fn facts(
         dead: dead_mails(&reading),
         unread: reading.coverage.unread(),
         queued,
+        excluded,
         suppressed: listed,
     }))
 }

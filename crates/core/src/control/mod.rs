@@ -13,6 +13,7 @@ use crate::back_pressure::{BackPressureLevel, Reading};
 use crate::breaker::Breaker;
 use crate::config::{Campaign, Campaigns};
 use crate::daily::DailyReading;
+use crate::exclusions::ExclusionState;
 use crate::identity::EpochMillis;
 use crate::rate::Rate;
 use crate::refusals::Streak;
@@ -38,6 +39,7 @@ pub use holds::{Hold, HoldReason, Holds};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+// More than 12 fields: one for each member of the record.
 pub struct Control {
     /// Holds on all sending, express mail included unless the reason spares it.
     #[serde(skip_serializing_if = "Holds::is_empty")]
@@ -48,6 +50,9 @@ pub struct Control {
     /// The last cancel of each campaign, by its name; that of express mail has the name `express`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cancels: BTreeMap<String, Cancel>,
+    /// The exclusion list's version and size; none until an address was excluded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclusions: Option<ExclusionState>,
     /// Weights that replace the configured ones, by campaign name. A campaign of weight 0 has no share.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,

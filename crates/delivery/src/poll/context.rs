@@ -10,6 +10,7 @@ use tidegate_core::allocation::Intake;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::counters::{Counter, WindowCounts};
 
+use super::exclusion_cache::ExclusionCache;
 use super::plan::Plan;
 use super::running_means::RunningMeans;
 use super::time::WindowTime;
@@ -25,6 +26,7 @@ pub(super) struct Context<'a, E> {
     pub(super) env: &'a E,
     pub(super) config: &'a PollerConfig,
     pub(super) running_means: &'a RunningMeans,
+    pub(super) exclusions: &'a ExclusionCache,
     pub(super) plan: &'a Plan,
     pub(super) time: WindowTime,
     /// The random token with which this poller claimed the window.

@@ -87,6 +87,16 @@ pub(super) fn cancelled(message: &Message, keep: Option<&QueueUrl>, buffered: bo
     move_to(dead_letters, cancelled_letter(message, reason), &message.held, buffered)
 }
 
+/// A recipient is excluded: delete it.
+pub(super) fn excluded(message: &Message, buffered: bool) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        "deleted: its recipient is excluded"
+    );
+    Job::Delete(receipt(&message.held, buffered))
+}
+
 /// Deduplication knows that it was sent: delete this copy.
 pub(super) fn already_sent(message: &Message) -> Job {
     tracing::info!(

@@ -15,6 +15,7 @@ mod context;
 mod control_record;
 mod domain_window;
 mod drain;
+mod exclusion_cache;
 mod feed;
 mod jobs;
 mod plan;
@@ -46,6 +47,7 @@ use claim::{ClaimedWindow, claim};
 use context::Context;
 use domain_window::DomainWindow;
 use drain::{DrainParts, DrainResult, drain};
+use exclusion_cache::ExclusionCache;
 use feed::{FedIntake, Feed, feed};
 use plan::Plan;
 pub use plan::domains::{all_domains_waiting, domain_waiting};
@@ -59,20 +61,21 @@ use settle::settle;
 /// Receive count above which a message raises an alarm: it is received again and again and never sent.
 const MANY_RECEIVES: u32 = 100;
 
-/// The poller: ports, settings, and running means that it keeps from window to window. Nothing depends on
-/// the means being right or present.
+/// The poller: ports, settings, and what it keeps from window to window: running means, on whose presence nothing
+/// depends, and the exclusion list.
 #[derive(Debug)]
 pub struct Poller<E> {
     env: E,
     config: PollerConfig,
     running_means: RunningMeans,
+    exclusions: ExclusionCache,
 }
 
 impl<E: Environment> Poller<E> {
     /// Creates a poller on the ports of `env`. Its running means are empty.
     pub fn new(env: E, config: PollerConfig) -> Self {
         let running_means = RunningMeans::nothing(config.memory.mail_bytes());
-        Self { env, config, running_means }
+        Self { env, config, running_means, exclusions: ExclusionCache::default() }
     }
 
     /// Serves the tick's window; without a tick the next whole second, at the account's quota.
@@ -97,6 +100,7 @@ impl<E: Environment> Poller<E> {
             env: &self.env,
             config: &self.config,
             running_means: means,
+            exclusions: &self.exclusions,
             plan: &plan,
             time,
             token: request.token,

@@ -33,6 +33,9 @@ pub enum Operation {
     SetMark,
     Unmark,
     FindMarks,
+    ReadExclusions,
+    /// `Exclusions::set_shard`; the resource is the shard's number.
+    SetExclusions,
     /// `Directory::queues`; the resource is the prefix.
     ListQueues,
     /// `Directory::tags`; the resource is the queue's URL.
@@ -73,9 +76,10 @@ impl Operation {
             | Self::SetControl
             | Self::AddChange
             | Self::Mark
-            | Self::SetMark => "UpdateItem",
+            | Self::SetMark
+            | Self::SetExclusions => "UpdateItem",
             Self::Unmark => "DeleteItem",
-            Self::FindMarks => "BatchGetItem",
+            Self::FindMarks | Self::ReadExclusions => "BatchGetItem",
             Self::ListQueues => "ListQueues",
             Self::ListTags => "ListQueueTags",
             Self::PutDeferred | Self::SetProgress => "PutObject",

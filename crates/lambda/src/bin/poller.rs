@@ -10,7 +10,7 @@ use tidegate_core::config::{Campaigns, ConfigError, LedgerKind, PollerConfig};
 use tidegate_core::tick::Tick;
 use tidegate_delivery::environment::{Environment, Ports};
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
-use tidegate_delivery::ports::{Clock as _, Ledger, Mailer as _, Marks};
+use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Mailer as _, Marks};
 use tidegate_lambda::{
     CountedLedger, LambdaFunction, bucketed, diagnostic, failed_metrics, failed_start,
     poller_metrics, publish, start,
@@ -41,7 +41,7 @@ impl LambdaFunction for PollerFunction {
         &self.0.ledger
     }
 
-    async fn serve(self, clients: Clients, ledger: impl Ledger + Marks) -> ExitCode {
+    async fn serve(self, clients: Clients, ledger: impl Ledger + Marks + Exclusions) -> ExitCode {
         let Self(config) = self;
         let clock = SystemClock::new();
         let ledger = CountedLedger::new(ledger);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidegate_aws::{Clients, SystemClock, SystemEntropy};
 use tidegate_core::config::{ConfigError, LedgerKind, SchedulerConfig};
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
-use tidegate_delivery::ports::{Clock as _, Ledger, Marks};
+use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Marks};
 use tidegate_delivery::{schedule, scheduler_run};
 use tidegate_lambda::{
     CountedLedger, LambdaFunction, diagnostic, failed_metrics, failed_start, publish,
@@ -30,7 +30,7 @@ impl LambdaFunction for SchedulerFunction {
         &self.0.ledger
     }
 
-    async fn serve(self, clients: Clients, ledger: impl Ledger + Marks) -> ExitCode {
+    async fn serve(self, clients: Clients, ledger: impl Ledger + Marks + Exclusions) -> ExitCode {
         let Self(config) = self;
         let clock = SystemClock::new();
         let (account, invoke) =

@@ -53,9 +53,10 @@ pub(super) fn account(
         .saturating_sub(signed(sent + found.dead + on_campaign));
     let unaccounted = u64::try_from(left).unwrap_or(0);
     let cancelled = unaccounted.min(found.cancelled);
-    let deferred = (unaccounted - cancelled).min(queued.deferred);
-    let on_shared = (unaccounted - cancelled - deferred).min(shared);
-    let difference = left.saturating_sub(signed(cancelled + deferred + on_shared));
+    let excluded = (unaccounted - cancelled).min(found.excluded);
+    let deferred = (unaccounted - cancelled - excluded).min(queued.deferred);
+    let on_shared = (unaccounted - cancelled - excluded - deferred).min(shared);
+    let difference = left.saturating_sub(signed(cancelled + excluded + deferred + on_shared));
     let allowances: Vec<Tolerance> =
         runs.lag(now, queued.is_moving(), stack.quota_per_second).into_iter().collect();
     let account = CampaignAccount {
@@ -69,6 +70,7 @@ pub(super) fn account(
         deferred,
         dead: found.dead,
         cancelled,
+        excluded,
         unknown: 0,
         unmarked: 0,
         queued: on_campaign + queued.deferred + shared,

@@ -118,6 +118,8 @@ pub(super) struct MailCounts {
     pub(super) dead: u64,
     /// Mails of the campaign that were cancelled since the first run began, of any producer.
     pub(super) cancelled: u64,
+    /// The same for mails to excluded recipients.
+    pub(super) excluded: u64,
     /// It is unknown whether SES accepted them.
     pub(super) unknown: u64,
     pub(super) unaccounted: u64,

@@ -100,8 +100,8 @@ fn count(
 
 /// The account of a campaign from its mails' marks.
 ///
-/// Mails without a mark were cancelled, or must be on a queue or deferred, where they cannot be searched for.
-/// They are assigned to the cancelled ones first, then to the delayed messages, then to the campaign's queue, to its deferred mail, and to
+/// Mails without a mark were cancelled or excluded, or must be on a queue or deferred, where they cannot be searched
+/// for. They are assigned to the cancelled and excluded ones first, then to the delayed messages, then to the campaign's queue, to its deferred mail, and to
 /// the queues that all campaigns share; those that find no place are missing. Example: 10 unmarked
 /// mails, 2 delayed, 5 on the campaign's queue and 1 on the merge queue leave 2 missing.
 pub(super) fn account(
@@ -121,7 +121,7 @@ pub(super) fn account(
         missing -= part;
         part
     };
-    let cancelled = assigned(found.cancelled);
+    let (cancelled, excluded) = (assigned(found.cancelled), assigned(found.excluded));
     let (retrying, on_campaign) = (assigned(queued.retrying), assigned(queued.waiting));
     let (deferred, on_shared) = (assigned(queued.deferred), assigned(shared));
     CampaignAccount {
@@ -135,8 +135,9 @@ pub(super) fn account(
         deferred,
         dead: found.dead,
         cancelled,
+        excluded,
         unknown: found.unknown,
-        unmarked: found.unaccounted - cancelled,
+        unmarked: found.unaccounted - cancelled - excluded,
         queued: queued.waiting + queued.retrying + queued.deferred + shared,
         difference: i64::try_from(missing).unwrap_or(i64::MAX),
         verdict: AccountVerdict::Balanced,

@@ -1,5 +1,5 @@
 //! `tidegate reconcile`: checks for each campaign that enqueued = sent + waiting + retrying +
-//! deferred + dead + cancelled + unknown.
+//! deferred + dead + cancelled + excluded + unknown.
 //!
 //! The journals of `tidegate send` contain every enqueued mail. If deduplication is on, each mail's
 //! mark shows its outcome; otherwise the ledger's counters are compared with those at the begin of
@@ -118,7 +118,9 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>
             stack.deduplication != Deduplication::Off && runs.are_marked(now, stack.mark_retention);
         let cancelled = Counter::Cancelled.sum_of(&campaign, &counters);
         let cancelled = at_least_0(cancelled.saturating_sub(runs.before().cancelled));
-        let mut found = MailCounts { cancelled, ..MailCounts::default() };
+        let excluded = Counter::Excluded.sum_of(&campaign, &counters);
+        let excluded = at_least_0(excluded.saturating_sub(runs.before().excluded));
+        let mut found = MailCounts { cancelled, excluded, ..MailCounts::default() };
         for journal in &runs.journals {
             let records = open(&journals[journal.position])?;
             let found = &mut found;

@@ -74,6 +74,8 @@ pub struct CampaignAccount {
     pub dead: u64,
     /// Mails that `tidegate cancel` took back, and that are no dead letters.
     pub cancelled: u64,
+    /// Mails that pollers deleted because their recipients are excluded.
+    pub excluded: u64,
     /// Mails whose outcome is unknown; 0 by counts.
     pub unknown: u64,
     /// Mails without a mark that are not dead-lettered. They are assumed to be on the queues, which
@@ -204,6 +206,9 @@ impl CampaignAccount {
         row("dead", self.dead, Tone::Bad, "on the dead-letter queue");
         if self.cancelled > 0 {
             row("cancelled", self.cancelled, Tone::Plain, "taken back, not sent");
+        }
+        if self.excluded > 0 {
+            row("excluded", self.excluded, Tone::Plain, "to excluded recipients, not sent");
         }
         if !by_counts {
             row("unknown", self.unknown, Tone::Bad, "may have been sent");

@@ -4,6 +4,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::control::{CANCELLED, Cancel};
 use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
+use tidegate_core::email::Address;
+use tidegate_core::exclusions::ExclusionList;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{SuppressedAddress, SuppressionReason, VISIBILITY_TIMEOUT};
 
@@ -35,7 +37,7 @@ pub enum RowStatus {
     Dead,
     /// An operator took it back.
     Cancelled,
-    /// The run left it out.
+    /// The run left it out, or its recipient is on the exclusion list.
     Excluded,
     /// The run is not finished and has not come to it.
     NotEnqueued,
@@ -122,6 +124,8 @@ pub struct RunFacts {
     pub unread: u64,
     /// Mails on the queues that the campaign's mail may be on, and deferred; approximate.
     pub queued: u64,
+    /// The exclusion list.
+    pub excluded: ExclusionList,
     /// The suppression list, by address in lower case.
     pub suppressed: BTreeMap<String, SuppressedAddress>,
 }
@@ -144,7 +148,13 @@ impl RunFacts {
             (None, _) if journal.ended.is_some() => (RowStatus::Excluded, None, None),
             (None, _) => (RowStatus::NotEnqueued, None, None),
             (Some(_), Some(mark)) if mark.state == MarkState::Sent => self.sent(&to, mark),
-            (Some(identity), mark) => self.unsent(journal, self.dead.get(identity), mark),
+            (Some(identity), mark) => {
+                let letter = self.dead.get(identity);
+                let is_excluded = letter.is_none() && mark.is_none() && self.excludes(&to);
+                let why = "its recipient is on the exclusion list".to_owned();
+                let excluded = is_excluded.then_some((RowStatus::Excluded, None, Some(why)));
+                excluded.unwrap_or_else(|| self.unsent(journal, letter, mark))
+            }
         };
         RowResult {
             to,
@@ -155,6 +165,10 @@ impl RunFacts {
             ses_message_id: accepted.map(|accepted| accepted.ses_message_id.clone()),
             detail,
         }
+    }
+
+    fn excludes(&self, to: &str) -> bool {
+        self.has_marks && Address::parse(to).is_ok_and(|address| self.excluded.contains(&address))
     }
 
     /// SES accepted it. Whether it arrived can only be told from the suppression list, which has one entry for

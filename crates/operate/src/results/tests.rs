@@ -4,6 +4,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::control::{CANCELLED, Cancel};
 use tidegate_core::dead_letter::{DeadLetter, LastError};
 use tidegate_core::deduplication::Acceptance;
+use tidegate_core::exclusions::{AddressKey, ExclusionList};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{
     MarkRequest, MarkResult, Marks as _, SuppressedAddress, SuppressionReason,
@@ -45,6 +46,7 @@ fn facts() -> RunFacts {
         dead: BTreeMap::new(),
         unread: 0,
         queued: 0,
+        excluded: ExclusionList::default(),
         suppressed: BTreeMap::new(),
     }
 }
@@ -170,6 +172,14 @@ async fn a_bounce_counts_for_the_mails_before_it_and_suppresses_those_after_it()
     let facts = RunFacts { suppressed: suppressed.into(), ..facts() };
     let found = statuses(&["m1", "m2", "m4"], &facts, true).await;
     assert_eq!(found, ["bounced", "complained", "excluded", "suppressed"]);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_mail_to_an_excluded_recipient_is_excluded_unless_it_was_sent_before() {
+    let keys = ["ada", "bob"].map(|name| AddressKey::of_text(&format!("{name}@example.com")));
+    let facts = RunFacts { excluded: ExclusionList::of(keys), queued: 5, ..facts() };
+    let found = statuses(&["m1"], &facts, true).await;
+    assert_eq!(found, ["sent", "excluded", "excluded", "waiting"]);
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -1,13 +1,12 @@
 //! A list of addresses, such as those that unsubscribed, or those of mails that were cancelled.
 
-use std::collections::HashSet;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher as _;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tidegate_core::email::{Address, Email};
+use tidegate_core::exclusions::AddressKey;
 
 use super::csv_rows::utf8;
 use super::fault::InputFault;
@@ -15,12 +14,11 @@ use super::fingerprint::hex;
 
 /// A set of addresses, of which upper and lower case are the same.
 ///
-/// It needs about 16 bytes for each address: it keeps hashes of 64 bits. With a million addresses and a million
+/// It needs about 16 bytes for each address: it keeps keys of 64 bits. With a million addresses and a million
 /// recipients, one recipient is taken for another with a probability of about 1 in 18 million.
 #[derive(Debug, Default)]
 pub struct AddressList {
-    hasher: RandomState,
-    addresses: HashSet<u64>,
+    addresses: BTreeSet<AddressKey>,
     files: Sha256,
 }
 
@@ -61,7 +59,7 @@ impl AddressList {
                 let address = Address::parse(&field).map_err(|error| {
                     InputFault::new(file, number, "address", error.to_string(), &field)
                 })?;
-                self.addresses.insert(self.hash(&address));
+                self.addresses.insert(AddressKey::of(&address));
             }
         }
         Ok(())
@@ -69,12 +67,12 @@ impl AddressList {
 
     /// Adds an address from another source than a file.
     pub fn add(&mut self, address: &str) {
-        self.addresses.insert(self.hasher.hash_one(address.to_ascii_lowercase()));
+        self.addresses.insert(AddressKey::of_text(address));
     }
 
     /// Whether a recipient of `email` is one of the addresses.
     pub fn contain(&self, email: &Email) -> bool {
-        email.to().iter().any(|to| self.addresses.contains(&self.hash(to)))
+        email.to().iter().any(|to| self.addresses.contains(&AddressKey::of(to)))
     }
 
     /// SHA-256 of all files that were read, in hex; `None` without any address.
@@ -82,8 +80,9 @@ impl AddressList {
         (!self.addresses.is_empty()).then(|| hex(&self.files.clone().finalize()))
     }
 
-    fn hash(&self, address: &Address) -> u64 {
-        self.hasher.hash_one(address.addr_spec().to_ascii_lowercase())
+    /// The addresses' keys.
+    pub fn keys(&self) -> &BTreeSet<AddressKey> {
+        &self.addresses
     }
 }
 

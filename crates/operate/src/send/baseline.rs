@@ -26,5 +26,6 @@ pub async fn baseline(
         queued,
         merging,
         cancelled: Counter::Cancelled.sum_of(campaign, &counters),
+        excluded: Counter::Excluded.sum_of(campaign, &counters),
     })
 }

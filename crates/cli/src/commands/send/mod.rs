@@ -2,7 +2,7 @@
 
 mod args;
 mod estimate;
-mod prepare;
+pub(super) mod prepare;
 pub(super) mod progress;
 
 use std::io::BufReader;

@@ -95,7 +95,7 @@ pub(super) fn recipients(args: &InputArgs) -> Result<RecipientFilter, CommandErr
     Ok(RecipientFilter { exclude, only, suppressed: AddressList::default() })
 }
 
-fn addresses(files: &[PathBuf]) -> Result<AddressList, CommandError> {
+pub(crate) fn addresses(files: &[PathBuf]) -> Result<AddressList, CommandError> {
     let mut list = AddressList::default();
     for path in files {
         let read = list.read(&path.display().to_string(), open(path)?);

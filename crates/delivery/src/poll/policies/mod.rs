@@ -9,6 +9,7 @@ mod cancels;
 mod deduplication;
 mod deferral;
 mod domains;
+mod exclusions;
 mod idle;
 pub(super) mod policy;
 mod refusals;
@@ -25,14 +26,15 @@ use cancels::CancelledMail;
 use deduplication::SendMarks;
 use deferral::Deferral;
 use domains::DomainRule;
+use exclusions::ExcludedRecipients;
 use idle::IdleQueues;
 use policy::Policies;
 use refusals::RefusalsInARow;
 
 /// Composes the policies.
 ///
-/// Cancelled mail is taken out first, and mail is deferred before anything else is done with it. Where the shared bucket is lost, it says when left
-/// mail is shown again, whatever a limit would say. A mail is marked only if its limits let it through,
+/// Cancelled mail and mail to excluded recipients is taken out first, and mail is deferred before anything else is
+/// done with it. Where the shared bucket is lost, it says when left mail is shown again, whatever a limit would say. A mail is marked only if its limits let it through,
 /// so that a mail that is moved has no mark. The breaker asks for a prober once there is a mail that may be
 /// sent. The idle queues come last: they may take back a report that says nothing.
 pub(super) fn compose<'a, E: Environment>(
@@ -42,6 +44,7 @@ pub(super) fn compose<'a, E: Environment>(
 ) -> Policies<'a> {
     Policies::new(vec![
         Box::new(CancelledMail::new(ctx, jobs)),
+        Box::new(ExcludedRecipients::new(ctx)),
         Box::new(Deferral::new(ctx)),
         Box::new(SharedBucket::new(ctx)),
         Box::new(DomainRule::new(ctx, domains)),

@@ -71,6 +71,9 @@ pub struct Baseline {
     /// The campaign's counter of cancelled mails; 0 in journals of before there was one.
     #[serde(default)]
     pub cancelled: i64,
+    /// The campaign's counter of mails to excluded recipients; 0 in journals of before there was one.
+    #[serde(default)]
+    pub excluded: i64,
 }
 
 impl JournalHeader {
