@@ -29,8 +29,11 @@ Measured = dict[str, Any]
 MINUTE = 60.0
 # A run of the scheduler lasts five windows longer; a poller reports within seconds.
 SETTLED = 10.0
-# Minutes before the one that is measured: a stack sleeps after 45 windows without a mail.
-WARM_MINUTES = {1: 1, 60: 2}
+# By wake seconds: minutes before those that are measured (a stack sleeps after 45 windows without a
+# mail), and minutes that are measured. Of five in which it sleeps, a poller checks the queues in one.
+MINUTES = {1: (1, 1), 60: (2, 5)}
+# The event with which EventBridge invokes the scheduler; any other would wake the stack.
+EVENT = "events/scheduled_event.json"
 READY_SECONDS = 30.0
 STACK = "idle"
 REPORT = re.compile(r"REPORT RequestId: \S+\s+Duration: [\d.]+ ms\s+Billed Duration: (\d+) ms")
@@ -205,7 +208,9 @@ def item_bytes(port: int, table: str) -> int:
 
 
 def minute(args: Any, wake: int) -> Measured:
-    """An idle minute, with one tick in `wake` seconds."""
+    """An idle minute in which the queues are checked every `wake` seconds: the mean of some."""
+    event = json.loads((args.root / EVENT).read_text())
+    warm, minutes = MINUTES[wake]
     calls, port = Calls(), free_port()
     with tempfile.TemporaryDirectory() as scratch:
         stack = ministack(args.python, port, scratch)
@@ -215,26 +220,27 @@ def minute(args: Any, wake: int) -> Measured:
             set_wake(port, outputs["SchedulerFunction"], wake)
             began = time.time()
             path = f"/2015-03-31/functions/{outputs['SchedulerFunction']}/invocations"
-            warm = WARM_MINUTES[wake]
-            for number in range(warm + 1):
+            for number in range(warm + minutes):
                 time.sleep(max(0.0, began + number * MINUTE - time.time()))
-                ask(port, "lambda", "POST", path, **{"X-Amz-Invocation-Type": "Event"})
+                ask(port, "lambda", "POST", path, event, **{"X-Amz-Invocation-Type": "Event"})
             since = began + warm * MINUTE
-            until = since + MINUTE
+            until = since + minutes * MINUTE
             time.sleep(until + SETTLED - time.time())
             seen = calls.within(since, until)
             scheduler = logged(port, outputs["SchedulerLogGroup"], since, until)
             ran = logged(port, outputs["SchedulerLogGroup"], began, until + SETTLED)
-            if ran["invocations"] < warm + 1:
-                raise ValueError(f"{ran['invocations']} of {warm + 1} runs of the scheduler ended")
+            if ran["invocations"] < warm + minutes:
+                raise ValueError(f"{ran['invocations']} of {warm + minutes} runs of the scheduler ended")
+            sqs = sum(n for name, n in seen.items() if name.startswith("SQS."))
+            poller = logged(port, outputs["PollerLogGroup"], since, until)
             return {
-                "sqs_calls": sum(n for name, n in seen.items() if name.startswith("SQS.")),
-                "ledger_writes": seen["DynamoDB.UpdateItem"],
-                "ledger_reads": seen["DynamoDB.GetItem"],
-                "poller": logged(port, outputs["PollerLogGroup"], since, until),
-                "scheduler": scheduler,
+                "sqs_calls": a_minute(sqs, minutes),
+                "ledger_writes": a_minute(seen["DynamoDB.UpdateItem"], minutes),
+                "ledger_reads": a_minute(seen["DynamoDB.GetItem"], minutes),
+                "poller": {name: a_minute(of, minutes) for name, of in poller.items()},
+                "scheduler": {name: a_minute(of, minutes) for name, of in scheduler.items()},
                 "ledger_item_bytes": item_bytes(port, outputs["LedgerTable"]),
-                "calls": dict(sorted(seen.items())),
+                "calls": {name: a_minute(n, minutes) for name, n in sorted(seen.items())},
             }
         finally:
             server.shutdown()
@@ -242,10 +248,14 @@ def minute(args: Any, wake: int) -> Measured:
             stack.wait()
 
 
+def a_minute(total: int, minutes: int) -> float | int:
+    return total if minutes == 1 else round(total / minutes, 2)
+
+
 def measure(args: Any) -> Measured:
     """Idle minutes by their wake seconds, side by side."""
     with ThreadPoolExecutor() as pool:
-        minutes = {wake: pool.submit(minute, args, wake) for wake in WARM_MINUTES}
+        minutes = {wake: pool.submit(minute, args, wake) for wake in MINUTES}
         return {str(wake): future.result() for wake, future in minutes.items()}
 
 

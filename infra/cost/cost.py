@@ -42,13 +42,13 @@ class Stack:
     mode: str = "merge"
     architecture: str = "arm64"
     poller_mb: int = 256
-    scheduler_mb: int = 256
-    idle_wake: int = 1
+    scheduler_mb: int = 128
+    idle_wake: int = 60
     idle_windows: int = 5
     deduplication: bool = False
     log_level: str = "info"
     retention_days: int = 30
-    alarms: int = 22
+    alarms: str = "few"
     campaigns: int = 2
     domain_groups: int = 0
     deferred_share: float | None = None
@@ -59,16 +59,18 @@ class Stack:
         return self.mails / self.rate
 
 
+# By the parameter `Alarms`, without those of what is switched off by default. All come with a dashboard.
+ALARMS = {"few": 7, "all": 22}
 # What only some stacks have, shown where they have it.
 OPTIONAL = ["S3", "Shared bucket and the way to it"]
 
 # The functions of metrics.rs whose metrics every stack publishes.
-ALWAYS = {"poller": ("poller_metrics", "idle_metrics"),
+ALWAYS = {"poller": ("poller_metrics",),
           "scheduler": ("scheduler_metrics", "minute_metrics", "back_pressure_metrics")}
 # The metrics of one feature alone are those of the counters whose names begin so.
 FEATURES = {"domain": "Domain", "deferral": "Defer", "bucket": "Bucket"}
-# A line of the list of counters: the counter, and how its metric is published.
-COUNTER = re.compile(r'^    (\w+), "\w+", \w+, \w+, (Always|if_any|with)\("(\w+)"', re.MULTILINE)
+# A line of the list of counters that has a metric: the counter, and the metric.
+COUNTER = re.compile(r'^    (\w+), "\w+", \w+, \w+, Some\("(\w+)"\)', re.MULTILINE)
 
 
 def metrics_source() -> str:
@@ -89,10 +91,10 @@ def metrics_of(source: str) -> dict[str, int]:
     none: set[str] = set()
     always = {of: len(none.union(*(made.get(name, none) for name in functions)))
               for of, functions in ALWAYS.items()}
-    counters = COUNTER.findall(source)
-    always["poller"] += sum(published == "Always" for _, published, _ in counters)
-    features = {of: sum(counter.startswith(begin) for counter, published, _ in counters if published != "Always")
+    counters = [counter for counter, _ in COUNTER.findall(source)]
+    features = {of: sum(counter.startswith(begin) for counter in counters)
                 for of, begin in FEATURES.items()}
+    always["poller"] += len(counters) - sum(features.values())
     return always | features | {"campaign": len(campaign)}
 
 
@@ -107,21 +109,18 @@ def idle_minute(measured: Measured, stack: Stack) -> Measured:
         return scaled_looks(every, stack.idle_windows, measured)
     if stack.idle_wake == 60:
         return asleep
-    ticks = 60 / stack.idle_wake
-    minute = {name: asleep[name] * ticks for name in ("sqs_calls", "ledger_writes")}
-    # The scheduler stays for its minute, and asks the ledger twice a tick.
-    scheduler = dict(every["scheduler"])
-    minute["ledger_reads"] = asleep["ledger_reads"] + 2 * (ticks - 1)
-    minute["scheduler"] = scheduler
-    minute["poller"] = {name: value * ticks for name, value in asleep["poller"].items()}
-    return minute
+    # The scheduler stays until the minute's last check. Each counts the messages of three queues.
+    more = math.ceil(60 / stack.idle_wake) - 1
+    billed = asleep["scheduler"]["billed_ms"] + 1_000 * stack.idle_wake * more
+    return asleep | {"sqs_calls": asleep["sqs_calls"] + 3 * more,
+                     "scheduler": asleep["scheduler"] | {"billed_ms": billed}}
 
 
 def scaled_looks(every: Measured, idle_windows: int, measured: Measured) -> Measured:
     """The minute of a tick a window, with another pause between looks than the 5 windows measured."""
     pause = max(idle_windows, 2)  # what is looked into in one window is not in the next
     looks = 60 / pause
-    look = measured["idle_minute"]["60"]["poller"]
+    look = {"billed_ms": measured["assumed"]["look_ms"]}
     was = 60 / measured["assumed"]["idle_windows_measured"]
     change = looks - was
     calls = every["sqs_calls"] / was
@@ -144,7 +143,9 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     runs = MONTH / 60
     near = min(mail, key=lambda rate: abs(math.log(float(rate) / stack.rate)))
     of_mail = mail[near]
-    scheduler_ms = (minute["scheduler"]["billed_ms"] * quiet
+    # The measurement has a whole processor; 128 MB have a fourteenth of one.
+    quiet_ms = max(minute["scheduler"]["billed_ms"], assumed["scheduler_asleep_ms"])
+    scheduler_ms = (quiet_ms * quiet
                     + measured["idle_minute"]["1"]["scheduler"]["billed_ms"] * busy / 60)
     poller_ms = minute["poller"]["billed_ms"] * quiet + assumed["busy_window_ms"] * busy
     gb_s = (poller_ms * stack.poller_mb + scheduler_ms * stack.scheduler_mb) / 1e3 / 1024
@@ -177,7 +178,9 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     on = {"domain": (bool(stack.domain_groups), DOMAIN_QUEUES),
           "deferral": (stack.deferred_share is not None, 2), "bucket": (bool(stack.bucket_zones), 2)}
     published += sum(series[feature] for feature, (is_on, _) in on.items() if is_on)
-    alarms = stack.alarms + sum(more for is_on, more in on.values() if is_on and stack.alarms)
+    alarms = ALARMS[stack.alarms]
+    if stack.alarms == "all":
+        alarms += sum(more for is_on, more in on.values() if is_on)
     return optional(stack, assumed) | {
         "Lambda": invocations * price("lambda_request")
         + gb_s * price(f"lambda_gb_s_{stack.architecture}"),
@@ -185,10 +188,11 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
         + standard * price("sqs_standard"),
         "DynamoDB": (writes + marks) * price("dynamodb_write") + reads * price("dynamodb_read")
         + marks_gb * price("dynamodb_gb_month"),
-        "CloudWatch metrics": published * price("metric"),
+        # Billed for the hours in which they are published: those with mail.
+        "CloudWatch metrics": published * price("metric") * min(1.0, math.ceil(busy / 3_600) * 3_600 / MONTH),
         "CloudWatch logs": log / GB * price("log_gb") + kept / GB * price("log_gb_month"),
         "CloudWatch alarms and dashboard": alarms * price("alarm")
-        + (price("dashboard") if stack.alarms else 0.0),
+        + (price("dashboard") if stack.alarms == "all" else 0.0),
         # A schedule's own events are free.
         "EventBridge": 0.0,
     }
@@ -252,15 +256,16 @@ KNOBS: dict[str, dict[str, Any]] = {
     "`Mode` direct": {"mode": "direct"},
     "`PollerMemory` 128": {"poller_mb": 128},
     "`PollerMemory` 512": {"poller_mb": 512},
-    "`SchedulerMemory` 128": {"scheduler_mb": 128},
+    "`SchedulerMemory` 256": {"scheduler_mb": 256},
+    "`IdleWakeSeconds` 30": {"idle_wake": 30},
     "`IdleWakeSeconds` 10": {"idle_wake": 10},
-    "`IdleWakeSeconds` 60": {"idle_wake": 60},
-    "`IdleWindows` 1": {"idle_windows": 1},
-    "`IdleWindows` 30": {"idle_windows": 30},
+    "`IdleWakeSeconds` 1": {"idle_wake": 1},
+    "`IdleWakeSeconds` 1, `IdleWindows` 1": {"idle_wake": 1, "idle_windows": 1},
+    "`IdleWakeSeconds` 1, `IdleWindows` 30": {"idle_wake": 1, "idle_windows": 30},
     "`Deduplication` resend": {"deduplication": True},
     "`LogLevel` warn": {"log_level": "warn"},
     "`LogRetentionDays` 365": {"retention_days": 365},
-    "no alarms, no dashboard": {"alarms": 0},
+    "`Alarms` all": {"alarms": "all"},
     "`Architecture` x86_64": {"architecture": "x86_64"},
     "`DomainLimits`, 3 groups": {"domain_groups": 3},
     "`Deferral`, 1 % deferred": {"deferred_share": 0.01},

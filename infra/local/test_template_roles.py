@@ -39,6 +39,7 @@ SCHEDULER_MAY = {
     "dynamodb:GetItem": {LEDGER: {}},
     "dynamodb:UpdateItem": {LEDGER: {}},
     "ses:GetAccount": ANYWHERE,
+    "sns:Publish": {arn("sns", "mail-alarms"): {}},
     "sqs:SendMessage": FAILED | CAMPAIGNS,
     "sqs:GetQueueAttributes": MAIL,
     "s3:ListBucket": {BUCKET: {}},

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use tidegate_core::counters::{Counter, CounterEntry, CounterMetric, LedgerSums};
+use tidegate_core::counters::{Counter, CounterEntry, LedgerSums};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
@@ -221,11 +221,7 @@ fn counters_in_words() -> String {
             LedgerSums::ByCampaign => "by campaign",
             LedgerSums::TotalAndByCampaign => "yes, also by campaign",
         };
-        let metric = match metric {
-            CounterMetric::None => String::new(),
-            CounterMetric::Always(name) => format!("`{name}`"),
-            CounterMetric::IfAny { name, .. } => format!("`{name}`, if there is any"),
-        };
+        let metric = metric.map(|name| format!("`{name}`")).unwrap_or_default();
         format!("| `{name}` | {} | {metric} | {ledger} | {meaning} |\n", unit.as_str())
     };
     let head = "| counter | unit | metric | sum in the ledger | meaning |\n|---|---|---|---|---|\n";
@@ -251,23 +247,11 @@ fn the_docs_list_the_counters_as_the_code_does() {
 /// A dashboard or an alarm on a metric that nobody publishes shows nothing for ever.
 #[test]
 fn every_metric_of_the_poller_in_the_cdk_app_is_published() {
-    const OF_WINDOWS: [&str; 9] = [
-        "DuplicateWindows",
-        "ExpiredWindows",
-        "HeldWindows",
-        "BlockedWindows",
-        "IdleWindows",
-        "HighestReceiveCount",
-        "LedgerFailed",
-        "Rate",
-        "Latency",
-    ];
+    const OF_WINDOWS: [&str; 5] =
+        ["HeldWindows", "BlockedWindows", "HighestReceiveCount", "LedgerFailed", "Rate"];
     let published: BTreeSet<&str> = Counter::ALL
         .iter()
-        .filter_map(|counter| match counter.entry().metric {
-            CounterMetric::Always(name) | CounterMetric::IfAny { name, .. } => Some(name),
-            CounterMetric::None => None,
-        })
+        .filter_map(|counter| counter.entry().metric)
         .chain(OF_WINDOWS)
         .collect();
     let metrics = std::fs::read_to_string(root().join("infra/cdk/lib/metrics.ts")).unwrap();

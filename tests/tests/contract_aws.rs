@@ -13,10 +13,10 @@ use aws_sdk_dynamodb::types::{
 };
 use aws_sdk_sesv2::types::SuppressionListReason;
 use tidegate_aws::{
-    DynamoLedger, S3DeferralStore, SesAccount, SesMailer, SesSuppressionList, SystemClock,
+    DynamoLedger, S3DeferralStore, SesAccount, SesMailer, SesSuppressionList, SnsTopic, SystemClock,
 };
 use tidegate_core::deferral::Location;
-use tidegate_delivery::ports::SuppressionReason;
+use tidegate_delivery::ports::{Announce, PortError, SuppressionReason};
 use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig, SettingsChange};
 use tidegate_fakes::{DailyQuota, MaxSendRate};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
@@ -31,6 +31,7 @@ use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::queues_contract;
 use tidegate_tests::contract::sqs::SqsRoom;
 use tidegate_tests::contract::suppression::{SuppressionRoom, suppression_contract};
+use tidegate_tests::contract::topic::{TopicRoom, topic_contract};
 use tidegate_tests::local::{Ministack, sdk_config};
 
 #[tokio::test]
@@ -251,4 +252,73 @@ impl SuppressionRoom for SuppressionLists {
 #[tokio::test]
 async fn the_suppression_list_on_ses_keeps_the_contract() {
     suppression_contract(&SuppressionLists::default()).await;
+}
+
+/// Topics of a local AWS, each with a queue that is subscribed to it.
+struct Topics {
+    config: aws_config::SdkConfig,
+    made: RefCell<HashMap<String, String>>,
+}
+
+impl Topics {
+    async fn create(&self) -> String {
+        let name = format!("topic-{}", self.made.borrow().len());
+        let (sns, sqs) =
+            (aws_sdk_sns::Client::new(&self.config), aws_sdk_sqs::Client::new(&self.config));
+        let topic = sns.create_topic().name(&name).send().await.unwrap();
+        let arn = topic.topic_arn().unwrap().to_owned();
+        let queue = sqs.create_queue().queue_name(&name).send().await.unwrap();
+        let endpoint = format!("arn:aws:sqs:us-east-1:000000000000:{name}");
+        let subscribe = sns.subscribe().topic_arn(&arn).protocol("sqs").endpoint(endpoint);
+        subscribe.send().await.unwrap();
+        self.made.borrow_mut().insert(arn.clone(), queue.queue_url().unwrap().to_owned());
+        arn
+    }
+}
+
+/// A topic, and its ARN, by which the room finds its queue.
+struct TopicOnSns(SnsTopic, String);
+
+impl Announce for TopicOnSns {
+    async fn announce(&self, subject: &str, text: &str) -> Result<(), PortError> {
+        self.0.announce(subject, text).await
+    }
+}
+
+impl TopicRoom for Topics {
+    type Topic = TopicOnSns;
+
+    async fn open(&self) -> TopicOnSns {
+        let arn = self.create().await;
+        TopicOnSns(SnsTopic::new(&aws_sdk_sns::Client::new(&self.config), arn.as_str()), arn)
+    }
+
+    async fn missing(&self) -> TopicOnSns {
+        let arn = "arn:aws:sns:us-east-1:000000000000:missing".to_owned();
+        TopicOnSns(SnsTopic::new(&aws_sdk_sns::Client::new(&self.config), arn.as_str()), arn)
+    }
+
+    async fn told(&self, topic: &TopicOnSns, count: usize) -> Vec<String> {
+        let url = self.made.borrow()[&topic.1].clone();
+        let sqs = aws_sdk_sqs::Client::new(&self.config);
+        let mut told = Vec::new();
+        while told.len() < count {
+            let receive = sqs.receive_message().queue_url(&url).wait_time_seconds(5);
+            let answer = receive.max_number_of_messages(10).send().await.unwrap();
+            assert!(!answer.messages().is_empty(), "{told:?} of {count} arrived");
+            told.extend(answer.messages().iter().map(|message| {
+                let body: serde_json::Value =
+                    serde_json::from_str(message.body().unwrap()).unwrap();
+                body["Subject"].as_str().unwrap().to_owned()
+            }));
+        }
+        told
+    }
+}
+
+#[tokio::test]
+async fn a_topic_on_sns_keeps_the_contract() {
+    let local = Ministack::start().await.unwrap_or_else(|error| panic!("{error}"));
+    let config = local.sdk_config().await;
+    topic_contract(&Topics { config, made: RefCell::default() }).await;
 }

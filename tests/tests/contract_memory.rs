@@ -10,11 +10,11 @@ use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
-use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues as _, SuppressionReason};
+use tidegate_delivery::ports::{FailureKind, Outgoing, QueueUrl, Queues as _, SuppressionReason};
 use tidegate_fakes::{
     Fault, FaultPlan, Latency, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryFeedback,
-    MemoryLedger, MemoryMailer, MemoryQueues, MemorySes, MemorySuppressionList, Operation,
-    QueueSettings, Rule, SesSettings, SimClock, Universe, failures,
+    MemoryLedger, MemoryMailer, MemoryQueues, MemorySes, MemorySuppressionList, MemoryTopic,
+    Operation, QueueSettings, Rule, SesSettings, SimClock, Universe, failures,
 };
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
@@ -28,6 +28,7 @@ use tidegate_tests::contract::mail::{
 use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::{QueueRoom, queues_contract, sqs_contract};
 use tidegate_tests::contract::suppression::{SuppressionRoom, suppression_contract};
+use tidegate_tests::contract::topic::{TopicRoom, topic_contract};
 
 fn universe() -> Universe {
     Universe::starting_at(Timestamp::from_millis(1_795_207_000_000))
@@ -322,4 +323,30 @@ impl SuppressionRoom for SuppressionLists {
 #[tokio::test(start_paused = true)]
 async fn the_memory_suppression_list_keeps_the_contract() {
     suppression_contract(&SuppressionLists).await;
+}
+
+struct Topics;
+
+impl TopicRoom for Topics {
+    type Topic = MemoryTopic;
+
+    async fn open(&self) -> MemoryTopic {
+        MemoryTopic::new(Universe::starting_at(Timestamp::default()))
+    }
+
+    async fn missing(&self) -> MemoryTopic {
+        let topic = self.open().await;
+        let plan = FaultPlan::new(Universe::starting_at(Timestamp::default()), 1);
+        plan.add(Rule::new(Fault::Before(FailureKind::NotFound)));
+        topic.with_faults(&plan)
+    }
+
+    async fn told(&self, topic: &MemoryTopic, _: usize) -> Vec<String> {
+        topic.told().into_iter().map(|(_, subject)| subject).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_topic_keeps_the_contract() {
+    topic_contract(&Topics).await;
 }

@@ -9,7 +9,7 @@ use tidegate_core::deferral::Location;
 
 use crate::{
     DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount, SesMailer, SesSuppressionList,
-    SqsFeedback, SqsQueues, SystemClock, Wire,
+    SnsTopic, SqsFeedback, SqsQueues, SystemClock, Wire,
 };
 
 /// The SDK's configuration and the one HTTP client that all adapters share.
@@ -102,6 +102,11 @@ impl Clients {
         let own = self.config.endpoint_url().is_some();
         let config = aws_sdk_s3::config::Builder::from(&self.config).force_path_style(own).build();
         S3DeferralStore::new(&aws_sdk_s3::Client::from_conf(config), location)
+    }
+
+    /// The SNS topic with the ARN `arn`.
+    pub fn topic(&self, arn: impl Into<String>) -> SnsTopic {
+        SnsTopic::new(&aws_sdk_sns::Client::new(&self.config), arn)
     }
 
     /// Invokes the poller `function`, given by name or ARN.

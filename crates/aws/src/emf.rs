@@ -7,7 +7,8 @@
 //!     .dimension("Campaign", "spring")
 //!     .metric("Sent", Unit::Count, 13.0)
 //!     .property("window", "2023-11-14T22:13:20Z")
-//!     .into_value();
+//!     .into_value()
+//!     .unwrap();
 //! assert_eq!(line["Sent"], 13.0);
 //! assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Tidegate");
 //! ```
@@ -71,9 +72,10 @@ impl MetricsLine {
         self
     }
 
-    /// Adds a metric. Left out are values that are not finite, and metrics beyond the hundredth.
+    /// Adds a metric. Left out are zeros, since CloudWatch bills a metric for each hour in which it is
+    /// published; values that are not finite; and metrics beyond the hundredth.
     pub fn metric(mut self, name: &str, unit: Unit, value: f64) -> Self {
-        if value.is_finite() && self.metrics.len() < MAX_METRICS {
+        if value.is_finite() && value != 0.0 && self.metrics.len() < MAX_METRICS {
             self.metrics.push(json!({"Name": name, "Unit": unit.as_str()}));
             self.members.insert(name.to_owned(), Value::from(value));
         }
@@ -86,8 +88,12 @@ impl MetricsLine {
         self
     }
 
-    /// Returns the line. The log line must contain this JSON object and nothing else.
-    pub fn into_value(self) -> Value {
+    /// Returns the line; `None` if it has no metric. The log line must contain this JSON object and nothing
+    /// else.
+    pub fn into_value(self) -> Option<Value> {
+        if self.metrics.is_empty() {
+            return None;
+        }
         let mut members = self.members;
         let directive = json!({
             "Namespace": NAMESPACE,
@@ -99,7 +105,7 @@ impl MetricsLine {
             "CloudWatchMetrics": [directive],
         });
         members.insert("_aws".to_owned(), metadata);
-        Value::Object(members)
+        Some(Value::Object(members))
     }
 }
 
@@ -119,8 +125,8 @@ mod tests {
 
     #[test]
     fn a_dimension_is_added_in_front_of_a_lines_own_and_an_empty_one_is_not() {
-        let mut line =
-            MetricsLine::new(Timestamp::default()).dimension("Function", "poller").into_value();
+        let line = MetricsLine::new(Timestamp::default()).dimension("Function", "poller");
+        let mut line = line.metric("Sent", Unit::Count, 1.0).into_value().unwrap();
         add_dimension(&mut line, "Stack", "");
         assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([["Function"]]));
         add_dimension(&mut line, "Stack", "mail");
@@ -138,7 +144,8 @@ mod tests {
             .metric("Sent", Unit::Count, 13.0)
             .metric("Lateness", Unit::Milliseconds, 1.5)
             .property("window", 1_700_000_000_u64)
-            .into_value();
+            .into_value()
+            .unwrap();
         let expected = json!({
             "_aws": {
                 "Timestamp": 1_700_000_000_123_u64,
@@ -161,9 +168,16 @@ mod tests {
 
     #[test]
     fn without_a_dimension_the_metrics_stand_alone() {
-        let line =
-            MetricsLine::new(Timestamp::default()).metric("Sent", Unit::Count, 1.0).into_value();
+        let line = MetricsLine::new(Timestamp::default()).metric("Sent", Unit::Count, 1.0);
+        let line = line.into_value().unwrap();
         assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([[]]));
+    }
+
+    #[test]
+    fn a_zero_is_no_metric_and_a_line_without_metrics_is_none() {
+        let line = MetricsLine::new(Timestamp::default()).property("window", "now");
+        let zeros = line.clone().metric("Sent", Unit::Count, 0.0).metric("Fed", Unit::Count, -0.0);
+        assert_eq!((line.into_value(), zeros.into_value()), (None, None));
     }
 
     #[test]
@@ -176,7 +190,7 @@ mod tests {
         for n in 0..101 {
             line = line.metric(&format!("m{n}"), Unit::Percent, 1.0);
         }
-        let line = line.into_value();
+        let line = line.into_value().unwrap();
         let directive = &line["_aws"]["CloudWatchMetrics"][0];
         assert_eq!(directive["Metrics"].as_array().map(Vec::len), Some(100));
         assert_eq!(directive["Dimensions"], json!([[]]));

@@ -8,13 +8,14 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use tidegate_delivery::ports::{FailureKind, PortError};
 
-/// Codes of a queue, table or function that does not exist. SQS answers with the second one, which belongs
+/// Codes of a queue, table, function or topic that does not exist. SQS answers with the second one, which belongs
 /// to its old query protocol.
-const NOT_FOUND: [&str; 6] = [
+const NOT_FOUND: [&str; 7] = [
     "QueueDoesNotExist",
     "AWS.SimpleQueueService.NonExistentQueue",
     "ResourceNotFoundException",
     "NotFoundException",
+    "NotFound",
     "NoSuchBucket",
     "NoSuchKey",
 ];

@@ -31,6 +31,22 @@ impl LambdaInvoke {
         let client = Client::from_conf(config.timeout_config(timeouts).build());
         Self { client, function: function.into() }
     }
+
+    /// Invokes the function asynchronously with an empty event: for a scheduler this means to have mail sent
+    /// at once ([`tidegate_core::idle::is_wake`]).
+    ///
+    /// # Errors
+    /// [`PortError`] if Lambda did not accept it.
+    pub async fn wake(&self) -> Result<(), PortError> {
+        self.event(b"{}".to_vec()).await
+    }
+
+    async fn event(&self, payload: Vec<u8>) -> Result<(), PortError> {
+        let call = self.client.invoke().function_name(&self.function);
+        let call = call.invocation_type(InvocationType::Event).payload(Blob::new(payload));
+        call.send().await.map_err(|error| port_error(OPERATION, &self.function, error))?;
+        Ok(())
+    }
 }
 
 impl Invoke for LambdaInvoke {
@@ -41,10 +57,7 @@ impl Invoke for LambdaInvoke {
             kind: FailureKind::Refused("a tick that cannot be written".to_owned()),
             source: Some(error.into()),
         })?;
-        let call = self.client.invoke().function_name(&self.function);
-        let call = call.invocation_type(InvocationType::Event).payload(Blob::new(payload));
-        call.send().await.map_err(|error| port_error(OPERATION, &self.function, error))?;
-        Ok(())
+        self.event(payload).await
     }
 }
 
@@ -69,6 +82,16 @@ mod tests {
         assert_eq!(seen[0].header("x-amz-invocation-type"), Some("Event"));
         let expected = json!({"window": "2026-11-20T20:36:07Z", "rate_per_second": 14.0});
         assert_eq!(seen[0].body, expected);
+    }
+
+    #[tokio::test]
+    async fn a_wake_is_an_event_invoke_that_does_not_come_from_eventbridge() {
+        let lambda = Fake::once(202, "");
+        LambdaInvoke::new(&lambda.lambda(), "scheduler").wake().await.unwrap();
+        let seen = lambda.seen();
+        assert!(seen[0].path.ends_with("/2015-03-31/functions/scheduler/invocations"));
+        assert_eq!(seen[0].header("x-amz-invocation-type"), Some("Event"));
+        assert!(tidegate_core::idle::is_wake(&seen[0].body));
     }
 
     async fn failure(lambda: &Fake) -> PortError {

@@ -32,8 +32,10 @@ mod json;
 mod lambda;
 mod s3;
 mod ses;
+mod sns;
 mod sqs;
 pub mod stack;
+mod waker;
 mod wire;
 
 #[cfg(test)]
@@ -48,5 +50,7 @@ pub use entropy::SystemEntropy;
 pub use lambda::LambdaInvoke;
 pub use s3::S3DeferralStore;
 pub use ses::{SesAccount, SesMailer, SesSuppressionList};
+pub use sns::SnsTopic;
 pub use sqs::{SqsFeedback, SqsQueues};
+pub use waker::Waker;
 pub use wire::Wire;

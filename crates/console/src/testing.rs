@@ -8,6 +8,7 @@ use tidegate_fakes::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status::StatusSettings;
 use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::engine::{Engine, EngineHandle, StackPorts};
 use crate::state_file::StateFile;
@@ -55,6 +56,7 @@ pub(crate) fn site_with<L: Ledger + Marks + History>(
         ledger,
         account: world.ses.account(),
         clock: world.universe.clock(),
+        wake: unbounded_channel().0,
     }
 }
 

@@ -50,23 +50,6 @@ pub enum LedgerSums {
     TotalAndByCampaign,
 }
 
-/// The CloudWatch metric of a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CounterMetric {
-    /// None.
-    None,
-    /// Published in every window that was claimed.
-    Always(&'static str),
-    /// Published in windows in which this counter, or `with`, is not 0: CloudWatch bills every metric
-    /// that is published.
-    IfAny {
-        /// The metric's name.
-        name: &'static str,
-        /// Another counter that publishes it too, so that both lines of a graph have the same points.
-        with: Option<Counter>,
-    },
-}
-
 /// The entry of one counter in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterEntry {
@@ -76,8 +59,9 @@ pub struct CounterEntry {
     pub unit: CounterUnit,
     /// The sums that the ledger keeps.
     pub ledger: LedgerSums,
-    /// The metric, if it has one.
-    pub metric: CounterMetric,
+    /// The CloudWatch metric, published in windows in which the counter is not 0. `None` for a counter that
+    /// no alarm and no graph needs: a metric costs $0.30 a month, and the log holds it as well.
+    pub metric: Option<&'static str>,
     /// One sentence for the documentation.
     pub meaning: &'static str,
 }
@@ -110,80 +94,70 @@ macro_rules! counters {
     };
 }
 
-use CounterMetric::{Always, IfAny, None as NoMetric};
-
-const fn if_any(name: &'static str) -> CounterMetric {
-    IfAny { name, with: None }
-}
-
-const fn with(name: &'static str, with: Counter) -> CounterMetric {
-    IfAny { name, with: Some(with) }
-}
-
 counters! {
-    Windows, "windows", Windows, Total, NoMetric,
+    Windows, "windows", Windows, Total, None,
         "Windows that were claimed and served.";
-    Fed, "fed", Recipients, Total, Always("Fed"),
+    Fed, "fed", Recipients, Total, Some("Fed"),
         "Recipients whose mail the merge queue acknowledged, by campaign.";
-    Taken, "taken", Recipients, Total, NoMetric,
+    Taken, "taken", Recipients, Total, None,
         "Recipients received from the merge queue and dealt with: sent, given up, put back, left or refused. The ledger's sum is less `back`.";
-    Back, "back", Recipients, None, NoMetric,
+    Back, "back", Recipients, None, None,
         "Recipients received from the merge queue for the second time or more: left or refused before, or their poller crashed.";
-    Sent, "sent", Recipients, TotalAndByCampaign, Always("Sent"),
+    Sent, "sent", Recipients, TotalAndByCampaign, Some("Sent"),
         "Recipients of mails that SES accepted, by campaign.";
-    Waited, "waited", RecipientSeconds, ByCampaign, NoMetric,
+    Waited, "waited", RecipientSeconds, ByCampaign, None,
         "Time from a mail's arrival on its queue to SES's acceptance, by campaign. Divided by `sent` it is the mean wait.";
-    First, "first", Recipients, Total, NoMetric,
+    First, "first", Recipients, Total, None,
         "Recipients that SES accepted of campaign mail that was never put back and has no domain limit.";
-    FirstWaited, "first_waited", RecipientSeconds, Total, NoMetric,
+    FirstWaited, "first_waited", RecipientSeconds, Total, None,
         "Time that the mail in `first` had waited since it was put on its queue.";
-    Mails, "mails", Mails, Total, NoMetric,
+    Mails, "mails", Mails, Total, None,
         "Mails that SES accepted, express included.";
-    Refused, "refused", Mails, Total, Always("Refused"),
+    Refused, "refused", Mails, Total, Some("Refused"),
         "Mails that SES refused for the rate.";
-    Failed, "failed", Mails, Total, Always("Failed"),
+    Failed, "failed", Mails, Total, Some("Failed"),
         "Mails whose send failed, by outcome: `transient`, `permanent`, `ambiguous` and the reasons for holds.";
-    PossiblySent, "possibly_sent", Mails, Total, Always("PossiblySent"),
+    PossiblySent, "possibly_sent", Mails, Total, Some("PossiblySent"),
         "Mails that SES may have accepted: the request was written, and no answer came. They count in `failed` too.";
-    Retried, "retried", Mails, Total, Always("Retried"),
+    Retried, "retried", Mails, Total, None,
         "Mails put back to their campaign for another attempt.";
-    PutBack, "put_back", Mails, Total, NoMetric,
+    PutBack, "put_back", Mails, Total, None,
         "Mails put back to their campaign's queue because it is held.";
-    Cancelled, "cancelled", Mails, TotalAndByCampaign, NoMetric,
+    Cancelled, "cancelled", Mails, TotalAndByCampaign, None,
         "Mails that an operator's cancel took out, by campaign. Those that it keeps count in `dead`, too.";
-    Excluded, "excluded", Mails, TotalAndByCampaign, NoMetric,
+    Excluded, "excluded", Mails, TotalAndByCampaign, None,
         "Mails to recipients on the exclusion list, deleted instead of sent, by campaign.";
-    Dead, "dead", Mails, Total, Always("DeadLettered"),
+    Dead, "dead", Mails, Total, Some("DeadLettered"),
         "Messages sent to the dead-letter queue: invalid, refused for good, out of attempts, or `unknown`.";
-    Left, "left", Mails, Total, Always("Left"),
+    Left, "left", Mails, Total, None,
         "Mails received and not sent, left to their visibility timeout or released.";
-    Late, "late", Mails, Total, Always("Late"),
+    Late, "late", Mails, Total, None,
         "Sends called off right before the request was written, too late for their slot: a later slot took them.";
-    Skipped, "skipped", Slots, Total, Always("SlotsSkipped"),
+    Skipped, "skipped", Slots, Total, Some("SlotsSkipped"),
         "Slots that passed unused although mail waited: it was too late to start at them.";
-    Unused, "unused", Slots, Total, Always("SlotsUnused"),
+    Unused, "unused", Slots, Total, Some("SlotsUnused"),
         "Slots that passed unused because no fitting mail waited.";
-    SqsCalls, "sqs_calls", Calls, Total, Always("SqsCalls"),
+    SqsCalls, "sqs_calls", Calls, Total, Some("SqsCalls"),
         "Calls to SQS, through all queues together.";
-    DeleteFailed, "delete_failed", Mails, None, Always("DeletesFailed"),
+    DeleteFailed, "delete_failed", Mails, None, None,
         "Deletes that failed at the last try: these messages become visible again and may be sent twice.";
-    MoveFailed, "move_failed", Mails, None, Always("MovesFailed"),
+    MoveFailed, "move_failed", Mails, None, None,
         "Moves to another queue that failed: these messages stay on their queues and become visible again.";
-    AlreadySent, "already_sent", Mails, Total, Always("AlreadySent"),
+    AlreadySent, "already_sent", Mails, Total, None,
         "Copies deleted because deduplication knew that the mail had been sent.";
-    Parked, "parked", Mails, Total, Always("Parked"),
+    Parked, "parked", Mails, Total, None,
         "Mails dead-lettered as `unknown`, also counted in `dead`: a poller began to send them and did not note the outcome.";
-    Deferred, "spilled", Mails, Total, with("Spilled", Counter::DeferralFailed),
+    Deferred, "spilled", Mails, Total, Some("Spilled"),
         "Mails of low priority moved from their queues to the store of deferred mail, by campaign.";
-    DeferralFailed, "deferral_failed", Mails, None, with("SpillFailed", Counter::Deferred),
+    DeferralFailed, "deferral_failed", Mails, None, Some("SpillFailed"),
         "Mails that should have been deferred and could not be written: they stay on their queues.";
-    DomainFed, "domain_fed", Recipients, None, with("DomainMoved", Counter::DomainLeft),
+    DomainFed, "domain_fed", Recipients, None, Some("DomainMoved"),
         "Recipients moved into domain queues, by limit: the group's first domain, or `others`.";
-    DomainLeft, "domain_left", Mails, None, with("DomainWaiting", Counter::DomainFed),
+    DomainLeft, "domain_left", Mails, None, Some("DomainWaiting"),
         "Mails received from domain queues that got no slot.";
-    BucketRefused, "bucket_refused", Mails, Total, if_any("BucketRefused"),
+    BucketRefused, "bucket_refused", Mails, Total, Some("BucketRefused"),
         "Sends that the shared bucket refused: a later slot took them.";
-    BucketLost, "bucket_lost", Mails, Total, if_any("BucketLost"),
+    BucketLost, "bucket_lost", Mails, Total, Some("BucketLost"),
         "Sends for which the shared bucket did not answer, or had failed a moment before: a later slot took them, or with `TIDEGATE_SHARED_BUCKET_LOST=open` they were made.";
 }
 
@@ -321,13 +295,8 @@ mod tests {
     fn no_two_counters_share_a_name_or_a_metric() {
         let names: BTreeSet<_> = Counter::ALL.iter().map(|counter| counter.name()).collect();
         assert_eq!(names.len(), Counter::ALL.len());
-        let metrics: Vec<_> = Counter::ALL
-            .iter()
-            .filter_map(|counter| match counter.entry().metric {
-                Always(name) | IfAny { name, .. } => Some(name),
-                NoMetric => None,
-            })
-            .collect();
+        let metrics: Vec<_> =
+            Counter::ALL.iter().filter_map(|counter| counter.entry().metric).collect();
         assert_eq!(metrics.iter().collect::<BTreeSet<_>>().len(), metrics.len());
     }
 

@@ -1,22 +1,30 @@
-//! Idle operation: when pollers check empty queues again, and when the scheduler leaves ticks out.
+//! Idle operation: when pollers check empty queues again, and how the scheduler watches them without
+//! pollers.
 //!
 //! Suppose that a mail becomes visible while nothing else waits. Two bounds hold for the time until it
 //! is found:
 //!
 //! - With a tick for every window, pollers check all queues again after 1, 2, 4, … windows, at most
 //!   `TIDEGATE_IDLE_WINDOWS`. If a check fails, another follows two windows later.
-//! - With `TIDEGATE_IDLE_WAKE_SECONDS` above 1, the scheduler leaves ticks out once nothing was found
-//!   for [`STILL`] windows. The next tick comes at most this many seconds after the last check that
-//!   found every queue empty. If a tick brings no such result, every window is ticked again.
+//! - With `TIDEGATE_IDLE_WAKE_SECONDS` above 1, the stack sleeps once nothing was found for [`STILL`]
+//!   windows: there are no ticks, and the scheduler counts the messages of all queues once in this many
+//!   seconds. SQS's counts may lag behind, so every [`EXACT`] windows one poller checks by long polls.
 //!
-//! Example with 20 s: the queues were empty in window 100, so the next tick is for window 120. If its
-//! poller finds them empty, the next is for window 140.
+//! Example with 60 s: no mail was found since window 50, and the poller of window 100 found every queue
+//! empty. The run that begins in window 120 counts the messages; there are none, so it ends. So do the
+//! runs of 180, 240 and 300. The run of 360 issues one tick: its poller checks by long polls.
+
+use serde_json::Value;
 
 use crate::timestamp::Window;
 
-/// Windows without mail before ticks are left out. 45 s cover a visibility timeout (30 s) and a
-/// poller's life (15 s), so nothing is in flight any more and every report has arrived.
+/// Windows without mail before the stack sleeps. 45 s cover a visibility timeout (30 s) and a poller's
+/// life (15 s), so nothing is in flight any more and every report has arrived.
 pub const STILL: u64 = 45;
+
+/// Windows after which a count is not believed any more. The next check is then a poller's, by long
+/// polls, which see every message. With runs a minute apart such checks are at most five minutes apart.
+pub const EXACT: u64 = 240;
 
 /// Windows of one scheduler run, which EventBridge starts once a minute.
 pub const RUN: u64 = 60;
@@ -42,6 +50,12 @@ impl QueueChecks {
     pub fn confirms(&self, window: Window) -> bool {
         self.empty >= Some(window) && self.found < Some(window)
     }
+
+    /// The check that lets the stack sleep in `from`: it is older, it found every queue empty, and there
+    /// was no mail in the [`STILL`] windows before it.
+    pub fn rest(&self, from: Window) -> Option<Window> {
+        self.empty.filter(|empty| self.is_still(*empty) && *empty < from)
+    }
 }
 
 /// True if the poller of `window` must check all queues. All were empty; the first becomes `due` for a
@@ -55,14 +69,29 @@ pub fn looks(due: Window, previous: Option<Window>, window: Window) -> bool {
     !follows || (due <= window && window.saturating_since(due).is_multiple_of(2))
 }
 
-/// The next step of a scheduler run that leaves ticks out.
+/// True if somebody other than EventBridge invoked the scheduler, to have mail sent at once. EventBridge's
+/// events say where they come from.
+///
+/// ```
+/// use serde_json::json;
+/// use tidegate_core::idle::is_wake;
+/// assert!(is_wake(&json!({})));
+/// assert!(!is_wake(&json!({"source": "aws.events", "detail-type": "Scheduled Event"})));
+/// ```
+pub fn is_wake(event: &Value) -> bool {
+    event.get("source").and_then(Value::as_str) != Some("aws.events")
+}
+
+/// The next step of a scheduler run that finds the stack asleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleStep {
     /// Issue a tick for every window from now on.
     EveryWindow,
-    /// Issue the tick of this window, and of none before it.
+    /// Count the messages of all queues before the tick of this window would be due.
+    Count(Window),
+    /// Issue the tick of this window, whose poller checks all queues, and of none before it.
     Tick(Window),
-    /// End the run: the next tick belongs to the next run.
+    /// End the run: the next check belongs to the next run.
     End,
 }
 
@@ -70,53 +99,36 @@ pub enum IdleStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleRun {
     first: Window,
-    /// The first window that the run before may not serve any more.
-    alone: Window,
-    overlap: u64,
     wake: u64,
 }
 
 impl IdleRun {
-    /// A run whose first window is `first`. It is responsible for [`RUN`] + `overlap` windows and
-    /// issues one tick in `wake` seconds while all queues are empty. `newest` is the window of the
-    /// newest claim.
-    ///
-    /// If that claim is at most two windows before `first`, the run before is still active. This run
-    /// then leaves the first `overlap` + 1 windows to it.
-    pub fn new(first: Window, overlap: u64, wake: u64, newest: Option<Window>) -> Self {
-        let at_work = newest.is_some_and(|newest| newest.plus(2) >= first);
-        let alone = if at_work { first.plus(overlap + 1) } else { first };
-        Self { first, alone, overlap, wake }
+    /// A run whose first window is `first`. It checks all queues when it begins, and again every `wake`
+    /// seconds.
+    pub const fn new(first: Window, wake: u64) -> Self {
+        Self { first, wake }
     }
 
-    /// The next step, if `from` is the first window whose tick can still be sent in time.
-    ///
-    /// Example with `first` 120, `overlap` 5 (so the run ends before 185) and `wake` 60: all queues
-    /// were empty in window 66, so the next tick is for 126. Its poller finds them empty again; the
-    /// next tick would be for 186, so the run ends. Had the queues been empty in window 68, the tick
-    /// due in 128 would be sent for 126 instead.
-    pub fn next(&self, looks: &QueueChecks, from: Window) -> IdleStep {
-        // Ticks are left out only on evidence: a check of every queue, after 45 windows without mail.
-        let Some(empty) = looks.empty.filter(|empty| looks.is_still(*empty) && *empty < from)
-        else {
+    /// The next step, if `from` is the first window whose tick can still be sent in time. `checked` is
+    /// the window of this run's last check; `None` if it made none.
+    pub fn next(&self, checks: &QueueChecks, checked: Option<Window>, from: Window) -> IdleStep {
+        // The stack sleeps only on evidence: a check of every queue, after 45 windows without mail.
+        let Some(empty) = checks.rest(from).filter(|_| self.wake > 1) else {
             return IdleStep::EveryWindow;
         };
-        if self.wake <= 1 {
-            return IdleStep::EveryWindow;
+        let due = checked.map_or(self.first, |checked| checked.plus(self.wake)).max(from);
+        if due >= self.first.plus(RUN) {
+            IdleStep::End
+        } else if empty.plus(EXACT) <= due {
+            IdleStep::Tick(due)
+        } else {
+            IdleStep::Count(due)
         }
-        let end = self.first.plus(RUN + self.overlap);
-        // Not before this run's first own window: the run before ticks until then.
-        let due = empty.plus(self.wake).max(from).max(self.alone);
-        // If the tick after the one at `early` would lie behind this run's end, the tick is sent at `early`.
-        // The run then ends at once instead of waiting for its tick, which would be billed.
-        let early = self.first.plus(self.overlap + 1);
-        let due = if early >= from && early.plus(self.wake) >= end { due.min(early) } else { due };
-        if due >= end { IdleStep::End } else { IdleStep::Tick(due) }
     }
 
-    /// True if a window belongs to the run itself and not to its overlap with the next run.
-    pub fn owns(&self, window: Window) -> bool {
-        window < self.first.plus(RUN)
+    /// Ticks that this run has left out of its own minute before `until`, if it has issued `ticked`.
+    pub fn left_out(&self, until: Window, ticked: u64) -> u64 {
+        until.saturating_since(self.first).min(RUN).saturating_sub(ticked)
     }
 }
 

@@ -14,6 +14,7 @@
 //! | [`feed`] | how many messages to move into the merge queue |
 //! | [`prefetch`] | how many messages to receive ahead of their slots |
 //! | [`idle`] | when to check empty queues, and which ticks are left out meanwhile |
+//! | [`incidents`] | what operators are told, once when it begins and once when it ends |
 //! | [`tick`] | which window a poller serves, and whether it is still in time |
 //! | [`control`], [`factor`] | which changes of operators, refusals and failures are in force |
 //! | [`breaker`], [`daily`], [`refusals`], [`reputation`] | when sending stops, and when it continues |
@@ -52,6 +53,7 @@ pub mod feed;
 pub mod grid;
 pub mod identity;
 pub mod idle;
+pub mod incidents;
 pub mod limiter;
 pub mod memory;
 pub mod outcome;

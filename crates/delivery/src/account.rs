@@ -16,6 +16,8 @@ use crate::{control, quota};
 
 /// SES counts the daily quota over the last 24 hours, not over a calendar day.
 const DAY: Duration = Duration::from_hours(24);
+/// An unchanged reading of the daily quota is written again once it is this old.
+const RENEWED: Duration = Duration::from_mins(30);
 
 /// Writes SES's answer, asked for at `asked`, into the control record. `None` as `status` means that SES did
 /// not answer; then only daily holds older than 24 hours are lifted.
@@ -71,12 +73,15 @@ fn apply(
         return; // a doubled run was faster
     }
     control.last_known_quota = quota::of_account(status).or(control.last_known_quota);
-    control.daily = quota::of_day(status).map(|quota| DailyReading {
+    let reading = quota::of_day(status).map(|quota| DailyReading {
         quota,
         sent: whole(status.sent_last_24_hours),
         counted,
         read_at: asked,
     });
+    if !says_the_same(control.daily, reading) {
+        control.daily = reading;
+    }
     let rate = control.last_known_quota.unwrap_or(Rate::MIN);
     let free = |reason| match (reason, &control.daily) {
         (HoldReason::Account, _) => status.sending_enabled,
@@ -98,6 +103,14 @@ fn apply(
         let hold = Hold::new("GetAccount: SendingEnabled is false", asked);
         control.hold(None, HoldReason::Account, hold);
     }
+}
+
+/// True if `after` differs from `before` only by its time, and by less than [`RENEWED`]. While nothing is
+/// sent, this saves a write a minute.
+fn says_the_same(before: Option<DailyReading>, after: Option<DailyReading>) -> bool {
+    let (Some(before), Some(after)) = (before, after) else { return false };
+    let is_young = Timestamp::from(after.read_at).saturating_since(before.read_at.into()) < RENEWED;
+    is_young && DailyReading { read_at: after.read_at, ..before } == after
 }
 
 #[expect(
@@ -216,6 +229,18 @@ mod tests {
         assert_eq!(control.last_known_quota.map(Rate::ceil), Some(14));
         let reading = DailyReading { quota: 50_000, sent: 13, counted: 7, read_at: ASKED };
         assert_eq!(control.daily, Some(reading));
+    }
+
+    #[test]
+    fn an_unchanged_day_is_written_again_after_half_an_hour() {
+        let read_after = |minutes: u64, sent: f64| {
+            let mut control = Control::default();
+            apply(&mut control, DailyPolicy::default(), &status(12.5), 7, ASKED);
+            let later = EpochMillis::new(ASKED.as_millis() + minutes * 60_000);
+            apply(&mut control, DailyPolicy::default(), &status(sent), 7, later);
+            (control.daily.unwrap().read_at.as_millis() - ASKED.as_millis()) / 60_000
+        };
+        assert_eq!([read_after(29, 12.5), read_after(30, 12.5), read_after(1, 13.5)], [0, 30, 1]);
     }
 
     #[test]

@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt as _};
 use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel, Reading};
-use tidegate_core::config::{BackPressureConfig, Campaign, Campaigns, SchedulerConfig};
+use tidegate_core::config::{BackPressureConfig, Campaign, SchedulerConfig};
 use tidegate_core::counters::Counter;
 use tidegate_core::{Timestamp, Window};
 
 use crate::poll::all_domains_waiting;
 use crate::ports::{
-    Clock, DeferralStore, Entropy, Ledger, MERGE_QUEUE, PortError, QueueUrl, Queues, Standing,
+    Clock, DeferralStore, Entropy, Ledger, PortError, QueueDepth, QueueUrl, Queues, Standing,
 };
 use crate::replay::{Bounds, BroughtBack, DeferralReplayPorts, Destinations, bring_back};
-use crate::{control, quota};
+use crate::waiting::{is_held, listed};
+use crate::{control, quota, waiting};
 
 /// The level must have been clear for this long before deferred mail is replayed.
 pub const BACK_AFTER: Duration = Duration::from_mins(10);
@@ -28,10 +28,9 @@ const BACK_WITHIN: Duration = Duration::from_secs(40);
 const SUMS_KEPT: Duration = Duration::from_mins(10);
 /// If nothing was deferred since the store was found empty, the store is listed only this often.
 const LISTED_EVERY: Duration = Duration::from_hours(1);
-/// A report of empty queues younger than this counts as a backlog of 0, without asking SQS.
-const LOOKED: Duration = Duration::from_mins(2);
-/// Queue depths asked for at once.
-const AT_ONCE: usize = 8;
+/// A report of empty queues younger than this counts as a backlog of 0, without asking SQS. While the stack
+/// sleeps, such reports are five minutes apart.
+const LOOKED: Duration = Duration::from_mins(6);
 
 /// The figures that a scheduler keeps in memory between runs. After a cold start they are missing, and the
 /// age and the share of refusals are unknown for one minute.
@@ -148,7 +147,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         let sums = SendSums::of(&standing.counters);
         let lately = self.lately(sums, now);
         let recipients = lately.filter(|lately| lately.mails > 0).unwrap_or(sums).mean();
-        let mails = self.backlog(back_pressure, campaigns, (&standing, recipients), now).await;
+        let mails = self.backlog(back_pressure, (&standing, recipients), now).await;
         let rate = quota::remembered(Some(&standing.control), &self.config.cap);
         let mails_a_second = rate.map(|rate| standing.factor.of(rate).as_per_second() / recipients);
         let figures = figures(mails, mails_a_second, lately);
@@ -245,7 +244,6 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
     async fn backlog(
         &self,
         back_pressure: &BackPressureConfig,
-        campaigns: &[Campaign],
         (standing, recipients): (&Standing, f64),
         now: Timestamp,
     ) -> Option<u64> {
@@ -256,43 +254,19 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         }
         let window = Window::containing(now);
         let is_empty = |name: &str| standing.idle.get(name).is_some_and(|idle| idle.until > window);
-        let waits =
-            |campaign: &&Campaign| !is_held(campaign, standing) && !is_empty(&campaign.name);
-        let campaigns = campaigns.iter().filter(waits).map(|campaign| campaign.queue_url.as_str());
-        let merge = back_pressure.merge_queue_url.as_deref().filter(|_| !is_empty(MERGE_QUEUE));
-        let urls: Vec<QueueUrl> = campaigns
-            .chain(merge)
-            .chain(back_pressure.express_queue_url.as_deref())
-            .map(QueueUrl::new)
-            .collect();
-        let depths =
-            stream::iter(&urls).map(|url| self.queues.depth(url)).buffer_unordered(AT_ONCE);
-        let depths: Vec<_> = depths.collect().await;
-        let mut mails = mails_of(all_domains_waiting(&standing.counters), recipients);
-        for depth in depths {
-            match depth {
-                Ok(depth) => mails = mails.saturating_add(depth.all()),
-                Err(error) => {
-                    tracing::warn!(error = &error as &dyn StdError, "the backlog is not known");
-                    return None;
-                }
+        let urls = waiting::queues(back_pressure, standing, is_empty);
+        match waiting::depths(self.queues, &urls).await {
+            Ok(depths) => {
+                let domains = mails_of(all_domains_waiting(&standing.counters), recipients);
+                let all = |mails: u64, depth: &QueueDepth| mails.saturating_add(depth.all());
+                Some(depths.iter().fold(domains, all))
+            }
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn StdError, "the backlog is not known");
+                None
             }
         }
-        Some(mails)
     }
-}
-
-/// The campaigns as a poller sees them: from the settings, or from the ledger's list.
-fn listed<'a>(campaigns: &'a Campaigns, standing: &'a Standing) -> &'a [Campaign] {
-    match campaigns {
-        Campaigns::Listed(list) => list,
-        Campaigns::Ledger => &standing.control.campaigns,
-    }
-}
-
-fn is_held(campaign: &Campaign, standing: &Standing) -> bool {
-    let control = &standing.control;
-    control.holds_campaign(&campaign.name) || control.weight(&campaign.name, campaign.weight) == 0
 }
 
 /// The queues to which the deferred mail of these campaigns may return, and the campaigns that are held.

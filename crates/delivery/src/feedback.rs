@@ -37,21 +37,23 @@ pub struct FeedbackReport {
     pub unreadable: u64,
 }
 
-/// Reads for 45 s, and until the last round ends. A failure is logged and tried again after 5 s. `report` is
-/// updated after every round, so its counts survive if this future is dropped.
-pub(crate) async fn read(
-    config: &FeedbackConfig,
-    clock: &impl Clock,
-    feedback: &impl Feedback,
-    ledger: &impl Ledger,
-    report: &RefCell<FeedbackReport>,
-) {
-    let reader = FeedbackReader { config, clock, feedback, ledger, report };
-    let until = clock.monotonic() + READING;
+/// Reviews every campaign, and reads one round of notices without waiting for them. This takes two or three
+/// calls, and goes on after the ticks have ended: it is all that a run without ticks reads.
+pub(crate) async fn read_once(reader: &FeedbackReader<'_, impl Clock, impl Feedback, impl Ledger>) {
     // The review can change without a message: more was sent, a hold was lifted, or a period ended.
     if let Err(error) = reader.count(&[]).await {
         tracing::error!(error = &error as &dyn StdError, "reputation not reviewed");
     }
+    if let Err(error) = reader.round(Duration::ZERO).await {
+        tracing::error!(error = &error as &dyn StdError, "feedback not counted");
+    }
+}
+
+/// Reads for 45 s, and until the last round ends. A failure is logged and tried again after 5 s. The report
+/// is updated after every round, so its counts survive if this future is dropped.
+pub(crate) async fn read(reader: &FeedbackReader<'_, impl Clock, impl Feedback, impl Ledger>) {
+    let clock = reader.clock;
+    let until = clock.monotonic() + READING;
     loop {
         let left = until.saturating_since(clock.monotonic());
         if left < Duration::from_secs(1) {
@@ -70,12 +72,13 @@ pub(crate) async fn read(
     }
 }
 
-struct FeedbackReader<'a, C, F, L> {
-    config: &'a FeedbackConfig,
-    clock: &'a C,
-    feedback: &'a F,
-    ledger: &'a L,
-    report: &'a RefCell<FeedbackReport>,
+/// The ports and settings with which a run of the scheduler reads feedback, and its report.
+pub(crate) struct FeedbackReader<'a, C, F, L> {
+    pub(crate) config: &'a FeedbackConfig,
+    pub(crate) clock: &'a C,
+    pub(crate) feedback: &'a F,
+    pub(crate) ledger: &'a L,
+    pub(crate) report: &'a RefCell<FeedbackReport>,
 }
 
 impl<C: Clock, F: Feedback, L: Ledger> FeedbackReader<'_, C, F, L> {

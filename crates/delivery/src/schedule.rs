@@ -8,7 +8,7 @@ use tidegate_core::idle::RUN;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::deadlines;
 
-use crate::ports::{Account, Clock, Directory, Invoke, Ledger, PortError};
+use crate::ports::{Account, Clock, Directory, Invoke, Ledger, PortError, Queues, Standing};
 pub use crate::schedule_report::ScheduleReport;
 use crate::ticks::Ticks;
 use crate::ticks_first::ticks_first;
@@ -17,9 +17,16 @@ use crate::{account, campaigns, quota};
 /// Counted from the run's start: how long the run waits for the list of campaigns if its ticks end earlier,
 /// as an idle run's do.
 const LISTED_WITHIN: Duration = Duration::from_secs(55);
+/// Windows within which the newest claim lies while every window has a tick, even if two ticks were lost.
+const LATELY: u64 = 3;
 
 /// Runs once: reads the quota, then issues 60 ticks and `TIDEGATE_OVERLAP_WINDOWS` more. While every queue
-/// is empty it issues one tick per `TIDEGATE_IDLE_WAKE_SECONDS` instead, if that is above 1.
+/// is empty it checks them once per `TIDEGATE_IDLE_WAKE_SECONDS` instead, if that is above 1, and issues no
+/// ticks.
+///
+/// A run that is `woken` (somebody invoked the scheduler, not EventBridge) does not check: it issues ticks
+/// at once, since SQS's counts lag behind what that somebody has just sent. If another run is at it already,
+/// it issues none.
 ///
 /// Deadlines are absolute, no tick waits for the answer to another one, and the run ends with its last tick.
 /// If `GetAccount` fails, the last known quota is used, else the configured one; if neither is known,
@@ -31,12 +38,13 @@ const LISTED_WITHIN: Duration = Duration::from_secs(55);
 /// # Errors
 /// [`PortError`] only if SES does not answer with the quota and no other quota is known.
 pub async fn run(
-    config: &SchedulerConfig,
+    (config, woken): (&SchedulerConfig, bool),
     clock: &impl Clock,
     account: &impl Account,
     ledger: &impl Ledger,
     invoke: &impl Invoke,
     directory: &impl Directory,
+    queues: &impl Queues,
 ) -> Result<ScheduleReport, PortError> {
     let (wall, started) = clock.now();
     let mut report = ScheduleReport {
@@ -49,7 +57,12 @@ pub async fn run(
         quota_known: false,
         campaigns: None,
     };
-    let rate = match read_quota(config, clock, account, ledger).await? {
+    let before = ledger.read().await;
+    if let Err(error) = &before {
+        tracing::warn!(error = error as &dyn std::error::Error, "the ledger does not answer");
+    }
+    let before = before.ok();
+    let rate = match read_quota(config, clock, account, (ledger, before.as_ref())).await? {
         (Some(rate), known) => {
             report.quota_known = known;
             rate
@@ -63,7 +76,12 @@ pub async fn run(
     report.first_window = Some(first);
     let mut ticks = Ticks::new((clock, invoke), (wall, started), (config.lead, rate), report);
     let ticks = async {
-        if let Some(from) = ticks.sleep(config, first, ledger).await {
+        let from = match &before {
+            Some(standing) if woken => (!is_ticked(standing, first)).then_some(first),
+            Some(standing) => ticks.sleep(config, (standing, first), ledger, queues).await,
+            None => Some(first),
+        };
+        if let Some(from) = from {
             let windows = deadlines(now, config.lead, RUN + config.overlap_windows);
             let windows = windows.map(|(_, window)| window).filter(|window| *window >= from);
             windows.for_each(|window| ticks.issue(window));
@@ -80,6 +98,14 @@ pub async fn run(
     Ok(report)
 }
 
+/// True if another run issues a tick for every window: a poller has claimed one of the last windows before
+/// `first`, and the stack does not sleep.
+fn is_ticked(standing: &Standing, first: Window) -> bool {
+    let newest = standing.previous.map(|previous| previous.window);
+    newest.is_some_and(|newest| newest.plus(LATELY) >= first)
+        && standing.looks.rest(first).is_none()
+}
+
 async fn list_campaigns(
     config: &SchedulerConfig,
     clock: &impl Clock,
@@ -94,16 +120,11 @@ async fn read_quota(
     config: &SchedulerConfig,
     clock: &impl Clock,
     account: &impl Account,
-    ledger: &impl Ledger,
+    (ledger, before): (&impl Ledger, Option<&Standing>),
 ) -> Result<(Option<Rate>, bool), PortError> {
-    let before = ledger.read().await;
-    if let Err(error) = &before {
-        tracing::warn!(error = error as &dyn std::error::Error, "the ledger does not answer");
-    }
-    let before = before.ok();
     let asked = clock.wall();
     let answer = account.account().await;
-    if let Some(before) = &before {
+    if let Some(before) = before {
         account::keep(ledger, config.cap.daily, before, answer.as_ref().ok(), asked).await;
     }
     let error = match answer {
@@ -111,7 +132,7 @@ async fn read_quota(
         Err(error) => error,
     };
     tracing::warn!(error = &error as &dyn std::error::Error, "SES does not tell the quota");
-    let control = before.as_ref().map(|standing| &standing.control);
+    let control = before.map(|standing| &standing.control);
     match quota::remembered(control, &config.cap) {
         None => Err(error),
         rate => Ok((rate, false)),

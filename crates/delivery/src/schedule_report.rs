@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tidegate_core::Window;
+use tidegate_core::idle::RUN;
 use tidegate_core::rate::Rate;
 
 /// The outcome of one scheduler run.
@@ -26,4 +27,11 @@ pub struct ScheduleReport {
     /// write it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub campaigns: Option<usize>,
+}
+
+impl ScheduleReport {
+    /// True if the stack slept during the run: it issued no tick, or the one whose poller checks the queues.
+    pub fn is_asleep(&self) -> bool {
+        self.idle_ticks + 1 >= RUN
+    }
 }

@@ -1,5 +1,5 @@
 //! The ticks of one scheduler run. Each is sent its lead before its window opens; while every queue is
-//! empty, most are left out.
+//! empty, they are left out.
 
 use std::error::Error as StdError;
 use std::pin::pin;
@@ -14,8 +14,9 @@ use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
 use tidegate_core::{Timestamp, Window};
 
-use crate::ports::{Clock, Invoke, Ledger, Monotonic, PortError, Standing};
+use crate::ports::{Clock, Invoke, Ledger, Monotonic, PortError, Queues, Standing};
 use crate::schedule_report::ScheduleReport;
+use crate::waiting;
 
 /// The ledger is read this long before the next tick is due, to decide whether that tick is needed.
 const ASKED: Duration = Duration::from_millis(100);
@@ -103,38 +104,54 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
         self.report
     }
 
-    /// Issues one tick per `TIDEGATE_IDLE_WAKE_SECONDS` as long as the ledger says that every queue is
-    /// empty.
+    /// Checks all queues when the run begins, and every `TIDEGATE_IDLE_WAKE_SECONDS`, as long as they are
+    /// empty: by SQS's counts, or from time to time by a poller ([`IdleRun`]).
     ///
     /// Returns the first window from which every window needs a tick, or `None` if the queues stayed empty
-    /// to the end of the run. Without an answer from the ledger, every window gets its tick.
+    /// to the end of the run. If SQS or the ledger does not answer, every window gets its tick.
     pub(crate) async fn sleep(
         &mut self,
         config: &SchedulerConfig,
-        first: Window,
+        (standing, first): (&Standing, Window),
         ledger: &impl Ledger,
+        queues: &impl Queues,
     ) -> Option<Window> {
-        if config.idle_wake <= 1 {
-            return Some(first);
+        let mut standing = standing.clone();
+        standing.control.expire(self.wall.into());
+        // Pollers take the mail of a cancelled campaign off its queue, which is held meanwhile.
+        if standing.control.open_cancels().next().is_some() {
+            return Some(first.max(self.first_open()));
         }
-        let Some(standing) = read(ledger).await else { return Some(first.max(self.first_open())) };
-        let newest = standing.previous.map(|previous| previous.window);
-        let sleep = IdleRun::new(first, config.overlap_windows, config.idle_wake, newest);
-        let (mut looks, mut ticked) = (standing.looks, 0);
+        let run = IdleRun::new(first, config.idle_wake);
+        let (mut checks, mut checked, mut ticked) = (standing.looks, None, 0);
         loop {
             let from = first.max(self.first_open());
-            match sleep.next(&looks, from) {
-                IdleStep::EveryWindow => {
-                    self.report.idle_ticks += from.saturating_since(first).saturating_sub(ticked);
+            match (run.next(&checks, checked, from), &config.back_pressure) {
+                (IdleStep::EveryWindow, _) => {
+                    self.report.idle_ticks += run.left_out(from, ticked);
                     return Some(from);
                 }
-                IdleStep::End => {
-                    self.report.idle_ticks += RUN.saturating_sub(ticked);
+                (IdleStep::End, _) => {
+                    self.report.idle_ticks += run.left_out(first.plus(RUN), ticked);
                     return None;
                 }
-                IdleStep::Tick(window) => {
-                    ticked += u64::from(sleep.owns(window));
-                    looks = self.look(window, ledger).await.unwrap_or_default();
+                (IdleStep::Count(window), Some(known)) => {
+                    if checked.replace(window).is_some() {
+                        self.until(self.due(window).before(ASKED)).await;
+                    }
+                    let empty = waiting::is_empty(queues, known, &standing).await;
+                    if let Err(error) = &empty {
+                        tracing::warn!(error = error as &dyn StdError, "SQS does not count");
+                    }
+                    if !empty.unwrap_or(false) {
+                        checks = QueueChecks::default();
+                    }
+                }
+                // A scheduler that does not know the campaigns lets a poller check each time.
+                (IdleStep::Tick(window) | IdleStep::Count(window), _) => {
+                    checked = Some(window);
+                    ticked += 1;
+                    checks = self.look(window, ledger).await.unwrap_or_default();
                 }
             }
         }

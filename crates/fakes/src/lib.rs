@@ -36,6 +36,7 @@ pub mod sandbox;
 mod ses;
 mod shared;
 mod sliding_second;
+mod topic;
 mod value;
 
 pub use bucket::MemoryBucket;
@@ -54,4 +55,5 @@ pub use ses::{
     MemorySuppressionList, SesArrival, SesSettings, failures,
 };
 pub use sliding_second::worst_second;
+pub use topic::MemoryTopic;
 pub use value::ValueError;

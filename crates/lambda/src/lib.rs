@@ -8,7 +8,7 @@ mod start;
 
 pub use ledger::{CountedLedger, LedgerFailures};
 pub use mailer::bucketed;
-pub use metrics::{failed_metrics, poller_metrics, publish, scheduler_metrics};
+pub use metrics::{failed_metrics, poller_metrics, publish, scheduler_metrics, stack_name};
 pub use start::{LambdaFunction, start};
 
 use std::error::Error;

@@ -115,14 +115,6 @@ impl WorldSettings {
         format!("[{}]", campaigns.join(","))
     }
 
-    /// Whether the scheduler judges the back-pressure level: only if one of its variables is given.
-    fn judges(&self) -> bool {
-        let of = |name: &str| {
-            name.starts_with("TIDEGATE_BACK_PRESSURE") || name.starts_with("TIDEGATE_DEFERRAL")
-        };
-        self.variables.iter().any(|(name, _)| of(name))
-    }
-
     /// The poller's settings, read as in production.
     ///
     /// # Errors
@@ -178,9 +170,10 @@ impl WorldSettings {
             "TIDEGATE_OVERLAP_WINDOWS" => Some(self.overlap_windows.to_string()),
             "TIDEGATE_FEEDBACK_QUEUE_URL" => Some(url(FEEDBACK).to_string()),
             _ if self.given(name).is_some() => self.given(name),
-            "TIDEGATE_CAMPAIGNS" => self.judges().then(|| self.listed()),
+            "TIDEGATE_CAMPAIGNS" => Some(self.listed()),
             "TIDEGATE_MERGE_QUEUE_URL" => self.merge.then(|| url(MERGE).to_string()),
             "TIDEGATE_EXPRESS_QUEUE_URL" => self.express.then(|| url(EXPRESS).to_string()),
+            "TIDEGATE_DOMAIN_QUEUES" => Some(self.domain_queues()).filter(|urls| !urls.is_empty()),
             _ => None,
         };
         let read = SchedulerConfig::from_variables(lookup)?;
@@ -191,6 +184,7 @@ impl WorldSettings {
             cap: self.cap(read.cap, deployed.scheduler.cap),
             campaign_queues: None,
             feedback: read.feedback,
+            idle_wake: read.idle_wake,
             back_pressure: read.back_pressure,
             deferral: read.deferral,
             ..deployed.scheduler.clone()

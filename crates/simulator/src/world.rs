@@ -15,6 +15,7 @@ use tidegate_core::tick::Tick;
 use tidegate_core::timestamp::SECOND;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
+use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{
     BATCH, BATCH_BYTES, Entry, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing,
 };
@@ -22,7 +23,7 @@ use tidegate_delivery::schedule::{self, ScheduleReport};
 use tidegate_delivery::scheduler_run::{self, SchedulerRunReport};
 use tidegate_fakes::{
     FaultPlan, MemoryBucket, MemoryDeferralStore, MemoryFeedback, MemoryInvoke, MemoryLedger,
-    MemoryQueues, MemorySes, QueueSettings, QueuedMessage, SeededEntropy, Universe,
+    MemoryQueues, MemorySes, MemoryTopic, QueueSettings, QueuedMessage, SeededEntropy, Universe,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -55,6 +56,8 @@ pub struct World {
     pub faults: FaultPlan,
     pub mail_faults: FaultPlan<Failure>,
     pub invoke: MemoryInvoke,
+    /// The topic that tells operators.
+    pub topic: MemoryTopic,
     /// If set, ticks carry this rate instead of the quota that the scheduler read.
     pub tick_rate: Cell<Option<Rate>>,
     /// Additional latency of every tick on its way to the poller.
@@ -68,6 +71,7 @@ pub struct World {
     pub(crate) poller: RefCell<PollerConfig>,
     scheduler: SchedulerConfig,
     gauge: BackPressureMemory,
+    incidents: IncidentMemory,
     rate: Rate,
     pub(crate) entropy: SeededEntropy,
     pub(crate) environments: RefCell<Vec<Option<Rc<LambdaEnvironment>>>>,
@@ -95,6 +99,7 @@ impl World {
             create(FEEDBACK);
         }
         queues.set_latency(settings.sqs_latency);
+        let topic = MemoryTopic::new(universe);
         let (invoke, ticks) = MemoryInvoke::new(universe, seed.wrapping_add(2));
         Ok(Self {
             universe,
@@ -106,6 +111,7 @@ impl World {
             faults: FaultPlan::new(universe, seed.wrapping_add(4)),
             mail_faults: FaultPlan::new(universe, seed.wrapping_add(5)),
             invoke,
+            topic,
             tick_rate: Cell::new(None),
             tick_delay: Cell::new(Duration::ZERO),
             unscheduled: Cell::new(false),
@@ -114,6 +120,7 @@ impl World {
             poller: RefCell::new(poller),
             scheduler,
             gauge: BackPressureMemory::default(),
+            incidents: IncidentMemory::default(),
             rate,
             entropy: SeededEntropy::new(seed.wrapping_add(6)),
             environments: RefCell::default(),
@@ -328,8 +335,17 @@ impl World {
         self.ticks.replace(Some(ticks));
     }
 
-    /// One run of the production scheduler.
+    /// One run of the production scheduler, invoked by EventBridge.
     pub async fn schedule(&self) {
+        self.run_scheduler(false).await;
+    }
+
+    /// One run of the production scheduler, invoked by somebody else.
+    pub async fn wake(&self) {
+        self.run_scheduler(true).await;
+    }
+
+    async fn run_scheduler(&self, woken: bool) {
         let clock = self.universe.clock();
         let account = self.ses.account().with_faults(&self.faults);
         let ledger = self.ledger.clone().with_faults(&self.faults);
@@ -347,9 +363,20 @@ impl World {
             entropy: &self.entropy,
             gauge: &self.gauge,
         };
-        let ticks = Box::pin(schedule::run(config, &clock, &account, &ledger, &invoke, &queues));
+        let ticks = Box::pin(schedule::run(
+            (config, woken),
+            &clock,
+            &account,
+            &ledger,
+            &invoke,
+            &queues,
+            &queues,
+        ));
         let minute = scheduler_run::run(ticks, reading, back_pressure, &clock, &ledger);
         let (report, minute) = Box::pin(minute).await;
+        let topic = self.topic.clone().with_faults(&self.faults);
+        let told = (report.as_ref().ok(), &minute);
+        tell((&topic, "simulated"), &self.incidents, told, &clock, &ledger).await;
         self.minute_reports.borrow_mut().push(minute);
         self.schedule_reports.borrow_mut().extend(report);
     }

@@ -14,6 +14,7 @@ use tidegate_delivery::ports::{Clock as _, PortError};
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status::{StatusSettings, other_queues};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::unbounded_channel;
 
 /// Changes by operators that a page shows.
 const CHANGES: usize = 20;
@@ -73,6 +74,13 @@ impl OpenConsole {
 /// The stack, as a console sees it.
 async fn ports(stack: &Stack, addresses: AddressVisibility) -> StackPorts<AwsPorts> {
     let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
+    let (wake, mut asked) = unbounded_channel();
+    let asleep = stack.clone();
+    tokio::spawn(async move {
+        while asked.recv().await.is_some() {
+            asleep.wake().await;
+        }
+    });
     StackPorts {
         settings: StatusSettings::of(&stack.name, &poller, &scheduler, addresses, CHANGES),
         operator: stack.operator().await,
@@ -83,5 +91,6 @@ async fn ports(stack: &Stack, addresses: AddressVisibility) -> StackPorts<AwsPor
         ledger: stack.ledger(),
         account: stack.account(),
         clock: stack.clock(),
+        wake,
     }
 }

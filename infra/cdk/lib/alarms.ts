@@ -27,6 +27,12 @@ export interface AlarmsProps {
   readonly campaignAges: Readonly<Record<string, Alarm>>;
 }
 
+/** Those on metrics of AWS that are there with `alarms: 'few'`, too. */
+const FEW = [
+  'dead-letters', 'minute-missed', 'poller-errors', 'scheduler-errors', 'poller-throttles', 'bounce-rate',
+  'complaint-rate',
+];
+
 type Own = Omit<OwnAlarmProps, 'alarmName' | 'alarmDescription'>;
 
 /** The alarms of a Tidegate. */
@@ -39,15 +45,16 @@ export class Alarms extends Construct {
   constructor(scope: Construct, private readonly props: AlarmsProps) {
     super(scope, 'Alarms');
     this.byName = this.made;
+    const { alarms, deferral, sharedBucket, domainLimits } = props.settings;
     this.sending();
-    this.ages();
+    if (alarms === 'all') this.ages();
     this.scheduling();
     this.functions();
     this.mails();
     this.pressure();
-    if (props.settings.deferral) this.spill();
-    if (props.settings.sharedBucket !== undefined) this.sharedBucket();
-    if (props.settings.domainLimits !== undefined) this.domains();
+    if (deferral) this.spill();
+    if (sharedBucket !== undefined) this.sharedBucket();
+    if (alarms === 'all' && domainLimits !== undefined) this.domains();
   }
 
   private sending(): void {
@@ -223,7 +230,9 @@ export class Alarms extends Construct {
   }
 
   private add(name: string, alarmDescription: string, own: Own): void {
-    const alarmName = `${this.props.settings.name}-${name}`;
+    const { alarms, name: of } = this.props.settings;
+    if (alarms === 'few' && !FEW.includes(name)) return;
+    const alarmName = `${of}-${name}`;
     this.made[name] = alarm(this, name, this.props.topic, { alarmName, alarmDescription, ...own });
   }
 }

@@ -60,6 +60,7 @@ const PROPS: Record<Exclude<keyof TidegateProps, 'code'>, Reader> = {
   pointInTimeRecovery: yesNo,
   removalPolicy: choice({ destroy: RemovalPolicy.DESTROY, retain: RemovalPolicy.RETAIN }),
   alarmEmail: text,
+  alarms: text,
   ageAlarmSeconds: number,
   manifestPath: text,
   endpointUrl: text,

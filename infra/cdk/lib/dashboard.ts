@@ -136,12 +136,10 @@ function feedback({ settings }: DashboardProps): Widget {
 }
 
 function calls(of: OfFunction, { poller, scheduler }: DashboardProps): Widget {
-  return graph('Cost: SQS calls, invocations, idle', 8, [
+  return graph('Cost: SQS calls, invocations', 8, [
     of('poller', 'SqsCalls'),
     ['AWS/Lambda', 'Invocations', 'FunctionName', poller.functionName],
     ['...', scheduler.functionName],
-    of('poller', 'IdleWindows'),
-    of('scheduler', 'IdleTicks'),
   ]);
 }
 

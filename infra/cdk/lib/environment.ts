@@ -17,6 +17,7 @@ export interface Places {
   readonly spillBucket: string;
   readonly deadLetterQueue: string;
   readonly feedbackQueue?: string;
+  readonly alarmTopic: string;
   readonly configurationSet?: string;
 }
 
@@ -31,6 +32,7 @@ export function schedulerEnvironment(settings: Settings, places: Places, poller:
   return defined({
     ...shared(settings, places),
     TIDEGATE_POLLER_FUNCTION: poller,
+    TIDEGATE_ALARM_TOPIC: settings.alarms === 'few' ? places.alarmTopic : undefined,
     TIDEGATE_IDLE_WAKE_SECONDS: settings.idleWakeSeconds,
     TIDEGATE_CAMPAIGN_QUEUES:
       settings.campaignList === 'tags' ? campaignQueueName(settings.name, '') : undefined,
@@ -86,6 +88,7 @@ export function checkEnvironmentSize(settings: Settings): void {
     expressQueue: settings.expressQueue ? url(`${settings.name}-express`) : undefined,
     domainQueues: domainQueueNames(settings.name).map(url),
     spillBucket: 'b'.repeat(63),
+    alarmTopic: 'a'.repeat(256),
     deadLetterQueue: url(`${settings.name}-dead-letter`),
     feedbackQueue: url(`${settings.name}-feedback`),
     configurationSet: settings.name,

@@ -57,11 +57,6 @@ export abstract class TidegateMetrics extends Construct {
     return this.metric('poller', 'Failed', options);
   }
 
-  /** Mails put back to their campaign for another attempt. */
-  metricRetried(options?: MetricOptions): Metric {
-    return this.metric('poller', 'Retried', options);
-  }
-
   /** Mails moved to the dead-letter queue. */
   metricDeadLettered(options?: MetricOptions): Metric {
     return this.metric('poller', 'DeadLettered', options);
@@ -85,11 +80,6 @@ export abstract class TidegateMetrics extends Construct {
   /** Windows that the circuit breaker ended. */
   metricBlockedWindows(options?: MetricOptions): Metric {
     return this.metric('poller', 'BlockedWindows', options);
-  }
-
-  /** Windows that ended at once because every queue was empty. */
-  metricIdleWindows(options?: MetricOptions): Metric {
-    return this.metric('poller', 'IdleWindows', options);
   }
 
   /** Windows that were not served because the ledger was out of reach. */
@@ -185,11 +175,6 @@ export abstract class TidegateMetrics extends Construct {
   /** Takes from the shared bucket that it did not answer. */
   metricBucketLost(options?: MetricOptions): Metric {
     return this.metric('poller', 'BucketLost', options);
-  }
-
-  /** Ticks left out while every queue was empty. */
-  metricIdleTicks(options?: MetricOptions): Metric {
-    return this.metric('scheduler', 'IdleTicks', options);
   }
 }
 

@@ -3,6 +3,7 @@ import type { Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Effect, PolicyDocument, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Bucket, CfnBucket } from 'aws-cdk-lib/aws-s3';
+import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import type { Settings } from './settings.js';
@@ -22,6 +23,7 @@ export interface Protected {
   readonly domainQueues: Queue[];
   readonly spillBucket: Bucket;
   readonly deadLetterQueue: Queue;
+  readonly alarmTopic: ITopic;
   readonly feedbackQueue?: Queue;
 }
 
@@ -44,6 +46,8 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
     ...(feedbackQueue === undefined ? [] : [
       allow('Feedback', ['sqs:ReceiveMessage', 'sqs:DeleteMessage'], [feedbackQueue.queueArn]),
     ]),
+    // Incidents that no alarm tells, unless all alarms are there.
+    allow('Incidents', ['sns:Publish'], [on.alarmTopic.topicArn]),
     // How deep and how old the queues are.
     allow('Pressure', ['sqs:GetQueueAttributes'], mailQueues(on)),
     // What was put aside goes back to its campaign's queue.

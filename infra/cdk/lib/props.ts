@@ -131,9 +131,10 @@ export interface TidegateProps {
   readonly idleWindows?: number;
 
   /**
-   * While every queue is empty, one tick in this many seconds; the first mail after a pause waits as
-   * long. From 1 to 60.
-   * @default 1
+   * While every queue is empty, the scheduler counts their messages once in this many seconds, and no
+   * poller runs: the first mail after a pause waits as long, unless somebody wakes the stack.
+   * 1 keeps a tick for every window. From 1 to 60.
+   * @default 60
    */
   readonly idleWakeSeconds?: number;
 
@@ -282,7 +283,7 @@ export interface TidegateProps {
 
   /**
    * Megabytes of the scheduler: 128 to 10,240.
-   * @default 256
+   * @default 128
    */
   readonly schedulerMemory?: number;
 
@@ -332,6 +333,13 @@ export interface TidegateProps {
    * @default - none: subscribe to `alarmTopic`
    */
   readonly alarmEmail?: string;
+
+  /**
+   * `few` has seven alarms, on metrics that AWS publishes for nothing; the scheduler tells the rest by
+   * itself. `all` has an alarm for everything, and the dashboard; they cost $5 a month.
+   * @default 'few'
+   */
+  readonly alarms?: 'few' | 'all';
 
   /**
    * Age of a queue's oldest message that alarms, in seconds: 60 to 1,209,599. At 1,209,600 (14

@@ -91,6 +91,12 @@ export interface CampaignQueueProps {
   readonly ageAlarmSeconds?: number;
 
   /**
+   * Whether there is an alarm on the age of the queue's oldest message.
+   * @default true
+   */
+  readonly alarm?: boolean;
+
+  /**
    * What becomes of the queue, and the mails in it, when it leaves the stack.
    * @default RemovalPolicy.DESTROY
    */
@@ -104,8 +110,8 @@ export interface CampaignQueueProps {
 export class CampaignQueue extends Construct {
   /** The queue. */
   readonly queue: Queue;
-  /** The alarm on the age of its oldest message. */
-  readonly ageAlarm: Alarm;
+  /** The alarm on the age of its oldest message, if there is one. */
+  readonly ageAlarm?: Alarm;
 
   constructor(scope: Construct, id: string, props: CampaignQueueProps) {
     super(scope, id);
@@ -121,6 +127,7 @@ export class CampaignQueue extends Construct {
     for (const [key, value] of Object.entries(tags)) {
       Tags.of(this.queue).add(key, value, { includeResourceTypes: ['AWS::SQS::Queue'] });
     }
+    if (props.alarm === false) return;
     this.ageAlarm = ageAlarm(this, 'Age', {
       name: `${tidegate}-age-${campaign.name}`,
       description: agedMail(`the ${campaign.name} campaign's queue`),

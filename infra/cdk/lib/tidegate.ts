@@ -74,7 +74,7 @@ export class Tidegate extends TidegateMetrics {
   /** The alarms, by their names without the Tidegate's. */
   readonly alarms: Readonly<Record<string, Alarm>>;
   /** One page that says whether mails leave as they should. */
-  readonly dashboard: Dashboard;
+  readonly dashboard?: Dashboard;
 
   private readonly settings: Settings;
   private readonly campaigns: ReadonlyMap<string, CampaignQueue>;
@@ -116,7 +116,7 @@ export class Tidegate extends TidegateMetrics {
     this.rule = this.everyMinute();
 
     const campaignAges = Object.fromEntries(
-      [...this.campaigns].map(([name, { ageAlarm }]) => [`age-${name}`, ageAlarm]),
+      [...this.campaigns].flatMap(([name, { ageAlarm }]) => (ageAlarm ? [[`age-${name}`, ageAlarm]] : [])),
     );
     const watched = { settings, scheduler: this.scheduler, poller: this.poller };
     const alarms = new Alarms(this, {
@@ -130,13 +130,15 @@ export class Tidegate extends TidegateMetrics {
       campaignAges,
     });
     this.alarms = alarms.byName;
-    this.dashboard = dashboard(this, {
-      ...watched,
-      ledger: this.ledger,
-      alarms: this.alarms,
-      campaignAges,
-      queues: [this.expressQueue, this.mergeQueue, this.deadLetterQueue],
-    });
+    if (settings.alarms === 'all') {
+      this.dashboard = dashboard(this, {
+        ...watched,
+        ledger: this.ledger,
+        alarms: this.alarms,
+        campaignAges,
+        queues: [this.expressQueue, this.mergeQueue, this.deadLetterQueue],
+      });
+    }
   }
 
   /** The campaigns' names, in the order of the props. */
@@ -191,6 +193,7 @@ export class Tidegate extends TidegateMetrics {
       ...queues.map((queue) => queue.grant(grantee, 'sqs:GetQueueAttributes')),
       may('cloudformation:DescribeStacks', stackArn),
       may('lambda:GetFunctionConfiguration', ...functions),
+      this.grantWake(grantee),
       may('s3:ListBucket', this.spillBucket.bucketArn),
       // These know no resources.
       may('ses:GetAccount', '*'),
@@ -200,6 +203,16 @@ export class Tidegate extends TidegateMetrics {
       (all, grant) => all.combine(grant),
       this.ledger.grant(grantee, 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'),
     );
+  }
+
+  /**
+   * Lets a producer have its mail sent within two seconds although the stack sleeps, by invoking the
+   * scheduler asynchronously with any event.
+   */
+  grantWake(grantee: IGrantable): Grant {
+    return Grant.addToPrincipal({
+      grantee, actions: ['lambda:InvokeFunction'], resourceArns: [this.scheduler.functionArn],
+    });
   }
 
   /**
@@ -245,6 +258,7 @@ export class Tidegate extends TidegateMetrics {
         campaign,
         alarmTopic: this.alarmTopic,
         ageAlarmSeconds: this.settings.ageAlarmSeconds,
+        alarm: this.settings.alarms === 'all',
         removalPolicy: this.settings.removalPolicy,
       }),
     ]));
@@ -279,6 +293,7 @@ export class Tidegate extends TidegateMetrics {
       expressQueue: this.settings.expressQueue ? this.expressQueue.queueUrl : undefined,
       domainQueues: this.domainQueues.map((queue) => queue.queueUrl),
       spillBucket: this.spillBucket.bucketName,
+      alarmTopic: this.alarmTopic.topicArn,
       deadLetterQueue: this.deadLetterQueue.queueUrl,
       feedbackQueue: this.feedbackQueue?.queueUrl,
       configurationSet: this.configurationSet?.configurationSetName,
@@ -329,6 +344,7 @@ export class Tidegate extends TidegateMetrics {
       expressQueue: this.expressQueue,
       domainQueues: this.domainQueues,
       spillBucket: this.spillBucket,
+      alarmTopic: this.alarmTopic,
       deadLetterQueue: this.deadLetterQueue,
       feedbackQueue: this.feedbackQueue,
     };

@@ -65,6 +65,7 @@ export const CHOICES = {
   deduplication: ['off', 'resend', 'park'],
   feedback: ['off', 'count', 'hold'],
   schedule: ['ENABLED', 'DISABLED'],
+  alarms: ['few', 'all'],
   expressQueue: [true, false],
   tracing: [true, false],
   pointInTimeRecovery: [true, false],

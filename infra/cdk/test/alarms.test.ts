@@ -51,7 +51,8 @@ const WITH: [Partial<TidegateProps>, Record<string, unknown[]>][] = [
     [...AGE, of('QueueName', `QueueName of mail-domain-${group}`), 'Maximum', 300, '>= 864000'],
   ]))],
 ];
-const EVERYTHING: Partial<TidegateProps> = Object.assign({}, ...WITH.map(([props]) => props));
+const ALL = { alarms: 'all' } as const;
+const EVERYTHING: Partial<TidegateProps> = Object.assign({}, ALL, ...WITH.map(([props]) => props));
 const EVERY_ALARM: Record<string, unknown[]> = Object.assign({}, ALARMS, ...WITH.map(([, alarms]) => alarms));
 const SIGNS: Record<string, string> = {
   GreaterThanOrEqualToThreshold: '>=', GreaterThanThreshold: '>', LessThanThreshold: '<',
@@ -66,8 +67,23 @@ test('each alarm is there with what it watches, and there is no other', () => {
   const names = (props: Partial<TidegateProps>) => rendered(props).all('AWS::CloudWatch::Alarm')
     .map(({ Properties }) => Properties.AlarmName).sort();
   const expected = (alarms: object) => Object.keys(alarms).map((name) => `mail-${name}`).sort();
-  assert.deepEqual(names({}), expected(ALARMS));
-  for (const [props, more] of WITH) assert.deepEqual(names(props), expected({ ...ALARMS, ...more }));
+  assert.deepEqual(names(ALL), expected(ALARMS));
+  for (const [props, more] of WITH) {
+    assert.deepEqual(names({ ...ALL, ...props }), expected({ ...ALARMS, ...more }));
+  }
+});
+
+test('unless all are wanted, there are seven, on metrics that cost nothing, and no dashboard', () => {
+  for (const props of [{}, ...WITH.map(([more]) => more)]) {
+    const stack = rendered(props);
+    const alarms = stack.all('AWS::CloudWatch::Alarm').map(({ Properties }) => Properties);
+    assert.deepEqual(alarms.map(({ AlarmName }) => AlarmName).sort(), [
+      'mail-bounce-rate', 'mail-complaint-rate', 'mail-dead-letters', 'mail-minute-missed', 'mail-poller-errors',
+      'mail-poller-throttles', 'mail-scheduler-errors',
+    ]);
+    assert.ok(alarms.every(({ Namespace }) => Namespace.startsWith('AWS/')));
+    assert.equal(stack.all('AWS::CloudWatch::Dashboard').length, 0);
+  }
 });
 
 test('each alarm watches its metric', () => {
@@ -127,7 +143,7 @@ test('the dashboard shows every alarm and every question of the day', () => {
     'Put aside, and brought back', 'Recipient domains, shared bucket', 'Slots skipped and unused',
     'Refusals, failures, dead letters',
     'Holds, and windows held or blocked', 'Bounces and complaints by campaign',
-    'Cost: SQS calls, invocations, idle', 'Cost: milliseconds run, ledger units',
+    'Cost: SQS calls, invocations', 'Cost: milliseconds run, ledger units',
   ]);
   assert.equal(widgets[0].properties.alarms.length, Object.keys(EVERY_ALARM).length);
   for (const { x, width } of widgets) assert.ok(x + width <= 24);
@@ -135,7 +151,7 @@ test('the dashboard shows every alarm and every question of the day', () => {
 
 test('with many campaigns the dashboard keeps the alarms that are no campaign\'s', () => {
   const campaigns = Array.from({ length: 110 }, (_, index) => ({ name: `c${index}`, weight: 1 }));
-  const stack = rendered({ campaigns, campaignList: 'tags' });
+  const stack = rendered({ campaigns, campaignList: 'tags', alarms: 'all' });
   const body = stack.text(stack.all('AWS::CloudWatch::Dashboard')[0]!.Properties.DashboardBody);
   const { alarms } = JSON.parse(body).widgets[0].properties;
   assert.equal(alarms.length, 100);

@@ -30,7 +30,7 @@ test('without settings it is the stack of the SAM template', () => {
   stack.queue('tidegate-campaign-minor');
   const { Outputs } = stack.template;
   assert.deepEqual(Object.keys(Outputs).sort(), [
-    'AlarmTopic', 'CampaignQueueUrls', 'ConfigurationSet', 'Dashboard', 'DeadLetterQueueUrl',
+    'AlarmTopic', 'CampaignQueueUrls', 'ConfigurationSet', 'DeadLetterQueueUrl',
     'DomainQueueUrls', 'FailedInvocationsQueueUrl', 'FeedbackQueueUrl', 'LedgerTable', 'MainQueueUrl', 'MergeQueueUrl',
     'MinorQueueUrl', 'PollerFunction', 'PollerLogGroup', 'SchedulerFunction', 'SchedulerLogGroup',
     'SpillBucket',

@@ -35,6 +35,7 @@ const SCHEDULER = {
   Replay: [['sqs:SendMessage'], [CAMPAIGNS]],
   Spill: [['s3:GetObject', 's3:PutObject', 's3:DeleteObject'], SPILL],
   FindSpilled: [['s3:ListBucket'], ['Arn of MailSpillBucket']],
+  Incidents: [['sns:Publish'], ['mail-alarms']],
 };
 const POLLER = {
   Log: [['logs:CreateLogStream', 'logs:PutLogEvents'], ['Arn of /aws/lambda/mail-poller']],

@@ -101,12 +101,12 @@ test('no prop deletes a queue with mail in it', () => {
 
 test('the functions are as the design says', () => {
   const stack = rendered();
-  for (const [of, timeout] of [['scheduler', 90], ['poller', 15]] as const) {
+  for (const [of, timeout, memory] of [['scheduler', 90, 128], ['poller', 15, 256]] as const) {
     const made = stack.function(of);
     assert.equal(made.Runtime, 'provided.al2023');
     assert.equal(made.Handler, 'bootstrap');
     assert.deepEqual(made.Architectures, ['arm64']);
-    assert.equal(made.MemorySize, 256);
+    assert.equal(made.MemorySize, memory);
     assert.equal(made.Timeout, timeout);
     assert.deepEqual(made.TracingConfig, { Mode: 'PassThrough' });
     assert.equal(made.ReservedConcurrentExecutions, undefined);
@@ -123,13 +123,13 @@ test('the functions are as the design says', () => {
 
 test('the functions\' settings follow the props', () => {
   const stack = rendered({
-    architecture: Architecture.X86_64, pollerMemory: 1769, schedulerMemory: 128,
+    architecture: Architecture.X86_64, pollerMemory: 1769, schedulerMemory: 512,
     reservedConcurrency: 10, tracing: true, logRetentionDays: 7,
   });
   assert.deepEqual(stack.function('poller').Architectures, ['x86_64']);
   assert.equal(stack.function('poller').MemorySize, 1769);
   assert.equal(stack.function('poller').ReservedConcurrentExecutions, 10);
-  assert.equal(stack.function('scheduler').MemorySize, 128);
+  assert.equal(stack.function('scheduler').MemorySize, 512);
   assert.equal(stack.function('scheduler').ReservedConcurrentExecutions, undefined);
   assert.deepEqual(stack.function('scheduler').TracingConfig, { Mode: 'Active' });
   for (const log of stack.all('AWS::Logs::LogGroup')) assert.equal(log.Properties.RetentionInDays, 7);
@@ -146,8 +146,8 @@ const SHARED = {
 
 test('the scheduler\'s environment', () => {
   assert.deepEqual(texts(rendered(), 'scheduler'), {
-    ...SHARED, TIDEGATE_POLLER_FUNCTION: 'mail-poller', TIDEGATE_IDLE_WAKE_SECONDS: '1',
-    TIDEGATE_FEEDBACK: 'hold', TIDEGATE_FEEDBACK_QUEUE_URL: 'mail-feedback',
+    ...SHARED, TIDEGATE_POLLER_FUNCTION: 'mail-poller', TIDEGATE_IDLE_WAKE_SECONDS: '60',
+    TIDEGATE_ALARM_TOPIC: 'mail-alarms', TIDEGATE_FEEDBACK: 'hold', TIDEGATE_FEEDBACK_QUEUE_URL: 'mail-feedback',
     TIDEGATE_BOUNCE_SHARE: '0.05', TIDEGATE_COMPLAINT_SHARE: '0.001', TIDEGATE_FEEDBACK_MINIMUM: '1000',
   });
 });

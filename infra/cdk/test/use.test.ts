@@ -44,13 +44,19 @@ test('nobody is let onto a queue that is not taken from', () => {
   refused('huge');
 });
 
+test('a producer may wake the stack', () => {
+  assert.deepEqual(granted((mail, shop) => mail.grantWake(shop)), [
+    ['lambda:InvokeFunction', 'Arn of mail-scheduler'],
+  ]);
+});
+
 test('an operator may change the control record, and replay dead letters', () => {
   const operate = granted((mail, operator) => mail.grantOperate(operator)) as [string | string[], string][];
   const actions = operate.map(([does]) => does).flat();
   assert.deepEqual([...new Set(actions)].sort(), [
     'cloudformation:DescribeStacks', 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem',
-    'lambda:GetFunctionConfiguration', 's3:ListBucket', 'ses:GetAccount', 'ses:GetSuppressedDestination',
-    'ses:ListSuppressedDestinations', 'sqs:GetQueueAttributes',
+    'lambda:GetFunctionConfiguration', 'lambda:InvokeFunction', 's3:ListBucket', 'ses:GetAccount',
+    'ses:GetSuppressedDestination', 'ses:ListSuppressedDestinations', 'sqs:GetQueueAttributes',
   ]);
   const queues = operate.filter(([does]) => does === 'sqs:GetQueueAttributes').map(([, on]) => on);
   assert.deepEqual(queues, [
@@ -82,10 +88,9 @@ test('the functions can be granted more, as any function', () => {
 test('metrics are methods, each with the name that the functions publish', () => {
   const { mail } = made();
   const poller = {
-    metricSent: 'Sent', metricRefused: 'Refused', metricFailed: 'Failed', metricRetried: 'Retried',
+    metricSent: 'Sent', metricRefused: 'Refused', metricFailed: 'Failed',
     metricDeadLettered: 'DeadLettered', metricSlotsSkipped: 'SlotsSkipped', metricSlotsUnused: 'SlotsUnused',
     metricHeldWindows: 'HeldWindows', metricBlockedWindows: 'BlockedWindows',
-    metricIdleWindows: 'IdleWindows',
     metricLedgerFailed: 'LedgerFailed', metricHighestReceiveCount: 'HighestReceiveCount',
     metricRate: 'Rate', metricSqsCalls: 'SqsCalls', metricSpilled: 'Spilled',
     metricSpillFailed: 'SpillFailed', metricDomainMoved: 'DomainMoved', metricDomainWaiting: 'DomainWaiting',
@@ -93,7 +98,7 @@ test('metrics are methods, each with the name that the functions publish', () =>
   } as const;
   const scheduler = {
     metricQuota: 'Quota', metricQuotaUnknown: 'QuotaUnknown', metricHolds: 'Holds',
-    metricTicksFailed: 'TicksFailed', metricIdleTicks: 'IdleTicks', metricPressureLevel: 'PressureLevel',
+    metricTicksFailed: 'TicksFailed', metricPressureLevel: 'PressureLevel',
     metricBacklogSeconds: 'BacklogSeconds', metricMeanAgeSeconds: 'MeanAgeSeconds',
     metricBroughtBack: 'BroughtBack', metricSpillReplayFailed: 'SpillReplayFailed',
   } as const;
@@ -119,7 +124,7 @@ test('metrics are methods, each with the name that the functions publish', () =>
 });
 
 test('its parts are members', () => {
-  const { stack, mail } = made({ expressQueue: true });
+  const { stack, mail } = made({ expressQueue: true, alarms: 'all' });
   assert.equal(mail.name, 'mail');
   assert.deepEqual(mail.campaignNames, ['big', 'small']);
   const shown = new Rendered(Template.fromStack(stack).toJSON());

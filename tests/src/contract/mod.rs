@@ -21,6 +21,7 @@ pub mod marks;
 pub mod queues;
 pub mod sqs;
 pub mod suppression;
+pub mod topic;
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;

@@ -76,7 +76,7 @@ async fn a_campaign_is_held_at_five_bounces_in_a_hundred_and_the_other_goes_on()
         assert!(detail.as_ref().is_some_and(|detail| detail.contains("bounces of")), "{detail:?}");
         // The minute told it: its metrics are an alarm.
         let minutes = world.minute_reports.borrow();
-        assert_eq!(minutes[0].holds, Some(1));
+        assert_eq!(minutes[0].holds(), Some(1));
         assert!(minutes[0].feedback.bounced["big"] > 50);
     }
 }
@@ -138,7 +138,7 @@ async fn counting_holds_nothing_and_off_reads_nothing() {
     assert_eq!(figures(&world, "big").await.bounced, 900);
     {
         let minutes = world.minute_reports.borrow();
-        assert_eq!((minutes[0].feedback.bounced["big"], minutes[0].holds), (900, Some(0)));
+        assert_eq!((minutes[0].feedback.bounced["big"], minutes[0].holds()), (900, Some(0)));
         assert_eq!(minutes[0].feedback.complained["small"], 3);
     }
     let off = World::new(WorldSettings::new(50.0, true));

@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use futures_util::future::join;
-use tidegate_core::Window;
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::identity::{Envelope, Identity, group_id};
-use tidegate_core::idle::STILL;
+use tidegate_core::idle::{EXACT, STILL};
+use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::{FailureKind, Fifo, Ledger as _, LedgerReport, Outgoing};
 use tidegate_fakes::{Fault, Latency, Operation, QueueSettings, Rule, failures};
@@ -17,30 +17,57 @@ use tidegate_tests::simulation::{EXPRESS, MERGE, ProducedMail, World, WorldSetti
 use crate::{MODES, MS};
 
 const SECS: fn(u64) -> Duration = Duration::from_secs;
-/// While a stack sleeps: mail is sent at most the wake seconds and this after it became visible.
-const WAKE_AND: Duration = Duration::from_millis(1_500);
-/// Longest time to the first send if a tick, its poller or its report is lost meanwhile.
-const WAKE_AND_FAILED: Duration = Duration::from_millis(3_500);
+/// A window that looks sends what it finds at most this much after the look was due.
+const LOOK_AND: Duration = Duration::from_millis(1_500);
+/// While a stack sleeps: mail is sent at most the wake seconds and this after SQS counts it.
+const WAKE_AND: Duration = Duration::from_millis(2_500);
+/// The longest time between two checks by long polls, with runs of the scheduler a minute apart.
+const EXACT_AND: Duration = Duration::from_secs(EXACT + 60);
+
+/// A stack with a tick for every window, also while all queues are empty.
+fn ticked(rate: f64, merge: bool) -> WorldSettings {
+    WorldSettings::new(rate, merge).variable("TIDEGATE_IDLE_WAKE_SECONDS", 1)
+}
 
 fn asleep(wake: u64, merge: bool) -> World {
     World::new(WorldSettings::new(20.0, merge).variable("TIDEGATE_IDLE_WAKE_SECONDS", wake))
 }
 
-/// Puts one mail on `queue`, and gives how long it took to SES, within two minutes.
-async fn found_after(world: &World, queue: &str, id: &str) -> Duration {
-    let put = world.universe.now();
-    world.put(queue, &[ProducedMail::new(id)]).await;
-    arrived_after(world, id, put).await
+/// `asleep`, with queues whose counts lag by up to `lag`.
+fn asleep_with_lag(wake: u64, merge: bool, lag: Duration) -> World {
+    let world = asleep(wake, merge);
+    for url in world.queues.urls() {
+        world
+            .queues
+            .reconfigure(&url, QueueSettings { depth_lag: lag, ..QueueSettings::default() });
+    }
+    world
 }
 
-async fn arrived_after(world: &World, id: &str, put: tidegate_core::Timestamp) -> Duration {
+/// Puts one mail on `queue`, and gives how long it took to SES, within three minutes.
+async fn found_after(world: &World, queue: &str, id: &str) -> Duration {
+    found_within(world, queue, id, Duration::from_mins(3)).await
+}
+
+/// `found_after`, within `most`.
+async fn found_within(world: &World, queue: &str, id: &str, most: Duration) -> Duration {
+    let put = world.universe.now();
+    world.put(queue, &[ProducedMail::new(id)]).await;
+    arrived_within(world, id, put, most).await
+}
+
+async fn arrived_after(world: &World, id: &str, put: Timestamp) -> Duration {
+    arrived_within(world, id, put, Duration::from_mins(3)).await
+}
+
+async fn arrived_within(world: &World, id: &str, put: Timestamp, most: Duration) -> Duration {
     loop {
         let arrivals = world.ses.accepted();
         if let Some(arrival) = arrivals.iter().find(|arrival| arrival.id == id) {
             return arrival.at.saturating_since(put);
         }
         let waited = world.universe.now().saturating_since(put);
-        assert!(waited < Duration::from_mins(2), "{id} was not sent within two minutes");
+        assert!(waited < most, "{id} was not sent within {most:?}");
         tokio::time::sleep(MS(50)).await;
     }
 }
@@ -54,7 +81,7 @@ fn ticks_within(world: &World, first: Window, windows: std::ops::Range<u64>) -> 
 #[tokio::test(start_paused = true)]
 async fn an_idle_stack_ends_most_windows_at_once_and_looks_into_all_queues_by_long_polls() {
     for merge in MODES {
-        let world = World::new(WorldSettings::new(200.0, merge));
+        let world = World::new(ticked(200.0, merge));
         world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive));
         let first = world.run(120).await;
         let idle = measure::span(first, 20..120);
@@ -84,7 +111,7 @@ async fn an_idle_stack_ends_most_windows_at_once_and_looks_into_all_queues_by_lo
 #[tokio::test(start_paused = true)]
 async fn an_express_queue_is_asked_every_window_and_alone_tells_nothing() {
     for merge in MODES {
-        let world = World::new(WorldSettings { express: true, ..WorldSettings::new(200.0, merge) });
+        let world = World::new(WorldSettings { express: true, ..ticked(200.0, merge) });
         world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive).at(EXPRESS));
         let told = async || world.ledger_now().await.counters["windows"];
         let first = world
@@ -110,14 +137,13 @@ async fn an_express_queue_is_asked_every_window_and_alone_tells_nothing() {
 async fn mail_in_an_idle_stack_is_found_within_the_idle_windows_by_the_window_that_looks() {
     for merge in MODES {
         for most in [1_u64, 5, 9] {
-            let world =
-                World::new(WorldSettings::new(20.0, merge).variable("TIDEGATE_IDLE_WINDOWS", most));
+            let world = World::new(ticked(20.0, merge).variable("TIDEGATE_IDLE_WINDOWS", most));
             world
                 .play(180, async |first| {
                     for n in 0..8 {
                         world.until(first, 30 + 18 * n, MS(137 * n)).await;
                         let after = found_after(&world, "small", &format!("mail-{n}")).await;
-                        let bound = SECS(most.max(2)) + WAKE_AND;
+                        let bound = SECS(most.max(2)) + LOOK_AND;
                         assert!(after <= bound, "merge {merge}, {most}: {after:?}");
                     }
                 })
@@ -155,7 +181,7 @@ async fn a_backlog_that_comes_to_an_idle_stack_is_sent_at_the_quota_from_the_win
 }
 
 /// A mail of the big campaign as it stands in the merge queue, of which no report tells.
-fn merged(id: &str, now: tidegate_core::Timestamp) -> Outgoing {
+fn merged(id: &str, now: Timestamp) -> Outgoing {
     let identity = Identity::from_body_id("big", id);
     let fifo = Fifo { group: group_id(&identity), deduplication: id.to_owned() };
     let attributes = Envelope::fresh("big", identity, now.into()).to_attributes();
@@ -170,7 +196,7 @@ fn merged(id: &str, now: tidegate_core::Timestamp) -> Outgoing {
 #[tokio::test(start_paused = true)]
 async fn a_reported_depth_that_is_wrong_hides_no_mail_and_does_not_keep_the_stack_awake() {
     for error in [3, 18, -30, -400] {
-        let world = World::new(WorldSettings::new(20.0, true));
+        let world = World::new(ticked(20.0, true));
         let mut report = LedgerReport::default();
         report.counters.insert("fed".into(), error);
         world.ledger.report(&report).await.unwrap();
@@ -180,7 +206,7 @@ async fn a_reported_depth_that_is_wrong_hides_no_mail_and_does_not_keep_the_stac
                 // Nothing but a look into the merge queue finds it.
                 world.put_raw(MERGE, &[merged("hidden", world.universe.now())]).await;
                 let after = arrived_after(&world, "hidden", world.universe.now()).await;
-                assert!(after <= SECS(5) + WAKE_AND, "off by {error}: {after:?}");
+                assert!(after <= SECS(5) + LOOK_AND, "off by {error}: {after:?}");
             })
             .await;
         world.assert_clean();
@@ -198,7 +224,7 @@ async fn a_reported_depth_that_is_wrong_hides_no_mail_and_does_not_keep_the_stac
 #[tokio::test(start_paused = true)]
 async fn a_lone_message_on_queues_that_sample_is_found_by_the_look() {
     for merge in MODES {
-        let world = World::new(WorldSettings::new(20.0, merge));
+        let world = World::new(ticked(20.0, merge));
         for url in world.queues.urls() {
             let sampling = QueueSettings { sampling: 0.2, ..QueueSettings::default() };
             world.queues.reconfigure(&url, sampling);
@@ -208,7 +234,7 @@ async fn a_lone_message_on_queues_that_sample_is_found_by_the_look() {
                 for n in 0..4 {
                     world.until(first, 30 + 20 * n, MS(211 * n)).await;
                     let after = found_after(&world, "big", &format!("lone-{n}")).await;
-                    assert!(after <= SECS(5) + WAKE_AND, "merge {merge}: {after:?}");
+                    assert!(after <= SECS(5) + LOOK_AND, "merge {merge}: {after:?}");
                 }
             })
             .await;
@@ -217,53 +243,79 @@ async fn a_lone_message_on_queues_that_sample_is_found_by_the_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_all_is_empty_one_tick_comes_in_the_wake_seconds_and_finds_what_came() {
+async fn an_empty_stack_is_not_ticked_and_mail_is_found_once_sqs_counts_it() {
     for merge in MODES {
-        for wake in [2, 5, 10, 30, 60] {
-            let world = asleep(wake, merge);
+        for (wake, lag) in [(2, 0), (5, 0), (10, 0), (10, 60), (30, 0), (60, 0), (60, 60)] {
+            let world = asleep_with_lag(wake, merge, SECS(lag));
             let first = world
-                .play(900, async |first| {
+                .play(960, async |first| {
                     for n in 0..5 {
                         world.until(first, 300 + 120 * n, MS(13_370 * n)).await;
                         let queue = if n % 2 == 0 { "big" } else { "small" };
                         let after = found_after(&world, queue, &format!("mail-{n}")).await;
-                        let bound = SECS(wake) + WAKE_AND;
-                        assert!(after <= bound, "merge {merge}, wake {wake}: {after:?}");
+                        // A check that sees an old count leaves the mail to the check after the lag.
+                        let bound = SECS(wake + lag) + WAKE_AND;
+                        assert!(after <= bound, "merge {merge}, wake {wake}, {lag}: {after:?}");
                     }
                 })
                 .await;
             world.assert_clean();
-            // From 45 windows and a run on, and until the first mail.
-            let most = 120 / wake + 4;
+            // From 45 windows and a run on, and until the first mail: at most one poller's check.
             let ticks = ticks_within(&world, first, 180..300);
-            assert!(ticks as u64 <= most, "merge {merge}, wake {wake}: {ticks} ticks");
+            assert!(ticks <= 1, "merge {merge}, wake {wake}: {ticks} ticks");
             assert!(world.schedule_reports.borrow().iter().any(|run| run.idle_ticks > 25));
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_tick_a_minute_the_scheduler_runs_for_seconds() {
-    let world = asleep(60, true);
-    world
-        .play(260, async |first| {
-            world.until(first, 190, MS(0)).await;
-            let before = world.universe.now();
-            world.schedule().await;
-            let ran = world.universe.now().saturating_since(before);
-            assert!(ran <= SECS(9), "it ran for {ran:?}");
-        })
-        .await;
-    // The minutes' own runs, and the one beside them.
-    for run in world.schedule_reports.borrow().iter().skip(2) {
-        assert_eq!((run.ticks, run.idle_ticks), (1, 59), "{run:?}");
+async fn mail_that_sqs_does_not_count_is_found_by_a_poller_within_five_minutes() {
+    for merge in MODES {
+        let world = asleep_with_lag(60, merge, SECS(86_400));
+        world
+            .play(1_500, async |first| {
+                for n in 0..2 {
+                    world.until(first, 300 + 500 * n, MS(13_370 * n)).await;
+                    let after = found_within(&world, "big", &format!("mail-{n}"), SECS(400)).await;
+                    assert!(after <= EXACT_AND + WAKE_AND, "merge {merge}: {after:?}");
+                }
+            })
+            .await;
+        world.assert_clean();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn mail_is_no_later_than_three_seconds_more_where_the_idle_tick_comes_to_nothing() {
+async fn a_scheduler_that_finds_the_stack_asleep_ends_at_once_and_writes_nothing() {
+    let world = asleep(60, true);
+    world
+        .play(1_000, async |first| {
+            world.until(first, 190, MS(0)).await;
+            let version = world.ledger_now().await.control_version;
+            for _ in 0..3 {
+                let before = world.universe.now();
+                world.schedule().await;
+                let ran = world.universe.now().saturating_since(before);
+                assert!(ran <= MS(500), "it ran for {ran:?}");
+            }
+            world.until(first, 490, MS(0)).await;
+            let now = world.ledger_now().await.control_version;
+            assert!(now <= version + 1, "{} writes in five minutes", now - version);
+        })
+        .await;
+    // Of the runs, one in five has a poller check.
+    let reports = world.schedule_reports.borrow();
+    let asleep: Vec<_> = reports.iter().filter(|run| run.is_asleep()).collect();
+    assert!(asleep.len() >= 13, "{reports:?}");
+    let ticks: u64 = asleep.iter().map(|run| run.ticks).sum();
+    assert!((2..=4).contains(&ticks), "{ticks}: {reports:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_fails_wakes_the_stack() {
     let unreachable = || Fault::Before(FailureKind::Unreachable);
-    let faults: [(&str, Operation, Fault<FailureKind>); 7] = [
+    let faults: [(&str, Operation, Fault<FailureKind>); 8] = [
+        ("count fails", Operation::Depth, unreachable()),
         ("tick lost", Operation::Tick, Fault::Nothing),
         ("tick refused", Operation::Tick, unreachable()),
         ("claim fails", Operation::Claim, unreachable()),
@@ -274,25 +326,66 @@ async fn mail_is_no_later_than_three_seconds_more_where_the_idle_tick_comes_to_n
     ];
     for merge in MODES {
         for (what, operation, fault) in faults.clone() {
-            let world = asleep(20, merge);
+            let world = asleep(60, merge);
             world
-                .play(420, async |first| {
+                .play(720, async |first| {
                     world.until(first, 250, MS(0)).await;
-                    // All calls fail until an idle tick was tried, and a little longer.
+                    // From a check to the one of the next poller, and a little longer.
                     let newest = world.ledger_now().await.looks.empty.unwrap();
-                    let from = newest.plus(2).opens();
-                    let until = newest.plus(21).opens();
-                    world.faults.add(Rule::new(fault.clone()).on(operation).during(from..until));
-                    world.universe.sleep_until(newest.plus(2).opens()).await;
+                    let until = newest.plus(EXACT + 62).opens();
+                    let rule = Rule::new(fault.clone()).on(operation);
+                    world.faults.add(rule.during(newest.plus(2).opens()..until));
+                    world.universe.sleep_until(newest.plus(EXACT + 1).opens()).await;
                     let after = found_after(&world, "big", "late").await;
-                    let bound = SECS(20) + WAKE_AND_FAILED;
-                    assert!(after <= bound, "merge {merge}, {what}: {after:?}");
+                    assert!(after <= SECS(62) + WAKE_AND, "merge {merge}, {what}: {after:?}");
                 })
                 .await;
             assert!(!world.faults.strikes().is_empty(), "{what} never struck");
             world.assert_clean();
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_who_invokes_the_scheduler_has_mail_sent_within_two_seconds() {
+    for merge in MODES {
+        // The counts lag: they would not tell it.
+        let world = asleep_with_lag(60, merge, SECS(60));
+        world
+            .play(700, async |first| {
+                for n in 0..4 {
+                    world.until(first, 250 + 113 * n, MS(370 * n)).await;
+                    let id = format!("mail-{n}");
+                    let put = world.universe.now();
+                    world.put("big", &[ProducedMail::new(&*id)]).await;
+                    // Doubled: the second finds the first at it, or sends ticks that find their windows taken.
+                    let wakes = async {
+                        world.wake().await;
+                        world.wake().await;
+                    };
+                    let (after, ()) = join(arrived_after(&world, &id, put), wakes).await;
+                    assert!(after <= SECS(2), "merge {merge}: {after:?}");
+                }
+            })
+            .await;
+        world.assert_clean();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_who_wakes_a_stack_that_is_awake_starts_no_second_run() {
+    let world = asleep(60, true);
+    world.fill("big", 3_000).await;
+    world
+        .play(100, async |first| {
+            world.until(first, 70, MS(300)).await;
+            let before = world.universe.now();
+            world.wake().await;
+            assert!(world.universe.now().saturating_since(before) <= MS(500));
+        })
+        .await;
+    let reports = world.schedule_reports.borrow();
+    assert!(reports.iter().any(|run| run.ticks == 0 && run.idle_ticks == 0), "{reports:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -380,4 +473,26 @@ async fn a_campaign_of_no_weight_keeps_nobody_awake() {
     assert!(looks.empty.unwrap() > looks.found.unwrap().plus(STILL), "{looks:?}");
     assert!(world.schedule_reports.borrow().last().unwrap().idle_ticks > 40);
     assert_eq!(world.ses.arrivals().len(), 0);
+}
+
+/// Mail under a slow limit of `*` is delayed until shortly before its slot. If nobody is there then, it
+/// misses the slot and is delayed for longer.
+#[tokio::test(start_paused = true)]
+async fn a_stack_does_not_sleep_while_mail_waits_for_a_slow_limit_though_no_counter_knows_of_it() {
+    let sent_after = async |wake: u64| {
+        let settings = WorldSettings::new(2.0, true).variable("TIDEGATE_DOMAIN_LIMITS", "*=2/m");
+        let world = World::new(settings.variable("TIDEGATE_IDLE_WAKE_SECONDS", wake));
+        world.put("big", &ProducedMail::several("slow", 8, 1)).await;
+        let mut wrong = LedgerReport::default();
+        wrong.counters.insert("domain_taken.1".into(), 20);
+        let first = world
+            .play(3_000, async |first| {
+                world.until(first, 30, MS(0)).await;
+                world.ledger.report(&wrong).await.unwrap();
+            })
+            .await;
+        world.assert_clean();
+        Window::containing(world.ses.accepted().last().unwrap().at).saturating_since(first)
+    };
+    assert_eq!(sent_after(60).await, sent_after(1).await);
 }

@@ -19,6 +19,7 @@ mod feedback;
 mod flow;
 mod forged;
 mod idle;
+mod incidents;
 mod ledger;
 mod marks;
 mod operator;

@@ -140,7 +140,8 @@ async fn a_mail_that_is_accepted_ends_the_refusals_of_the_windows_before() {
         world.mail_faults.add(bad.at("news/bad"));
         for (name, count) in [("bad-a", 9), ("good", 1), ("bad-b", 9)] {
             world.put("news", &ProducedMail::several(name, count, 1)).await;
-            world.run(150).await;
+            // A minute until the sleeping stack looks, and half of one for each time that mail gets no slot.
+            world.run(210).await;
         }
         let control = world.ledger_now().await.control;
         assert!(!control.holds_campaign("news"), "merge {merge}: {control:?}");

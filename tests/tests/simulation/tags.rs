@@ -212,7 +212,9 @@ async fn a_queue_that_is_not_listed_is_gone_only_when_it_says_so() {
     let run = async || {
         let (clock, account) = (world.universe.clock(), world.ses.account());
         let (ledger, invoke, directory) = (&world.ledger, &world.invoke, Forgetful(&world));
-        let run = schedule::run(&config, &clock, &account, ledger, invoke, &directory);
+        let queues = world.queues.client();
+        let run =
+            schedule::run((&config, false), &clock, &account, ledger, invoke, &directory, &queues);
         run.await.unwrap().campaigns
     };
     assert_eq!((run().await, listed(&world).await), (Some(2), both));

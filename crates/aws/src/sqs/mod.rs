@@ -27,6 +27,7 @@ use tidegate_delivery::ports::{
     Directory, Entry, Outgoing, PortError, QueueDepth, QueueUrl, Queues, Received,
 };
 
+use crate::waker::Waker;
 use crate::wire::RequestKind;
 
 /// The time limit of one attempt; a long poll's wait is added to it. It is less than [`QUEUE_CALL`], so that
@@ -49,6 +50,8 @@ pub struct SqsQueues {
     /// The time limit of a receive's answer, in addition to the wait of a long poll.
     answer: Duration,
     calls: Arc<AtomicU64>,
+    /// Wakes the stack once something was sent.
+    waker: Option<Arc<Waker>>,
 }
 
 impl SqsQueues {
@@ -60,6 +63,11 @@ impl SqsQueues {
     /// The same as [`SqsQueues::new`] with 25 s per call, for a slow connection to SQS.
     pub fn patient(client: &Client) -> Self {
         Self::within(client, PATIENT_TIMEOUT, PATIENT_TIMEOUT)
+    }
+
+    /// The same queues; after a send, `waker` wakes the stack.
+    pub(crate) fn waking(self, waker: Option<Arc<Waker>>) -> Self {
+        Self { waker, ..self }
     }
 
     /// Opens up to `connections` connections without sending a request. A failure is reported by the first
@@ -81,7 +89,8 @@ impl SqsQueues {
             .with_max_backoff(Duration::from_millis(100));
         let config = client.config().to_builder().interceptor(CountAttempts(Arc::clone(&calls)));
         let config = config.timeout_config(timeouts).retry_config(retries).build();
-        Self { client: Client::from_conf(config), call, answer: attempt, calls }
+        let client = Client::from_conf(config);
+        Self { client, call, answer: attempt, calls, waker: None }
     }
 }
 
@@ -96,7 +105,11 @@ impl Queues for SqsQueues {
     }
 
     async fn send(&self, queue: &QueueUrl, messages: &[Outgoing]) -> Result<Vec<Entry>, PortError> {
-        send::send(&self.client, queue, messages, self.call).await
+        let sent = send::send(&self.client, queue, messages, self.call).await?;
+        if let Some(waker) = &self.waker {
+            waker.wake().await;
+        }
+        Ok(sent)
     }
 
     async fn delete(&self, queue: &QueueUrl, receipts: &[String]) -> Result<Vec<Entry>, PortError> {

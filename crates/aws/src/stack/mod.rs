@@ -10,6 +10,7 @@ mod open;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tidegate_core::config::{Campaign, LedgerKind, PollerConfig, SchedulerConfig};
 use tidegate_core::control::Control;
@@ -19,7 +20,7 @@ use tidegate_delivery::ports::{Ledger as _, PortError, QueueUrl, Standing};
 pub use error::StackError;
 pub use local::{KnownRun, LocalEndpoint, LocalRuns, state_folder};
 
-use crate::{Clients, DynamoLedger, SesAccount, SqsQueues, SystemClock};
+use crate::{Clients, DynamoLedger, SesAccount, SqsQueues, SystemClock, Waker};
 
 /// A Lambda function of the stack, as Lambda's API describes it.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub struct Stack {
     /// The folder of the run; only for a local AWS.
     pub run: Option<PathBuf>,
     clients: Clients,
+    /// Wakes the stack; `None` for one that does not sleep.
+    waker: Option<Arc<Waker>>,
 }
 
 impl Stack {
@@ -66,8 +69,16 @@ impl Stack {
         &self.clients
     }
 
+    /// The queues. Whoever sends to one of them wakes the stack.
     pub fn queues(&self) -> SqsQueues {
-        self.clients.patient_queues()
+        self.clients.patient_queues().waking(self.waker.clone())
+    }
+
+    /// Has waiting mail sent at once, although the stack sleeps.
+    pub async fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake().await;
+        }
     }
 
     /// The ledger, its marks and its history.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tidegate_core::config::{PollerConfig, SchedulerConfig};
 
 use super::error::StackError;
 use super::{DeployedFunction, Stack};
-use crate::Clients;
+use crate::{Clients, Waker};
 
 const SCHEDULER: &str = "SchedulerFunction";
 const POLLER: &str = "PollerFunction";
@@ -48,6 +49,9 @@ impl Stack {
             .map_err(config_error(&poller_function))?;
         let table =
             Self::table(&poller).ok_or_else(|| StackError::MemoryLedger(name.to_owned()))?;
+        let sleeps = scheduler.idle_wake > 1;
+        let invoke = || clients.invoke(scheduler_function.name.as_str());
+        let waker = sleeps.then(|| Arc::new(Waker::new(invoke())));
         Ok(Self {
             name: name.to_owned(),
             region,
@@ -58,6 +62,7 @@ impl Stack {
             table,
             run,
             clients,
+            waker,
         })
     }
 }

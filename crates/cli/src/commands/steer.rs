@@ -234,6 +234,9 @@ pub(super) async fn steered(
 ) -> Result<SteerReport, CommandError> {
     let (_, campaigns) = stack.standing().await?;
     let steered = steer(action, author, &campaigns, &stack.ledger(), &stack.clock()).await;
+    if steered.is_ok() && action.is_for_pollers() {
+        stack.wake().await;
+    }
     steered.map_err(|error| match error {
         SteerError::Ledger(error) => CommandError::Service(error),
         error if error.is_input() => CommandError::Refused(error.into()),

@@ -193,8 +193,12 @@ impl<P: PortTypes> Engine<P> {
 
     async fn steer(&self, action: &SteerAction, author: &Author) -> Result<SteerReport, JobError> {
         let campaigns = self.stack_view.borrow().facts.campaigns.clone();
-        let StackPorts { ledger, clock, .. } = &self.site;
+        let StackPorts { ledger, clock, wake, .. } = &self.site;
         let steered = steer::steer(action, author, &campaigns, ledger, clock).await?;
+        if action.is_for_pollers() {
+            // Without a receiver nobody can wake it, and the change takes effect at the next check.
+            let _ = wake.send(());
+        }
         tracing::info!(
             action = steered.record.action,
             campaign = steered.record.campaign,

@@ -8,6 +8,7 @@ use tidegate_delivery::ports::{
 use tidegate_operate::dead::{self, LetterSnapshot};
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status::{OtherQueues, StackFacts, StatusSettings, gather};
+use tokio::sync::mpsc::UnboundedSender;
 
 /// Number of dead letters that are read for the page at most.
 pub(super) const LETTERS: usize = 1_000;
@@ -45,6 +46,8 @@ pub struct StackPorts<P: PortTypes> {
     pub ledger: P::Ledger,
     pub account: P::Account,
     pub clock: P::Clock,
+    /// Asks for the stack to be woken, because there may be something to send.
+    pub wake: UnboundedSender<()>,
 }
 
 impl<P: PortTypes> StackPorts<P> {

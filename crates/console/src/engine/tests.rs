@@ -6,6 +6,7 @@ use tidegate_delivery::ports::{FailureKind, Queues};
 use tidegate_fakes::{Fault, Operation, Rule, failures};
 use tidegate_operate::steer::{Author, SteerAction};
 use tidegate_operate::why::MailQuery;
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
@@ -259,6 +260,29 @@ async fn why_a_mail_waits_is_answered() {
         assert_eq!(why.verdict, tidegate_operate::why::MailVerdict::Dead);
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lets_mail_go_wakes_the_stack_and_a_pause_does_not() {
+    let world = world();
+    let (wake, mut woken) = unbounded_channel();
+    let ports = StackPorts { wake, ..site(&world) };
+    let (engine, shared) = Engine::start(ports, limits(), None).await.unwrap();
+    let script = async {
+        let campaign = || Some("big".to_owned());
+        let pause = SteerAction::Pause { campaign: campaign(), until: None };
+        for (action, expected) in
+            [(pause, false), (SteerAction::Resume { campaign: campaign() }, true)]
+        {
+            let steer = |answer| EngineJob::Steer(action, author("", "x"), answer);
+            shared.jobs.ask(steer).await.unwrap();
+            assert_eq!(woken.try_recv().is_ok(), expected);
+        }
+    };
+    tokio::select! {
+        () = script => {}
+        () = engine.run(std::future::pending()) => panic!("the engine ended"),
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,6 +14,7 @@ use tidegate_fakes::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status;
 use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -61,6 +62,7 @@ fn site(world: &World) -> StackPorts<(MemoryQueues, MemoryLedger, MemoryAccount,
         ledger: world.ledger.clone(),
         account: world.ses.account(),
         clock: world.universe.clock(),
+        wake: unbounded_channel().0,
     }
 }
 

@@ -38,7 +38,7 @@ impl Variables<'_> {
     }
 }
 
-fn urls(text: &str) -> Option<Vec<String>> {
+pub(super) fn urls(text: &str) -> Option<Vec<String>> {
     let urls: Vec<String> = text.split(',').map(|url| url.trim().to_owned()).collect();
     let distinct = urls.iter().enumerate().all(|(index, url)| !urls[..index].contains(url));
     let legal = urls.iter().all(|url| Range::StandardQueue.contains(url));

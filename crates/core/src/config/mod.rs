@@ -123,12 +123,15 @@ pub struct SchedulerConfig {
     pub campaign_queues: Option<String>,
     /// `TIDEGATE_FEEDBACK` and the variables that belong to it; `None` if it is `off`.
     pub feedback: Option<FeedbackConfig>,
-    /// `TIDEGATE_IDLE_WAKE_SECONDS`: while every queue is empty, one tick in this many seconds.
+    /// `TIDEGATE_IDLE_WAKE_SECONDS`: while every queue is empty, their messages are counted once in this many
+    /// seconds; 1 keeps a tick for every window.
     pub idle_wake: u64,
     /// The settings of the back-pressure level; `None` if `TIDEGATE_CAMPAIGNS` is not set.
     pub back_pressure: Option<BackPressureConfig>,
     /// `TIDEGATE_DEFERRAL`: the place where deferred mail is stored; `None` defers no mail.
     pub deferral: Option<Location>,
+    /// `TIDEGATE_ALARM_TOPIC`: the ARN of the topic to which incidents are told; `None` tells nobody.
+    pub alarm_topic: Option<String>,
 }
 
 impl PollerConfig {
@@ -213,9 +216,18 @@ impl SchedulerConfig {
             idle_wake: vars.parsed(&settings::IDLE_WAKE),
             back_pressure: vars.back_pressure(),
             deferral: vars.deferral(),
+            alarm_topic: vars.read(&settings::ALARM_TOPIC, topic_arn),
         };
         vars.finish(config)
     }
+}
+
+/// An SNS topic's ARN, such as `arn:aws:sns:eu-west-1:123456789012:alarms`.
+fn topic_arn(text: &str) -> Option<String> {
+    let parts: Vec<&str> = text.trim().split(':').collect();
+    let is_topic = matches!(parts[..], ["arn", partition, "sns", region, account, name]
+        if ![partition, region, account, name].contains(&""));
+    is_topic.then(|| text.trim().to_owned())
 }
 
 #[cfg(test)]

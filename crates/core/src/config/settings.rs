@@ -144,7 +144,7 @@ settings! {
         Text("a list such as gmail.com+googlemail.com=10/s, *=25% of at most 20 groups: domains joined by +, or * for every other domain; a rate of 0.001/s (4/h, 87/d) to 10000/s, with /s, /m, /h or /d, or a share from 0.0001% to 100%"),
         Otherwise("none"),
         "Limits by the recipients' domains, each with a rate or a share of the quota ([recipient domains](limits/recipient-domains.md)).";
-    DOMAIN_QUEUES = "TIDEGATE_DOMAIN_QUEUES", Poller,
+    DOMAIN_QUEUES = "TIDEGATE_DOMAIN_QUEUES", Both,
         Text("at most 21 URLs of standard queues, separated by commas, none twice (http or https, not ending in .fifo)"),
         NO_QUEUE,
         "The queues for limited mail: one for each group of `TIDEGATE_DOMAIN_LIMITS` in its order, then one for `*`. Further queues are only emptied.";
@@ -173,6 +173,10 @@ settings! {
     POLLER_FUNCTION = "TIDEGATE_POLLER_FUNCTION", Scheduler,
         Text("the name or ARN of the poller function"), Required,
         "The function that the scheduler sends its ticks to.";
+    ALARM_TOPIC = "TIDEGATE_ALARM_TOPIC", Scheduler,
+        Text("the ARN of an SNS topic, such as arn:aws:sns:eu-west-1:123456789012:tidegate-alarms"),
+        Otherwise("none"),
+        "The topic to which the scheduler tells [incidents](operations/metrics.md), once when they begin and once when they end.";
     LEDGER = "TIDEGATE_LEDGER", Both, Text("memory or dynamodb:TABLE"), Required,
         "The [ledger](concepts.md): a DynamoDB table, or the memory of this one process (`make build` leaves the latter out).";
     QUOTA = "TIDEGATE_QUOTA_PER_SECOND", Both, Number(0.001, 10_000.0), Otherwise("the account's"),
@@ -193,8 +197,8 @@ settings! {
         "Mail that was received and is unsent at the end of its window: `timeout` leaves it to the visibility timeout, `release` makes it visible at once.";
     IDLE_WINDOWS = "TIDEGATE_IDLE_WINDOWS", Poller, Whole(1, 60), Value("5"),
         "The longest pause, in windows of one second, before an empty queue is asked again.";
-    IDLE_WAKE = "TIDEGATE_IDLE_WAKE_SECONDS", Scheduler, Whole(1, 60), Value("1"),
-        "While every queue is empty, one tick in this many seconds; the first mail after a pause waits as long ([idle stacks](operations/idle.md)).";
+    IDLE_WAKE = "TIDEGATE_IDLE_WAKE_SECONDS", Scheduler, Whole(1, 60), Value("60"),
+        "While every queue is empty, the scheduler counts their messages once in this many seconds, and no poller runs: the first mail after a pause waits as long, unless somebody [wakes](operations/idle.md) the stack. 1 keeps a tick for every window.";
     ALLOWED_SENDERS = "TIDEGATE_ALLOWED_SENDERS", Poller,
         Text("addresses and domains (example.org or *@example.org), separated by commas, or *"), Value("*"),
         "Senders that mail may have; `*` is everyone. Mail is sent with its sender spelt as in the list.";

@@ -64,6 +64,10 @@ fn examples_of_text(name: &str) -> Examples {
             &["ledger", r#"[{"name": "a", "queue_url": "https://q/a", "weight": 1}]"#],
             &["[]", "a", r#"[{"name": "a", "queue_url": "https://q/a", "weight": 0}]"#],
         ),
+        "TIDEGATE_ALARM_TOPIC" => examples(
+            &["arn:aws:sns:eu-west-1:123456789012:tidegate-alarms"],
+            &["tidegate-alarms", "arn:aws:sqs:eu-west-1:123456789012:alarms", "arn:aws:sns:x"],
+        ),
         "TIDEGATE_DOMAIN_LIMITS" => examples(
             &["gmail.com=10/s", "gmail.com+googlemail.com=10/s, tiny.example=6/m, *=2.5%"],
             &["gmail.com", "gmail.com=fast", "gmail.com=10", "=10/s", "*=10/w", "*=1/s;a.b=1/s"],

@@ -198,9 +198,9 @@ proptest! {
 
 #[test]
 fn ticks_are_left_out_only_where_that_is_asked_for() {
-    assert_eq!(scheduler(&[]).unwrap().idle_wake, 1);
+    assert_eq!(scheduler(&[]).unwrap().idle_wake, 60);
     let wake = |value| scheduler(&[("TIDEGATE_IDLE_WAKE_SECONDS", value)]);
-    assert_eq!((wake("60").unwrap().idle_wake, wake(" ").unwrap().idle_wake), (60, 1));
+    assert_eq!((wake("1").unwrap().idle_wake, wake(" ").unwrap().idle_wake), (1, 60));
     for value in ["0", "61", "-1", "1.5", "a minute"] {
         let error = wake(value).unwrap_err().to_string();
         let named = format!("TIDEGATE_IDLE_WAKE_SECONDS is \"{value}\"; allowed is a whole number");

@@ -77,6 +77,9 @@ pub struct Control {
     /// The last judgement of the back-pressure level; none before the first.
     #[serde(rename = "pressure", skip_serializing_if = "Option::is_none")]
     pub back_pressure: Option<Reading>,
+    /// Incidents that operators were told of and that are not over, with the time at which they were told.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub incidents: BTreeMap<String, EpochMillis>,
     /// Members that this version does not know. They are kept for a newer version that wrote them and
     /// was rolled back.
     #[serde(flatten)]

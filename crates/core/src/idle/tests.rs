@@ -51,77 +51,83 @@ proptest! {
         prop_assert!(made.last().is_some_and(|last| last + most + 3 >= 400), "{made:?}");
     }
 
-    /// Runs start a minute apart, up to `late` seconds late. Every tick leads to a check unless it is
-    /// lost.
+    /// Runs start a minute apart, up to `late` seconds late; the counts are right.
     #[test]
-    fn while_asleep_looks_are_the_wake_seconds_apart_and_three_more_at_most(
-        wake in 2_u64..=60, overlap in 0_u64..=8, late in prop::collection::vec(0_u64..=3, 12),
-        lost in prop::collection::btree_set(0_usize..200, 0..8),
+    fn while_asleep_checks_are_the_wake_seconds_apart_and_exact_ones_five_minutes(
+        wake in 2_u64..=60, late in prop::collection::vec(0_u64..=3, 24),
     ) {
-        // The run before checks every second window to its end.
-        let (mut ticks, mut made) = (0_usize, (56..60 + overlap).step_by(2).collect::<Vec<u64>>());
-        let most_late = late.iter().max().copied().unwrap_or(0);
+        let (mut counted, mut exact) = (vec![59_u64], vec![59_u64]);
         for (minute, late) in late.iter().enumerate() {
             let start = 60 * (minute as u64 + 1) + late;
-            let end = start + RUN + overlap;
-            // Checks that are reported at that time; the run before may still be active.
-            let newest = |made: &[u64], from: u64| made.iter().copied().filter(|n| n + 2 <= from).max();
-            let claimed = newest(&made, start).map(window);
-            let sleep = IdleRun::new(window(start), overlap, wake, claimed);
-            let mut from = start;
-            while let IdleStep::Tick(tick) =
-                sleep.next(&looks_of(0, newest(&made, from).unwrap_or(0)), window(from))
-            {
-                let tick = tick.saturating_since(window(0));
-                prop_assert!(tick >= from && tick < end);
-                ticks += 1;
-                if lost.contains(&ticks) {
-                    // From the second window after on, every window is ticked and at least every second
-                    // one checks.
-                    made.extend((tick + 2..end).step_by(2));
-                    break;
-                }
-                made.push(tick);
-                from = tick + 2;
+            let run = IdleRun::new(window(start), wake);
+            let (mut from, mut checked) = (start, None);
+            loop {
+                // A run that comes late may check after the next one has begun, which then knows less.
+                let known = exact.iter().rev().find(|exact| **exact < from);
+                let checks = looks_of(0, *known.unwrap());
+                let due = match run.next(&checks, checked, window(from)) {
+                    IdleStep::Count(due) => due,
+                    IdleStep::Tick(due) => {
+                        exact.push(due.saturating_since(window(0)));
+                        due
+                    }
+                    IdleStep::End => break,
+                    IdleStep::EveryWindow => return Err(TestCaseError::fail("awake")),
+                };
+                checked = Some(due);
+                counted.push(due.saturating_since(window(0)));
+                from = due.saturating_since(window(0)) + 2;
             }
         }
-        made.sort_unstable();
-        for pair in made.windows(2) {
-            // A run starts where the one before ends: one window later, or as late as its trigger.
-            let failed = if lost.is_empty() { 0 } else { 3 };
-            prop_assert!(pair[1] - pair[0] <= wake + 1 + most_late + failed, "{made:?}");
+        let most_late = late.iter().max().copied().unwrap_or(0);
+        counted.sort_unstable();
+        exact.sort_unstable();
+        for pair in counted.windows(2) {
+            prop_assert!(pair[1] - pair[0] <= wake.max(2) + 1 + most_late, "{counted:?}");
         }
-        prop_assert!(made.last().is_some_and(|last| *last >= 12 * 60), "{made:?}");
+        prop_assert!(counted.last().is_some_and(|last| *last >= 24 * 60), "{counted:?}");
+        for pair in exact.windows(2) {
+            prop_assert!(pair[1] - pair[0] <= EXACT + wake + most_late, "{exact:?}");
+        }
+        prop_assert!(exact.len() >= 24 / 6, "{exact:?}");
     }
 
     #[test]
     fn a_tick_is_left_out_on_evidence_only(
-        wake in 1_u64..=60, found: Option<u16>, empty: Option<u16>, from: u16, newest: Option<u16>,
+        wake in 1_u64..=60, found: Option<u16>, empty: Option<u16>, from: u16, checked in 0_u64..60,
     ) {
         let at = |second: Option<u16>| second.map(|second| window(second.into()));
-        let (looks, from) = (QueueChecks { found: at(found), empty: at(empty) }, window(from.into()));
-        let next = IdleRun::new(from, 5, wake, at(newest)).next(&looks, from);
-        let evidence = wake > 1
-            && matches!((looks.found, looks.empty), (Some(f), Some(e)) if f.plus(STILL) <= e && e < from);
-        prop_assert_eq!(next == IdleStep::EveryWindow, !evidence, "{:?}", next);
-        if let IdleStep::Tick(tick) = next {
-            // At most as late as the run before serves, or as the wake seconds allow.
-            prop_assert!(tick >= from && tick <= from.plus(wake.max(6)), "{tick}");
+        let (checks, from) = (QueueChecks { found: at(found), empty: at(empty) }, window(from.into()));
+        let run = IdleRun::new(from, wake);
+        for checked in [None, Some(from.plus(checked))] {
+            let next = run.next(&checks, checked, from);
+            let evidence = wake > 1
+                && matches!((checks.found, checks.empty), (Some(f), Some(e)) if f.plus(STILL) <= e && e < from);
+            prop_assert_eq!(next == IdleStep::EveryWindow, !evidence, "{:?}", next);
+            // A count is not believed for longer than that.
+            if let (IdleStep::Count(due), Some(empty)) = (next, checks.empty) {
+                prop_assert!(due < empty.plus(EXACT), "{due}");
+            }
         }
     }
 }
 
 #[test]
-fn a_run_that_ticks_once_a_minute_ends_after_it() {
-    let sleep = IdleRun::new(window(120), 5, 60, Some(window(66)));
-    assert_eq!(sleep.next(&looks_of(0, 66), window(120)), IdleStep::Tick(window(126)));
-    assert_eq!(sleep.next(&looks_of(0, 126), window(128)), IdleStep::End);
-    // The trigger is two seconds late: the tick stays where it is due, and the next one lets the run
-    // end.
-    let late = IdleRun::new(window(122), 5, 60, Some(window(66)));
-    assert_eq!(late.next(&looks_of(0, 66), window(122)), IdleStep::Tick(window(126)));
-    assert_eq!(late.next(&looks_of(0, 126), window(128)), IdleStep::Tick(window(128)));
-    assert_eq!(late.next(&looks_of(0, 128), window(130)), IdleStep::End);
+fn a_run_that_checks_once_a_minute_ends_after_it() {
+    let run = IdleRun::new(window(120), 60);
+    assert_eq!(run.next(&looks_of(0, 66), None, window(120)), IdleStep::Count(window(120)));
+    assert_eq!(run.next(&looks_of(0, 66), Some(window(120)), window(121)), IdleStep::End);
+    let run = IdleRun::new(window(306), 60);
+    assert_eq!(run.next(&looks_of(0, 66), None, window(307)), IdleStep::Tick(window(307)));
+    assert_eq!(run.next(&looks_of(0, 307), Some(window(307)), window(309)), IdleStep::End);
+}
+
+#[test]
+fn the_ticks_that_a_run_left_out_are_those_of_its_minute() {
+    let run = IdleRun::new(window(120), 60);
+    assert_eq!(run.left_out(window(120), 0), 0);
+    assert_eq!(run.left_out(window(132), 1), 11);
+    assert_eq!(run.left_out(window(500), 1), 59);
 }
 
 #[test]

@@ -50,6 +50,7 @@ use drain::{DrainParts, DrainResult, drain};
 use exclusion_cache::ExclusionCache;
 use feed::{FedIntake, Feed, feed};
 use plan::Plan;
+pub(crate) use plan::domains::was_used;
 pub use plan::domains::{all_domains_waiting, domain_waiting};
 use policies::policy::{Policies, Policy};
 pub(crate) use report::sent_by_campaign;

@@ -1,6 +1,7 @@
 //! The ports: the capabilities that the use cases need from the outside world, one trait each.
 
 mod account;
+mod announce;
 mod body;
 mod bucket;
 mod clock;
@@ -19,6 +20,7 @@ mod queues;
 mod suppression;
 
 pub use account::{Account, AccountStatus};
+pub use announce::Announce;
 pub use body::Body;
 pub use bucket::{Answer, Bucket, BucketLevel, BucketLevels, DomainTake, TakeRequest, Taken};
 pub use clock::{Clock, Monotonic};

@@ -56,6 +56,7 @@ pub enum Operation {
     FindSuppressed,
     /// `Invoke::tick`; the resource is the window.
     Tick,
+    Announce,
 }
 
 impl Operation {
@@ -90,6 +91,7 @@ impl Operation {
             Self::ListSuppressed => "ListSuppressedDestinations",
             Self::FindSuppressed => "GetSuppressedDestination",
             Self::Tick => "Invoke",
+            Self::Announce => "Publish",
         }
     }
 

@@ -6,12 +6,14 @@ use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
 use serde_json::Value;
 use tidegate_aws::{Clients, SystemClock, SystemEntropy};
 use tidegate_core::config::{ConfigError, LedgerKind, SchedulerConfig};
+use tidegate_core::idle::is_wake;
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
+use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Marks};
 use tidegate_delivery::{schedule, scheduler_run};
 use tidegate_lambda::{
     CountedLedger, LambdaFunction, diagnostic, failed_metrics, failed_start, publish,
-    scheduler_metrics, start,
+    scheduler_metrics, stack_name, start,
 };
 
 #[tokio::main(flavor = "current_thread")]
@@ -42,19 +44,34 @@ impl LambdaFunction for SchedulerFunction {
         let failures = ledger.failures();
         let deferral = config.deferral.clone().map(|location| clients.deferral(location));
         let gauge = BackPressureMemory::default();
+        let topic = config.alarm_topic.as_ref().map(|arn| clients.topic(arn));
+        let incidents = IncidentMemory::default();
         let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
         let (feedback, failures) = (&feedback, &failures);
         let (deferral, gauge) = (deferral.as_ref(), &gauge);
-        // The payload is ignored: the EventBridge event contains nothing that is needed.
-        let handler = service_fn(|_: LambdaEvent<Value>| async move {
+        let (topic, incidents) = (topic.as_ref(), &incidents);
+        let handler = service_fn(|event: LambdaEvent<Value>| async move {
+            let woken = is_wake(&event.payload);
             let (config, clock, account, ledger, invoke, queues) = parts;
             let back_pressure =
                 BackPressure { config, queues, deferral, entropy: &SystemEntropy, gauge };
             // On the heap, because the future of a minute is large.
-            let ticks = Box::pin(schedule::run(config, clock, account, ledger, invoke, queues));
+            let ticks = Box::pin(schedule::run(
+                (config, woken),
+                clock,
+                account,
+                ledger,
+                invoke,
+                queues,
+                queues,
+            ));
             let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));
             let (report, minute) =
                 Box::pin(scheduler_run::run(ticks, reading, back_pressure, clock, ledger)).await;
+            if let Some(topic) = topic {
+                let told = (report.as_ref().ok(), &minute);
+                tell((topic, &stack_name()), incidents, told, clock, ledger).await;
+            }
             let ledger_failed = failures.take();
             let report = report.map_err(|error| {
                 tracing::error!(error = &error as &dyn std::error::Error, "no ticks");

@@ -15,6 +15,7 @@ use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason, Holds};
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::idle::{EXACT, RUN};
 use tidegate_delivery::ports::QueueDepth;
 
 use crate::format::time;
@@ -24,6 +25,9 @@ pub use facts::{OtherQueues, StackFacts, StatusSettings, gather, other_queues};
 
 /// Without a claim for this many seconds the pollers have stopped, or every queue is empty.
 const SERVED_WITHIN: u64 = 5;
+/// While a stack sleeps, a poller checks the queues at least once in this many seconds; without a claim for
+/// longer, the stack has stopped.
+const LOOKED_WITHIN: u64 = EXACT + 2 * RUN;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
@@ -232,12 +236,13 @@ fn serving(facts: &StackFacts) -> ServingStatus {
     let last = facts.standing.previous.map(|claim| claim.window);
     let now = Window::containing(facts.at);
     let recent = |last: Window| now.saturating_since(last) <= SERVED_WITHIN;
+    let looked = |last: Window| now.saturating_since(last) <= LOOKED_WITHIN;
     // The pollers stop when a look finds every queue empty; a later look that found mail ends that.
     let empty = facts.standing.looks.empty >= facts.standing.looks.found;
     let state = match last {
         None => "never",
         Some(last) if recent(last) => "serving",
-        Some(_) if empty && facts.settings.idle_wake > 1 => "idle",
+        Some(last) if empty && facts.settings.idle_wake > 1 && looked(last) => "idle",
         Some(_) => "stopped",
     };
     ServingStatus { state, last_window: last.map(|window| window.opens().into()) }

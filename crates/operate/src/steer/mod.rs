@@ -54,6 +54,13 @@ pub enum SteerAction {
     Cap(Option<Rate>),
 }
 
+impl SteerAction {
+    /// True if a poller may have something to do after it, so that a stack that sleeps must be woken.
+    pub const fn is_for_pollers(&self) -> bool {
+        !matches!(self, Self::Pause { .. })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
     pub by: String,

@@ -212,6 +212,9 @@ impl Scenario {
             deployed: self.deployed.clone(),
             ..WorldSettings::new(self.quota, self.merge).campaigns(&campaigns)
         };
+        // A forecast is of a stack that sends. Whether it sleeps while all that waits is held moves no end by
+        // more than a minute.
+        settings = settings.variable("TIDEGATE_IDLE_WAKE_SECONDS", 1);
         if let Some(rate_margin) = self.rate_margin {
             settings = settings.variable("TIDEGATE_RATE_MARGIN", rate_margin);
         }

@@ -72,6 +72,11 @@ pub fn domain_waiting(sums: &BTreeMap<String, i64>, place: usize) -> u64 {
     u64::try_from(fed - taken).unwrap_or(0)
 }
 
+/// True if mail was ever moved into the domain queue at `place` (from 0).
+pub(crate) fn was_used(sums: &BTreeMap<String, i64>, place: usize) -> bool {
+    counters(place).iter().any(|name| sums.contains_key(name))
+}
+
 /// Recipients that wait in all domain queues, also in those that no limit has any more.
 pub fn all_domains_waiting(sums: &BTreeMap<String, i64>) -> u64 {
     let places = sums.keys().filter_map(|name| name.strip_prefix(FED)?.parse::<usize>().ok());

@@ -1,0 +1,221 @@
+//! Incidents: conditions that an operator should hear of once when they begin and once when they end.
+
+use std::collections::BTreeMap;
+
+use crate::back_pressure::BackPressureLevel;
+use crate::control::{Control, HoldReason};
+use crate::identity::EpochMillis;
+
+/// Held campaigns that are told one by one. If there are more, one incident stands for the rest.
+const CAMPAIGNS: usize = 10;
+/// Refusals for the rate in a minute from which they are an incident. SES refuses single mails even below
+/// the quota.
+const REFUSED: u64 = 10;
+/// Sends in a minute for which the shared bucket did not answer, from which that is an incident.
+const BUCKET_LOST: u64 = 3;
+/// Failed ticks of a run from which they are an incident. Each costs one window.
+const TICKS_FAILED: u64 = 10;
+/// Runs in a row without SES's quota.
+const QUOTA_UNKNOWN: u32 = 3;
+/// How long the stack must have been busy, and overloaded.
+const BUSY_MILLIS: u64 = 60 * 60 * 1_000;
+const OVERLOADED_MILLIS: u64 = 15 * 60 * 1_000;
+
+/// The figures of one scheduler run that are not in the control record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunFigures {
+    /// Runs in a row, up to this one, in which SES did not tell the quota.
+    pub quota_unknown: u32,
+    /// Ticks of this run that Lambda did not accept.
+    pub ticks_failed: u64,
+    /// Whether deferred mail could not be replayed.
+    pub replay_failed: bool,
+    /// Mails that SES refused for the rate since the run before.
+    pub refused: u64,
+    /// Sends for which the shared bucket did not answer since the run before.
+    pub bucket_lost: u64,
+}
+
+/// The incidents of a moment: a sentence for each, by its name.
+///
+/// ```
+/// use tidegate_core::control::{Control, Hold, HoldReason};
+/// use tidegate_core::identity::EpochMillis;
+/// use tidegate_core::incidents::{RunFigures, incidents};
+/// let mut control = Control::default();
+/// let now = EpochMillis::new(1_000);
+/// control.hold(Some("spring"), HoldReason::Reputation, Hold::new("", now));
+/// let found = incidents(&control, &RunFigures::default(), now);
+/// assert_eq!(found["held.reputation.spring"], "the campaign spring is held: reputation");
+/// ```
+pub fn incidents(
+    control: &Control,
+    run: &RunFigures,
+    now: EpochMillis,
+) -> BTreeMap<String, String> {
+    let mut found = holds(control);
+    let mut add = |is: bool, name: &str, text: &str| {
+        if is {
+            found.insert(name.to_owned(), text.to_owned());
+        }
+    };
+    add(
+        !control.breaker.is_allowing(),
+        "blocked",
+        "the circuit breaker blocks: too many sends failed",
+    );
+    let level = control.back_pressure.filter(|reading| reading.level == control.level(now));
+    let lasts = |least: BackPressureLevel, millis: u64| {
+        level.is_some_and(|reading| {
+            reading.level >= least
+                && now.as_millis().saturating_sub(reading.since.as_millis()) >= millis
+        })
+    };
+    add(
+        lasts(BackPressureLevel::Busy, BUSY_MILLIS),
+        "busy",
+        "the stack has been busy for an hour: mail waits long, or SES refuses much of it",
+    );
+    add(
+        lasts(BackPressureLevel::Overloaded, OVERLOADED_MILLIS),
+        "overloaded",
+        "the stack is overloaded: mail waits for days, or SES refuses much of it",
+    );
+    add(
+        run.quota_unknown >= QUOTA_UNKNOWN,
+        "quota-unknown",
+        "SES does not tell the quota; the last known one is used",
+    );
+    add(
+        run.ticks_failed >= TICKS_FAILED,
+        "ticks-failed",
+        "ticks cannot be issued, and their seconds send nothing",
+    );
+    add(run.replay_failed, "replay-failed", "deferred mail cannot be replayed");
+    add(run.refused >= REFUSED, "refusals", "SES refuses mails as over the rate");
+    add(run.bucket_lost >= BUCKET_LOST, "bucket-lost", "the shared bucket does not answer");
+    found
+}
+
+fn holds(control: &Control) -> BTreeMap<String, String> {
+    // A cancel ends by itself, and whoever ordered it knows.
+    let told = |reason: &str| reason != HoldReason::Cancelled.as_str();
+    let mut found = BTreeMap::new();
+    let mut campaigns = 0;
+    for (campaign, reason, _) in control.named_holds().filter(|(_, reason, _)| told(reason)) {
+        let Some(campaign) = campaign else {
+            found.insert(format!("held.{reason}"), format!("all sending is held: {reason}"));
+            continue;
+        };
+        campaigns += 1;
+        if campaigns <= CAMPAIGNS {
+            let text = format!("the campaign {campaign} is held: {reason}");
+            found.insert(format!("held.{reason}.{campaign}"), text);
+        }
+    }
+    if campaigns > CAMPAIGNS {
+        found.insert("held.more".to_owned(), format!("more than {CAMPAIGNS} campaigns are held"));
+    }
+    found
+}
+
+/// The difference between the incidents that were told and those of now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IncidentChanges {
+    /// Incidents that nobody was told of yet, with their sentences.
+    pub begun: BTreeMap<String, String>,
+    /// Incidents that are over, with the time at which they were told.
+    pub ended: BTreeMap<String, EpochMillis>,
+}
+
+impl IncidentChanges {
+    /// Compares `told` (the time at which each was told, by name) with the incidents of `now`.
+    pub fn between(told: &BTreeMap<String, EpochMillis>, now: &BTreeMap<String, String>) -> Self {
+        let begun = now.iter().filter(|(name, _)| !told.contains_key(*name));
+        let ended = told.iter().filter(|(name, _)| !now.contains_key(*name));
+        Self {
+            begun: begun.map(|(name, text)| (name.clone(), text.clone())).collect(),
+            ended: ended.map(|(name, at)| (name.clone(), *at)).collect(),
+        }
+    }
+
+    /// True if there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.begun.is_empty() && self.ended.is_empty()
+    }
+
+    /// Notes in `told` that these changes were told at `now`.
+    pub fn note(&self, told: &mut BTreeMap<String, EpochMillis>, now: EpochMillis) {
+        told.retain(|name, _| !self.ended.contains_key(name));
+        told.extend(self.begun.keys().map(|name| (name.clone(), now)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::control::Hold;
+
+    const NOW: EpochMillis = EpochMillis::new(100_000_000);
+
+    fn names(control: &Control, run: &RunFigures) -> Vec<String> {
+        incidents(control, run, NOW).into_keys().collect()
+    }
+
+    fn held(campaigns: usize) -> Control {
+        let mut control = Control::default();
+        for number in 0..campaigns {
+            let hold = Hold::new("", NOW);
+            control.hold(Some(&format!("c{number:02}")), HoldReason::Reputation, hold);
+        }
+        control
+    }
+
+    #[test]
+    fn holds_are_told_by_campaign_and_many_as_one_more() {
+        assert_eq!(names(&held(1), &RunFigures::default()), ["held.reputation.c00"]);
+        assert_eq!(names(&held(10), &RunFigures::default()).len(), 10);
+        let many = names(&held(1_000), &RunFigures::default());
+        assert!(many.len() == 11 && many.contains(&"held.more".to_owned()), "{many:?}");
+        let mut control = Control::default();
+        control.hold(None, HoldReason::Account, Hold::new("", NOW));
+        control.hold(Some("big"), HoldReason::Cancelled, Hold::new("", NOW));
+        assert_eq!(names(&control, &RunFigures::default()), ["held.account"]);
+    }
+
+    #[test]
+    fn figures_are_told_from_the_same_thresholds_on_as_the_alarms() {
+        let run = |refused, bucket_lost, ticks_failed, quota_unknown, replay_failed| {
+            let figures =
+                RunFigures { quota_unknown, ticks_failed, replay_failed, refused, bucket_lost };
+            names(&Control::default(), &figures)
+        };
+        assert_eq!(run(9, 2, 9, 2, false), Vec::<String>::new());
+        let all = ["bucket-lost", "quota-unknown", "refusals", "replay-failed", "ticks-failed"];
+        assert_eq!(run(10, 3, 10, 3, true), all);
+    }
+
+    proptest! {
+        #[test]
+        fn each_incident_is_told_once_as_it_begins_and_once_as_it_ends(
+            minutes in prop::collection::vec(prop::collection::btree_set(0_u8..5, 0..5), 1..20),
+        ) {
+            let mut told = BTreeMap::new();
+            let mut before = std::collections::BTreeSet::new();
+            for now in minutes {
+                let incidents: BTreeMap<String, String> =
+                    now.iter().map(|n| (n.to_string(), String::new())).collect();
+                let changes = IncidentChanges::between(&told, &incidents);
+                let begun = now.difference(&before).map(u8::to_string);
+                let ended = before.difference(&now).map(u8::to_string);
+                prop_assert!(changes.begun.keys().cloned().eq(begun));
+                prop_assert!(changes.ended.keys().cloned().eq(ended));
+                changes.note(&mut told, NOW);
+                prop_assert!(IncidentChanges::between(&told, &incidents).is_empty());
+                before = now;
+            }
+        }
+    }
+}

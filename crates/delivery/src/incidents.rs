@@ -1,0 +1,104 @@
+//! Tells operators what begins and what is over, once each.
+
+use std::cell::Cell;
+use std::error::Error as StdError;
+
+use tidegate_core::counters::Counter;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::incidents::{IncidentChanges, RunFigures, incidents};
+
+use crate::control;
+use crate::ports::{Announce, Clock, Ledger, PortError, Standing};
+use crate::schedule_report::ScheduleReport;
+use crate::scheduler_run::SchedulerRunReport;
+
+/// SNS's limit for a subject, in characters.
+const SUBJECT: usize = 100;
+
+/// The figures that a scheduler keeps in memory between runs. After a cold start they begin anew.
+#[derive(Debug, Default)]
+pub struct IncidentMemory {
+    /// Runs in a row in which SES did not tell the quota.
+    quota_unknown: Cell<u32>,
+    /// The sums of refusals, and of sends that the shared bucket did not answer, at the run before.
+    sums: Cell<Option<(i64, i64)>>,
+}
+
+impl IncidentMemory {
+    /// `report` is `None` for a run that failed, for want of a quota.
+    fn figures(
+        &self,
+        report: Option<&ScheduleReport>,
+        minute: &SchedulerRunReport,
+        standing: &Standing,
+    ) -> RunFigures {
+        let known = report.is_some_and(|report| report.quota_known);
+        self.quota_unknown.set(if known { 0 } else { self.quota_unknown.get() + 1 });
+        let sum = |counter: Counter| counter.sum(&standing.counters);
+        let now = (sum(Counter::Refused), sum(Counter::BucketLost));
+        let before = self.sums.replace(Some(now)).unwrap_or(now);
+        let grown = |now: i64, before: i64| u64::try_from(now - before).unwrap_or(0);
+        RunFigures {
+            quota_unknown: self.quota_unknown.get(),
+            ticks_failed: report.map_or(0, |report| report.ticks_failed),
+            replay_failed: minute.back_pressure.as_ref().is_some_and(|level| level.back_failed),
+            refused: grown(now.0, before.0),
+            bucket_lost: grown(now.1, before.1),
+        }
+    }
+}
+
+/// Tells the topic of `stack` which incidents have begun and which are over since they were told last, and
+/// notes it in the control record. Nothing is told and nothing written while nothing changes.
+///
+/// It is told first and noted then: if the note fails, it is told again a minute later.
+pub async fn tell(
+    (topic, stack): (&impl Announce, &str),
+    memory: &IncidentMemory,
+    (report, minute): (Option<&ScheduleReport>, &SchedulerRunReport),
+    clock: &impl Clock,
+    ledger: &impl Ledger,
+) {
+    let Some(standing) = &minute.standing else { return };
+    let now = EpochMillis::from(clock.wall());
+    let figures = memory.figures(report, minute, standing);
+    let found = incidents(&standing.control, &figures, now);
+    let changes = IncidentChanges::between(&standing.control.incidents, &found);
+    if changes.is_empty() {
+        return;
+    }
+    if let Err(error) = announce(topic, stack, &changes).await {
+        return tracing::error!(error = &error as &dyn StdError, "operators are not told");
+    }
+    let stands = (standing.control_version, standing.control.clone());
+    let noted = control::change(ledger, stands, |control| {
+        changes.note(&mut control.incidents, now);
+    });
+    if let Err(error) = noted.await {
+        tracing::warn!(error = &error as &dyn StdError, "operators may be told again");
+    }
+}
+
+async fn announce(
+    topic: &impl Announce,
+    stack: &str,
+    changes: &IncidentChanges,
+) -> Result<(), PortError> {
+    for (name, text) in &changes.begun {
+        tracing::warn!(incident = name, text, "incident");
+        let more =
+            format!("{stack}: {text}.\n\nSince now. `tidegate status` and the logs say more.");
+        topic.announce(&subject(&format!("{stack}: {text}")), &more).await?;
+    }
+    for (name, since) in &changes.ended {
+        tracing::info!(incident = name, %since, "incident over");
+        let text = format!("{stack}: {name} is over. It was told at {since}.");
+        topic.announce(&subject(&format!("{stack}: over: {name}")), &text).await?;
+    }
+    Ok(())
+}
+
+/// At most 100 characters; names are ASCII already.
+fn subject(text: &str) -> String {
+    text.chars().filter(char::is_ascii).take(SUBJECT).collect()
+}

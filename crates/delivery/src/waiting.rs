@@ -1,0 +1,71 @@
+//! The queues on which mail waits, and how much of it.
+
+use futures_util::future::try_join;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use tidegate_core::config::{BackPressureConfig, Campaign, Campaigns};
+
+use crate::poll::was_used;
+use crate::ports::{MERGE_QUEUE, PortError, QueueDepth, QueueUrl, Queues, Standing};
+
+/// Queue depths asked for at once.
+const AT_ONCE: usize = 8;
+
+/// The campaigns as a poller sees them: from the settings, or from the ledger's list.
+pub(crate) fn listed<'a>(campaigns: &'a Campaigns, standing: &'a Standing) -> &'a [Campaign] {
+    match campaigns {
+        Campaigns::Listed(list) => list,
+        Campaigns::Ledger => &standing.control.campaigns,
+    }
+}
+
+pub(crate) fn is_held(campaign: &Campaign, standing: &Standing) -> bool {
+    let control = &standing.control;
+    control.holds_campaign(&campaign.name) || control.weight(&campaign.name, campaign.weight) == 0
+}
+
+/// The express queue, the merge queue, and the queues of campaigns that are not held, without those whose
+/// name `is_left_out` knows (a campaign's, or [`MERGE_QUEUE`]).
+pub(crate) fn queues(
+    config: &BackPressureConfig,
+    standing: &Standing,
+    is_left_out: impl Fn(&str) -> bool,
+) -> Vec<QueueUrl> {
+    let campaigns = listed(&config.campaigns, standing).iter();
+    let campaigns = campaigns.filter(|c| !is_held(c, standing) && !is_left_out(&c.name));
+    let merge = config.merge_queue_url.as_deref().filter(|_| !is_left_out(MERGE_QUEUE));
+    campaigns
+        .map(|campaign| campaign.queue_url.as_str())
+        .chain(merge)
+        .chain(config.express_queue_url.as_deref())
+        .map(QueueUrl::new)
+        .collect()
+}
+
+/// The domain queues into which mail was ever moved.
+fn used_domain_queues(config: &BackPressureConfig, standing: &Standing) -> Vec<QueueUrl> {
+    let urls = config.domain_queues.iter().enumerate();
+    let used = urls.filter(|(place, _)| was_used(&standing.counters, *place));
+    used.map(|(_, url)| QueueUrl::new(url.as_str())).collect()
+}
+
+/// True if SQS counts nothing that could be sent now. In domain queues delayed messages count, too: mail
+/// under a slow limit is delayed until shortly before its slot, and would miss it if nobody were there.
+pub(crate) async fn is_empty(
+    queues: &impl Queues,
+    config: &BackPressureConfig,
+    standing: &Standing,
+) -> Result<bool, PortError> {
+    let sources = self::queues(config, standing, |_| false);
+    let domains = used_domain_queues(config, standing);
+    let (sources, domains) = try_join(depths(queues, &sources), depths(queues, &domains)).await?;
+    Ok(sources.iter().all(|depth| depth.visible == 0)
+        && domains.iter().all(|depth| depth.all() == 0))
+}
+
+/// The depth of each queue, in no order. SQS's counts may lag behind by a minute.
+pub(crate) async fn depths(
+    queues: &impl Queues,
+    urls: &[QueueUrl],
+) -> Result<Vec<QueueDepth>, PortError> {
+    stream::iter(urls).map(|url| queues.depth(url)).buffer_unordered(AT_ONCE).try_collect().await
+}

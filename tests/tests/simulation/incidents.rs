@@ -1,0 +1,67 @@
+//! Operators are told what begins and what is over, once each.
+
+use tidegate_core::control::{Hold, HoldReason};
+use tidegate_delivery::ports::FailureKind;
+use tidegate_fakes::{Fault, Operation, Rule};
+use tidegate_tests::simulation::{World, WorldSettings};
+
+use crate::MS;
+
+async fn pause(world: &World) {
+    let hold = Hold::new("by Ada", world.universe.now());
+    world.control(|control| assert!(control.hold(Some("big"), HoldReason::Paused, hold))).await;
+}
+
+async fn resume(world: &World) {
+    world.control(|control| assert!(control.lift(Some("big"), HoldReason::Paused))).await;
+}
+
+fn told(world: &World) -> Vec<String> {
+    world.topic.told().into_iter().map(|(_, subject)| subject).collect()
+}
+
+const BEGUN: &str = "simulated: the campaign big is held: paused";
+const OVER: &str = "simulated: over: held.paused.big";
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_told_once_when_it_begins_and_once_when_it_is_over() {
+    for wake in [1, 60] {
+        let settings = WorldSettings::new(20.0, true);
+        let world = World::new(settings.variable("TIDEGATE_IDLE_WAKE_SECONDS", wake));
+        world
+            .play(900, async |first| {
+                world.until(first, 250, MS(0)).await;
+                assert_eq!(told(&world), Vec::<String>::new());
+                pause(&world).await;
+                world.until(first, 500, MS(0)).await;
+                assert_eq!(told(&world), [BEGUN], "wake {wake}");
+                resume(&world).await;
+                world.until(first, 800, MS(0)).await;
+                assert_eq!(told(&world), [BEGUN, OVER], "wake {wake}");
+            })
+            .await;
+        assert!(world.ledger_now().await.control.incidents.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_told_is_told_a_minute_later_and_what_could_not_be_noted_again() {
+    for operation in [Operation::Announce, Operation::SetControl] {
+        let world = World::new(WorldSettings::new(20.0, true));
+        world
+            .play(420, async |first| {
+                world.until(first, 30, MS(0)).await;
+                pause(&world).await;
+                let unreachable = Fault::Before(FailureKind::Unreachable);
+                let span = first.plus(31).opens()..first.plus(110).opens();
+                world.faults.add(Rule::new(unreachable).on(operation).during(span));
+                world.until(first, 400, MS(0)).await;
+            })
+            .await;
+        let told = told(&world);
+        assert!(told.iter().all(|told| told == BEGUN), "{operation:?}: {told:?}");
+        let is_again = operation == Operation::SetControl;
+        assert_eq!((told.is_empty(), told.len() > 1), (false, is_again), "{operation:?}: {told:?}");
+        assert_eq!(world.ledger_now().await.control.incidents.len(), 1, "{operation:?}");
+    }
+}
