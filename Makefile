@@ -257,12 +257,14 @@ test-binaries: rust
 	cargo build --profile local --locked --workspace --bins --tests
 
 # End to end runs on the binaries of the same build, and on the local AWS: on more threads than cores, because it waits.
+# Tests that measure (campaigns) have the machine to themselves, one after the other, before the others.
 TEST_ENV = TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_REDIS_SERVER=$(REDIS_SERVER)
 .PHONY: test-rust
 test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) cdk test-binaries ## Unit, property, contract, simulation and end-to-end tests
 	$(TEST_ENV) cargo test --profile local --locked --workspace --lib --bins --test '[!e]*' --test 'e[!n]*'
 	$(TEST_ENV) cargo test --profile local --locked --workspace --doc
-	$(TEST_ENV) cargo test --profile local --locked --workspace --test 'en*' -- --test-threads=4
+	$(TEST_ENV) cargo test --profile local --locked --workspace --test 'en*' -- --test-threads=1 campaigns::
+	$(TEST_ENV) cargo test --profile local --locked --workspace --test 'en*' -- --test-threads=6 --skip campaigns::
 
 # On the binaries of the same build, instead of those for Lambda's processor.
 .PHONY: test-guide

@@ -50,6 +50,7 @@ class Stack:
     retention_days: int = 30
     alarms: str = "few"
     campaigns: int = 2
+    mail_kb: int = 4
     domain_groups: int = 0
     deferred_share: float | None = None
     bucket_zones: int = 0
@@ -156,7 +157,11 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     calls = of_mail[f"sqs_calls_{stack.mode}"] * stack.mails + looks * quiet
     fifo = assumed["fifo_share_of_calls"] if stack.mode == "merge" else 0.0
     # Producers send in batches of ten.
-    standard = stack.mails / 10 + more_calls(stack, quiet, busy)
+    chunks = stack.mails * more_chunks(stack.mail_kb)
+    standard = stack.mails / 10 + chunks + more_calls(stack, quiet, busy)
+    # Received from a campaign's queue; with a merge queue also sent to it, and received from it.
+    standard += chunks
+    to_fifo = 2 * chunks if stack.mode == "merge" else 0.0
     claims = minute["poller"]["invocations"]
     idle = ledger_window(stack, assumed, stack.campaigns)
     sending = ledger_window(stack, assumed, min(stack.campaigns, int(stack.rate)))
@@ -170,7 +175,7 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     marks_gb = stack.mails * assumed["mark_bytes"] / GB * 0.5 if stack.deduplication else 0
     log = (minute["poller"]["log_bytes"] + minute["scheduler"]["log_bytes"]) * quiet
     log += assumed["busy_window_log_bytes"] * busy
-    log += assumed["mail_log_bytes"] * stack.mails if stack.log_level == "info" else 0
+    log += assumed["mail_log_bytes"] * stack.mails if stack.log_level == "debug" else 0
     kept = log * assumed["log_compression"] * stack.retention_days / 30
     series = metrics_of(metrics_source())
     published = series["poller"] + series["scheduler"] + series["campaign"] * stack.campaigns
@@ -185,7 +190,7 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
         "Lambda": invocations * price("lambda_request")
         + gb_s * price(f"lambda_gb_s_{stack.architecture}"),
         "SQS": calls * ((1 - fifo) * price("sqs_standard") + fifo * price("sqs_fifo"))
-        + standard * price("sqs_standard"),
+        + standard * price("sqs_standard") + to_fifo * price("sqs_fifo"),
         "DynamoDB": (writes + marks) * price("dynamodb_write") + reads * price("dynamodb_read")
         + marks_gb * price("dynamodb_gb_month"),
         # Billed for the hours in which they are published: those with mail.
@@ -196,6 +201,11 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
         # A schedule's own events are free.
         "EventBridge": 0.0,
     }
+
+
+def more_chunks(mail_kb: int) -> float:
+    """Requests a mail, beside the call's own, of a batch of ten mails: each 64 KB of a call are one."""
+    return (units(10 * mail_kb, 64) - 1) / 10
 
 
 def ledger_window(stack: Stack, assumed: Measured, active: int) -> dict[str, float]:
@@ -254,6 +264,8 @@ KNOBS: dict[str, dict[str, Any]] = {
     "300 campaigns": {"campaigns": 300},
     "1,000 campaigns": {"campaigns": 1_000},
     "`Mode` direct": {"mode": "direct"},
+    "mails of 30 KB": {"mail_kb": 30},
+    "mails of 30 KB, `Mode` direct": {"mail_kb": 30, "mode": "direct"},
     "`PollerMemory` 128": {"poller_mb": 128},
     "`PollerMemory` 512": {"poller_mb": 512},
     "`SchedulerMemory` 256": {"scheduler_mb": 256},
@@ -263,7 +275,7 @@ KNOBS: dict[str, dict[str, Any]] = {
     "`IdleWakeSeconds` 1, `IdleWindows` 1": {"idle_wake": 1, "idle_windows": 1},
     "`IdleWakeSeconds` 1, `IdleWindows` 30": {"idle_wake": 1, "idle_windows": 30},
     "`Deduplication` resend": {"deduplication": True},
-    "`LogLevel` warn": {"log_level": "warn"},
+    "`LogLevel` info,tidegate=debug": {"log_level": "debug"},
     "`LogRetentionDays` 365": {"retention_days": 365},
     "`Alarms` all": {"alarms": "all"},
     "`Architecture` x86_64": {"architecture": "x86_64"},

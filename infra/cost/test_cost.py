@@ -80,6 +80,17 @@ class Calculating(unittest.TestCase):
         self.assertAlmostEqual(guarded["DynamoDB"] - one["DynamoDB"], 1.29, delta=0.01)
         self.assertLess(cost.monthly(replace(MILLION, mode="direct"), MEASURED)["SQS"], one["SQS"])
 
+    def test_each_64_kb_of_a_call_are_a_request(self) -> None:
+        """By hand: ten mails of 30 KB are 300 KB, five requests where four KB each are one."""
+        million = replace(MILLION, mode="direct")
+        more = cost.monthly(replace(million, mail_kb=30), MEASURED)["SQS"]
+        # Sent by the producer and received by a poller: 0.4 requests a mail more, each.
+        expected = 2 * 0.4 * 1e6 * 0.40e-6
+        self.assertAlmostEqual(more - cost.monthly(million, MEASURED)["SQS"], expected)
+        merge = cost.monthly(replace(MILLION, mail_kb=30), MEASURED)["SQS"]
+        expected += 2 * 0.4 * 1e6 * 0.50e-6
+        self.assertAlmostEqual(merge - cost.monthly(MILLION, MEASURED)["SQS"], expected)
+
     def test_fewer_ticks_cost_less_and_looks_more_often_cost_more(self) -> None:
         by_wake = [total(replace(IDLE, idle_wake=wake)) for wake in (1, 10, 30, 60)]
         self.assertEqual(by_wake, sorted(by_wake, reverse=True))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_devstack::SandboxStats;
+use tidegate_devstack::{SandboxStats, Setup};
 use tokio::time::{Instant, sleep};
 
 use crate::site::{RATE, Site, now, plan};
@@ -54,10 +54,16 @@ fn assert_told(site: &Site, unanswered: &BTreeSet<&str>) {
     assert!(!attempts.is_empty() && attempts.iter().all(|attempt| *attempt > 1), "{attempts:?}");
 }
 
+/// With a schedule, and a log line for each mail that was sent.
+fn logged(setup: &mut Setup) {
+    setup.schedule = true;
+    setup.parameters.push(("LogLevel".to_owned(), "info,tidegate=debug".to_owned()));
+}
+
 #[tokio::test]
 async fn failed_sends_are_retried_later_and_only_unanswered_mail_arrives_twice() {
     let plan = plan(225, 25);
-    let mut site = Site::strict(|setup| setup.schedule = true).await;
+    let mut site = Site::strict(logged).await;
     site.fill(&plan).await;
     site.fire().await;
     site.wait_for(20, 40).await;
@@ -109,7 +115,7 @@ async fn factor(site: &Site, mut wanted: impl FnMut(u64) -> bool) -> u64 {
 #[tokio::test]
 async fn a_quota_halved_in_mid_campaign_slows_sending_and_costs_no_mail_an_attempt() {
     let plan = plan(180, 20);
-    let mut site = Site::strict(|setup| setup.schedule = true).await;
+    let mut site = Site::strict(logged).await;
     site.fill(&plan).await;
     site.fire().await;
     site.wait_for(20, 40).await;

@@ -10,7 +10,7 @@ use tidegate_delivery::ports::QueueDepth;
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::site::{DEAD_LETTERS, SMALL, Site, bin_dir, now, plan};
+use crate::site::{DEAD_LETTERS, SMALL, Site, bin_dir, mail, now, plan};
 use crate::terminal::Terminal;
 
 /// Output and exit code of a run of `tidegate`.
@@ -125,6 +125,7 @@ async fn the_history_names_who_and_why(site: &Site) {
             "the other system sends",
             "corrected",
             "typo",
+            "left the list",
             "it is lifted",
             "it is lifted",
         ]
@@ -242,6 +243,18 @@ async fn a_file_is_sent_found_again_and_accounted_for(site: &mut Site) {
     assert!(accounted.out.contains("30"), "{accounted:?}");
 }
 
+async fn an_excluded_recipient_gets_no_mail(site: &mut Site) {
+    let exclude = ["exclude", "add", "--address", "out@example.com", "--reason", "left the list"];
+    done(site, &[&exclude[..], &["--yes"]].concat()).await;
+    let before = site.look().await.len();
+    site.put(SMALL, &[mail("Out@Example.com"), mail("in@example.com")]).await;
+    site.fire().await;
+    site.counters_with("excluded", 1).await;
+    site.wait_for(before + 1, 20).await;
+    site.wait_until_empty(20).await;
+    assert_eq!(site.look().await.len(), before + 1);
+}
+
 #[tokio::test]
 async fn an_operator_steers_a_running_stack_from_a_terminal() {
     let parameters = [("Deduplication", "resend"), ("Unsent", "release")];
@@ -249,6 +262,7 @@ async fn an_operator_steers_a_running_stack_from_a_terminal() {
     let mut site = Site::start(|setup| setup.parameters.extend(parameters)).await;
     site.fire().await;
     a_file_is_sent_found_again_and_accounted_for(&mut site).await;
+    an_excluded_recipient_gets_no_mail(&mut site).await;
     let plan = plan(2_000, 400);
     site.fill(&plan).await;
     site.fire().await;

@@ -40,7 +40,7 @@ pub(crate) const EXPRESS: &str = "ExpressQueueUrl";
 pub(crate) const DEAD_LETTERS: &str = "DeadLetterQueueUrl";
 
 /// Local AWSs at once: most of the time they wait.
-const SITES: u32 = 3;
+const SITES: u32 = 6;
 static FREE_SITES: Semaphore = Semaphore::const_new(SITES as usize);
 
 /// A local AWS with Tidegate in it. Dropped while a test fails it leaves its logs, and says where.

@@ -24,9 +24,10 @@ pub(super) fn receipt(held: &Held, buffered: bool) -> Receipt {
     Receipt { queue: held.queue.clone(), handle: held.receipt.clone(), buffered }
 }
 
-/// SES accepted it: delete it.
+/// SES accepted it: delete it. Only at the level `debug` is a line logged for each such mail, because a
+/// million of them cost $0.20.
 pub(super) fn accepted(message: &Message, ses_message_id: &str, latency: Duration) -> Job {
-    tracing::info!(
+    tracing::debug!(
         campaign = message.envelope.campaign,
         identity = %message.envelope.identity,
         recipients = message.email.recipients(),

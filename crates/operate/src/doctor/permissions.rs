@@ -18,6 +18,7 @@ pub struct RolePermissions {
 
 /// The ARNs of a stack's resources.
 #[derive(Clone, Copy, Debug)]
+// More than 12 fields: one for each kind of resource.
 pub struct StackArns<'a> {
     pub campaigns: &'a [String],
     pub express: Option<&'a str>,
@@ -35,6 +36,8 @@ pub struct StackArns<'a> {
     pub tags: bool,
     /// The SES identities that mails are sent from.
     pub identities: &'a [String],
+    /// The topic to which the scheduler tells incidents.
+    pub topic: Option<&'a str>,
 }
 
 impl StackArns<'_> {
@@ -102,6 +105,7 @@ pub fn scheduler_needs(arns: StackArns<'_>) -> Vec<Permission> {
         needed(arns.ledger, "the ledger", &ledger),
         needed("*", "the account", &["ses:GetAccount"]),
     ];
+    all.extend(arns.topic.map(|topic| needed(topic, "the alarm topic", &["sns:Publish"])));
     if let Some(feedback) = arns.feedback {
         let actions = ["sqs:ReceiveMessage", "sqs:DeleteMessage"];
         all.push(needed(feedback, "the feedback queue", &actions));

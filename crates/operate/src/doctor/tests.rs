@@ -42,6 +42,7 @@ fn everything(some: &[String]) -> StackArns<'_> {
         deferral: Some(("arn:bucket", "arn:bucket/spill/any")),
         ses: "arn:aws:ses:eu-west-1:1:",
         tags: true,
+        topic: Some("arn:topic"),
     }
 }
 
@@ -53,7 +54,8 @@ fn given(role: &str) -> BTreeSet<String> {
     let lines = policies.lines().take_while(|line| line.is_empty() || line.starts_with("    "));
     let words =
         lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "[],\"".contains(c)));
-    let services = ["logs:", "lambda:", "dynamodb:", "ses:", "sqs:", "s3:", "xray:", "ec2:"];
+    let services =
+        ["logs:", "lambda:", "dynamodb:", "ses:", "sns:", "sqs:", "s3:", "xray:", "ec2:"];
     let action = |word: &&str| {
         services.iter().any(|service| {
             word.strip_prefix(service).is_some_and(|rest| rest.starts_with(char::is_uppercase))

@@ -13,8 +13,9 @@ use super::state::as_f64;
 const PRICES: &str = include_str!("../../../../infra/cost/prices.json");
 /// Measured and assumed sizes, which `infra/cost/cost.py` reads too.
 const MEASURED: &str = include_str!("../../../../infra/cost/measured.json");
-/// Memory of each function in the template's defaults, GB.
-const MEMORY_GB: f64 = 256.0 / 1_024.0;
+/// Memory of the functions in the template's defaults, GB.
+const POLLER_GB: f64 = 256.0 / 1_024.0;
+const SCHEDULER_GB: f64 = 128.0 / 1_024.0;
 
 /// US dollars in us-east-1, without free tiers, from the start to the end of the last mail. The
 /// fixed cost of a stack without mail is not included.
@@ -87,8 +88,7 @@ impl Cost {
         });
         // Two writes per mail: one when its send begins, one when it is sent.
         let marks = if guarded { 2.0 * usage.mails } else { 0.0 };
-        let log = usage.claims * assumed("busy_window_log_bytes")
-            + usage.mails * assumed("mail_log_bytes");
+        let log = usage.claims * assumed("busy_window_log_bytes");
         // Producers send in batches of ten.
         let produced = as_f64(scenario.mails()) / 10.0;
         let cost = Self {
@@ -96,7 +96,8 @@ impl Cost {
             sqs: (usage.sqs_standard + produced) * price("sqs_standard")
                 + usage.sqs_fifo * price("sqs_fifo"),
             lambda: (usage.pollers + minutes) * price("lambda_request")
-                + (usage.poller_ms + scheduler_ms) / 1e3 * MEMORY_GB * price("lambda_gb_s_arm64"),
+                + (usage.poller_ms * POLLER_GB + scheduler_ms * SCHEDULER_GB) / 1e3
+                    * price("lambda_gb_s_arm64"),
             dynamodb: (usage.claims * (1.0 + units(1_024.0)) + marks) * price("dynamodb_write")
                 + (usage.claims + 2.0 * minutes) * units(4_096.0) * price("dynamodb_read"),
             logs: log / 1e9 * price("log_gb"),

@@ -71,6 +71,7 @@ pub(super) async fn roles(
         ses: &ses,
         tags: stack.scheduler.campaign_queues.is_some(),
         identities: &identities,
+        topic: stack.scheduler.alarm_topic.as_deref(),
     };
     let client = Client::new(stack.clients().config());
     let sender = stack.poller.allowed_senders.identities().next().map(from_address);
