@@ -8,6 +8,7 @@ use tidegate_delivery::ports::Queues as _;
 use tidegate_fakes::{Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{FEEDBACK, World, WorldSettings};
+use tracing_subscriber::filter::LevelFilter;
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -27,7 +28,8 @@ impl io::Write for Log {
 fn logged() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let lines = log.clone();
-    let subscriber = tracing_subscriber::fmt().json().with_writer(move || lines.clone()).finish();
+    let subscriber = tracing_subscriber::fmt().json().with_max_level(LevelFilter::DEBUG);
+    let subscriber = subscriber.with_writer(move || lines.clone()).finish();
     (log, tracing::subscriber::set_default(subscriber))
 }
 

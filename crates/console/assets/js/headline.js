@@ -74,6 +74,7 @@ function standing(figures) {
   if (figures.rate === null) return { kind: 'first', tone: 'info', text: 'The first figures come in some seconds' };
   const blocked = figures.rows.every((row) => row.waiting === 0 || status.campaigns.some((c) => c.name === row.name && (c.held || c.weight === 0)));
   if (blocked) return { kind: 'blocked', tone: 'warn', text: `Nothing is sent: what waits (${plural(waiting, 'mail')}) is held` };
+  if (state === 'idle') return { kind: 'asleep', tone: 'info', text: `Idle: ${plural(waiting, 'mail waits', 'mails wait')} for the next look at the queues` };
   return { kind: 'silent', tone: 'warn', text: `Nothing is sent now, though ${plural(waiting, 'mail waits', 'mails wait')}` };
 }
 

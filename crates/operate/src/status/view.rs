@@ -102,7 +102,7 @@ impl Status {
                 Span::new(Tone::Warning, "every campaign is held")
             }
             (_, "serving") => Span::new(Tone::Good, "yes"),
-            (_, "idle") => Span::from("idle: every queue is empty"),
+            (_, "idle") => Span::from("idle: every queue was empty when last checked"),
             (_, "never") => Span::new(Tone::Warning, "no window was ever served"),
             _ => Span::new(
                 Tone::Bad,

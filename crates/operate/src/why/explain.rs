@@ -16,9 +16,9 @@ use crate::suggest::SuggestedCommand;
 
 const UNSEARCHABLE: &str =
     "whether it is one of the messages on the queues: SQS cannot be searched by id";
-const UNRECORDED: &str =
-    "deduplication is off: nothing but the poller's log records that a mail was sent";
-const ASK_LOG: &str = "the poller's log names every mail that was sent by its id";
+const UNRECORDED: &str = "deduplication is off: nothing but the poller's log at the level debug records that a mail was sent";
+const ASK_LOG: &str =
+    "with LogLevel info,tidegate=debug the poller's log names every mail that was sent by its id";
 const ASK_PRODUCER: &str = "look at the producer: the id, and the queue that it was put on";
 pub(super) const FIND_ID: &str = "take the `id` that the producer gave the mail: SES's events carry it as the tag `tidegate_id`, and `tidegate dead list` shows it beside the recipients";
 const LATE: &str = "SQS counts its messages approximately, and up to a minute late";
