@@ -111,7 +111,7 @@ PARTS: dict[str, Part] = {
         200, "--mode", "direct", *SANDBOX, judge=Judge(calls=0.25, sdk_calls="direct", rss=25e6)), short=True),
     **{f"rate-margin-{value}": Part(45, rate_margin(value)) for value in RATE_MARGINS},
     "1000": Part(75, sending(1_000, *SANDBOX, judge=Judge(worst_second=1_005))),
-    "express": Part(240, lambda part, args: express.rows(part, express.measure(args))),
+    "express": Part(440, lambda part, args: express.rows(part, express.measure(args))),
     "idle": Part(450, idle_minutes),
     "console": Part(400, lambda part, args: console.rows(part, console.measure(args.root))),
     **{part: Part(100, under_lambdas_limits) for part in confined.CASES},

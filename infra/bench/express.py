@@ -1,5 +1,5 @@
 """Express mail beside a full bulk backlog, on the release binaries: how long it takes, and what it
-costs the bulk.
+costs the bulk. Beside it the floor: a put's round trip to the queue, and the time between two slots.
 
 Each run is one of `devstack` on both sandboxes; the express mails are put here, at random, onto
 the queue that the deployed poller names, and their arrival is read off the SES sandbox's mailbox. Both
@@ -23,14 +23,14 @@ from urllib.parse import urlsplit
 from figures import Row, at_least, at_most, told
 from idle import AUTHORIZATION, ask, free_port
 
-QUOTA = 200
-SHARES = (0.05, 0.1, 0.5)
+# Of each quota the shares of express mail, with the longest time in milliseconds that 99 of 100 mails
+# may take from their queue to SES.
+P99_MS = {14: {0.1: 250.0}, 200: {0.05: 150.0, 0.1: 150.0, 0.5: 400.0}, 1_000: {0.1: 120.0}}
 # What is measured of a run, after the start of its sends.
 SETTLING = 6.0
 SECONDS = 30.0
-# Both campaigns wait to the end.
-BACKLOG = ("--big", "8000", "--small", "900")
-P99_MS = 1_500.0
+# Both campaigns wait to the end: so many seconds of the quota.
+BACKLOG_SECONDS = 45
 # Of the slots used without express mail: what two runs on a machine with other work differ by.
 KEPT = 0.98
 READY_SECONDS = 60.0
@@ -42,6 +42,8 @@ class Seen:
     """What one run put and what arrived, in nanoseconds of the wall clock."""
 
     put: dict[str, int] = field(default_factory=dict)
+    # Milliseconds from each put to the queue's answer.
+    trips: list[float] = field(default_factory=list)
     express: dict[str, int] = field(default_factory=dict)
     bulk: list[int] = field(default_factory=list)
 
@@ -83,7 +85,7 @@ def express_queue(port: int) -> tuple[str, str]:
     raise ValueError("no poller is deployed")
 
 
-def put(endpoint: str, queue: str, seen: Seen, share: float, over: threading.Event) -> None:
+def put(endpoint: str, queue: str, seen: Seen, rate: float, over: threading.Event) -> None:
     """Puts express mail until the run is over."""
     address = urlsplit(endpoint)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
@@ -91,7 +93,7 @@ def put(endpoint: str, queue: str, seen: Seen, share: float, over: threading.Eve
                "Authorization": AUTHORIZATION.format("sqs"),
                "X-Amz-Target": "AmazonSQS.SendMessage"}
     due = time.time()
-    for number, gap in enumerate(gaps(share * QUOTA)):
+    for number, gap in enumerate(gaps(rate)):
         due += gap
         if over.wait(max(0.0, due - time.time())):
             break
@@ -102,7 +104,9 @@ def put(endpoint: str, queue: str, seen: Seen, share: float, over: threading.Eve
         seen.put[to] = time.time_ns()
         connection.request("POST", "/", json.dumps(message), headers)
         answer = connection.getresponse()
-        if answer.read() and answer.status >= 300:
+        content = answer.read()
+        seen.trips.append((time.time_ns() - seen.put[to]) / 1e6)
+        if content and answer.status >= 300:
             raise ValueError(f"the express queue answered {answer.status}")
     connection.close()
 
@@ -134,14 +138,16 @@ def watch(port: int, seen: Seen, until: float) -> None:
         time.sleep(0.2)
 
 
-def run(args: Any, share: float) -> Seen:
-    """One run at this share of express mail."""
+def run(args: Any, quota: int, share: float) -> Seen:
+    """One run at this quota and share of express mail."""
     port, sandbox = free_port(), free_port()
-    folder = args.out / f"express-{share}"
+    folder = args.out / f"express-{quota}-{share}"
     folder.mkdir(parents=True, exist_ok=True)
     command = [str(args.bin_dir / "devstack"), "--json", "--invoke-now"]
     command += ["--root", str(args.root), "--bin-dir", str(args.bin_dir), "--out", str(folder)]
-    command += ["--python", str(args.python), "--sqs", "sandbox", "--quota", str(QUOTA), *BACKLOG]
+    command += ["--python", str(args.python), "--sqs", "sandbox", "--quota", str(quota)]
+    backlog = quota * BACKLOG_SECONDS
+    command += ["--big", str(backlog * 9 // 10), "--small", str(backlog // 10)]
     command += ["--port", str(port), "--sandbox-port", str(sandbox)]
     command += ["--seconds", str(int(SETTLING + SECONDS + 6)), *args.extra]
     seen, over = Seen(), threading.Event()
@@ -156,7 +162,7 @@ def run(args: Any, share: float) -> Seen:
             if share:
                 endpoint, queue = reversed(express_queue(port))
                 putting = threading.Thread(
-                    target=put, args=(endpoint, queue, seen, share, over), daemon=True)
+                    target=put, args=(endpoint, queue, seen, share * quota, over), daemon=True)
                 putting.start()
                 time.sleep(SETTLING + SECONDS)
                 over.set()
@@ -171,27 +177,37 @@ def run(args: Any, share: float) -> Seen:
     return seen
 
 
-def measure(args: Any) -> dict[float, Seen]:
-    """The runs by their share of express mail, the one without first."""
-    return {share: run(args, share) for share in (0.0, *SHARES)}
+def measure(args: Any) -> dict[int, dict[float, Seen]]:
+    """The runs by quota and share of express mail, the one without first."""
+    return {quota: {share: run(args, quota, share) for share in (0.0, *shares)}
+            for quota, shares in P99_MS.items()}
 
 
-def rows(part: str, measured: dict[float, Seen]) -> list[Row]:
-    alone, _ = measured[0.0].slots()
+def rows(part: str, measured: dict[int, dict[float, Seen]]) -> list[Row]:
     found: list[Row] = []
-    for share, seen in measured.items():
-        if not share:
-            found.append(told(part, "bulk alone", alone / SECONDS / QUOTA, "of q"))
-            continue
-        name = f"express {share:.0%}"
-        bulk, express = seen.slots()
-        waits = seen.waits()
-        p99 = statistics.quantiles(waits, n=100)[98]
+    for quota, runs in measured.items():
+        alone, _ = runs[0.0].slots()
         found += [
-            told(part, f"{name}: enqueue to send, p50", statistics.median(waits), "ms"),
-            at_most(part, f"{name}: enqueue to send, p99", p99, "ms", P99_MS,
-                    f"of {len(waits)} of {len(seen.put)}; longest {waits[-1]:.0f} ms"),
-            at_least(part, f"{name}: bulk and express, of bulk alone", (bulk + express) / alone,
-                     "", KEPT, f"bulk {bulk:,}, express {express:,}, alone {alone:,}"),
+            told(part, f"{quota}/s: bulk alone", alone / SECONDS / quota, "of q"),
+            told(part, f"{quota}/s: between two slots", 1e3 / quota, "ms"),
         ]
+        for share, seen in runs.items():
+            if share:
+                found += beside(part, quota, share, seen, alone)
     return found
+
+
+def beside(part: str, quota: int, share: float, seen: Seen, alone: int) -> list[Row]:
+    """One run's rows, where the bulk sends `alone` without express mail."""
+    name = f"{quota}/s, express {share:.0%}"
+    bulk, express = seen.slots()
+    waits = seen.waits()
+    p99 = statistics.quantiles(waits, n=100)[98]
+    return [
+        told(part, f"{name}: a put's round trip, p50", statistics.median(seen.trips or [0.0]), "ms"),
+        told(part, f"{name}: enqueue to send, p50", statistics.median(waits), "ms"),
+        at_most(part, f"{name}: enqueue to send, p99", p99, "ms", P99_MS[quota][share],
+                f"of {len(waits)} of {len(seen.put)}; longest {waits[-1]:.0f} ms"),
+        at_least(part, f"{name}: bulk and express, of bulk alone", (bulk + express) / alone,
+                 "", KEPT, f"bulk {bulk:,}, express {express:,}, alone {alone:,}"),
+    ]

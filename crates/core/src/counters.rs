@@ -107,6 +107,8 @@ counters! {
         "Recipients of mails that SES accepted, by campaign.";
     Waited, "waited", RecipientSeconds, ByCampaign, None,
         "Time from a mail's arrival on its queue to SES's acceptance, by campaign. Divided by `sent` it is the mean wait.";
+    ExpressWaits, "express_waits", Mails, ByCampaign, None,
+        "Express mails by the time from their queue to SES's acceptance, by the upper bound in milliseconds (`more`: above a minute).";
     First, "first", Recipients, Total, None,
         "Recipients that SES accepted of campaign mail that was never put back and has no domain limit.";
     FirstWaited, "first_waited", RecipientSeconds, Total, None,
@@ -130,7 +132,7 @@ counters! {
     Dead, "dead", Mails, Total, Some("DeadLettered"),
         "Messages sent to the dead-letter queue: invalid, refused for good, out of attempts, or `unknown`.";
     Left, "left", Mails, Total, None,
-        "Mails received and not sent, left to their visibility timeout or released.";
+        "Mails received and not sent, left to their visibility timeout or released; without express mail that came too late for a window and was handed to the next one's poller.";
     Late, "late", Mails, Total, None,
         "Sends called off right before the request was written, too late for their slot: a later slot took them.";
     Skipped, "skipped", Slots, Total, Some("SlotsSkipped"),

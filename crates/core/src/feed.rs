@@ -1,5 +1,6 @@
 //! The feed: how many recipients one window moves into the merge queue.
 
+use crate::counters::signed;
 use crate::timestamp::Window;
 
 /// The recipients to feed for a window of `slots` while the merge queue holds `depth` recipients (fed
@@ -44,6 +45,34 @@ pub fn pause_after_empty(before: u64, window: Window, most: u64) -> (u64, Window
     (pause, window.plus(pause))
 }
 
+/// The correction to the merge queue's reported `depth`, from SQS's count of recipients that are visible and
+/// in flight; 0 if SQS's lag and the pollers at work explain the difference.
+///
+/// In flight are the messages that pollers have (a window's worth at most) and those left to their
+/// visibility timeout, which count when they are received again. So they may explain a depth that seems too
+/// high, and never raise one: the feed would be cut for mail that comes back in half a minute.
+///
+/// The bound is a window and a half: from two windows on the feed is cut, so a larger error would starve the
+/// drain for ever.
+///
+/// ```
+/// use tidegate_core::feed::drift;
+/// assert_eq!(drift(100, 100, (260, 30)), 160);
+/// assert_eq!(drift(100, 100, (240, 100)), 0);
+/// assert_eq!(drift(100, 300, (100, 30)), -170);
+/// assert_eq!(drift(100, 300, (100, 60)), 0);
+/// ```
+pub fn drift(slots: u64, depth: i64, (visible, in_flight): (u64, u64)) -> i64 {
+    let more = signed(visible) - depth;
+    let less = more + signed(in_flight.min(slots));
+    let is_large = |off: i64| 2 * off.unsigned_abs() > 3 * slots;
+    match (more, less) {
+        (off, _) if off > 0 && is_large(off) => off,
+        (_, off) if off < 0 && is_large(off) => off,
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 #[expect(
     clippy::cast_possible_truncation,
@@ -53,6 +82,13 @@ pub fn pause_after_empty(before: u64, window: Window, most: u64) -> (u64, Window
 )]
 mod tests {
     use super::*;
+
+    /// At 14/s, mail that express mail displaced waited in flight, and was taken for mail at work: two windows
+    /// and a half later no mail was fed, and slots stayed empty.
+    #[test]
+    fn mail_left_to_its_visibility_timeout_does_not_raise_the_depth() {
+        assert_eq!(drift(14, 4, (18, 15)), 0);
+    }
     use proptest::prelude::*;
 
     proptest! {

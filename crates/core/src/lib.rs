@@ -67,6 +67,7 @@ pub mod tagged;
 pub mod tick;
 pub mod timestamp;
 pub mod turns;
+pub mod waits;
 #[cfg(test)]
 mod worst_second;
 

@@ -3,13 +3,19 @@
 //! Express mail takes slots for which campaign mail was received; the campaign mail that gets no slot
 //! stays invisible until its visibility timeout. So if express mail comes, campaign mail is received
 //! only for the slots just ahead, less those that express mail is expected to take. If express mail
-//! then stays away, no slot stays empty, because the next receive covers the slots that come closer.
+//! then stays away, no slot stays empty, because the next receive covers the slots that come closer. At
+//! the window's end no receive can do that any more; so there campaign mail is held for all slots but
+//! those that express mail takes almost surely.
+
+use std::time::Duration;
 
 use crate::allocation::BATCH;
 use crate::rate::Rate;
 
 /// The length of the slots just ahead, in seconds: many times what a receive takes.
 const AHEAD: f64 = 0.25;
+/// A receive may take this long: a shorter silence says nothing.
+const A_RECEIVE: Duration = Duration::from_millis(50);
 /// The largest share of the slots ahead that express mail is expected to take if its queue has just
 /// given less than was asked for. The other fifth of the slots is enough to bridge a receive.
 const MOST_EXPECTED: f64 = 0.8;
@@ -20,10 +26,12 @@ const MOST_EXPECTED: f64 = 0.8;
 /// campaign mail is held for the other 125; if 180 of the 250 are floor slots, for 180.
 ///
 /// ```
+/// use std::time::Duration;
 /// use tidegate_core::{prefetch::Outlook, rate::Rate};
 /// let outlook = Outlook {
 ///     rate: Rate::per_second(1_000.0)?, slots_left: 900, express_waiting: 100, express_share: 0.5,
-///     express_gives: false, floor: 0, recipients_per_mail: 1.0,
+///     express_gives: false, express_silent: Duration::ZERO, is_last: false, floor: 0,
+///     recipients_per_mail: 1.0,
 /// };
 /// assert_eq!(outlook.campaigns_in_hand(), 125);
 /// assert_eq!(Outlook { floor: 180, ..outlook }.campaigns_in_hand(), 180);
@@ -43,6 +51,10 @@ pub struct Outlook {
     /// Whether the last receive from the express queue brought all that was asked for, so that more may
     /// wait.
     pub express_gives: bool,
+    /// The time since the express queue last gave mail, or was first asked.
+    pub express_silent: Duration,
+    /// Whether this may be the last receive for these slots: none after it can fill what express leaves.
+    pub is_last: bool,
     /// The number of floor slots among the slots just ahead.
     pub floor: u64,
     /// The mean number of recipients of campaigns' mail, at least 1.
@@ -51,21 +63,29 @@ pub struct Outlook {
 
 impl Outlook {
     /// The number of slots just ahead: those of a quarter of a second, at least what a receive of ten
-    /// mails fills.
-    pub fn slots_ahead(rate: Rate, recipients_per_mail: f64) -> u64 {
-        #[expect(clippy::cast_precision_loss, reason = "10")]
-        let batch = BATCH as f64 * recipients_per_mail.max(1.0);
+    /// mails fills, or half of the slots left. Near the window's end few are held, because express mail
+    /// that comes then displaces mail that no later slot of the window can take.
+    #[expect(clippy::cast_precision_loss, reason = "slots of one window")]
+    pub fn slots_ahead(rate: Rate, slots_left: u64, recipients_per_mail: f64) -> u64 {
+        let batch = (BATCH as f64 * recipients_per_mail.max(1.0)).min(slots_left as f64 / 2.0);
         whole((rate.as_per_second() * AHEAD).max(batch).ceil())
     }
 
     /// The number of recipients of campaign mail to have in hand, including those of receives under
     /// way.
+    #[expect(clippy::cast_precision_loss, reason = "slots of one window")]
     pub fn campaigns_in_hand(&self) -> u64 {
         let free = self.slots_left.saturating_sub(self.express_waiting);
-        let ahead = Self::slots_ahead(self.rate, self.recipients_per_mail).min(free);
+        let ahead =
+            Self::slots_ahead(self.rate, self.slots_left, self.recipients_per_mail).min(free);
         let most = if self.express_gives { 1.0 } else { MOST_EXPECTED };
-        #[expect(clippy::cast_precision_loss, reason = "slots of one window")]
-        let expected = whole(ahead as f64 * self.express_share.clamp(0.0, most));
+        let ahead_seconds = ahead as f64 / self.rate.as_per_second();
+        // A silence of s seconds makes more than 3/s mails a second improbable (1 in 20, if their gaps are
+        // those of a Poisson process).
+        let silent = self.express_silent.saturating_sub(A_RECEIVE);
+        let most_after_silence = 3.0 * ahead_seconds / silent.as_secs_f64();
+        let mean = (ahead as f64 * self.express_share.clamp(0.0, most)).min(most_after_silence);
+        let expected = whole(if self.is_last { mean - 3.0 * mean.sqrt() } else { mean });
         // At least one, so that campaign mail goes on if the express mail that was expected to take all
         // slots stays away.
         let least = self.floor.max(1).min(free);
@@ -91,12 +111,13 @@ mod tests {
         #[test]
         fn never_more_than_the_free_slots_and_never_none_while_one_is_free(
             rate in 0.1_f64..10_000.0, slots_left in 0_u64..10_000, express_waiting in 0_u64..10_000,
-            express_share in -0.5_f64..1.5, express_gives in prop::bool::ANY, floor in 0_u64..1_000,
-            recipients_per_mail in 1.0_f64..50.0,
+            express_share in -0.5_f64..1.5, express_gives in prop::bool::ANY, silent_ms in 0_u64..5_000,
+            is_last in prop::bool::ANY, floor in 0_u64..1_000, recipients_per_mail in 1.0_f64..50.0,
         ) {
             let outlook = Outlook {
                 rate: Rate::per_second(rate).unwrap(), slots_left, express_waiting, express_share,
-                express_gives, floor, recipients_per_mail,
+                express_gives, express_silent: Duration::from_millis(silent_ms), is_last, floor,
+                recipients_per_mail,
             };
             let free = slots_left.saturating_sub(express_waiting);
             let in_hand = outlook.campaigns_in_hand();
@@ -104,9 +125,13 @@ mod tests {
             prop_assert!(in_hand >= floor.max(1).min(free));
             // A fifth of the slots ahead bridges a receive, if express mail has shown that it ends.
             if !express_gives {
-                let ahead = Outlook::slots_ahead(outlook.rate, recipients_per_mail).min(free);
+                let ahead = Outlook::slots_ahead(outlook.rate, slots_left, recipients_per_mail);
+                let ahead = ahead.min(free);
                 prop_assert!(in_hand >= ahead / 5);
             }
+            // At the end, and after a silence, more is held, never less.
+            let before = Outlook { is_last: false, express_silent: Duration::ZERO, ..outlook };
+            prop_assert!(in_hand >= before.campaigns_in_hand());
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate_core::counters::Counter;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::Entropy as _;
-use tidegate_fakes::{SeededEntropy, SesArrival};
+use tidegate_fakes::{Operation, SeededEntropy, SesArrival};
 use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
@@ -79,7 +79,7 @@ impl Case {
             })
             .await;
         world.assert_clean();
-        Ran { world, first, put }
+        Ran { world, first, put, windows: self.windows }
     }
 }
 
@@ -88,6 +88,7 @@ struct Ran {
     world: World,
     first: Window,
     put: BTreeMap<String, Timestamp>,
+    windows: u64,
 }
 
 impl Ran {
@@ -111,6 +112,17 @@ impl Ran {
         waits
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand calls")]
+    /// Calls on the express queue to receive mail or to show it again, beyond one a mail, a second.
+    fn polls_beside_mails(&self) -> f64 {
+        let urls = self.world.queues.urls();
+        let queue = urls.iter().find(|url| url.as_str().ends_with(EXPRESS)).unwrap();
+        let of = |operation| self.world.queues.calls_of(queue, operation);
+        let calls = of(Operation::Receive) + of(Operation::SetVisibility);
+        let mails = self.put.len() as f64;
+        (calls as f64 - mails) / self.windows as f64
+    }
+
     /// Mails left to their visibility timeout in these windows.
     fn left(&self, windows: Range<u64>) -> u64 {
         let windows = self.first.plus(windows.start)..self.first.plus(windows.end);
@@ -123,8 +135,19 @@ fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
 }
 
-/// At 5, 10 and 50 % of the quota: express mail takes less than 1.5 s (p99), the bulk loses the slots
-/// that express takes and no more, and next to none of it is received for slots that it does not get.
+/// The longest time that 99 of 100 express mails take from their queue to SES.
+fn target(quota: u32, share: f64) -> Duration {
+    match quota {
+        _ if share >= 0.5 => MS(400),
+        0..100 => MS(250),
+        100..1_000 => MS(150),
+        _ => MS(120),
+    }
+}
+
+/// At 5, 10 and 50 % of the quota: express mail is sent at once, with a call a mail and 1.5 a second; the
+/// bulk loses the slots that express takes and no more, and next to none of it is received for slots that
+/// it does not get.
 #[expect(clippy::print_stdout, reason = "with --nocapture: the figures of docs/limits/express.md")]
 async fn beside_a_full_backlog(
     quota: u32,
@@ -145,14 +168,20 @@ async fn beside_a_full_backlog(
             "{case}: express {express}, bulk {bulk} of {before} alone, {left} left in {count} windows, p50 {p50:?} p99 {p99:?} max {most:?}"
         );
         assert_eq!(waits.len(), ran.put.len(), "{case}: express mail not sent");
-        assert!(p99 < MS(1_500) && most < MS(2_500), "{case}: p99 {p99:?}, most {most:?}");
+        let most_calls = ran.polls_beside_mails();
+        println!("{case}: {most_calls:.2} calls a second beside one a mail");
+        assert!(p99 <= target(quota, share), "{case}: p99 {p99:?}, most {most:?}");
+        assert!(most < MS(1_200), "{case}: most {most:?}");
+        assert!(most_calls <= 1.5, "{case}: {most_calls:.2} calls a second beside one a mail");
         // A slot at either edge of the span.
         assert!(
             bulk + express + 2 >= before * 999 / 1_000,
             "{case}: {bulk} and {express} of {before}"
         );
-        let per_thousand = left * 1_000 / (count * u64::from(quota));
-        assert!(per_thousand <= 50, "{case}: {left} left in {count} windows");
+        // One in twenty slots' mail, at low quotas a mail a window: at 14/s one express mail in the last
+        // moment displaces the one mail that is held for it.
+        let most_left = count * u64::from(quota.div_ceil(20));
+        assert!(left <= most_left, "{case}: {left} left in {count} windows");
     }
 }
 

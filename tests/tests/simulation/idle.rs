@@ -476,12 +476,14 @@ async fn a_campaign_of_no_weight_keeps_nobody_awake() {
 }
 
 /// Mail under a slow limit of `*` is delayed until shortly before its slot. If nobody is there then, it
-/// misses the slot and is delayed for longer.
+/// misses the slot and is delayed for longer. Two mails that want the same slot delay each other by chance,
+/// so several worlds are compared in all.
 #[tokio::test(start_paused = true)]
 async fn a_stack_does_not_sleep_while_mail_waits_for_a_slow_limit_though_no_counter_knows_of_it() {
-    let sent_after = async |wake: u64| {
+    let sent_after = async |wake: u64, seed: u64| {
         let settings = WorldSettings::new(2.0, true).variable("TIDEGATE_DOMAIN_LIMITS", "*=2/m");
-        let world = World::new(settings.variable("TIDEGATE_IDLE_WAKE_SECONDS", wake));
+        let settings = settings.variable("TIDEGATE_IDLE_WAKE_SECONDS", wake);
+        let world = World::new(WorldSettings { seed, ..settings });
         world.put("big", &ProducedMail::several("slow", 8, 1)).await;
         let mut wrong = LedgerReport::default();
         wrong.counters.insert("domain_taken.1".into(), 20);
@@ -494,5 +496,13 @@ async fn a_stack_does_not_sleep_while_mail_waits_for_a_slow_limit_though_no_coun
         world.assert_clean();
         Window::containing(world.ses.accepted().last().unwrap().at).saturating_since(first)
     };
-    assert_eq!(sent_after(60).await, sent_after(1).await);
+    let (mut asleep, mut awake) = (0, 0);
+    for seed in 0..10 {
+        asleep += sent_after(60, seed).await;
+        awake += sent_after(1, seed).await;
+    }
+    assert!(
+        asleep * 10 <= awake * 12,
+        "{asleep} s in all where the stack may sleep, {awake} where not"
+    );
 }

@@ -75,9 +75,10 @@ export function about(seconds) {
   return span(Math.round(s / 60) * 60);
 }
 
-/** @param {Maybe} seconds short waits keep a decimal */
+/** @param {Maybe} seconds waits below a second in milliseconds, short ones with a decimal */
 export function wait(seconds) {
   if (seconds === null || seconds === undefined) return NONE;
+  if (seconds > 0 && seconds < 1) return `${Math.round(seconds * 1000)}\u00a0ms`;
   return seconds < 10 ? `${decimals(1, 1).format(seconds)}\u00a0s` : span(seconds);
 }
 

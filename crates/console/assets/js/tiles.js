@@ -42,7 +42,7 @@ export function startTiles() {
   tile('rate', 'rate', 'Rate now', 'Recipients a second over the last 10 seconds, of what may be sent: the quota in force, less the rate margin of some percent that keeps any second below it.', { large: true, bar: true });
   tile('quota', 'quota', 'Daily quota', 'Recipients that SES counted in the last 24 hours, all software of the account included, of what it allows. What is left for campaigns is less by the reserve that express mail keeps.', { large: true, bar: true });
   tile('waiting', 'waiting-all', 'Waiting', 'Mails on the campaign queues and the merge queue. Waiting costs a mail nothing: no attempt is counted.', large);
-  tile('express', 'express', 'Express', 'Mail that takes every slot before the campaigns’ (one-time codes, receipts), and how long it waited on average over the last 10 seconds.', large);
+  tile('express', 'express', 'Express', 'Mail that takes every slot before the campaigns’ (one-time codes, receipts), and how long it waited over the last 10 seconds: from the express queue to SES’s acceptance.', large);
   tile('refused', 'refused', 'Refused by SES', 'Sends that SES refused for the rate since this console began to look. Each lowers the rate to four fifths for a while; the mails are kept and tried again.');
   tile('skipped', 'slots-skipped', 'Slots skipped', 'A slot that passed though mail waited, since the sending was late for it. It is never caught up, so that no second is too full. Summed since the ledger began.');
   tile('unused', 'slots-unused', 'Slots unused', 'A slot for which there was no mail. Normal where little waits. Summed since the ledger began.');
@@ -106,7 +106,7 @@ export function renderTiles() {
   const held = status.holds.some((hold) => hold.campaign === 'express');
   const paused = status.holds.some((hold) => hold.campaign === 'express' && hold.reason === 'paused');
   const depth = status.queues.express;
-  if (at) fill('express', rate(at.per_second), at.per_second, 'a second', held ? 'Held.' : at.per_second > 0 ? `Waits ${wait(at.waited_s)} on average.` : 'None came in the last 10 seconds.', held ? 'warn' : '');
+  if (at) fill('express', rate(at.per_second), at.per_second, 'a second', held ? 'Held.' : at.per_second > 0 ? `Waits ${at.p99_s === null ? `${wait(at.waited_s)} on average` : `${wait(at.p99_s)} at most (99 of 100)`}.` : 'None came in the last 10 seconds.', held ? 'warn' : '');
   else fill('express', '–', null, '', depth ? 'None was sent lately.' : 'This stack has no express queue.');
   show(express, at !== null || depth !== undefined);
   setAttr(express, 'data-action', paused ? 'resume' : 'pause');

@@ -45,7 +45,7 @@
  *   changes: Steering[] | null}} Status
  *
  * @typedef {{at: string, failed: string | null, rate: number | null, rows: Row[],
- *   express: {per_second: number, waited_s: number | null} | null,
+ *   express: {per_second: number, waited_s: number | null, p99_s: number | null} | null,
  *   refused: number | null,
  *   slots: {skipped: number, unused: number, skipped_now: number | null, unused_now: number | null} | null,
  *   status: Status}} Figures

@@ -5,6 +5,7 @@ use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::waits::WaitBound;
 use tidegate_operate::status::{StackFacts, Status};
 use tidegate_operate::top::Dashboard;
 
@@ -37,6 +38,9 @@ pub struct ExpressFigures {
     pub per_second: f64,
     /// Mean time between enqueueing and sending, in seconds.
     pub waited_s: f64,
+    /// The time that 99 of 100 mails did not exceed, in seconds; `None` above a minute, or if all of it was
+    /// sent after a failed attempt.
+    pub p99_s: Option<f64>,
 }
 
 /// Slots in which nothing was sent.
@@ -122,9 +126,10 @@ impl StackFigures {
                 progress: (all > 0).then(|| precise(sent) / precise(all)),
             }
         };
-        let express = dashboard.express().map(|(per_second, waited)| ExpressFigures {
-            per_second,
-            waited_s: waited.as_secs_f64(),
+        let express = dashboard.express().map(|express| ExpressFigures {
+            per_second: express.per_second,
+            waited_s: express.mean.as_secs_f64(),
+            p99_s: express.p99.and_then(WaitBound::at_most).map(|bound| bound.as_secs_f64()),
         });
         Self {
             at: status.at,

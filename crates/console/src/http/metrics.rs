@@ -6,14 +6,16 @@ use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, MetricEncoder, text,
+    DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, MetricEncoder, NoLabelSet, text,
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use tidegate_core::counters::{Counter, CounterEntry, CounterUnit, LedgerSums};
+use tidegate_core::config::EXPRESS;
+use tidegate_core::counters::{Counter, CounterEntry, CounterUnit, LedgerSums, at_least_0};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::waits::WaitHistogram;
 use tidegate_operate::status::{QueueStatus, Status};
 
 use super::App;
@@ -48,7 +50,7 @@ impl Collector for StackCollector {
 }
 
 /// The metrics and their meanings, but for the ledger's sums, whose meanings the list of counters has.
-pub(super) const METRICS: [(&str, &str); 30] = [
+pub(super) const METRICS: [(&str, &str); 31] = [
     ("console_addresses", "Client addresses that are known"),
     ("console_bucket_empty", "Events that had to wait for a token, by the bucket that had none"),
     ("console_changes", "Changes of state since the history began"),
@@ -73,6 +75,10 @@ pub(super) const METRICS: [(&str, &str); 30] = [
     (
         "express_waited_seconds",
         "How long express mail of the last ten seconds had waited, on average",
+    ),
+    (
+        "express_wait_seconds",
+        "Time of express mail from its queue to SES's acceptance, since the ledger began",
     ),
     ("hold", "Holds that stand; without a campaign, on all sending"),
     ("last_window_timestamp_seconds", "The newest window that a poller claimed"),
@@ -214,7 +220,19 @@ fn regulator(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
         writer.gauge("express_waited_seconds", express.waited_s)?;
     }
     campaigns(figures, writer)?;
+    express_waits(status, writer)?;
     sums(status, writer)
+}
+
+/// The histogram of the pollers' counters. The sum is that of all express mail, with seconds rounded in
+/// each window.
+fn express_waits(status: &Status, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
+    let waits = WaitHistogram::of_sums(&status.counters);
+    let sum = precise(at_least_0(Counter::Waited.sum_of(EXPRESS, &status.counters)));
+    let buckets = waits.buckets().map(|(bound, mails)| (bound.as_secs_f64(), mails));
+    let buckets: Vec<_> = buckets.chain([(f64::MAX, waits.mails_above())]).collect();
+    let mut encoder = writer.begin("express_wait_seconds", MetricType::Histogram)?;
+    encoder.encode_histogram::<NoLabelSet>(sum, waits.mails(), &buckets, None)
 }
 
 /// Figures of each campaign, and how deep all queues are.

@@ -13,6 +13,7 @@ use tidegate_core::counters::{Counter, WindowCounts};
 use super::exclusion_cache::ExclusionCache;
 use super::plan::Plan;
 use super::running_means::RunningMeans;
+use super::sources::receive::Wait;
 use super::time::WindowTime;
 use crate::environment::Environment;
 use crate::ports::{Clock as _, Monotonic, PortError, QueueUrl, Queues as _, Received};
@@ -81,11 +82,14 @@ impl<E: Environment> Context<'_, E> {
         self.env.queues()
     }
 
-    /// `WaitTimeSeconds` of a receive that starts after `pause`: 1 s if that ends before the window does,
-    /// else 0.
-    pub(super) fn wait_after(&self, pause: Duration) -> Duration {
-        let ends = self.now() + pause + LONG_POLL;
-        if ends < self.plan.window.closes() { LONG_POLL } else { Duration::ZERO }
+    /// `WaitTimeSeconds` of a receive that starts now.
+    fn seconds_of(&self, wait: Wait) -> Duration {
+        let fits = self.now() + LONG_POLL < self.plan.window.closes();
+        if wait == Wait::Past || (wait == Wait::Within && fits) {
+            LONG_POLL
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Time left until `last` before the window's close; zero after that.
@@ -100,18 +104,18 @@ impl<E: Environment> Context<'_, E> {
         &self,
         queue: &QueueUrl,
         messages: u64,
-        (pause, wait): (Duration, Duration),
+        (pause, wait): (Duration, Wait),
     ) -> (bool, Result<(Vec<Received>, Monotonic), PortError>) {
         if !pause.is_zero() {
             self.env.clock().sleep_until(self.monotonic() + pause).await;
         }
         let since = self.monotonic();
-        let reserve = self.running_means.room.reserve(queue, messages, wait);
+        let reserve = self.running_means.room.reserve(queue, messages, self.seconds_of(wait));
         let Some(reserved) = self.within(Duration::ZERO, reserve).await else {
             return (false, Ok((Vec::new(), since)));
         };
         // The wait for room took time: a long poll may not fit any more.
-        let (since, wait) = (self.monotonic(), wait.min(self.wait_after(Duration::ZERO)));
+        let (since, wait) = (self.monotonic(), self.seconds_of(wait));
         let max = usize::try_from(reserved.messages).unwrap_or(1);
         let mut result = self.queues().receive(queue, max, wait).await;
         if let Ok(received) = &mut result {

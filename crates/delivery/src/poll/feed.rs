@@ -19,6 +19,7 @@ use super::plan::domains::PlannedQueue;
 use super::policies::policy::{Policies, PolicyStep};
 use super::settle::{Job, Receipt, pack};
 use super::sources::message::{Message, Source, read};
+use super::sources::receive::Wait;
 use super::sources::supply::{MOST_RECEIVES, QueueSupply};
 use crate::environment::Environment;
 use crate::ports::{Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
@@ -87,8 +88,8 @@ pub(super) async fn feed<E: Environment>(
             // A probe asks a campaign that was found empty. It is beside the shares: no slot waits for its
             // answer, so it may be a long poll.
             if let Some(probe) = probes.pop() {
-                let wait = ctx.wait_after(Duration::ZERO);
-                receives.push(receive(ctx, queue(probe.lane), probe, (Duration::ZERO, wait)));
+                let wait = (Duration::ZERO, Wait::Within);
+                receives.push(receive(ctx, queue(probe.lane), probe, wait));
                 continue;
             }
             if limited.is_full() {
@@ -104,7 +105,7 @@ pub(super) async fn feed<E: Environment>(
             // While another campaign may have mail for these slots, a long poll would only delay it: the
             // campaign is asked by a short poll.
             let others = intake.others_may_give(ask.lane);
-            let wait = if others { Duration::ZERO } else { ctx.wait_after(pause) };
+            let wait = if others { Wait::No } else { Wait::Within };
             receives.push(receive(ctx, queue(ask.lane), ask, (pause, wait)));
         }
         if receives.is_empty() && forwards.is_empty() {
@@ -156,9 +157,9 @@ async fn receive<E: Environment>(
     ctx: &Context<'_, E>,
     queue: &QueueUrl,
     ask: Ask,
-    (pause, wait): (Duration, Duration),
+    wait: (Duration, Wait),
 ) -> Receive {
-    let (long, result) = ctx.receive(queue, ask.messages, (pause, wait)).await;
+    let (long, result) = ctx.receive(queue, ask.messages, wait).await;
     (ask, long, result)
 }
 

@@ -76,9 +76,13 @@ pub(super) async fn settle<E: Environment>(
             select_biased! {
                 ended = batches.select_next_some() => Some(ended),
                 job = jobs.next().fuse() => {
-                    match job {
-                        Some(job) => state.pending.push(job),
-                        None => open = false,
+                    open = job.is_some();
+                    if let Some(job) = job {
+                        state.pending.push(job);
+                    }
+                    // What was decided at the same moment goes into the same batch.
+                    while let Some(Some(job)) = jobs.next().now_or_never() {
+                        state.pending.push(job);
                     }
                     None
                 }
@@ -151,6 +155,8 @@ impl Pending {
             }
         }
         for ((queue, after), receipts) in &mut self.shows {
+            // At once means at once: the next window's poller waits for it.
+            let all = all || after.is_zero();
             while receipts.len() >= BATCH || (all && !receipts.is_empty()) {
                 let rest = receipts.split_off(receipts.len().min(BATCH));
                 batches.push(Batch::Show(queue.clone(), *after, std::mem::replace(receipts, rest)));

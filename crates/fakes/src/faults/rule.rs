@@ -6,7 +6,7 @@ use tidegate_delivery::ports::{FailureKind, PortError};
 
 use crate::latency::Latency;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// `Queues::receive`; the resource is the queue's URL, as for all five of `Queues`.
     Receive,

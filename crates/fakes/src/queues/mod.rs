@@ -70,7 +70,7 @@ pub struct MemoryQueues {
     /// The bodies that this client has received; those still alive are counted as held memory.
     received_bodies: SharedState<Vec<Weak<String>>>,
     max_bytes_held: Arc<AtomicU64>,
-    calls_by_kind: Arc<[AtomicU64; 2]>,
+    calls_by_queue: SharedState<BTreeMap<(QueueUrl, Operation), u64>>,
     faults: Faults,
 }
 
@@ -85,7 +85,7 @@ impl MemoryQueues {
             calls: Arc::default(),
             received_bodies: SharedState::new(Vec::new()),
             max_bytes_held: Arc::default(),
-            calls_by_kind: Arc::default(),
+            calls_by_queue: SharedState::new(BTreeMap::new()),
             faults: Faults::default(),
         }
     }
@@ -169,14 +169,23 @@ impl MemoryQueues {
 
     /// The calls of all clients so far, as (standard, FIFO): SQS charges more for FIFO queues.
     pub fn calls_by_kind(&self) -> (u64, u64) {
-        let [standard, fifo] = &*self.calls_by_kind;
-        (standard.load(Ordering::Relaxed), fifo.load(Ordering::Relaxed))
+        self.calls_by_queue.with(|calls| {
+            let sum = |fifo| {
+                let of_kind = calls.iter().filter(|((url, _), _)| url.is_fifo() == fifo);
+                of_kind.map(|(_, count)| count).sum()
+            };
+            (sum(false), sum(true))
+        })
     }
 
-    fn count_call(&self, url: &QueueUrl) {
-        let [standard, fifo] = &*self.calls_by_kind;
-        let kind = if url.is_fifo() { fifo } else { standard };
-        kind.fetch_add(1, Ordering::Relaxed);
+    /// The calls of one kind on one queue, of all clients so far.
+    pub fn calls_of(&self, url: &QueueUrl, operation: Operation) -> u64 {
+        let of = (url.clone(), operation);
+        self.calls_by_queue.with(|calls| calls.get(&of).copied().unwrap_or(0))
+    }
+
+    fn count_call(&self, url: &QueueUrl, operation: Operation) {
+        self.calls_by_queue.with(|calls| *calls.entry((url.clone(), operation)).or_insert(0) += 1);
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -240,7 +249,7 @@ impl MemoryQueues {
         fits: impl FnOnce(&[T]) -> Result<(), FailureKind>,
         mut act: impl FnMut(&mut Queue, Timestamp, &T) -> Result<R, EntryError>,
     ) -> Result<Vec<Result<R, EntryError>>, PortError> {
-        self.count_call(url);
+        self.count_call(url, operation);
         let decision = self.faults.decide(operation, url);
         let refused = self.faults.pick(entries.len(), decision.refuse_entries);
         let lost = self.faults.pick(entries.len(), decision.lose_entries);
@@ -349,7 +358,7 @@ impl Queues for MemoryQueues {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Received>, PortError> {
-        self.count_call(queue);
+        self.count_call(queue, Operation::Receive);
         let decision = self.faults.decide(Operation::Receive, queue);
         let (nothing, again) = (decision.nothing, self.faults.duplicate_at(&decision));
         let receive = async {
@@ -409,7 +418,7 @@ impl Queues for MemoryQueues {
     }
 
     async fn depth(&self, queue: &QueueUrl) -> Result<QueueDepth, PortError> {
-        self.count_call(queue);
+        self.count_call(queue, Operation::Depth);
         let depth = self.reach(queue, |served, now| Ok(served.shown_depth(now)));
         self.faults.call(Operation::Depth, queue, depth).await
     }

@@ -5,6 +5,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::waits::{WaitBound, WaitHistogram};
 
 use super::prompt::{Key, KeyRequest, Prompt};
 use crate::status::{CampaignStatus, StackFacts, Status, as_f64};
@@ -22,9 +23,22 @@ struct Sample {
     by_campaign: BTreeMap<String, u64>,
     /// The sum of waiting times in seconds, each times its recipients.
     waited: BTreeMap<String, u64>,
+    express_waits: WaitHistogram,
     refused: u64,
     /// Windows that were served, by the same reports as the sent recipients.
     windows: u64,
+}
+
+/// Express mail lately, and how long it waited from its queue to SES's acceptance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ExpressPace {
+    /// Recipients a second.
+    pub per_second: f64,
+    pub mean: Duration,
+    /// None if all of it was sent after a failed attempt.
+    pub median: Option<WaitBound>,
+    /// The time that 99 of 100 mails did not exceed.
+    pub p99: Option<WaitBound>,
 }
 
 /// A campaign as it is shown.
@@ -98,6 +112,7 @@ impl Dashboard {
             total: sum(Counter::Sent),
             by_campaign: of(Counter::Sent),
             waited: of(Counter::Waited),
+            express_waits: WaitHistogram::of_sums(sums),
             refused: sum(Counter::Refused),
             windows: sum(Counter::Windows),
         });
@@ -153,9 +168,8 @@ impl Dashboard {
         Some(as_f64(newest.total.saturating_sub(before.total)) / seconds)
     }
 
-    /// The rate of express mail in the last ten seconds and its mean waiting time; `None` if none
-    /// was sent. The ledger has only sums, so percentiles are not known.
-    pub fn express(&self) -> Option<(f64, Duration)> {
+    /// Express mail in the last ten seconds; `None` if none was sent.
+    pub fn express(&self) -> Option<ExpressPace> {
         let (newest, before, seconds) = self.recent()?;
         let grown = |of: fn(&Sample) -> &BTreeMap<String, u64>| {
             let sum = |sample| of(sample).get(EXPRESS).copied().unwrap_or(0);
@@ -163,7 +177,9 @@ impl Dashboard {
         };
         let (sent, waited) = (grown(|sample| &sample.by_campaign), grown(|sample| &sample.waited));
         let mean = Duration::try_from_secs_f64(waited / sent).ok()?;
-        (sent > 0.0).then_some((sent / seconds, mean))
+        let waits = newest.express_waits.since(&before.express_waits);
+        let (median, p99) = (waits.percentile(50), waits.percentile(99));
+        (sent > 0.0).then_some(ExpressPace { per_second: sent / seconds, mean, median, p99 })
     }
 
     /// Mails that SES refused for the rate since the first sample.

@@ -5,7 +5,7 @@
 mod dashboard;
 mod prompt;
 
-pub use dashboard::{CampaignRow, Dashboard};
+pub use dashboard::{CampaignRow, Dashboard, ExpressPace};
 pub use prompt::{Key, KeyRequest, Prompt};
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tidegate_core::waits::WaitBound;
 use tidegate_delivery::ports::Standing;
 
 use super::*;
@@ -109,8 +110,13 @@ fn express_mail_is_told_with_its_mean_wait_while_there_is_some() {
     let mut facts = later(21, 189, 21);
     facts.standing.counters.insert("sent.express".to_owned(), 20);
     facts.standing.counters.insert("waited.express".to_owned(), 14);
+    facts.standing.counters.insert("express_waits.600".to_owned(), 15);
+    facts.standing.counters.insert("express_waits.1000".to_owned(), 5);
     dashboard.update(&facts);
-    assert_eq!(dashboard.express(), Some((2.0, Duration::from_millis(700))));
+    let express = dashboard.express().unwrap();
+    assert_eq!((express.per_second, express.mean), (2.0, Duration::from_millis(700)));
+    let bound = |ms| Some(WaitBound::AtMost(Duration::from_millis(ms)));
+    assert_eq!((express.median, express.p99), (bound(600), bound(1_000)));
 }
 
 #[test]

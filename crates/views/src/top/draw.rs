@@ -82,8 +82,12 @@ fn head_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
         (Some(now), _) => used.push(toned(Tone::Strong, rate(now))),
         (None, _) => used.push(toned(Tone::Faint, "looking…".to_owned())),
     }
-    if let Some((now, mean)) = dashboard.express() {
-        let text = format!("{}, {:.1} s old as it goes", rate(now), mean.as_secs_f64());
+    if let Some(express) = dashboard.express() {
+        let waits = express.p99.map_or_else(
+            || format!("{:.1} s old as it goes", express.mean.as_secs_f64()),
+            |p99| format!("waits {p99} (p99)"),
+        );
+        let text = format!("{}, {waits}", rate(express.per_second));
         used.push(toned(Tone::Faint, "  express ".to_owned()));
         used.push(toned(Tone::Plain, text));
     }

@@ -58,6 +58,9 @@ pub(super) async fn drain<E: Environment>(
                 wake => break wake,
             }
         };
+        if matches!(wake, Wake::Over) {
+            state.leave_what_waits();
+        }
         work.extend(state.take_work());
         let quiet = receives.is_empty() && sends.is_empty() && work.is_empty();
         // With sends at their bound, or without a slot left, only an event changes anything: the latest end

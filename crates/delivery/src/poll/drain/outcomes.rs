@@ -9,6 +9,7 @@ use tidegate_core::deduplication::Acceptance;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limiter::Line;
 use tidegate_core::outcome::{Failure, Outcome, classify};
+use tidegate_core::waits::bucket;
 
 use super::state::Drain;
 use crate::environment::Environment;
@@ -93,6 +94,9 @@ impl<E: Environment> Drain<'_, E> {
         if is_bulk && message.envelope.pass == 0 {
             ctx.count(Counter::First, recipients);
             ctx.count(Counter::FirstWaited, waited.as_secs() * recipients);
+        }
+        if message.line == Line::Express && message.envelope.pass == 0 {
+            ctx.count_for(Counter::ExpressWaits, &bucket(waited), 1);
         }
         *self.result.waited.entry(campaign.clone()).or_default() +=
             waited.mul_f64(message.email.recipients().into());
@@ -248,25 +252,30 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
+    /// Leaves a mail that got no slot.
+    pub(super) fn leave_unused(&mut self, message: &Message) {
+        if message.line == Line::Express {
+            return self.hand_over(message);
+        }
+        self.not_used(message);
+        self.leave(message);
+    }
+
+    /// Shows an express mail that came too late for this window to the next one's poller, which waits for
+    /// it, whatever `TIDEGATE_UNSENT` says. It does not count as left: it waits for one call.
+    pub(super) fn hand_over(&mut self, message: &Message) {
+        let after = self.parts.policies.shown_after(message).unwrap_or_default();
+        let job = Job::Show(receipt(&message.held, true), after);
+        self.settle(message, Some(Fate::Unsent), Some(job));
+    }
+
     /// Leaves a mail to its visibility timeout, or makes it visible at once if `TIDEGATE_UNSENT` is
     /// `release`.
     pub(super) fn leave(&mut self, message: &Message) {
-        self.leave_as(message, self.parts.ctx.config.unsent);
-    }
-
-    /// Leaves a mail that got no slot. Express mail is made visible at once whatever the setting: express
-    /// is for low latency, the next window's poller already asks for it, and it is a few mails at most.
-    pub(super) fn leave_unused(&mut self, message: &Message) {
-        self.not_used(message);
-        let is_express = message.line == Line::Express;
-        let unsent = self.parts.ctx.config.unsent;
-        self.leave_as(message, if is_express { Unsent::Release } else { unsent });
-    }
-
-    fn leave_as(&mut self, message: &Message, unsent: Unsent) {
         self.count_left(message);
         let after = self.parts.policies.shown_after(message);
-        let released = (unsent == Unsent::Release).then_some(Duration::ZERO);
+        let is_released = self.parts.ctx.config.unsent == Unsent::Release;
+        let released = is_released.then_some(Duration::ZERO);
         let job = after.or(released);
         let job = job.map(|after| Job::Show(receipt(&message.held, true), after));
         if job.is_none() {

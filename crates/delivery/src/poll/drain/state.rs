@@ -202,6 +202,10 @@ impl<'a, E: Environment> Drain<'a, E> {
                     if count > 1 {
                         self.came_back(&source, message.recipients());
                     }
+                    if self.is_too_late(&message) {
+                        self.hand_over(&message);
+                        continue;
+                    }
                     match self.collect(&source, Box::new(message)) {
                         PolicyStep::Pass(message) => usable += self.admit(message),
                         PolicyStep::Left => is_left = true,
@@ -213,6 +217,13 @@ impl<'a, E: Environment> Drain<'a, E> {
         }
         let got = counted.unwrap_or(0);
         self.sources.took(&origin, verdict, (got, usable, is_left));
+    }
+
+    /// Whether an express mail came after the window's last slot. It is handed over before any policy does
+    /// work for it: the next window's poller waits for it.
+    fn is_too_late(&self, message: &Message) -> bool {
+        let is_over = || self.parts.ctx.now() >= self.parts.ctx.plan.window.closes();
+        message.line == Line::Express && (self.slots.limiter.slots_left() == 0 || is_over())
     }
 
     /// Counts a mail that was received before: it was counted as taken then.
@@ -455,6 +466,11 @@ impl<'a, E: Environment> Drain<'a, E> {
         for (policy, effects) in self.parts.policies.slots_over() {
             self.apply(policy, effects);
         }
+        self.leave_what_waits();
+    }
+
+    /// Leaves the mail that waits for a slot, once there is none left.
+    pub(super) fn leave_what_waits(&mut self) {
         for message in self.slots.drain().collect::<Vec<_>>() {
             self.leave_unused(&message);
         }

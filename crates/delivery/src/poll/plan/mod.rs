@@ -9,7 +9,7 @@ use tidegate_core::Window;
 use tidegate_core::breaker::{Breaker, Permit};
 use tidegate_core::config::{Campaign, Campaigns, EXPRESS, PollerConfig};
 use tidegate_core::control::Control;
-use tidegate_core::counters::{Counter, debt_of, signed};
+use tidegate_core::counters::{Counter, debt_of};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::feed;
@@ -331,18 +331,11 @@ impl Plan {
         Window::containing(self.grid.at(last))
     }
 
-    /// Correction to the merge queue's reported depth, from SQS's count of `visible` and `in_flight`
-    /// messages of `mean` recipients each; 0 if SQS's lag and the pollers at work explain the difference.
-    /// In flight are the messages that pollers have (a window's worth at most) and those left to their
-    /// visibility timeout, which count when they are received again.
-    ///
-    /// The bound is a window and a half: from two windows on the feed is cut, so a larger error would
-    /// starve the drain for ever. Example with 100 slots, depth 100 and `mean` 1: 240 visible and 30 in
-    /// flight are 170 more than reported, so 170 is returned; 200 visible are 130 more, and 0 is returned.
+    /// Correction to the merge queue's reported depth ([`feed::drift`]), from SQS's count of `visible` and
+    /// `in_flight` messages of `mean` recipients each.
     pub(super) fn drift(&self, visible: u64, in_flight: u64, mean: f64) -> i64 {
-        let at_work = recipients(in_flight, mean).min(self.slot_count());
-        let off = signed(recipients(visible, mean) + at_work) - self.depth;
-        if 2 * off.unsigned_abs() > 3 * self.slot_count() { off } else { 0 }
+        let counted = (recipients(visible, mean), recipients(in_flight, mean));
+        feed::drift(self.slot_count(), self.depth, counted)
     }
 }
 

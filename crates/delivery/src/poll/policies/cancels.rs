@@ -30,6 +30,7 @@ use crate::poll::context::Context;
 use crate::poll::jobs::{cancelled, receipt, reject};
 use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, Source, read};
+use crate::poll::sources::receive::Wait;
 use crate::ports::{Monotonic, QueueUrl, Received};
 
 /// The sweep of a queue starts no receive later than this before the window's close.
@@ -132,9 +133,8 @@ impl<E: Environment> Sweep<'_, E> {
     async fn queue(&self, source: &Source, cancel: Cancel, jobs: &UnboundedSender<Job>) {
         let (mut taken, mut newer, mut is_empty) = (0, Vec::new(), false);
         while self.ctx.now() + LAST_RECEIVE < self.ctx.plan.window.closes() && taken < MOST {
-            let wait = self.ctx.wait_after(Duration::ZERO);
-            let (long, result) =
-                self.ctx.receive(&source.queue, BATCH, (Duration::ZERO, wait)).await;
+            let wait = (Duration::ZERO, Wait::Within);
+            let (long, result) = self.ctx.receive(&source.queue, BATCH, wait).await;
             let (messages, since) = result.unwrap_or_else(|error| {
                 let (campaign, error) = (&source.campaign, &error as &dyn StdError);
                 tracing::error!(campaign, error, "cancelled mail is not taken off");

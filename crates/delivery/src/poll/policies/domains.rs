@@ -44,17 +44,18 @@ impl<'a, E: Environment> DomainRule<'a, E> {
 
     /// The way of a received mail whose limit has no slot for it now; none if it may wait here.
     ///
-    /// Express mail over a limit stays in its queue, invisible for as many seconds as its receive count, at
-    /// most 30: a flood to one domain then does not keep other express mail out. Mail under a group's limit
+    /// Express mail over a limit stays in its queue, invisible for a random number of seconds up to its
+    /// receive count, at most 30: a flood to one domain then does not keep other express mail out. Mail under a group's limit
     /// goes to the group's queue, unless it comes from there. Mail under the limit `*` is moved, with a
     /// delay, only if it is over that limit: the queue of `*` holds mail for many domains, and without
     /// delays the mail for one busy domain would be received again and again.
     fn way(&self, mail: &Message, now: Timestamp) -> Option<OverLimit> {
         let mut gates = self.domains.gates();
         if mail.line == Line::Express {
-            let away = mail.held.receive_count.min(EXPRESS_AWAY);
+            let most = Duration::from_secs(mail.held.receive_count.min(EXPRESS_AWAY).into());
+            let away = most.mul_f64(self.ctx.env.entropy().unit()).as_secs() + 1;
             let over = gates.is_over(&mail.demands, now, |_| true);
-            return over.then(|| OverLimit::ComeAgain(Duration::from_secs(u64::from(away))));
+            return over.then(|| OverLimit::ComeAgain(Duration::from_secs(away)));
         }
         let planned = self.domains.planned;
         let own = planned.place_of(&mail.demands);

@@ -1,8 +1,6 @@
 //! The campaigns' queues as sources, or the merge queue in their place: how much is asked of each, and how
 //! much each owes or is owed in the end.
 
-use std::time::Duration;
-
 use tidegate_core::allocation::{Ask, BATCH, Intake, divide};
 use tidegate_core::counters::signed;
 use tidegate_core::cycle::Cycle;
@@ -11,7 +9,7 @@ use tidegate_core::prefetch::Outlook;
 
 use super::mail_at_hand::MailAtHand;
 use super::message::Source;
-use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin};
+use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin, Wait};
 use super::supply::{PollVerdict, QueueSupply};
 use crate::environment::Environment;
 use crate::poll::context::Context;
@@ -93,7 +91,7 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
         let (source, supply) = &self.lanes[ask.lane];
         let (queue, pause) = (source.queue.clone(), supply.pause());
         let (origin, messages) = (ReceiveOrigin::Lane(ask), ask.messages);
-        Some(NextReceive { origin, queue, messages, pause, wait: self.wait_for(&ask, pause) })
+        Some(NextReceive { origin, queue, messages, pause, wait: self.wait_for(&ask) })
     }
 
     fn ask(&mut self, hand: &MailAtHand<'_>, outlook: Option<&Outlook>) -> Option<Ask> {
@@ -103,8 +101,9 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
                 let target = outlook.campaigns_in_hand();
                 let room = target.saturating_sub(hand.unlimited() + self.intake.under_way());
                 // A receive for each single slot that passes would cost a call a mail: it waits until 10,
-                // or half of the target, are missing.
-                if room < BATCH.min(target.div_ceil(2)).max(1) {
+                // or half of the target, are missing. The last receive fills each slot that it can.
+                let worth_a_call = if outlook.is_last { 1 } else { BATCH.min(target.div_ceil(2)) };
+                if room < worth_a_call.max(1) {
                     return None;
                 }
                 room
@@ -117,12 +116,12 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
 
     /// `WaitTimeSeconds` of a campaign's receive: 0 if another campaign may have mail for its slots, else a
     /// second if the window has it. A probe, which has no slots, may always wait.
-    fn wait_for(&self, ask: &Ask, pause: Duration) -> Duration {
+    fn wait_for(&self, ask: &Ask) -> Wait {
         let other_gives = |lane| lane != ask.lane && !self.intake.is_dry(lane);
         if ask.recipients > 0 && (0..self.lanes.len()).any(other_gives) {
-            return Duration::ZERO;
+            return Wait::No;
         }
-        self.ctx.wait_after(pause)
+        Wait::Within
     }
 
     /// Passes a receive's conclusion on to the intake: it brought `got` messages, of which `usable`

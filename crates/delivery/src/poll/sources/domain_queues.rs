@@ -7,7 +7,7 @@ use tidegate_core::allocation::BATCH;
 use tidegate_core::limiter::Line;
 
 use super::message::Source;
-use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin};
+use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin, Wait};
 use super::supply::{PollVerdict, QueueSupply};
 use crate::environment::Environment;
 use crate::poll::context::Context;
@@ -115,7 +115,7 @@ impl<'a, E: Environment> DomainLines<'a, E> {
             if messages > 0 {
                 line.supply.asked(messages);
                 let (queue, pause) = (line.source.queue.clone(), line.supply.pause());
-                let (origin, wait) = (ReceiveOrigin::Domain(index), ctx.wait_after(pause));
+                let (origin, wait) = (ReceiveOrigin::Domain(index), Wait::Within);
                 return Some(NextReceive { origin, queue, messages, pause, wait });
             }
         }

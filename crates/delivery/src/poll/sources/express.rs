@@ -3,6 +3,13 @@
 //! Express takes slots first, beyond the express floor. Campaign mail that is received and then displaced
 //! by express stays invisible for its visibility timeout. So while express mail comes, campaign mail is
 //! received only for the slots just ahead that express will probably leave.
+//!
+//! The express queue is asked by one long poll after the other, and passes from one window's poller to the
+//! next without a gap: a poller starts its first poll 50 ms before its window opens, and its last one at
+//! least 50 ms before the window closes. A poll is open for a second, so the last one mostly outlives the
+//! window. If it brings a mail too late for a slot, the mail is shown again at once, and the next poller,
+//! whose poll is open, receives it one call later. A window costs one poll beside those that bring mail,
+//! and one call for a mail that is handed over.
 
 use std::time::Duration;
 
@@ -13,7 +20,7 @@ use tidegate_core::prefetch::Outlook;
 
 use super::mail_at_hand::MailAtHand;
 use super::message::Source;
-use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin};
+use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin, Wait};
 use super::supply::{PollVerdict, QueueSupply};
 use crate::environment::Environment;
 use crate::poll::context::Context;
@@ -30,12 +37,14 @@ pub(super) struct ExpressQueue<'a, E> {
     ctx: &'a Context<'a, E>,
     pub(super) source: Source,
     pub(super) supply: QueueSupply,
-    /// It counted as empty, or failed too often.
-    dry: bool,
+    /// Too many of the queue's receives failed.
+    fails: bool,
     /// It gave mail in this window.
     seen: bool,
     /// Whether the last answer was as full as was asked, and when it came; none before the first.
     full: Option<(bool, Timestamp)>,
+    /// When it last gave mail, or was first asked.
+    gave: Timestamp,
 }
 
 impl<'a, E: Environment> ExpressQueue<'a, E> {
@@ -43,7 +52,16 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
     pub(super) fn new(ctx: &'a Context<'a, E>, queue: QueueUrl) -> Self {
         let expected = u64::from(ctx.running_means.express_share() >= NOTABLE);
         let supply = QueueSupply::expecting(expected);
-        Self { ctx, source: Source::express(queue), supply, dry: false, seen: false, full: None }
+        let gave = ctx.plan.window.opens().saturating_sub(LAST_RECEIVE);
+        Self {
+            ctx,
+            source: Source::express(queue),
+            supply,
+            fails: false,
+            seen: false,
+            full: None,
+            gave,
+        }
     }
 
     /// The next receive, while `for_campaigns` slots are left to campaigns.
@@ -53,14 +71,15 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
         for_campaigns: u64,
     ) -> Option<NextReceive> {
         let messages = self.wanted(hand, for_campaigns);
-        let may_ask = self.supply.may_ask(self.ctx.left_until(LAST_RECEIVE));
-        if self.dry || !may_ask || messages == 0 {
+        let left = self.ctx.left_until(LAST_RECEIVE);
+        if self.fails || messages == 0 || left.is_zero() || !self.supply.may_ask(left) {
             return None;
         }
-        let (queue, pause) = (self.source.queue.clone(), self.supply.pause());
-        let (origin, wait) = (ReceiveOrigin::Express, self.ctx.wait_after(pause));
+        let opens = self.ctx.plan.window.opens().saturating_sub(LAST_RECEIVE);
+        let pause = self.supply.pause().max(opens.saturating_since(self.ctx.now()));
+        let (origin, queue) = (ReceiveOrigin::Express, self.source.queue.clone());
         self.supply.asked(messages);
-        Some(NextReceive { origin, queue, messages, pause, wait })
+        Some(NextReceive { origin, queue, messages, pause, wait: Wait::Past })
     }
 
     /// Messages to ask for now, 0 to 10.
@@ -75,10 +94,11 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
 
     /// Notes an answer of `got` messages to a receive that asked for `asked`; `None` is a failed receive.
     pub(super) fn answered(&mut self, asked: u64, got: Option<u64>, verdict: PollVerdict) {
-        self.dry |= verdict.is_dry();
+        self.fails |= verdict == PollVerdict::Failing;
         self.seen |= verdict == PollVerdict::Mail;
         if let Some(got) = got {
             self.full = Some((got >= asked, self.ctx.now()));
+            self.gave = if got > 0 { self.ctx.now() } else { self.gave };
         }
     }
 
@@ -89,8 +109,8 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
         hand: &MailAtHand<'_>,
         recipients_per_mail: f64,
     ) -> Option<Outlook> {
-        // Although the queue counts as empty, a long poll under way may still bring mail.
-        if self.dry && self.supply.outstanding() == 0 {
+        // Although its receives fail, a long poll under way may still bring mail.
+        if self.fails && self.supply.outstanding() == 0 {
             return None;
         }
         let (now, opens) = (self.ctx.now(), self.ctx.plan.window.opens());
@@ -99,7 +119,7 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
             return None;
         }
         let rate = self.ctx.plan.rate;
-        let ahead = Outlook::slots_ahead(rate, recipients_per_mail);
+        let ahead = Outlook::slots_ahead(rate, hand.slots_left(), recipients_per_mail);
         Some(Outlook {
             rate,
             slots_left: hand.slots_left(),
@@ -108,11 +128,19 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
             express_gives: match self.full {
                 // A queue that gave its last mail and is silent for longer than `WORD` has no more.
                 Some((full, at)) => full && now < at + WORD,
-                None => now + WORD < opens,
+                None => now + LAST_RECEIVE / 2 < opens,
             },
+            express_silent: now.saturating_since(self.gave),
+            is_last: self.is_last(now),
             floor: hand.limiter.floor_ahead(ahead),
             recipients_per_mail,
         })
+    }
+
+    /// Whether a receive that starts now is the last that can fill the window's slots: it takes about as
+    /// long as is left until the last one may start.
+    fn is_last(&self, now: Timestamp) -> bool {
+        now + 2 * LAST_RECEIVE >= self.ctx.plan.window.closes()
     }
 
     /// Notes for the next windows the share of the slots that express mail took.

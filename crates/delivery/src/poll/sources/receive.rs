@@ -9,6 +9,17 @@ use crate::ports::{Monotonic, PortError, QueueUrl, Received};
 /// The drain starts no receive later than this before the window's close.
 pub(in crate::poll) const LAST_RECEIVE: Duration = Duration::from_millis(50);
 
+/// Whether a receive waits for mail, for a second at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::poll) enum Wait {
+    /// No: a short poll.
+    No,
+    /// As long as the window lasts: a long poll if it ends before the window does, else a short poll.
+    Within,
+    /// Also past the window's close. The source hands over what comes too late for its slots.
+    Past,
+}
+
 /// The kind of queue that a receive asks.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::poll) enum ReceiveOrigin {
@@ -24,7 +35,7 @@ pub(in crate::poll) struct NextReceive {
     pub(in crate::poll) messages: u64,
     /// The receive starts after this pause (see `QueueSupply::pause`).
     pub(in crate::poll) pause: Duration,
-    pub(in crate::poll) wait: Duration,
+    pub(in crate::poll) wait: Wait,
 }
 
 pub(in crate::poll) struct FinishedReceive {
