@@ -51,6 +51,7 @@ class Stack:
     alarms: str = "few"
     campaigns: int = 2
     mail_kb: int = 4
+    compressed: bool = True
     domain_groups: int = 0
     deferred_share: float | None = None
     bucket_zones: int = 0
@@ -157,7 +158,7 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     calls = of_mail[f"sqs_calls_{stack.mode}"] * stack.mails + looks * quiet
     fifo = assumed["fifo_share_of_calls"] if stack.mode == "merge" else 0.0
     # Producers send in batches of ten.
-    chunks = stack.mails * more_chunks(stack.mail_kb)
+    chunks = stack.mails * more_chunks(crossing_kb(stack, assumed))
     standard = stack.mails / 10 + chunks + more_calls(stack, quiet, busy)
     # Received from a campaign's queue; with a merge queue also sent to it, and received from it.
     standard += chunks
@@ -203,7 +204,13 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     }
 
 
-def more_chunks(mail_kb: int) -> float:
+def crossing_kb(stack: Stack, assumed: Measured) -> float:
+    """The size in which a mail crosses queues: core::compression leaves what is below 4 KB as it is."""
+    is_worth = stack.compressed and stack.mail_kb > 4
+    return stack.mail_kb / (assumed["compression"] if is_worth else 1.0)
+
+
+def more_chunks(mail_kb: float) -> float:
     """Requests a mail, beside the call's own, of a batch of ten mails: each 64 KB of a call are one."""
     return (units(10 * mail_kb, 64) - 1) / 10
 
@@ -266,6 +273,7 @@ KNOBS: dict[str, dict[str, Any]] = {
     "`Mode` direct": {"mode": "direct"},
     "mails of 30 KB": {"mail_kb": 30},
     "mails of 30 KB, `Mode` direct": {"mail_kb": 30, "mode": "direct"},
+    "mails of 30 KB, none compressed": {"mail_kb": 30, "compressed": False},
     "`PollerMemory` 128": {"poller_mb": 128},
     "`PollerMemory` 512": {"poller_mb": 512},
     "`SchedulerMemory` 256": {"scheduler_mb": 256},

@@ -37,6 +37,7 @@ pub mod back_pressure;
 pub mod breaker;
 pub mod bucket;
 mod causes;
+pub mod compression;
 pub mod config;
 pub mod control;
 pub mod counters;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_core::compression::compress;
 use tidegate_delivery::ports::{Body, Outgoing};
 
 /// A mail to be put on a queue.
@@ -14,12 +15,31 @@ pub struct ProducedMail {
     pub domain: String,
     /// The length of its text, in bytes.
     pub text: usize,
+    pub body: BodyForm,
+}
+
+/// How the body looks to a compressor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyForm {
+    /// A text of random letters: its compressed form is no smaller.
+    Random,
+    /// A text of one word, like a newsletter's: its compressed form has a fiftieth.
+    Repeated,
+    /// The repeated text, which the producer sends in the compressed form (if it has 4 KB).
+    Compressed,
 }
 
 impl ProducedMail {
     pub fn new(id: impl Into<String>) -> Self {
         let domain = "example.com".to_owned();
-        Self { id: id.into(), recipients: 1, priority: None, domain, text: 5 }
+        Self {
+            id: id.into(),
+            recipients: 1,
+            priority: None,
+            domain,
+            text: 5,
+            body: BodyForm::Repeated,
+        }
     }
 
     /// `count` mails with `recipients` recipients each; their ids are `prefix-0`, `prefix-1` and so
@@ -41,21 +61,36 @@ impl ProducedMail {
     }
 
     /// Sets the length of the text in bytes, rounded up to a multiple of five.
-    pub fn of_bytes(mut self, bytes: usize) -> Self {
-        self.text = bytes;
+    pub fn of_bytes(mut self, bytes: usize, body: BodyForm) -> Self {
+        (self.text, self.body) = (bytes, body);
         self
     }
 
     pub fn body(&self) -> String {
-        let (id, domain, text) = (&self.id, &self.domain, "Text.".repeat(self.text.div_ceil(5)));
+        let (id, domain, words) = (&self.id, &self.domain, self.text.div_ceil(5));
+        let text = match self.body {
+            BodyForm::Random => letters(5 * words),
+            BodyForm::Repeated | BodyForm::Compressed => "Text.".repeat(words),
+        };
         let to: Vec<String> =
             (0..self.recipients).map(|n| format!(r#""{id}.{n}@{domain}""#)).collect();
         let priority = self.priority.map(|p| format!(r#", "priority": "{p}""#)).unwrap_or_default();
-        format!(
+        let body = format!(
             r#"{{"id": "{id}", "to": [{}], "from": "news@example.org", "subject": "Hello", "text": "{text}"{priority}}}"#,
             to.join(", ")
-        )
+        );
+        let compressed = matches!(self.body, BodyForm::Compressed).then(|| compress(&body));
+        compressed.flatten().unwrap_or(body)
     }
+}
+
+/// Letters of a linear congruential generator (Knuth's MMIX), the same each time.
+fn letters(count: usize) -> String {
+    let next = |state: &u64| {
+        Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
+    };
+    let letter = |state: u64| char::from(b'0' + (state >> 58) as u8);
+    std::iter::successors(Some(1), next).map(letter).filter(|c| *c != '\\').take(count).collect()
 }
 
 /// A message as a producer sends it: a body without attributes or delay.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use tidegate_core::compression::decompress;
 use tidegate_core::deferral::unpack;
 use tidegate_core::identity::Identity;
 use tidegate_core::{Timestamp, Window};
@@ -130,6 +131,8 @@ fn id_of(message: &QueuedMessage) -> Option<String> {
     if let Some(identity) = message.attributes.get("identity") {
         return Identity::parse(identity).ok().map(|identity| identity.id().into_owned());
     }
-    let (_, rest) = message.body.split_once(r#""id": ""#)?;
+    let read = decompress(&message.body).and_then(Result::ok);
+    let body = read.as_deref().unwrap_or(&message.body);
+    let (_, rest) = body.split_once(r#""id": ""#)?;
     rest.split_once('"').map(|(id, _)| id.to_owned())
 }

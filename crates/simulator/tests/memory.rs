@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's own settings, and fakes that answer")]
 
 use tidegate_core::memory::Memory;
-use tidegate_simulator::{ProducedMail, World, WorldSettings, measure};
+use tidegate_simulator::{BodyForm, ProducedMail, World, WorldSettings, measure};
 
 const MODES: [bool; 2] = [true, false];
 
@@ -30,7 +30,7 @@ async fn a_poller_never_holds_more_mail_than_its_memory_has_room_for_and_goes_on
         for (quota, bytes, count) in [(100.0, 900_000, 250), (200.0, 250_000, 700)] {
             let mails: Vec<ProducedMail> = ProducedMail::several("big", count, 1)
                 .into_iter()
-                .map(|mail| mail.of_bytes(bytes))
+                .map(|mail| mail.of_bytes(bytes, BodyForm::Random))
                 .collect();
             let world = run(settings(quota, merge, MEMORY_MB), mails.clone(), 10).await;
             let said = format!("{quota}/s, {bytes} bytes, merge {merge}");
@@ -68,7 +68,10 @@ async fn newsletters_go_as_fast_as_with_all_the_memory() {
             let world = World::new(settings(quota, merge, memory_mb)).unwrap();
             for (campaign, count) in [("big", 1_600), ("small", 300)] {
                 for mail in ProducedMail::several(campaign, count, 1) {
-                    world.put(campaign, &[mail.of_bytes(kilobytes * 1_000)]).await.unwrap();
+                    world
+                        .put(campaign, &[mail.of_bytes(kilobytes * 1_000, BodyForm::Random)])
+                        .await
+                        .unwrap();
                 }
             }
             let first = world.run(12).await;

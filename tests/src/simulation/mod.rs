@@ -6,8 +6,8 @@ mod world;
 
 use tidegate_core::rate::Rate;
 pub use tidegate_simulator::{
-    DEAD_LETTERS, EXPRESS, FEEDBACK, LambdaEnvironment, MERGE, PollerEnd, PollerRun, ProducedMail,
-    SimulatedPorts, WorldSettings, domain_queue, mail,
+    BodyForm, DEAD_LETTERS, EXPRESS, FEEDBACK, LambdaEnvironment, MERGE, PollerEnd, PollerRun,
+    ProducedMail, SimulatedPorts, WorldSettings, domain_queue, mail,
 };
 pub use world::World;
 

@@ -4,6 +4,7 @@ mod breaker;
 mod bucket;
 mod campaigns;
 mod cancel;
+mod compressed;
 mod control;
 mod crash;
 mod daily;

@@ -1,6 +1,7 @@
 //! References and settings that every stage of one window shares.
 
 use std::cell::{Cell, RefCell};
+use std::mem;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::running_means::RunningMeans;
 use super::sources::receive::Wait;
 use super::time::WindowTime;
 use crate::environment::Environment;
-use crate::ports::{Clock as _, Monotonic, PortError, QueueUrl, Queues as _, Received};
+use crate::ports::{Body, Clock as _, Monotonic, PortError, QueueUrl, Queues as _, Received};
 
 /// In every 16th window the merge queue is counted by SQS, against drift of the reported depth.
 const COUNT_EVERY: u64 = 16;
@@ -119,6 +120,9 @@ impl<E: Environment> Context<'_, E> {
         let max = usize::try_from(reserved.messages).unwrap_or(1);
         let mut result = self.queues().receive(queue, max, wait).await;
         if let Ok(received) = &mut result {
+            for message in &mut *received {
+                message.body = mem::replace(&mut message.body, Body::from("")).received();
+            }
             reserved.hold(received);
         }
         (!wait.is_zero(), result.map(|received| (received, since)))

@@ -1,6 +1,7 @@
 //! The feed: moves one window's worth of mail from the campaign queues into the merge queue, by weight.
 //! Mail for a limited recipient domain goes into that domain's queue instead.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -22,10 +23,14 @@ use super::sources::message::{Message, Source, read};
 use super::sources::receive::Wait;
 use super::sources::supply::{MOST_RECEIVES, QueueSupply};
 use crate::environment::Environment;
-use crate::ports::{Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
+use crate::ports::{Body, Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
 
 /// The feed starts no receive later than this before the window's close.
 const LAST_RECEIVE: Duration = Duration::from_millis(100);
+
+/// The most time of a window in which bodies are compressed. A seventh of a processor compresses 30 newsletters
+/// of 30 KB in that time, a whole one 200; the others are forwarded as they came.
+const MOST_COMPRESSING: Duration = Duration::from_millis(50);
 
 /// The recipients that the feed took in, for the campaigns' debts.
 #[derive(Debug)]
@@ -42,6 +47,8 @@ pub(super) struct Feed<'a, E> {
     pub(super) domains: &'a DomainWindow<'a>,
     pub(super) jobs: UnboundedSender<Job>,
     pub(super) arrivals: UnboundedSender<Arrival>,
+    /// Time that this window has spent on compressing bodies.
+    pub(super) compressing: Cell<Duration>,
 }
 
 /// Mails that the merge queue acknowledged, or the domain queue at `place`.
@@ -194,7 +201,8 @@ impl<E: Environment> Feed<'_, E> {
                 Ok(message) => {
                     ctx.running_means.received(&campaign.name, message.recipients());
                     match self.policies.collected(Box::new(message)) {
-                        PolicyStep::Pass(message) => {
+                        PolicyStep::Pass(mut message) => {
+                            message.held.body = self.compressed(message.held.body);
                             let place = ctx.plan.domains.place_of(&message.demands);
                             forwards.push(Forward::of(*message, place, &ctx.plan.control));
                         }
@@ -210,6 +218,19 @@ impl<E: Environment> Feed<'_, E> {
             }
         }
         (forwards, left)
+    }
+
+    /// The body in its compressed form, as long as the window's time for that lasts. SQS bills every 64 KB of
+    /// a call: a mail of 30 KB is half a request on each way.
+    fn compressed(&self, body: Body) -> Body {
+        if self.compressing.get() >= MOST_COMPRESSING {
+            return body;
+        }
+        let begun = self.ctx.monotonic();
+        let body = body.compress().to_queue();
+        let took = self.ctx.monotonic().saturating_since(begun);
+        self.compressing.set(self.compressing.get() + took);
+        body
     }
 
     /// Deletes from the campaign queues the mails that their next queue acknowledged, and returns their

@@ -150,7 +150,7 @@ pub(super) fn retry(
         envelope.put_back_uncounted(at, &said)
     };
     let outgoing = Outgoing {
-        body: message.held.body.clone(),
+        body: message.held.body.to_queue(),
         attributes: envelope.to_attributes(),
         delay: retry::delay(envelope.attempt, jitter),
         fifo: None,
@@ -178,7 +178,7 @@ pub(super) fn put_back(message: &Message, campaign: &QueueUrl) -> Job {
         "put back: its campaign is held"
     );
     let outgoing = Outgoing {
-        body: message.held.body.clone(),
+        body: message.held.body.to_queue(),
         attributes: message.envelope.clone().put_back().to_attributes(),
         delay: Duration::ZERO,
         fifo: None,

@@ -150,7 +150,8 @@ async fn serve_slots<E: Environment>(ctx: &Context<'_, E>, report: WindowReport)
     let feeding = {
         let (policies, domains, jobs) = (policies.clone(), &domains, jobs.clone());
         async move {
-            let parts = Feed { ctx, policies, domains, jobs, arrivals };
+            let compressing = Cell::default();
+            let parts = Feed { ctx, policies, domains, jobs, arrivals, compressing };
             let feeding = ctx.plan.merge.as_ref().map(|merge| feed(&parts, merge));
             OptionFuture::from(feeding).await.flatten()
         }

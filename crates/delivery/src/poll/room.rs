@@ -148,7 +148,7 @@ impl Reserved<'_> {
     /// Replaces the reservation by the bodies that came: each takes its own size until its last clone is
     /// dropped.
     pub(super) fn hold(self, received: &mut [Received]) {
-        let sizes = received.iter().map(|message| message.body.len() as u64);
+        let sizes = received.iter().map(|message| message.body.bytes() as u64);
         if let Some(known) = self.room.queues.borrow_mut().get_mut(&self.queue) {
             known.answered = true;
             let before = known.largest.map(|largest| largest - largest.div_ceil(FORGETTING));
@@ -157,7 +157,7 @@ impl Reserved<'_> {
                 sizes.max().max(before).filter(|_| !received.is_empty()).or(known.largest);
         }
         for message in received {
-            let bytes = message.body.len() as u64;
+            let bytes = message.body.bytes() as u64;
             self.share.of.add(bytes, 0);
             let share = Share { of: Arc::clone(&self.share.of), bytes };
             message.body = message.body.clone().guarded(share);
@@ -215,9 +215,11 @@ mod tests {
     use futures_util::FutureExt as _;
     use futures_util::task::ArcWake;
     use proptest::prelude::*;
+    use tidegate_core::compression::compress;
     use tidegate_core::dead_letter::SQS_LIMIT_BYTES;
 
     use super::*;
+    use crate::ports::Body;
 
     const LONG: Duration = Duration::from_secs(1);
 
@@ -304,6 +306,18 @@ mod tests {
             drop((under_way, bodies));
             prop_assert_eq!(room.held(), 0, "all of it is free in the end");
         }
+    }
+
+    #[test]
+    fn a_compressed_body_takes_room_for_its_text_and_for_its_form() {
+        let room = Room::of(20_000);
+        let text = format!(r#"{{"to": "ada@example.com", "text": "{}"}}"#, "Text.".repeat(2_000));
+        let form = compress(&text).unwrap();
+        let mut mails = [Received { body: Body::from(form.as_str()).received(), ..received(0) }];
+        let reserved = room.reserve(&queue(0), 1, Duration::ZERO).now_or_never().unwrap();
+        reserved.hold(&mut mails);
+        assert_eq!(room.held(), (text.len() + form.len()) as u64);
+        assert_eq!((&*mails[0].body, &*mails[0].body.to_queue()), (&*text, &*form));
     }
 
     #[test]

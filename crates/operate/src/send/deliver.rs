@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{Shared, select};
 use tidegate_delivery::ports::{
-    Clock, Entropy, EntryError, FailureKind, Monotonic, Outgoing, PortError, QueueUrl, Queues,
+    Body, Clock, Entropy, EntryError, FailureKind, Monotonic, Outgoing, PortError, QueueUrl, Queues,
 };
 
 use super::draft::RenderedMessage;
@@ -164,6 +164,6 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
 
 /// The message as a producer sends it: a body without attributes.
 fn outgoing(message: &RenderedMessage) -> Outgoing {
-    let body = message.body.as_str().into();
+    let body = Body::from(message.body.as_str()).compress().to_queue();
     Outgoing { body, attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
 }

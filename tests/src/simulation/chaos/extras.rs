@@ -8,7 +8,7 @@ use tidegate_delivery::ports::FailureKind;
 use tidegate_fakes::{Fault, Operation, QueueSettings, Rule};
 
 use super::super::mail::produced;
-use super::super::{FEEDBACK, ProducedMail, World, WorldSettings};
+use super::super::{BodyForm, FEEDBACK, ProducedMail, World, WorldSettings};
 use super::Chaos;
 use super::draw::Draw;
 
@@ -87,9 +87,9 @@ impl Extras {
         world.bucket.set_latency(Duration::from_millis(2));
         for n in 0..self.large {
             let text = 200_000 + usize::try_from(self.draw.below(700_000)).unwrap_or(0);
-            world
-                .put("big", &[ProducedMail { text, ..ProducedMail::new(format!("large-{n}")) }])
-                .await;
+            let forms = [BodyForm::Random, BodyForm::Repeated, BodyForm::Compressed];
+            let mail = ProducedMail::new(format!("large-{n}"));
+            world.put("big", &[mail.of_bytes(text, self.draw.pick(&forms))]).await;
         }
         // The day's quota would take weeks for it.
         if self.defers && world.settings.daily_quota.is_none() {

@@ -1,5 +1,6 @@
 //! A received message, parsed: its mail and envelope, or the reason why it must not be sent.
 
+use tidegate_core::compression::decompress;
 use tidegate_core::config::{EXPRESS, PollerConfig};
 use tidegate_core::control::Cancel;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
@@ -138,6 +139,10 @@ pub(in crate::poll) fn read(
             return Err(reject(held, envelope, "InvalidAttribute", text.clone(), text));
         }
     };
+    if let Some(Err(error)) = decompress(&held.body) {
+        let (text, redacted) = (in_full(&error), error.to_string());
+        return Err(reject(held, envelope, "InvalidCompression", text, redacted));
+    }
     let email = match parsed.and_then(|email| config.allowed_senders.admit(email)) {
         Ok(email) => email,
         Err(error) => {
@@ -168,7 +173,7 @@ impl Message {
     /// The message for a domain queue, with the same pass, since this is no further try.
     pub(in crate::poll) fn to_domain(&self, delay: std::time::Duration) -> Outgoing {
         Outgoing {
-            body: self.held.body.clone(),
+            body: self.held.body.to_queue(),
             attributes: self.envelope.to_attributes(),
             delay,
             fifo: None,
@@ -180,7 +185,7 @@ impl Message {
     pub(in crate::poll) fn to_merge(&self, cancel: Option<&Cancel>) -> Outgoing {
         let (identity, cancel) = (&self.envelope.identity, cancel.map(|cancel| cancel.at));
         Outgoing {
-            body: self.held.body.clone(),
+            body: self.held.body.to_queue(),
             attributes: self.envelope.to_attributes(),
             delay: std::time::Duration::ZERO,
             fifo: Some(Fifo {

@@ -1,0 +1,153 @@
+//! The compressed form of a message's body: `{"gzip": "…"}`, the base64 text of the gzipped JSON.
+//!
+//! SQS bills every 64 KB of a call as a request of its own, and a mail's body crosses it up to four times. A
+//! newsletter of 30 KB becomes about 6 KB, so that a batch of ten is one request instead of five. Producers may
+//! send this form; `tidegate send` does, and the poller writes it where a body is worth it.
+
+use std::borrow::Cow;
+use std::io::{self, Read as _, Write as _};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::dead_letter::SQS_LIMIT_BYTES;
+
+/// Bodies below this stay as they are: 16 of them fit into what SQS bills as one request.
+const WORTH_BYTES: usize = 4_096;
+
+/// From level 4 on, a newsletter takes more time and becomes hardly smaller: of 28,767 bytes, level 1 leaves
+/// 7,144 in 0.15 ms, level 3 leaves 5,492 in 0.24 ms, level 6 leaves 5,304 in 0.34 ms.
+const LEVEL: u32 = 3;
+
+/// The form, without other members.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Compressed<'a> {
+    #[serde(borrow)]
+    gzip: Cow<'a, str>,
+}
+
+/// A body that has the compressed form and cannot be read.
+#[derive(Debug, Error)]
+pub enum InvalidCompression {
+    /// Other members beside `gzip`, or a value that is no string.
+    #[error("body: a compressed body has the member gzip alone, a string")]
+    Form(#[source] serde_json::Error),
+    /// No base64, or without its padding.
+    #[error("gzip: must be base64 with padding")]
+    Base64(#[source] base64::DecodeError),
+    /// No gzip stream, or its content is not UTF-8.
+    #[error("gzip: must be a gzipped JSON text in UTF-8")]
+    Gzip(#[source] io::Error),
+    /// The text would not fit into SQS without compression.
+    #[error(
+        "gzip: holds more than {SQS_LIMIT_BYTES} bytes; allowed is what fits into SQS uncompressed"
+    )]
+    TooLarge,
+}
+
+/// The compressed form of `body`; none where it is not worth it: below 4 KB, or if it saves less than a
+/// quarter.
+///
+/// ```
+/// use tidegate_core::compression::{compress, decompress};
+/// let newsletter = format!(r#"{{"to": "ada@example.com", "html": "{}"}}"#, "<p>News</p>".repeat(1_000));
+/// let compressed = compress(&newsletter).unwrap();
+/// assert!(compressed.len() < newsletter.len() / 10);
+/// assert_eq!(decompress(&compressed).unwrap().unwrap(), newsletter);
+/// assert_eq!(compress(r#"{"to": "ada@example.com"}"#), None);
+/// ```
+pub fn compress(body: &str) -> Option<String> {
+    if body.len() < WORTH_BYTES {
+        return None;
+    }
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 2), Compression::new(LEVEL));
+    encoder.write_all(body.as_bytes()).ok()?;
+    let gzip = BASE64_STANDARD.encode(encoder.finish().ok()?);
+    let text = serde_json::to_string(&Compressed { gzip: gzip.into() }).ok()?;
+    (text.len() * 4 <= body.len() * 3).then_some(text)
+}
+
+/// The body that the compressed form `body` holds; none if it does not have that form.
+///
+/// # Errors
+/// [`InvalidCompression`] if it has the form and cannot be read.
+pub fn decompress(body: &str) -> Option<Result<String, InvalidCompression>> {
+    let inner = body.trim_start().strip_prefix('{')?.trim_start();
+    inner.starts_with("\"gzip\"").then(|| read(body))
+}
+
+fn read(body: &str) -> Result<String, InvalidCompression> {
+    let form: Compressed<'_> = serde_json::from_str(body).map_err(InvalidCompression::Form)?;
+    let gzip = BASE64_STANDARD.decode(form.gzip.as_bytes()).map_err(InvalidCompression::Base64)?;
+    let mut text = String::new();
+    let most = SQS_LIMIT_BYTES as u64 + 1;
+    GzDecoder::new(&*gzip)
+        .take(most)
+        .read_to_string(&mut text)
+        .map_err(InvalidCompression::Gzip)?;
+    if text.len() > SQS_LIMIT_BYTES {
+        return Err(InvalidCompression::TooLarge);
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_compressed_is_smaller_and_comes_back(body in "[a-d<>é\"]{0,6000}") {
+            let compressed = compress(&body);
+            prop_assert_eq!(compressed.is_some(), body.len() >= WORTH_BYTES);
+            if let Some(compressed) = compressed {
+                prop_assert!(compressed.len() * 4 <= body.len() * 3);
+                prop_assert_eq!(decompress(&compressed).unwrap().unwrap(), body);
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in r#"\{ ?"gzip" ?: ?("[a-zA-Z0-9+/=]{0,40}"|[a-z0-9{]{0,4})\}?"#) {
+            prop_assert!(decompress(&text).is_some());
+        }
+    }
+
+    #[test]
+    fn a_body_that_hardly_shrinks_stays_as_it_is() {
+        let mut random = 1_u64;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            char::from(b' ' + u8::try_from(random >> 58).unwrap())
+        };
+        let body: String = (0..50_000).map(|_| next()).collect();
+        assert_eq!(compress(&body), None);
+    }
+
+    fn fault(body: &str) -> String {
+        decompress(body).unwrap().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_form_that_cannot_be_read_says_why() {
+        assert!(decompress(r#"{"to": "a@b.de", "gzip": "x"}"#).is_none());
+        assert!(fault(r#"{"gzip": 5}"#).starts_with("body: a compressed body has the member gzip"));
+        assert!(fault(r#"{"gzip": "AA==", "id": "1"}"#).starts_with("body: a compressed body"));
+        assert_eq!(fault(r#" { "gzip": "?" }"#), "gzip: must be base64 with padding");
+        assert_eq!(fault(r#"{"gzip": "AAAA"}"#), "gzip: must be a gzipped JSON text in UTF-8");
+    }
+
+    #[test]
+    fn a_small_text_that_holds_a_huge_one_is_refused() {
+        let bomb = compress(&"x".repeat(50_000_000)).unwrap();
+        assert!(bomb.len() < 400_000);
+        assert!(fault(&bomb).starts_with("gzip: holds more than 1048576 bytes"));
+    }
+}
