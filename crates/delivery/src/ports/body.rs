@@ -49,7 +49,7 @@ impl Body {
     #[must_use]
     pub fn to_queue(&self) -> Self {
         let text = self.compressed.as_ref().unwrap_or(&self.text);
-        Self { text: Arc::clone(text), compressed: None, _guard: self._guard.clone() }
+        Self { text: Arc::clone(text), compressed: None, ..self.clone() }
     }
 
     /// The bytes that it takes in memory, in both forms.

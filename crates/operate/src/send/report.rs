@@ -367,7 +367,10 @@ impl View for DryRun {
         }
         let size = format!("{}, the largest {}", bytes(self.bytes), bytes(self.largest_bytes));
         fields.push(("size", size.into()));
-        fields.push(("SQS calls", format!("{} to enqueue all", count(self.sqs_calls)).into()));
+        fields.push((
+            "SQS calls",
+            format!("at most {} to enqueue all", count(self.sqs_calls)).into(),
+        ));
         fields.push(("ahead of them", counted(self.estimate.ahead, "mail").into()));
         fields.extend(self.when());
         if self.repeated_addresses > 0 {
