@@ -230,10 +230,12 @@ mod tests {
     async fn a_program_that_ends_at_once_is_told_with_its_log() {
         let directory = TempDir::new().unwrap();
         let program = directory.path().join("program");
-        let script = "#!/bin/sh\necho no such option\nexit 3\n";
-        std::fs::write(&program, script).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        std::fs::set_permissions(&program, mode).unwrap();
+        // Written by another process: a file that this process has open, and with it a child that another
+        // test forks meanwhile, cannot be executed.
+        let write =
+            "printf '#!/bin/sh\\necho no such option\\nexit 3\\n' > program && chmod 700 program";
+        let written = Command::new("sh").args(["-c", write]).current_dir(directory.path()).status();
+        assert!(written.unwrap().success());
         let address = ([127, 0, 0, 1], 9).into();
         let error = launch(&program, directory.path(), address).await.unwrap_err().to_string();
         assert!(error.contains("no such option"), "{error}");
