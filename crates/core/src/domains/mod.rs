@@ -8,7 +8,7 @@ mod limits;
 mod slots;
 
 pub use limits::{DomainGroup, DomainLimits, DomainLimitsError, Limit, MAX_GROUPS, OTHERS};
-pub use slots::DomainSlots;
+pub use slots::{DomainSlots, is_alone};
 
 use crate::email::Email;
 

@@ -5,6 +5,25 @@ use crate::grid::SlotGrid;
 use crate::rate::{Rate, RateMargin};
 use crate::timestamp::{SECOND, Timestamp, Window};
 
+/// From its opening on, for so long, a window's poller is the only one that asks the queues: the next one
+/// begins up to 400 ms before its own window opens.
+const ALONE: Duration = Duration::from_millis(600);
+
+/// Whether no poller but that of `window` asks the queues at `now`.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_core::Window;
+/// use tidegate_core::domains::is_alone;
+/// let window = Window::from_epoch_second(1_795_207_000);
+/// assert!(is_alone(window, window.opens() + Duration::from_millis(599)));
+/// assert!(!is_alone(window, window.opens() + Duration::from_millis(600)));
+/// assert!(!is_alone(window, window.opens().saturating_sub(Duration::from_millis(1))));
+/// ```
+pub fn is_alone(window: Window, now: Timestamp) -> bool {
+    (window.opens()..window.opens() + ALONE).contains(&now)
+}
+
 /// The slots of one limit in one window, which are spent by sends that start at the account's slots.
 ///
 /// A limit of q recipients per second has its own slot grid with the period P = (1 + g)/q, which is a
@@ -90,36 +109,52 @@ impl DomainSlots {
         self.end.saturating_sub(self.next.max(self.grid.at_or_before(now)))
     }
 
-    /// The delay after which a mail that waits for a limit below one slot per second should come back:
-    /// at most `most`, in whole seconds as SQS demands. It leads to a slot at `delay` or later, and may
-    /// itself be one second shorter than `delay`, because the mail must be there before the slot.
+    /// Whether the limit has less than one slot per second, so that windows without one are normal.
+    pub const fn is_slow(&self) -> bool {
+        self.grid.period() > SECOND
+    }
+
+    /// The delay after which a mail that waits for a slow limit should come back: at most `most`, in whole
+    /// seconds as SQS demands. It leads to a window with a slot at `delay` or later, and may itself be one
+    /// second shorter than `delay`, because the mail must be there before the slot.
     ///
-    /// Most windows have no slot of such a limit. So the delay is chosen such that the mail is visible
-    /// when the poller of a window with a slot asks the queue: from 300 ms before the window opens
-    /// until 50 ms before the slot. If 24 slots cannot be met by whole seconds, `delay` is returned.
+    /// The delay is chosen such that the mail is visible while only the poller of a window with a slot asks
+    /// the queue ([`is_alone`]), and 50 ms before the last slot of the account at which the limit's slot can
+    /// be spent. If whole seconds meet none of 24 slots so, from 300 ms before the window opens: then the
+    /// poller of the window before may receive it. If none is met so either, `delay` is returned.
     ///
     /// Example: limit 6/min (P = 10.2 s), account 14/s, now 100.5 s, `delay` 15 s. The first slot after
-    /// 115.5 s stands at 122.4 s; it needs a delay from 21.2 to 21.85 s, and no whole number lies
-    /// there. The next one, at 132.6 s, needs 31.2 to 32.05 s: the delay is 32 s.
+    /// 115.5 s stands at 122.4 s, and sends that start from 122.43 to 122.94 s can spend it. The mail should
+    /// be visible from 122 to 122.6 s: the delay is 22 s.
     pub fn aligned(&self, now: Timestamp, delay: Duration, most: Duration) -> Duration {
-        /// A poller asks its queues this long before its window opens.
+        /// A poller asks its queues at least so long before its window opens.
         const LEAD: Duration = Duration::from_millis(300);
         /// A message must be received this long before its slot.
         const READ: Duration = Duration::from_millis(50);
         /// How many slots to try: with whole seconds some cannot be met.
         const TRIES: u64 = 24;
-        if self.grid.period() <= SECOND {
+        if !self.is_slow() {
             return delay;
         }
         let first = self.grid.first_from(now + delay);
-        let fitting = |slot: u64| {
+        let fitting = |slot: u64, lead: Duration, until: Duration| {
             let start = self.account.at(self.account.first_from(self.grid.at(slot)));
-            let from = Window::containing(start).opens().saturating_sub(LEAD);
-            let away = from.saturating_since(now);
+            let window = Window::containing(start);
+            let end = window.closes().min(self.grid.at(slot + 1));
+            let last = self
+                .account
+                .at(self.account.at_or_before(end.saturating_sub(Duration::from_nanos(1))));
+            let away = window.opens().saturating_sub(lead).saturating_since(now);
             let away = Duration::from_secs(away.as_secs() + u64::from(away.subsec_nanos() > 0));
-            (now + away + READ <= start && away <= most && !away.is_zero()).then_some(away)
+            let back = now + away;
+            let is_met = back + READ <= last && back < window.opens() + until;
+            (is_met && away <= most && !away.is_zero()).then_some(away)
         };
-        (first..first + TRIES).find_map(fitting).unwrap_or(delay)
+        let slots = || first..first + TRIES;
+        let alone = slots().find_map(|slot| fitting(slot, Duration::ZERO, ALONE));
+        alone
+            .or_else(|| slots().find_map(|slot| fitting(slot, LEAD, Duration::from_secs(1))))
+            .unwrap_or(delay)
     }
 
     /// Whether a mail with `recipients` under this limit may start at slot number `slot` of the
@@ -328,11 +363,28 @@ mod tests {
             let now = Window::from_epoch_second(BASE).opens() + Duration::from_millis(since);
             let away = slots(Window::containing(now)).aligned(now, Duration::from_secs(delay), Duration::from_mins(15));
             let back = now + away;
-            // Either this window's poller asks for it, or the next one's during its lead.
-            let soon = Window::containing(back + Duration::from_millis(300));
-            let asks = [Window::containing(back), soon].map(slots);
-            let found = asks.iter().any(|slots| slots.left(back) > 0);
+            let window = Window::containing(back);
+            // A window's poller gets what comes back while it asks alone. Mail that is moved at another time
+            // comes back at such a time, when two pollers ask.
+            let asks = [window, Window::containing(back + Duration::from_millis(300))];
+            let asks = if is_alone(Window::containing(now), now) { &asks[..1] } else { &asks[..] };
+            let found = asks.iter().any(|window| slots(*window).left(back) > 0);
             prop_assert!(found || away == Duration::from_secs(delay), "{away:?}");
+        }
+
+        #[test]
+        fn what_is_delayed_at_a_windows_begin_meets_a_slot_of_any_slow_limit(
+            rate in rates(-1.5, -0.1), quota in rates(0.4, 3.0), since in 0_u64..50, seconds in 0_u64..3_600,
+        ) {
+            let rate_margin = RateMargin::default();
+            let account = SlotGrid::new(quota, rate_margin);
+            let slots = |window| DomainSlots::new(rate, rate_margin, account, None, window);
+            let now = Window::from_epoch_second(BASE + seconds).opens() + Duration::from_millis(since);
+            let away = slots(Window::containing(now)).aligned(now, Duration::from_secs(15), Duration::from_mins(15));
+            let window = Window::containing(now + away);
+            prop_assert!(slots(window).left(now + away) > 0, "{away:?}");
+            let last = account.slots_of(window).end - 1;
+            prop_assert!(account.at(last) >= now + away + Duration::from_millis(50));
         }
 
         #[test]

@@ -102,6 +102,12 @@ impl DomainGates<'_> {
         slots.map_or(delay, |slots| slots.aligned(now, delay, LONGEST_DELAY))
     }
 
+    /// Whether one of these limits has less than one slot per second.
+    pub(super) fn is_slow(&self, demands: &Demands) -> bool {
+        let slots = |key| self.slots.get(key).and_then(Option::as_ref);
+        demands.iter().filter_map(|(key, _)| slots(key)).any(DomainSlots::is_slow)
+    }
+
     /// Whether other mail at hand waits for any of these limits.
     pub(super) fn has_waiting(&self, demands: &Demands) -> bool {
         demands.iter().any(|(key, _)| self.waiting.get(key).is_some_and(|waiting| *waiting > 0))

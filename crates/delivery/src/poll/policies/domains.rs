@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 use tidegate_core::Timestamp;
 use tidegate_core::counters::Counter;
-use tidegate_core::domains::DomainKey;
+use tidegate_core::domains::{DomainKey, is_alone};
 use tidegate_core::limiter::Line;
 
 use super::policy::{Effect, Policy, PolicyStep};
@@ -68,15 +68,28 @@ impl<'a, E: Environment> DomainRule<'a, E> {
             return None;
         }
         let is_back = mail.domain == Some(place);
-        // A delay is a whole number of seconds. A mail with several recipients that comes too late in its
-        // window for all its slots would come too late every time: it waits here for the next window
-        // instead.
-        if is_back && is_kept_close(mail) && !gates.has_waiting(&mail.demands) {
-            return None;
+        if is_back && self.is_kept_close(mail) && !gates.has_waiting(&mail.demands) {
+            // A mail with several recipients that comes too late in its window for all its slots would come
+            // too late every time. And a delay is a whole number of seconds: mail that is delayed while two
+            // pollers ask the queue comes back while two pollers ask, each time, and perhaps to the wrong
+            // one. Both wait here and are shown to the next poller as its window opens.
+            let is_alone = is_alone(self.ctx.plan.window, now);
+            if has_several(mail) || (gates.is_slow(&mail.demands) && !is_alone) {
+                return None;
+            }
         }
         let since = now.saturating_since(mail.held.put_at.into());
         let away = delay(is_back.then_some(since), self.ctx.env.entropy().unit());
         Some(OverLimit::Move(place, gates.aligned(&mail.demands, now, away)))
+    }
+
+    /// Whether a mail that gets no slot is left for the very next window: one that needs several slots of a
+    /// limit, and one under `*`. After 5 receives it is delayed as others are: it costs a receive each time.
+    fn is_kept_close(&self, mail: &Message) -> bool {
+        const TIMES: u32 = 5;
+        let of_others = mail.domain.is_some() && mail.domain == self.domains.planned.others();
+        let is_kept = of_others || (mail.domain.is_some() && has_several(mail));
+        is_kept && mail.held.receive_count < TIMES
     }
 
     /// Moves a mail to the domain queue at `place`, visible after `delay`.
@@ -133,9 +146,8 @@ impl<'a, E: Environment> Policy<'a> for DomainRule<'a, E> {
         self.domains.gates().take(&mail.demands, slot);
     }
 
-    /// A mail that needs several slots of a limit is left for the very next window.
     fn shown_after(&self, mail: &Message) -> Option<Duration> {
-        is_kept_close(mail).then_some(Duration::ZERO)
+        self.is_kept_close(mail).then_some(Duration::ZERO)
     }
 
     /// Notes that the queue of `*` is empty if SQS counts nothing in it, in every 16th window. Its mail is
@@ -166,12 +178,9 @@ impl<'a, E: Environment> Policy<'a> for DomainRule<'a, E> {
     }
 }
 
-/// Whether a mail that needs several slots of a limit is left for the very next window. After 5 receives it
-/// is delayed as others are: it costs a receive each time.
-fn is_kept_close(mail: &Message) -> bool {
-    const TIMES: u32 = 5;
-    let several = mail.demands.iter().any(|(_, recipients)| recipients > 1);
-    mail.domain.is_some() && several && mail.held.receive_count < TIMES
+/// Whether a mail needs several slots of a limit.
+fn has_several(mail: &Message) -> bool {
+    mail.demands.iter().any(|(_, recipients)| recipients > 1)
 }
 
 /// Delay of a mail over its domain's limit under `*`; `since` is how long ago it was last moved. It doubles
