@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::future::{join_all, select};
 use tidegate_core::counters::Counter;
 use tidegate_core::{Timestamp, Window};
-use tidegate_delivery::ports::Entropy as _;
+use tidegate_delivery::ports::{Entropy as _, Queues as _};
 use tidegate_fakes::{Operation, SeededEntropy, SesArrival};
 use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, measure};
 
@@ -26,6 +28,8 @@ struct Case {
     to: u64,
     windows: u64,
     variable: Option<(&'static str, &'static str)>,
+    /// Whether an event source of Lambda reads the express queue, too.
+    event_source: bool,
 }
 
 impl Case {
@@ -36,7 +40,16 @@ impl Case {
             100..500 => 40,
             _ => 20,
         };
-        Self { quota, merge, share, from: 0, to: windows - 3, windows, variable: None }
+        Self {
+            quota,
+            merge,
+            share,
+            from: 0,
+            to: windows - 3,
+            windows,
+            variable: None,
+            event_source: false,
+        }
     }
 
     async fn run(self) -> Ran {
@@ -55,32 +68,61 @@ impl Case {
         let mut put = BTreeMap::new();
         let first = world
             .play(self.windows, async |first| {
-                let rate = self.share * f64::from(self.quota);
-                let (mut due, end) = (first.plus(self.from).opens(), first.plus(self.to).opens());
-                let entropy = SeededEntropy::new(7);
-                if rate <= 0.0 {
-                    return;
-                }
-                loop {
-                    // At random: the gaps of a Poisson process.
-                    let mut mails = Vec::new();
-                    while due < end && (mails.is_empty() || due <= world.universe.now()) {
-                        let mail = ProducedMail::new(format!("express-{}", put.len()));
-                        put.insert(mail.id.clone(), due);
-                        mails.push(mail);
-                        world.universe.sleep_until(due).await;
-                        due = due + Duration::from_secs_f64(-(1.0 - entropy.unit()).ln() / rate);
-                    }
-                    if mails.is_empty() {
-                        break;
-                    }
-                    world.put(EXPRESS, &mails).await;
+                let producer = pin!(self.produce(&world, first, &mut put));
+                if self.event_source {
+                    select(producer, pin!(event_source(&world))).await;
+                } else {
+                    producer.await;
                 }
             })
             .await;
         world.assert_clean();
         Ran { world, first, put, windows: self.windows }
     }
+
+    /// Puts express mail at random: the gaps of a Poisson process. Notes when each mail was put.
+    async fn produce(self, world: &World, first: Window, put: &mut BTreeMap<String, Timestamp>) {
+        let rate = self.share * f64::from(self.quota);
+        let (mut due, end) = (first.plus(self.from).opens(), first.plus(self.to).opens());
+        let entropy = SeededEntropy::new(7);
+        if rate <= 0.0 {
+            return;
+        }
+        loop {
+            let mut mails = Vec::new();
+            while due < end && (mails.is_empty() || due <= world.universe.now()) {
+                let mail = ProducedMail::new(format!("express-{}", put.len()));
+                put.insert(mail.id.clone(), due);
+                mails.push(mail);
+                world.universe.sleep_until(due).await;
+                due = due + Duration::from_secs_f64(-(1.0 - entropy.unit()).ln() / rate);
+            }
+            if mails.is_empty() {
+                break;
+            }
+            world.put(EXPRESS, &mails).await;
+        }
+    }
+}
+
+/// An event source of Lambda: five long polls at a time
+/// (<https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>). Its function takes 30 ms and
+/// shows the mail again untouched.
+async fn event_source(world: &World) {
+    let client = world.queues.client();
+    let urls = world.queues.urls();
+    let queue = urls.iter().find(|url| url.as_str().ends_with(EXPRESS)).unwrap();
+    let polls = (0..5).map(async |_| {
+        loop {
+            let received = client.receive(queue, 10, MS(20_000)).await.unwrap();
+            if !received.is_empty() {
+                world.universe.sleep_until(world.universe.now() + MS(30)).await;
+                let receipts: Vec<String> = received.into_iter().map(|mail| mail.receipt).collect();
+                client.set_visibility(queue, &receipts, Duration::ZERO).await.unwrap();
+            }
+        }
+    });
+    join_all(polls).await;
 }
 
 /// A finished run.
@@ -244,6 +286,22 @@ async fn under_a_flood_the_floor_is_the_campaigns_to_the_slot_and_without_one_th
                 assert!(off < 100, "{case}: {bulk} of {} slots", report.slots);
             }
         }
+    }
+}
+
+/// Why Tidegate has none (decision 44): it takes mail away from the pollers.
+#[tokio::test(start_paused = true)]
+async fn an_event_source_on_the_express_queue_delays_mail_and_multiplies_calls() {
+    for quota in [14, 200] {
+        let case = Case::new(quota, true, 0.1);
+        let [(p99, calls), (p99_beside, calls_beside)] =
+            [case.run().await, Case { event_source: true, ..case }.run().await]
+                .map(|ran| (percentile(&ran.waits(), 99), ran.polls_beside_mails()));
+        println!(
+            "{quota}/s: p99 {p99:?} and {p99_beside:?}, calls a second beside one a mail {calls:.2} and {calls_beside:.2}"
+        );
+        assert!(p99_beside > p99, "{quota}/s: {p99_beside:?}");
+        assert!(calls_beside > 4.0 * calls.max(1.0), "{quota}/s: {calls_beside:.2}");
     }
 }
 
