@@ -309,6 +309,13 @@ def calculate(measured: Measured) -> dict[str, Any]:
     }
 
 
+def calculated(result: dict[str, Any]) -> dict[str, Any]:
+    """The metrics that a stack publishes, and the months that forecasts are compared with."""
+    months = {name: {service: round(of, 4) for service, of in costs.items()}
+              for name, costs in result["by_service"].items()}
+    return {"metrics": metrics_of(metrics_source()), "months": months}
+
+
 def dollars(value: float, sign: bool = False) -> str:
     text = f"{abs(value):,.2f}" if abs(value) < 100 else f"{abs(value):,.0f}"
     lead = ("-" if value < -0.005 else "+" if value > 0.005 else "") if sign else ""
@@ -354,6 +361,8 @@ def main(arguments: list[str] | None = None) -> int:
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="every figure, for programs")
     shape.add_argument("--markdown", action="store_true", help="the tables of docs/cost.md")
+    shape.add_argument("--calculated", action="store_true",
+                       help="infra/cost/calculated.json, which `tidegate plan` reads")
     shape.add_argument("--prices", action="store_true", help="the prices, and where they stand")
     parser.add_argument("--measured", type=Path, default=HERE / "measured.json", metavar="FILE",
                         help="what `make bench ONLY=idle` measured (%(default)s)")
@@ -370,6 +379,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if args.json:
         print(json.dumps(result, indent=1))
+        return 0
+    if args.calculated:
+        print(json.dumps(calculated(result), indent=1))
         return 0
     write = markdown if args.markdown else text
     print(write(lines(result)) + "\n\n" + write(knob_lines(result)))

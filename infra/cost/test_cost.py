@@ -182,6 +182,11 @@ class Telling(unittest.TestCase):
         for table in told.split("\n\n"):
             self.assertIn(table, page, "paste `python3 infra/cost/cost.py --markdown` into it")
 
+    def test_forecasts_read_what_is_calculated_now(self) -> None:
+        stored = (ROOT / "infra/cost/calculated.json").read_text(encoding="utf-8")
+        self.assertEqual(said("--calculated"), stored,
+                         "write `python3 infra/cost/cost.py --calculated` to infra/cost/calculated.json")
+
     def test_json_adds_up_to_the_totals(self) -> None:
         result = json.loads(said("--json"))
         for name, costs in result["by_service"].items():

@@ -13,26 +13,39 @@ use super::state::as_f64;
 const PRICES: &str = include_str!("../../../../infra/cost/prices.json");
 /// Measured and assumed sizes, which `infra/cost/cost.py` reads too.
 const MEASURED: &str = include_str!("../../../../infra/cost/measured.json");
+/// The metrics of a stack and the costs of months, calculated by `infra/cost/cost.py --calculated`.
+const CALCULATED: &str = include_str!("../../../../infra/cost/calculated.json");
 /// Memory of the functions in the template's defaults, GB.
 const POLLER_GB: f64 = 256.0 / 1_024.0;
 const SCHEDULER_GB: f64 = 128.0 / 1_024.0;
+/// Mail that is larger crosses the queues compressed, if its producer is `tidegate send`.
+const COMPRESSED_ABOVE_KB: u32 = 4;
+/// SQS bills each 64 KB of a call as a request.
+const REQUEST_KB: f64 = 64.0;
+/// The days in the template's default for which logs are kept, as months.
+const RETENTION_MONTHS: f64 = 1.0;
+/// A month has 730 hours.
+const MONTH_HOURS: f64 = 730.0;
 
-/// US dollars in us-east-1, without free tiers, from the start to the end of the last mail. The
-/// fixed cost of a stack without mail is not included.
+/// US dollars in us-east-1, without free tiers, from the start to the end of the last mail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Cost {
     pub ses: f64,
-    /// SQS calls. A call above 64 KB is billed as several, which is not modelled.
+    /// SQS calls; each 64 KB of a call are a request. Mail above 4 KB is taken to be compressed.
     pub sqs: f64,
     /// Lambda: starts, and time at 256 MB on arm64.
     pub lambda: f64,
     /// The ledger: claims, reports, and deduplication's marks.
     pub dynamodb: f64,
+    /// CloudWatch metrics, for each hour that has begun.
+    pub metrics: f64,
     /// CloudWatch Logs, with the functions at log level `info`.
     pub logs: f64,
     pub total: f64,
     /// Calls to SQS for each mail.
     pub sqs_calls_per_mail: f64,
+    /// A month of a stack that sends nothing, with the template's defaults; not in `total`.
+    pub idle_month: f64,
 }
 
 #[derive(Deserialize)]
@@ -56,17 +69,112 @@ struct SchedulerMinute {
     billed_ms: f64,
 }
 
+#[derive(Deserialize)]
+struct Calculated {
+    metrics: BTreeMap<String, f64>,
+    /// Dollars by service, by the name of the month.
+    months: BTreeMap<String, BTreeMap<String, f64>>,
+}
+
+impl Calculated {
+    fn month(&self, name: &str) -> f64 {
+        self.months.get(name).map_or(0.0, |services| services.values().sum())
+    }
+}
+
+/// The files of `infra/cost`.
+struct Tariff {
+    prices: BTreeMap<String, Price>,
+    measured: Measurements,
+    calculated: Calculated,
+}
+
+impl Tariff {
+    fn read() -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            prices: serde_json::from_str(PRICES)?,
+            measured: serde_json::from_str(MEASURED)?,
+            calculated: serde_json::from_str(CALCULATED)?,
+        })
+    }
+
+    fn price(&self, name: &str) -> f64 {
+        self.prices.get(name).map_or(0.0, |price| price.dollars)
+    }
+
+    fn assumed(&self, name: &str) -> f64 {
+        self.measured.assumed.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// SQS calls: those that were counted, and the producers', who send in batches of ten.
+    fn sqs(&self, scenario: &Scenario, usage: &ServiceUsage) -> f64 {
+        let mails = as_f64(scenario.mails());
+        let more = mails * self.more_requests(scenario.mail_kb);
+        let (standard, fifo) = (self.price("sqs_standard"), self.price("sqs_fifo"));
+        // A large mail is sent and received, and with a merge queue once more.
+        let merged = if scenario.merge { 2.0 * more } else { 0.0 };
+        (usage.sqs_standard + mails / 10.0 + 2.0 * more) * standard
+            + (usage.sqs_fifo + merged) * fifo
+    }
+
+    /// Requests a mail beside the call's own. Ten mails of 200 KB cross as 400 KB, which are seven requests:
+    /// 0.6 more each.
+    fn more_requests(&self, mail_kb: u32) -> f64 {
+        let is_compressed = mail_kb > COMPRESSED_ABOVE_KB;
+        let by = if is_compressed { self.assumed("compression").max(1.0) } else { 1.0 };
+        ((10.0 * f64::from(mail_kb) / by / REQUEST_KB).ceil().max(1.0) - 1.0) / 10.0
+    }
+
+    /// The ledger's claims and reports, and marks: two writes a mail, one when its send begins, one when it
+    /// is sent.
+    fn dynamodb(&self, scenario: &Scenario, usage: &ServiceUsage, minutes: f64) -> f64 {
+        // The same formula as in `infra/cost/cost.py`, for windows that write every part.
+        let parts = f64::from(parts_for(scenario.campaigns.len()));
+        let campaigns = as_f64(scenario.campaigns.len() as u64);
+        let each = campaigns / parts * self.assumed("ledger_campaign_bytes");
+        let first = self.assumed("ledger_totals_bytes") + each;
+        let units = |unit: f64| (first / unit).ceil() + (parts - 1.0) * (each / unit).ceil();
+        let is_deduplicated = scenario.deployed.as_ref().is_some_and(|deployed| {
+            use tidegate_core::deduplication::Deduplication::Off;
+            deployed.poller.deduplication != Off
+        });
+        let marks = if is_deduplicated { 2.0 * usage.mails } else { 0.0 };
+        (usage.claims * (1.0 + units(1_024.0)) + marks) * self.price("dynamodb_write")
+            + (usage.claims + 2.0 * minutes) * units(4_096.0) * self.price("dynamodb_read")
+    }
+
+    fn metrics(&self, scenario: &Scenario, minutes: f64) -> f64 {
+        let count = |of: &str| self.calculated.metrics.get(of).copied().unwrap_or(0.0);
+        let campaigns = as_f64(scenario.campaigns.len() as u64);
+        let is_limited = scenario.limits().is_some_and(|limits| !limits.is_empty());
+        let domains = if is_limited { count("domain") } else { 0.0 };
+        let published =
+            count("poller") + count("scheduler") + domains + count("campaign") * campaigns;
+        published * self.price("metric") * (minutes / 60.0).ceil() / MONTH_HOURS
+    }
+
+    fn logs(&self, usage: &ServiceUsage) -> f64 {
+        let gb = usage.claims * self.assumed("busy_window_log_bytes") / 1e9;
+        let kept = gb * self.assumed("log_compression") * RETENTION_MONTHS;
+        gb * self.price("log_gb") + kept * self.price("log_gb_month")
+    }
+
+    fn lambda(&self, usage: &ServiceUsage, minutes: f64) -> f64 {
+        let minute = self.measured.idle_minute.get("1");
+        let scheduler_ms = minute.map_or(0.0, |minute| minute.scheduler.billed_ms) * minutes;
+        let gb_s = (usage.poller_ms * POLLER_GB + scheduler_ms * SCHEDULER_GB) / 1e3;
+        (usage.pollers + minutes) * self.price("lambda_request")
+            + gb_s * self.price("lambda_gb_s_arm64")
+    }
+}
+
 impl Cost {
     /// The cost of the services that a run used.
     pub(super) fn of(
         scenario: &Scenario,
         records: &[WindowRecord],
     ) -> Result<Self, serde_json::Error> {
-        let prices: BTreeMap<String, Price> = serde_json::from_str(PRICES)?;
-        let measured: Measurements = serde_json::from_str(MEASURED)?;
-        let price = |name: &str| prices.get(name).map_or(0.0, |price| price.dollars);
-        let assumed = |name: &str| measured.assumed.get(name).copied().unwrap_or(0.0);
-        let minute = measured.idle_minute.get("1");
+        let tariff = Tariff::read()?;
         let mut usage = ServiceUsage::default();
         for record in records {
             usage.add(&record.usage, 1.0);
@@ -75,36 +183,18 @@ impl Cost {
         let minutes = as_f64(windows) / 60.0;
         // `sum()` of an empty iterator is -0.0, which would be shown as such.
         let recipients = records.iter().map(WindowRecord::total).fold(0.0, |sum, sent| sum + sent);
-        let scheduler_ms = minute.map_or(0.0, |minute| minute.scheduler.billed_ms) * minutes;
-        // The same formula as in `infra/cost/cost.py`, for windows that write every part.
-        let parts = f64::from(parts_for(scenario.campaigns.len()));
-        let campaigns = as_f64(scenario.campaigns.len() as u64);
-        let each = campaigns / parts * assumed("ledger_campaign_bytes");
-        let first = assumed("ledger_totals_bytes") + each;
-        let units = |unit: f64| (first / unit).ceil() + (parts - 1.0) * (each / unit).ceil();
-        let guarded = scenario.deployed.as_ref().is_some_and(|deployed| {
-            use tidegate_core::deduplication::Deduplication::Off;
-            deployed.poller.deduplication != Off
-        });
-        // Two writes per mail: one when its send begins, one when it is sent.
-        let marks = if guarded { 2.0 * usage.mails } else { 0.0 };
-        let log = usage.claims * assumed("busy_window_log_bytes");
-        // Producers send in batches of ten.
-        let produced = as_f64(scenario.mails()) / 10.0;
         let cost = Self {
-            ses: recipients * price("ses_mail"),
-            sqs: (usage.sqs_standard + produced) * price("sqs_standard")
-                + usage.sqs_fifo * price("sqs_fifo"),
-            lambda: (usage.pollers + minutes) * price("lambda_request")
-                + (usage.poller_ms * POLLER_GB + scheduler_ms * SCHEDULER_GB) / 1e3
-                    * price("lambda_gb_s_arm64"),
-            dynamodb: (usage.claims * (1.0 + units(1_024.0)) + marks) * price("dynamodb_write")
-                + (usage.claims + 2.0 * minutes) * units(4_096.0) * price("dynamodb_read"),
-            logs: log / 1e9 * price("log_gb"),
+            ses: recipients * tariff.price("ses_mail"),
+            sqs: tariff.sqs(scenario, &usage),
+            lambda: tariff.lambda(&usage, minutes),
+            dynamodb: tariff.dynamodb(scenario, &usage, minutes),
+            metrics: tariff.metrics(scenario, minutes),
+            logs: tariff.logs(&usage),
             total: 0.0,
             sqs_calls_per_mail: (usage.sqs_standard + usage.sqs_fifo) / usage.mails.max(1.0),
+            idle_month: tariff.calculated.month("idle"),
         };
-        let total = cost.ses + cost.sqs + cost.lambda + cost.dynamodb + cost.logs;
+        let total = cost.ses + cost.sqs + cost.lambda + cost.dynamodb + cost.metrics + cost.logs;
         Ok(Self { total, ..cost })
     }
 }
@@ -114,21 +204,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_price_and_every_assumption_that_is_read_is_in_the_files_of_infra_cost() {
-        let prices: BTreeMap<String, Price> = serde_json::from_str(PRICES).unwrap();
+    fn every_figure_that_is_read_is_in_the_files_of_infra_cost() {
+        let tariff = Tariff::read().unwrap();
         let read = ["ses_mail", "sqs_standard", "sqs_fifo", "lambda_request", "lambda_gb_s_arm64"];
-        for name in read.iter().chain(&["dynamodb_write", "dynamodb_read", "log_gb"]) {
-            assert!(prices[*name].dollars > 0.0, "{name}");
+        let more = ["dynamodb_write", "dynamodb_read", "log_gb", "log_gb_month", "metric"];
+        for name in read.into_iter().chain(more) {
+            assert!(tariff.price(name) > 0.0, "{name}");
         }
-        let measured: Measurements = serde_json::from_str(MEASURED).unwrap();
         for name in [
             "ledger_totals_bytes",
             "ledger_campaign_bytes",
             "busy_window_log_bytes",
-            "mail_log_bytes",
+            "log_compression",
+            "compression",
         ] {
-            assert!(measured.assumed[name] > 0.0, "{name}");
+            assert!(tariff.assumed(name) > 0.0, "{name}");
         }
-        assert!(measured.idle_minute["1"].scheduler.billed_ms > 0.0);
+        assert!(tariff.measured.idle_minute["1"].scheduler.billed_ms > 0.0);
+        for name in ["poller", "scheduler", "campaign", "domain"] {
+            assert!(tariff.calculated.metrics[name] > 0.0, "{name}");
+        }
+        assert!(tariff.calculated.month("idle") > 0.0);
+    }
+
+    #[test]
+    fn each_64_kb_of_ten_mails_are_a_request() {
+        let tariff = Tariff::read().unwrap();
+        let more = |mail_kb| format!("{:.1}", tariff.more_requests(mail_kb));
+        assert_eq!([0, 2, 4, 30, 200].map(more), ["0.0", "0.0", "0.0", "0.0", "0.6"]);
     }
 }

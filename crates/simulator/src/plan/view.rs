@@ -145,16 +145,19 @@ fn costs(forecast: &Forecast, page: &mut Page) {
     page.line(
         Tone::Plain,
         format!(
-            "  ${:.2}: SES ${:.2}, SQS ${:.2} ({:.2} calls a mail), Lambda ${:.2}, DynamoDB ${:.2}, logs ${:.2}",
+            "  ${:.2}: SES ${:.2}, SQS ${:.2} ({:.2} calls a mail), Lambda ${:.2}, DynamoDB ${:.2}, metrics ${:.2}, logs ${:.2}",
             cost.total,
             cost.ses,
             cost.sqs,
             cost.sqs_calls_per_mail,
             cost.lambda,
             cost.dynamodb,
+            cost.metrics,
             cost.logs
         ),
     );
+    let idle = format!("  A stack that sends nothing costs ${:.2} a month.", cost.idle_month);
+    page.line(Tone::Plain, idle);
 }
 
 /// The forecasts side by side: a row each, a column for each campaign's end.
