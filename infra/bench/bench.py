@@ -89,15 +89,15 @@ def under_lambdas_limits(part: str, args: argparse.Namespace) -> list[Row]:
 def idle_minutes(part: str, args: argparse.Namespace) -> list[Row]:
     """Idle minutes; with --write they become those of the cost calculation."""
     place = args.root / MEASURED
-    known = json.loads(place.read_text()) if place.exists() else {}
+    known = json.loads(place.read_text())
     measured = idle.measure(args)
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "idle.json").write_text(json.dumps(measured, indent=1) + "\n")
+    month = idle.month_rows(part, idle.month(args, known, measured))
     if args.write:
-        place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(json.dumps(known | {"idle_minute": measured}, indent=1) + "\n")
-        known = {}
-    return idle.rows(part, measured, known.get("idle_minute"))
+        return idle.rows(part, measured, None) + month
+    return idle.rows(part, measured, known["idle_minute"]) + month
 
 
 PARTS: dict[str, Part] = {

@@ -202,7 +202,7 @@ def beside(part: str, quota: int, share: float, seen: Seen, alone: int) -> list[
     name = f"{quota}/s, express {share:.0%}"
     bulk, express = seen.slots()
     waits = seen.waits()
-    p99 = statistics.quantiles(waits, n=100)[98]
+    p99 = statistics.quantiles(waits, n=100, method="inclusive")[98]
     return [
         told(part, f"{name}: a put's round trip, p50", statistics.median(seen.trips or [0.0]), "ms"),
         told(part, f"{name}: enqueue to send, p50", statistics.median(waits), "ms"),

@@ -12,6 +12,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -39,6 +40,8 @@ STACK = "idle"
 REPORT = re.compile(r"REPORT RequestId: \S+\s+Duration: [\d.]+ ms\s+Billed Duration: (\d+) ms")
 # What CloudWatch adds to the bytes of every event.
 EVENT_BYTES = 26
+# What an idle stack with the template's defaults may cost a month, its alarms included.
+MONTH_DOLLARS = 1.0
 # Between two measurements of the same code, on a machine with other work.
 TOLERANCE = 0.25
 AUTHORIZATION = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/{}/aws4_request, Signature=x"
@@ -257,6 +260,25 @@ def measure(args: Any) -> Measured:
     with ThreadPoolExecutor() as pool:
         minutes = {wake: pool.submit(minute, args, wake) for wake in MINUTES}
         return {str(wake): future.result() for wake, future in minutes.items()}
+
+
+def month(args: Any, known: Measured, measured: Measured) -> dict[str, float]:
+    """Dollars a month by service of a stack that only has such minutes, by the cost calculation."""
+    place = args.out / "idle-measured.json"
+    place.write_text(json.dumps(known | {"idle_minute": measured}))
+    command = [sys.executable, "-B", str(args.root / "infra/cost/cost.py"), "--json"]
+    done = subprocess.run([*command, "--measured", str(place)], capture_output=True, text=True,
+                          timeout=60, check=False)
+    if done.returncode:
+        raise ValueError(done.stderr.strip())
+    by_service: dict[str, float] = json.loads(done.stdout)["by_service"]["idle"]
+    return by_service
+
+
+def month_rows(part: str, by_service: dict[str, float]) -> list[Row]:
+    total = sum(by_service.values())
+    note = ", ".join(f"{name} ${of:.2f}" for name, of in by_service.items() if of >= 0.005)
+    return [at_most(part, "idle month", round(total, 2), "$", MONTH_DOLLARS, note)]
 
 
 def rows(part: str, measured: Measured, known: Measured | None) -> list[Row]:

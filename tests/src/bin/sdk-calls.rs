@@ -1,8 +1,8 @@
 //! The AWS calls that a poller makes for its mails, and nothing else, at a poller's pace. `make bench`
 //! compares a poller's processor time with this program's, which the machine makes slow or fast alike.
 //!
-//! `sdk-calls merge|direct MAILS PER_SECOND` fills a queue, sends that many mails from it, and prints
-//! `{"mails": …, "cpu_ms_per_mail": …}`; filling is not counted. SQS and SES are where
+//! `sdk-calls merge|direct MAILS PER_SECOND [KB]` fills a queue, sends that many mails from it, and prints
+//! `{"mails": …, "cpu_ms_per_mail": …}`; filling is not counted. Texts have KB kilobytes, 0 if none are given. SQS and SES are where
 //! `AWS_ENDPOINT_URL_SQS` and `AWS_ENDPOINT_URL_SESV2` say.
 
 #![expect(
@@ -50,7 +50,8 @@ impl Calls {
             let entry = SendMessageBatchRequestEntry::builder().id(number.to_string());
             let entry = entry.message_body(&body);
             let entry = if fifo {
-                entry.message_group_id(&body).message_deduplication_id(&body)
+                let address = address_and_text(&body).0;
+                entry.message_group_id(address).message_deduplication_id(address)
             } else {
                 entry
             };
@@ -80,10 +81,12 @@ impl Calls {
         answer.send().await.unwrap();
     }
 
-    async fn send(&self, to: &str) {
+    async fn send(&self, body: &str) {
+        let (to, more) = address_and_text(body);
         let text = |text: &str| Content::builder().data(text).charset("UTF-8").build().unwrap();
-        let mail =
-            Mail::builder().subject(text("News")).body(Body::builder().text(text(TEXT)).build());
+        let mail = Mail::builder()
+            .subject(text("News"))
+            .body(Body::builder().text(text(&format!("{TEXT}{more}"))).build());
         self.ses
             .send_email()
             .from_email_address("news@example.org")
@@ -108,8 +111,8 @@ impl Calls {
         let mut sends = JoinSet::new();
         let mut due = Instant::now();
         for message in &messages {
-            let (calls, to) = (self.clone(), message.body().unwrap().to_owned());
-            sends.spawn(async move { calls.send(&to).await });
+            let (calls, body) = (self.clone(), message.body().unwrap().to_owned());
+            sends.spawn(async move { calls.send(&body).await });
             due += gap;
             tokio::time::sleep_until(due).await;
         }
@@ -119,6 +122,11 @@ impl Calls {
     }
 }
 
+/// A body is an address, and perhaps a space and more text for the mail.
+fn address_and_text(body: &str) -> (&str, &str) {
+    body.split_once(' ').unwrap_or((body, ""))
+}
+
 fn cpu() -> Duration {
     clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap()
 }
@@ -126,15 +134,18 @@ fn cpu() -> Duration {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let given: Vec<_> = std::env::args().skip(1).collect();
-    let [mode, mails, per_second] = given.as_slice() else {
-        panic!("sdk-calls merge|direct MAILS PER_SECOND");
+    let (mode, mails, per_second, kb) = match given.as_slice() {
+        [mode, mails, per_second] => (mode, mails, per_second, 0),
+        [mode, mails, per_second, kb] => (mode, mails, per_second, kb.parse().unwrap()),
+        _ => panic!("sdk-calls merge|direct MAILS PER_SECOND [KB]"),
     };
+    let more = "letters ".repeat(kb * 128);
     let merge = mode == "merge";
     let (mails, gap) = (mails.parse::<u32>().unwrap(), 1.0 / per_second.parse::<f64>().unwrap());
     let calls = Calls::connect().await;
     for first in (0..mails).step_by(BATCH as usize) {
         let bodies = first..mails.min(first + BATCH);
-        calls.put(&calls.campaign, bodies.map(|n| format!("big-{n}@example.com"))).await;
+        calls.put(&calls.campaign, bodies.map(|n| format!("big-{n}@example.com {more}"))).await;
     }
     let (before, mut due) = (cpu(), Instant::now());
     let (mut batches, mut sent) = (JoinSet::new(), 0);
