@@ -141,6 +141,10 @@ counters! {
         "Slots that passed unused because no fitting mail waited.";
     SqsCalls, "sqs_calls", Calls, Total, Some("SqsCalls"),
         "Calls to SQS, through all queues together.";
+    ReceivedOften, "received_often", Mails, Total, None,
+        "Receives of messages that had been received more than 100 times already: something keeps them from being sent.";
+    Old, "old", Mails, Total, None,
+        "Receives of messages that had been on their queue for more than 10 days. SQS deletes them after 14.";
     DeleteFailed, "delete_failed", Mails, None, None,
         "Deletes that failed at the last try: these messages become visible again and may be sent twice.";
     MoveFailed, "move_failed", Mails, None, None,
@@ -151,7 +155,7 @@ counters! {
         "Mails dead-lettered as `unknown`, also counted in `dead`: a poller began to send them and did not note the outcome.";
     Deferred, "spilled", Mails, Total, Some("Spilled"),
         "Mails of low priority moved from their queues to the store of deferred mail, by campaign.";
-    DeferralFailed, "deferral_failed", Mails, None, Some("SpillFailed"),
+    DeferralFailed, "deferral_failed", Mails, Total, Some("SpillFailed"),
         "Mails that should have been deferred and could not be written: they stay on their queues.";
     DomainFed, "domain_fed", Recipients, None, Some("DomainMoved"),
         "Recipients moved into domain queues, by limit: the group's first domain, or `others`.";

@@ -1,18 +1,41 @@
 //! Incidents: conditions that an operator should hear of once when they begin and once when they end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::back_pressure::BackPressureLevel;
 use crate::control::{Control, HoldReason};
+use crate::counters::Counter;
 use crate::identity::EpochMillis;
 
 /// Held campaigns that are told one by one. If there are more, one incident stands for the rest.
 const CAMPAIGNS: usize = 10;
-/// Refusals for the rate in a minute from which they are an incident. SES refuses single mails even below
-/// the quota.
-const REFUSED: u64 = 10;
-/// Sends in a minute for which the shared bucket did not answer, from which that is an incident.
-const BUCKET_LOST: u64 = 3;
+/// Counters that make an incident: from how many a minute on, its name, and its sentence. SES refuses single
+/// mails for the rate even below the quota.
+const COUNTED: [(Counter, u64, &str, &str); 5] = [
+    (Counter::Refused, 10, "refusals", "SES refuses mails as over the rate"),
+    (Counter::BucketLost, 3, "bucket-lost", "the shared bucket does not answer"),
+    (
+        Counter::ReceivedOften,
+        1,
+        "received-often",
+        "a mail was received more than 100 times and not sent",
+    ),
+    (
+        Counter::Old,
+        1,
+        "old-mail",
+        "a mail has waited on its queue for more than 10 days; SQS deletes it after 14",
+    ),
+    (
+        Counter::DeferralFailed,
+        1,
+        "deferral-failed",
+        "mail that should be deferred stays on its queue",
+    ),
+];
+/// An incident of [`COUNTED`] is over after so long without it. A mail that cannot be sent is received every
+/// 15 minutes at the latest.
+const QUIET_MILLIS: u64 = 30 * 60 * 1_000;
 /// Failed ticks of a run from which they are an incident. Each costs one window.
 const TICKS_FAILED: u64 = 10;
 /// Runs in a row without SES's quota.
@@ -22,7 +45,7 @@ const BUSY_MILLIS: u64 = 60 * 60 * 1_000;
 const OVERLOADED_MILLIS: u64 = 15 * 60 * 1_000;
 
 /// The figures of one scheduler run that are not in the control record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFigures {
     /// Runs in a row, up to this one, in which SES did not tell the quota.
     pub quota_unknown: u32,
@@ -30,10 +53,40 @@ pub struct RunFigures {
     pub ticks_failed: u64,
     /// Whether deferred mail could not be replayed.
     pub replay_failed: bool,
-    /// Mails that SES refused for the rate since the run before.
-    pub refused: u64,
-    /// Sends for which the shared bucket did not answer since the run before.
-    pub bucket_lost: u64,
+    /// Counters that grew too much in a minute of the last half hour ([`GrowthMemory::lately`]).
+    pub grown: BTreeSet<Counter>,
+}
+
+/// When counters grew too much for the last time.
+///
+/// ```
+/// use tidegate_core::counters::Counter;
+/// use tidegate_core::identity::EpochMillis;
+/// use tidegate_core::incidents::GrowthMemory;
+/// let mut memory = GrowthMemory::default();
+/// let minute = |number: u64| EpochMillis::new(number * 60_000);
+/// let refused = |count: u64| move |counter| if counter == Counter::Refused { count } else { 0 };
+/// assert!(memory.lately(refused(9), minute(0)).is_empty());
+/// assert!(memory.lately(refused(10), minute(1)).contains(&Counter::Refused));
+/// assert!(!memory.lately(refused(0), minute(30)).is_empty());
+/// assert!(memory.lately(refused(0), minute(31)).is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GrowthMemory(BTreeMap<Counter, EpochMillis>);
+
+impl GrowthMemory {
+    /// Notes by how much each counter `grew` in the minute before `now`. Returns those that grew too much in
+    /// one of the last 30 minutes.
+    pub fn lately(&mut self, grew: impl Fn(Counter) -> u64, now: EpochMillis) -> BTreeSet<Counter> {
+        for (counter, least, ..) in COUNTED {
+            if grew(counter) >= least {
+                self.0.insert(counter, now);
+            }
+        }
+        let age = |at: &EpochMillis| now.as_millis().saturating_sub(at.as_millis());
+        self.0.retain(|_, at| age(at) < QUIET_MILLIS);
+        self.0.keys().copied().collect()
+    }
 }
 
 /// The incidents of a moment: a sentence for each, by its name.
@@ -92,8 +145,9 @@ pub fn incidents(
         "ticks cannot be issued, and their seconds send nothing",
     );
     add(run.replay_failed, "replay-failed", "deferred mail cannot be replayed");
-    add(run.refused >= REFUSED, "refusals", "SES refuses mails as over the rate");
-    add(run.bucket_lost >= BUCKET_LOST, "bucket-lost", "the shared bucket does not answer");
+    for (counter, _, name, text) in COUNTED {
+        add(run.grown.contains(&counter), name, text);
+    }
     found
 }
 
@@ -187,14 +241,37 @@ mod tests {
 
     #[test]
     fn figures_are_told_from_the_same_thresholds_on_as_the_alarms() {
-        let run = |refused, bucket_lost, ticks_failed, quota_unknown, replay_failed| {
-            let figures =
-                RunFigures { quota_unknown, ticks_failed, replay_failed, refused, bucket_lost };
+        let run = |missing: u64, ticks_failed, quota_unknown, replay_failed| {
+            let grew = |counter| {
+                let found = COUNTED.into_iter().find(|(counted, ..)| *counted == counter);
+                found.map_or(0, |(_, least, ..)| least - missing)
+            };
+            let grown = GrowthMemory::default().lately(grew, NOW);
+            let figures = RunFigures { quota_unknown, ticks_failed, replay_failed, grown };
             names(&Control::default(), &figures)
         };
-        assert_eq!(run(9, 2, 9, 2, false), Vec::<String>::new());
-        let all = ["bucket-lost", "quota-unknown", "refusals", "replay-failed", "ticks-failed"];
-        assert_eq!(run(10, 3, 10, 3, true), all);
+        assert_eq!(run(1, 9, 2, false), Vec::<String>::new());
+        let all = [
+            "bucket-lost",
+            "deferral-failed",
+            "old-mail",
+            "quota-unknown",
+            "received-often",
+            "refusals",
+            "replay-failed",
+            "ticks-failed",
+        ];
+        assert_eq!(run(0, 10, 3, true), all);
+    }
+
+    #[test]
+    fn a_mail_received_every_quarter_of_an_hour_is_one_incident() {
+        let mut memory = GrowthMemory::default();
+        let mut minutes = (0..120_u64).map(|minute| {
+            let grew = |counter| u64::from(counter == Counter::Old && minute % 15 == 0);
+            memory.lately(grew, EpochMillis::new(minute * 60_000))
+        });
+        assert!(minutes.all(|grown| grown.contains(&Counter::Old)));
     }
 
     proptest! {

@@ -116,8 +116,8 @@ fn unsigned(value: i64) -> u64 {
 }
 
 impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
-    /// Judges the level, writes it if it changed or is due for renewal, and replays deferred mail if the
-    /// level allows it. `report` stays `None` if no level is configured or the ledger does not answer. The
+    /// Judges the level by the ledger as it was `read`, writes it if it changed or is due for renewal, and replays
+    /// deferred mail if the level allows it. `report` stays `None` if no level is configured or the ledger did not answer. The
     /// level is written to `report` before the replay begins, so it survives if this future is dropped.
     ///
     /// The backlog in seconds is mails / (rate / recipients per mail). Example: 1,400 mails wait, the quota
@@ -127,38 +127,30 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
     pub(crate) async fn look<C: Clock, L: Ledger>(
         &self,
         clock: &C,
-        ledger: &L,
+        (ledger, standing): (&L, Option<&Standing>),
         report: &RefCell<Option<BackPressureReport>>,
     ) {
-        let Some(back_pressure) = &self.config.back_pressure else { return };
-        let began = clock.monotonic();
-        let standing = match ledger.read().await {
-            Ok(standing) => standing,
-            Err(error) => {
-                let error = &error as &dyn StdError;
-                return tracing::warn!(
-                    error,
-                    "the level is not judged: the ledger does not answer"
-                );
-            }
+        let (Some(back_pressure), Some(standing)) = (&self.config.back_pressure, standing) else {
+            return;
         };
+        let began = clock.monotonic();
         let now = clock.wall();
-        let campaigns = listed(&back_pressure.campaigns, &standing);
+        let campaigns = listed(&back_pressure.campaigns, standing);
         let sums = SendSums::of(&standing.counters);
         let lately = self.lately(sums, now);
         let recipients = lately.filter(|lately| lately.mails > 0).unwrap_or(sums).mean();
-        let mails = self.backlog(back_pressure, (&standing, recipients), now).await;
+        let mails = self.backlog(back_pressure, (standing, recipients), now).await;
         let rate = quota::remembered(Some(&standing.control), &self.config.cap);
         let mails_a_second = rate.map(|rate| standing.factor.of(rate).as_per_second() / recipients);
         let figures = figures(mails, mails_a_second, lately);
         let stood = standing.control.back_pressure;
         let reading = back_pressure.policy.judge(stood.as_ref(), figures, now.into());
-        let destinations = destinations(campaigns, &standing);
+        let destinations = destinations(campaigns, standing);
         *report.borrow_mut() =
             Some(BackPressureReport { reading, brought_back: None, back_failed: false });
         log(stood.map_or(BackPressureLevel::Clear, |stood| stood.level_at(now.into())), &reading);
         if reading.is_news(stood.as_ref())
-            && let Err(error) = write(back_pressure, figures, now, standing, ledger).await
+            && let Err(error) = write(back_pressure, figures, now, standing.clone(), ledger).await
         {
             tracing::error!(error = &error as &dyn StdError, "the level is not written");
         }

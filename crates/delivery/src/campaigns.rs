@@ -32,9 +32,9 @@ pub(crate) async fn keep(
     prefix: &str,
     clock: &impl Clock,
     directory: &impl Directory,
-    ledger: &impl Ledger,
+    known: (&impl Ledger, &Standing),
 ) -> Option<usize> {
-    match try_keep(prefix, clock, directory, ledger).await {
+    match try_keep(prefix, clock, directory, known).await {
         Ok(campaigns) => Some(campaigns),
         Err(error) => {
             tracing::warn!(
@@ -50,11 +50,10 @@ async fn try_keep(
     prefix: &str,
     clock: &impl Clock,
     directory: &impl Directory,
-    ledger: &impl Ledger,
+    (ledger, standing): (&impl Ledger, &Standing),
 ) -> Result<usize, PortError> {
     let listed = directory.queues(prefix).await?;
-    let standing = ledger.read().await?;
-    let mut waiting = in_order(with_missing(listed, prefix, &standing), &standing, clock);
+    let mut waiting = in_order(with_missing(listed, prefix, standing), standing, clock);
     let mut scan = Scan {
         prefix,
         tagged: Vec::new(),
@@ -65,7 +64,7 @@ async fn try_keep(
     loop {
         let rest = waiting.split_off(waiting.len().min(A_WRITE));
         scan.ask(waiting, clock, directory).await;
-        scan.write(&rest, &standing, ledger).await?;
+        scan.write(&rest, standing, ledger).await?;
         if rest.is_empty() {
             return scan.failure.map_or(Ok(scan.campaigns), Err);
         }

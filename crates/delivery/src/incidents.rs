@@ -1,14 +1,13 @@
 //! Tells operators what begins and what is over, once each.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::error::Error as StdError;
 
-use tidegate_core::counters::Counter;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::incidents::{IncidentChanges, RunFigures, incidents};
+use tidegate_core::incidents::{GrowthMemory, IncidentChanges, RunFigures, incidents};
 
 use crate::control;
-use crate::ports::{Announce, Clock, Ledger, PortError, Standing};
+use crate::ports::{Announce, Clock, Ledger, PortError};
 use crate::schedule_report::ScheduleReport;
 use crate::scheduler_run::SchedulerRunReport;
 
@@ -20,8 +19,7 @@ const SUBJECT: usize = 100;
 pub struct IncidentMemory {
     /// Runs in a row in which SES did not tell the quota.
     quota_unknown: Cell<u32>,
-    /// The sums of refusals, and of sends that the shared bucket did not answer, at the run before.
-    sums: Cell<Option<(i64, i64)>>,
+    growth: RefCell<GrowthMemory>,
 }
 
 impl IncidentMemory {
@@ -30,20 +28,15 @@ impl IncidentMemory {
         &self,
         report: Option<&ScheduleReport>,
         minute: &SchedulerRunReport,
-        standing: &Standing,
+        now: EpochMillis,
     ) -> RunFigures {
         let known = report.is_some_and(|report| report.quota_known);
         self.quota_unknown.set(if known { 0 } else { self.quota_unknown.get() + 1 });
-        let sum = |counter: Counter| counter.sum(&standing.counters);
-        let now = (sum(Counter::Refused), sum(Counter::BucketLost));
-        let before = self.sums.replace(Some(now)).unwrap_or(now);
-        let grown = |now: i64, before: i64| u64::try_from(now - before).unwrap_or(0);
         RunFigures {
             quota_unknown: self.quota_unknown.get(),
             ticks_failed: report.map_or(0, |report| report.ticks_failed),
             replay_failed: minute.back_pressure.as_ref().is_some_and(|level| level.back_failed),
-            refused: grown(now.0, before.0),
-            bucket_lost: grown(now.1, before.1),
+            grown: self.growth.borrow_mut().lately(|counter| minute.grown_by(counter), now),
         }
     }
 }
@@ -61,7 +54,7 @@ pub async fn tell(
 ) {
     let Some(standing) = &minute.standing else { return };
     let now = EpochMillis::from(clock.wall());
-    let figures = memory.figures(report, minute, standing);
+    let figures = memory.figures(report, minute, now);
     let found = incidents(&standing.control, &figures, now);
     let changes = IncidentChanges::between(&standing.control.incidents, &found);
     if changes.is_empty() {

@@ -29,6 +29,9 @@ const LATELY: u64 = 3;
 /// it issues none.
 ///
 /// Deadlines are absolute, no tick waits for the answer to another one, and the run ends with its last tick.
+/// `before` is the ledger as it was read when the run began; `None` if it did not answer. Then every window
+/// has a tick, and the list of campaigns stays as it is.
+///
 /// If `GetAccount` fails, the last known quota is used, else the configured one; if neither is known,
 /// nothing is sent. An Invoke is not retried: one that fails or is slow costs its own window.
 ///
@@ -41,7 +44,7 @@ pub async fn run(
     (config, woken): (&SchedulerConfig, bool),
     clock: &impl Clock,
     account: &impl Account,
-    ledger: &impl Ledger,
+    (ledger, before): (&impl Ledger, Option<Standing>),
     invoke: &impl Invoke,
     directory: &impl Directory,
     queues: &impl Queues,
@@ -57,11 +60,6 @@ pub async fn run(
         quota_known: false,
         campaigns: None,
     };
-    let before = ledger.read().await;
-    if let Err(error) = &before {
-        tracing::warn!(error = error as &dyn std::error::Error, "the ledger does not answer");
-    }
-    let before = before.ok();
     let rate = match read_quota(config, clock, account, (ledger, before.as_ref())).await? {
         (Some(rate), known) => {
             report.quota_known = known;
@@ -89,7 +87,7 @@ pub async fn run(
         ticks.finish().await
     };
     let end = clock.sleep_until(started + LISTED_WITHIN);
-    let campaigns = Box::pin(list_campaigns(config, clock, directory, ledger));
+    let campaigns = Box::pin(list_campaigns(config, clock, directory, (ledger, before.as_ref())));
     let (mut report, campaigns) = ticks_first(ticks, campaigns, end).await;
     if campaigns.is_none() {
         tracing::warn!("the campaigns were not found within the run: the list stays as it is");
@@ -110,9 +108,10 @@ async fn list_campaigns(
     config: &SchedulerConfig,
     clock: &impl Clock,
     directory: &impl Directory,
-    ledger: &impl Ledger,
+    (ledger, before): (&impl Ledger, Option<&Standing>),
 ) -> Option<usize> {
-    campaigns::keep(config.campaign_queues.as_deref()?, clock, directory, ledger).await
+    let prefix = config.campaign_queues.as_deref()?;
+    campaigns::keep(prefix, clock, directory, (ledger, before?)).await
 }
 
 /// Returns the quota, and whether SES answered with it in this run. Keeps SES's answer in the ledger.

@@ -1,13 +1,15 @@
 //! A scheduler's minute: issues the ticks, and beside them reads feedback and judges the back-pressure
-//! level. At the end it counts the holds.
+//! level. At the end it counts the holds, and sums up the minute.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tidegate_core::config::FeedbackConfig;
+use tidegate_core::counters::Counter;
 
 use crate::back_pressure::{BackPressure, BackPressureReport};
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
@@ -18,6 +20,32 @@ use crate::ticks_first::ticks_first;
 /// round of feedback, if the ticks end earlier.
 const LOOKED_WITHIN: Duration = Duration::from_secs(50);
 
+/// A run that took no longer reports what it read of the ledger when it began. While the stack sleeps, this
+/// saves a read a minute.
+const SHORT: Duration = Duration::from_secs(5);
+
+/// The ledger's sums at the end of the run before, which a scheduler keeps in memory.
+#[derive(Debug, Default)]
+pub struct SumsMemory(RefCell<Option<BTreeMap<String, i64>>>);
+
+impl SumsMemory {
+    /// Returns by how much each counter's total grew since the run before; after a cold start since the sums
+    /// `first`. A counter that did not grow is left out.
+    fn grown(
+        &self,
+        first: &BTreeMap<String, i64>,
+        now: &BTreeMap<String, i64>,
+    ) -> BTreeMap<Counter, u64> {
+        let before = self.0.replace(Some(now.clone()));
+        let before = before.as_ref().unwrap_or(first);
+        let grown = |counter: &Counter| {
+            let by = counter.sum(now) - counter.sum(before);
+            u64::try_from(by).ok().filter(|by| *by > 0).map(|by| (*counter, by))
+        };
+        Counter::ALL.iter().filter_map(grown).collect()
+    }
+}
+
 /// The results of a scheduler's run apart from the ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedulerRunReport {
@@ -25,8 +53,10 @@ pub struct SchedulerRunReport {
     pub feedback: FeedbackReport,
     /// The back-pressure level and its figures; `None` if none is configured, or the ledger did not answer.
     pub back_pressure: Option<BackPressureReport>,
-    /// The ledger at the end of the run; `None` if it did not answer.
+    /// The ledger at the end of the run, or at most 5 s before; `None` if it did not answer.
     pub standing: Option<Standing>,
+    /// By how much the ledger's totals grew since the run before; counters that did not grow are left out.
+    pub grown: BTreeMap<Counter, u64>,
 }
 
 impl SchedulerRunReport {
@@ -34,24 +64,63 @@ impl SchedulerRunReport {
     pub fn holds(&self) -> Option<u64> {
         u64::try_from(self.standing.as_ref()?.control.standing_holds()).ok()
     }
+
+    /// By how much the total of `counter` grew since the run before.
+    pub fn grown_by(&self, counter: Counter) -> u64 {
+        self.grown.get(&counter).copied().unwrap_or(0)
+    }
+
+    /// Logs the minute in one line, with the sums that an operator looks for; nothing in a minute in which
+    /// nothing was received from a queue.
+    fn log(&self) {
+        use Counter::{
+            Dead, Deferred, Excluded, Failed, First, FirstWaited, Left, Mails, Refused, Retried,
+            Sent,
+        };
+        let by = |counter| self.grown_by(counter);
+        if [Mails, Failed, Refused, Retried, Dead, Left, Deferred, Excluded].map(by) == [0; 8] {
+            return;
+        }
+        let mean_wait_s = by(FirstWaited).checked_div(by(First));
+        tracing::info!(
+            sent = by(Sent),
+            mails = by(Mails),
+            mean_wait_s,
+            failed = by(Failed),
+            refused = by(Refused),
+            retried = by(Retried),
+            dead = by(Dead),
+            left = by(Left),
+            deferred = by(Deferred),
+            excluded = by(Excluded),
+            holds = self.holds(),
+            "minute"
+        );
+    }
 }
 
-/// Runs `ticks`, a run of [`crate::schedule::run`]; beside it reads feedback (if `reading` is given) and
-/// judges the back-pressure level.
+/// Reads the ledger and runs `ticks` with what it read, a run of [`crate::schedule::run`]; beside it reads
+/// feedback (if `reading` is given) and judges the back-pressure level. Logs a summary of the minute.
 ///
 /// Reading feedback delays no tick. One short round is read to its end; the rest is dropped when the ticks
 /// end, and normally ends some seconds earlier by itself. Judging the level delays no tick. If the ticks end early,
 /// as they do when nothing may be sent, the run waits for it until 50 s after its start.
-pub async fn run<T>(
-    ticks: impl Future<Output = T>,
+pub async fn run<T, R: Future<Output = T>>(
+    ticks: impl FnOnce(Option<Standing>) -> R,
     reading: Option<(&FeedbackConfig, &impl Feedback)>,
-    back_pressure: BackPressure<'_, impl Queues, impl DeferralStore, impl Entropy>,
+    (back_pressure, sums): (
+        BackPressure<'_, impl Queues, impl DeferralStore, impl Entropy>,
+        &SumsMemory,
+    ),
     clock: &impl Clock,
     ledger: &impl Ledger,
 ) -> (T, SchedulerRunReport) {
+    let began = clock.monotonic();
+    let before = read(ledger).await;
     let heard = RefCell::default();
     let looked = RefCell::default();
-    let end = clock.monotonic() + LOOKED_WITHIN;
+    let end = began + LOOKED_WITHIN;
+    let ticks = ticks(before.clone());
     let ticked = async {
         let Some((config, feedback)) = reading else { return ticks.await };
         let reader = FeedbackReader { config, clock, feedback, ledger, report: &heard };
@@ -66,16 +135,32 @@ pub async fn run<T>(
             Either::Right(((), ticks)) => ticks.await,
         }
     };
-    let look = Box::pin(back_pressure.look(clock, ledger, &looked));
+    let look = Box::pin(back_pressure.look(clock, (ledger, before.as_ref()), &looked));
     let (ticked, _) = ticks_first(ticked, look, clock.sleep_until(end)).await;
-    let standing = ledger.read().await;
-    if let Err(error) = &standing {
-        tracing::warn!(error = error as &dyn StdError, "holds not read");
-    }
+    let is_short = clock.monotonic().saturating_since(began) < SHORT;
+    let standing = match &before {
+        Some(before) if is_short => Some(before.clone()),
+        _ => read(ledger).await,
+    };
+    let grown = standing.as_ref().map(|now| {
+        let first = before.as_ref().unwrap_or(now);
+        sums.grown(&first.counters, &now.counters)
+    });
     let report = SchedulerRunReport {
         feedback: heard.take(),
         back_pressure: looked.take(),
-        standing: standing.ok(),
+        standing,
+        grown: grown.unwrap_or_default(),
     };
+    report.log();
     (ticked, report)
+}
+
+/// Reads the ledger; `None`, with a warning in the log, if it does not answer.
+async fn read(ledger: &impl Ledger) -> Option<Standing> {
+    let answer = ledger.read().await;
+    if let Err(error) = &answer {
+        tracing::warn!(error = error as &dyn StdError, "the ledger does not answer");
+    }
+    answer.ok()
 }

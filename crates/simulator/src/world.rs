@@ -20,6 +20,7 @@ use tidegate_delivery::ports::{
     BATCH, BATCH_BYTES, Entry, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing,
 };
 use tidegate_delivery::schedule::{self, ScheduleReport};
+use tidegate_delivery::scheduler_run::SumsMemory;
 use tidegate_delivery::scheduler_run::{self, SchedulerRunReport};
 use tidegate_fakes::{
     FaultPlan, MemoryBucket, MemoryDeferralStore, MemoryFeedback, MemoryInvoke, MemoryLedger,
@@ -72,6 +73,7 @@ pub struct World {
     scheduler: SchedulerConfig,
     gauge: BackPressureMemory,
     incidents: IncidentMemory,
+    sums: SumsMemory,
     rate: Rate,
     pub(crate) entropy: SeededEntropy,
     pub(crate) environments: RefCell<Vec<Option<Rc<LambdaEnvironment>>>>,
@@ -121,6 +123,7 @@ impl World {
             scheduler,
             gauge: BackPressureMemory::default(),
             incidents: IncidentMemory::default(),
+            sums: SumsMemory::default(),
             rate,
             entropy: SeededEntropy::new(seed.wrapping_add(6)),
             environments: RefCell::default(),
@@ -363,16 +366,19 @@ impl World {
             entropy: &self.entropy,
             gauge: &self.gauge,
         };
-        let ticks = Box::pin(schedule::run(
-            (config, woken),
-            &clock,
-            &account,
-            &ledger,
-            &invoke,
-            &queues,
-            &queues,
-        ));
-        let minute = scheduler_run::run(ticks, reading, back_pressure, &clock, &ledger);
+        let ticks = |before| {
+            Box::pin(schedule::run(
+                (config, woken),
+                &clock,
+                &account,
+                (&ledger, before),
+                &invoke,
+                &queues,
+                &queues,
+            ))
+        };
+        let minute =
+            scheduler_run::run(ticks, reading, (back_pressure, &self.sums), &clock, &ledger);
         let (report, minute) = Box::pin(minute).await;
         let topic = self.topic.clone().with_faults(&self.faults);
         let told = (report.as_ref().ok(), &minute);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::tagged::{CAMPAIGN_TAG, WEIGHT_TAG};
-use tidegate_delivery::ports::{Directory, FailureKind, PortError, QueueUrl};
+use tidegate_delivery::ports::{Directory, FailureKind, Ledger as _, PortError, QueueUrl};
 use tidegate_delivery::schedule;
 use tidegate_fakes::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{MERGE, World, WorldSettings, measure};
@@ -213,8 +213,9 @@ async fn a_queue_that_is_not_listed_is_gone_only_when_it_says_so() {
         let (clock, account) = (world.universe.clock(), world.ses.account());
         let (ledger, invoke, directory) = (&world.ledger, &world.invoke, Forgetful(&world));
         let queues = world.queues.client();
+        let known = (ledger, ledger.read().await.ok());
         let run =
-            schedule::run((&config, false), &clock, &account, ledger, invoke, &directory, &queues);
+            schedule::run((&config, false), &clock, &account, known, invoke, &directory, &queues);
         run.await.unwrap().campaigns
     };
     assert_eq!((run().await, listed(&world).await), (Some(2), both));

@@ -24,6 +24,11 @@ const COUNT_EVERY: u64 = 16;
 /// Length of every long poll: `WaitTimeSeconds` 1, SQS's shortest.
 const LONG_POLL: Duration = Duration::from_secs(1);
 
+/// Receive count above which something keeps a message from being sent.
+const MANY_RECEIVES: u32 = 100;
+/// Age above which a message is old. SQS deletes Tidegate's messages after 14 days.
+const OLD: Duration = Duration::from_hours(240);
+
 pub(super) struct Context<'a, E> {
     pub(super) env: &'a E,
     pub(super) config: &'a PollerConfig,
@@ -53,8 +58,13 @@ impl<E: Environment> Context<'_, E> {
         self.counts.borrow_mut().add_for(counter, key, count);
     }
 
-    pub(super) fn note_receive_count(&self, count: u32) {
+    /// Notes a message's receive count and age, which tell operators of mail that cannot be sent.
+    pub(super) fn note_received(&self, received: &Received) {
+        let count = received.receive_count;
         self.highest_receive_count.set(self.highest_receive_count.get().max(count));
+        let age = self.now().saturating_since(Timestamp::from_millis(received.sent_at_millis));
+        self.count(Counter::ReceivedOften, u64::from(count > MANY_RECEIVES));
+        self.count(Counter::Old, u64::from(age > OLD));
     }
 
     pub(super) fn monotonic(&self) -> Monotonic {

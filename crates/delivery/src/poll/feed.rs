@@ -196,7 +196,7 @@ impl<E: Environment> Feed<'_, E> {
         let mut forwards = Vec::with_capacity(messages.len());
         let mut left = false;
         for received in messages {
-            ctx.note_receive_count(received.receive_count);
+            ctx.note_received(&received);
             match read(received, &source, since, ctx.config) {
                 Ok(message) => {
                     ctx.running_means.received(&campaign.name, message.recipients());

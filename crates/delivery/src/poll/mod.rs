@@ -59,9 +59,6 @@ use running_means::RunningMeans;
 pub(crate) use settle::pack;
 use settle::settle;
 
-/// Receive count above which a message raises an alarm: it is received again and again and never sent.
-const MANY_RECEIVES: u32 = 100;
-
 /// The poller: ports, settings, and what it keeps from window to window: running means, on whose presence nothing
 /// depends, and the exclusion list.
 #[derive(Debug)]
@@ -205,7 +202,7 @@ async fn tell<E: Environment>(
     report.latency_ms = (answers > 0).then(|| sum.as_secs_f64() * 1e3 / f64::from(answers));
     report.highest_receive_count = ctx.highest_receive_count.get();
     report.counts = ctx.counts.take();
-    if report.highest_receive_count > MANY_RECEIVES {
+    if report.count(Counter::ReceivedOften) > 0 {
         tracing::error!(
             receive_count = report.highest_receive_count,
             "a message is received again and again without being sent"

@@ -10,6 +10,7 @@ use tidegate_core::idle::is_wake;
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Marks};
+use tidegate_delivery::scheduler_run::SumsMemory;
 use tidegate_delivery::{schedule, scheduler_run};
 use tidegate_lambda::{
     CountedLedger, LambdaFunction, diagnostic, failed_metrics, failed_start, publish,
@@ -50,24 +51,28 @@ impl LambdaFunction for SchedulerFunction {
         let (feedback, failures) = (&feedback, &failures);
         let (deferral, gauge) = (deferral.as_ref(), &gauge);
         let (topic, incidents) = (topic.as_ref(), &incidents);
+        let sums = &SumsMemory::default();
         let handler = service_fn(|event: LambdaEvent<Value>| async move {
             let woken = is_wake(&event.payload);
             let (config, clock, account, ledger, invoke, queues) = parts;
             let back_pressure =
                 BackPressure { config, queues, deferral, entropy: &SystemEntropy, gauge };
             // On the heap, because the future of a minute is large.
-            let ticks = Box::pin(schedule::run(
-                (config, woken),
-                clock,
-                account,
-                ledger,
-                invoke,
-                queues,
-                queues,
-            ));
+            let ticks = |before| {
+                Box::pin(schedule::run(
+                    (config, woken),
+                    clock,
+                    account,
+                    (ledger, before),
+                    invoke,
+                    queues,
+                    queues,
+                ))
+            };
             let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));
             let (report, minute) =
-                Box::pin(scheduler_run::run(ticks, reading, back_pressure, clock, ledger)).await;
+                Box::pin(scheduler_run::run(ticks, reading, (back_pressure, sums), clock, ledger))
+                    .await;
             if let Some(topic) = topic {
                 let told = (report.as_ref().ok(), &minute);
                 tell((topic, &stack_name()), incidents, told, clock, ledger).await;

@@ -195,7 +195,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         let (mut usable, mut is_left) = (0, false);
         for received in messages {
             let count = received.receive_count;
-            ctx.note_receive_count(count);
+            ctx.note_received(&received);
             match read(received, &source, since, ctx.config) {
                 Ok(mut message) => {
                     message.line = self.line_of(&message);
