@@ -1,16 +1,31 @@
 use std::error::Error;
 
 /// An error with its causes in one line, joined by colons. A cause whose text an outer error contains is
-/// left out.
+/// left out, and so are the numbers that Rust adds to the system's errors, such as ` (os error 111)`.
+///
+/// ```
+/// use std::io::Error;
+/// assert_eq!(tidegate_core::in_full(&Error::from_raw_os_error(13)), "Permission denied");
+/// ```
 pub fn in_full(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     let mut said: Vec<String> = Vec::new();
-    for cause in causes.map(ToString::to_string) {
+    for cause in causes.map(|cause| without_number(cause.to_string())) {
         if !said.iter().any(|before| before.contains(&cause)) {
             said.push(cause);
         }
     }
     said.join(": ")
+}
+
+/// Takes out `" (os error 111)"`, wherever it stands.
+fn without_number(mut text: String) -> String {
+    const BEGIN: &str = " (os error ";
+    while let Some(from) = text.find(BEGIN) {
+        let Some(length) = text[from..].find(')') else { break };
+        text.replace_range(from..=from + length, "");
+    }
+    text
 }
 
 #[cfg(test)]
@@ -30,6 +45,17 @@ mod tests {
         let (text, inner) = texts.split_first().unwrap();
         let source = (!inner.is_empty()).then(|| Box::new(layers(inner)) as Box<dyn Error>);
         Layer { text, source }
+    }
+
+    #[test]
+    fn the_systems_numbers_are_left_out() {
+        let refused = "tcp connect error: Connection refused (os error 111)";
+        assert_eq!(
+            in_full(&layers(&["no answer", refused])),
+            "no answer: tcp connect error: Connection refused"
+        );
+        assert_eq!(in_full(&layers(&["x (os error 1), y (os error 2)"])), "x, y");
+        assert_eq!(in_full(&layers(&["x (os error "])), "x (os error ");
     }
 
     #[test]

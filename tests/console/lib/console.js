@@ -37,6 +37,11 @@ export class Console {
     return this.#program?.err ?? '';
   }
 
+  /** Lets it answer nothing until what is returned is called. */
+  freeze() {
+    return this.#program?.freeze() ?? (() => false);
+  }
+
   /** @param {NodeJS.Signals} signal */
   async stop(signal) {
     const code = await this.#program?.end(signal);

@@ -53,6 +53,12 @@ export class Program {
     }
   }
 
+  /** As it stands: it answers nothing, and its connections stay open. */
+  freeze() {
+    this.child.kill('SIGSTOP');
+    return () => this.child.kill('SIGCONT');
+  }
+
   /** @param {NodeJS.Signals} signal @returns {Promise<number>} */
   end(signal) {
     this.child.kill(signal);

@@ -61,6 +61,34 @@ promise('while mail is sent, what the page says was sent lies between what the s
   assert.match(await tab.at('headline').innerText(), /^Sending \d+(\.\d)? a second/);
 });
 
+promise('sending above the quota is red and said', async ({ console, browser }) => {
+  const tab = await browser.tab({ errors: /api\/events/ });
+  const answer = await fetch(`${console.url}api/events`);
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (answer.body).getReader();
+  const decoder = new TextDecoder();
+  let begin = '';
+  while (!/event: ?state[^]*?\n\n/.test(begin)) begin += decoder.decode((await reader.read()).value, { stream: true });
+  await reader.cancel();
+  const state = JSON.parse(/data: ?(.*)/.exec(/event: ?state[^]*?\n\n/.exec(begin)?.[0] ?? '')?.[1] ?? '');
+  const shown = async (/** @type {number} */ share) => {
+    const { figures } = state;
+    const quota = figures.status.quota.account_per_second;
+    const told = { ...state, figures: { ...figures, rate: quota * share, failed: null, at: new Date().toISOString() } };
+    await tab.page.route('**/api/events*', (route) => route.fulfill({ contentType: 'text/event-stream', body: `event: state\ndata: ${JSON.stringify(told)}\n\n` }));
+    await tab.page.goto(console.url);
+    const headline = tab.page.locator('#headline[data-kind]:not([data-kind=none])');
+    await headline.waitFor();
+    const rate = tab.page.locator('[data-tile=rate]');
+    return { tone: await headline.getAttribute('data-tone'), says: await headline.innerText(), rate: await rate.getAttribute('data-tone') };
+  };
+  const above = await shown(1.2);
+  assert.match(above.says, /above the quota of \d/);
+  assert.deepEqual([above.tone, above.rate], ['bad', 'bad']);
+  const below = await shown(0.98);
+  assert.doesNotMatch(below.says, /above/);
+  assert.notEqual(below.rate, 'bad');
+});
+
 promise('every figure that stands still on the page is the stack’s', async ({ stack, console, browser }) => {
   const tab = await browser.open(console);
   await stack.tidegate('pause', '--reason', 'a look at the figures');

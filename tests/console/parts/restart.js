@@ -55,6 +55,25 @@ for (const signal of /** @type {const} */ (['SIGTERM', 'SIGKILL'])) {
   });
 }
 
+promise('a page whose console is silent says within five seconds since when nothing is known, and counts nothing down', async ({ stack, browser }) => {
+  const silent = await stack.console();
+  const tab = await browser.open(silent, { errors: GONE });
+  const headline = tab.page.locator('#headline');
+  await tab.anew();
+  const thaw = silent.freeze();
+  const frozen = Date.now();
+  await tab.page.locator('#headline[data-kind=blind]').waitFor();
+  assert.ok(Date.now() - frozen < 7_000, `after ${Date.now() - frozen} ms`);
+  assert.match(await headline.innerText(), /^No figures since \d\d:\d\d:\d\d\.\sLast known: /);
+  for (const text of await tab.page.locator('.eta-in').allInnerTexts()) assert.doesNotMatch(text, /^in /);
+  const counting = () => tab.page.locator('#headline, #subline, #holds, #tiles').allInnerTexts();
+  const [before] = [await counting(), await tab.page.waitForTimeout(2_500)];
+  assert.deepEqual(await counting(), before);
+  thaw();
+  await tab.live();
+  await until('the figures are of now', async () => (await headline.getAttribute('data-kind')) !== 'blind');
+});
+
 promise('a console that remembers nothing tells the open page of the gap, and what stands', async ({ stack, browser }) => {
   const restarted = await stack.console();
   const tab = await browser.open(restarted, { errors: GONE });

@@ -4,7 +4,7 @@ import { post } from './api.js';
 import { h, setText } from './dom.js';
 import { field, forgetDraft, openForm, present, signature } from './forms.js';
 import { capital, clock, limit, sentence, words } from './format.js';
-import { model, now } from './model.js';
+import { model, wall } from './model.js';
 import { toast } from './toast.js';
 
 /** @typedef {import('./types.js').Steered} Steered */
@@ -74,7 +74,7 @@ export function openSteer(action, campaign) {
 
 /** @param {string | null} campaign @param {string} time */
 function pausing(campaign, time) {
-  const until = time ? `until about ${clock(now() + Number(time) * 1000)}, then goes on by itself` : 'until someone resumes it';
+  const until = time ? `until about ${clock(wall() + Number(time) * 1000)}, then goes on by itself` : 'until someone resumes it';
   if (campaign === null) return `All sending stops, express mail included, ${until}. What waits keeps waiting; no mail loses an attempt.`;
   if (campaign === 'express') return `Express mail stops ${until}. The campaigns get its slots; no mail loses an attempt.`;
   return `${campaign} sends nothing ${until}. Its mail keeps waiting and loses no attempt; the other campaigns get its slots.`;

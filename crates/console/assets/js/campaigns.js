@@ -3,7 +3,7 @@
 import { openLift, openSteer } from './actions.js';
 import { byId, h, icon, keyed, setAttr, setBar, setIcon, setText, setValue } from './dom.js';
 import { clock, count, full, percent, plural, progress, rate, span, words } from './format.js';
-import { model } from './model.js';
+import { isStale, model } from './model.js';
 import { menu } from './popover.js';
 import { openReplay } from './replay.js';
 import { openWeights } from './weights.js';
@@ -119,7 +119,8 @@ function update(tr, { campaign, row }) {
   const ends = model.forecast?.state === 'ready' ? model.forecast.campaigns?.find((end) => end.name === campaign.name) : undefined;
   const eta = part('[data-testid=eta]');
   setValue(eta, row?.eta_s);
-  const rest = row?.eta_s ?? null;
+  // When it ends counts from now, which stale figures do not know.
+  const rest = isStale() ? null : row?.eta_s ?? null;
   setText(part('.eta-in'), rest === null ? (ends?.ends_at && (row?.waiting ?? 0) > 0 ? `at ${clock(ends.ends_at)}` : '–') : `in ${span(rest)}`);
   const range = ends?.earliest && ends.latest ? (clock(ends.earliest) === clock(ends.latest) ? clock(ends.latest) : `${clock(ends.earliest)} to ${clock(ends.latest)}`) : ends?.ends_at ? clock(ends.ends_at) : '';
   const left = ends?.left ? `${plural(ends.left, 'mail')} left at the forecast’s end` : '';

@@ -3,9 +3,8 @@
 import { byId, h, icon, keyed, setAttr, setIcon, setText, show } from './dom.js';
 import { clockSeconds, full, span } from './format.js';
 import { headline, subline } from './headline.js';
-import { age, model } from './model.js';
+import { age, isStale, model } from './model.js';
 
-const STALE_S = 5;
 const THEMES = [['system', 'System theme'], ['light', 'Light theme'], ['dark', 'Dark theme']];
 /** @type {{[name: string]: string}} */
 const THEME_ICONS = { system: 'system', light: 'sun', dark: 'moon' };
@@ -43,7 +42,7 @@ function setTheme(name) {
 /** @returns {[state: string, icon: string, text: string, title: string]} */
 function connection() {
   const seconds = age();
-  const old = seconds !== null && seconds > STALE_S ? `figures are ${span(seconds)} old` : '';
+  const old = isStale() ? `figures are ${span(seconds)} old` : '';
   const of = model.figures ? `Figures of ${full(model.figures.at)}` : '';
   if (model.connection === 'connecting') return ['connecting', 'wait', 'Connecting', ''];
   if (model.connection !== 'live') return ['lost', 'warn', old ? `Reconnecting, ${old}` : 'Reconnecting', of];

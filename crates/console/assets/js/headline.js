@@ -1,9 +1,7 @@
 // One sentence that says what is going on now, and what is worth saying beside it.
 
-import { about, capital, clock, clockSeconds, full, listed, percent, plural, rate, sentence, span, words } from './format.js';
-import { age, deadLetters, model, now } from './model.js';
-
-const BLIND_S = 30;
+import { about, capital, clock, clockSeconds, full, limit, listed, percent, plural, rate, sentence, span, words } from './format.js';
+import { deadLetters, exceeded, isStale, model, now } from './model.js';
 
 /** @typedef {import('./types.js').Tone} Tone */
 /** @typedef {import('./types.js').Hold} Hold */
@@ -32,9 +30,8 @@ export function left() {
 export function headline() {
   const { figures } = model;
   if (!figures) return { kind: 'none', tone: 'info', text: 'Looking at the stack' };
-  const seconds = age();
-  if (seconds === null || seconds < BLIND_S) return standing(figures);
-  // What stood minutes ago is not said as if it stood now.
+  if (!isStale()) return standing(figures);
+  // What stood then is not said as if it stood now.
   return { kind: 'blind', tone: 'warn', text: `No figures since ${clockSeconds(figures.at)}.`, next: `Last known: ${uncapital(standing(figures).text)}`, title: full(figures.at) };
 }
 
@@ -58,6 +55,8 @@ function standing(figures) {
   if (status.breaker.state === 'probing') {
     return { kind: 'breaker probing', tone: 'warn', text: 'Breaker: one mail is on its way, to see whether SES works again' };
   }
+  const quota = exceeded();
+  if (quota !== null) return { kind: 'above', tone: 'bad', text: `Sending ${rate(figures.rate)} a second, above the quota of ${limit(quota)}.`, next: 'SES refuses what is above it.' };
   const waiting = figures.rows.reduce((sum, row) => sum + row.waiting, 0);
   const { state, last_window: last } = status.serving;
   if (state === 'never') return { kind: 'never', tone: 'info', text: 'Nothing was ever sent here: no window was served yet' };
@@ -117,5 +116,6 @@ export function subline() {
   else if (forecast?.state === 'running') parts.push('the forecast is being made');
   const dead = deadLetters() ?? 0;
   if (dead > 0) parts.push(plural(dead, 'dead letter'));
-  return parts.length ? sentence(capital(parts.join('; '))) : '';
+  if (parts.length === 0) return '';
+  return sentence(isStale() ? `Then: ${parts.join('; ')}` : capital(parts.join('; ')));
 }

@@ -9,6 +9,8 @@
 const KEPT = 200;
 const SERIES_S = 1800;
 const STEP_S = 2;
+/** From this age on, figures are what was known, and nothing counts on from them. */
+const STALE_S = 5;
 
 export const model = {
   /** @type {import('./types.js').Session | null} */
@@ -57,13 +59,33 @@ export function touch() {
 }
 
 /** The server's time, in milliseconds. */
-export function now() {
+export function wall() {
   return Date.now() - model.skew;
+}
+
+/** The time that the page tells of, in milliseconds: the server's, or that of stale figures. */
+export function now() {
+  return model.figures && isStale() ? Date.parse(model.figures.at) : wall();
 }
 
 /** How old the figures are, in seconds. */
 export function age() {
-  return model.figures ? Math.max(0, (now() - Date.parse(model.figures.at)) / 1000) : null;
+  return model.figures ? Math.max(0, (wall() - Date.parse(model.figures.at)) / 1000) : null;
+}
+
+export function isStale() {
+  const seconds = age();
+  return seconds !== null && seconds > STALE_S;
+}
+
+/**
+ * SES's quota, if more is sent: a hundredth and a recipient in ten seconds above it, which no mail of several
+ * recipients explains. None otherwise.
+ */
+export function exceeded() {
+  const { figures } = model;
+  const quota = figures?.status.quota.account_per_second ?? figures?.status.quota.in_force ?? null;
+  return quota !== null && (figures?.rate ?? 0) > quota * 1.01 + 0.1 ? quota : null;
 }
 
 /** How many dead letters there are: whoever reads them hides them for a moment, and they are there all the same. */
@@ -124,7 +146,7 @@ export function takeChanges(changes) {
 /** @param {{missed: number | null, why: string | null}} gap */
 export function takeGap(gap) {
   const missed = gap.missed === null || gap.missed === undefined ? 'Some changes' : gap.missed === 1 ? '1 change' : `${gap.missed} changes`;
-  const at = new Date(now()).toISOString();
+  const at = new Date(wall()).toISOString();
   model.events.push({
     key: `gap ${at}`, at, seq: Number.MAX_SAFE_INTEGER, kind: 'gap', campaign: null,
     title: `${missed} may be missing here`, detail: gap.why, tone: 'warn',

@@ -3,7 +3,7 @@
 import { openRate, openSteer } from './actions.js';
 import { byId, h, setAttr, setBar, setText, setValue, show } from './dom.js';
 import { count, limit, percent, plural, rate, sentence, span, wait } from './format.js';
-import { deadLetters, model, now } from './model.js';
+import { deadLetters, exceeded, model, now } from './model.js';
 import { explain } from './popover.js';
 
 /**
@@ -83,7 +83,7 @@ export function renderTiles() {
   const { quota } = status;
   const may = quota.slots_per_second ?? quota.in_force;
   const lowered = quota.operator_cap !== null || (quota.factor !== null && quota.factor < 1);
-  fill('rate', rate(figures.rate), figures.rate, may === null ? 'a second' : `of ${limit(may)} a second`, lower(quota), lowered ? 'warn' : '');
+  fill('rate', rate(figures.rate), figures.rate, may === null ? 'a second' : `of ${limit(may)} a second`, exceeded() === null ? lower(quota) : `Above the quota. ${lower(quota)}`, exceeded() === null ? (lowered ? 'warn' : '') : 'bad');
   setBar(/** @type {HTMLElement} */ (tiles.rate.bar), figures.rate !== null && may ? figures.rate / may : 0);
 
   if (quota.daily) {
