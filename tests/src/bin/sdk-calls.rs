@@ -30,10 +30,12 @@ struct Calls {
     ses: aws_sdk_sesv2::Client,
     campaign: String,
     merge: String,
+    /// Bodies that fit into a call, which may have 1 MiB.
+    fitting: usize,
 }
 
 impl Calls {
-    async fn connect() -> Self {
+    async fn connect(kb: usize) -> Self {
         let clients = Clients::connect().await;
         let endpoint = std::env::var("AWS_ENDPOINT_URL_SQS").unwrap();
         Self {
@@ -41,23 +43,31 @@ impl Calls {
             ses: aws_sdk_sesv2::Client::new(clients.ses_config()),
             campaign: format!("{endpoint}/000000000000/campaign"),
             merge: format!("{endpoint}/000000000000/merge.fifo"),
+            fitting: (1_000 / kb.max(1)).clamp(1, 10),
         }
     }
 
     async fn put(&self, queue: &str, bodies: impl Iterator<Item = String>) {
+        let bodies: Vec<String> = bodies.collect();
+        for bodies in bodies.chunks(self.fitting) {
+            self.put_batch(queue, bodies).await;
+        }
+    }
+
+    async fn put_batch(&self, queue: &str, bodies: &[String]) {
         let fifo = queue == self.merge;
-        let entry = |(number, body): (usize, String)| {
+        let entry = |(number, body): (usize, &String)| {
             let entry = SendMessageBatchRequestEntry::builder().id(number.to_string());
-            let entry = entry.message_body(&body);
+            let entry = entry.message_body(body);
             let entry = if fifo {
-                let address = address_and_text(&body).0;
+                let address = address_and_text(body).0;
                 entry.message_group_id(address).message_deduplication_id(address)
             } else {
                 entry
             };
             entry.build().unwrap()
         };
-        let entries = bodies.enumerate().map(entry).collect();
+        let entries = bodies.iter().enumerate().map(entry).collect();
         let answer = self.sqs.send_message_batch().queue_url(queue).set_entries(Some(entries));
         assert!(answer.send().await.unwrap().failed().is_empty());
     }
@@ -142,7 +152,7 @@ async fn main() {
     let more = "letters ".repeat(kb * 128);
     let merge = mode == "merge";
     let (mails, gap) = (mails.parse::<u32>().unwrap(), 1.0 / per_second.parse::<f64>().unwrap());
-    let calls = Calls::connect().await;
+    let calls = Calls::connect(kb).await;
     for first in (0..mails).step_by(BATCH as usize) {
         let bodies = first..mails.min(first + BATCH);
         calls.put(&calls.campaign, bodies.map(|n| format!("big-{n}@example.com {more}"))).await;
