@@ -41,7 +41,8 @@ class Stack:
     rate: float = 14.0
     mode: str = "merge"
     architecture: str = "arm64"
-    poller_mb: int = 256
+    # The template's default, or more if the mail needs it.
+    poller_mb: int | None = None
     scheduler_mb: int = 128
     idle_wake: int = 60
     idle_windows: int = 5
@@ -55,6 +56,15 @@ class Stack:
     domain_groups: int = 0
     deferred_share: float | None = None
     bucket_zones: int = 0
+
+    @property
+    def memory_mb(self) -> int:
+        """The poller's memory, as `tidegate doctor` recommends it (core::memory)."""
+        if self.poller_mb is not None:
+            return self.poller_mb
+        processor = 1_769 * self.rate * (0.5 + 0.016 * self.mail_kb) / 1e3 / 0.75
+        room = 48 + self.rate * 0.4 * self.mail_kb * 1e3 * 5 / 0.75 / 2**20
+        return max(256, math.ceil(max(processor, room)))
 
     @property
     def busy_seconds(self) -> float:
@@ -150,7 +160,7 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     scheduler_ms = (quiet_ms * quiet
                     + measured["idle_minute"]["1"]["scheduler"]["billed_ms"] * busy / 60)
     poller_ms = minute["poller"]["billed_ms"] * quiet + assumed["busy_window_ms"] * busy
-    gb_s = (poller_ms * stack.poller_mb + scheduler_ms * stack.scheduler_mb) / 1e3 / 1024
+    gb_s = (poller_ms * stack.memory_mb + scheduler_ms * stack.scheduler_mb) / 1e3 / 1024
     overlap = measured["idle_minute"]["1"]["poller"]["invocations"] / 60
     invocations = runs + minute["poller"]["invocations"] * quiet + overlap * busy
     # Two campaigns and the merge queue were looked into in the minute that was measured.

@@ -102,6 +102,11 @@ class Calculating(unittest.TestCase):
         self.assertAlmostEqual(cost.more_chunks(cost.crossing_kb(replace(many, mail_kb=200), MEASURED["assumed"])), 0.6)
         self.assertEqual(cost.crossing_kb(replace(many, mail_kb=4), MEASURED["assumed"]), 4)
 
+    def test_large_mails_have_the_memory_that_doctor_recommends(self) -> None:
+        self.assertEqual([cost.Stack(rate=rate, mail_kb=kb).memory_mb
+                          for rate, kb in [(14.0, 4), (200.0, 4), (200.0, 50)]], [256, 267, 614])
+        self.assertEqual(cost.Stack(rate=200.0, mail_kb=50, poller_mb=256).memory_mb, 256)
+
     def test_fewer_ticks_cost_less_and_looks_more_often_cost_more(self) -> None:
         by_wake = [total(replace(IDLE, idle_wake=wake)) for wake in (1, 10, 30, 60)]
         self.assertEqual(by_wake, sorted(by_wake, reverse=True))

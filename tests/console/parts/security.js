@@ -158,3 +158,11 @@ promise('every answer has the policy: nothing inline, nothing from elsewhere, no
   }));
   assert.deepEqual([ran, await tab.page.evaluate(() => document.body.dataset.ran)], ['refused', undefined]);
 });
+
+promise('text of others cannot be turned around: its characters for the direction of writing are shown', async ({ stack, browser, console }) => {
+  const tab = await browser.open(console);
+  await stack.tidegate('pause', 'small', '--reason', 'invoice\u202efdp.exe');
+  await tab.at('hold').filter({ hasText: 'invoice\\u{202e}fdp.exe' }).waitFor();
+  assert.doesNotMatch(await tab.page.locator('body').innerText(), /\u202e/);
+  await stack.tidegate('resume', 'small', '--reason', 'seen');
+});

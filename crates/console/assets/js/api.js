@@ -15,6 +15,14 @@ export class ApiError extends Error {
   }
 }
 
+// Unicode's characters for the direction of writing (UAX #9, 2): others' text that has them may look like another.
+const DIRECTIONS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** JSON in which those characters are shown as `\u{…}`. @param {string} json */
+export function parse(json) {
+  return JSON.parse(json.replace(DIRECTIONS, (c) => `\\\\u{${c.charCodeAt(0).toString(16)}}`));
+}
+
 let csrf = '';
 
 export function toLogin() {
@@ -23,7 +31,7 @@ export function toLogin() {
 
 /** @param {Response} response */
 async function refusal(response) {
-  const body = await response.json().catch(() => null);
+  const body = await response.text().then(parse).catch(() => null);
   const text = body?.error ?? `The console answered ${response.status}`;
   return new ApiError(text, body?.code ?? 'service', body?.field ?? null);
 }
@@ -37,7 +45,7 @@ export async function session() {
   }
   if (!response.ok) throw await refusal(response);
   /** @type {Session} */
-  const answer = await response.json();
+  const answer = parse(await response.text());
   csrf = answer.csrf;
   return answer;
 }
@@ -60,7 +68,7 @@ export async function post(path, body, again = true) {
   } catch {
     throw new ApiError('The console did not answer. Whether it was done is not known: look before you try again.', 'service', null);
   }
-  if (response.ok) return response.status === 204 ? null : response.json().catch(() => null);
+  if (response.ok) return response.status === 204 ? null : response.text().then(parse).catch(() => null);
   const error = await refusal(response);
   if (error.code === 'csrf' && again) {
     // A console that was restarted gives out new tokens.

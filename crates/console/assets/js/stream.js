@@ -1,6 +1,6 @@
 // The stream of events: opened, watched, closed while nobody looks, and opened again where it was.
 
-import { session } from './api.js';
+import { parse, session } from './api.js';
 import { append, model, takeChanges, takeGap, takeState, touch } from './model.js';
 
 const LOST_MS = 40_000;
@@ -36,7 +36,7 @@ function on(stream, name, take) {
     if (event.lastEventId) lastId = event.lastEventId;
     become('live');
     try {
-      take(JSON.parse(event.data));
+      take(parse(event.data));
     } catch (error) {
       console.error(`event ${name}`, error);
     }

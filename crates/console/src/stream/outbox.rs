@@ -6,6 +6,9 @@ use crate::event::{ChangeKind, Telemetry};
 
 /// The number of changes that may wait for one stream.
 pub const QUEUE: usize = 200;
+/// After so many changes in a row comes telemetry, if it waits: a page that comes back gets 200 changes at 5
+/// events a second, and its figures may not be 40 s old meanwhile.
+const IN_A_ROW: usize = 3;
 
 /// The events that wait for one stream. Its size is bounded by [`QUEUE`] however slow the client
 /// is: telemetry waits as a flag only, and is read from the registry when it is sent.
@@ -22,6 +25,8 @@ pub struct Outbox {
     /// The whole state, which comes first.
     state: bool,
     telemetry: BTreeSet<Telemetry>,
+    /// Changes that were taken in a row while telemetry waited.
+    in_a_row: usize,
 }
 
 /// The next event of a stream.
@@ -95,7 +100,8 @@ impl Outbox {
         }
     }
 
-    /// Takes the next event: the state, then gaps, changes by importance, and telemetry.
+    /// Takes the next event: the state, then gaps, changes by importance, and telemetry. At least every
+    /// fourth event is telemetry, if it waits.
     pub fn take(&mut self) -> Option<NextItem> {
         if std::mem::take(&mut self.state) {
             return Some(NextItem::State);
@@ -103,9 +109,40 @@ impl Outbox {
         if let Some(gap) = self.gap.take() {
             return Some(NextItem::Gap(gap));
         }
-        if let Some((_, kept)) = self.changes.pop_first() {
+        let is_telemetrys_turn = self.in_a_row >= IN_A_ROW && !self.telemetry.is_empty();
+        if !is_telemetrys_turn && let Some((_, kept)) = self.changes.pop_first() {
+            self.in_a_row = if self.telemetry.is_empty() { 0 } else { self.in_a_row + 1 };
             return Some(NextItem::Change(kept));
         }
+        self.in_a_row = 0;
         self.telemetry.pop_first().map(NextItem::Telemetry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::StateChange;
+    use crate::stream::tests::change;
+
+    fn recorded(seq: u64) -> Arc<RecordedChange> {
+        Arc::new(StateChange { seq, ..change(ChangeKind::Change, "c") }.into())
+    }
+
+    #[test]
+    fn figures_are_every_fourth_event_however_many_changes_wait() {
+        let mut outbox = Outbox::opened(0, None);
+        outbox.take();
+        for seq in 1..=100 {
+            outbox.push(recorded(seq));
+        }
+        let mut figures = Vec::new();
+        for event in 0..60 {
+            outbox.mark(Telemetry::Figures);
+            if outbox.take() == Some(NextItem::Telemetry(Telemetry::Figures)) {
+                figures.push(event);
+            }
+        }
+        assert_eq!(figures, (0..15).map(|n| 4 * n + 3).collect::<Vec<_>>());
     }
 }

@@ -81,18 +81,25 @@ async fn seqs(stream: &mut Answer, count: usize) -> Vec<u64> {
     found
 }
 
-/// Everything that waits for a stream; the figures that are published here come last and mark the
-/// end.
+/// Everything that waits for a stream. New figures mark the end: once no change waits, nothing comes
+/// behind them.
 async fn rest(hub: &Hub, stream: &mut Answer) -> Vec<Frame> {
-    show(hub, "\"the last\"");
     let mut frames = Vec::new();
     let all = async {
-        loop {
-            let frame = stream.next().await;
-            if frame.data == "\"the last\"" {
+        for part in 0.. {
+            let is_last = hub.look(StreamRegistry::waiting) == (0, 0);
+            let mark = format!("\"part {part}\"");
+            show(hub, mark.clone());
+            loop {
+                let frame = stream.next().await;
+                if frame.data == mark {
+                    break;
+                }
+                frames.push(frame);
+            }
+            if is_last {
                 return;
             }
-            frames.push(frame);
         }
     };
     soon(all).await;

@@ -44,11 +44,11 @@ pub struct Span {
 }
 
 impl Span {
-    /// `text` in this tone. Control characters are shown as `\u{…}`, so that text from messages
-    /// cannot control the terminal.
+    /// `text` in this tone. Control characters, and those that change the direction of writing, are shown
+    /// as `\u{…}`, so that text from messages can neither control the terminal nor look like another.
     pub fn new(tone: Tone, text: impl Display) -> Self {
         let given = text.to_string();
-        let text = if given.chars().any(char::is_control) {
+        let text = if given.chars().any(is_steering) {
             given.chars().flat_map(shown).collect()
         } else {
             given
@@ -58,9 +58,15 @@ impl Span {
 }
 
 fn shown(c: char) -> impl Iterator<Item = char> {
-    let escaped = c.is_control().then(|| c.escape_default());
-    let plain = (!c.is_control()).then_some(c);
+    let escaped = is_steering(c).then(|| c.escape_default());
+    let plain = (!is_steering(c)).then_some(c);
     escaped.into_iter().flatten().chain(plain)
+}
+
+/// Control characters, and the twelve of Unicode's bidirectional algorithm (UAX #9, 2).
+fn is_steering(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl<T: Display> From<T> for Span {
@@ -157,6 +163,13 @@ mod tests {
         let mut page = Page::default();
         page.line(Tone::Bad, "a\u{1b}[2Jb\nc");
         assert_eq!(page.plain(), "a\\u{1b}[2Jb\\nc\n");
+    }
+
+    #[test]
+    fn what_a_message_says_is_read_in_the_order_in_which_it_is_written() {
+        let mut page = Page::default();
+        page.line(Tone::Bad, "invoice\u{202e}fdp.exe\u{2066}\u{200f}, שלום");
+        assert_eq!(page.plain(), "invoice\\u{202e}fdp.exe\\u{2066}\\u{200f}, שלום\n");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tidegate_core::memory::Memory;
 use tidegate_core::parts::parts_for;
 
 use super::record::{ServiceUsage, WindowRecord};
@@ -15,8 +16,7 @@ const PRICES: &str = include_str!("../../../../infra/cost/prices.json");
 const MEASURED: &str = include_str!("../../../../infra/cost/measured.json");
 /// The metrics of a stack and the costs of months, calculated by `infra/cost/cost.py --calculated`.
 const CALCULATED: &str = include_str!("../../../../infra/cost/calculated.json");
-/// Memory of the functions in the template's defaults, GB.
-const POLLER_GB: f64 = 256.0 / 1_024.0;
+/// Memory of the scheduler in the template's defaults, GB.
 const SCHEDULER_GB: f64 = 128.0 / 1_024.0;
 /// Mail that is larger crosses the queues compressed, if its producer is `tidegate send`.
 const COMPRESSED_ABOVE_KB: u32 = 4;
@@ -33,7 +33,7 @@ pub struct Cost {
     pub ses: f64,
     /// SQS calls; each 64 KB of a call are a request. Mail above 4 KB is taken to be compressed.
     pub sqs: f64,
-    /// Lambda: starts, and time at 256 MB on arm64.
+    /// Lambda: starts, and time on arm64. A poller with too little memory for the mail is taken to have enough.
     pub lambda: f64,
     /// The ledger: claims, reports, and deduplication's marks.
     pub dynamodb: f64,
@@ -159,10 +159,13 @@ impl Tariff {
         gb * self.price("log_gb") + kept * self.price("log_gb_month")
     }
 
-    fn lambda(&self, usage: &ServiceUsage, minutes: f64) -> f64 {
+    fn lambda(&self, scenario: &Scenario, usage: &ServiceUsage, minutes: f64) -> f64 {
+        let needed = Memory::needed(scenario.quota, scenario.mail_kb);
+        let megabytes = scenario.memory().as_megabytes().max(needed.as_megabytes());
         let minute = self.measured.idle_minute.get("1");
         let scheduler_ms = minute.map_or(0.0, |minute| minute.scheduler.billed_ms) * minutes;
-        let gb_s = (usage.poller_ms * POLLER_GB + scheduler_ms * SCHEDULER_GB) / 1e3;
+        let gb_s =
+            (usage.poller_ms * f64::from(megabytes) / 1_024.0 + scheduler_ms * SCHEDULER_GB) / 1e3;
         (usage.pollers + minutes) * self.price("lambda_request")
             + gb_s * self.price("lambda_gb_s_arm64")
     }
@@ -186,7 +189,7 @@ impl Cost {
         let cost = Self {
             ses: recipients * tariff.price("ses_mail"),
             sqs: tariff.sqs(scenario, &usage),
-            lambda: tariff.lambda(&usage, minutes),
+            lambda: tariff.lambda(scenario, &usage, minutes),
             dynamodb: tariff.dynamodb(scenario, &usage, minutes),
             metrics: tariff.metrics(scenario, minutes),
             logs: tariff.logs(&usage),

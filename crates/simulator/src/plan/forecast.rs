@@ -269,7 +269,7 @@ fn warnings(
     if scenario.deployed.is_none() && scenario.quota > 900.0 {
         warnings.push("one poller's window holds 900 sends under way at most: with a slow SES more than that a second is not reached".to_owned());
     }
-    let (needed, has) = (Memory::needed(scenario.quota, scenario.mail_kb), memory(scenario));
+    let (needed, has) = (Memory::needed(scenario.quota, scenario.mail_kb), scenario.memory());
     if needed.as_megabytes() > has.as_megabytes() {
         warnings.push(format!(
             "{} mails of {} KB a second need a poller of {} MB (PollerMemory): {} MB are too slow, which is not in the forecast",
@@ -277,11 +277,6 @@ fn warnings(
         ));
     }
     warnings
-}
-
-/// The poller's memory if it is known: Lambda reports it to the function only.
-fn memory(scenario: &Scenario) -> Memory {
-    scenario.deployed.as_ref().map_or_else(Memory::default, |deployed| deployed.poller.memory)
 }
 
 /// Up to this number of mails, a scenario with several recipients per mail is simulated window by

@@ -5,6 +5,7 @@ use tidegate_core::config::is_campaign_name;
 use tidegate_core::control::Control;
 use tidegate_core::daily::DailyPace;
 use tidegate_core::domains::DomainLimits;
+use tidegate_core::memory::Memory;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_fakes::{Counting, Latency};
 
@@ -114,6 +115,11 @@ impl Scenario {
     pub fn recipients(&self) -> u64 {
         let of = |load: &CampaignLoad| load.mails.saturating_mul(u64::from(load.recipients));
         self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(of(load)))
+    }
+
+    /// The poller's memory: the deployment's, or the template's default.
+    pub(super) fn memory(&self) -> Memory {
+        self.deployed.as_ref().map_or_else(Memory::default, |deployed| deployed.poller.memory)
     }
 
     /// The limits of recipient domains in force: the given ones, else the deployment's.
