@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use tidegate_aws::stack::Stack;
-use tidegate_console::http::{Access, bind};
+use tidegate_console::http::{Access, Tokens, bind};
 use tidegate_console::state_file::StateFile;
 use tidegate_console::stream::StreamLimits;
 use tidegate_operate::redact::AddressVisibility;
@@ -30,7 +30,8 @@ pub(super) async fn open(
     let failed = |source| LocalError::Start { program: "the console".to_owned(), source };
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = bind(listen).map_err(failed)?;
-    let access = Access { listen, token: None, public_url: None, trusted_proxies: Vec::new() };
+    let access =
+        Access { listen, tokens: Tokens::default(), public_url: None, trusted_proxies: Vec::new() };
     // Without its memory it works as well, but for pages that come back after a restart.
     let memory = StateFile::open(&folder.join("console.json"), &stack.poller_function.arn).ok();
     let (limits, addresses) = (StreamLimits::default(), AddressVisibility::Masked);

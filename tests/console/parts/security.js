@@ -66,6 +66,34 @@ promise('a console with a token lets nobody in without it, and keeps it out of t
   assert.ok(!guarded.log.includes(TOKEN), 'the token is in the log');
 });
 
+promise('who may only look finds nothing to change, and who acts does so under the name of the token', async ({ stack, browser }) => {
+  const looks = 'incorrect-mule-tidal-clip';
+  const guarded = await stack.console([], { TIDEGATE_CONSOLE_TOKEN: `grace look ${looks}\nada act ${TOKEN}` });
+  const looking = await browser.tab();
+  await looking.page.goto(`${guarded.url}login#token=${looks}`);
+  await looking.live();
+  await looking.page.getByTestId('dead-read').waitFor();
+  for (const name of ['pause-all', 'open-weights', 'open-rate', 'dead-replay']) {
+    assert.equal(await looking.at(name).isVisible(), false, name);
+  }
+  assert.equal(await looking.campaign('small').getByTestId('pause').isVisible(), false);
+  for (const key of ['p', 'w']) await looking.page.keyboard.press(key);
+  assert.equal(await looking.page.locator('dialog').count(), 0);
+  assert.match(await looking.at('who').innerText(), /grace/);
+
+  const acting = await browser.tab();
+  await acting.page.goto(`${guarded.url}login#token=${TOKEN}`);
+  await acting.live();
+  await acting.at('pause-all').click();
+  assert.equal(await acting.page.getByTestId('by').count(), 0, 'nobody types another name');
+  await acting.confirm('pause', 'by her token');
+  await acting.page.locator('[data-testid=pause-all][data-action=resume]').click();
+  await acting.confirm('resume', 'by her token');
+  const made = (await stack.history()).filter(({ reason }) => reason === 'by her token');
+  assert.equal(made.length, 2);
+  for (const { by } of made) assert.match(by, /^ada, by the console of /);
+});
+
 /** What another page tries: all that a page can send without being asked whether it may, and more. @param {string} target */
 function attack(target) {
   return `<!doctype html><title>Another page</title><iframe name="sink"></iframe>

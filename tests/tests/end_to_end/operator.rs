@@ -99,7 +99,7 @@ async fn a_terminal_shows_it_and_steers_it(site: &Site) {
     }
     top.press("\u{1b}[B"); // down, to the small one
     top.press("w30\r");
-    top.shows("Weight of small: 10 -> 30. Why?", 5).await;
+    top.shows("Weight of small: 10 → 30. Why?", 5).await;
     top.press("it is late\r");
     top.shows("30 (of 10)", 10).await;
     top.shows("75.0 %", 5).await;

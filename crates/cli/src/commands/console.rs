@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use tidegate_aws::stack::{Stack, state_folder};
-use tidegate_console::http::{Access, Token, bind};
+use tidegate_console::http::{Access, Token, Tokens, bind};
 use tidegate_console::rate_limit::BucketRate;
 use tidegate_console::state_file::StateFile;
 use tidegate_console::stream::StreamLimits;
@@ -44,8 +44,8 @@ pub struct ConsoleArgs {
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
-    /// A file whose first line is the token, 16 to 256 visible ASCII characters [default:
-    /// `TIDEGATE_CONSOLE_TOKEN`]
+    /// A file with a token of 16 to 256 visible ASCII characters, or with a line `NAME look|act TOKEN` for
+    /// each person and program [default: `TIDEGATE_CONSOLE_TOKEN`]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// How pages reach it through a proxy, such as `https://mail.example`
@@ -76,9 +76,9 @@ pub struct ConsoleArgs {
 }
 
 pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
-    let token = args.token()?;
-    let is_token_given = token.is_some();
-    let access = args.access(token);
+    let tokens = args.tokens()?;
+    let is_token_given = tokens.is_some();
+    let access = args.access(tokens);
     let refused = |error| CommandError::Refused(Box::new(error));
     access.check().map_err(refused)?;
     log(shell.output.is_json());
@@ -112,37 +112,37 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd,
 }
 
 impl ConsoleArgs {
-    /// Who may use the console, with the token that was given.
-    fn access(&self, token: Option<Token>) -> Access {
-        let token = match token {
+    /// Who may use the console, with the tokens that were given.
+    fn access(&self, tokens: Option<Tokens>) -> Access {
+        let tokens = match tokens {
             // Other machines can reach this address, so a token is needed in any case.
-            None if !self.listen.ip().is_loopback() => Some(Token::random()),
-            token => token,
+            None if !self.listen.ip().is_loopback() => Token::random().into(),
+            tokens => tokens.unwrap_or_default(),
         };
         Access {
             listen: self.listen,
-            token,
+            tokens,
             public_url: self.public_url.clone(),
             trusted_proxies: self.trusted_proxies.clone(),
         }
     }
 
-    /// The token that was given, if any.
-    fn token(&self) -> Result<Option<Token>, CommandError> {
+    /// The tokens that were given, if any.
+    fn tokens(&self) -> Result<Option<Tokens>, CommandError> {
         let said = match &self.token_file {
             Some(path) => {
                 let read = std::fs::read_to_string(path);
                 let text = read.map_err(|source| CommandError::File {
                     path: path.clone(),
-                    doing: "the token cannot be read",
+                    doing: "the tokens cannot be read",
                     source,
                 })?;
-                Some(text.lines().next().unwrap_or_default().to_owned())
+                Some(text)
             }
             None => std::env::var("TIDEGATE_CONSOLE_TOKEN").ok(),
         };
-        let token = said.map(|said| said.parse::<Token>()).transpose();
-        token.map_err(|error| CommandError::Refused(Box::new(error)))
+        let tokens = said.map(|said| said.parse::<Tokens>()).transpose();
+        tokens.map_err(|error| CommandError::Refused(Box::new(error)))
     }
 
     fn limits(&self) -> StreamLimits {
@@ -216,9 +216,9 @@ impl ConsoleLink {
             Some(url) => format!("{}/", url.trim_end_matches('/')),
             None => format!("http://{}/", reachable(access.listen)),
         };
-        let link = match &access.token {
+        let link = match access.tokens.holders() {
             // Behind the #: no server and no log sees it.
-            Some(token) if !is_token_given => format!("{url}login#token={}", token.reveal()),
+            [own] if !is_token_given => format!("{url}login#token={}", own.token.reveal()),
             _ => url.clone(),
         };
         let is_open = !access.listen.ip().is_loopback() && !access.is_https();
@@ -282,7 +282,7 @@ mod tests {
     fn access(listen: &str, public_url: Option<&str>) -> Access {
         Access {
             listen: listen.parse().unwrap(),
-            token: Some(Token::random()),
+            tokens: Token::random().into(),
             public_url: public_url.map(str::to_owned),
             trusted_proxies: Vec::new(),
         }
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_token_that_was_given_is_printed_nowhere() {
         let access = access("127.0.0.1:7878", None);
-        let token = access.token.as_ref().unwrap().reveal();
+        let token = access.tokens.holders()[0].token.reveal();
         let printed = |is_token_given| {
             let link = ConsoleLink::of("mail", &access, is_token_given);
             format!("{}{:?}", serde_json::to_string(&link).unwrap(), Page::of(&link))

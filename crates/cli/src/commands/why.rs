@@ -52,6 +52,8 @@ pub struct WhyArgs {
 }
 
 pub(super) async fn run(args: &WhyArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let asked = MailQuery::new(&args.id, args.campaign.clone())
+        .map_err(|error| CommandError::Refused(Box::new(error)))?;
     let stack = args.on.stack.open().await?;
     let status = facts(&stack, shell.output.addresses(), 0).await?;
     let reading = read(&stack, args.limit, shell).await?;
@@ -63,7 +65,6 @@ pub(super) async fn run(args: &WhyArgs, shell: &Shell) -> Result<CommandEnd, Com
         let report = read.of_address(args, shell).await?;
         shell.output.show(&report).map_err(CommandError::Terminal)?;
     } else {
-        let asked = MailQuery { id: args.id.clone(), campaign: args.campaign.clone() };
         shell.output.show(&read.of_mail(asked).await?).map_err(CommandError::Terminal)?;
     }
     Ok(CommandEnd::Done)

@@ -3,8 +3,8 @@
 import { post } from './api.js';
 import { h, setText } from './dom.js';
 import { field, forgetDraft, openForm, present, signature } from './forms.js';
-import { capital, clock, limit, sentence, words } from './format.js';
-import { model, wall } from './model.js';
+import { clock, limit, sentence, words } from './format.js';
+import { capital, model, wall } from './model.js';
 import { toast } from './toast.js';
 
 /** @typedef {import('./types.js').Steered} Steered */
@@ -113,7 +113,7 @@ export function openRate() {
   const key = 'rate';
   const quota = model.figures?.status.quota;
   let capped = quota?.operator_cap !== null && quota?.operator_cap !== undefined;
-  const number = h('input', { type: 'number', min: '0.01', step: 'any', inputmode: 'decimal', testid: 'cap' });
+  const number = h('input', { type: 'number', min: '0.001', max: '10000', step: 'any', inputmode: 'decimal', testid: 'cap' });
   number.value = capped ? String(quota?.operator_cap) : '';
   const form = openForm({
     name: 'rate', title: 'Cap the rate', confirm: 'Set the cap',
@@ -121,8 +121,8 @@ export function openRate() {
       const signed = sign();
       if (!signed) return;
       const cap = capped ? Number(number.value) : null;
-      if (cap !== null && !(number.value.trim() && cap > 0)) {
-        form.fail('The cap is missing: a number above 0, recipients a second.', 'cap');
+      if (cap !== null && !(cap >= 0.001 && cap <= 10_000)) {
+        form.fail(`The cap is ${number.value.trim() || 'missing'}: 0.001 to 10,000 recipients a second are allowed.`, 'cap');
         return;
       }
       const done = await steer({ action: 'rate', cap, ...signed });

@@ -1,5 +1,7 @@
 // Calls of the console's server.
 
+import { clockSeconds } from './format.js';
+
 /** @typedef {import('./types.js').Session} Session */
 
 export class ApiError extends Error {
@@ -18,9 +20,13 @@ export class ApiError extends Error {
 // Unicode's characters for the direction of writing (UAX #9, 2): others' text that has them may look like another.
 const DIRECTIONS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** JSON in which those characters are shown as `\u{…}`. @param {string} json */
+// Sentences of the server have their times in UTC; all others on the page are the browser's.
+const UTC = /(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g;
+
+/** JSON with those characters shown as `\u{…}`, and the times of sentences in the browser's zone. @param {string} json */
 export function parse(json) {
-  return JSON.parse(json.replace(DIRECTIONS, (c) => `\\\\u{${c.charCodeAt(0).toString(16)}}`));
+  return JSON.parse(json.replace(DIRECTIONS, (c) => `\\\\u{${c.charCodeAt(0).toString(16)}}`)
+    .replace(UTC, (_, day, time) => clockSeconds(`${day}T${time}Z`)));
 }
 
 let csrf = '';

@@ -1,9 +1,9 @@
 // The campaigns: a table, which narrow screens show as cards; rows are updated in place.
 
 import { openLift, openSteer } from './actions.js';
-import { byId, h, icon, keyed, setAttr, setBar, setIcon, setText, setValue } from './dom.js';
+import { byId, h, icon, keyed, setAttr, setBar, setIcon, setText, setValue, show } from './dom.js';
 import { clock, count, full, percent, plural, progress, rate, span, words } from './format.js';
-import { isStale, model } from './model.js';
+import { isStale, mayAct, model } from './model.js';
 import { menu } from './popover.js';
 import { openReplay } from './replay.js';
 import { openWeights } from './weights.js';
@@ -55,12 +55,15 @@ function create({ campaign }) {
   const { name } = campaign;
   const holds = () => (model.figures?.status.holds ?? []).filter((hold) => hold.campaign === name);
   /** @type {HTMLButtonElement} */
-  const pause = h('button', { type: 'button', class: 'quiet', testid: 'pause', click: () => openSteer(pause.dataset.action === 'resume' ? 'resume' : 'pause', name) });
+  const pause = h('button', { type: 'button', class: 'quiet', testid: 'pause', 'data-acts': true, click: () => openSteer(pause.dataset.action === 'resume' ? 'resume' : 'pause', name) });
   const more = menu(`More for ${name}`, () => [
-    ...holds().filter((hold) => hold.reason !== 'paused').map((hold) => ({ text: `Lift the hold: ${words(hold.reason)}`, act: () => openLift(hold) })),
-    { text: 'Change the weights', act: () => openWeights(name) },
     { text: 'Why is a message waiting?', act: () => askWhy(name) },
-    { text: 'Replay its dead letters', act: () => openReplay({ campaign: name }) },
+    ...mayAct() ? [
+      ...pause.hidden ? [{ text: 'Pause it before more comes', act: () => openSteer('pause', name) }] : [],
+      ...holds().filter((hold) => hold.reason !== 'paused').map((hold) => ({ text: `Lift the hold: ${words(hold.reason)}`, act: () => openLift(hold) })),
+      { text: 'Change the weights', act: () => openWeights(name) },
+      { text: 'Replay its dead letters', act: () => openReplay({ campaign: name }) },
+    ] : [],
   ]);
   return h('tr', { role: 'row', testid: `campaign-${name}` },
     h('th', { scope: 'row', role: 'rowheader', class: 'name', title: name }, h('span', { class: 'name-text', text: name })),
@@ -132,6 +135,8 @@ function update(tr, { campaign, row }) {
   setAttr(pause, 'data-action', paused ? 'resume' : 'pause');
   setText(pause, paused ? 'Resume' : 'Pause');
   setAttr(pause, 'aria-label', `${paused ? 'Resume' : 'Pause'} ${campaign.name}`);
+  // Where nothing waits, nothing is there to be paused.
+  show(pause, state !== 'done' && state !== 'empty');
 }
 
 export function renderCampaigns() {

@@ -2,8 +2,8 @@
 
 import { ApiError, post } from './api.js';
 import { byId, h, icon, keyed, setBar, setText, setValue, show } from './dom.js';
-import { capital, clock, clockSeconds, count, full, plural, sentence, span } from './format.js';
-import { deadLetters, model, touch } from './model.js';
+import { clock, clockSeconds, count, full, plural, sentence, span } from './format.js';
+import { capital, deadLetters, model, touch } from './model.js';
 import { openReplay, stopReplay } from './replay.js';
 import { toast } from './toast.js';
 
@@ -24,7 +24,7 @@ export function startDead() {
   running = h('div', { class: 'running', hidden: true },
     h('p', { class: 'running-text' }),
     h('span', { class: 'meter', role: 'progressbar', 'aria-label': 'Replay', 'aria-valuemin': 0, 'aria-valuemax': 100 }, h('span', { class: 'meter-fill' })),
-    h('button', { type: 'button', text: 'Stop', click: stopReplay, testid: 'replay-stop' }));
+    h('button', { type: 'button', text: 'Stop', click: stopReplay, 'data-acts': true, testid: 'replay-stop' }));
   tables = h('div', {},
     h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Dead letters by reason' }, h('table', { class: 'plain' },
       h('caption', { class: 'hidden', text: 'Dead letters by reason' }),

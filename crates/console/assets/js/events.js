@@ -1,8 +1,8 @@
 // What changed: events of the stack, and changes by operators.
 
 import { byId, h, icon, keyed, setText } from './dom.js';
-import { capital, clock, clockSeconds, full, words } from './format.js';
-import { model, touch } from './model.js';
+import { clock, clockSeconds, full, words } from './format.js';
+import { capital, model, touch } from './model.js';
 
 /** @typedef {import('./types.js').Entry} Entry */
 
@@ -45,7 +45,7 @@ export function renderChanges() {
   keyed(byId('changes'), list, (change) => `${change.at} ${change.by} ${change.action} ${change.campaign}`, (change) => h('li', { class: 'event', testid: 'operator-change' },
     icon('person'),
     h('div', {},
-      h('p', { class: 'event-title', text: `${capital(words(change.action))}${change.campaign ? ` ${change.campaign}` : ''}${change.detail ? `: ${change.detail.replaceAll(' -> ', ' → ')}` : ''}` }),
+      h('p', { class: 'event-title', text: `${capital(words(change.action))}${change.campaign ? ` ${change.campaign}` : ''}${change.detail ? `: ${change.detail}` : ''}` }),
       change.reason ? h('p', { class: 'event-detail', text: `“${change.reason}”` }) : null,
       h('p', { class: 'event-meta' }, h('time', { datetime: change.at, title: full(change.at), text: clock(change.at) }), ` · ${change.by}`))));
   byId('changes-none').hidden = list.length > 0;

@@ -130,11 +130,6 @@ export function listed(parts) {
 }
 
 /** @param {string} text */
-export function capital(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-/** @param {string} text */
 export function sentence(text) {
   return /[.!?]$/.test(text) ? text : `${text}.`;
 }

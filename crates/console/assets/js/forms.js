@@ -69,7 +69,9 @@ export function signature(form, key) {
   const by = field('Who acts', name, 'Without a name: as the console knows you.');
   form.add('reason', reason);
   form.add('by', by);
-  form.body.append(reason.root, by.root);
+  form.body.append(reason.root);
+  // The history takes the name of the token.
+  if (!model.session?.name) form.body.append(by.root);
   return () => {
     form.clear();
     const text = input.value.trim();
@@ -79,7 +81,7 @@ export function signature(form, key) {
     else if (used > REASON_CHARS) form.fail(`The reason has ${used} characters: 1 to 200 are allowed.`, 'reason');
     else if ([...signed].length > WHO_CHARS) form.fail('The name is too long: 1 to 60 characters.', 'by');
     else {
-      setWho(signed);
+      if (!model.session?.name) setWho(signed);
       return { reason: text.replace(/\s+/g, ' '), by: signed || undefined };
     }
     return null;

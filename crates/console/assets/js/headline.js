@@ -1,7 +1,7 @@
 // One sentence that says what is going on now, and what is worth saying beside it.
 
-import { about, capital, clock, clockSeconds, full, limit, listed, percent, plural, rate, sentence, span, words } from './format.js';
-import { deadLetters, exceeded, isStale, model, now } from './model.js';
+import { about, clock, clockSeconds, full, limit, listed, percent, plural, rate, sentence, span, words } from './format.js';
+import { capital, deadLetters, exceeded, isStale, model, now } from './model.js';
 
 /** @typedef {import('./types.js').Tone} Tone */
 /** @typedef {import('./types.js').Hold} Hold */

@@ -3,7 +3,7 @@
 import { openSteer } from './actions.js';
 import { byId, h, icon } from './dom.js';
 import { dialogOpen } from './forms.js';
-import { model } from './model.js';
+import { mayAct, model } from './model.js';
 import { openWeights } from './weights.js';
 import { askWhy } from './why.js';
 
@@ -42,7 +42,9 @@ export function startKeys() {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || dialogOpen()) return;
     const at = /** @type {HTMLElement} */ (event.target);
     if (at.closest('input:not([type=radio]), textarea, select')) return;
-    const act = { '?': openHelp, p: () => openSteer(pausedAll() ? 'resume' : 'pause', null), w: () => openWeights(), '/': () => askWhy() }[event.key];
+    const looks = { '?': openHelp, '/': () => askWhy() };
+    const acts = { p: () => openSteer(pausedAll() ? 'resume' : 'pause', null), w: () => openWeights() };
+    const act = /** @type {{[key: string]: () => void}} */ (mayAct() ? { ...looks, ...acts } : looks)[event.key];
     if (!act) return;
     event.preventDefault();
     act();

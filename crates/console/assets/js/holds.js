@@ -3,7 +3,7 @@
 import { openLift, openSteer } from './actions.js';
 import { byId, h, icon, keyed, setCodeText, setText } from './dom.js';
 import { clock, full, sentence, span, words } from './format.js';
-import { model, now } from './model.js';
+import { capital, model, now } from './model.js';
 
 /** @typedef {import('./types.js').Hold} Hold */
 /** @typedef {{key: string, tone: string, icon: string, title: string, why: string, facts: string, stands: string, hold: Hold | null}} Item */
@@ -65,7 +65,7 @@ function create(item) {
       h('p', { class: 'hold-title' }),
       h('p', { class: 'hold-why' }),
       h('p', { class: 'hold-facts muted' })),
-    hold ? h('button', { type: 'button', click: act, testid: 'lift', 'aria-label': `${paused ? 'Resume' : 'Lift'}: ${item.title}`, text: paused ? 'Resume' : 'Lift' }) : null);
+    hold ? h('button', { type: 'button', click: act, testid: 'lift', 'data-acts': true, 'aria-label': `${paused ? 'Resume' : 'Lift'}: ${item.title}`, text: paused ? 'Resume' : 'Lift' }) : null);
 }
 
 /** @param {HTMLElement} row @param {Item} item */
@@ -74,7 +74,7 @@ function update(row, item) {
   const part = (name) => /** @type {HTMLElement} */ (row.querySelector(name));
   row.dataset.tone = item.tone;
   setText(part('.hold-title'), item.title);
-  setCodeText(part('.hold-why'), item.why ? sentence(item.why.charAt(0).toUpperCase() + item.why.slice(1)) : '');
+  setCodeText(part('.hold-why'), item.why ? sentence(capital(item.why)) : '');
   setCodeText(part('.hold-facts'), item.facts);
   part('.hold-facts').title = item.stands;
 }

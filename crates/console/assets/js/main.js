@@ -11,14 +11,14 @@ import { renderChanges, renderEvents, startEvents } from './events.js';
 import { renderHeader, startHeader } from './header.js';
 import { pausedAll, startKeys } from './help.js';
 import { renderHolds } from './holds.js';
-import { model, onFrame, touch } from './model.js';
+import { mayAct, model, onFrame, touch } from './model.js';
 import { start } from './stream.js';
 import { renderTiles, startTiles } from './tiles.js';
 import { openWeights } from './weights.js';
 import { renderWho, startWho } from './who.js';
 import { askWhy, renderWhy, startWhy } from './why.js';
 
-const pause = h('button', { type: 'button', class: 'strong', testid: 'pause-all', 'aria-keyshortcuts': 'p', title: 'Pause or resume all sending (p)', click: () => openSteer(pausedAll() ? 'resume' : 'pause', null) },
+const pause = h('button', { type: 'button', class: 'strong', testid: 'pause-all', 'data-acts': true, 'aria-keyshortcuts': 'p', title: 'Pause or resume all sending (p)', click: () => openSteer(pausedAll() ? 'resume' : 'pause', null) },
   icon('pause'), h('span', { text: 'Pause all' }));
 
 function renderActions() {
@@ -54,6 +54,7 @@ async function begin() {
   try {
     model.session = await session();
     document.documentElement.classList.add('ready');
+    document.documentElement.classList.toggle('looks', !mayAct());
     touch();
     start();
   } catch {

@@ -33,6 +33,11 @@ export const model = {
   skew: 0,
 };
 
+/** Whether this page's token may change anything. */
+export function mayAct() {
+  return model.session?.role !== 'look';
+}
+
 /** @type {(() => void)[]} */
 const renderers = [];
 let framed = false;
@@ -174,4 +179,11 @@ export function takeState(state) {
   if (state.figures) takeFigures(state.figures);
   takeChanges(state.recent ?? []);
   touch();
+}
+
+/** A text as a sentence begins: with a capital, unless a campaign's name comes first. @param {string} text */
+export function capital(text) {
+  const first = text.split(/[\s:,;]/, 1)[0];
+  const isName = model.figures?.status.campaigns.some(({ name }) => name === first) ?? false;
+  return isName ? text : text.charAt(0).toUpperCase() + text.slice(1);
 }

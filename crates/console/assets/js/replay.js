@@ -72,7 +72,7 @@ export function openReplay(filter) {
   const drop = check('Delete letters of mails that were sent', 'Where deduplication knows a mail as sent, its letter is no longer needed.', 'replay-drop-sent');
   for (const [name, one] of Object.entries({ code, campaign, id })) form.add(name, one);
 
-  const per = field('Recipients a second', h('input', { type: 'number', min: '0.1', step: 'any', inputmode: 'decimal', testid: 'replay-rate' }), 'Empty: half the rate in force.');
+  const per = field('Mails a second', h('input', { type: 'number', min: '0.01', max: '10000', step: 'any', inputmode: 'decimal', testid: 'replay-rate' }), 'Empty: half the rate in force.');
   form.add('per_second', per);
   const bar = h('span', { class: 'meter-fill' });
   const meter = h('span', { class: 'meter thick', role: 'progressbar', 'aria-label': 'Replay', 'aria-valuemin': 0, 'aria-valuemax': 100 }, bar);
@@ -121,7 +121,7 @@ export function openReplay(filter) {
     if (step === 3) return 'The replay goes on when this dialog is closed. Its progress stands beside the dead letters.';
     if (!review) return '';
     const drops = review.to_drop ? `; ${plural(review.to_drop, 'letter')} would be deleted` : '';
-    const takes = review.takes_s && review.to_send ? `, in about ${span(review.takes_s)} at ${limit(review.per_second)} a second` : '';
+    const takes = review.takes_s && review.to_send ? `, in about ${span(review.takes_s)} at ${limit(review.per_second)} mails a second` : '';
     return review.to_send || review.to_drop ? `${plural(review.to_send, 'mail')} would be sent to ${review.to_send === 1 ? 'its campaign' : 'their campaigns'} again${takes}${drops}.`
       : 'None of these letters would be sent again.';
   }
@@ -152,8 +152,8 @@ export function openReplay(filter) {
     const who = sign();
     if (!who || !review) return;
     const text = per.input.value.trim();
-    if (text && !(Number(text) > 0)) {
-      form.fail('A number above 0, or nothing.', 'per_second');
+    if (text && !(Number(text) >= 0.01 && Number(text) <= 10_000)) {
+      form.fail(`The rate is ${text}: 0.01 to 10,000 mails a second are allowed, or nothing.`, 'per_second');
       return;
     }
     const begun = await post('/api/dead/replay', { review: review.review, ...who, per_second: text ? Number(text) : null });

@@ -49,7 +49,7 @@ export function startTiles() {
   tile('dead', 'dead-count', 'Dead letters', 'Mails that were given up: refused for good, all attempts spent, or no mail at all. They stay until someone replays or removes them.');
   tile('level', 'level', 'Back-pressure', 'How much more waits than can be sent. Busy defers mail of low priority, overloaded that of normal priority as well; high, critical and express mail is never deferred.');
   tile('merge', 'merge', 'Merge queue', 'The queue between the campaigns and the sending, near one window deep. What stands in it is already chosen by weight.');
-  tiles.rate.foot.append(h('button', { type: 'button', class: 'link', click: () => openRate(), testid: 'open-rate', text: 'Cap the rate' }));
+  tiles.rate.foot.append(h('button', { type: 'button', class: 'link', click: () => openRate(), 'data-acts': true, testid: 'open-rate', text: 'Cap the rate' }));
   express = h('button', { type: 'button', class: 'link', click: () => {
     openSteer(express.dataset.action === 'resume' ? 'resume' : 'pause', 'express');
   }, testid: 'express-pause', text: 'Pause express' });
@@ -116,7 +116,8 @@ export function renderTiles() {
   fill('skipped', count(slots?.skipped), slots?.skipped, '', slotsNow(slots?.skipped_now), (slots?.skipped_now ?? 0) > 0.2 ? 'warn' : '');
   fill('unused', count(slots?.unused), slots?.unused, '', slotsNow(slots?.unused_now));
   const dead = deadLetters();
-  fill('dead', count(dead), dead, '', dead ? plural(status.counters.dead ?? dead, 'mail', 'mails') + ' ever' : dead === 0 ? 'none' : 'not known', dead ? 'bad' : '');
+  const given = status.counters.dead;
+  fill('dead', count(dead), dead, '', dead === null ? 'not known' : given === undefined ? '' : `${plural(given, 'mail')} given up since the ledger began`, dead ? 'bad' : '');
 
   const level = status.level?.level ?? 'clear';
   const since = status.level?.since;

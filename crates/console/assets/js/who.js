@@ -2,7 +2,7 @@
 
 import { byId, h, icon, setText } from './dom.js';
 import { field, openForm, present } from './forms.js';
-import { model } from './model.js';
+import { mayAct, model } from './model.js';
 
 const KEY = 'tidegate.by';
 let name = '';
@@ -12,8 +12,9 @@ try {
   // Without storage the name stands until the page is left.
 }
 
+/** The name of the token stands above the one that was typed here. */
 export function who() {
-  return name;
+  return model.session?.name ?? name;
 }
 
 /** @param {string} next */
@@ -55,9 +56,12 @@ export function openWho() {
 }
 
 export function renderWho() {
-  const shown = name || model.session?.operator || 'no name';
+  const own = model.session?.name;
+  const shown = who() || model.session?.operator || 'no name';
   const label = byId('who').querySelector('.who-name');
   if (label) setText(label, shown);
-  byId('who').title = `Who acts: ${shown}`;
-  byId('who').setAttribute('aria-label', `Who acts: ${shown}. Change it`);
+  /** @type {HTMLButtonElement} */ (byId('who')).disabled = Boolean(own);
+  const acts = own ? `The token of ${own}, which may ${mayAct() ? 'look and act' : 'look'}` : `Who acts: ${shown}`;
+  byId('who').title = acts;
+  byId('who').setAttribute('aria-label', own ? acts : `${acts}. Change it`);
 }

@@ -3,7 +3,7 @@
 import { ApiError, post } from './api.js';
 import { byId, h, icon, keyed, setAttr, setCodeText, setText } from './dom.js';
 import { field } from './forms.js';
-import { clock, full } from './format.js';
+import { clock } from './format.js';
 import { model } from './model.js';
 
 /** @typedef {import('./types.js').Why} Why */
@@ -90,10 +90,8 @@ function facts(title, list) {
 /** @param {Why} why */
 function answer(why) {
   const [tone, word] = VERDICTS[why.verdict] ?? ['info', why.verdict];
-  const until = why.until ? h('span', { text: ` (${clock(why.until)} here)`, title: full(why.until) }) : null;
   const guesses = why.verdict === 'nowhere' || why.verdict === 'unrecorded';
   const lets = why.lets_go ? coded('p', `${guesses ? 'Next' : 'Lets go'}: ${why.lets_go}`, 'why-lets') : null;
-  if (lets && until) lets.append(until);
   const first = why.if_it_waits;
   const others = (why.limits ?? []).filter(({ what }) => what !== first?.what);
   const waits = first ? [first, ...others] : [];

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
@@ -11,7 +11,8 @@ use axum_extra::headers::authorization::{Authorization, Bearer};
 use super::App;
 use super::auth::{Credential, TokenRefusal};
 use super::client::{Client, host, is_forwarded, is_loopback, origin};
-use super::error_response::ErrorResponse;
+use super::error_response::{ErrorResponse, Forbidden};
+use super::tokens::Role;
 use crate::rate_limit::ClientAddress;
 
 /// Content security policy: only the console's own scripts, styles, images and endpoints, and no frames.
@@ -30,18 +31,28 @@ pub(super) const HEADERS: [(&str, &str); 7] = [
 
 const CSRF: &str = "x-tidegate-csrf";
 
-/// Middleware for every request: it refuses what must not reach a console without a token.
+/// Middleware for every request: it refuses what must not reach a console without a token, and logs
+/// the reason of each request that was forbidden, here or behind.
 pub(super) async fn screen_requests(
     State(app): State<Arc<App>>,
+    Client(client): Client,
     request: Request,
     next: Next,
-) -> Result<Response, ErrorResponse> {
-    if !app.auth.needs_token() {
-        check_is_local(request.headers(), request.uri()).inspect_err(|_| {
-            tracing::warn!(path = request.uri().path(), "refused at the door");
-        })?;
+) -> Response {
+    let path = request.uri().path().to_owned();
+    let is_allowed = if app.auth.needs_token() {
+        Ok(())
+    } else {
+        check_is_local(request.headers(), request.uri())
+    };
+    let response = match is_allowed {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    };
+    if let Some(Forbidden { reason }) = response.extensions().get() {
+        tracing::warn!(%client, path, reason, "refused");
     }
-    Ok(next.run(request).await)
+    response
 }
 
 /// A console without a token accepts requests from this machine only. The `Host` must be a loopback
@@ -80,11 +91,27 @@ pub(super) async fn require_credential(
     if !is_page {
         check_same_origin(&app, request.headers(), request.uri())?;
     }
-    if request.method() == Method::POST && credential != Credential::Bearer {
+    if request.method() == Method::POST && !matches!(credential, Credential::Bearer { .. }) {
         check_csrf(&app, &credential, request.headers())?;
     }
     request.extensions_mut().insert(credential);
     Ok(next.run(request).await)
+}
+
+/// Middleware for changes and replays: not everybody who may look may act.
+pub(super) async fn require_act(
+    State(app): State<Arc<App>>,
+    Extension(credential): Extension<Credential>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ErrorResponse> {
+    match app.auth.holder(&credential) {
+        Some(holder) if holder.role == Role::Look => {
+            let name = holder.name.as_deref().unwrap_or_default();
+            Err(ErrorResponse::role(format!("the token of {name} may look, and change nothing")))
+        }
+        _ => Ok(next.run(request).await),
+    }
 }
 
 /// Middleware for logging in and out, which another site's page must not do.
@@ -107,20 +134,23 @@ fn credential_of(
         return Ok(Some(Credential::Here));
     }
     if let Some(Authorization(bearer)) = headers.typed_get::<Authorization<Bearer>>() {
-        check_token(app, client, bearer.token())?;
-        return Ok(Some(Credential::Bearer));
+        let holder = check_token(app, client, bearer.token())?;
+        return Ok(Some(Credential::Bearer { holder }));
     }
     let cookie = CookieJar::from_headers(headers).get(app.auth.cookie_name()).cloned();
-    let session = cookie.filter(|cookie| app.auth.is_session(cookie.value(), app.seconds()));
-    Ok(session.map(|cookie| Credential::Cookie(cookie.value().to_owned())))
+    Ok(cookie.and_then(|cookie| {
+        let session = cookie.value().to_owned();
+        let holder = app.auth.session_holder(&session, app.seconds())?;
+        Some(Credential::Cookie { session, holder })
+    }))
 }
 
-/// Checks a token, and logs a wrong one with the address that tried it.
+/// Finds the holder of a token, and logs a wrong one with the address that tried it.
 pub(super) fn check_token(
     app: &App,
     Client(client): Client,
     token: &str,
-) -> Result<(), ErrorResponse> {
+) -> Result<usize, ErrorResponse> {
     app.auth.check_token(token, ClientAddress::of(client)).map_err(|refusal| match refusal {
         TokenRefusal::Wrong => {
             tracing::warn!(%client, "a wrong token");

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum_extra::extract::WithRejection;
 use serde::Deserialize;
@@ -14,6 +14,7 @@ use tidegate_operate::steer::{Author, SteerAction, SteerReport};
 use tidegate_operate::why::{Explanation, MailQuery};
 
 use super::App;
+use super::auth::Credential;
 use super::error_response::{ErrorResponse, JsonBody};
 use crate::engine::{
     DeadLetterView, EngineJob, JobError, ReplayRequest, ReviewRequest, ReviewSummary,
@@ -23,8 +24,6 @@ use crate::engine::{
 const MOST_BY: usize = 60;
 /// The longest pause, seconds: as `tidegate pause --for` has it.
 const MOST_PAUSE_S: u64 = 30 * 24 * 3_600;
-/// The longest id, in bytes: an identity is shorter.
-const MOST_ID: usize = 1_024;
 
 /// A change that an operator asks for, by `action`.
 #[derive(Debug, Deserialize)]
@@ -38,7 +37,12 @@ pub(super) enum SteerRequest {
     Rate { cap: Option<f64>, reason: String, by: Option<String> },
 }
 
-fn author(by: Option<String>, reason: String) -> Result<Author, ErrorResponse> {
+/// Who acts, in the form that the history gets: the name of the token, or else the name that is given.
+fn author(
+    named: Option<&str>,
+    by: Option<String>,
+    reason: String,
+) -> Result<Author, ErrorResponse> {
     let by = by.unwrap_or_default().trim().to_owned();
     let length = by.chars().count();
     if length > MOST_BY || by.chars().any(char::is_control) {
@@ -47,35 +51,47 @@ fn author(by: Option<String>, reason: String) -> Result<Author, ErrorResponse> {
         );
         return Err(ErrorResponse::input("by", said));
     }
-    Ok(Author { by, reason })
+    match named {
+        Some(name) if !by.is_empty() && by != name => {
+            let said = format!("the name is {by:?}, and the token is that of {name}: leave it out");
+            Err(ErrorResponse::input("by", said))
+        }
+        Some(name) => Ok(Author { by: name.to_owned(), reason }),
+        None => Ok(Author { by, reason }),
+    }
+}
+
+fn name_of<'a>(app: &'a App, credential: &Credential) -> Option<&'a str> {
+    app.auth.holder(credential)?.name.as_deref()
 }
 
 impl SteerRequest {
-    fn into_action(self, now: EpochMillis) -> Result<(SteerAction, Author), ErrorResponse> {
-        Ok(match self {
+    fn into_action(
+        self,
+        named: Option<&str>,
+        now: EpochMillis,
+    ) -> Result<(SteerAction, Author), ErrorResponse> {
+        let (action, by, reason) = match self {
             Self::Pause { campaign, for_s, reason, by } => {
                 let until = for_s.map(|seconds| end(seconds, now)).transpose()?;
-                (SteerAction::Pause { campaign, until }, author(by, reason)?)
+                (SteerAction::Pause { campaign, until }, by, reason)
             }
-            Self::Resume { campaign, reason, by } => {
-                (SteerAction::Resume { campaign }, author(by, reason)?)
-            }
+            Self::Resume { campaign, reason, by } => (SteerAction::Resume { campaign }, by, reason),
             Self::Lift { campaign, hold, reason, by } => {
-                (SteerAction::Lift { campaign, reason: hold }, author(by, reason)?)
+                (SteerAction::Lift { campaign, reason: hold }, by, reason)
             }
-            Self::Weights { weights, reason, by } => {
-                (SteerAction::Weights(weights), author(by, reason)?)
-            }
-            Self::ResetWeights { reason, by } => (SteerAction::ResetWeights, author(by, reason)?),
+            Self::Weights { weights, reason, by } => (SteerAction::Weights(weights), by, reason),
+            Self::ResetWeights { reason, by } => (SteerAction::ResetWeights, by, reason),
             Self::Rate { cap, reason, by } => {
                 let rate = |cap: f64| {
                     let said =
                         format!("the cap is {cap}; allowed is 0.001 to 10000 recipients a second");
                     Rate::per_second(cap).map_err(|_| ErrorResponse::input("cap", said))
                 };
-                (SteerAction::Cap(cap.map(rate).transpose()?), author(by, reason)?)
+                (SteerAction::Cap(cap.map(rate).transpose()?), by, reason)
             }
-        })
+        };
+        Ok((action, author(named, by, reason)?))
     }
 }
 
@@ -91,10 +107,11 @@ fn end(seconds: u64, now: EpochMillis) -> Result<EpochMillis, ErrorResponse> {
 
 pub(super) async fn steer(
     State(app): State<Arc<App>>,
+    Extension(credential): Extension<Credential>,
     WithRejection(Json(asked), _): JsonBody<SteerRequest>,
 ) -> Result<Json<SteerReport>, ErrorResponse> {
     let now = (app.now)();
-    let (action, author) = asked.into_action(now)?;
+    let (action, author) = asked.into_action(name_of(&app, &credential), now)?;
     let steered = app.shared.jobs.ask(|answer| EngineJob::Steer(action, author, answer)).await?;
     Ok(Json(steered))
 }
@@ -111,12 +128,9 @@ pub(super) async fn why(
     WithRejection(Json(asked), _): JsonBody<WhyRequest>,
 ) -> Result<Json<Explanation>, ErrorResponse> {
     let WhyRequest { id, campaign } = asked;
-    let id = id.trim().to_owned();
-    if id.is_empty() || id.len() > MOST_ID {
-        let said = format!("the id has {} bytes; allowed are 1 to {MOST_ID}", id.len());
-        return Err(ErrorResponse::input("id", said));
-    }
-    let asked = MailQuery { id, campaign: campaign.filter(|name| !name.is_empty()) };
+    let campaign = campaign.filter(|name| !name.is_empty());
+    let asked = MailQuery::new(&id, campaign);
+    let asked = asked.map_err(|error| ErrorResponse::input("id", error.to_string()))?;
     Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Why(asked, answer)).await?))
 }
 
@@ -144,6 +158,7 @@ pub(super) struct ReplayBody {
 
 pub(super) async fn replay(
     State(app): State<Arc<App>>,
+    Extension(credential): Extension<Credential>,
     WithRejection(Json(asked), _): JsonBody<ReplayBody>,
 ) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
     let ReplayBody { review, reason, by, per_second } = asked;
@@ -151,7 +166,7 @@ pub(super) async fn replay(
         let said = format!("the rate is {rate}; allowed is 0.01 to 10000 mails a second");
         return Err(ErrorResponse::input("per_second", said));
     }
-    let author = author(by, reason)?;
+    let author = author(name_of(&app, &credential), by, reason)?;
     // Before the review is used up.
     let length = author.reason.trim().chars().count();
     if !(1..=tidegate_operate::steer::MAX_REASON_CHARS).contains(&length) {

@@ -1,6 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use base64::Engine as _;
@@ -8,11 +6,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
-use thiserror::Error;
 use tidegate_delivery::ports::Monotonic;
 use tokio::time::Instant;
 
 use super::logouts::Logouts;
+use super::tokens::{TokenHolder, Tokens};
 use crate::rate_limit::{BucketRate, ClientAddress, TokenBucket};
 
 /// Life time of a login.
@@ -22,76 +20,15 @@ const TRIES: (f64, u32) = (1.0, 10);
 /// Addresses whose tries are counted at most; beyond, the one with the fullest bucket is forgotten.
 const TRIERS: usize = 10_000;
 
-/// Different characters that a token needs, and different steps from one character to the next: a
-/// repeated word and a row such as `0123456789…` have fewer.
-const VARIETY: usize = 8;
-
-/// The console's secret: 16 to 256 visible ASCII characters that are no repetition and no row.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
-/// Reasons why a text is no token.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum InvalidToken {
-    /// It is too short or too long, or has other characters.
-    #[error(
-        "the token has {0} characters, or others than visible ASCII; allowed are 16 to 256 of those"
-    )]
-    Form(usize),
-    /// It could be guessed.
-    #[error(
-        "the token repeats few characters, or counts them up: take a random one, such as that of `openssl rand -hex 24`"
-    )]
-    Weak,
-}
-
-impl Token {
-    /// A new one, of 256 random bits.
-    pub fn random() -> Self {
-        Self(BASE64.encode(rand::random::<[u8; 32]>()))
-    }
-
-    /// The secret itself, for the link that logs in.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Token {
-    type Err = InvalidToken;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let text = text.trim();
-        let has_form =
-            (16..=256).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
-        if !has_form {
-            return Err(InvalidToken::Form(text.chars().count()));
-        }
-        let characters: BTreeSet<u8> = text.bytes().collect();
-        let next = text.bytes().skip(1).map(i16::from);
-        let steps: BTreeSet<i16> = next.zip(text.bytes()).map(|(b, a)| b - i16::from(a)).collect();
-        if characters.len() < VARIETY || steps.len() < VARIETY {
-            return Err(InvalidToken::Weak);
-        }
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
-    }
-}
-
-/// The way in which a request was authenticated.
+/// The way in which a request was authenticated, with the place of the token's holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Credential {
     /// Nothing is asked: the console is on loopback, without a token.
     Here,
     /// By the cookie of a login, which a browser sends by itself.
-    Cookie(String),
+    Cookie { session: String, holder: usize },
     /// By the token in a header, which no browser sends by itself.
-    Bearer,
+    Bearer { holder: usize },
 }
 
 /// Reasons why a token that was given lets nobody in.
@@ -103,56 +40,15 @@ pub(super) enum TokenRefusal {
     TooMany(u64),
 }
 
-/// Tokens, sessions and CSRF tokens. All comparisons are of keyed hashes in constant time, so that
-/// their duration reveals nothing.
+/// A key of hashes. All comparisons are of keyed hashes in constant time, so that their duration reveals
+/// nothing.
 #[derive(Debug)]
-pub(super) struct Auth {
-    token: Option<Token>,
-    /// The key of all hashes. It is derived from the token and from what tells this console from others
-    /// with the same token, so that logins survive a restart, and are good here alone. It is random where
-    /// there is no token, and where a restart does not know which logins were ended: logins then end with
-    /// the process.
-    key: [u8; 32],
-    cookie: String,
-    started: Instant,
-    /// Wrong tokens of an address take from its bucket.
-    tries: Mutex<BTreeMap<ClientAddress, TokenBucket>>,
-    logouts: Logouts,
-}
+struct Key([u8; 32]);
 
-impl Auth {
-    /// Those of the console at `port` of a stack, which has a name and a region.
-    pub(super) fn new(
-        token: Option<Token>,
-        port: u16,
-        [name, region]: [&str; 2],
-        logouts: Logouts,
-    ) -> Self {
-        // Cookies do not depend on the port: with the port in its name, each console on a host has
-        // its own.
-        let cookie = format!("tidegate-console-{port}");
-        let key = match token.as_ref().filter(|_| logouts.are_remembered()) {
-            Some(token) => {
-                // A line each: none of them contains the end of a line.
-                let console = ["tidegate console key", &token.0, &cookie, name, region];
-                Sha256::digest(console.join("\n")).into()
-            }
-            None => rand::random(),
-        };
-        Self { token, key, cookie, started: Instant::now(), tries: Mutex::default(), logouts }
-    }
-
-    pub(super) fn cookie_name(&self) -> &str {
-        &self.cookie
-    }
-
-    pub(super) fn needs_token(&self) -> bool {
-        self.token.is_some()
-    }
-
+impl Key {
     fn tag(&self, purpose: &str, text: &str) -> [u8; 32] {
         // A key of any length will do.
-        let mac = Hmac::<Sha256>::new_from_slice(&self.key);
+        let mac = Hmac::<Sha256>::new_from_slice(&self.0);
         let Ok(mut mac) = mac else { return [0; 32] };
         mac.update(purpose.as_bytes());
         mac.update(b"\n");
@@ -164,13 +60,79 @@ impl Auth {
         self.tag(purpose, a).ct_eq(&self.tag(purpose, b)).into()
     }
 
-    /// Checks a token that somebody gave. An address that gave too many wrong ones is refused whatever
+    fn signed(&self, session: &str) -> String {
+        format!("{session}.{}", BASE64.encode(self.tag("session", session)))
+    }
+}
+
+/// Tokens, sessions and CSRF tokens.
+#[derive(Debug)]
+pub(super) struct Auth {
+    tokens: Tokens,
+    /// A key for each holder, which signs that holder's sessions. It is derived from the token and from what
+    /// tells this console from others with the same token, so that logins survive a restart, are good here
+    /// alone, and end with their token. It is random where a restart does not know which logins were ended:
+    /// logins then end with the process.
+    keys: Vec<Key>,
+    /// The key for everything else, random.
+    key: Key,
+    cookie: String,
+    started: Instant,
+    /// Wrong tokens of an address take from its bucket.
+    tries: Mutex<BTreeMap<ClientAddress, TokenBucket>>,
+    logouts: Logouts,
+}
+
+impl Auth {
+    /// Those of the console at `port` of a stack, which has a name and a region.
+    pub(super) fn new(
+        tokens: Tokens,
+        port: u16,
+        [name, region]: [&str; 2],
+        logouts: Logouts,
+    ) -> Self {
+        // Cookies do not depend on the port: with the port in its name, each console on a host has
+        // its own.
+        let cookie = format!("tidegate-console-{port}");
+        let key = |holder: &TokenHolder| {
+            if !logouts.are_remembered() {
+                return Key(rand::random());
+            }
+            // A line each: none of them contains the end of a line.
+            let token = holder.token.reveal();
+            let console = ["tidegate console key", token, &cookie, name, region];
+            Key(Sha256::digest(console.join("\n")).into())
+        };
+        let keys = tokens.holders().iter().map(key).collect();
+        let (key, started, tries) = (Key(rand::random()), Instant::now(), Mutex::default());
+        Self { tokens, keys, key, cookie, started, tries, logouts }
+    }
+
+    pub(super) fn cookie_name(&self) -> &str {
+        &self.cookie
+    }
+
+    pub(super) const fn needs_token(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
+    /// Whose token a credential is of; none if it is of no token.
+    pub(super) fn holder(&self, credential: &Credential) -> Option<&TokenHolder> {
+        match credential {
+            Credential::Here => None,
+            Credential::Cookie { holder, .. } | Credential::Bearer { holder } => {
+                self.tokens.holders().get(*holder)
+            }
+        }
+    }
+
+    /// Finds the holder of a token that somebody gave. An address that gave too many wrong ones is refused whatever
     /// it gives, so that it learns nothing.
     pub(super) fn check_token(
         &self,
         given: &str,
         address: ClientAddress,
-    ) -> Result<(), TokenRefusal> {
+    ) -> Result<usize, TokenRefusal> {
         let now = Monotonic::from_origin(self.started.elapsed());
         let allowance = BucketRate::new(TRIES.0, TRIES.1).map_err(|_| TokenRefusal::Wrong)?;
         let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,54 +148,57 @@ impl Auth {
             let seconds = u64::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(1);
             return Err(TokenRefusal::TooMany(seconds));
         }
-        if self.token.as_ref().is_some_and(|token| self.is_same("token", &token.0, given.trim())) {
-            return Ok(());
+        // All are compared: the time reveals not even which one was right.
+        let held = self.tokens.holders().iter().enumerate();
+        let right = held.filter(|(_, h)| self.key.is_same("token", h.token.reveal(), given.trim()));
+        if let Some((holder, _)) = right.last() {
+            return Ok(holder);
         }
         bucket.take(now);
         Err(TokenRefusal::Wrong)
     }
 
     /// A new login's cookie, good until `until` (seconds since 1970) unless it is logged out before.
-    pub(super) fn session(&self, until: u64) -> String {
-        self.signed(&format!("{until}.{}", BASE64.encode(rand::random::<[u8; 12]>())))
+    pub(super) fn session(&self, holder: usize, until: u64) -> String {
+        let session = format!("{until}.{}", BASE64.encode(rand::random::<[u8; 12]>()));
+        self.keys.get(holder).unwrap_or(&self.key).signed(&session)
     }
 
-    fn signed(&self, session: &str) -> String {
-        format!("{session}.{}", BASE64.encode(self.tag("session", session)))
-    }
-
-    /// The end of a session that we issued; none if the cookie is no such session.
-    fn end_of(&self, cookie: &str) -> Option<u64> {
+    /// The holder and the end of a session that we issued; none if the cookie is no such session.
+    fn issued(&self, cookie: &str) -> Option<(usize, u64)> {
         let (session, _) = cookie.rsplit_once('.')?;
         let (until, _) = session.split_once('.')?;
         let until = until.parse().ok()?;
-        self.is_same("compare", &self.signed(session), cookie).then_some(until)
+        let mut keys = self.keys.iter().enumerate();
+        let is_by = |key: &Key| self.key.is_same("compare", &key.signed(session), cookie);
+        keys.find(|(_, key)| is_by(key)).map(|(holder, _)| (holder, until))
     }
 
-    /// Whether a cookie is a session that we issued, that has not expired and was not logged out.
-    pub(super) fn is_session(&self, cookie: &str, now: u64) -> bool {
-        self.end_of(cookie).is_some_and(|until| until > now) && !self.logouts.contains(cookie)
+    /// The holder of a cookie that is a session which we issued, has not expired and was not logged out.
+    pub(super) fn session_holder(&self, cookie: &str, now: u64) -> Option<usize> {
+        let (holder, until) = self.issued(cookie)?;
+        (until > now && !self.logouts.contains(cookie)).then_some(holder)
     }
 
     /// Ends a session before it expires.
     pub(super) fn end(&self, cookie: &str, now: u64) {
-        if let Some(until) = self.end_of(cookie) {
+        if let Some((_, until)) = self.issued(cookie) {
             self.logouts.add(cookie, until, now);
         }
     }
 
     /// The CSRF token that belongs to a credential. Scripts of other sites cannot read it.
     pub(super) fn csrf(&self, credential: &Credential) -> String {
-        let of = match credential {
-            Credential::Here => "here",
-            Credential::Cookie(cookie) => cookie,
-            Credential::Bearer => "bearer",
+        let (key, of) = match credential {
+            Credential::Here => (None, "here"),
+            Credential::Cookie { session, holder } => (self.keys.get(*holder), session.as_str()),
+            Credential::Bearer { holder } => (self.keys.get(*holder), "bearer"),
         };
-        BASE64.encode(self.tag("csrf", of))
+        BASE64.encode(key.unwrap_or(&self.key).tag("csrf", of))
     }
 
     pub(super) fn is_csrf(&self, credential: &Credential, given: &str) -> bool {
-        self.is_same("compare", &self.csrf(credential), given)
+        self.key.is_same("compare", &self.csrf(credential), given)
     }
 }
 
@@ -247,18 +212,19 @@ mod tests {
     use super::*;
 
     const STACK: [&str; 2] = ["mail", "us-east-1"];
+    const TOKEN: &str = "correct-horse-battery-staple";
 
     fn auth() -> Auth {
         auth_with(None)
     }
 
     fn auth_with(logouts: Option<&Path>) -> Auth {
-        auth_of(8_080, STACK, logouts)
+        auth_of(TOKEN, 8_080, STACK, logouts)
     }
 
-    fn auth_of(port: u16, stack: [&str; 2], logouts: Option<&Path>) -> Auth {
-        let token = "correct-horse-battery-staple".parse().unwrap();
-        Auth::new(Some(token), port, stack, Logouts::open(logouts.map(Path::to_owned)))
+    fn auth_of(tokens: &str, port: u16, stack: [&str; 2], logouts: Option<&Path>) -> Auth {
+        let logouts = Logouts::open(logouts.map(Path::to_owned));
+        Auth::new(tokens.parse().unwrap(), port, stack, logouts)
     }
 
     /// A file for logouts that no other test uses, and that does not exist yet.
@@ -270,12 +236,12 @@ mod tests {
     #[test]
     fn a_session_is_good_until_its_end_and_only_as_it_was_given() {
         let auth = auth();
-        let cookie = auth.session(1_000);
-        assert!(auth.is_session(&cookie, 999));
-        assert!(!auth.is_session(&cookie, 1_000));
-        assert!(!auth.is_session(&cookie.replace("1000.", "2000."), 999));
+        let cookie = auth.session(0, 1_000);
+        assert!(auth.session_holder(&cookie, 999).is_some());
+        assert!(auth.session_holder(&cookie, 1_000).is_none());
+        assert!(auth.session_holder(&cookie.replace("1000.", "2000."), 999).is_none());
         for wrong in ["", ".", "1000.", "1000", "x.y"] {
-            assert!(!auth.is_session(wrong, 0), "{wrong}");
+            assert!(auth.session_holder(wrong, 0).is_none(), "{wrong}");
         }
     }
 
@@ -283,39 +249,44 @@ mod tests {
     fn a_session_is_good_at_its_own_console_alone_and_after_its_restart() {
         let file = file("own");
         let kept = Some(file.as_path());
-        let cookie = auth_with(kept).session(1_000);
-        assert!(auth_with(kept).is_session(&cookie, 999), "a restart");
-        let logouts = Logouts::open(Some(file.clone()));
-        let another = Auth::new(Some(Token::random()), 8_080, STACK, logouts);
-        assert!(!another.is_session(&cookie, 999), "another token");
+        let cookie = auth_with(kept).session(0, 1_000);
+        assert!(auth_with(kept).session_holder(&cookie, 999).is_some(), "a restart");
+        let another = auth_of("another-horse-another-staple", 8_080, STACK, kept);
+        assert!(another.session_holder(&cookie, 999).is_none(), "another token");
         let [name, region] = STACK;
         for (port, stack) in
             [(8_081, STACK), (8_080, ["other", region]), (8_080, [name, "elsewhere"])]
         {
-            assert!(!auth_of(port, stack, kept).is_session(&cookie, 999), "{port} {stack:?}");
+            assert!(
+                auth_of(TOKEN, port, stack, kept).session_holder(&cookie, 999).is_none(),
+                "{port} {stack:?}"
+            );
         }
     }
 
     #[test]
     fn where_nothing_is_remembered_a_session_ends_with_the_process() {
         let auth = auth();
-        let cookie = auth.session(1_000);
-        assert!(auth.is_session(&cookie, 999) && !self::auth().is_session(&cookie, 999));
+        let cookie = auth.session(0, 1_000);
+        assert!(
+            auth.session_holder(&cookie, 999).is_some()
+                && self::auth().session_holder(&cookie, 999).is_none()
+        );
     }
 
     #[test]
     fn while_logouts_cannot_be_read_no_earlier_session_is_good_and_their_file_stays() {
         let (log, _logs) = Log::of_this_thread();
         let file = file("broken");
-        let cookie = auth_with(Some(&file)).session(1_000);
+        let cookie = auth_with(Some(&file)).session(0, 1_000);
         assert_eq!(log.text(), "", "a file that is not there is an empty one");
         std::fs::write(&file, "{\"half").unwrap();
         let after = auth_with(Some(&file));
-        assert!(!after.is_session(&cookie, 999), "it may have been logged out");
-        let newer = after.session(1_000);
-        assert!(after.is_session(&newer, 999));
+        assert!(after.session_holder(&cookie, 999).is_none(), "it may have been logged out");
+        let newer = after.session(0, 1_000);
+        assert!(after.session_holder(&newer, 999).is_some());
         after.end(&newer, 500);
-        assert!(!after.is_session(&newer, 999));
+        assert!(after.session_holder(&newer, 999).is_none());
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"half");
         std::fs::remove_file(&file).unwrap();
         assert!(log.text().contains("WARN") && log.text().contains("broken"), "{}", log.text());
@@ -323,18 +294,19 @@ mod tests {
 
     #[test]
     fn without_a_token_nothing_is_one() {
-        let open = Auth::new(None, 1, STACK, Logouts::open(None));
+        let open = Auth::new(Tokens::default(), 1, STACK, Logouts::open(None));
         let address = ClientAddress::of([192, 0, 2, 1].into());
         assert_eq!(open.check_token("", address), Err(TokenRefusal::Wrong));
         assert!(!open.needs_token());
-        assert_eq!(auth().check_token("correct-horse-battery-staple", address), Ok(()));
+        assert_eq!(auth().check_token(TOKEN, address), Ok(0));
         assert_eq!(auth().check_token("correct", address), Err(TokenRefusal::Wrong));
     }
 
     #[test]
     fn a_csrf_token_is_its_sessions_alone() {
         let auth = auth();
-        let (one, two) = (Credential::Cookie(auth.session(1)), Credential::Cookie(auth.session(2)));
+        let cookie = |until| Credential::Cookie { session: auth.session(0, until), holder: 0 };
+        let (one, two) = (cookie(1), cookie(2));
         assert!(auth.is_csrf(&one, &auth.csrf(&one)));
         assert!(!auth.is_csrf(&two, &auth.csrf(&one)));
         assert!(!auth.is_csrf(&one, ""));
@@ -345,15 +317,15 @@ mod tests {
         let (auth, address) = (auth(), ClientAddress::of([192, 0, 2, 1].into()));
         let right = "correct-horse-battery-staple";
         for _ in 0..10 {
-            assert_eq!(auth.check_token(right, address), Ok(()), "a right one counts nothing");
+            assert_eq!(auth.check_token(right, address), Ok(0), "a right one counts nothing");
             assert_eq!(auth.check_token("wrong", address), Err(TokenRefusal::Wrong));
         }
         assert_eq!(auth.check_token("wrong", address), Err(TokenRefusal::TooMany(1)));
         assert_eq!(auth.check_token(right, address), Err(TokenRefusal::TooMany(1)));
         let other = ClientAddress::of([192, 0, 2, 2].into());
-        assert_eq!(auth.check_token(right, other), Ok(()));
+        assert_eq!(auth.check_token(right, other), Ok(0));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(auth.check_token(right, address), Ok(()));
+        assert_eq!(auth.check_token(right, address), Ok(0));
     }
 
     #[tokio::test(start_paused = true)]
@@ -368,7 +340,7 @@ mod tests {
             let other = address(u32::try_from(n).unwrap());
             assert_eq!(auth.check_token("wrong", other), Err(TokenRefusal::Wrong), "{n}");
         }
-        assert_eq!(auth.check_token(right, address(u32::MAX)), Ok(()));
+        assert_eq!(auth.check_token(right, address(u32::MAX)), Ok(0));
         assert_eq!(auth.check_token("wrong", guesser), Err(TokenRefusal::TooMany(1)));
         assert_eq!(auth.tries.lock().unwrap().len(), TRIERS);
     }
@@ -376,23 +348,28 @@ mod tests {
     #[test]
     fn a_session_that_was_logged_out_is_none_and_others_of_the_same_second_stay() {
         let auth = auth();
-        let (one, two) = (auth.session(1_000), auth.session(1_000));
+        let (one, two) = (auth.session(0, 1_000), auth.session(0, 1_000));
         auth.end(&one, 500);
-        assert!(!auth.is_session(&one, 500) && auth.is_session(&two, 500));
+        assert!(
+            auth.session_holder(&one, 500).is_none() && auth.session_holder(&two, 500).is_some()
+        );
     }
 
     #[test]
     fn a_restart_forgets_no_logout_and_what_has_expired_is_not_kept() {
         let file = file("kept");
         let before = auth_with(Some(&file));
-        let (short, long) = (before.session(1_000), before.session(2_000));
+        let (short, long) = (before.session(0, 1_000), before.session(0, 2_000));
         before.end("1000.x.y", 500);
         assert!(!file.exists(), "what is no session is not kept");
         before.end(&short, 500);
         before.end(&long, 500);
         let after = auth_with(Some(&file));
-        assert!(!after.is_session(&short, 500) && !after.is_session(&long, 500));
-        let newer = after.session(3_000);
+        assert!(
+            after.session_holder(&short, 500).is_none()
+                && after.session_holder(&long, 500).is_none()
+        );
+        let newer = after.session(0, 3_000);
         after.end(&newer, 1_500);
         let kept: BTreeMap<String, u64> =
             serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
@@ -402,20 +379,24 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_long_enough_hard_to_guess_and_never_shown() {
-        assert_eq!("short".parse::<Token>(), Err(InvalidToken::Form(5)));
-        assert_eq!("with spaces in the middle".parse::<Token>(), Err(InvalidToken::Form(25)));
-        for weak in
-            ["aaaaaaaaaaaaaaaa", "passwordpassword", "0123456789abcdef", "abcdefghijabcdefghij"]
-        {
-            assert_eq!(weak.parse::<Token>(), Err(InvalidToken::Weak), "{weak}");
-        }
-        for _ in 0..1_000 {
-            let token = Token::random();
-            assert_eq!(token.reveal().parse::<Token>().as_ref(), Ok(&token));
-        }
-        // As `openssl rand -hex 24` makes them.
-        assert!("5f9d0c6be1f7443a8a2b96d1c0e84f57a3b2c1d0e9f8a7b6".parse::<Token>().is_ok());
-        assert_eq!(format!("{:?}", Token::random()), "Token(…)");
+    fn each_token_has_its_own_sessions_which_end_with_it_alone() {
+        let (ada, bob) = ("correct-horse-battery-staple", "incorrect-mule-tidal-clip");
+        let both = format!("ada act {ada}\nbob look {bob}");
+        let file = file("several");
+        let kept = Some(file.as_path());
+        let auth = auth_of(&both, 8_080, STACK, kept);
+        let address = ClientAddress::of([192, 0, 2, 1].into());
+        assert_eq!(auth.check_token(ada, address), Ok(0));
+        assert_eq!(auth.check_token(bob, address), Ok(1));
+        let name = |holder| {
+            auth.holder(&Credential::Bearer { holder }).and_then(|holder| holder.name.clone())
+        };
+        assert_eq!((name(0).as_deref(), name(1).as_deref()), (Some("ada"), Some("bob")));
+        let (adas, bobs) = (auth.session(0, 1_000), auth.session(1, 1_000));
+        assert_eq!(auth.session_holder(&adas, 999), Some(0));
+        assert_eq!(auth.session_holder(&bobs, 999), Some(1));
+        let without_ada = auth_of(&format!("bob look {bob}"), 8_080, STACK, kept);
+        assert_eq!(without_ada.session_holder(&adas, 999), None);
+        assert_eq!(without_ada.session_holder(&bobs, 999), Some(0));
     }
 }

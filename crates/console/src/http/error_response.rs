@@ -1,7 +1,7 @@
-use axum::Json;
-use axum::extract::rejection::JsonRejection;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use axum_extra::extract::WithRejection;
 use serde::Serialize;
 
@@ -45,17 +45,29 @@ impl ErrorResponse {
         Self::new(StatusCode::FORBIDDEN, "csrf", error)
     }
 
+    pub(super) fn role(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "role", error)
+    }
+
     pub(super) fn too_many(retry_after_s: u64, error: impl Into<String>) -> Self {
         let error_response = Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", error);
         Self { retry_after_s: Some(retry_after_s), ..error_response }
     }
 }
 
+/// The reason why a request was forbidden, in the answer's extensions, for the log.
+#[derive(Clone, Debug)]
+pub(super) struct Forbidden {
+    pub(super) reason: String,
+}
+
 impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         let retry_after =
             self.retry_after_s.map(|seconds| [(header::RETRY_AFTER, seconds.to_string())]);
-        (self.status, retry_after, Json(self)).into_response()
+        let forbidden = (self.status == StatusCode::FORBIDDEN)
+            .then(|| Extension(Forbidden { reason: self.error.clone() }));
+        (self.status, retry_after, forbidden, Json(self)).into_response()
     }
 }
 
@@ -64,6 +76,12 @@ pub(super) type JsonBody<T> = WithRejection<Json<T>, ErrorResponse>;
 
 impl From<JsonRejection> for ErrorResponse {
     fn from(rejection: JsonRejection) -> Self {
+        Self::new(rejection.status(), "input", rejection.body_text())
+    }
+}
+
+impl From<QueryRejection> for ErrorResponse {
+    fn from(rejection: QueryRejection) -> Self {
         Self::new(rejection.status(), "input", rejection.body_text())
     }
 }

@@ -6,6 +6,7 @@ use axum::extract::{Extension, Query, State};
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
+use axum_extra::extract::WithRejection;
 use futures_util::stream::unfold;
 use serde::Deserialize;
 
@@ -36,7 +37,7 @@ pub(super) async fn events(
     Client(client): Client,
     Extension(credential): Extension<Credential>,
     Extension(excuses): Extension<Excuses>,
-    Query(query): Query<EventsQuery>,
+    WithRejection(Query(query), _): WithRejection<Query<EventsQuery>, ErrorResponse>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, ErrorResponse> {
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());

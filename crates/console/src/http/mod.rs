@@ -12,6 +12,7 @@ mod logouts;
 mod metrics;
 mod serve;
 mod session;
+mod tokens;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -28,8 +29,8 @@ use tidegate_core::identity::EpochMillis;
 use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::timeout::RequestBodyDeadlineLayer;
 
-pub use auth::{InvalidToken, Token};
 pub use serve::{bind, serve};
+pub use tokens::{InvalidToken, InvalidTokens, Role, Token, TokenHolder, Tokens};
 
 use crate::engine::EngineHandle;
 use auth::{Auth, Credential};
@@ -44,8 +45,8 @@ const BODY: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct Access {
     pub listen: SocketAddr,
-    /// The secret that requests must show; none is allowed on loopback only.
-    pub token: Option<Token>,
+    /// The secrets of which requests must show one; none is allowed on loopback only.
+    pub tokens: Tokens,
     /// The console's address behind a proxy, such as `https://mail.example`: a host without a path.
     pub public_url: Option<String>,
     /// Proxies whose word on a client's address counts.
@@ -71,7 +72,7 @@ impl Access {
     /// # Errors
     /// [`AccessError`].
     pub fn check(&self) -> Result<(), AccessError> {
-        if self.token.is_none() && !self.listen.ip().is_loopback() {
+        if self.tokens.is_empty() && !self.listen.ip().is_loopback() {
             return Err(AccessError::NoToken(self.listen));
         }
         match &self.public_url {
@@ -133,7 +134,7 @@ impl App {
         access.check()?;
         let logouts = Logouts::open(shared.logouts.clone());
         let stack = [about.stack.as_str(), &about.region];
-        let auth = Auth::new(access.token.clone(), access.listen.port(), stack, logouts);
+        let auth = Auth::new(access.tokens.clone(), access.listen.port(), stack, logouts);
         Ok(Arc::new(Self { shared, access, about, auth, now }))
     }
 
@@ -144,8 +145,10 @@ impl App {
     /// Whether a credential that let somebody in still does: a session may have ended.
     fn is_good(&self, credential: &Credential) -> bool {
         match credential {
-            Credential::Cookie(session) => self.auth.is_session(session, self.seconds()),
-            Credential::Here | Credential::Bearer => true,
+            Credential::Cookie { session, .. } => {
+                self.auth.session_holder(session, self.seconds()).is_some()
+            }
+            Credential::Here | Credential::Bearer { .. } => true,
         }
     }
 }
@@ -153,17 +156,20 @@ impl App {
 /// All routes, those that need a login behind the middleware `require_credential`.
 pub fn router(app: &Arc<App>) -> Router {
     let app = Arc::clone(app);
+    let acting = Router::new()
+        .route("/api/steer", post(actions::steer))
+        .route("/api/dead/review", post(actions::review))
+        .route("/api/dead/replay", post(actions::replay))
+        .route("/api/dead/stop", post(actions::stop_replay))
+        .route_layer(from_fn_with_state(Arc::clone(&app), access_control::require_act));
     let guarded = Router::new()
         .route("/", get(assets::index))
         .route("/metrics", get(metrics::metrics))
         .route("/api/session", get(session::session))
         .route("/api/events", get(events::events))
-        .route("/api/steer", post(actions::steer))
         .route("/api/why", post(actions::why))
         .route("/api/dead/read", post(actions::read_dead))
-        .route("/api/dead/review", post(actions::review))
-        .route("/api/dead/replay", post(actions::replay))
-        .route("/api/dead/stop", post(actions::stop_replay))
+        .merge(acting)
         .route_layer(from_fn_with_state(Arc::clone(&app), access_control::require_credential));
     let logins = Router::new()
         .route("/api/login", post(session::login))

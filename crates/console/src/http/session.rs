@@ -13,6 +13,7 @@ use super::access_control::check_token;
 use super::auth::{Credential, SESSION};
 use super::client::Client;
 use super::error_response::{ErrorResponse, JsonBody};
+use super::tokens::Role;
 
 /// Tells a page about the console, and gives it the CSRF token for its actions.
 pub(super) async fn session(
@@ -20,11 +21,14 @@ pub(super) async fn session(
     Extension(credential): Extension<Credential>,
 ) -> Json<serde_json::Value> {
     let about = &app.about;
+    let holder = app.auth.holder(&credential);
     Json(json!({
         "stack": about.stack,
         "region": about.region,
         "local": about.is_local,
         "operator": about.operator,
+        "name": holder.and_then(|holder| holder.name.as_deref()),
+        "role": holder.map_or(Role::Act, |holder| holder.role),
         "addresses_shown": about.shows_addresses,
         "csrf": app.auth.csrf(&credential),
         "token_required": app.auth.needs_token(),
@@ -44,9 +48,10 @@ pub(super) async fn login(
     client: Client,
     WithRejection(Json(login), _): JsonBody<LoginBody>,
 ) -> Result<(CookieJar, StatusCode), ErrorResponse> {
-    check_token(&app, client, &login.token)?;
-    tracing::info!(client = %client.0, "a login");
-    let session = app.auth.session(app.seconds() + SESSION.unsigned_abs().as_secs());
+    let holder = check_token(&app, client, &login.token)?;
+    let name = app.auth.holder(&Credential::Bearer { holder }).and_then(|of| of.name.as_deref());
+    tracing::info!(client = %client.0, name, "a login");
+    let session = app.auth.session(holder, app.seconds() + SESSION.unsigned_abs().as_secs());
     Ok((cookie(&app, session, SESSION), StatusCode::NO_CONTENT))
 }
 

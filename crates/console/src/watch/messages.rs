@@ -94,7 +94,7 @@ pub(super) fn quota(at: EpochMillis, before: &QuotaSnapshot, now: &QuotaSnapshot
     let mut said = Vec::new();
     let mut compare = |what: &str, before: Option<f64>, now: Option<f64>| {
         if before != now {
-            said.push(format!("{what} {} -> {}", shown(before), shown(now)));
+            said.push(format!("{what} {} → {}", shown(before), shown(now)));
         }
     };
     compare("the account's quota", before.account, now.account);

@@ -128,7 +128,7 @@ fn states_are_told_when_they_change_and_idle_counts_as_served() {
     now.quota.factor = 1.0;
     now.quota.operator_cap = Some(10.0);
     let told = snapshots.changes(&now, false);
-    assert!(told[0].detail.contains("the operator's cap none -> 10"), "{}", told[0].detail);
+    assert!(told[0].detail.contains("the operator's cap none → 10"), "{}", told[0].detail);
     // SES did not tell once: that is no change of the quota.
     now.quota.account_per_second = None;
     assert_eq!(snapshots.changes(&now, false), []);

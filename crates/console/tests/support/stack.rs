@@ -84,9 +84,9 @@ impl Server {
     pub(crate) fn of(shared: EngineHandle, token: Option<&str>) -> Self {
         let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        let token = token.map(|token| token.parse().unwrap());
+        let tokens = token.map(|token| token.parse().unwrap()).unwrap_or_default();
         let access =
-            Access { listen: address, token, public_url: None, trusted_proxies: Vec::new() };
+            Access { listen: address, tokens, public_url: None, trusted_proxies: Vec::new() };
         let about = About {
             stack: "tidegate".to_owned(),
             region: "us-east-1".to_owned(),

@@ -238,7 +238,7 @@ fn describe(
             let (old, new) = (weights(before), weights(after));
             let changed = new.iter().filter(|(name, weight)| old.get(*name) != Some(weight));
             let words = changed.map(|(name, weight)| {
-                format!("{name} {} -> {weight}", old.get(name).copied().unwrap_or(0))
+                format!("{name} {} → {weight}", old.get(name).copied().unwrap_or(0))
             });
             let words: Vec<String> = words.collect();
             if words.is_empty() { "as before".to_owned() } else { words.join(", ") }
@@ -258,7 +258,7 @@ async fn set_cap(ledger: &impl Ledger, cap: Option<Rate>) -> Result<(bool, Strin
             format!(", which is above the account's quota of {quota} and lowers nothing")
         });
         let above = above.unwrap_or_default();
-        let detail = format!("cap {} -> {}{above}", shown(from.cap()), shown(cap));
+        let detail = format!("cap {} → {}{above}", shown(from.cap()), shown(cap));
         if from.cap() == cap {
             return Ok((false, detail));
         }

@@ -134,9 +134,9 @@ async fn a_cap_above_the_quota_is_told_with_both_numbers() {
     assert!(ledger.set_control(0, &control).await.unwrap());
     let detail =
         async |cap| done(&ledger, SteerAction::Cap(Rate::per_second(cap).ok())).await.record.detail;
-    let said = "cap none -> 50/s, which is above the account's quota of 14/s and lowers nothing";
+    let said = "cap none → 50/s, which is above the account's quota of 14/s and lowers nothing";
     assert_eq!(detail(50.0).await, said);
-    assert_eq!(detail(14.0).await, "cap 50/s -> 14/s");
+    assert_eq!(detail(14.0).await, "cap 50/s → 14/s");
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,10 +182,10 @@ async fn weights_are_overridden_one_by_one_and_reset() {
         SteerAction::Weights(pairs.collect::<BTreeMap<_, _>>())
     };
     let changed = done(&ledger, weights(&[("big", 80), ("small", 20)])).await;
-    assert_eq!(changed.record.detail, "big 90 -> 80, small 10 -> 20");
+    assert_eq!(changed.record.detail, "big 90 → 80, small 10 → 20");
     // The configured weight is no override.
     let back = done(&ledger, weights(&[("small", 10)])).await;
-    assert_eq!(back.record.detail, "small 20 -> 10");
+    assert_eq!(back.record.detail, "small 20 → 10");
     assert_eq!(ledger.read().await.unwrap().control.weights, [("big".to_owned(), 80)].into());
     let error = refused(&ledger, weights(&[("big", 0), ("small", 0)])).await;
     assert!(error.contains("0 to 10000, not all 0"), "{error}");
@@ -203,7 +203,7 @@ async fn a_cap_stands_beside_the_rate_factor() {
     assert!(ledger.set_factor(full, lowered).await.unwrap());
     let cap = Rate::per_second(5.5).ok();
     let capped = done(&ledger, SteerAction::Cap(cap)).await;
-    assert_eq!(capped.record.detail, "cap none -> 5.5/s");
+    assert_eq!(capped.record.detail, "cap none → 5.5/s");
     assert_eq!(ledger.read().await.unwrap().factor, lowered.capped(cap));
     assert!(!done(&ledger, SteerAction::Cap(cap)).await.changed);
     done(&ledger, SteerAction::Cap(None)).await;

@@ -91,7 +91,7 @@ impl Prompt {
             Question::Reason(action) => (None, KeyRequest::Steer { action, reason: text }),
             Question::Weight(name, now) => match text.parse::<u32>() {
                 Ok(weight) if weight <= 10_000 => {
-                    let what = format!("Weight of {name}: {now} -> {weight}");
+                    let what = format!("Weight of {name}: {now} → {weight}");
                     let action = SteerAction::Weights(BTreeMap::from([(name, weight)]));
                     (Some(Self::why(&what, action)), KeyRequest::Nothing)
                 }

@@ -190,7 +190,7 @@ fn a_weight_is_typed_then_reasoned() {
     (0..5).for_each(|_| drop(dashboard.handle_key(Key::Backspace)));
     type_in(&mut dashboard, "80");
     assert_eq!(dashboard.handle_key(Key::Enter), KeyRequest::Nothing);
-    assert!(dashboard.prompt().unwrap().question.starts_with("Weight of big: 90 -> 80. Why?"));
+    assert!(dashboard.prompt().unwrap().question.starts_with("Weight of big: 90 → 80. Why?"));
     type_in(&mut dashboard, "small is late");
     let action = SteerAction::Weights(BTreeMap::from([("big".to_owned(), 80)]));
     assert_eq!(

@@ -12,6 +12,7 @@ mod view;
 mod waiting;
 
 use serde::Serialize;
+use thiserror::Error;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::deduplication::Mark;
 use tidegate_core::identity::{EpochMillis, Identity};
@@ -30,6 +31,30 @@ pub struct MailQuery {
     pub id: String,
     /// The campaign, if the operator named one.
     pub campaign: Option<String>,
+}
+
+/// A text that can be no mail's id.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error(
+    "the id has {0} characters, or control characters; a mail's id has 1 to 256 others, and an identity is campaign/id/… or campaign/msg/…"
+)]
+pub struct InvalidMailId(usize);
+
+impl MailQuery {
+    /// A question about the mail that `id` names.
+    ///
+    /// # Errors
+    /// [`InvalidMailId`]: no mail can have this id.
+    pub fn new(id: &str, campaign: Option<String>) -> Result<Self, InvalidMailId> {
+        let id = id.trim().to_owned();
+        let length = id.chars().count();
+        let is_id = (1..=256).contains(&length) && !id.chars().any(char::is_control);
+        if is_id || Identity::parse(&id).is_ok() {
+            Ok(Self { id, campaign })
+        } else {
+            Err(InvalidMailId(length))
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -8,6 +8,19 @@ use super::super::metrics::METRICS;
 use super::{access, call, console, csrf};
 
 #[tokio::test(start_paused = true)]
+async fn a_query_that_cannot_be_read_is_answered_as_all_input_is() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        let twice = "/api/events?last_event_id=a&last_event_id=b";
+        let refused = call(&app, "GET", twice, &[], Value::Null).await;
+        assert_eq!(
+            (refused.status, &refused.json()["code"]),
+            (StatusCode::BAD_REQUEST, &"input".into())
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn bad_input_names_the_field_the_value_and_what_is_allowed() {
     console(access("127.0.0.1:7878", None), async |app| {
         let csrf = csrf(&app, &[]).await;
@@ -51,7 +64,9 @@ async fn bad_input_names_the_field_the_value_and_what_is_allowed() {
                 "by",
                 "at most 60",
             ),
-            ("/api/why", json!({"id": " "}), "id", "1 to 1024"),
+            ("/api/why", json!({"id": " "}), "id", "1 to 256"),
+            ("/api/why", json!({"id": "x".repeat(257)}), "id", "257 characters"),
+            ("/api/why", json!({"id": "a\u{7}b"}), "id", "control characters"),
             ("/api/dead/replay", json!({"review": "r9", "reason": "x"}), "review", "r9"),
             ("/api/dead/replay", json!({"review": "r9", "reason": ""}), "reason", "1 to 200"),
             (

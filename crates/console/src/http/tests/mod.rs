@@ -21,10 +21,11 @@ mod answers;
 
 const TOKEN: &str = "correct-horse-battery-staple";
 
-fn access(listen: &str, token: Option<&str>) -> Access {
+/// Access by tokens, if any, in the form of a file.
+fn access(listen: &str, tokens: Option<&str>) -> Access {
     Access {
         listen: listen.parse().unwrap(),
-        token: token.map(|token| token.parse().unwrap()),
+        tokens: tokens.map(|tokens| tokens.parse().unwrap()).unwrap_or_default(),
         public_url: None,
         trusted_proxies: Vec::new(),
     }
@@ -361,4 +362,53 @@ async fn another_sites_page_opens_no_stream_but_may_link_here() {
         assert_eq!(own.await.status, StatusCode::OK);
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_may_look_changes_nothing_and_a_name_in_the_history_is_the_tokens() {
+    let (log, _logs) = Log::of_this_thread();
+    let (looks, acts) = ("incorrect-mule-tidal-clip", TOKEN);
+    let tokens = format!("grace look {looks}\nada act {acts}");
+    console(access("0.0.0.0:7878", Some(&tokens)), async |app| {
+        let bearer = |token: &str| format!("authorization: Bearer {token}");
+        let ask = async |token: &str, path: &str, body: Value| {
+            let method = if body.is_null() { "GET" } else { "POST" };
+            call(&app, method, path, &[&bearer(token)], body).await
+        };
+        for path in ["/metrics", "/api/events", "/"] {
+            assert_eq!(ask(looks, path, Value::Null).await.status, StatusCode::OK, "{path}");
+        }
+        let why = ask(looks, "/api/why", json!({"id": "m-1"})).await;
+        assert_eq!(why.status, StatusCode::OK, "{}", why.body);
+        for (path, body) in [
+            ("/api/steer", pause()),
+            ("/api/dead/review", json!({})),
+            ("/api/dead/replay", json!({"review": "r1", "reason": "x"})),
+            ("/api/dead/stop", json!({})),
+        ] {
+            let refused = ask(looks, path, body).await;
+            assert_eq!(
+                (refused.status, &refused.json()["code"]),
+                (StatusCode::FORBIDDEN, &"role".into())
+            );
+        }
+        assert_eq!(app.shared.shown.borrow().figures.status.holds, []);
+        let who = async |token: &str| ask(token, "/api/session", Value::Null).await.json();
+        let (grace, ada) = (who(looks).await, who(acts).await);
+        assert_eq!([&grace["name"], &grace["role"]], ["grace", "look"]);
+        assert_eq!([&ada["name"], &ada["role"]], ["ada", "act"]);
+
+        let action =
+            |by: &str| json!({"action": "pause", "campaign": "big", "reason": "typo", "by": by});
+        let forged = ask(acts, "/api/steer", action("grace")).await;
+        assert_eq!(
+            (forged.status, &forged.json()["field"]),
+            (StatusCode::BAD_REQUEST, &"by".into())
+        );
+        let made = ask(acts, "/api/steer", action("")).await;
+        assert_eq!(made.json()["by"], "ada, by the console of ops", "{}", made.body);
+    })
+    .await;
+    let log = log.text();
+    assert!(log.contains("the token of grace may look, and change nothing"), "{log}");
 }
