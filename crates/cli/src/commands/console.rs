@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use tidegate_aws::stack::{Stack, state_folder};
 use tidegate_console::http::{Access, Token, Tokens, bind};
-use tidegate_console::rate_limit::BucketRate;
+use tidegate_console::rate_limit::{BucketRate, GroupLimits};
 use tidegate_console::state_file::StateFile;
 use tidegate_console::stream::StreamLimits;
 use tidegate_operate::page::{Page, Tone, View};
@@ -54,18 +54,8 @@ pub struct ConsoleArgs {
     /// A proxy whose X-Forwarded-For is trusted for the client's address; may be given many times
     #[arg(long = "trusted-proxy", value_name = "IP")]
     trusted_proxies: Vec<IpAddr>,
-    /// Events that a stream may have: a second, and at once
-    #[arg(long, value_name = "RATE/s:BURST", default_value = "5/s:10")]
-    stream_rate: BucketRate,
-    /// Events that a client address may have, over all its streams
-    #[arg(long, value_name = "RATE/s:BURST", default_value = "30/s:60")]
-    address_rate: BucketRate,
-    /// Streams that a client address may have; more are refused with 429
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
-    streams_per_address: u16,
-    /// Streams that all addresses may have together
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    streams: u16,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Where it remembers what it saw, for pages that come back after a restart [default: the local
     /// run's folder, else below `XDG_STATE_HOME`]
     #[arg(long, value_name = "FILE", conflicts_with = "no_memory")]
@@ -73,6 +63,46 @@ pub struct ConsoleArgs {
     /// Do not remember anything over a restart
     #[arg(long)]
     no_memory: bool,
+}
+
+/// Limits of the event streams.
+#[derive(Clone, Debug, Args)]
+struct LimitArgs {
+    /// Events that a stream may have: a second, and at once
+    #[arg(long, value_name = "RATE/s:BURST", default_value = "5/s:10")]
+    stream_rate: BucketRate,
+    /// Events that a session may have, over all its streams: a login, or an address without one
+    #[arg(long, value_name = "RATE/s:BURST", default_value = "30/s:60")]
+    session_rate: BucketRate,
+    /// Events that a client address may have, over all its sessions
+    #[arg(long, value_name = "RATE/s:BURST", default_value = "300/s:600")]
+    address_rate: BucketRate,
+    /// Streams that a session may have; more are refused with 429
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    streams_per_session: u16,
+    /// Streams that a client address may have, over all its sessions
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
+    streams_per_address: u16,
+    /// Streams that all addresses may have together
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    streams: u16,
+}
+
+impl LimitArgs {
+    fn of_streams(&self) -> StreamLimits {
+        StreamLimits {
+            stream: self.stream_rate,
+            session: GroupLimits {
+                events: self.session_rate,
+                streams: self.streams_per_session.into(),
+            },
+            address: GroupLimits {
+                events: self.address_rate,
+                streams: self.streams_per_address.into(),
+            },
+            streams: self.streams.into(),
+        }
+    }
 }
 
 pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
@@ -91,7 +121,8 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd,
     let running = ConsoleLink::of(&stack.name, &access, is_token_given);
     let addresses = shell.output.addresses();
     let console =
-        OpenConsole::open(&stack, listener, access, args.limits(), memory, addresses).await;
+        OpenConsole::open(&stack, listener, access, args.limits.of_streams(), memory, addresses)
+            .await;
     let console = console.map_err(|error| match error {
         ConsoleError::Port(error) => CommandError::Service(error),
         ConsoleError::Access(error) => refused(error),
@@ -143,15 +174,6 @@ impl ConsoleArgs {
         };
         let tokens = said.map(|said| said.parse::<Tokens>()).transpose();
         tokens.map_err(|error| CommandError::Refused(Box::new(error)))
-    }
-
-    fn limits(&self) -> StreamLimits {
-        StreamLimits {
-            stream: self.stream_rate,
-            address: self.address_rate,
-            streams_of_address: self.streams_per_address.into(),
-            streams: self.streams.into(),
-        }
     }
 
     /// Without one it works as well, but for pages that come back after a restart.
@@ -276,7 +298,7 @@ mod tests {
     #[test]
     fn without_options_streams_have_the_consoles_own_limits() {
         let program = Program::try_parse_from(["tidegate"]).unwrap();
-        assert_eq!(program.console.limits(), StreamLimits::default());
+        assert_eq!(program.console.limits.of_streams(), StreamLimits::default());
     }
 
     fn access(listen: &str, public_url: Option<&str>) -> Access {

@@ -9,9 +9,9 @@ use subtle::ConstantTimeEq as _;
 use tidegate_delivery::ports::Monotonic;
 use tokio::time::Instant;
 
-use super::logouts::Logouts;
+use super::logouts::{Logouts, hash};
 use super::tokens::{TokenHolder, Tokens};
-use crate::rate_limit::{BucketRate, ClientAddress, TokenBucket};
+use crate::rate_limit::{BucketRate, ClientAddress, ClientSession, TokenBucket};
 
 /// Life time of a login.
 pub(super) const SESSION: time::Duration = time::Duration::hours(12);
@@ -126,6 +126,25 @@ impl Auth {
         }
     }
 
+    /// The session whose limits a client counts to. Its label has a part of the cookie's hash.
+    pub(super) fn client_session(
+        &self,
+        credential: &Credential,
+        address: ClientAddress,
+    ) -> ClientSession {
+        let name = self.holder(credential).and_then(|holder| holder.name.as_deref());
+        match credential {
+            Credential::Here => ClientSession::new(&address.to_string()),
+            Credential::Cookie { session, .. } => {
+                let hash = hash(session);
+                ClientSession::new(&format!("{} {}", name.unwrap_or("login"), &hash[..8]))
+            }
+            Credential::Bearer { .. } => {
+                ClientSession::new(&format!("{} at {address}", name.unwrap_or("token")))
+            }
+        }
+    }
+
     /// Finds the holder of a token that somebody gave. An address that gave too many wrong ones is refused whatever
     /// it gives, so that it learns nothing.
     pub(super) fn check_token(
@@ -207,7 +226,6 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
-    use super::super::logouts::hash;
     use super::super::tests::Log;
     use super::*;
 

@@ -15,7 +15,7 @@ use super::auth::Credential;
 use super::client::Client;
 use super::error_response::ErrorResponse;
 use super::excuses::{Excuse, Excuses};
-use crate::rate_limit::{ClientAddress, TooManyStreams};
+use crate::rate_limit::{ClientAddress, StreamClient, TooManyStreams};
 use crate::stream::Frame;
 
 /// SSE's `retry`: how long a client waits before it reconnects.
@@ -24,6 +24,10 @@ const RETRY: Duration = Duration::from_secs(2);
 const REFUSED_FOR_S: u64 = 5;
 /// Interval of SSE comments, which keep proxies from closing a quiet stream.
 const HEARTBEAT: Duration = Duration::from_secs(25);
+
+/// The number of the connection that a request came by; none of a proxy's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnectionNumber(pub(super) Option<u64>);
 
 #[derive(Debug, Deserialize)]
 pub(super) struct EventsQuery {
@@ -37,19 +41,17 @@ pub(super) async fn events(
     Client(client): Client,
     Extension(credential): Extension<Credential>,
     Extension(excuses): Extension<Excuses>,
+    connection: Option<Extension<ConnectionNumber>>,
     WithRejection(Query(query), _): WithRejection<Query<EventsQuery>, ErrorResponse>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, ErrorResponse> {
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let last = header.map(str::to_owned).or(query.last_event_id).filter(|id| !id.is_empty());
-    let stream = app.shared.hub.subscribe(ClientAddress::of(client), last.as_deref());
-    let stream = stream.map_err(|error| {
-        let of = match error {
-            TooManyStreams::OfAddress => "your address has as many streams as it may",
-            TooManyStreams::OfAll => "the console has as many streams as it may",
-        };
-        ErrorResponse::too_many(REFUSED_FOR_S, of)
-    })?;
+    let address = ClientAddress::of(client);
+    let session = app.auth.client_session(&credential, address);
+    let connection = connection.and_then(|Extension(ConnectionNumber(number))| number);
+    let client = StreamClient { connection, session, address };
+    let stream = app.shared.hub.subscribe(client, last.as_deref()).map_err(refusal)?;
     let excuse = excuses.add(Excuse::Stream(credential.clone()));
     let open = (stream, app, credential, excuse);
     let events = unfold(open, async |(mut stream, app, credential, excuse)| {
@@ -60,6 +62,21 @@ pub(super) async fn events(
     let alive = KeepAlive::new().interval(HEARTBEAT).text("alive");
     // nginx hands events on as they come.
     Ok(([("x-accel-buffering", "no")], Sse::new(events).keep_alive(alive)))
+}
+
+fn refusal(error: TooManyStreams) -> ErrorResponse {
+    let of = match error {
+        TooManyStreams::OfSession => "your session has as many streams as it may",
+        TooManyStreams::OfAddress => "your address has as many streams as it may",
+        TooManyStreams::OfAll => "the console has as many streams as it may",
+        TooManyStreams::TooOften(seconds) => {
+            return ErrorResponse::too_many(
+                seconds,
+                format!("streams are opened too often: wait {seconds} s"),
+            );
+        }
+    };
+    ErrorResponse::too_many(REFUSED_FOR_S, of)
 }
 
 fn event(frame: &Frame) -> Event {

@@ -21,7 +21,7 @@ use tidegate_operate::status::{QueueStatus, Status};
 use super::App;
 use super::error_response::ErrorResponse;
 use crate::figures::{StackFigures, precise, size};
-use crate::rate_limit::{EmptyBucket, TooManyStreams};
+use crate::rate_limit::EmptyBucket;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -50,7 +50,7 @@ impl Collector for StackCollector {
 }
 
 /// The metrics and their meanings, but for the ledger's sums, whose meanings the list of counters has.
-pub(super) const METRICS: [(&str, &str); 31] = [
+pub(super) const METRICS: [(&str, &str); 33] = [
     ("console_addresses", "Client addresses that are known"),
     ("console_bucket_empty", "Events that had to wait for a token, by the bucket that had none"),
     ("console_changes", "Changes of state since the history began"),
@@ -59,6 +59,10 @@ pub(super) const METRICS: [(&str, &str); 31] = [
         "Telemetry that a newer one replaced before it went, and changes that found a full queue",
     ),
     ("console_events_replayed", "Changes told to clients that came back"),
+    (
+        "console_events_produced",
+        "Events that were to go out: of each change and each new value, one for each open stream",
+    ),
     ("console_events_sent", "Events that went out"),
     ("console_gaps", "Times a client was told that changes are missing"),
     ("console_looks", "Looks at the stack"),
@@ -66,10 +70,20 @@ pub(super) const METRICS: [(&str, &str); 31] = [
     ("console_queue_depth", "Changes that wait, of all streams"),
     ("console_queue_depth_max", "Changes that wait for the stream that most wait for"),
     ("console_reconnects", "Streams of clients that came back"),
+    (
+        "console_session_reconnects",
+        "Streams that a session opened when it came back, of the 50 sessions that were active last",
+    ),
     ("console_streams_open", "Streams that are open"),
     ("console_streams_opened", "Streams that were opened"),
-    ("console_streams_refused", "Streams that were refused with 429, by whose limit was reached"),
-    ("console_tokens_consumed", "Tokens taken: an event takes one of each"),
+    (
+        "console_streams_refused",
+        "Streams that were refused with 429, by whose limit was reached, or for being opened too often",
+    ),
+    (
+        "console_tokens_consumed",
+        "Tokens that events took, of the 50 sessions that were active last",
+    ),
     ("breaker", "The circuit breaker: 1 of the state that stands"),
     ("daily_recipients", "The daily quota, what of it is sent, and what campaigns may still use"),
     (
@@ -166,15 +180,23 @@ fn streams(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
     let kind = |(kind, count): (&&'static str, &u64)| ([("kind", *kind)], *count);
     writer.counters("console_events_sent", counts.sent.iter().map(kind))?;
     writer.counters("console_events_dropped", counts.dropped.iter().map(kind))?;
-    let taken = ["stream", "address"].map(|bucket| ([("bucket", bucket)], counts.tokens()));
-    writer.counters("console_tokens_consumed", taken)?;
-    let empty = [(EmptyBucket::Stream, "stream"), (EmptyBucket::Address, "address")];
+    writer.counters("console_events_produced", counts.produced.iter().map(kind))?;
+    let sessions = || counts.sessions.iter().map(|(of, count)| ([("session", of.label())], count));
+    let tokens = sessions().map(|(labels, count)| (labels, count.tokens));
+    writer.counters("console_tokens_consumed", tokens)?;
+    let reconnects = sessions().map(|(labels, count)| (labels, count.reconnects));
+    writer.counters("console_session_reconnects", reconnects)?;
+    let empty = [
+        (EmptyBucket::Stream, "stream"),
+        (EmptyBucket::Connection, "connection"),
+        (EmptyBucket::Session, "session"),
+        (EmptyBucket::Address, "address"),
+    ];
     let empty = empty
         .map(|(of, bucket)| ([("bucket", bucket)], counts.empty.get(&of).copied().unwrap_or(0)));
     writer.counters("console_bucket_empty", empty)?;
-    let refused = [(TooManyStreams::OfAddress, "address"), (TooManyStreams::OfAll, "all")];
-    let refused =
-        refused.map(|(of, whose)| ([("of", whose)], counts.refused.get(&of).copied().unwrap_or(0)));
+    let refused = ["session", "address", "all", "often"]
+        .map(|of| ([("of", of)], counts.refused.get(of).copied().unwrap_or(0)));
     writer.counters("console_streams_refused", refused)
 }
 

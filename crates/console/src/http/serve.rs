@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt as _;
 
+use super::events::ConnectionNumber;
 use super::excuses::{Excuses, SILENCE};
 use super::{App, router};
 use crate::rate_limit::ClientAddress;
@@ -76,7 +77,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Outpu
     let graceful = GracefulShutdown::new();
     let builder = Arc::new(builder());
     tokio::pin!(stop);
-    loop {
+    for number in 0.. {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = &mut stop => break,
@@ -93,7 +94,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Outpu
         // A proxy connects for many clients.
         let is_proxy = app.access.is_trusted(peer.ip());
         let most_of_one =
-            if is_proxy { usize::MAX } else { limits.streams_of_address + OTHERS_OF_ADDRESS };
+            if is_proxy { usize::MAX } else { limits.address.streams + OTHERS_OF_ADDRESS };
         let address = ClientAddress::of(peer.ip());
         let Some(place) = connections.enter(address, most_of_one, limits.streams + OTHERS) else {
             tracing::warn!(%peer, "too many connections: one is closed");
@@ -105,6 +106,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Outpu
         let service = service_fn(move |mut request: Request<Incoming>| {
             let (excuses, router) = (of_requests.clone(), router.clone());
             request.extensions_mut().insert(ConnectInfo(peer));
+            request.extensions_mut().insert(ConnectionNumber((!is_proxy).then_some(number)));
             request.extensions_mut().insert(excuses.clone());
             async move { excuses.until_head(router.oneshot(request)).await }
         });

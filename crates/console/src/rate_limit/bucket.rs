@@ -30,8 +30,10 @@ pub struct InvalidBucketRate(pub String);
 impl BucketRate {
     /// 5/s:10, for a stream that is told nothing else.
     pub const OF_STREAM: Self = Self { period: Duration::from_millis(200), burst: 10 };
-    /// 30/s:60, for all streams of a client address.
-    pub const OF_ADDRESS: Self = Self { period: Duration::from_nanos(33_333_333), burst: 60 };
+    /// 30/s:60, for all streams of a session, and for all of a connection.
+    pub const OF_SESSION: Self = Self { period: Duration::from_nanos(33_333_333), burst: 60 };
+    /// 300/s:600, for all streams of a client address.
+    pub const OF_ADDRESS: Self = Self { period: Duration::from_nanos(3_333_333), burst: 600 };
 
     /// `per_second` events a second (0.1 to 1,000), `burst` (1 to 10,000) at once.
     ///

@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::registry::{Frame, StreamRegistry, StreamStep};
-use crate::rate_limit::{ClientAddress, TooManyStreams};
+use crate::rate_limit::{StreamClient, TooManyStreams};
 
 /// Shares the registry among all connections, and wakes their streams when something changes.
 #[derive(Debug)]
@@ -70,11 +70,11 @@ impl Hub {
     /// [`TooManyStreams`].
     pub fn subscribe(
         self: &Arc<Self>,
-        address: ClientAddress,
+        client: impl Into<StreamClient>,
         last: Option<&str>,
     ) -> Result<Subscription, TooManyStreams> {
         let now = self.now();
-        let id = self.lock().open(address, last, now)?;
+        let id = self.lock().open(client, last, now)?;
         self.opened.notify_one();
         self.watched.notify_waiters();
         Ok(Subscription { hub: Arc::clone(self), id })
@@ -89,7 +89,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The next event, once there is one and both its buckets have a token; none when the console ends.
+    /// The next event, once there is one and all its buckets have a token; none when the console ends.
     pub async fn next(&mut self) -> Option<Frame> {
         loop {
             // Made before the registry is read, so that no change between the two is missed.

@@ -7,7 +7,7 @@ mod outbox;
 mod registry;
 
 pub use change_log::{ChangeLog, Cursor, Gap, RecordedChange};
-pub use counts::Counts;
+pub use counts::{Counts, SessionCount, SessionCounts};
 pub use hub::{Hub, Subscription};
 pub use outbox::{Outbox, QUEUE};
 pub use registry::{Frame, StreamLimits, StreamRegistry, StreamStep};

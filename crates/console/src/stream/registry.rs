@@ -8,7 +8,7 @@ use super::counts::Counts;
 use super::outbox::{NextItem, Outbox};
 use crate::event::{StateChange, Telemetry};
 use crate::rate_limit::{
-    AddressLimits, BucketRate, ClientAddress, EmptyBucket, TokenBucket, TooManyStreams,
+    BucketRate, ClientLimits, EmptyBucket, GroupLimits, StreamClient, TooManyStreams,
 };
 
 /// The number of newest changes that are part of the whole state.
@@ -19,10 +19,8 @@ const RECENT: usize = 50;
 pub struct StreamLimits {
     /// Rate of one stream.
     pub stream: BucketRate,
-    /// Events of a client address, over all its streams.
-    pub address: BucketRate,
-    /// Streams of an address at most.
-    pub streams_of_address: usize,
+    pub session: GroupLimits,
+    pub address: GroupLimits,
     /// Streams of all addresses at most.
     pub streams: usize,
 }
@@ -32,8 +30,8 @@ impl Default for StreamLimits {
     fn default() -> Self {
         Self {
             stream: BucketRate::OF_STREAM,
-            address: BucketRate::OF_ADDRESS,
-            streams_of_address: 20,
+            session: GroupLimits::OF_SESSION,
+            address: GroupLimits::OF_ADDRESS,
             streams: 2_000,
         }
     }
@@ -67,8 +65,6 @@ pub enum StreamStep {
 
 #[derive(Debug)]
 struct OpenStream {
-    address: ClientAddress,
-    own: TokenBucket,
     outbox: Outbox,
     /// The bucket that the next event waits for, so that each wait is counted once.
     waits: Option<EmptyBucket>,
@@ -84,7 +80,7 @@ pub struct StreamRegistry {
     latest: BTreeMap<Telemetry, Arc<str>>,
     /// The curves of the last half hour, which are part of the whole state only.
     series: Arc<str>,
-    addresses: AddressLimits,
+    clients: ClientLimits,
     streams: BTreeMap<u64, OpenStream>,
     next: u64,
     is_closed: bool,
@@ -98,9 +94,10 @@ impl StreamRegistry {
             history,
             latest: BTreeMap::new(),
             series: "null".into(),
-            addresses: AddressLimits::new(
+            clients: ClientLimits::new(
+                limits.stream,
+                limits.session,
                 limits.address,
-                limits.streams_of_address,
                 limits.streams,
             ),
             streams: BTreeMap::new(),
@@ -110,20 +107,21 @@ impl StreamRegistry {
         }
     }
 
-    /// Opens a stream for `address`. `last` is the cursor that a client sends when it reconnects.
+    /// Opens a stream for `client`. `last` is the cursor that a client sends when it reconnects.
     ///
     /// # Errors
     /// [`TooManyStreams`].
     pub fn open(
         &mut self,
-        address: ClientAddress,
+        client: impl Into<StreamClient>,
         last: Option<&str>,
         now: Monotonic,
     ) -> Result<u64, TooManyStreams> {
-        if let Err(error) = self.addresses.open(address, now) {
-            Counts::add(&mut self.counts.refused, error);
-            return Err(error);
-        }
+        let client = client.into();
+        let id = self.next;
+        let session = client.session.clone();
+        self.clients.open(id, client, now).inspect_err(|error| self.counts.refuse(*error))?;
+        self.next += 1;
         let cursor = last.map(|last| {
             let unread = Cursor { history: String::new(), seq: 0 };
             last.parse().unwrap_or(unread)
@@ -134,26 +132,24 @@ impl StreamRegistry {
         };
         self.counts.opened += 1;
         self.counts.reconnects += u64::from(cursor.is_some());
+        self.counts.sessions.of(&session).reconnects += u64::from(cursor.is_some());
         self.counts.replayed += missed.len() as u64;
-        let id = self.next;
-        self.next += 1;
         let last = self.history.last();
         let known = cursor.filter(|_| gap != Some(Gap::Unknown)).map_or(last, |cursor| cursor.seq);
         let mut outbox = Outbox::opened(known, gap);
         for kept in missed {
+            Counts::add(&mut self.counts.produced, kept.change.kind.name());
             if let Some(dropped) = outbox.push(kept) {
                 Counts::add(&mut self.counts.dropped, dropped.change.kind.name());
             }
         }
-        let own = TokenBucket::full(self.limits.stream, now);
-        self.streams.insert(id, OpenStream { address, own, outbox, waits: None });
+        self.streams.insert(id, OpenStream { outbox, waits: None });
         Ok(id)
     }
 
     pub fn close(&mut self, id: u64) {
-        if let Some(stream) = self.streams.remove(&id) {
-            self.addresses.close(stream.address, id);
-        }
+        self.streams.remove(&id);
+        self.clients.close(id);
     }
 
     /// Ends all streams; a stream that is opened afterwards ends at once.
@@ -165,6 +161,7 @@ impl StreamRegistry {
     pub fn publish(&mut self, change: StateChange) {
         let kept = self.history.append(change);
         for stream in self.streams.values_mut() {
+            Counts::add(&mut self.counts.produced, kept.change.kind.name());
             if let Some(dropped) = stream.outbox.push(Arc::clone(&kept)) {
                 Counts::add(&mut self.counts.dropped, dropped.change.kind.name());
             }
@@ -175,6 +172,7 @@ impl StreamRegistry {
     pub fn show(&mut self, telemetry: Telemetry, json: Arc<str>) {
         self.latest.insert(telemetry, json);
         for stream in self.streams.values_mut() {
+            Counts::add(&mut self.counts.produced, telemetry.name());
             if stream.outbox.mark(telemetry) {
                 Counts::add(&mut self.counts.dropped, telemetry.name());
             }
@@ -186,7 +184,7 @@ impl StreamRegistry {
         self.series = json;
     }
 
-    /// The next event of stream `id` if both its buckets have a token, else when to ask again.
+    /// The next event of stream `id` if all its buckets have a token, else when to ask again.
     pub fn next(&mut self, id: u64, now: Monotonic) -> StreamStep {
         let Some(stream) = self.streams.get_mut(&id).filter(|_| !self.is_closed) else {
             return StreamStep::Closed;
@@ -194,7 +192,7 @@ impl StreamRegistry {
         if stream.outbox.is_empty() {
             return StreamStep::Nothing;
         }
-        if let Err((at, empty)) = self.addresses.take(stream.address, id, &mut stream.own, now) {
+        if let Err((at, empty)) = self.clients.take(id, now) {
             if stream.waits != Some(empty) {
                 stream.waits = Some(empty);
                 Counts::add(&mut self.counts.empty, empty);
@@ -202,6 +200,9 @@ impl StreamRegistry {
             return StreamStep::At(at);
         }
         stream.waits = None;
+        if let Some(session) = self.clients.session(id) {
+            self.counts.sessions.of(session).tokens += 1;
+        }
         let Some(due) = stream.outbox.take() else { return StreamStep::Nothing };
         let known = stream.outbox.known();
         let frame = self.frame(due, known);
@@ -255,7 +256,7 @@ impl StreamRegistry {
     }
 
     pub fn addresses(&self) -> usize {
-        self.addresses.known()
+        self.clients.addresses()
     }
 
     /// Number of changes that wait: for all streams together, and for the stream with most.

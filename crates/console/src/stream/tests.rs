@@ -7,7 +7,7 @@ use tidegate_delivery::ports::Monotonic;
 
 use super::*;
 use crate::event::{ChangeKind, ChangeTone, StateChange, Telemetry};
-use crate::rate_limit::{BucketRate, ClientAddress};
+use crate::rate_limit::{ClientAddress, TooManyStreams};
 
 pub(crate) fn change(kind: ChangeKind, title: &str) -> StateChange {
     StateChange {
@@ -21,18 +21,11 @@ pub(crate) fn change(kind: ChangeKind, title: &str) -> StateChange {
     }
 }
 
-fn limits() -> StreamLimits {
-    let allowance = |rate, burst| BucketRate::new(rate, burst).unwrap();
-    StreamLimits {
-        stream: allowance(5.0, 10),
-        address: allowance(30.0, 60),
-        streams_of_address: 20,
-        streams: 2_000,
-    }
-}
-
 fn registry(most: usize) -> StreamRegistry {
-    StreamRegistry::new(limits(), ChangeLog::with_capacity("h".to_owned(), Vec::new(), most))
+    StreamRegistry::new(
+        StreamLimits::default(),
+        ChangeLog::with_capacity("h".to_owned(), Vec::new(), most),
+    )
 }
 
 fn address(last: u8) -> ClientAddress {
@@ -101,10 +94,18 @@ proptest! {
         let mut registry = registry(most);
         let mut client = Client::default();
         let (mut now, mut published, mut figures) = (at(0), 0_u64, 0_u64);
-        let open = |registry: &mut StreamRegistry, client: &mut Client, now| {
-            client.stream = Some(registry.open(address(1), client.last.as_deref(), now).unwrap());
+        let open = |registry: &mut StreamRegistry, client: &mut Client, now: &mut Monotonic| {
+            let opened = loop {
+                match registry.open(address(1), client.last.as_deref(), *now) {
+                    Err(TooManyStreams::TooOften(seconds)) => {
+                        *now = *now + Duration::from_secs(seconds);
+                    }
+                    opened => break opened,
+                }
+            };
+            client.stream = Some(opened.unwrap());
         };
-        open(&mut registry, &mut client, now);
+        open(&mut registry, &mut client, &mut now);
         for step in steps {
             match step {
                 Step::Publish(kind, count) => for _ in 0..count {
@@ -134,7 +135,7 @@ proptest! {
                     went[..arrived].iter().for_each(|frame| client.hear(frame));
                     if lost.is_some() {
                         registry.close(stream);
-                        open(&mut registry, &mut client, now);
+                        open(&mut registry, &mut client, &mut now);
                     }
                 }
             }
@@ -219,7 +220,8 @@ fn while_tokens_are_missing_the_weightiest_goes_first_and_figures_fourth_as_thei
     let ids: Vec<_> = frames.iter().map(|frame| frame.id.as_deref()).collect();
     assert_eq!(ids, [Some("h-9"), Some("h-9"), Some("h-9"), None, Some("h-13")]);
     let counts = registry.counts();
-    assert_eq!((counts.dropped["figures"], counts.tokens()), (2, 15));
+    let tokens: u64 = counts.sessions.iter().map(|(_, count)| count.tokens).sum();
+    assert_eq!((counts.dropped["figures"], tokens), (2, 15));
     assert_eq!(counts.empty.values().sum::<u64>(), 5);
 }
 

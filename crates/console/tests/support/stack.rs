@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_console::engine::{Engine, EngineHandle, StackPorts};
 use tidegate_console::http::{About, Access, App, bind, serve};
-use tidegate_console::rate_limit::BucketRate;
+use tidegate_console::rate_limit::{BucketRate, GroupLimits};
 use tidegate_console::stream::{Hub, StreamLimits};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::QueueUrl;
@@ -26,8 +26,8 @@ pub(crate) fn defaults() -> StreamLimits {
     let allowance = |rate, burst| BucketRate::new(rate, burst).unwrap();
     StreamLimits {
         stream: allowance(5.0, 10),
-        address: allowance(30.0, 60),
-        streams_of_address: 20,
+        session: GroupLimits { events: allowance(30.0, 60), streams: 20 },
+        address: GroupLimits { events: allowance(300.0, 600), streams: 200 },
         streams: 2_000,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_console::rate_limit::TooManyStreams;
+use tidegate_console::rate_limit::GroupLimits;
 use tidegate_console::stream::StreamLimits;
 use tokio::time::{Instant, sleep};
 
@@ -52,7 +52,8 @@ async fn silence_is_broken_by_a_comment_every_twenty_five_seconds() {
 
 #[tokio::test]
 async fn a_stream_too_many_is_refused_before_it_opens_and_none_is_closed_for_it() {
-    let limits = StreamLimits { streams_of_address: 3, ..defaults() };
+    let session = GroupLimits { streams: 3, ..GroupLimits::OF_SESSION };
+    let limits = StreamLimits { session, ..defaults() };
     let server = Server::start(limits, 2).await;
     let mut open = Vec::new();
     for _ in 0..3 {
@@ -76,7 +77,7 @@ async fn a_stream_too_many_is_refused_before_it_opens_and_none_is_closed_for_it(
     let mut again = Ask::from(client(2)).open(server.address).await;
     assert_eq!(soon(again.next()).await.event, "state");
     let refused = server.hub.look(|registry| registry.counts().refused.clone());
-    assert_eq!(refused.into_iter().collect::<Vec<_>>(), [(TooManyStreams::OfAddress, 2)]);
+    assert_eq!(refused.into_iter().collect::<Vec<_>>(), [("session", 2)]);
 }
 
 #[tokio::test]

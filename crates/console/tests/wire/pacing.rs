@@ -20,7 +20,7 @@ use super::{client, publish, soon};
 struct Bucket(u32, Duration);
 
 const STREAM: Bucket = Bucket(10, Duration::from_millis(200));
-const ADDRESS: Bucket = Bucket(60, Duration::from_nanos(1_000_000_000 / 30));
+const SESSION: Bucket = Bucket(60, Duration::from_nanos(1_000_000_000 / 30));
 
 impl Bucket {
     /// By how much each arrival is later than a full bucket at `since` grants it; none may be earlier.
@@ -64,20 +64,21 @@ async fn a_stream_has_ten_events_at_once_and_five_a_second_after_them() {
     // Ten of 31 and ten of 20 found a token, all others may have waited for theirs.
     let waits = server.hub.look(|registry| registry.counts().empty.clone());
     assert!(waits[&EmptyBucket::Stream] <= 21 + 10, "{waits:?}");
+    assert!(!waits.contains_key(&EmptyBucket::Session), "{waits:?}");
     assert!(!waits.contains_key(&EmptyBucket::Address), "{waits:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_event_comes_later_than_its_token() {
     let (_, mut late) = a_stream().await;
-    // What one bucket granted is not lost while the other refuses: else the address's would go unused.
-    late.extend(an_address().await);
+    // What one bucket granted is not lost while the other refuses: else the session's would go unused.
+    late.extend(a_session().await);
     let latest = late.iter().max().unwrap();
     // The timer counts whole milliseconds, and a wait begins with the next one.
     assert!(*latest <= Duration::from_millis(2), "{late:?}");
 }
 
-/// So many streams of an address, which have got their first frame.
+/// So many streams of an address without a login, which is one session, which have got their first frame.
 async fn streams_of(last: u8, count: usize, server: &Server) -> (Vec<super::Answer>, Vec<Instant>) {
     let (mut streams, mut arrivals) = (Vec::new(), Vec::new());
     for _ in 0..count {
@@ -88,8 +89,8 @@ async fn streams_of(last: u8, count: usize, server: &Server) -> (Vec<super::Answ
     (streams, arrivals)
 }
 
-/// 15 events of each of twenty streams: how late each of the 300 came, by the address's bucket.
-async fn an_address() -> Vec<Duration> {
+/// 15 events of each of twenty streams: how late each of the 300 came, by the session's bucket.
+async fn a_session() -> Vec<Duration> {
     let server = Server::start(defaults(), 2).await;
     let begun = Instant::now();
     let (streams, mut arrivals) = streams_of(3, 20, &server).await;
@@ -104,12 +105,12 @@ async fn an_address() -> Vec<Duration> {
     });
     arrivals.extend(futures_util::future::join_all(reading).await.concat());
     assert_eq!(arrivals.len(), 300);
-    ADDRESS.lateness(begun, arrivals)
+    SESSION.lateness(begun, arrivals)
 }
 
 #[tokio::test]
-async fn an_address_has_sixty_events_at_once_and_thirty_a_second_over_its_streams() {
-    an_address().await;
+async fn a_session_has_sixty_events_at_once_and_thirty_a_second_over_its_streams() {
+    a_session().await;
 }
 
 #[tokio::test]
@@ -117,7 +118,7 @@ async fn addresses_share_nothing() {
     let server = Server::start(defaults(), 2).await;
     let (mut streams, _) = streams_of(4, 10, &server).await;
     streams.extend(streams_of(5, 10, &server).await.0);
-    // With the state each stream has six events of its ten, each address its sixty.
+    // With the state each stream has six events of its ten, each session its sixty.
     publish(&server.hub, 5);
     for mut stream in streams {
         assert_eq!(super::seqs(&mut stream, 5).await, [1, 2, 3, 4, 5]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::Request;
-use tidegate_console::rate_limit::BucketRate;
+use tidegate_console::rate_limit::{BucketRate, GroupLimits};
 use tidegate_console::stream::{StreamLimits, StreamRegistry};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep};
@@ -24,7 +24,9 @@ const FIGURES: usize = 100_000;
 /// So fast that nothing waits for a token: this is about who reads.
 fn fast() -> StreamLimits {
     let fast = BucketRate::new(1_000.0, 10_000).unwrap();
-    StreamLimits { stream: fast, address: fast, ..defaults() }
+    let of = |limits| GroupLimits { events: fast, ..limits };
+    let (session, address) = (of(GroupLimits::OF_SESSION), of(GroupLimits::OF_ADDRESS));
+    StreamLimits { stream: fast, session, address, ..defaults() }
 }
 
 /// Publishes all, round by round, each when the reader has the one before; with new figures each time.

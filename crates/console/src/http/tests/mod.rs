@@ -17,6 +17,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::*;
 use crate::testing::{on, world};
 
+mod alerts;
 mod answers;
 
 const TOKEN: &str = "correct-horse-battery-staple";
