@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::event::StateChange;
+use crate::figures::SavedCurves;
 use crate::stream::ChangeLog;
 use crate::watch::LastSeen;
 
@@ -26,6 +27,14 @@ struct SavedState {
     history: String,
     changes: Vec<StateChange>,
     seen: LastSeen,
+}
+
+/// The content of the file of curves beside it.
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedCurvesOf {
+    form: u32,
+    stack: String,
+    curves: SavedCurves,
 }
 
 /// The reasons why the file cannot be used; the console then runs without it.
@@ -91,20 +100,43 @@ impl StateFile {
             changes,
             seen: seen.clone(),
         };
-        let path = &self.path;
-        let failed = |source| StateFileError::File {
-            path: path.clone(),
-            doing: "it cannot be written",
-            source,
-        };
-        let text = serde_json::to_vec(&remembered).map_err(io::Error::other).map_err(failed)?;
-        write_whole(path, &text).map_err(failed)
+        write_json(&self.path, &remembered)
+    }
+
+    fn curves(&self) -> PathBuf {
+        self.path.with_extension("curves.json")
+    }
+
+    /// The saved curves. None if there are none, or those of another stack.
+    pub fn recall_curves(&self) -> Option<SavedCurves> {
+        let text = fs::read_to_string(self.curves()).ok()?;
+        let saved: SavedCurvesOf = serde_json::from_str(&text).ok()?;
+        (saved.form == FORM && saved.stack == self.stack).then_some(saved.curves)
+    }
+
+    /// Remembers the curves; their file is whole at every moment.
+    ///
+    /// # Errors
+    /// [`StateFileError`].
+    pub fn remember_curves(&self, curves: &SavedCurves) -> Result<(), StateFileError> {
+        let (stack, curves) = (self.stack.clone(), curves.clone());
+        write_json(&self.curves(), &SavedCurvesOf { form: FORM, stack, curves })
     }
 
     /// The file of the logins that were ended, beside this one.
     pub(crate) fn logouts(&self) -> PathBuf {
         self.path.with_extension("logouts.json")
     }
+}
+
+fn write_json(path: &Path, content: &impl Serialize) -> Result<(), StateFileError> {
+    let failed = |source| StateFileError::File {
+        path: path.to_owned(),
+        doing: "it cannot be written",
+        source,
+    };
+    let text = serde_json::to_vec(content).map_err(io::Error::other).map_err(failed)?;
+    write_whole(path, &text).map_err(failed)
 }
 
 /// Replaces a file's content, so that the file is whole at every moment. Nobody but its owner can read it.

@@ -16,5 +16,10 @@ promise('pictures of the page are kept, in light, in dark and at 360 px', async 
     await tab.readDeadLetters();
     await tab.page.locator('#legend').getByText('Forecast').waitFor();
     await tab.page.screenshot({ path: path.join(SHOTS, `${name}.png`), fullPage: whole });
+    if (whole) {
+      await tab.page.goto(`${console.url}#campaign=big`);
+      await tab.at('one-title').waitFor();
+      await tab.page.screenshot({ path: path.join(SHOTS, `campaign-${name}.png`), fullPage: true });
+    }
   }
 });

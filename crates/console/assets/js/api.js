@@ -56,6 +56,14 @@ export async function session() {
   return answer;
 }
 
+/** @param {string} path @returns {Promise<any>} */
+export async function read(path) {
+  const response = await fetch(path, { cache: 'no-store', credentials: 'same-origin' });
+  if (response.status === 401) toLogin();
+  if (!response.ok) throw await refusal(response);
+  return parse(await response.text());
+}
+
 /**
  * @param {string} path
  * @param {object} body

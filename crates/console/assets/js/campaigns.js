@@ -1,12 +1,14 @@
 // The campaigns: a table, which narrow screens show as cards; rows are updated in place.
 
 import { openLift, openSteer } from './actions.js';
+import { chosen, startTools } from './campaign-tools.js';
 import { byId, h, icon, keyed, setAttr, setBar, setIcon, setText, setValue, show } from './dom.js';
 import { clock, count, full, percent, plural, progress, rate, span, words } from './format.js';
 import { isStale, mayAct, model } from './model.js';
 import { menu } from './popover.js';
 import { openReplay } from './replay.js';
 import { openWeights } from './weights.js';
+import { addressOf } from './view.js';
 import { askWhy } from './why.js';
 
 /** @typedef {import('./types.js').Campaign} Campaign */
@@ -19,6 +21,7 @@ const HEADS = [['Campaign'], ['State'], ['Share now', 'of what was sent in the l
 let body;
 
 export function startCampaigns() {
+  startTools();
   body = h('tbody', { role: 'rowgroup' });
   const heads = HEADS.map(([text, title]) => h('th', { scope: 'col', role: 'columnheader', title }, h('span', { class: text === 'Actions' ? 'hidden' : null, text })));
   byId('campaigns').append(
@@ -66,7 +69,7 @@ function create({ campaign }) {
     ] : [],
   ]);
   return h('tr', { role: 'row', testid: `campaign-${name}` },
-    h('th', { scope: 'row', role: 'rowheader', class: 'name', title: name }, h('span', { class: 'name-text', text: name })),
+    h('th', { scope: 'row', role: 'rowheader', class: 'name', title: name }, h('a', { class: 'name-text', href: addressOf(name), text: name })),
     cell('state', 'State', 'state', h('span', { class: 'state-chip' }, icon('empty'), h('span', { class: 'state-text' }))),
     cell('share', 'Share now', 'share', h('span', { class: 'share-line' }, h('span', { class: 'share-now' }), ' ', h('span', { class: 'muted', testid: 'weight' })),
       h('span', { class: 'meter with-mark', 'aria-hidden': 'true' }, h('span', { class: 'meter-fill' }), h('span', { class: 'meter-mark' }))),
@@ -143,11 +146,13 @@ export function renderCampaigns() {
   const { figures } = model;
   if (!figures) return;
   const rows = new Map(figures.rows.map((row) => [row.name, row]));
-  const items = figures.status.campaigns.map((campaign) => ({ campaign, row: rows.get(campaign.name) }));
-  keyed(body, items, ({ campaign }) => campaign.name, create, update);
+  const items = figures.status.campaigns.map((campaign) => {
+    const row = rows.get(campaign.name);
+    return { campaign, row, state: stateOf(campaign, row)[0] };
+  });
+  keyed(body, chosen(items), ({ campaign }) => campaign.name, create, update);
   byId('campaigns-none').hidden = items.length > 0;
   const table = /** @type {HTMLElement} */ (body.parentElement);
   table.hidden = items.length === 0;
   /** @type {HTMLButtonElement} */ (byId('open-weights')).disabled = items.length === 0;
-  setText(byId('campaigns-count'), items.length ? count(items.length) : '');
 }

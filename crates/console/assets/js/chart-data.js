@@ -1,6 +1,7 @@
 // The chart's figures: campaigns stacked, the smallest of many taken together, the forecast by time.
 
-import { model } from './model.js';
+import { curves, model } from './model.js';
+import { campaignShown } from './view.js';
 
 const SHOWN = 6;
 export const OTHERS = 'others';
@@ -9,8 +10,10 @@ export const OTHERS = 'others';
 
 /** @returns {Group[]} from the bottom of the stack up */
 export function groups() {
-  const { campaigns } = model.series;
+  const { campaigns } = curves();
   const order = model.figures?.status.campaigns.map((campaign) => campaign.name) ?? [];
+  const shown = campaignShown();
+  if (shown !== null) return [{ name: shown, of: [shown] }];
   const names = [...order.filter((name) => campaigns[name]), ...Object.keys(campaigns).filter((name) => !order.includes(name))];
   if (names.length <= SHOWN) return names.map((name) => ({ name, of: [name] }));
   // By weight, which seldom changes: by what was sent the colours would jump.
@@ -30,7 +33,7 @@ export function valueOf(group, at) {
   /** @type {number | null} */
   let sum = null;
   for (const name of group.of) {
-    const value = model.series.campaigns[name]?.[at];
+    const value = curves().campaigns[name]?.[at];
     if (value !== null && value !== undefined) sum = (sum ?? 0) + value;
   }
   return sum;
@@ -41,7 +44,7 @@ export function valueOf(group, at) {
  * @returns {(number | null)[][]} times, the stack's edges from the top down, all sent, the quota
  */
 export function columns(stack) {
-  const { t, rate, quota } = model.series;
+  const { t, rate, quota } = curves();
   /** @type {(number | null)[][]} */
   const edges = [];
   let below = new Array(t.length).fill(0);
@@ -56,12 +59,13 @@ export function columns(stack) {
   return [t, ...edges.reverse(), rate, quota];
 }
 
-/** @returns {{from: number, to: number, value: number}[]} the forecast of all campaigns, bucket by bucket */
+/** @returns {{from: number, to: number, value: number}[]} the forecast of all that is shown, bucket by bucket */
 export function buckets() {
   const { forecast } = model;
   if (!forecast || forecast.state !== 'ready' || !forecast.per_second || !forecast.from_t || !forecast.bucket_s) return [];
   const { from_t: from, bucket_s: length } = forecast;
-  const lists = Object.values(forecast.per_second);
+  const own = campaignShown();
+  const lists = own === null ? Object.values(forecast.per_second) : [forecast.per_second[own] ?? []];
   const many = Math.max(0, ...lists.map((list) => list.length));
   return Array.from({ length: many }, (_, k) => ({
     from: from + k * length,
@@ -79,6 +83,9 @@ export function forecastAt(t) {
 export function forecastEnd() {
   const { forecast } = model;
   if (forecast?.state !== 'ready') return null;
+  const own = campaignShown();
+  const ends = own === null ? null : forecast.campaigns?.find(({ name }) => name === own)?.ends_at;
+  if (own !== null) return ends ? Date.parse(ends) / 1000 : null;
   if (forecast.ends_at) return Date.parse(forecast.ends_at) / 1000;
   return buckets().at(-1)?.to ?? null;
 }

@@ -2,11 +2,14 @@
 
 import { buckets, forecastEnd, valueOf } from './chart-data.js';
 import { clock } from './format.js';
-import { model, now } from './model.js';
+import { curves, model, now } from './model.js';
+import { isShown } from './view.js';
 
 /** @typedef {{text: string, muted: string, accent: string, warn: string, bad: string, surface: string, font: string, ratio: number}} Ink */
 
-const MARKED = new Set(['hold', 'pause', 'breaker']);
+const MARKED = new Set(['hold', 'pause', 'breaker', 'change', 'quota', 'level']);
+/** More would be a fence. */
+const MOST_MARKS = 60;
 
 /** @typedef {import('./chart-data.js').Group} Group */
 
@@ -47,7 +50,8 @@ export function drawOver(u, stack, ink) {
     ctx.fillText(text, from, top - 9 * r);
   };
 
-  for (const change of model.events.filter((entry) => MARKED.has(entry.kind)).slice(0, 24)) {
+  const changes = model.long ? [...model.long.changes].reverse() : model.events;
+  for (const change of changes.filter((entry) => MARKED.has(entry.kind) && isShown(entry.campaign)).slice(0, MOST_MARKS)) {
     const t = Date.parse(change.at) / 1000;
     if (!inside(t)) continue;
     const colour = change.tone === 'bad' ? ink.bad : change.tone === 'warn' ? ink.warn : ink.muted;
@@ -96,10 +100,10 @@ export function drawOver(u, stack, ink) {
  * @param {Ink} ink
  */
 function names(u, stack, ink) {
-  const last = model.series.t.length - 1;
+  const last = curves().t.length - 1;
   if (last < 0) return;
   const { ctx, bbox } = u;
-  const end = Math.min(u.valToPos(model.series.t[last], 'x', true), bbox.left + bbox.width) - 8 * ink.ratio;
+  const end = Math.min(u.valToPos(curves().t[last], 'x', true), bbox.left + bbox.width) - 8 * ink.ratio;
   const room = Math.min(220 * ink.ratio, end - bbox.left - 8 * ink.ratio);
   ctx.textAlign = 'right';
   let below = 0;

@@ -3,7 +3,7 @@
 import { forecastAt, forecastEnd, valueOf } from './chart-data.js';
 import { byId, h, keyed, setText } from './dom.js';
 import { clock, clockSeconds, limit, rate } from './format.js';
-import { model, now } from './model.js';
+import { curves, model, now } from './model.js';
 
 /** @typedef {import('./chart-data.js').Group} Group */
 /** @typedef {{key: string, label: string, colour: string, dash: number[], kind: string, value: string}} Line */
@@ -32,7 +32,7 @@ function swatch(line) {
 
 /** @param {number | null} pointed @returns {number} the index of the newest point, or of the one under the pointer; -1 in the future */
 function indexAt(pointed) {
-  const { t } = model.series;
+  const { t } = curves();
   if (pointed === null) return t.length - 1;
   const last = t.at(-1);
   if (last === undefined || pointed > last + 3) return -1;
@@ -44,7 +44,7 @@ function indexAt(pointed) {
 /** @param {Group[]} stack @param {number[][]} dashes @param {number | null} pointed */
 export function renderLegend(stack, dashes, pointed) {
   const at = indexAt(pointed);
-  const { series } = model;
+  const series = curves();
   /** @param {number | null | undefined} value */
   const shown = (value) => (at < 0 ? '–' : rate(value));
   const time = pointed ?? now() / 1000;
@@ -67,7 +67,7 @@ export function renderLegend(stack, dashes, pointed) {
 
 /** @param {Group[]} stack */
 export function summary(stack) {
-  const { series } = model;
+  const series = curves();
   const at = series.t.length - 1;
   if (at < 0) return 'Chart of what is sent a second; no figures yet';
   const parts = stack.map((group) => `${group.name} ${rate(valueOf(group, at))}`);
@@ -79,7 +79,7 @@ export function summary(stack) {
 /** @param {Group[]} stack */
 export function renderTable(stack) {
   const host = byId('chart-table');
-  const { series } = model;
+  const series = curves();
   const from = now() / 1000 - 60;
   const points = series.t.map((t, at) => ({ t, at })).filter(({ t }) => t >= from).reverse();
   const key = stack.map((group) => group.name).join('\n');

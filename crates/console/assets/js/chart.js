@@ -1,16 +1,22 @@
 // The live curve, by uPlot: campaigns stacked, all in bold, the quota, the forecast dashed.
 
+import { ApiError, read } from './api.js';
 import { groups, columns, buckets, forecastEnd } from './chart-data.js';
 import { drawOver } from './chart-marks.js';
 import { renderLegend, renderTable, summary } from './chart-text.js';
 import { byId, h, setAttr, setText, show } from './dom.js';
 import { clock, limit } from './format.js';
-import { model, now, touch } from './model.js';
+import { curves, model, now, touch } from './model.js';
+import { toast } from './toast.js';
 
 /** @typedef {import('./chart-data.js').Group} Group */
 
 const UPlot = /** @type {any} */ (globalThis).uPlot;
-const RANGES = [['5', '5 min'], ['30', '30 min'], ['end', 'To the end']];
+const RANGES = [['5', '5 min'], ['30', '30 min'], ['6h', '6 h'], ['2d', '2 d'], ['end', 'To the end']];
+/** Seconds of the past that a range shows. @type {{[range: string]: number}} */
+const BACK = { 5: 300, 30: 1800, '6h': 21_600, '2d': 172_800 };
+/** The console adds a point to its long curves every 30 s. */
+const ANEW_MS = 30_000;
 const HEIGHT = 300;
 /** Dashes beside the colours: a line is told from the next without either. */
 const DASHES = [[], [7, 3], [2, 3], [10, 3, 2, 3], [4, 2], [1, 2]];
@@ -48,7 +54,7 @@ function span() {
   const at = now() / 1000;
   const end = forecastEnd();
   if (range === 'end' && end !== null && end > at) return [at - Math.min(1800, Math.max(120, (end - at) * 0.25)), end + Math.max(15, (end - at) * 0.04)];
-  const back = range === '30' ? 1800 : 300;
+  const back = BACK[range] ?? 300;
   return [at - back, at + (buckets().length ? back / 5 : back / 60)];
 }
 
@@ -105,7 +111,7 @@ function build(stack) {
 
 function ceiling() {
   let most = 1;
-  for (const list of [model.series.rate, model.series.quota]) for (const value of list) if (value !== null && value > most) most = value;
+  for (const list of [curves().rate, curves().quota]) for (const value of list) if (value !== null && value > most) most = value;
   for (const bucket of buckets()) most = Math.max(most, bucket.value);
   return most * 1.14;
 }
@@ -114,6 +120,7 @@ export function startChart() {
   for (const [name, label] of RANGES) {
     const input = h('input', { type: 'radio', name: 'range', value: name, change: () => {
       range = name;
+      takeLong();
       touch();
     } });
     input.checked = name === range;
@@ -131,6 +138,28 @@ export function startChart() {
     const width = byId('chart').clientWidth;
     if (plot && width > 0 && width !== plot.width) plot.setSize({ width, height: HEIGHT });
   }).observe(byId('chart'));
+}
+
+let asked = 0;
+/** Reads the curves of a long range, now and as long as it is shown. */
+async function takeLong() {
+  const mine = ++asked;
+  const wanted = range;
+  if (wanted !== '6h' && wanted !== '2d') {
+    model.long = null;
+    return;
+  }
+  try {
+    const read_ = await read(`/api/history?span=${wanted}`);
+    if (mine !== asked) return;
+    model.long = read_;
+    touch();
+  } catch (error) {
+    if (mine === asked) toast('The curves were not read', error instanceof ApiError ? error.message : 'The console did not answer.', 'bad');
+  }
+  setTimeout(() => {
+    if (mine === asked) takeLong();
+  }, ANEW_MS);
 }
 
 /** The theme's colours are drawn in: another theme is another plot. */

@@ -6,6 +6,7 @@ import { clock, clockSeconds, count, full, plural, sentence, span } from './form
 import { capital, deadLetters, model, touch } from './model.js';
 import { openReplay, stopReplay } from './replay.js';
 import { toast } from './toast.js';
+import { campaignShown, isShown } from './view.js';
 
 /** @type {{[doubt: string]: string}} */
 const DOUBTS = { none: '', perhaps: 'perhaps sent', unknown: 'not known whether it was sent' };
@@ -36,7 +37,7 @@ export function startDead() {
   byId('dead-body').append(running, read, tables);
   byId('dead-read').addEventListener('click', readNow);
   byId('dead-replay').prepend(icon('replay'));
-  byId('dead-replay').addEventListener('click', () => openReplay({}));
+  byId('dead-replay').addEventListener('click', () => openReplay({ campaign: campaignShown() ?? undefined }));
 }
 
 async function readNow() {
@@ -63,22 +64,24 @@ function to(letter) {
 export function renderDead() {
   const { dead, replay } = model;
   const there = deadLetters();
-  setText(byId('dead-total'), there ? count(there) : '');
   setText(byId('dead-read'), reading ? 'Reading' : 'Read now');
   byId('dead-read').setAttribute('aria-busy', String(reading));
+  const own = campaignShown();
+  const shown = (own === null ? dead?.groups : dead?.campaigns[own]) ?? [];
+  setText(byId('dead-total'), own !== null ? count(shown.reduce((sum, group) => sum + group.letters, 0)) : there ? count(there) : '');
   const nothing = there === 0 && (!dead || dead.read === 0);
   /** @type {HTMLButtonElement} */ (byId('dead-replay')).disabled = nothing && !replay?.running;
-  show(tables, Boolean(dead && dead.groups.length > 0));
+  show(tables, shown.length > 0);
   let text = '';
   if (nothing) text = 'No dead letters: nothing was given up.';
   else if (!dead) text = there ? `${plural(there, 'letter is', 'letters are')} on the dead-letter queue. Read now shows why.` : 'Not read yet.';
   else {
     const rest = dead.unread ? `; ${plural(dead.unread, 'more')} could not be seen, since somebody else reads them` : dead.whole ? '' : '; there are more';
-    text = `${plural(dead.read, 'letter')} read at ${clockSeconds(dead.read_at)}${rest}. Reading takes nothing off the queue.`;
+    text = `${plural(dead.read, 'letter')} read at ${clockSeconds(dead.read_at)}${rest}. ${own !== null && shown.length === 0 ? `None is of ${own}.` : 'Reading takes nothing off the queue.'}`;
   }
   setText(read, text);
 
-  keyed(groups, dead?.groups ?? [], (group) => group.key, (group) => h('tr', { testid: 'dead-group' },
+  keyed(groups, shown, (group) => group.key, (group) => h('tr', { testid: 'dead-group' },
     h('th', { scope: 'row', class: 'code', text: group.key }), h('td', { class: 'number' }), h('td', { class: 'number' }), h('td', { class: 'number' }), h('td', { class: 'said' })),
   (row, group) => {
     const [, number, perhaps, newest, said] = row.children;
@@ -89,7 +92,7 @@ export function renderDead() {
     /** @type {HTMLElement} */ (newest).title = full(group.newest);
     setText(said, group.said ?? '–');
   });
-  keyed(letters, dead?.letters ?? [], (letter) => `${letter.campaign} ${letter.id} ${letter.since}`, (letter) => h('tr', { testid: 'dead-letter' },
+  keyed(letters, (dead?.letters ?? []).filter((letter) => isShown(letter.campaign)), (letter) => `${letter.campaign} ${letter.id} ${letter.since}`, (letter) => h('tr', { testid: 'dead-letter' },
     h('th', { scope: 'row', text: clockSeconds(letter.since), title: `${full(letter.since)}${letter.age_s === null ? '' : `, ${span(letter.age_s)} ago when read`}` }),
     h('td', { text: letter.campaign ?? '–' }), h('td', { class: 'code', text: letter.id ?? '–' }), h('td', { text: to(letter) }),
     h('td', { class: 'code', text: letter.foreign ? 'no dead letter of Tidegate’s' : `${letter.code ?? '–'}${letter.http_status ? ` (${letter.http_status})` : ''}` }),

@@ -3,6 +3,7 @@
 import { byId, h, icon, keyed, setText } from './dom.js';
 import { clock, clockSeconds, full, words } from './format.js';
 import { capital, model, touch } from './model.js';
+import { campaignShown, isShown } from './view.js';
 
 /** @typedef {import('./types.js').Entry} Entry */
 
@@ -34,14 +35,14 @@ function create(entry) {
 }
 
 export function renderEvents() {
-  const list = filter.value ? model.events.filter((entry) => entry.kind === filter.value) : model.events;
+  const list = model.events.filter((entry) => (!filter.value || entry.kind === filter.value) && isShown(entry.campaign));
   keyed(byId('events'), list, (entry) => entry.key, create);
   byId('events-none').hidden = list.length > 0;
-  setText(byId('events-none'), filter.value ? 'Nothing of this kind.' : 'Nothing has changed since this console began to look.');
+  setText(byId('events-none'), filter.value || campaignShown() !== null ? 'Nothing of this kind.' : 'Nothing has changed since this console began to look.');
 }
 
 export function renderChanges() {
-  const list = model.figures?.status.changes ?? [];
+  const list = (model.figures?.status.changes ?? []).filter((change) => isShown(change.campaign) || change.campaign === null);
   keyed(byId('changes'), list, (change) => `${change.at} ${change.by} ${change.action} ${change.campaign}`, (change) => h('li', { class: 'event', testid: 'operator-change' },
     icon('person'),
     h('div', {},
@@ -49,4 +50,5 @@ export function renderChanges() {
       change.reason ? h('p', { class: 'event-detail', text: `“${change.reason}”` }) : null,
       h('p', { class: 'event-meta' }, h('time', { datetime: change.at, title: full(change.at), text: clock(change.at) }), ` · ${change.by}`))));
   byId('changes-none').hidden = list.length > 0;
+  setText(byId('changes-none'), campaignShown() === null ? 'No operator has changed anything yet.' : 'No operator has changed anything of it lately.');
 }

@@ -2,18 +2,21 @@
 
 import { openSteer } from './actions.js';
 import { session } from './api.js';
+import { renderCampaignPage, startCampaignPage } from './campaign-page.js';
 import { renderCampaigns, startCampaigns } from './campaigns.js';
 import { recolour, renderChart, startChart } from './chart.js';
 import { renderDead, startDead } from './dead.js';
 import { byId, h, icon, setAttr, setIcon, setText } from './dom.js';
 import { renderDomains, startDomains } from './domains.js';
 import { renderChanges, renderEvents, startEvents } from './events.js';
+import { startExport } from './export.js';
 import { renderHeader, startHeader } from './header.js';
 import { pausedAll, startKeys } from './help.js';
 import { renderHolds } from './holds.js';
 import { mayAct, model, onFrame, touch } from './model.js';
 import { start } from './stream.js';
 import { renderTiles, startTiles } from './tiles.js';
+import { startView } from './view.js';
 import { openWeights } from './weights.js';
 import { renderWho, startWho } from './who.js';
 import { askWhy, renderWhy, startWhy } from './why.js';
@@ -38,13 +41,16 @@ startWho();
 startTiles();
 startChart();
 startCampaigns();
+startCampaignPage();
+startExport();
+startView();
 startDead();
 startDomains();
 startWhy();
 startEvents();
 startKeys();
 
-for (const render of [renderHeader, renderWho, renderActions, renderHolds, renderTiles, renderChart, renderCampaigns, renderDead, renderDomains, renderWhy, renderEvents, renderChanges]) onFrame(render);
+for (const render of [renderHeader, renderWho, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderDead, renderDomains, renderWhy, renderEvents, renderChanges]) onFrame(render);
 touch();
 // Ages go on between two events; a hidden tab draws no frame.
 setInterval(touch, 1_000);

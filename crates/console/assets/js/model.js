@@ -19,6 +19,8 @@ export const model = {
   figures: null,
   /** @type {import('./types.js').Series} */
   series: { t: [], rate: [], quota: [], campaigns: {} },
+  /** The span that the chart shows, if it is longer than the page's own. @type {import('./types.js').History | null} */
+  long: null,
   /** @type {import('./types.js').Forecast | null} */
   forecast: null,
   /** @type {import('./types.js').Dead | null} */
@@ -32,6 +34,11 @@ export const model = {
   /** The browser's clock less the server's, in milliseconds. */
   skew: 0,
 };
+
+/** The curves that the chart shows. */
+export function curves() {
+  return model.long?.series ?? model.series;
+}
 
 /** Whether this page's token may change anything. */
 export function mayAct() {

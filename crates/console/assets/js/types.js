@@ -53,6 +53,8 @@
  * @typedef {{t: number[], rate: (number | null)[], quota: (number | null)[],
  *   campaigns: {[name: string]: (number | null)[]}}} Series
  *
+ * @typedef {{span: string, series: Series, changes: Change[]}} History
+ *
  * @typedef {{state: string, why: string | null, made_at: string | null, from_t: number | null,
  *   bucket_s: number | null, per_second: {[name: string]: number[]} | null,
  *   ends_at: string | null, earliest: string | null, latest: string | null, limited_by: string | null,
@@ -68,7 +70,7 @@
  *   foreign: string | boolean | null}} Letter
  *
  * @typedef {{read_at: string, whole: boolean, read: number, unread: number | null, groups: DeadGroup[],
- *   letters: Letter[]}} Dead
+ *   campaigns: {[name: string]: DeadGroup[]}, letters: Letter[]}} Dead
  *
  * @typedef {{running: boolean, sent: number, of: number, waits: boolean, said: string | null,
  *   error: string | null}} Replay

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -32,6 +33,8 @@ pub struct DeadLetterView {
     pub unread: u64,
     /// Counts by error code, the largest first.
     pub groups: Vec<LetterGroup>,
+    /// The same of each campaign that has letters.
+    pub campaigns: BTreeMap<String, Vec<LetterGroup>>,
     pub letters: Vec<LetterSummary>,
 }
 
@@ -42,6 +45,13 @@ impl DeadLetterView {
         addresses: AddressVisibility,
     ) -> Self {
         let all = LetterFilter::default();
+        let by_code =
+            |filter: &LetterFilter| groups(reading, filter, Grouping::Code, addresses).groups;
+        let of_campaign = |group: LetterGroup| {
+            let campaigns = vec![group.key.clone()];
+            (group.key, by_code(&LetterFilter { campaigns, ..LetterFilter::default() }))
+        };
+        let campaigns = groups(reading, &all, Grouping::Campaign, addresses).groups;
         let mut letters = list(reading, &all, now, addresses).letters;
         letters.reverse();
         letters.truncate(SHOWN);
@@ -50,7 +60,8 @@ impl DeadLetterView {
             whole: reading.coverage.is_whole(),
             read: reading.coverage.read,
             unread: reading.coverage.unread(),
-            groups: groups(reading, &all, Grouping::Code, addresses).groups,
+            groups: by_code(&all),
+            campaigns: campaigns.into_iter().map(of_campaign).collect(),
             letters,
         }
     }

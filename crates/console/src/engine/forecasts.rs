@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{Engine, PortTypes, to_json};
 use crate::event::Telemetry;
-use crate::figures::{precise, seconds, size};
+use crate::figures::{seconds, size};
 
 /// Interval of forecasts while a page is open.
 const EVERY: Duration = Duration::from_mins(5);
@@ -86,15 +86,21 @@ impl ForecastView {
         let joined = SMOOTH.as_secs().div_ceil(timeline.bucket_seconds.max(1)).max(1);
         let at_once = usize::try_from(joined).unwrap_or(1);
         let mean = |rates: &[f64]| rates.iter().sum::<f64>() / size(rates.len()) / 60.0;
-        // The first entries are of pollers that begin; those of the stack are at work.
-        let per_second = |rates: &Vec<f64>| rates.chunks(at_once).skip(1).map(mean).collect();
+        let per_second = |rates: &Vec<f64>| {
+            let mut rates: Vec<f64> = rates.chunks(at_once).map(mean).collect();
+            // The first is of pollers that begin, while those of the stack are at work.
+            if let [first, second, ..] = &mut rates[..] {
+                *first = *second;
+            }
+            rates
+        };
         let bucket_s = timeline.bucket_seconds * joined;
         let rates = timeline.per_minute.iter();
         Self {
             state: "ready",
             why: None,
             made_at: Some(EpochMillis::from(start)),
-            from_t: seconds(start) + precise(bucket_s),
+            from_t: seconds(start),
             bucket_s,
             per_second: rates.map(|(name, rates)| (name.clone(), per_second(rates))).collect(),
             ends: EndTimes::of(start, forecast.ends_after_seconds.as_ref()),

@@ -7,6 +7,7 @@ use tidegate_operate::why::{Explanation, MailQuery};
 use tokio::sync::{mpsc, oneshot};
 
 use super::dead_letters::DeadLetterView;
+use crate::figures::{Curves, LongSpan};
 
 /// The channel through which a job's answer returns to the request that asked.
 pub type AnswerSender<T> = oneshot::Sender<Result<T, JobError>>;
@@ -75,6 +76,8 @@ pub enum EngineJob {
     Steer(SteerAction, Author, AnswerSender<SteerReport>),
     /// Explain where a mail is.
     Why(MailQuery, AnswerSender<Explanation>),
+    /// The curves of a long span.
+    Curves(LongSpan, AnswerSender<Curves>),
     /// To read the dead letters now.
     ReadDead(AnswerSender<DeadLetterView>),
     /// Count what a replay of some dead letters would do, without sending.

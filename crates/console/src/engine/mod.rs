@@ -96,7 +96,8 @@ impl<P: PortTypes> Engine<P> {
         };
         let registry = StreamRegistry::new(limits, history);
         let hub = Arc::new(Hub::new(registry));
-        let (stack_view, changes) = StackView::new(facts, seen);
+        let curves = memory.as_ref().and_then(StateFile::recall_curves).unwrap_or_default();
+        let (stack_view, changes) = StackView::new(facts, seen, &curves);
         let first = stack_view.figures();
         let (shown, watched) = watch::channel(Arc::new(LatestFigures::first(first)));
         let (asks, jobs) = mpsc::channel(JOBS);
@@ -138,6 +139,7 @@ impl<P: PortTypes> Engine<P> {
             () = &mut going_on => return,
             () = stop => {}
         }
+        engine.remember_curves();
         // Letters that were received would stay invisible to everybody until the visibility timeout.
         self.ending.send_replace(true);
         let let_go = async {
@@ -176,6 +178,9 @@ impl<P: PortTypes> Engine<P> {
             }
             EngineJob::Why(asked, answer) => {
                 let _ = answer.send(self.why(asked).await);
+            }
+            EngineJob::Curves(span, answer) => {
+                let _ = answer.send(Ok(self.stack_view.borrow().curves(span)));
             }
             EngineJob::ReadDead(answer) => {
                 let _ = answer.send(self.read_dead_letters().await.map_err(JobError::from));
@@ -266,6 +271,14 @@ impl<P: PortTypes> Engine<P> {
         }
     }
 
+    fn remember_curves(&self) {
+        let Some(memory) = &self.memory else { return };
+        if let Err(error) = memory.remember_curves(&self.stack_view.borrow().saved_curves()) {
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::warn!(%error, source, "the curves are not remembered");
+        }
+    }
+
     /// Publishes the figures of the newest look to streams and metrics.
     fn show(&self) {
         let (figures, series) = {
@@ -274,7 +287,7 @@ impl<P: PortTypes> Engine<P> {
         };
         let json = to_json(&figures);
         self.hub.change(|stack_view| {
-            stack_view.set_series(series.into());
+            stack_view.set_series(to_json(&series).into());
             stack_view.show(Telemetry::Figures, json.into());
         });
         self.shown.send_modify(|shown| {

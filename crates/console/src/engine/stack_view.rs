@@ -3,7 +3,9 @@ use tidegate_operate::status::StackFacts;
 use tidegate_operate::top;
 
 use crate::event::StateChange;
-use crate::figures::{RateHistory, RecentSlots, StackFigures};
+use crate::figures::{
+    Curves, LongHistory, LongSpan, RateHistory, RecentSlots, SavedCurves, StackFigures,
+};
 use crate::watch::LastSeen;
 
 /// The figures of the newest look, with counts of looks.
@@ -23,13 +25,18 @@ pub(super) struct StackView {
     top: top::Dashboard,
     recently: RecentSlots,
     series: RateHistory,
+    long: LongHistory,
     pub(super) seen: LastSeen,
 }
 
 impl StackView {
     /// Starts with the first look. If an earlier console saved `seen`, the changes since then are
-    /// returned.
-    pub(super) fn new(facts: StackFacts, seen: Option<LastSeen>) -> (Self, Vec<StateChange>) {
+    /// returned. Its curves go on.
+    pub(super) fn new(
+        facts: StackFacts,
+        seen: Option<LastSeen>,
+        curves: &SavedCurves,
+    ) -> (Self, Vec<StateChange>) {
         let top = top::Dashboard::new(&facts);
         let mut recently = RecentSlots::default();
         recently.see(&facts);
@@ -41,7 +48,8 @@ impl StackView {
             }
             None => LastSeen::first(top.status()),
         };
-        (Self { facts, top, recently, series: RateHistory::default(), seen }, changes)
+        let (series, long) = (RateHistory::default(), LongHistory::new(curves));
+        (Self { facts, top, recently, series, long, seen }, changes)
     }
 
     /// Adds a look. `counted` tells whether the queues were counted for it.
@@ -50,7 +58,9 @@ impl StackView {
         self.recently.see(&facts);
         self.facts = facts;
         let changes = self.seen.changes(self.top.status(), counted);
-        self.series.add(&StackFigures::of(&self.top, &self.recently));
+        let figures = StackFigures::of(&self.top, &self.recently);
+        self.series.add(&figures);
+        self.long.add(&figures);
         changes
     }
 
@@ -63,8 +73,16 @@ impl StackView {
         StackFigures::of(&self.top, &self.recently)
     }
 
-    pub(super) fn series(&self) -> String {
-        self.series.to_json()
+    pub(super) fn series(&self) -> Curves {
+        self.series.curves()
+    }
+
+    pub(super) fn curves(&self, span: LongSpan) -> Curves {
+        self.long.curves(span)
+    }
+
+    pub(super) fn saved_curves(&self) -> SavedCurves {
+        self.long.saved()
     }
 
     /// Counter of dead letters, and the depth of their queue. When either changes, the letters are

@@ -1,11 +1,11 @@
-//! Current figures, and their course over the last half hour.
+//! Current figures, and their course over the last half hour, six hours and two days.
 
 mod current;
 mod rate_history;
 
 pub use current::{CampaignFigures, ExpressFigures, RecentSlots, SlotFigures, StackFigures};
 pub(crate) use current::{precise, seconds, size};
-pub use rate_history::RateHistory;
+pub use rate_history::{Curves, LongHistory, LongSpan, RateHistory, SavedCurves};
 
 #[cfg(test)]
 mod tests;

@@ -1,42 +1,80 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidegate_core::Timestamp;
+use tidegate_core::counters::Counter;
 
-use super::current::{StackFigures, seconds};
+use super::current::{StackFigures, precise, seconds};
 
-/// The length of the curves.
-const SPAN: Duration = Duration::from_mins(30);
-/// Points are no closer than this.
+/// The length of the curves that every page has.
+const RECENT: Duration = Duration::from_mins(30);
+/// Their points are no closer than this.
 const STEP: Duration = Duration::from_millis(1_900);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct RatePoint {
-    at: Timestamp,
+    /// Seconds since 1970.
+    at: f64,
     rate: Option<f64>,
     quota: Option<f64>,
     campaigns: BTreeMap<String, f64>,
+}
+
+/// The curves as JSON: one list of times, and one list of values for each curve.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Curves {
+    /// Seconds since 1970.
+    t: Vec<f64>,
+    /// Recipients a second.
+    rate: Vec<Option<f64>>,
+    quota: Vec<Option<f64>>,
+    campaigns: BTreeMap<String, Vec<Option<f64>>>,
+}
+
+impl Curves {
+    fn of(points: &VecDeque<RatePoint>) -> Self {
+        let names = points.iter().flat_map(|point| point.campaigns.keys());
+        let mut campaigns: BTreeMap<String, Vec<Option<f64>>> =
+            names.map(|name| (name.clone(), Vec::new())).collect();
+        for point in points {
+            for (name, rates) in &mut campaigns {
+                rates.push(point.campaigns.get(name).copied().map(tenths));
+            }
+        }
+        Self {
+            t: points.iter().map(|point| point.at).collect(),
+            rate: points.iter().map(|point| point.rate.map(tenths)).collect(),
+            quota: points.iter().map(|point| point.quota).collect(),
+            campaigns,
+        }
+    }
+
+    fn points(&self) -> VecDeque<RatePoint> {
+        let value = |list: &[Option<f64>], place: usize| list.get(place).copied().flatten();
+        let point = |(place, at): (usize, &f64)| RatePoint {
+            at: *at,
+            rate: value(&self.rate, place),
+            quota: value(&self.quota, place),
+            campaigns: self
+                .campaigns
+                .iter()
+                .filter_map(|(name, rates)| Some((name.clone(), value(rates, place)?)))
+                .collect(),
+        };
+        self.t.iter().enumerate().map(point).collect()
+    }
 }
 
 /// The curves of the last half hour: a page that is opened has them at once.
 #[derive(Clone, Debug, Default)]
 pub struct RateHistory(VecDeque<RatePoint>);
 
-/// The curves as JSON: one list of times, and one list of values for each curve.
-#[derive(Debug, Serialize)]
-struct Curves {
-    t: Vec<f64>,
-    rate: Vec<Option<f64>>,
-    quota: Vec<Option<f64>>,
-    campaigns: BTreeMap<String, Vec<Option<f64>>>,
-}
-
 impl RateHistory {
     /// Takes a look's figures, unless the newest point is less than two seconds old.
     pub fn add(&mut self, figures: &StackFigures) {
-        let at = Timestamp::from(figures.at);
-        if self.0.back().is_some_and(|last| at.saturating_since(last.at) < STEP) {
+        let at = seconds(Timestamp::from(figures.at));
+        if self.0.back().is_some_and(|last| at - last.at < STEP.as_secs_f64()) {
             return;
         }
         let rates = figures.rows.iter().filter_map(|row| Some((row.name.clone(), row.rate?)));
@@ -46,28 +84,154 @@ impl RateHistory {
             quota: figures.status.quota.in_force,
             campaigns: rates.collect(),
         });
-        while self.0.front().is_some_and(|first| first.at + SPAN < at) {
-            self.0.pop_front();
+        forget(&mut self.0, RECENT);
+    }
+
+    pub fn curves(&self) -> Curves {
+        Curves::of(&self.0)
+    }
+}
+
+/// Forgets what is older than `span`.
+fn forget(points: &mut VecDeque<RatePoint>, span: Duration) {
+    let Some(newest) = points.back().map(|point| point.at) else { return };
+    while points.front().is_some_and(|first| first.at + span.as_secs_f64() < newest) {
+        points.pop_front();
+    }
+}
+
+/// A span of the past, longer than a page keeps itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LongSpan {
+    /// Six hours, a point every 30 s.
+    #[serde(rename = "6h")]
+    Hours,
+    /// Two days, a point every five minutes.
+    #[serde(rename = "2d")]
+    Days,
+}
+
+impl LongSpan {
+    const fn length(self) -> Duration {
+        match self {
+            Self::Hours => Duration::from_hours(6),
+            Self::Days => Duration::from_hours(48),
         }
     }
 
-    pub fn to_json(&self) -> String {
-        let names = self.0.iter().flat_map(|point| point.campaigns.keys());
-        let mut campaigns: BTreeMap<String, Vec<Option<f64>>> =
-            names.map(|name| (name.clone(), Vec::new())).collect();
-        for point in &self.0 {
-            for (name, rates) in &mut campaigns {
-                rates.push(point.campaigns.get(name).copied().map(tenths));
-            }
+    const fn step(self) -> Duration {
+        match self {
+            Self::Hours => Duration::from_secs(30),
+            Self::Days => Duration::from_mins(5),
         }
-        let curves = Curves {
-            t: self.0.iter().map(|point| seconds(point.at)).collect(),
-            rate: self.0.iter().map(|point| point.rate.map(tenths)).collect(),
-            quota: self.0.iter().map(|point| point.quota).collect(),
-            campaigns,
+    }
+
+    /// The earliest time that its curves have, if `now` is their end; seconds since 1970.
+    pub fn begin(self, now: Timestamp) -> f64 {
+        seconds(now) - self.length().as_secs_f64()
+    }
+}
+
+/// The ledger's sums at one time: rates between two of them are exact, however seldom the stack is looked at.
+#[derive(Clone, Debug)]
+struct SentSums {
+    at: f64,
+    all: u64,
+    campaigns: BTreeMap<String, u64>,
+}
+
+impl SentSums {
+    fn of(figures: &StackFigures) -> Self {
+        Self {
+            at: seconds(Timestamp::from(figures.at)),
+            all: figures.status.counter(Counter::Sent),
+            campaigns: figures.rows.iter().map(|row| (row.name.clone(), row.sent)).collect(),
+        }
+    }
+
+    /// The rates since `before`.
+    fn since(&self, before: &Self, quota: Option<f64>) -> RatePoint {
+        let rate = |now: u64, then: u64| precise(now.saturating_sub(then)) / (self.at - before.at);
+        let of_campaign = |(name, now): (&String, &u64)| {
+            Some((name.clone(), rate(*now, *before.campaigns.get(name)?)))
         };
-        // Numbers and names only, which JSON can always represent.
-        serde_json::to_string(&curves).unwrap_or_default()
+        RatePoint {
+            at: self.at,
+            rate: Some(rate(self.all, before.all)),
+            quota,
+            campaigns: self.campaigns.iter().filter_map(of_campaign).collect(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct LongCurve {
+    span: LongSpan,
+    points: VecDeque<RatePoint>,
+    last: Option<SentSums>,
+}
+
+impl LongCurve {
+    fn new(span: LongSpan, curves: &Curves) -> Self {
+        Self { span, points: curves.points(), last: None }
+    }
+
+    fn add(&mut self, figures: &StackFigures) {
+        let sums = SentSums::of(figures);
+        let quota = figures.status.quota.in_force;
+        match &self.last {
+            Some(last) if sums.at - last.at < self.span.step().as_secs_f64() => return,
+            Some(last) => self.points.push_back(sums.since(last, quota)),
+            // The console was not there before: a gap.
+            None => self.points.push_back(RatePoint {
+                at: sums.at,
+                rate: None,
+                quota,
+                campaigns: BTreeMap::new(),
+            }),
+        }
+        forget(&mut self.points, self.span.length());
+        self.last = Some(sums);
+    }
+}
+
+/// The curves of six hours and of two days.
+#[derive(Clone, Debug)]
+pub struct LongHistory {
+    hours: LongCurve,
+    days: LongCurve,
+}
+
+/// The curves in the form of the file that remembers them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SavedCurves {
+    hours: Curves,
+    days: Curves,
+}
+
+impl LongHistory {
+    /// Goes on with curves that were remembered.
+    pub fn new(saved: &SavedCurves) -> Self {
+        Self {
+            hours: LongCurve::new(LongSpan::Hours, &saved.hours),
+            days: LongCurve::new(LongSpan::Days, &saved.days),
+        }
+    }
+
+    pub fn add(&mut self, figures: &StackFigures) {
+        self.hours.add(figures);
+        self.days.add(figures);
+    }
+
+    pub fn curves(&self, span: LongSpan) -> Curves {
+        Curves::of(match span {
+            LongSpan::Hours => &self.hours.points,
+            LongSpan::Days => &self.days.points,
+        })
+    }
+
+    pub fn saved(&self) -> SavedCurves {
+        SavedCurves { hours: self.curves(LongSpan::Hours), days: self.curves(LongSpan::Days) }
     }
 }
 

@@ -38,7 +38,7 @@ fn curves_go_back_half_an_hour_two_seconds_a_point() {
     for second in 0..4_000 {
         rate_history.add(&figures(second, 13.449));
     }
-    let curves: serde_json::Value = serde_json::from_str(&rate_history.to_json()).unwrap();
+    let curves: serde_json::Value = serde_json::to_value(rate_history.curves()).unwrap();
     let points = curves["t"].as_array().unwrap();
     assert_eq!(points.len(), 901);
     assert_eq!(points[900], 1_795_206_967.0 + 3_998.0);
@@ -54,7 +54,7 @@ fn a_campaign_that_comes_later_has_gaps_before() {
     let mut later = figures(2, 2.0);
     later.rows[0].name = "late".to_owned();
     rate_history.add(&later);
-    let curves: serde_json::Value = serde_json::from_str(&rate_history.to_json()).unwrap();
+    let curves: serde_json::Value = serde_json::to_value(rate_history.curves()).unwrap();
     assert_eq!(curves["campaigns"], serde_json::json!({"big": [1.0, null], "late": [null, 2.0]}));
 }
 
@@ -100,4 +100,55 @@ fn facts_at(seconds: u64) -> tidegate_operate::status::StackFacts {
         account: None,
         changes: Vec::new(),
     }
+}
+
+/// Figures of a campaign that has sent so many recipients.
+fn sent(second: u64, sent: u64) -> StackFigures {
+    let mut figures = figures(second, 1.0);
+    figures.rows[0].sent = sent;
+    figures.status.counters.insert("sent".to_owned(), i64::try_from(sent).unwrap());
+    figures
+}
+
+#[test]
+fn long_curves_have_the_mean_between_their_points_however_seldom_the_stack_is_looked_at() {
+    let mut history = LongHistory::new(&SavedCurves::default());
+    // Ten a second in every other minute, looked at every 15 s.
+    let sent_at = |second: u64| (second / 120) * 600 + (second % 120).min(60) * 10;
+    for second in (0..7 * 3_600).step_by(15) {
+        history.add(&sent(second, sent_at(second)));
+    }
+    let hours = serde_json::to_value(history.curves(LongSpan::Hours)).unwrap();
+    let rates = hours["rate"].as_array().unwrap();
+    assert_eq!(rates.len(), 6 * 120 + 1, "six hours, a point every 30 s");
+    let rates: Vec<f64> = rates.iter().map(|rate| rate.as_f64().unwrap()).collect();
+    assert!(
+        rates.windows(4).all(|four| (four.iter().sum::<f64>() - 20.0).abs() < 1e-6),
+        "{rates:?}"
+    );
+    assert_eq!(hours["campaigns"]["big"], hours["rate"]);
+    let days = serde_json::to_value(history.curves(LongSpan::Days)).unwrap();
+    let rates = days["rate"].as_array().unwrap();
+    assert_eq!((rates.len(), &rates[0]), (84, &serde_json::Value::Null));
+    for rate in &rates[1..] {
+        let rate = rate.as_f64().unwrap();
+        assert!((4.0..=6.0).contains(&rate), "{rate}");
+    }
+}
+
+#[test]
+fn long_curves_go_on_after_a_restart_with_a_gap_where_nobody_looked() {
+    let mut before = LongHistory::new(&SavedCurves::default());
+    for second in (0..600).step_by(15) {
+        before.add(&sent(second, second * 5));
+    }
+    let saved = serde_json::to_string(&before.saved()).unwrap();
+    let mut after = LongHistory::new(&serde_json::from_str(&saved).unwrap());
+    assert_eq!(after.saved(), before.saved());
+    after.add(&sent(6_000, 30_000));
+    after.add(&sent(6_030, 30_300));
+    let hours = serde_json::to_value(after.curves(LongSpan::Hours)).unwrap();
+    let rates = hours["rate"].as_array().unwrap();
+    let [.., last, gap, new] = &rates[..] else { panic!("{rates:?}") };
+    assert_eq!((last, gap, new), (&5.0.into(), &serde_json::Value::Null, &10.0.into()));
 }

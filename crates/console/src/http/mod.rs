@@ -8,6 +8,7 @@ mod client;
 mod error_response;
 mod events;
 mod excuses;
+mod history;
 mod logouts;
 mod metrics;
 mod serve;
@@ -167,6 +168,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/metrics", get(metrics::metrics))
         .route("/api/session", get(session::session))
         .route("/api/events", get(events::events))
+        .route("/api/history", get(history::history))
         .route("/api/why", post(actions::why))
         .route("/api/dead/read", post(actions::read_dead))
         .merge(acting)

@@ -5,7 +5,34 @@ use serde_json::{Value, json};
 use tidegate_core::counters::{Counter, LedgerSums};
 
 use super::super::metrics::METRICS;
-use super::{access, call, console, csrf};
+use super::{EpochMillis, access, call, console, csrf};
+use crate::event::{ChangeKind, StateChange};
+use crate::stream::tests::change;
+
+#[tokio::test(start_paused = true)]
+async fn the_history_has_curves_and_the_changes_of_its_span() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        app.shared.hub.change(|registry| {
+            let now = (app.now)();
+            registry.publish(StateChange { at: now, ..change(ChangeKind::Hold, "now") });
+            let before = EpochMillis::new(now.as_millis() - 7 * 3_600_000);
+            registry.publish(StateChange { at: before, ..change(ChangeKind::Hold, "before") });
+        });
+        tokio::time::sleep(std::time::Duration::from_mins(2)).await;
+        for (span, titles) in [("6h", vec!["now"]), ("2d", vec!["now", "before"])] {
+            let path = format!("/api/history?span={span}");
+            let answer = call(&app, "GET", &path, &[], Value::Null).await.json();
+            assert!(!answer["series"]["t"].as_array().unwrap().is_empty(), "{answer}");
+            let changes = answer["changes"].as_array().unwrap().iter();
+            let told: Vec<_> = changes.map(|change| change["title"].as_str().unwrap()).collect();
+            assert_eq!(told, titles, "{span}");
+        }
+        let refused = call(&app, "GET", "/api/history?span=1y", &[], Value::Null).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+        assert!(refused.body.contains("6h") && refused.body.contains("2d"), "{}", refused.body);
+    })
+    .await;
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_query_that_cannot_be_read_is_answered_as_all_input_is() {

@@ -1,0 +1,105 @@
+// A campaign's own page, many campaigns, and what is taken away as a file.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+
+import { promise } from '../lib/promise.js';
+
+/** Shows as many campaigns as if the stack had them: the figures of its own, again and again under other names. @param {import('playwright-core').Page} page @param {number} many */
+async function pretend(page, many) {
+  await page.evaluate(async (wanted) => {
+    const { model, takeFigures } = await import(/** @type {string} */ ('/assets/js/model.js'));
+    const name = (/** @type {number} */ at) => `campaign-${String(at).padStart(3, '0')}`;
+    const multiply = (/** @type {any[]} */ list) => Array.from({ length: wanted }, (_, at) => ({ ...list[at % list.length], name: name(at), waiting: at * 10, weight: at }));
+    Object.assign(window, { pretended: (/** @type {any} */ figures) => ({
+      ...figures, rows: multiply(figures.rows), status: { ...figures.status, campaigns: multiply(figures.status.campaigns) },
+    }) });
+    takeFigures(Reflect.get(window, 'pretended')(model.figures));
+  }, many);
+}
+
+promise('a campaign has a page of its own, with what is its alone', async ({ browser, console, stack }) => {
+  const tab = await browser.open(console);
+  await tab.campaign('small').getByRole('link', { name: 'small' }).click();
+  assert.match(tab.page.url(), /#campaign=small$/);
+  await tab.at('one-title').getByText('small', { exact: true }).waitFor();
+  for (const hidden of ['waiting-all', 'open-weights', 'campaign-big']) assert.equal(await tab.at(hidden).isVisible(), false, hidden);
+  const { campaigns } = await stack.status();
+  const sent = Number(await tab.at('of-sent').getAttribute('data-value'));
+  assert.ok(Math.abs(sent - (campaigns.find((/** @type {any} */ { name }) => name === 'small')?.sent ?? 0)) < 60, `${sent}`);
+  assert.equal(await tab.page.locator('#legend').getByText('big', { exact: true }).count(), 0);
+  for (const event of await tab.at('event').allInnerTexts()) assert.match(event, /small/);
+
+  // The address is enough for another browser; a name that is none says so.
+  const linked = await browser.tab();
+  await linked.page.goto(tab.page.url());
+  await linked.at('one-title').getByText('small', { exact: true }).waitFor();
+  await linked.page.goto(`${console.url}#campaign=${encodeURIComponent('no & such')}`);
+  await linked.page.getByText('This stack has no campaign of this name.').waitFor();
+  await linked.at('all-campaigns').click();
+  await linked.campaign('big').waitFor();
+  await tab.page.goBack();
+  await tab.campaign('big').waitFor();
+});
+
+promise('of 200 campaigns those that are asked for are found, in the order that is asked for', async ({ browser, console }) => {
+  const tab = await browser.open(console);
+  assert.equal(await tab.at('campaigns-search').isVisible(), false, 'two need no search');
+  // No newer figures of the real stack.
+  await tab.page.evaluate(() => EventSource.prototype.close);
+  await pretend(tab.page, 200);
+  const names = () => tab.page.locator('.campaigns .name-text').allInnerTexts();
+  const asked = async (/** @type {(found: string[]) => boolean} */ holds, /** @type {string} */ what) => {
+    for (let attempt = 0; attempt < 40; attempt++) {
+      await pretend(tab.page, 200);
+      await tab.page.evaluate(() => new Promise(requestAnimationFrame));
+      if (holds(await names())) return;
+    }
+    assert.fail(`${what}: ${(await names()).slice(0, 5)}`);
+  };
+  await asked((found) => found.length === 200, 'all');
+  await tab.at('campaigns-order').selectOption('waiting');
+  await asked((found) => found[0] === 'campaign-199' && found[199] === 'campaign-000', 'the most waiting first');
+  await tab.at('campaigns-search').fill('-01');
+  await asked((found) => found.length === 10 && found[0] === 'campaign-019', 'those with -01');
+  assert.match(await tab.page.locator('#campaigns-count').innerText(), /10 of 200/);
+  await tab.at('campaigns-search').fill('nothing like it');
+  await asked((found) => found.length === 0, 'none');
+  await tab.page.getByText('No campaign is like that.').waitFor();
+});
+
+promise('the chart’s figures are saved as comma-separated values, and the chart as a picture', async ({ browser, console }) => {
+  const tab = await browser.open(console);
+  await tab.page.locator('#chart canvas').waitFor();
+  await tab.anew();
+  const saved = async (/** @type {string} */ button) => {
+    const [download] = await Promise.all([tab.page.waitForEvent('download'), tab.at(button).click()]);
+    return { name: download.suggestedFilename(), content: await readFile(/** @type {string} */ (await download.path())) };
+  };
+  const csv = await saved('as-csv');
+  assert.match(csv.name, /^tidegate-[0-9T-]+\.csv$/);
+  const [head, ...lines] = csv.content.toString().trim().split('\r\n');
+  assert.equal(head, 'time,all,quota,big,small');
+  assert.ok(lines.length > 2 && lines.every((line) => /^\d{4}-\d\d-\d\dT[\d:.]+Z(,[\d.]*){4}$/.test(line)), lines.slice(0, 3).join(' '));
+  const png = await saved('as-picture');
+  assert.deepEqual([...png.content.subarray(0, 4)], [0x89, 0x50, 0x4e, 0x47]);
+  // On a campaign's page it is that campaign alone.
+  await tab.page.goto(`${console.url}#campaign=small`);
+  await tab.at('one-title').waitFor();
+  assert.match((await saved('as-csv')).content.toString(), /^time,all,quota,small\r\n/);
+});
+
+promise('the chart goes back six hours and two days, from the console’s own memory', async ({ browser, console }) => {
+  const tab = await browser.open(console);
+  await tab.page.locator('#chart canvas').waitFor();
+  for (const span of ['6h', '2d']) {
+    const [answer] = await Promise.all([
+      tab.page.waitForResponse((response) => response.url().endsWith(`/api/history?span=${span}`)),
+      tab.at('range').locator(`label:has([value="${span}"])`).click(),
+    ]);
+    const { series } = await answer.json();
+    assert.ok(series.t.length >= 1, span);
+  }
+  await tab.at('range').locator('label:has([value="5"])').click();
+  await tab.anew();
+});
