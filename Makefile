@@ -284,6 +284,11 @@ test-console: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The con
 	cd $(BROWSER_TESTS) && CHROMIUM="$(CHROMIUM)" TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) \
 	  node --test --test-reporter=spec console.test.js
 
+.PHONY: bench-page
+bench-page: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The time of a frame of the console's page with 2, 20 and 200 campaigns
+	cd $(BROWSER_TESTS) && CHROMIUM="$(CHROMIUM)" TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) PARTS=frames \
+	  node --test --test-reporter=spec console.test.js
+
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= message tick attributes configuration
 .PHONY: fuzz

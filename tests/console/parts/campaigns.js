@@ -57,6 +57,8 @@ promise('of 200 campaigns those that are asked for are found, in the order that 
     }
     assert.fail(`${what}: ${(await names()).slice(0, 5)}`);
   };
+  await asked((found) => found.length === 50, 'the first fifty');
+  await tab.at('campaigns-all').click();
   await asked((found) => found.length === 200, 'all');
   await tab.at('campaigns-order').selectOption('waiting');
   await asked((found) => found[0] === 'campaign-199' && found[199] === 'campaign-000', 'the most waiting first');

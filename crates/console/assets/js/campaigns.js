@@ -1,7 +1,7 @@
 // The campaigns: a table, which narrow screens show as cards; rows are updated in place.
 
 import { openLift, openSteer } from './actions.js';
-import { chosen, startTools } from './campaign-tools.js';
+import { chosen, endTools, startTools } from './campaign-tools.js';
 import { byId, h, icon, keyed, setAttr, setBar, setIcon, setText, setValue, show } from './dom.js';
 import { clock, count, full, percent, plural, progress, rate, span, words } from './format.js';
 import { isStale, mayAct, model } from './model.js';
@@ -29,6 +29,7 @@ export function startCampaigns() {
       h('caption', { class: 'hidden', text: 'Campaigns, with share, progress, what waits and when it ends' }),
       h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, ...heads)), body),
     h('p', { id: 'campaigns-none', class: 'none', text: 'This stack has no campaigns yet. Deploy one, or tag a queue with tidegate:weight.' }));
+  endTools();
 }
 
 /** @param {Campaign} campaign @param {Row | undefined} row @returns {[state: string, icon: string, label: string, title: string]} */
