@@ -248,6 +248,8 @@ struct OfMail<'a> {
     /// Times at which it came back to its campaign's queue, to the express queue or to a domain
     /// queue.
     put_back: Vec<Timestamp>,
+    /// Times at which it came to a domain queue.
+    aside: Vec<Timestamp>,
     merged: Vec<Timestamp>,
     /// No merge queue would know it again, where a standard queue gives it twice.
     unknown: bool,
@@ -311,7 +313,8 @@ impl Causes {
             guarded: chaos.deduplication != "off",
             copied: given_twice && unknown,
             unknown,
-            put_back: stood(campaign).into_iter().chain(aside).collect(),
+            put_back: stood(campaign).into_iter().chain(aside.iter().copied()).collect(),
+            aside,
             put_twice: chaos.twice.as_deref() == Some(id),
             deferred: chaos.defers,
             merged,
@@ -345,6 +348,12 @@ impl OfMail<'_> {
             .merged
             .windows(2)
             .any(|pair| pair[0] + FORGOTTEN <= pair[1] && pair[1] <= again && undeleted(&pair[0]));
+        // A domain queue does not know what the merge queue has.
+        let fed_aside = self
+            .merged
+            .iter()
+            .filter(|stood| undeleted(stood))
+            .any(|stood| self.aside.iter().any(|aside| stood <= aside && *aside <= again));
         // A copy stands in S3, and the mail in its queue.
         let copied = self.deferred
             && (crashed.iter().any(|(_, _, ended)| *ended <= again)
@@ -353,6 +362,7 @@ impl OfMail<'_> {
             || moved
             || copied
             || refed
+            || fed_aside
             || self.copied
             || self.put_twice
     }
