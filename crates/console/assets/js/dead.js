@@ -3,6 +3,7 @@
 import { ApiError, post } from './api.js';
 import { byId, h, icon, keyed, setBar, setText, setValue, show } from './dom.js';
 import { clock, clockSeconds, count, full, plural, sentence, span } from './format.js';
+import { letterAddress } from './letter.js';
 import { capital, deadLetters, model, touch } from './model.js';
 import { openReplay, stopReplay } from './replay.js';
 import { toast } from './toast.js';
@@ -94,7 +95,7 @@ export function renderDead() {
   });
   keyed(letters, (dead?.letters ?? []).filter((letter) => isShown(letter.campaign)), (letter) => `${letter.campaign} ${letter.id} ${letter.since}`, (letter) => h('tr', { testid: 'dead-letter' },
     h('th', { scope: 'row', text: clockSeconds(letter.since), title: `${full(letter.since)}${letter.age_s === null ? '' : `, ${span(letter.age_s)} ago when read`}` }),
-    h('td', { text: letter.campaign ?? '–' }), h('td', { class: 'code', text: letter.id ?? '–' }), h('td', { text: to(letter) }),
+    h('td', { text: letter.campaign ?? '–' }), h('td', { class: 'code' }, h('a', { href: letterAddress(letter.message_id), testid: 'letter-link', text: letter.id ?? '–' })), h('td', { text: to(letter) }),
     h('td', { class: 'code', text: letter.foreign ? 'no dead letter of Tidegate’s' : `${letter.code ?? '–'}${letter.http_status ? ` (${letter.http_status})` : ''}` }),
     h('td', { class: 'number', text: count(letter.attempts) }), h('td', { text: DOUBTS[letter.doubt] || '–' })));
 

@@ -13,6 +13,7 @@ import { startExport } from './export.js';
 import { renderHeader, startHeader } from './header.js';
 import { pausedAll, startKeys } from './help.js';
 import { renderHolds } from './holds.js';
+import { startLetters } from './letter.js';
 import { mayAct, model, onFrame, touch } from './model.js';
 import { start } from './stream.js';
 import { renderTiles, startTiles } from './tiles.js';
@@ -63,6 +64,7 @@ async function begin() {
     document.documentElement.classList.toggle('looks', !mayAct());
     touch();
     start();
+    startLetters();
   } catch {
     model.connection = 'reconnecting';
     touch();

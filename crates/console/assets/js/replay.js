@@ -58,7 +58,7 @@ function reviewed(review) {
   ];
 }
 
-/** @param {{campaign?: string, code?: string}} filter */
+/** @param {{campaign?: string, code?: string, id?: string}} filter */
 export function openReplay(filter) {
   let step = model.replay?.running ? 3 : 0;
   /** @type {Review | null} */
@@ -68,6 +68,7 @@ export function openReplay(filter) {
   const code = choice('Reason', [...new Set((model.dead?.groups ?? []).map((group) => group.key))], filter.code, 'replay-code');
   const campaign = choice('Campaign', (model.figures?.status.campaigns ?? []).map((one) => one.name), filter.campaign, 'replay-campaign');
   const id = field('Id of one mail', h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', testid: 'replay-id' }), 'Empty: all that the other two let through.');
+  id.input.value = filter.id ?? '';
   const unknown = check('Include what may have been sent', 'Their last send had no answer. Some of them may arrive twice.', 'replay-include-unknown');
   const drop = check('Delete letters of mails that were sent', 'Where deduplication knows a mail as sent, its letter is no longer needed.', 'replay-drop-sent');
   for (const [name, one] of Object.entries({ code, campaign, id })) form.add(name, one);

@@ -65,9 +65,12 @@
  * @typedef {{key: string, letters: number, perhaps_sent: number, oldest: string | null, newest: string | null,
  *   said: string | null}} DeadGroup
  *
- * @typedef {{since: string, age_s: number | null, id: string | null, campaign: string | null, to: string[] | null,
+ * @typedef {{since: string, age_s: number | null, message_id: string, id: string | null, campaign: string | null, to: string[] | null,
  *   code: string | null, http_status: number | null, attempts: number | null, doubt: string,
  *   foreign: string | boolean | null}} Letter
+ *
+ * @typedef {Letter & {said: string | null, identity: string | null, enqueued_at: string | null,
+ *   first_attempt_at: string | null, last_attempt_at: string | null, bytes: number, body: string | null}} LetterDetails
  *
  * @typedef {{read_at: string, whole: boolean, read: number, unread: number | null, groups: DeadGroup[],
  *   campaigns: {[name: string]: DeadGroup[]}, letters: Letter[]}} Dead

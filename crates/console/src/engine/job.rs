@@ -1,7 +1,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 use tidegate_delivery::ports::PortError;
-use tidegate_operate::dead::{ReviewGroup, ReviewRefusal};
+use tidegate_operate::dead::{LetterDetails, LetterReport, ReviewGroup, ReviewRefusal};
 use tidegate_operate::steer::{Author, SteerAction, SteerError, SteerReport};
 use tidegate_operate::why::{Explanation, MailQuery};
 use tokio::sync::{mpsc, oneshot};
@@ -80,6 +80,10 @@ pub enum EngineJob {
     Curves(LongSpan, AnswerSender<Curves>),
     /// To read the dead letters now.
     ReadDead(AnswerSender<DeadLetterView>),
+    /// All that is known of the letters with this id.
+    ShowLetter(String, AnswerSender<Vec<LetterDetails>>),
+    /// Delete the letter with this id for good.
+    Discard(String, Author, AnswerSender<LetterReport>),
     /// Count what a replay of some dead letters would do, without sending.
     Review(ReviewRequest, AnswerSender<ReviewSummary>),
     /// To do it: answered when it begins, with how many mails it sends.
@@ -98,6 +102,8 @@ pub enum JobError {
         "the review {0} is not known any more: it is older than ten minutes, or was gone through with; review again"
     )]
     NoReview(String),
+    #[error("there is no dead letter {0} any more: read the letters again")]
+    NoLetter(String),
     #[error("a replay is under way: one goes at a time")]
     Replaying,
     #[error(transparent)]

@@ -6,6 +6,7 @@
 mod dead_letters;
 mod forecasts;
 mod job;
+mod letters;
 mod refresh;
 mod replays;
 mod stack_ports;
@@ -184,6 +185,12 @@ impl<P: PortTypes> Engine<P> {
             }
             EngineJob::ReadDead(answer) => {
                 let _ = answer.send(self.read_dead_letters().await.map_err(JobError::from));
+            }
+            EngineJob::ShowLetter(id, answer) => {
+                let _ = answer.send(self.show_letter(&id).await);
+            }
+            EngineJob::Discard(id, author, answer) => {
+                let _ = answer.send(self.discard(id, author).await);
             }
             EngineJob::Review(asked, answer) => {
                 let _ = answer.send(self.review(asked).await);

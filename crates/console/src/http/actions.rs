@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
+use tidegate_operate::dead::{LetterDetails, LetterReport};
 use tidegate_operate::steer::{Author, SteerAction, SteerReport};
 use tidegate_operate::why::{Explanation, MailQuery};
 
@@ -138,6 +139,38 @@ pub(super) async fn read_dead(
     State(app): State<Arc<App>>,
 ) -> Result<Json<DeadLetterView>, ErrorResponse> {
     Ok(Json(app.shared.jobs.ask(EngineJob::ReadDead).await?))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LetterQuery {
+    id: String,
+}
+
+/// All that is known of a dead letter.
+pub(super) async fn show_letter(
+    State(app): State<Arc<App>>,
+    WithRejection(Json(asked), _): JsonBody<LetterQuery>,
+) -> Result<Json<Vec<LetterDetails>>, ErrorResponse> {
+    Ok(Json(app.shared.jobs.ask(|answer| EngineJob::ShowLetter(asked.id, answer)).await?))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DiscardRequest {
+    id: String,
+    reason: String,
+    by: Option<String>,
+}
+
+pub(super) async fn discard(
+    State(app): State<Arc<App>>,
+    Extension(credential): Extension<Credential>,
+    WithRejection(Json(asked), _): JsonBody<DiscardRequest>,
+) -> Result<Json<LetterReport>, ErrorResponse> {
+    let DiscardRequest { id, reason, by } = asked;
+    let author = author(name_of(&app, &credential), by, reason)?;
+    Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Discard(id, author, answer)).await?))
 }
 
 pub(super) async fn review(

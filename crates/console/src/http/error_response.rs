@@ -101,6 +101,7 @@ impl From<JobError> for ErrorResponse {
                 SteerError::Conflict => Self::new(StatusCode::CONFLICT, "conflict", said),
                 SteerError::Ledger(_) => Self::new(StatusCode::BAD_GATEWAY, "service", said),
             },
+            JobError::NoLetter(_) => Self::input("id", said),
             JobError::NoReview(_) => Self::input("review", said),
             JobError::Replaying => Self::new(StatusCode::CONFLICT, "busy", said),
             JobError::Replay(LetterError::Reason(_)) => Self::input("reason", said),

@@ -159,6 +159,7 @@ pub fn router(app: &Arc<App>) -> Router {
     let app = Arc::clone(app);
     let acting = Router::new()
         .route("/api/steer", post(actions::steer))
+        .route("/api/dead/discard", post(actions::discard))
         .route("/api/dead/review", post(actions::review))
         .route("/api/dead/replay", post(actions::replay))
         .route("/api/dead/stop", post(actions::stop_replay))
@@ -171,6 +172,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/api/history", get(history::history))
         .route("/api/why", post(actions::why))
         .route("/api/dead/read", post(actions::read_dead))
+        .route("/api/dead/show", post(actions::show_letter))
         .merge(acting)
         .route_layer(from_fn_with_state(Arc::clone(&app), access_control::require_credential));
     let logins = Router::new()

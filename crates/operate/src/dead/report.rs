@@ -15,6 +15,8 @@ pub struct LetterSummary {
     pub since: EpochMillis,
     /// How long it has been there, seconds.
     pub age_s: u64,
+    /// SQS's id of the dead letter.
+    pub message_id: String,
     /// The mail's `id`, or the SQS message id that replaces it; masked if it is an address.
     pub id: String,
     pub campaign: Option<String>,
@@ -43,8 +45,6 @@ pub struct LetterDetails {
     /// The row that the list shows.
     #[serde(flatten)]
     pub row: LetterSummary,
-    /// SQS's id of the dead letter.
-    pub message_id: String,
     /// The SQS message id under which the mail was last received.
     pub mail_message_id: Option<String>,
     /// The mail's identity, masked like its id.
@@ -107,6 +107,7 @@ fn row(letter: &Letter, now: EpochMillis, addresses: AddressVisibility) -> Lette
     };
     let age = Duration::from_millis(now.as_millis().saturating_sub(letter.since.as_millis()));
     LetterSummary {
+        message_id: letter.message_id.clone(),
         since: letter.since,
         age_s: age.as_secs(),
         id: addresses.within(&letter.id()),
@@ -150,7 +151,6 @@ pub fn show(
         };
         LetterDetails {
             row: row(letter, now, addresses),
-            message_id: letter.message_id.clone(),
             mail_message_id: entry.map(|entry| entry.message_id.clone()),
             identity: letter.identity().map(|identity| addresses.within(identity.as_str())),
             pass: envelope.map(|envelope| envelope.pass),

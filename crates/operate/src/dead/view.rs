@@ -105,8 +105,8 @@ impl View for LetterDetails {
         field(
             "message ids",
             Some(match &self.mail_message_id {
-                Some(mail) => format!("{mail} (the mail's), {} (here)", self.message_id),
-                None => self.message_id.clone(),
+                Some(mail) => format!("{mail} (the mail's), {} (here)", self.row.message_id),
+                None => self.row.message_id.clone(),
             }),
         );
         field("body", Some(format!("{} bytes", count(self.bytes as u64))));

@@ -79,7 +79,7 @@ pub(crate) fn facts() -> StackFacts {
             by: "user/ada".to_owned(),
             action: "weights".to_owned(),
             campaign: None,
-            detail: "big 80 -> 90".to_owned(),
+            detail: "big 80 → 90".to_owned(),
             reason: "the newsletter goes first".to_owned(),
         }],
     }

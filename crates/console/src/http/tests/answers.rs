@@ -94,6 +94,8 @@ async fn bad_input_names_the_field_the_value_and_what_is_allowed() {
             ("/api/why", json!({"id": " "}), "id", "1 to 256"),
             ("/api/why", json!({"id": "x".repeat(257)}), "id", "257 characters"),
             ("/api/why", json!({"id": "a\u{7}b"}), "id", "control characters"),
+            ("/api/dead/show", json!({"id": "none"}), "id", "none"),
+            ("/api/dead/discard", json!({"id": "none", "reason": "x"}), "id", "none"),
             ("/api/dead/replay", json!({"review": "r9", "reason": "x"}), "review", "r9"),
             ("/api/dead/replay", json!({"review": "r9", "reason": ""}), "reason", "1 to 200"),
             (

@@ -386,6 +386,7 @@ async fn a_token_that_may_look_changes_nothing_and_a_name_in_the_history_is_the_
             ("/api/dead/review", json!({})),
             ("/api/dead/replay", json!({"review": "r1", "reason": "x"})),
             ("/api/dead/stop", json!({})),
+            ("/api/dead/discard", json!({"id": "x", "reason": "x"})),
         ] {
             let refused = ask(looks, path, body).await;
             assert_eq!(

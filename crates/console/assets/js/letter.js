@@ -1,0 +1,99 @@
+// One dead letter: all that is known of it, its body with masked addresses, and what can be done with it.
+
+import { post } from './api.js';
+import { h, setText } from './dom.js';
+import { forgetDraft, openForm, present, signature } from './forms.js';
+import { clockSeconds, count, plural } from './format.js';
+import { mayAct, touch } from './model.js';
+import { openReplay } from './replay.js';
+import { toast } from './toast.js';
+
+const PREFIX = '#letter=';
+
+/** Where the page was before the letter. */
+let before = '';
+
+/** @param {string} id */
+export function letterAddress(id) {
+  return PREFIX + encodeURIComponent(id);
+}
+
+/** @param {import('./types.js').LetterDetails} letter @returns {[string, string][]} */
+function fields(letter) {
+  const time = (/** @type {string | null} */ at) => (at ? clockSeconds(at) : '–');
+  return [
+    ['Campaign', letter.campaign ?? '–'], ['Id', letter.id ?? '–'], ['To', (letter.to ?? []).join(', ') || '–'],
+    ['Reason', letter.foreign ? 'no dead letter of Tidegate’s' : `${letter.code ?? '–'}${letter.http_status ? ` (${letter.http_status})` : ''}`],
+    ['Said', letter.said ?? (typeof letter.foreign === 'string' ? letter.foreign : '–')],
+    ['Attempts', count(letter.attempts)], ['Given up', time(letter.since)], ['Enqueued', time(letter.enqueued_at)],
+    ['First attempt', time(letter.first_attempt_at)], ['Last attempt', time(letter.last_attempt_at)],
+    ['Identity', letter.identity ?? '–'], ['Message', letter.message_id],
+  ];
+}
+
+/** @param {string} id an SQS message id of the letter */
+async function openLetter(id) {
+  const key = `letter ${id}`;
+  const acts = mayAct();
+  /** @type {import('./types.js').LetterDetails | null} */
+  let letter = null;
+  const form = openForm({
+    name: 'letter', title: 'Dead letter', confirm: acts ? 'Discard it' : 'Close', tone: acts ? 'bad' : '', wide: true,
+    submit: async () => {
+      if (!acts) {
+        form.close();
+        return;
+      }
+      const signed = sign?.();
+      if (!signed) return;
+      const done = await post('/api/dead/discard', { id, ...signed });
+      forgetDraft(key);
+      form.close();
+      toast('The letter is discarded', done ? `${plural(done.dropped, 'letter')} deleted for good.` : '', 'warn');
+    },
+  });
+  setText(form.lead, 'Reading the letter.');
+  const host = h('div', { testid: 'letter' });
+  form.body.append(host);
+  const sign = acts ? signature(form, key) : null;
+  if (acts) {
+    form.confirm.before(h('button', { type: 'button', text: 'Replay it', testid: 'letter-replay', click: () => {
+      form.close();
+      openReplay({ id });
+    } }));
+  }
+  form.dialog.addEventListener('close', () => {
+    if (!location.hash.startsWith(PREFIX)) return;
+    history.replaceState(null, '', before || location.pathname);
+    touch();
+  });
+  present(form, /** @type {HTMLElement | null} */ (form.dialog.querySelector('[data-testid=cancel]')));
+  try {
+    [letter] = await post('/api/dead/show', { id });
+  } catch (error) {
+    form.confirm.disabled = acts;
+    setText(form.lead, '');
+    form.fail(error instanceof Error ? error.message : 'The letter was not read.');
+    return;
+  }
+  if (!letter) return;
+  setText(form.lead, acts ? 'A replay shows first what it would do, and sends nothing before that is confirmed. To discard a letter is for good.' : 'This token may look, and change nothing.');
+  host.append(
+    h('dl', { class: 'letter-fields' }, ...fields(letter).flatMap(([name, text]) => [h('dt', { text: name }), h('dd', { text })])),
+    h('h3', { text: `Body, ${plural(letter.bytes, 'byte')}` }),
+    h('pre', { class: 'letter-body', tabindex: 0, role: 'region', 'aria-label': 'Body of the mail', text: letter.body ?? '' }));
+}
+
+/** @param {HashChangeEvent} [event] */
+function followAddress(event) {
+  if (!location.hash.startsWith(PREFIX)) return;
+  before = event ? new URL(event.oldURL).hash : '';
+  const id = decodeURIComponent(location.hash.slice(PREFIX.length));
+  if (id) openLetter(id);
+}
+
+/** Once the page knows who it is: the address may name a letter. */
+export function startLetters() {
+  addEventListener('hashchange', followAddress);
+  followAddress();
+}

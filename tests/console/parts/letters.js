@@ -1,0 +1,43 @@
+// One dead letter: the last part, for it discards the letter that other parts look at.
+
+import assert from 'node:assert/strict';
+
+import { promise } from '../lib/promise.js';
+import { until } from '../lib/wait.js';
+
+promise('a dead letter has an address, shows what is known of it, and is discarded with a reason', async ({ browser, console, stack }) => {
+  const tab = await browser.open(console);
+  await tab.readDeadLetters();
+  await tab.page.locator('[data-testid=dead] summary').click();
+  // Those that another part replayed are listed until the letters are read anew.
+  await until('one letter is listed', async () => {
+    if (await tab.at('letter-link').count() === 1) return true;
+    await tab.at('dead-read').click();
+    return false;
+  });
+  await tab.at('letter-link').first().click();
+  const address = tab.page.url();
+  assert.match(address, /#letter=[\w-]+$/);
+  const dialog = await tab.dialog('letter');
+  await dialog.getByTestId('letter').getByText('Given up').waitFor();
+  const shown = await dialog.getByTestId('letter').innerText();
+  assert.match(shown, /NotJson/);
+  assert.match(shown, /Body, \d+ bytes/);
+  await dialog.getByTestId('cancel').click();
+  assert.doesNotMatch(tab.page.url(), /letter/);
+
+  const linked = await browser.tab();
+  await linked.page.goto(address);
+  const again = await linked.dialog('letter');
+  await again.getByTestId('letter').getByText('Given up').waitFor();
+  await again.getByTestId('confirm').click();
+  await again.getByText('The reason is missing').waitFor();
+  await linked.confirm('letter', 'no mail at all');
+  await until('no letter is left', async () => (await linked.figures()).dead === 0);
+  const [made] = await stack.history();
+  assert.deepEqual([made.action, made.reason], ['discard', 'no mail at all']);
+
+  const unknown = await browser.tab({ errors: /status of 400/ });
+  await unknown.page.goto(address);
+  await (await unknown.dialog('letter')).getByText('there is no dead letter').waitFor();
+});
