@@ -194,6 +194,15 @@ export class Tab {
     await dialog.waitFor({ state: 'detached' });
   }
 
+  /** Has the dead letters read until one alone is listed: those that were replayed stay listed until then. */
+  async oneLetter() {
+    await until('one letter is listed', async () => {
+      if (await this.at('letter-link').count() === 1) return true;
+      await this.at('dead-read').click();
+      return false;
+    });
+  }
+
   /** Has the dead letters read until they are shown: another reader may hide them for half a minute. */
   async readDeadLetters() {
     await until('the dead letters are read', async () => {

@@ -5,17 +5,25 @@ import assert from 'node:assert/strict';
 import { promise } from '../lib/promise.js';
 import { until } from '../lib/wait.js';
 
+promise('times of our sentences are in the browser’s zone, and what others wrote stays as it is', async ({ browser, console }) => {
+  const tab = await browser.open(console);
+  const shown = await tab.page.evaluate(async () => {
+    const { parse } = await import(/** @type {string} */ ('/assets/js/api.js'));
+    const at = 'by 2026-11-20 20:36:07 UTC';
+    return parse(JSON.stringify({ lets_go: at, body: at, said: at, reason: at }));
+  });
+  const { lets_go: ours, ...others } = shown;
+  assert.match(ours, /^by [^Z]*20:36/);
+  assert.doesNotMatch(ours, /UTC/);
+  for (const text of Object.values(others)) assert.equal(text, 'by 2026-11-20 20:36:07 UTC');
+});
+
 promise('a dead letter has an address, shows what is known of it, and is discarded with a reason', async ({ browser, console, stack }) => {
   const tab = await browser.open(console);
   await tab.readDeadLetters();
   await tab.page.locator('[data-testid=dead] summary').click();
-  // Those that another part replayed are listed until the letters are read anew.
-  await until('one letter is listed', async () => {
-    if (await tab.at('letter-link').count() === 1) return true;
-    await tab.at('dead-read').click();
-    return false;
-  });
-  await tab.at('letter-link').first().click();
+  await tab.oneLetter();
+  await tab.at('letter-link').click();
   const address = tab.page.url();
   assert.match(address, /#letter=[\w-]+$/);
   const dialog = await tab.dialog('letter');

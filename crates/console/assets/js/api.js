@@ -23,10 +23,19 @@ const DIRECTIONS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 // Sentences of the server have their times in UTC; all others on the page are the browser's.
 const UTC = /(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g;
 
-/** JSON with those characters shown as `\u{…}`, and the times of sentences in the browser's zone. @param {string} json */
+// Others' text stays as they wrote it.
+const OTHERS = new Set(['body', 'said', 'reason', 'id', 'identity', 'by']);
+
+/** @param {string} name @param {unknown} value */
+function inOurZone(name, value) {
+  if (typeof value !== 'string' || OTHERS.has(name)) return value;
+  return value.replace(UTC, (_, day, time) => clockSeconds(`${day}T${time}Z`));
+}
+
+/** JSON with those characters shown as `\u{…}`, and the times of our sentences in the browser's zone. @param {string} json */
 export function parse(json) {
-  return JSON.parse(json.replace(DIRECTIONS, (c) => `\\\\u{${c.charCodeAt(0).toString(16)}}`)
-    .replace(UTC, (_, day, time) => clockSeconds(`${day}T${time}Z`)));
+  const shown = json.replace(DIRECTIONS, (c) => `\\\\u{${c.charCodeAt(0).toString(16)}}`);
+  return json.includes(' UTC') ? JSON.parse(shown, inOurZone) : JSON.parse(shown);
 }
 
 let csrf = '';

@@ -7,6 +7,7 @@ import { clockSeconds, count, plural } from './format.js';
 import { mayAct, touch } from './model.js';
 import { openReplay } from './replay.js';
 import { toast } from './toast.js';
+import { named } from './view.js';
 
 const PREFIX = '#letter=';
 
@@ -35,8 +36,6 @@ function fields(letter) {
 async function openLetter(id) {
   const key = `letter ${id}`;
   const acts = mayAct();
-  /** @type {import('./types.js').LetterDetails | null} */
-  let letter = null;
   const form = openForm({
     name: 'letter', title: 'Dead letter', confirm: acts ? 'Discard it' : 'Close', tone: acts ? 'bad' : '', wide: true,
     submit: async () => {
@@ -47,9 +46,13 @@ async function openLetter(id) {
       const signed = sign?.();
       if (!signed) return;
       const done = await post('/api/dead/discard', { id, ...signed });
+      if (!done?.dropped) {
+        form.fail('The letter was not deleted: somebody else reads the letters. Try again in half a minute.');
+        return;
+      }
       forgetDraft(key);
       form.close();
-      toast('The letter is discarded', done ? `${plural(done.dropped, 'letter')} deleted for good.` : '', 'warn');
+      toast('The letter is discarded', 'It is deleted for good.', 'warn');
     },
   });
   setText(form.lead, 'Reading the letter.');
@@ -68,6 +71,8 @@ async function openLetter(id) {
     touch();
   });
   present(form, /** @type {HTMLElement | null} */ (form.dialog.querySelector('[data-testid=cancel]')));
+  /** @type {import('./types.js').LetterDetails} */
+  let letter;
   try {
     [letter] = await post('/api/dead/show', { id });
   } catch (error) {
@@ -76,7 +81,6 @@ async function openLetter(id) {
     form.fail(error instanceof Error ? error.message : 'The letter was not read.');
     return;
   }
-  if (!letter) return;
   setText(form.lead, acts ? 'A replay shows first what it would do, and sends nothing before that is confirmed. To discard a letter is for good.' : 'This token may look, and change nothing.');
   host.append(
     h('dl', { class: 'letter-fields' }, ...fields(letter).flatMap(([name, text]) => [h('dt', { text: name }), h('dd', { text })])),
@@ -86,10 +90,10 @@ async function openLetter(id) {
 
 /** @param {HashChangeEvent} [event] */
 function followAddress(event) {
-  if (!location.hash.startsWith(PREFIX)) return;
+  const id = named(PREFIX);
+  if (id === null) return;
   before = event ? new URL(event.oldURL).hash : '';
-  const id = decodeURIComponent(location.hash.slice(PREFIX.length));
-  if (id) openLetter(id);
+  openLetter(id);
 }
 
 /** Once the page knows who it is: the address may name a letter. */

@@ -4,15 +4,20 @@ import { model, touch } from './model.js';
 
 const PREFIX = '#campaign=';
 
-/** The campaign that the page is about; none for the whole stack. */
-export function campaignShown() {
+/** The name behind `prefix` in the page's address; none if there is none, or one that cannot be read. @param {string} prefix */
+export function named(prefix) {
   const { hash } = location;
-  if (!hash.startsWith(PREFIX)) return null;
+  if (!hash.startsWith(prefix)) return null;
   try {
-    return decodeURIComponent(hash.slice(PREFIX.length)) || null;
+    return decodeURIComponent(hash.slice(prefix.length)) || null;
   } catch {
     return null;
   }
+}
+
+/** The campaign that the page is about; none for the whole stack. */
+export function campaignShown() {
+  return named(PREFIX);
 }
 
 /** @param {string} name */

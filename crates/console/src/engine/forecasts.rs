@@ -94,14 +94,13 @@ impl ForecastView {
             }
             rates
         };
-        let bucket_s = timeline.bucket_seconds * joined;
         let rates = timeline.per_minute.iter();
         Self {
             state: "ready",
             why: None,
             made_at: Some(EpochMillis::from(start)),
             from_t: seconds(start),
-            bucket_s,
+            bucket_s: timeline.bucket_seconds * joined,
             per_second: rates.map(|(name, rates)| (name.clone(), per_second(rates))).collect(),
             ends: EndTimes::of(start, forecast.ends_after_seconds.as_ref()),
             limited_by: forecast.mostly().map(|limit| limit.to_string()),

@@ -17,12 +17,11 @@ use tidegate_operate::why::{Explanation, MailQuery};
 use super::App;
 use super::auth::Credential;
 use super::error_response::{ErrorResponse, JsonBody};
+use super::tokens::MOST_NAME;
 use crate::engine::{
     DeadLetterView, EngineJob, JobError, ReplayRequest, ReviewRequest, ReviewSummary,
 };
 
-/// The longest name of who acts, in characters.
-const MOST_BY: usize = 60;
 /// The longest pause, seconds: as `tidegate pause --for` has it.
 const MOST_PAUSE_S: u64 = 30 * 24 * 3_600;
 
@@ -46,9 +45,9 @@ fn author(
 ) -> Result<Author, ErrorResponse> {
     let by = by.unwrap_or_default().trim().to_owned();
     let length = by.chars().count();
-    if length > MOST_BY || by.chars().any(char::is_control) {
+    if length > MOST_NAME || by.chars().any(char::is_control) {
         let said = format!(
-            "the name has {length} characters, or control characters; allowed are at most {MOST_BY} others"
+            "the name has {length} characters, or control characters; allowed are at most {MOST_NAME} others"
         );
         return Err(ErrorResponse::input("by", said));
     }

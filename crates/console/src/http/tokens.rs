@@ -10,8 +10,8 @@ use thiserror::Error;
 /// Different characters that a token needs, and different steps from one character to the next: a
 /// repeated word and a row such as `0123456789…` have fewer.
 const VARIETY: usize = 8;
-/// The longest name of a token's holder, in characters: that of who acts.
-const MOST_NAME: usize = 60;
+/// The longest name of who acts, in characters.
+pub(super) const MOST_NAME: usize = 60;
 /// Tokens of a console at most.
 const MOST_TOKENS: usize = 100;
 
@@ -122,8 +122,10 @@ pub enum InvalidTokens {
         "line {0} of the tokens is not a name, `look` or `act`, and a token, such as `ada act 5f9d0c6be1f7…`: with several tokens each has a name"
     )]
     Words(usize),
-    /// The name is too long.
-    #[error("the name in line {line} has {length} characters; allowed are 1 to {MOST_NAME}")]
+    /// The name is too long, or has control characters.
+    #[error(
+        "the name in line {line} has {length} characters, or control characters; allowed are 1 to {MOST_NAME} others"
+    )]
     Name { line: usize, length: usize },
     /// An earlier line has the same name or the same token.
     #[error("line {0} has the name or the token of an earlier line; each is one person's")]
@@ -155,7 +157,7 @@ impl FromStr for Tokens {
         let lines: Vec<(&str, usize)> =
             lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#')).collect();
         if let [(line, _)] = &lines[..]
-            && line.split_whitespace().count() < 3
+            && line.split_whitespace().count() == 1
         {
             return Ok(line.parse::<Token>()?.into());
         }
@@ -185,7 +187,7 @@ fn holder(words: &str, line: usize) -> Result<TokenHolder, InvalidTokens> {
         _ => return Err(InvalidTokens::Words(line)),
     };
     let length = name.chars().count();
-    if length > MOST_NAME {
+    if length > MOST_NAME || name.chars().any(char::is_control) {
         return Err(InvalidTokens::Name { line, length });
     }
     let token = token.parse().map_err(|source| InvalidTokens::Line { line, source })?;
@@ -241,6 +243,8 @@ mod tests {
             (format!("{ADAS}\n{BOBS}"), InvalidTokens::Words(1)),
             (format!("ada act {ADAS}\nbob {BOBS}"), InvalidTokens::Words(2)),
             (format!("ada admin {ADAS}"), InvalidTokens::Words(1)),
+            (format!("ada {ADAS}"), InvalidTokens::Words(1)),
+            (format!("a\u{7}a act {ADAS}"), InvalidTokens::Name { line: 1, length: 3 }),
             (format!("# all\nada act {ADAS}\nada look {BOBS}"), InvalidTokens::Twice(3)),
             (format!("ada act {ADAS}\nbob look {ADAS}"), InvalidTokens::Twice(2)),
             (format!("{} act {ADAS}", "x".repeat(61)), InvalidTokens::Name { line: 1, length: 61 }),
