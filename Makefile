@@ -285,7 +285,7 @@ test-console: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The con
 	  node --test --test-reporter=spec console.test.js
 
 .PHONY: bench-page
-bench-page: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The time of a frame of the console's page with 2, 20 and 200 campaigns
+bench-page: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The console's page: a frame with 2, 20 and 200 campaigns, and the first paint
 	cd $(BROWSER_TESTS) && CHROMIUM="$(CHROMIUM)" TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) PARTS=frames \
 	  node --test --test-reporter=spec console.test.js
 

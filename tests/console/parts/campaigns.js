@@ -8,7 +8,7 @@ import { promise } from '../lib/promise.js';
 /** Shows as many campaigns as if the stack had them: the figures of its own, again and again under other names. @param {import('playwright-core').Page} page @param {number} many */
 async function pretend(page, many) {
   await page.evaluate(async (wanted) => {
-    const { model, takeFigures } = await import(/** @type {string} */ ('/assets/js/model.js'));
+    const { model, takeFigures } = await import(/** @type {string} */ (new URL('./model.js', /** @type {HTMLScriptElement} */ (document.querySelector('script[type=module]')).src).href));
     const name = (/** @type {number} */ at) => `campaign-${String(at).padStart(3, '0')}`;
     const multiply = (/** @type {any[]} */ list) => Array.from({ length: wanted }, (_, at) => ({ ...list[at % list.length], name: name(at), waiting: at * 10, weight: at }));
     Object.assign(window, { pretended: (/** @type {any} */ figures) => ({

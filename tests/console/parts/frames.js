@@ -1,5 +1,5 @@
 // A benchmark, not a promise: `make bench-page`. The time of a frame with 20 and with 200 campaigns, as a ratio to
-// one with 2, at new figures five times a second.
+// one with 2, at new figures five times a second; and the time to the first paint, wanted below 200 ms.
 
 import { promise } from '../lib/promise.js';
 
@@ -9,7 +9,7 @@ promise('the time of a frame by the number of campaigns', async ({ browser, cons
   for (const many of [2, 20, 200]) {
     const tab = await browser.open(console);
     const median = await tab.page.evaluate(async (wanted) => {
-      const { model, append } = await import(/** @type {string} */ ('/assets/js/model.js'));
+      const { model, append } = await import(/** @type {string} */ (new URL('./model.js', /** @type {HTMLScriptElement} */ (document.querySelector('script[type=module]')).src).href));
       const multiply = (/** @type {any[]} */ list) => Array.from({ length: wanted }, (_, at) => ({ ...list[at % list.length], name: `campaign-${at}` }));
       const base = structuredClone(model.figures);
       /** @type {number[]} */
@@ -34,5 +34,30 @@ promise('the time of a frame by the number of campaigns', async ({ browser, cons
     two ??= median;
     process.stdout.write(`${many} campaigns: ${median.toFixed(1)} ms a frame, ${(median / two).toFixed(1)} times that of 2\n`);
     await tab.page.context().close();
+  }
+});
+
+promise('the time from the address to the first paint, and to the figures', async ({ browser, console }) => {
+  /** @type {Record<string, number[][]>} */
+  const times = { 'for the first time': [], again: [] };
+  for (let visit = 0; visit < 10; visit++) {
+    const tab = await browser.open(console);
+    for (const list of Object.values(times)) {
+      await tab.page.goto('about:blank');
+      await tab.page.goto(console.url);
+      list.push(await tab.page.evaluate(async () => {
+        while (!document.documentElement.classList.contains('ready')) await new Promise(requestAnimationFrame);
+        const ready = performance.now();
+        let painted;
+        while (!(painted = performance.getEntriesByName('first-contentful-paint')[0])) await new Promise(requestAnimationFrame);
+        return [painted.startTime, ready];
+      }));
+    }
+    await tab.page.context().close();
+  }
+  const median = (/** @type {number[]} */ list) => list.sort((a, b) => a - b)[list.length >> 1].toFixed(0);
+  for (const [name, list] of Object.entries(times)) {
+    const [painted, ready] = [0, 1].map((at) => median(list.map((visit) => visit[at])));
+    process.stdout.write(`opened ${name}: first paint after ${painted} ms, its login known after ${ready} ms\n`);
   }
 });

@@ -8,7 +8,7 @@ import { until } from '../lib/wait.js';
 promise('times of our sentences are in the browser’s zone, and what others wrote stays as it is', async ({ browser, console }) => {
   const tab = await browser.open(console);
   const shown = await tab.page.evaluate(async () => {
-    const { parse } = await import(/** @type {string} */ ('/assets/js/api.js'));
+    const { parse } = await import(/** @type {string} */ (new URL('./api.js', /** @type {HTMLScriptElement} */ (document.querySelector('script[type=module]')).src).href));
     const at = 'by 2026-11-20 20:36:07 UTC';
     return parse(JSON.stringify({ lets_go: at, body: at, said: at, reason: at }));
   });

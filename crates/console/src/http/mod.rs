@@ -181,7 +181,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route_layer(from_fn_with_state(Arc::clone(&app), access_control::require_same_origin));
     let all = Router::new()
         .route("/login", get(assets::login))
-        .route("/assets/{*file}", get(assets::file))
+        .route("/assets/{version}/{*file}", get(assets::file))
         .merge(guarded)
         .merge(logins)
         .fallback(error_response::not_found)

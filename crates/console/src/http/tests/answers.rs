@@ -148,24 +148,41 @@ async fn every_answer_carries_what_keeps_others_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_page_loads_nothing_from_elsewhere_and_its_files_once() {
+async fn the_page_loads_nothing_from_elsewhere_and_its_files_once_compressed() {
     console(access("127.0.0.1:7878", None), async |app| {
         let page = call(&app, "GET", "/", &[], Value::Null).await;
+        assert_eq!(page.header("cache-control"), "no-cache");
         let pieces: Vec<&str> =
             page.body.split(['"', '\'']).filter(|text| text.contains("assets/")).collect();
-        assert!(pieces.len() >= 2, "{pieces:?}");
+        assert!(pieces.len() > 30, "{pieces:?}");
         assert!(!page.body.contains("http://") && !page.body.contains("https://"));
-        for piece in pieces {
-            let path = format!("/{}", piece.trim_start_matches('/'));
-            let file = call(&app, "GET", &path, &[], Value::Null).await;
+        let (mut plain, mut sent) = (0, 0);
+        for path in pieces {
+            let file = call(&app, "GET", path, &[], Value::Null).await;
             assert_eq!(file.status, StatusCode::OK, "{path}");
-            let require_credential = format!("if-none-match: {}", file.header("etag"));
-            let again = call(&app, "GET", &path, &[&require_credential], Value::Null).await;
+            assert_eq!(file.header("cache-control"), "public, max-age=31536000, immutable");
+            assert_eq!(
+                (file.header("content-encoding"), file.header("vary")),
+                ("", "accept-encoding")
+            );
+            let known = format!("if-none-match: {}", file.header("etag"));
+            let again = call(&app, "GET", path, &[&known], Value::Null).await;
             assert_eq!((again.status, again.body.len()), (StatusCode::NOT_MODIFIED, 0), "{path}");
+            let refused = ["accept-encoding: br, gzip;q=0"];
+            let refused = call(&app, "GET", path, &refused, Value::Null).await;
+            assert_eq!(refused.header("content-encoding"), "", "{path}");
+            let taken = ["accept-encoding: br, GZIP;q=0.5"];
+            let taken = super::send(&app, "GET", path, &taken, Value::Null).await;
+            assert_eq!(taken.headers()["content-encoding"], "gzip", "{path}");
+            plain += file.body.len();
+            sent += super::to_bytes(taken.into_body(), 1 << 24).await.unwrap().len();
         }
-        for nothing in
-            ["/assets/../Cargo.toml", "/assets/vendor/LICENSE", "/assets/none.js", "/assets/"]
-        {
+        assert!(sent * 2 < plain, "{sent} of {plain} bytes");
+        let main = page.body.split('"').find(|text| text.ends_with("/main.js")).unwrap();
+        let below = main.strip_suffix("/js/main.js").unwrap();
+        let licence = format!("{below}/vendor/LICENSE");
+        let others = ["/assets/../Cargo.toml", "/assets/js/main.js", "/assets/none.js", "/assets/"];
+        for nothing in others.into_iter().chain([licence.as_str()]) {
             let answer = call(&app, "GET", nothing, &[], Value::Null).await;
             assert_eq!(answer.status, StatusCode::NOT_FOUND, "{nothing}");
         }
