@@ -115,8 +115,8 @@ counters! {
         "Time that the mail in `first` had waited since it was put on its queue.";
     Mails, "mails", Mails, Total, None,
         "Mails that SES accepted, express included.";
-    Refused, "refused", Mails, Total, Some("Refused"),
-        "Mails that SES refused for the rate.";
+    Refused, "refused", Mails, TotalAndByCampaign, Some("Refused"),
+        "Mails that SES refused for the rate, by campaign.";
     Failed, "failed", Mails, Total, Some("Failed"),
         "Mails whose send failed, by outcome: `transient`, `permanent`, `ambiguous` and the reasons for holds.";
     PossiblySent, "possibly_sent", Mails, Total, Some("PossiblySent"),

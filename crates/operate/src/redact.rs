@@ -1,5 +1,7 @@
 //! Masks e-mail addresses in output, unless they are requested.
 
+use std::ops::Range;
+
 /// The forms of an `@`: plain, in a URL, in an identity with such a URL, in JSON, in HTML.
 const AT: [&str; 5] = ["@", "%40", "%2540", r"\u0040", "&#64;"];
 
@@ -52,20 +54,87 @@ impl AddressVisibility {
         if self == Self::Shown {
             return text.to_owned();
         }
-        let mut masked = String::with_capacity(text.len());
-        let mut copied = 0;
-        for (at, domain) in ats(text) {
-            let before = &text[copied..at];
-            let start = local_start(before);
-            let has_domain = text[domain..].starts_with(|c: char| c.is_alphanumeric() || c == '[');
-            if has_domain && start < before.len() {
-                masked += &before[..start];
-                masked += MASK;
-                copied = at;
-            }
-        }
-        masked + &text[copied..]
+        replaced(text, locals(text).into_iter().map(|local| (local, MASK)))
     }
+}
+
+/// The text that a person meant who changed a masked copy of `original`: `edited`, with the parts before the
+/// `@` put back. None if masked addresses were added, removed or moved: whom they mean is not known then.
+///
+/// ```
+/// use tidegate_operate::redact::unmasked;
+/// let meant = |edited| unmasked("ada@example.com, bob@example.com: hello", edited);
+/// let whole = "ada@example.com, bob@example.com: hello, you";
+/// assert_eq!(meant("***@example.com, ***@example.com: hello, you").as_deref(), Some(whole));
+/// assert_eq!(meant("cleo@example.com").as_deref(), Some("cleo@example.com"));
+/// assert_eq!(meant("***@example.com"), None);
+/// ```
+pub fn unmasked(original: &str, edited: &str) -> Option<String> {
+    let masked = masks(edited);
+    if masked.is_empty() {
+        return Some(edited.to_owned());
+    }
+    let mut known = locals(original);
+    known.extend(masks(original));
+    known.sort_unstable_by_key(|local| local.start);
+    let is_alike = |(is, was): (&Range<usize>, &Range<usize>)| {
+        domain(&edited[is.end..]) == domain(&original[was.end..])
+    };
+    if masked.len() != known.len() || !masked.iter().zip(&known).all(is_alike) {
+        return None;
+    }
+    let back = known.into_iter().map(|local| &original[local]);
+    Some(replaced(edited, masked.into_iter().zip(back)))
+}
+
+/// Whether a text has a masked address.
+pub fn has_mask(text: &str) -> bool {
+    !masks(text).is_empty()
+}
+
+/// The parts of addresses before their `@`.
+fn locals(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut copied = 0;
+    for (at, _) in addresses(text) {
+        let start = local_start(&text[copied..at]);
+        if copied + start < at {
+            found.push(copied + start..at);
+            copied = at;
+        }
+    }
+    found
+}
+
+/// The masks that stand for such parts.
+fn masks(text: &str) -> Vec<Range<usize>> {
+    let masked = addresses(text).filter(|(at, _)| text[..*at].ends_with(MASK));
+    masked.map(|(at, _)| at - MASK.len()..at).collect()
+}
+
+/// Where each `@` before a domain begins and ends.
+fn addresses(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    let begins = |c: char| c.is_alphanumeric() || c == '[';
+    ats(text).into_iter().filter(move |(_, domain)| text[*domain..].starts_with(begins))
+}
+
+/// The `@` at which a text begins, with its domain.
+fn domain(text: &str) -> &str {
+    let at = AT.iter().filter(|at| text.starts_with(**at)).map(|at| at.len()).max().unwrap_or(0);
+    let is_inner = |c: char| c.is_alphanumeric() || ".-[]:".contains(c);
+    let rest = &text[at..];
+    &text[..at + rest.find(|c| !is_inner(c)).unwrap_or(rest.len())]
+}
+
+fn replaced<'a>(text: &str, parts: impl Iterator<Item = (Range<usize>, &'a str)>) -> String {
+    let mut whole = String::with_capacity(text.len());
+    let mut copied = 0;
+    for (place, part) in parts {
+        whole += &text[copied..place.start];
+        whole += part;
+        copied = place.end;
+    }
+    whole + &text[copied..]
 }
 
 /// Where each `@` begins and ends, in order.
@@ -230,6 +299,25 @@ mod tests {
             prop_assume!(ats(&text).len() == parts.len());
             prop_assert_eq!(masked(&text), expected.as_str(), "{}", text);
             prop_assert_eq!(masked(&expected), expected);
+        }
+
+        #[test]
+        fn a_masked_copy_that_nobody_changed_means_the_original(
+            parts in vec(("[^@*]{0,12}", select(BEFORE.to_vec()), address()), 0..5),
+            end in "([^@*0-9A-Za-z.-][^@*]{0,12})?",
+        ) {
+            let part = |(any, before, (local, domain)): &(String, &str, (String, String))| {
+                [" ", any.as_str(), *before, local.as_str(), domain.as_str()].concat()
+            };
+            let text = parts.iter().map(part).collect::<String>() + &end;
+            prop_assume!(ats(&text).len() == parts.len());
+            let meant = unmasked(&text, &masked(&text));
+            prop_assert_eq!(meant.as_deref(), Some(text.as_str()));
+            let more = format!("{} more", masked(&text));
+            let expected = format!("{text} more");
+            prop_assert_eq!(unmasked(&text, &more), Some(expected));
+            let added = format!("{more} ***@elsewhere.example");
+            prop_assert_eq!(unmasked(&text, &added), None);
         }
 
         #[test]

@@ -18,6 +18,32 @@ promise('times of our sentences are in the browser’s zone, and what others wro
   for (const text of Object.values(others)) assert.equal(text, 'by 2026-11-20 20:36:07 UTC');
 });
 
+promise('a dead letter is corrected after a review, and a masked address means the one that stood there', async ({ browser, console }) => {
+  const tab = await browser.open(console, { errors: /status of 400/ });
+  await tab.readDeadLetters();
+  await tab.page.locator('[data-testid=dead] summary').click();
+  await tab.oneLetter();
+  await tab.at('letter-link').click();
+  const letter = await tab.dialog('letter');
+  await letter.getByText('Given up').waitFor();
+  await letter.getByTestId('letter-correct').click();
+  const form = await tab.dialog('correct');
+  await form.getByTestId('corrected').fill('{"to": "***@example.com", "from": "news@example.com", "subject": "Hi", "text": "Hello"}');
+  await form.getByTestId('confirm').click();
+  await form.getByText('write each in full').waitFor();
+  await form.getByTestId('cancel').click();
+  // A draft outlives the dialog.
+  await tab.at('letter-link').click();
+  await (await tab.dialog('letter')).getByTestId('letter-correct').click();
+  const again = await tab.dialog('correct');
+  assert.match(await again.getByTestId('corrected').inputValue(), /\*\*\*@example.com/);
+  await again.getByTestId('corrected').fill('{"to": "ada@example.com", "from": "news@example.com", "subject": "Hi", "text": "Hello"}');
+  await again.getByTestId('confirm').click();
+  const replay = await tab.dialog('replay');
+  await replay.getByText('1 mail would be sent to its campaign again').waitFor();
+  await replay.getByTestId('cancel').click();
+});
+
 promise('a dead letter has an address, shows what is known of it, and is discarded with a reason', async ({ browser, console, stack }) => {
   const tab = await browser.open(console);
   await tab.readDeadLetters();

@@ -3,7 +3,7 @@
 import { openSteer } from './actions.js';
 import { stateOf } from './campaigns.js';
 import { byId, h, icon, setAttr, setIcon, setText, setValue, show } from './dom.js';
-import { clock, count, percent, plural, progress, rate, span } from './format.js';
+import { clock, count, dollars, percent, plural, progress, rate, span } from './format.js';
 import { isStale, model } from './model.js';
 import { campaignShown, shownFigures } from './view.js';
 import { openWeights } from './weights.js';
@@ -19,7 +19,7 @@ const facts = {};
 /** @type {HTMLElement} */ let actions;
 /** @type {HTMLButtonElement} */ let pause;
 
-const FACTS = [['share', 'Share now'], ['rate', 'Rate'], ['sent', 'Sent'], ['waiting', 'Waiting'], ['age', 'Age of the mail sent now'], ['ends', 'Ends'], ['dead', 'Dead letters'], ['other', 'Not sent on purpose']];
+const FACTS = [['share', 'Share now'], ['rate', 'Rate'], ['sent', 'Sent'], ['waiting', 'Waiting'], ['age', 'Age of the mail sent now'], ['ends', 'Ends'], ['refused', 'Refused by SES'], ['bounced', 'Bounces'], ['complained', 'Complaints'], ['dead', 'Dead letters'], ['other', 'Not sent on purpose'], ['cost', 'Cost']];
 
 export function startCampaignPage() {
   title = h('h2', { class: 'campaign-title', testid: 'one-title', tabindex: -1 });
@@ -85,10 +85,20 @@ export function renderCampaignPage() {
   const range = end?.earliest && end.latest ? (clock(end.earliest) === clock(end.latest) ? 'by the forecast' : `by the forecast between ${clock(end.earliest)} and ${clock(end.latest)}`) : end?.left ? `forecast: ${plural(end.left, 'mail')} left at its end` : '';
   tell('ends', (row?.waiting ?? 0) === 0 ? '–' : end?.ends_at ? `at ${clock(end.ends_at)}` : rest === null ? '–' : `in ${span(rest)}`, (row?.waiting ?? 0) === 0 ? 'nothing waits' : range);
 
+  tell('refused', count(campaign.refused), campaign.refused ? 'mails, for the rate; each was tried again' : 'none for the rate', campaign.refused);
+  const { feedback } = campaign;
+  for (const [kind, count_] of /** @type {[string, number | undefined][]} */ ([['bounced', feedback?.bounced], ['complained', feedback?.complained]])) {
+    const of = feedback?.sent ? `${percent((count_ ?? 0) / feedback.sent, 2)} of ${count(feedback.sent)} recipients, in the last two to four days` : 'in the last two to four days';
+    tell(kind, count_ === undefined ? '–' : count(count_), feedback ? of : 'not counted: Feedback is off, or none came yet', count_ ?? null);
+  }
+
   const letters = (model.dead?.campaigns[name] ?? []).reduce((sum, group) => sum + group.letters, 0);
   tell('dead', model.dead ? count(letters) : '–', model.dead ? `read at ${clock(model.dead.read_at)}${model.dead.whole ? '' : '; not all could be read'}` : 'not read yet', model.dead ? letters : null);
   const { counters } = model.figures.status;
   const cancelled = counters[`cancelled.${name}`] ?? 0;
   const excluded = counters[`excluded.${name}`] ?? 0;
   tell('other', count(cancelled + excluded), `${count(cancelled)} cancelled, ${count(excluded)} excluded`, cancelled + excluded);
+  const price = model.session?.ses_price ?? 0;
+  const sent = row?.sent ?? campaign.sent;
+  tell('cost', dollars(sent * price), `to SES, ${dollars(price * 1_000)} for 1,000 recipients${row?.waiting ? `; ${dollars(row.waiting * price)} more for what waits` : ''}`, sent * price);
 }

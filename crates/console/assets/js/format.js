@@ -26,6 +26,11 @@ export function count(value) {
   return value === null || value === undefined ? NONE : decimals(0, 0).format(value);
 }
 
+/** @param {number} value US dollars */
+export function dollars(value) {
+  return value > 0 && value < 0.005 ? 'below $0.01' : `$${value.toLocaleString('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+}
+
 /** @param {Maybe} value a limit: as many decimals as it needs, at most two */
 export function limit(value) {
   return value === null || value === undefined ? NONE : decimals(0, 2).format(value);

@@ -2,9 +2,9 @@
 
 import { post } from './api.js';
 import { h, setText } from './dom.js';
-import { forgetDraft, openForm, present, signature } from './forms.js';
+import { field, forgetDraft, openForm, present, signature } from './forms.js';
 import { clockSeconds, count, plural } from './format.js';
-import { mayAct, touch } from './model.js';
+import { mayAct, model, touch } from './model.js';
 import { openReplay } from './replay.js';
 import { toast } from './toast.js';
 import { named } from './view.js';
@@ -13,6 +13,8 @@ const PREFIX = '#letter=';
 
 /** Where the page was before the letter. */
 let before = '';
+/** @type {Map<string, string>} corrected bodies that were not sent, by letter */
+const corrections = new Map();
 
 /** @param {string} id */
 export function letterAddress(id) {
@@ -30,6 +32,37 @@ function fields(letter) {
     ['First attempt', time(letter.first_attempt_at)], ['Last attempt', time(letter.last_attempt_at)],
     ['Identity', letter.identity ?? '–'], ['Message', letter.message_id],
   ];
+}
+
+/** The body for people: JSON in lines. @param {string} body */
+function legible(body) {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2);
+  } catch {
+    return body;
+  }
+}
+
+/** Asks for another body, and goes on with the replay's review. @param {import('./types.js').LetterDetails} letter */
+function openCorrection(letter) {
+  const id = letter.message_id;
+  const form = openForm({
+    name: 'correct', title: 'Correct a dead letter', confirm: 'Review', wide: true,
+    submit: async () => {
+      form.clear();
+      const review = await post('/api/dead/review', { id, body: input.value });
+      form.close();
+      openReplay({ id, body: input.value, review, sent: () => corrections.delete(id) });
+    },
+  });
+  setText(form.lead, `The mail is sent again with this body, as the same mail: its id stays.${model.session?.addresses_shown ? '' : ' A masked address (***@…) that stays where it is means the address that stood there; a new one is written in full.'}`);
+  const input = h('textarea', { rows: 14, class: 'code', spellcheck: 'false', autocomplete: 'off', testid: 'corrected' });
+  input.value = corrections.get(id) ?? legible(letter.body ?? '');
+  input.addEventListener('input', () => corrections.set(id, input.value));
+  const body = field('Body', input);
+  form.add('body', body);
+  form.body.append(body.root);
+  present(form);
 }
 
 /** @param {string} id an SQS message id of the letter */
@@ -55,15 +88,23 @@ async function openLetter(id) {
       toast('The letter is discarded', 'It is deleted for good.', 'warn');
     },
   });
+  /** @type {import('./types.js').LetterDetails | undefined} */
+  let letter;
   setText(form.lead, 'Reading the letter.');
   const host = h('div', { testid: 'letter' });
   form.body.append(host);
   const sign = acts ? signature(form, key) : null;
+  const correct = h('button', { type: 'button', text: 'Correct it', testid: 'letter-correct', disabled: true, click: () => {
+    if (!letter) return;
+    form.close();
+    openCorrection(letter);
+  } });
   if (acts) {
-    form.confirm.before(h('button', { type: 'button', text: 'Replay it', testid: 'letter-replay', click: () => {
-      form.close();
-      openReplay({ id });
-    } }));
+    form.confirm.before(correct,
+      h('button', { type: 'button', text: 'Replay it', testid: 'letter-replay', click: () => {
+        form.close();
+        openReplay({ id });
+      } }));
   }
   form.dialog.addEventListener('close', () => {
     if (!location.hash.startsWith(PREFIX)) return;
@@ -71,16 +112,15 @@ async function openLetter(id) {
     touch();
   });
   present(form, /** @type {HTMLElement | null} */ (form.dialog.querySelector('[data-testid=cancel]')));
-  /** @type {import('./types.js').LetterDetails} */
-  let letter;
   try {
-    [letter] = await post('/api/dead/show', { id });
+    [letter] = /** @type {import('./types.js').LetterDetails[]} */ (await post('/api/dead/show', { id }));
   } catch (error) {
     form.confirm.disabled = acts;
     setText(form.lead, '');
     form.fail(error instanceof Error ? error.message : 'The letter was not read.');
     return;
   }
+  correct.disabled = false;
   setText(form.lead, acts ? 'A replay shows first what it would do, and sends nothing before that is confirmed. To discard a letter is for good.' : 'This token may look, and change nothing.');
   host.append(
     h('dl', { class: 'letter-fields' }, ...fields(letter).flatMap(([name, text]) => [h('dt', { text: name }), h('dd', { text })])),

@@ -58,7 +58,10 @@ function reviewed(review) {
   ];
 }
 
-/** @param {{campaign?: string, code?: string, id?: string}} filter */
+/**
+ * `body` and `review`: of one letter that was corrected. `sent`: called when its replay has begun.
+ * @param {{campaign?: string, code?: string, id?: string, body?: string, review?: Review, sent?: () => void}} filter
+ */
 export function openReplay(filter) {
   let step = model.replay?.running ? 3 : 0;
   /** @type {Review | null} */
@@ -91,8 +94,9 @@ export function openReplay(filter) {
   });
   const trail = h('ol', { class: 'steps' }, ...STEPS.map((text) => h('li', { text })));
   form.body.append(trail, ...pages);
+  const before = form.body.children.length;
   const sign = signature(form, KEY);
-  signed.append(per.root, ...[...form.body.children].slice(-2));
+  signed.append(per.root, ...[...form.body.children].slice(before));
   const back = h('button', { type: 'button', text: 'Back', testid: 'replay-back', click: () => go(step - 1) });
   form.confirm.before(back);
 
@@ -127,22 +131,26 @@ export function openReplay(filter) {
       : 'None of these letters would be sent again.';
   }
 
+  /** @param {Review} made */
+  function showReview(made) {
+    table.replaceChildren(...reviewed(made));
+    /** @type {HTMLInputElement} */ (per.input).placeholder = limit(made.per_second);
+    go(1);
+  }
+
   async function next() {
     form.clear();
     if (step === 0) {
       setText(form.confirm, 'Reading the letters');
       try {
         review = await post('/api/dead/review', {
-          code: code.input.value || null, campaign: campaign.input.value || null, id: id.input.value.trim() || null,
+          body: filter.body ?? null, code: code.input.value || null, campaign: campaign.input.value || null, id: id.input.value.trim() || null,
           include_unknown: unknown.input.checked, drop_sent: drop.input.checked,
         });
       } finally {
         setText(form.confirm, 'Review');
       }
-      if (!review) return;
-      table.replaceChildren(...reviewed(review));
-      /** @type {HTMLInputElement} */ (per.input).placeholder = limit(review.per_second);
-      go(1);
+      if (review) showReview(review);
     } else if (step === 1) {
       if (review && (review.to_send || review.to_drop)) go(2);
       else form.fail('There is nothing to send. Go back and choose other letters.');
@@ -159,6 +167,7 @@ export function openReplay(filter) {
     }
     const begun = await post('/api/dead/replay', { review: review.review, ...who, per_second: text ? Number(text) : null });
     forgetDraft(KEY);
+    filter.sent?.();
     model.replay = { running: true, sent: 0, of: begun?.of ?? review.to_send, waits: false, said: null, error: null };
     go(3);
   }
@@ -177,7 +186,10 @@ export function openReplay(filter) {
   form.dialog.addEventListener('close', () => {
     progress = null;
   });
-  go(step);
+  if (step === 0 && filter.review) {
+    review = filter.review;
+    showReview(review);
+  } else go(step);
   present(form, /** @type {HTMLElement | null} */ (pages[step].querySelector('select, button')));
 }
 

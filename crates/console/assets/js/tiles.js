@@ -2,7 +2,7 @@
 
 import { openRate, openSteer } from './actions.js';
 import { byId, h, setAttr, setBar, setText, setValue, show } from './dom.js';
-import { count, limit, percent, plural, rate, sentence, span, wait } from './format.js';
+import { count, dollars, limit, percent, plural, rate, sentence, span, wait } from './format.js';
 import { deadLetters, exceeded, model, now } from './model.js';
 import { explain } from './popover.js';
 
@@ -49,6 +49,7 @@ export function startTiles() {
   tile('dead', 'dead-count', 'Dead letters', 'Mails that were given up: refused for good, all attempts spent, or no mail at all. They stay until someone replays or removes them.');
   tile('level', 'level', 'Back-pressure', 'How much more waits than can be sent. Busy defers mail of low priority, overloaded that of normal priority as well; high, critical and express mail is never deferred.');
   tile('merge', 'merge', 'Merge queue', 'The queue between the campaigns and the sending, near one window deep. What stands in it is already chosen by weight.');
+  tile('cost', 'cost', 'Cost', 'SES’s price for all recipients since the ledger began, in us-east-1 and without attachments’ data, and the forecast of SES and AWS together for what waits.');
   tiles.rate.foot.append(h('button', { type: 'button', class: 'link', click: () => openRate(), 'data-acts': true, testid: 'open-rate', text: 'Cap the rate' }));
   express = h('button', { type: 'button', class: 'link', click: () => {
     openSteer(express.dataset.action === 'resume' ? 'resume' : 'pause', 'express');
@@ -126,6 +127,14 @@ export function renderTiles() {
   setAttr(tiles.level.value, 'data-value', level);
   const merge = status.queues.merge;
   fill('merge', merge ? count(merge.visible) : '–', merge?.visible, '', merge ? `${count(merge.in_flight)} in flight, ${count(merge.delayed)} delayed` : 'direct mode: there is none');
+  cost(status.counters.sent ?? 0);
+}
+
+/** @param {number} sent */
+function cost(sent) {
+  const spent = sent * (model.session?.ses_price ?? 0);
+  const rest = model.forecast?.cost;
+  fill('cost', dollars(spent), spent, '', rest ? `for SES; what waits costs ${dollars(rest.total)} more, ${dollars(rest.ses)} of it for SES` : 'for SES since the ledger began');
 }
 
 /** @param {number | null | undefined} now_ */

@@ -4,7 +4,7 @@
  * @typedef {'bad' | 'warn' | 'good' | 'info'} Tone
  *
  * @typedef {{stack: string, region: string | null, local: boolean, csrf: string, operator: string | null,
- *   name: string | null, role: 'look' | 'act', addresses_shown: boolean, token_required: boolean, version: string}} Session
+ *   name: string | null, role: 'look' | 'act', addresses_shown: boolean, token_required: boolean, ses_price: number, version: string}} Session
  *
  * @typedef {{seq: number, at: string, kind: string, campaign: string | null, title: string,
  *   detail: string | null, tone: Tone}} Change
@@ -27,6 +27,7 @@
  *   daily: Daily | null, sending_enabled: boolean | null}} Quota
  *
  * @typedef {{name: string, configured_weight: number, weight: number, share: number | null, sent: number,
+ *   refused: number, feedback: {sent: number, bounced: number, complained: number} | null,
  *   backlog: Depth | null, held: boolean}} Campaign
  *
  * @typedef {{domains: string, limit: string, per_second: number | null, waiting: number | null}} Domain
@@ -60,6 +61,7 @@
  *   ends_at: string | null, earliest: string | null, latest: string | null, limited_by: string | null,
  *   campaigns: {name: string, ends_at: string | null, earliest: string | null, latest: string | null,
  *     left: number | null}[] | null,
+ *   cost: {total: number, ses: number} | null,
  *   warnings: string[] | null, assumptions: string[] | null}} Forecast
  *
  * @typedef {{key: string, letters: number, perhaps_sent: number, oldest: string | null, newest: string | null,

@@ -1,7 +1,9 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 use tidegate_delivery::ports::PortError;
-use tidegate_operate::dead::{LetterDetails, LetterReport, ReviewGroup, ReviewRefusal};
+use tidegate_operate::dead::{
+    InvalidCorrection, LetterDetails, LetterReport, ReviewGroup, ReviewRefusal,
+};
 use tidegate_operate::steer::{Author, SteerAction, SteerError, SteerReport};
 use tidegate_operate::why::{Explanation, MailQuery};
 use tokio::sync::{mpsc, oneshot};
@@ -22,6 +24,8 @@ pub struct ReviewRequest {
     pub campaign: Option<String>,
     #[serde(deserialize_with = "unless_blank")]
     pub id: Option<String>,
+    /// Another body for the letter whose message id is `id`; addresses in it may be masked as they are shown.
+    pub body: Option<String>,
     /// Include mails of which it is not known whether they were sent.
     pub include_unknown: bool,
     /// Letters of mails that were sent are deleted.
@@ -104,6 +108,8 @@ pub enum JobError {
     NoReview(String),
     #[error("there is no dead letter {0} any more: read the letters again")]
     NoLetter(String),
+    #[error(transparent)]
+    Correction(#[from] InvalidCorrection),
     #[error("a replay is under way: one goes at a time")]
     Replaying,
     #[error(transparent)]

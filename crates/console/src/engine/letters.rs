@@ -25,7 +25,7 @@ impl<P: PortTypes> Engine<P> {
 
     /// Reads until the letter with this id is seen, or all were. Another reader hides letters for as long as it
     /// reads, or for the visibility timeout if it was killed.
-    async fn read_letter(&self, id: &str) -> Result<LetterSnapshot, JobError> {
+    pub(super) async fn read_letter(&self, id: &str) -> Result<LetterSnapshot, JobError> {
         let begun = Instant::now();
         loop {
             let reading = self.read().await?;

@@ -82,7 +82,10 @@ struct ReplayView {
 
 impl<P: PortTypes> Engine<P> {
     pub(super) async fn review(&self, asked: ReviewRequest) -> Result<ReviewSummary, JobError> {
-        let reading = self.read().await?;
+        let reading = match (&asked.id, &asked.body) {
+            (Some(id), Some(body)) => self.read_letter(id).await?.corrected(id, body)?,
+            _ => self.read().await?,
+        };
         let campaigns = self.stack_view.borrow().facts.campaigns.clone();
         let options = ReviewOptions {
             filter: LetterFilter {

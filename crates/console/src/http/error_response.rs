@@ -102,6 +102,7 @@ impl From<JobError> for ErrorResponse {
                 SteerError::Ledger(_) => Self::new(StatusCode::BAD_GATEWAY, "service", said),
             },
             JobError::NoLetter(_) => Self::input("id", said),
+            JobError::Correction(_) => Self::input("body", said),
             JobError::NoReview(_) => Self::input("review", said),
             JobError::Replaying => Self::new(StatusCode::CONFLICT, "busy", said),
             JobError::Replay(LetterError::Reason(_)) => Self::input("reason", said),

@@ -272,14 +272,19 @@ fn campaigns(figures: &StackFigures, writer: &mut MetricsWriter<'_, '_>) -> fmt:
     writer.gauges("queue_messages", depths(&figures.status))
 }
 
-/// The ledger's sums of all counters. Those that it keeps by campaign are [`campaigns`]' metrics.
+/// The ledger's totals of all counters. That of `sent` is one of [`campaigns`]' metrics, by campaign.
 fn sums(status: &Status, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
-    let mut totals = Counter::ALL.iter().filter(|c| c.entry().ledger == LedgerSums::Total);
+    let mut totals = Counter::ALL.iter().filter(|counter| has_total(**counter));
     totals.try_for_each(|counter| {
         let (name, help) = (name(*counter), counter.entry().meaning);
         let to = writer.0.encode_descriptor(&name, help, None, MetricType::Counter)?;
         ConstCounter::new(status.counter(*counter)).encode(to)
     })
+}
+
+fn has_total(counter: Counter) -> bool {
+    let ledger = counter.entry().ledger;
+    counter != Counter::Sent && matches!(ledger, LedgerSums::Total | LedgerSums::TotalAndByCampaign)
 }
 
 /// A counter's metric: its name and unit, such as `refused_mails`.

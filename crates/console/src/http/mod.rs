@@ -39,6 +39,8 @@ use logouts::Logouts;
 
 /// An action is a few lines.
 const MOST_BYTES: usize = 64 * 1024;
+/// A corrected mail: SQS takes 1 MiB, and JSON in JSON is up to twice as long.
+const MOST_LETTER: usize = 2 * 1_024 * 1_024;
 /// Longest time for a request's body to arrive.
 const BODY: Duration = Duration::from_secs(10);
 
@@ -160,7 +162,7 @@ pub fn router(app: &Arc<App>) -> Router {
     let acting = Router::new()
         .route("/api/steer", post(actions::steer))
         .route("/api/dead/discard", post(actions::discard))
-        .route("/api/dead/review", post(actions::review))
+        .route("/api/dead/review", post(actions::review).layer(DefaultBodyLimit::max(MOST_LETTER)))
         .route("/api/dead/replay", post(actions::replay))
         .route("/api/dead/stop", post(actions::stop_replay))
         .route_layer(from_fn_with_state(Arc::clone(&app), access_control::require_act));

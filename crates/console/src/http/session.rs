@@ -7,6 +7,7 @@ use axum_extra::extract::WithRejection;
 use axum_extra::extract::cookie::{Cookie, CookieJar, SameSite};
 use serde::Deserialize;
 use serde_json::json;
+use tidegate_simulator::plan::ses_price;
 
 use super::App;
 use super::access_control::check_token;
@@ -32,6 +33,7 @@ pub(super) async fn session(
         "addresses_shown": about.shows_addresses,
         "csrf": app.auth.csrf(&credential),
         "token_required": app.auth.needs_token(),
+        "ses_price": ses_price(),
         "version": env!("CARGO_PKG_VERSION"),
     }))
 }

@@ -37,6 +37,8 @@ pub(crate) fn status() -> Status {
             weight: 90,
             share: 1.0,
             sent: 100,
+            refused: 0,
+            feedback: None,
             backlog: QueueStatus { visible: 900, ..QueueStatus::default() },
             held: false,
         }],

@@ -4,11 +4,91 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 
 use serde::Deserialize;
+use serde_json::Value;
+use thiserror::Error;
 use tidegate_core::email::id_of;
 
 use super::letter::LetterContent;
 use super::read::LetterSnapshot;
+use crate::redact::{AddressVisibility, has_mask, unmasked};
 use crate::send::InputFault;
+
+const ANOTHER: &str = "must stay as it was: with another id it is another mail";
+
+/// Whether a corrected body gives the mail another id.
+fn is_another(was: &str, is: &str) -> bool {
+    id_of(was).is_some_and(|id| id_of(is) != Some(id))
+}
+
+/// A body that a letter cannot be corrected to.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum InvalidCorrection {
+    #[error("body.id {ANOTHER}")]
+    Id,
+    /// The place in the body, such as `to[0]`; empty for a body that is no JSON.
+    #[error(
+        "body{0}: a masked address (***@…) stands where another number of addresses, or others, stood: write each in full"
+    )]
+    Masked(String),
+}
+
+impl LetterSnapshot {
+    /// The letter with this message id alone, with another body. `body` may be a copy in which addresses are
+    /// masked; they are those of the original then.
+    ///
+    /// # Errors
+    /// [`InvalidCorrection`].
+    pub fn corrected(mut self, message_id: &str, body: &str) -> Result<Self, InvalidCorrection> {
+        self.letters.retain(|letter| letter.message_id == message_id);
+        for letter in &mut self.letters {
+            if let LetterContent::Entry(entry) = &mut letter.content {
+                let body = meant(&entry.message, body)?;
+                if is_another(&entry.message, &body) {
+                    return Err(InvalidCorrection::Id);
+                }
+                entry.message = body;
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// The body that a person meant who changed a masked copy of `original`. Members of JSON are compared one by
+/// one.
+fn meant(original: &str, edited: &str) -> Result<String, InvalidCorrection> {
+    match (serde_json::from_str(original), serde_json::from_str(edited)) {
+        (Ok(was), Ok(is)) if has_mask(edited) => {
+            member(&was, is, "").map(|value| value.to_string())
+        }
+        _ => unmasked(original, edited).ok_or_else(|| InvalidCorrection::Masked(String::new())),
+    }
+}
+
+fn member(was: &Value, is: Value, place: &str) -> Result<Value, InvalidCorrection> {
+    let unknown = || InvalidCorrection::Masked(place.to_owned());
+    match (was, is) {
+        (Value::String(was), Value::String(is)) => {
+            unmasked(was, &is).map(Value::String).ok_or_else(unknown)
+        }
+        (Value::Array(was), Value::Array(is)) if was.len() == is.len() => {
+            let items = was.iter().zip(is).enumerate();
+            let items = items.map(|(at, (was, is))| member(was, is, &format!("{place}[{at}]")));
+            items.collect::<Result<_, _>>().map(Value::Array)
+        }
+        (Value::Object(was), Value::Object(is)) => {
+            let members = is.into_iter().map(|(name, value)| {
+                let place = format!("{place}.{name}");
+                let is_it = |known: &&String| AddressVisibility::Masked.within(known) == name;
+                let known = was.keys().find(is_it).cloned().unwrap_or(name);
+                let before = was.get(&known).unwrap_or(&Value::Null);
+                Ok((known, member(before, value, &place)?))
+            });
+            members.collect::<Result<_, _>>().map(Value::Object)
+        }
+        (_, is) if has_mask(&is.to_string()) => Err(unknown()),
+        (_, is) => Ok(is),
+    }
+}
 
 /// Corrected bodies, by SQS's id of their dead letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,10 +160,8 @@ impl Corrections {
         for mut letter in reading.letters {
             let Some((line, body)) = self.0.get(&letter.message_id) else { continue };
             if let LetterContent::Entry(entry) = &mut letter.content {
-                let (was, is) = (id_of(&entry.message), id_of(body));
-                if was.is_some() && was != is {
-                    let said = "must stay as it was: with another id it is another mail";
-                    return Err(Box::new(InputFault::bare(file, *line, "body.id", said)));
+                if is_another(&entry.message, body) {
+                    return Err(Box::new(InputFault::bare(file, *line, "body.id", ANOTHER)));
                 }
                 entry.message.clone_from(body);
             }
@@ -112,5 +190,38 @@ mod tests {
         }
         let line = "{\"message_id\": \"a\", \"body\": \"{}\", \"code\": \"X\"}";
         assert_eq!(Corrections::read("a", line.as_bytes()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_masked_address_that_stayed_where_it_was_is_that_of_the_original() {
+        let original = r#"{"id":"7","to":["ada@a.example","bob@a.example"],"subject":"Hi ada@a.example","n":1}"#;
+        let meant = |edited: &str| meant(original, edited);
+        for (edited, expected) in [
+            (original, original),
+            (
+                r#"{"id":"7","to":["***@a.example","***@a.example"],"subject":"Hello ***@a.example","n":2}"#,
+                r#"{"id":"7","to":["ada@a.example","bob@a.example"],"subject":"Hello ada@a.example","n":2}"#,
+            ),
+            (
+                r#"{"id":"7","to":["***@a.example","cleo@b.example"],"text":"x"}"#,
+                r#"{"id":"7","to":["ada@a.example","cleo@b.example"],"text":"x"}"#,
+            ),
+            (r#"{"id":"7","to":["cleo@b.example"]}"#, r#"{"id":"7","to":["cleo@b.example"]}"#),
+            ("no JSON", "no JSON"),
+        ] {
+            let said = meant(edited).unwrap();
+            let json = |text: &str| serde_json::from_str::<Value>(text).ok();
+            assert_eq!(json(&said), json(expected), "{edited}");
+        }
+        for (edited, place) in [
+            (r#"{"to":["***@a.example"]}"#, ".to"),
+            (r#"{"to":["***@b.example","***@a.example"]}"#, ".to[0]"),
+            (r#"{"text":"***@a.example"}"#, ".text"),
+            (r#"{"subject":"***@a.example ***@a.example"}"#, ".subject"),
+            (r#"{"to":"***@a.example"}"#, ".to"),
+            ("***@a.example", ""),
+        ] {
+            assert_eq!(meant(edited), Err(InvalidCorrection::Masked(place.to_owned())), "{edited}");
+        }
     }
 }

@@ -17,7 +17,7 @@ mod review;
 mod view;
 
 pub use discard::{DiscardReview, discard};
-pub use edit::Corrections;
+pub use edit::{Corrections, InvalidCorrection};
 pub use export::{ExportReport, export};
 pub use filter::LetterFilter;
 pub use letter::{Doubt, Letter, LetterContent};

@@ -16,6 +16,7 @@ use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::{EXACT, RUN};
+use tidegate_core::reputation::ReputationFigures;
 use tidegate_delivery::ports::QueueDepth;
 
 use crate::format::time;
@@ -134,6 +135,11 @@ pub struct CampaignStatus {
     pub share: f64,
     /// Recipients sent to since the ledger began.
     pub sent: u64,
+    /// Mails that SES refused for the rate since the ledger began; each was tried again.
+    pub refused: u64,
+    /// Bounces and complaints of the last two to four days, with the recipients that they are judged by; none
+    /// where they are not counted.
+    pub feedback: Option<ReputationFigures>,
     pub backlog: QueueStatus,
     /// Whether this campaign is held, apart from holds on all sending.
     pub held: bool,
@@ -299,13 +305,22 @@ fn campaigns(
     let status = |campaign: &Campaign| {
         let weight = shown(campaign);
         let depth = facts.backlogs.get(&campaign.name).copied().unwrap_or_default();
-        let sent = Counter::Sent.sum_of(&campaign.name, &facts.standing.counters);
+        let sum =
+            |counter: Counter| at_least_0(counter.sum_of(&campaign.name, &facts.standing.counters));
+        let sent = sum(Counter::Sent);
+        let reputation = facts.standing.control.reputation.as_ref();
+        let feedback = reputation.map(|counts| {
+            let tally = counts.campaigns.get(&campaign.name).cloned().unwrap_or_default();
+            tally.figures(sent)
+        });
         CampaignStatus {
             name: campaign.name.clone(),
             configured_weight: campaign.weight,
             weight,
             share: f64::from(weight) / as_f64(total.max(1)),
-            sent: at_least_0(sent),
+            sent,
+            refused: sum(Counter::Refused),
+            feedback,
             backlog: depth.into(),
             held: holds.get(&campaign.name).is_some_and(|holds| !holds.is_empty()),
         }

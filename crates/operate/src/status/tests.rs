@@ -8,6 +8,7 @@ use tidegate_core::daily::{DailyPolicy, DailyReading};
 use tidegate_core::domains::DomainLimits;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::rate::{Rate, RateMargin};
+use tidegate_core::reputation::{Reputation, Tally};
 use tidegate_delivery::ports::{AccountStatus, PreviousClaim, Standing};
 
 use super::*;
@@ -214,4 +215,20 @@ fn a_level_above_clear_is_shown_with_what_it_defers_while_it_counts() {
         Status::of(&facts).level,
         LevelStatus { level: BackPressureLevel::Clear, since: None }
     );
+}
+
+#[test]
+fn a_campaign_has_its_own_refusals_bounces_and_complaints() {
+    let mut facts = facts();
+    facts.standing.counters.insert("refused.big".to_owned(), 2);
+    assert!(Status::of(&facts).campaigns.iter().all(|campaign| campaign.feedback.is_none()));
+    let tally = Tally { from: 36_000, bounced: 3, complained: 1, ..Tally::default() };
+    let campaigns = BTreeMap::from([("big".to_owned(), tally)]);
+    let since = EpochMillis::from(NOW);
+    let remembered = Vec::new();
+    facts.standing.control.reputation = Some(Reputation { since, campaigns, remembered });
+    let [big, small] = &Status::of(&facts).campaigns[..] else { panic!("two campaigns") };
+    let figures = |sent, bounced, complained| ReputationFigures { sent, bounced, complained };
+    assert_eq!((big.refused, big.feedback), (2, Some(figures(99, 3, 1))));
+    assert_eq!((small.refused, small.feedback), (0, Some(figures(4_011, 0, 0))));
 }

@@ -171,6 +171,11 @@ impl Tariff {
     }
 }
 
+/// SES's price for each recipient, US dollars in us-east-1, without the data of attachments.
+pub fn ses_price() -> f64 {
+    Tariff::read().map_or(0.0, |tariff| tariff.price("ses_mail"))
+}
+
 impl Cost {
     /// The cost of the services that a run used.
     pub(super) fn of(

@@ -21,7 +21,7 @@ mod skip;
 mod state;
 mod view;
 
-pub use cost::Cost;
+pub use cost::{Cost, ses_price};
 pub use domains::DomainShare;
 pub use error::PlanError;
 pub use fault::{PlannedFault, SendFault};

@@ -128,7 +128,7 @@ impl<E: Environment> Drain<'_, E> {
         let ctx = self.parts.ctx;
         log(message, failure, Outcome::RateExceeded, "kept");
         let is_first = ctx.counts.borrow().of(Counter::Refused) == 0;
-        ctx.count(Counter::Refused, 1);
+        ctx.count_for(Counter::Refused, &message.envelope.campaign, 1);
         self.take(message);
         self.not_used(message);
         let seconds = if ctx.env.entropy().unit() < 0.5 { 1 } else { 2 };
