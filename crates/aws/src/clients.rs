@@ -109,6 +109,12 @@ impl Clients {
         SnsTopic::new(&aws_sdk_sns::Client::new(&self.config), arn)
     }
 
+    /// The monitoring service, for the stack `stack` with the names of scheduler and poller.
+    #[cfg(feature = "cloudwatch")]
+    pub fn monitor(&self, stack: &str, functions: [String; 2]) -> crate::CloudWatch {
+        crate::CloudWatch::new(&aws_sdk_cloudwatch::Client::new(&self.config), stack, functions)
+    }
+
     /// Invokes the poller `function`, given by name or ARN.
     pub fn invoke(&self, function: impl Into<String>) -> LambdaInvoke {
         LambdaInvoke::new(&aws_sdk_lambda::Client::new(&self.config), function)

@@ -11,6 +11,7 @@
 //! | `Ledger`, `Marks`, `Exclusions`, `History` | [`DynamoLedger::new`]`(&aws_sdk_dynamodb::Client, table)` |
 //! | `DeferralStore` | [`S3DeferralStore::new`]`(&aws_sdk_s3::Client, location)` |
 //! | `Invoke` | [`LambdaInvoke::new`]`(&aws_sdk_lambda::Client, function)` |
+//! | `Monitor` | `CloudWatch::new`, with the feature `cloudwatch` |
 //! | `Clock` | [`SystemClock::new`]`()`, which is `Copy` |
 //! | `Entropy` | [`SystemEntropy`] |
 //!
@@ -24,6 +25,8 @@
 
 mod clients;
 mod clock;
+#[cfg(feature = "cloudwatch")]
+mod cloudwatch;
 mod dynamodb;
 pub mod emf;
 mod entropy;
@@ -45,6 +48,8 @@ mod loopback;
 
 pub use clients::Clients;
 pub use clock::SystemClock;
+#[cfg(feature = "cloudwatch")]
+pub use cloudwatch::CloudWatch;
 pub use dynamodb::DynamoLedger;
 pub use entropy::SystemEntropy;
 pub use lambda::LambdaInvoke;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::LocalBoxFuture;
 use tidegate_delivery::ports::{History, Ledger, Marks, QueueUrl};
-use tidegate_fakes::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
+use tidegate_fakes::{MemoryAccount, MemoryLedger, MemoryMonitor, MemoryQueues, SimClock};
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status::StatusSettings;
 use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
@@ -16,7 +16,7 @@ use crate::state_file::StateFile;
 use crate::stream::StreamLimits;
 
 pub(crate) type MemoryStackPorts =
-    StackPorts<(MemoryQueues, MemoryLedger, MemoryAccount, SimClock)>;
+    StackPorts<(MemoryQueues, MemoryLedger, MemoryAccount, SimClock, MemoryMonitor)>;
 
 pub(crate) fn limits() -> StreamLimits {
     let session = GroupLimits { streams: 3, ..GroupLimits::OF_SESSION };
@@ -36,7 +36,7 @@ pub(crate) fn site(world: &World) -> MemoryStackPorts {
 pub(crate) fn site_with<L: Ledger + Marks + History>(
     world: &World,
     ledger: L,
-) -> StackPorts<(MemoryQueues, L, MemoryAccount, SimClock)> {
+) -> StackPorts<(MemoryQueues, L, MemoryAccount, SimClock, MemoryMonitor)> {
     let (poller, scheduler) =
         (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
     let url = |name: &str| QueueUrl::new(format!("https://sqs.example/{name}"));
@@ -58,6 +58,7 @@ pub(crate) fn site_with<L: Ledger + Marks + History>(
         ledger,
         account: world.ses.account(),
         clock: world.universe.clock(),
+        monitor: MemoryMonitor::default(),
         wake: unbounded_channel().0,
     }
 }

@@ -105,7 +105,8 @@ impl Session<'_> {
         if self.args.json {
             return Box::pin(self.campaigns(aws, &stack, None, reported)).await;
         }
-        let (url, console) = console::open(&stack, self.args.console_port, &self.folder).await?;
+        let opened = console::open(&stack, self.args.console_port, &self.folder);
+        let (url, console) = Box::pin(opened).await?;
         self.display.say(&format!("Console: {url}"));
         tokio::select! {
             outcome = self.campaigns(aws, &stack, Some(&url), reported) => outcome,

@@ -13,6 +13,7 @@
 //! | `Invoke` | [`MemoryInvoke`] | [`MemoryInvoke::new`], which also gives the ticks to read |
 //! | `Bucket`, `BucketLevels` | [`MemoryBucket`] | [`MemoryBucket::new`]; a clone is another taker |
 //! | `DeferralStore` | [`MemoryDeferralStore`] | `MemoryDeferralStore::default()` |
+//! | `Monitor` | [`MemoryMonitor`] | `MemoryMonitor::default()`, then told what it knows |
 //! | `Entropy` | [`SeededEntropy`] | [`SeededEntropy::new`] |
 //!
 //! Each fake but clock, bucket and entropy has `with_faults`: its calls then fail as the plan says.
@@ -30,6 +31,7 @@ mod invoke;
 mod latency;
 mod ledger;
 mod ledger_size;
+mod monitor;
 mod queues;
 #[cfg(feature = "sandbox")]
 pub mod sandbox;
@@ -49,6 +51,7 @@ pub use invoke::MemoryInvoke;
 pub use latency::Latency;
 pub use ledger::MemoryLedger;
 pub use ledger_size::LedgerUnits;
+pub use monitor::MemoryMonitor;
 pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
 pub use ses::{
     BucketSeconds, Counting, DailyQuota, MaxSendRate, MemoryAccount, MemoryMailer, MemorySes,

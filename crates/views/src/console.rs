@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use tidegate_aws::stack::Stack;
-use tidegate_aws::{DynamoLedger, SesAccount, SqsQueues, SystemClock};
+use tidegate_aws::{CloudWatch, DynamoLedger, SesAccount, SqsQueues, SystemClock};
 use tidegate_console::engine::{Engine, StackPorts};
 use tidegate_console::http::{About, Access, AccessError, App, serve};
 use tidegate_console::state_file::StateFile;
@@ -30,7 +30,7 @@ pub enum ConsoleError {
     Port(#[from] PortError),
 }
 
-type AwsPorts = (SqsQueues, DynamoLedger, SesAccount, SystemClock);
+type AwsPorts = (SqsQueues, DynamoLedger, SesAccount, SystemClock, CloudWatch);
 
 /// A console that listens, and answers as soon as it is served.
 pub struct OpenConsole {
@@ -81,6 +81,7 @@ async fn ports(stack: &Stack, addresses: AddressVisibility) -> StackPorts<AwsPor
             asleep.wake().await;
         }
     });
+    let functions = [&stack.scheduler_function, &stack.poller_function].map(|of| of.name.clone());
     StackPorts {
         settings: StatusSettings::of(&stack.name, &poller, &scheduler, addresses, CHANGES),
         operator: stack.operator().await,
@@ -91,6 +92,7 @@ async fn ports(stack: &Stack, addresses: AddressVisibility) -> StackPorts<AwsPor
         ledger: stack.ledger(),
         account: stack.account(),
         clock: stack.clock(),
+        monitor: stack.clients().monitor(&stack.name, functions),
         wake,
     }
 }

@@ -84,6 +84,17 @@ export class Stack {
     return out;
   }
 
+  /** A call to the local CloudWatch. @param {Record<string, string>} parameters */
+  async cloudwatch(parameters) {
+    const body = new URLSearchParams({ Version: '2010-08-01', ...parameters });
+    const region = 'Credential=test/20260101/us-east-1/monitoring/aws4_request';
+    const headers = { Authorization: `AWS4-HMAC-SHA256 ${region}, SignedHeaders=host, Signature=none` };
+    const answer = await fetch(this.endpoint, { method: 'POST', body, headers });
+    const text = await answer.text();
+    assert.ok(answer.ok, text);
+    return text;
+  }
+
   async status() {
     return JSON.parse(await this.tidegate('status', '--json'));
   }

@@ -105,3 +105,25 @@ promise('the chart goes back six hours and two days, from the console’s own me
   await tab.at('range').locator('label:has([value="5"])').click();
   await tab.anew();
 });
+
+promise('alarms that ring are said, and the past before the console comes from CloudWatch', async ({ browser, console, stack }) => {
+  const named = /<AlarmName>([^<]*-dead-letters)<\/AlarmName>/.exec(await stack.cloudwatch({ Action: 'DescribeAlarms' }))?.[1] ?? '';
+  await stack.cloudwatch({ Action: 'SetAlarmState', AlarmName: named, StateValue: 'ALARM', StateReason: 'a letter is there' });
+  const past = new Date(Date.now() - 3_600_000).toISOString();
+  for (const [place, dimension] of [['Function', 'poller'], ['Campaign', 'big']].entries()) {
+    await stack.cloudwatch({
+      Action: 'PutMetricData', Namespace: 'Tidegate', 'MetricData.member.1.MetricName': 'Sent', 'MetricData.member.1.Value': `${600 - 60 * place}`,
+      'MetricData.member.1.Timestamp': past, 'MetricData.member.1.Unit': 'Count',
+      'MetricData.member.1.Dimensions.member.1.Name': dimension[0], 'MetricData.member.1.Dimensions.member.1.Value': dimension[1],
+      'MetricData.member.1.Dimensions.member.2.Name': 'Stack', 'MetricData.member.1.Dimensions.member.2.Value': 'tidegate',
+    });
+  }
+  const tab = await browser.open(console);
+  await tab.page.getByText(`The alarm ${named} rings`).waitFor();
+  assert.equal(await tab.at('alarms').innerText(), '1');
+  const { series } = await (await fetch(`${console.url}api/history?span=6h`)).json();
+  const [at] = series.rate.map((/** @type {number} */ rate, /** @type {number} */ place) => (rate === 10 ? place : -1)).filter((/** @type {number} */ place) => place >= 0);
+  assert.equal(series.campaigns.big[at], 9);
+  assert.ok(Math.abs(series.t[at] * 1_000 - Date.parse(past)) < 61_000);
+  await stack.cloudwatch({ Action: 'SetAlarmState', AlarmName: named, StateValue: 'OK', StateReason: 'as before' });
+});

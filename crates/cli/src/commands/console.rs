@@ -120,10 +120,9 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd,
     let memory = args.memory(&stack);
     let running = ConsoleLink::of(&stack.name, &access, is_token_given);
     let addresses = shell.output.addresses();
-    let console =
-        OpenConsole::open(&stack, listener, access, args.limits.of_streams(), memory, addresses)
-            .await;
-    let console = console.map_err(|error| match error {
+    let limits = args.limits.of_streams();
+    let opened = OpenConsole::open(&stack, listener, access, limits, memory, addresses);
+    let console = Box::pin(opened).await.map_err(|error| match error {
         ConsoleError::Port(error) => CommandError::Service(error),
         ConsoleError::Access(error) => refused(error),
     })?;

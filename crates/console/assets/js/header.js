@@ -78,7 +78,9 @@ export function renderHeader() {
   setText(byId('subline'), subline());
   document.documentElement.classList.toggle('old', state === 'lost' || state === 'stale');
 
-  const warnings = [...new Set([...(figures?.failed ? [`The newest look at the stack failed: ${figures.failed}`] : []), ...(model.forecast?.warnings ?? []).map((warning) => `Forecast: ${warning}`)])];
+  const ringing = figures?.monitor.report?.ringing ?? [];
+  const alarms = ringing.map(({ name, since, why }) => `The alarm ${name} rings${since ? ` since ${clockSeconds(since)}` : ''}: ${why}`);
+  const warnings = [...new Set([...alarms, ...(figures?.failed ? [`The newest look at the stack failed: ${figures.failed}`] : []), ...(model.forecast?.warnings ?? []).map((warning) => `Forecast: ${warning}`)])];
   show(byId('warnings'), warnings.length > 0);
   keyed(byId('warnings'), warnings, (warning) => warning, (warning) => h('li', {}, icon('warn'), h('span', { text: warning })));
 

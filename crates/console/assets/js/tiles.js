@@ -49,6 +49,7 @@ export function startTiles() {
   tile('dead', 'dead-count', 'Dead letters', 'Mails that were given up: refused for good, all attempts spent, or no mail at all. They stay until someone replays or removes them.');
   tile('level', 'level', 'Back-pressure', 'How much more waits than can be sent. Busy defers mail of low priority, overloaded that of normal priority as well; high, critical and express mail is never deferred.');
   tile('merge', 'merge', 'Merge queue', 'The queue between the campaigns and the sending, near one window deep. What stands in it is already chosen by weight.');
+  tile('alarms', 'alarms', 'Alarms', 'CloudWatch’s alarms of this stack that ring now, and the invocations of its functions that failed or were throttled within the last hour.');
   tile('cost', 'cost', 'Cost', 'SES’s price for all recipients since the ledger began, in us-east-1 and without attachments’ data, and the forecast of SES and AWS together for what waits.');
   tiles.rate.foot.append(h('button', { type: 'button', class: 'link', click: () => openRate(), 'data-acts': true, testid: 'open-rate', text: 'Cap the rate' }));
   express = h('button', { type: 'button', class: 'link', click: () => {
@@ -127,7 +128,19 @@ export function renderTiles() {
   setAttr(tiles.level.value, 'data-value', level);
   const merge = status.queues.merge;
   fill('merge', merge ? count(merge.visible) : '–', merge?.visible, '', merge ? `${count(merge.in_flight)} in flight, ${count(merge.delayed)} delayed` : 'direct mode: there is none');
+  alarms(figures.monitor);
   cost(status.counters.sent ?? 0);
+}
+
+/** @param {import('./types.js').Figures['monitor']} monitor */
+function alarms({ failed, report }) {
+  if (!report) {
+    fill('alarms', '–', null, '', failed ?? 'not read yet');
+    return;
+  }
+  const lost = report.failed.map(({ function: name, errors, throttles }) => [errors && `${plural(errors, 'failed invocation')} of ${name}`, throttles && `${count(throttles)} of ${name} throttled`]).flat().filter(Boolean);
+  const many = report.ringing.length;
+  fill('alarms', count(many), many, `of ${count(report.alarms)}`, lost.length ? `${lost.join(', ')}, within an hour` : 'no invocation failed within an hour', many ? 'bad' : lost.length ? 'warn' : '');
 }
 
 /** @param {number} sent */

@@ -45,10 +45,14 @@
  *   counters: {[name: string]: number | undefined},
  *   changes: Steering[] | null}} Status
  *
+ * @typedef {{alarms: number, ringing: {name: string, since: string | null, why: string}[],
+ *   failed: {function: string, errors: number, throttles: number}[]}} Monitor
+ *
  * @typedef {{at: string, failed: string | null, rate: number | null, rows: Row[],
  *   express: {per_second: number, waited_s: number | null, p99_s: number | null} | null,
  *   refused: number | null,
  *   slots: {skipped: number, unused: number, skipped_now: number | null, unused_now: number | null} | null,
+ *   monitor: {failed: string | null, report: Monitor | null},
  *   status: Status}} Figures
  *
  * @typedef {{t: number[], rate: (number | null)[], quota: (number | null)[],

@@ -7,6 +7,7 @@ mod dead_letters;
 mod forecasts;
 mod job;
 mod letters;
+mod monitoring;
 mod refresh;
 mod replays;
 mod stack_ports;
@@ -132,6 +133,7 @@ impl<P: PortTypes> Engine<P> {
                 () = engine.keep_refreshing() => {}
                 () = engine.keep_reading_dead_letters() => {}
                 () = engine.keep_forecasting() => {}
+                () = engine.keep_monitoring() => {}
                 () = engine.run_jobs(jobs) => {}
             }
         };
@@ -181,6 +183,7 @@ impl<P: PortTypes> Engine<P> {
                 let _ = answer.send(self.why(asked).await);
             }
             EngineJob::Curves(span, answer) => {
+                self.recall_past(span).await;
                 let _ = answer.send(Ok(self.stack_view.borrow().curves(span)));
             }
             EngineJob::ReadDead(answer) => {

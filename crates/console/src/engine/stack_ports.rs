@@ -3,7 +3,7 @@ use std::future::Future;
 
 use tidegate_core::config::{Campaign, EXPRESS, PollerConfig, SchedulerConfig};
 use tidegate_delivery::ports::{
-    Account, Clock, History, Ledger, Marks, PortError, QueueUrl, Queues,
+    Account, Clock, History, Ledger, Marks, Monitor, PortError, QueueUrl, Queues,
 };
 use tidegate_operate::dead::{self, LetterSnapshot};
 use tidegate_operate::redact::AddressVisibility;
@@ -13,19 +13,23 @@ use tokio::sync::mpsc::UnboundedSender;
 /// Number of dead letters that are read for the page at most.
 pub(super) const LETTERS: usize = 1_000;
 
-/// The ports that a console needs, as types. A tuple of the four is enough.
+/// The ports that a console needs, as types. A tuple of the five is enough.
 pub trait PortTypes {
     type Queues: Queues;
     type Ledger: Ledger + Marks + History;
     type Account: Account;
     type Clock: Clock;
+    type Monitor: Monitor;
 }
 
-impl<Q: Queues, L: Ledger + Marks + History, A: Account, C: Clock> PortTypes for (Q, L, A, C) {
+impl<Q: Queues, L: Ledger + Marks + History, A: Account, C: Clock, M: Monitor> PortTypes
+    for (Q, L, A, C, M)
+{
     type Queues = Q;
     type Ledger = L;
     type Account = A;
     type Clock = C;
+    type Monitor = M;
 }
 
 /// Everything through which the console reads and changes a stack.
@@ -46,6 +50,8 @@ pub struct StackPorts<P: PortTypes> {
     pub ledger: P::Ledger,
     pub account: P::Account,
     pub clock: P::Clock,
+    /// Alarms, failed invocations and the past before the console.
+    pub monitor: P::Monitor,
     /// Asks for the stack to be woken, because there may be something to send.
     pub wake: UnboundedSender<()>,
 }

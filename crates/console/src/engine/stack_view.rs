@@ -1,10 +1,12 @@
 use tidegate_core::counters::Counter;
+use tidegate_delivery::ports::PastRates;
 use tidegate_operate::status::StackFacts;
 use tidegate_operate::top;
 
 use crate::event::StateChange;
 use crate::figures::{
-    Curves, LongHistory, LongSpan, RateHistory, RecentSlots, SavedCurves, StackFigures,
+    Curves, LongHistory, LongSpan, MonitorFigures, RateHistory, RecentSlots, SavedCurves,
+    StackFigures,
 };
 use crate::watch::LastSeen;
 
@@ -26,6 +28,7 @@ pub(super) struct StackView {
     recently: RecentSlots,
     series: RateHistory,
     long: LongHistory,
+    monitor: MonitorFigures,
     pub(super) seen: LastSeen,
 }
 
@@ -49,7 +52,8 @@ impl StackView {
             None => LastSeen::first(top.status()),
         };
         let (series, long) = (RateHistory::default(), LongHistory::new(curves));
-        (Self { facts, top, recently, series, long, seen }, changes)
+        let monitor = MonitorFigures::default();
+        (Self { facts, top, recently, series, long, monitor, seen }, changes)
     }
 
     /// Adds a look. `counted` tells whether the queues were counted for it.
@@ -58,7 +62,7 @@ impl StackView {
         self.recently.see(&facts);
         self.facts = facts;
         let changes = self.seen.changes(self.top.status(), counted);
-        let figures = StackFigures::of(&self.top, &self.recently);
+        let figures = self.figures();
         self.series.add(&figures);
         self.long.add(&figures);
         changes
@@ -70,7 +74,20 @@ impl StackView {
     }
 
     pub(super) fn figures(&self) -> StackFigures {
-        StackFigures::of(&self.top, &self.recently)
+        StackFigures::of(&self.top, &self.recently, &self.monitor)
+    }
+
+    pub(super) fn monitored(&mut self, figures: MonitorFigures) {
+        self.monitor = figures;
+    }
+
+    pub(super) fn has_past(&self, span: LongSpan) -> bool {
+        self.long.has_past(span)
+    }
+
+    /// Adds the rates of before this console to a long curve.
+    pub(super) fn fill(&mut self, span: LongSpan, past: &[PastRates]) {
+        self.long.fill(span, past);
     }
 
     pub(super) fn series(&self) -> Curves {

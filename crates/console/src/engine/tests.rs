@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidegate_core::control::{Control, Hold, HoldReason};
-use tidegate_delivery::ports::{FailureKind, Queues};
+use tidegate_delivery::ports::{FailureKind, MonitorReport, Queues, RingingAlarm};
 use tidegate_fakes::{Fault, Operation, Rule, failures};
 use tidegate_operate::steer::{Author, SteerAction};
 use tidegate_operate::why::MailQuery;
@@ -381,4 +381,43 @@ async fn letters_that_another_reader_had_in_hand_are_read_once_they_are_back() {
         }
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn alarms_are_told_and_a_page_knows_why_they_are_not() {
+    let world = world();
+    let ports = site(&world);
+    let ringing = RingingAlarm {
+        name: "simulated-dead-letters".to_owned(),
+        since: None,
+        why: "Threshold Crossed".to_owned(),
+    };
+    let report = MonitorReport { alarms: 7, ringing: vec![ringing], failed: Vec::new() };
+    ports.monitor.set_report(report);
+    let denied = FailureKind::Denied("AccessDenied".to_owned());
+    world.faults.add(Rule::new(Fault::Before(denied)).on(Operation::Monitor).nth(1));
+    let ports = StackPorts { monitor: ports.monitor.with_faults(&world.faults), ..ports };
+    let (engine, shared) = Engine::start(ports, limits(), None).await.unwrap();
+    let script = async {
+        let mut stream = watch(&shared);
+        loop {
+            let figures = next(&mut stream, "figures").await;
+            if let Some(failed) = figures["monitor"]["failed"].as_str() {
+                assert!(failed.contains("AccessDenied"), "{failed}");
+                break;
+            }
+        }
+        loop {
+            let figures = next(&mut stream, "figures").await;
+            if figures["monitor"]["failed"].is_null() {
+                let report = &figures["monitor"]["report"];
+                assert_eq!(report["ringing"][0]["name"], "simulated-dead-letters");
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = script => {}
+        () = engine.run(std::future::pending()) => panic!("nobody stopped it"),
+    }
 }

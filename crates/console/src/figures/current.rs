@@ -6,6 +6,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::waits::WaitBound;
+use tidegate_delivery::ports::MonitorReport;
 use tidegate_operate::status::{StackFacts, Status};
 use tidegate_operate::top::Dashboard;
 
@@ -57,6 +58,14 @@ pub struct SlotFigures {
 }
 
 /// All figures that a page shows, as JSON.
+/// Alarms and failed invocations, as they were read last; neither part before the first reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MonitorFigures {
+    /// Why they are not known.
+    pub failed: Option<String>,
+    pub report: Option<MonitorReport>,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StackFigures {
     /// Time of the look.
@@ -72,6 +81,7 @@ pub struct StackFigures {
     /// Mails that SES refused for the rate since the console began to look.
     pub refused: u64,
     pub slots: SlotFigures,
+    pub monitor: MonitorFigures,
     /// The state of the stack, as `tidegate status` prints it.
     pub status: Status,
 }
@@ -110,7 +120,7 @@ impl RecentSlots {
 
 impl StackFigures {
     /// Combines the dashboard's figures with the slot figures.
-    pub fn of(dashboard: &Dashboard, recently: &RecentSlots) -> Self {
+    pub fn of(dashboard: &Dashboard, recently: &RecentSlots, monitor: &MonitorFigures) -> Self {
         let status = dashboard.status().clone();
         let row = |row: tidegate_operate::top::CampaignRow| {
             let (sent, waiting) = (row.status.sent, row.status.backlog.all());
@@ -139,6 +149,7 @@ impl StackFigures {
             express,
             refused: dashboard.refused(),
             slots: recently.slots(),
+            monitor: monitor.clone(),
             status,
         }
     }

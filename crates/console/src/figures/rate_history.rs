@@ -4,6 +4,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_core::Timestamp;
 use tidegate_core::counters::Counter;
+use tidegate_delivery::ports::PastRates;
 
 use super::current::{StackFigures, precise, seconds};
 
@@ -19,6 +20,13 @@ struct RatePoint {
     rate: Option<f64>,
     quota: Option<f64>,
     campaigns: BTreeMap<String, f64>,
+}
+
+impl From<&PastRates> for RatePoint {
+    fn from(past: &PastRates) -> Self {
+        let campaigns = past.campaigns.clone();
+        Self { at: seconds(past.until), rate: Some(past.all), quota: past.quota, campaigns }
+    }
 }
 
 /// The curves as JSON: one list of times, and one list of values for each curve.
@@ -112,7 +120,7 @@ pub enum LongSpan {
 }
 
 impl LongSpan {
-    const fn length(self) -> Duration {
+    pub(crate) const fn length(self) -> Duration {
         match self {
             Self::Hours => Duration::from_hours(6),
             Self::Days => Duration::from_hours(48),
@@ -122,6 +130,14 @@ impl LongSpan {
     const fn step(self) -> Duration {
         match self {
             Self::Hours => Duration::from_secs(30),
+            Self::Days => Duration::from_mins(5),
+        }
+    }
+
+    /// The step of the past before the console, whole minutes.
+    pub(crate) const fn past_step(self) -> Duration {
+        match self {
+            Self::Hours => Duration::from_mins(1),
             Self::Days => Duration::from_mins(5),
         }
     }
@@ -169,11 +185,27 @@ struct LongCurve {
     span: LongSpan,
     points: VecDeque<RatePoint>,
     last: Option<SentSums>,
+    /// Whether the past before the console was added.
+    has_past: bool,
 }
 
 impl LongCurve {
     fn new(span: LongSpan, curves: &Curves) -> Self {
-        Self { span, points: curves.points(), last: None }
+        Self { span, points: curves.points(), last: None, has_past: false }
+    }
+
+    /// Adds the steps in which the curve has no point of its own.
+    fn fill(&mut self, past: &[PastRates]) {
+        self.has_past = true;
+        let step = self.span.past_step().as_secs_f64();
+        let own: Vec<f64> =
+            self.points.iter().filter(|own| own.rate.is_some()).map(|own| own.at).collect();
+        let is_new = |at: f64| !own.iter().any(|known| (known - at).abs() <= step);
+        let added = past.iter().map(RatePoint::from).filter(|point| is_new(point.at));
+        let mut points: Vec<RatePoint> = self.points.drain(..).chain(added).collect();
+        points.sort_by(|a, b| a.at.total_cmp(&b.at));
+        self.points = points.into();
+        forget(&mut self.points, self.span.length());
     }
 
     fn add(&mut self, figures: &StackFigures) {
@@ -223,11 +255,28 @@ impl LongHistory {
         self.days.add(figures);
     }
 
+    fn curve(&self, span: LongSpan) -> &LongCurve {
+        match span {
+            LongSpan::Hours => &self.hours,
+            LongSpan::Days => &self.days,
+        }
+    }
+
     pub fn curves(&self, span: LongSpan) -> Curves {
-        Curves::of(match span {
-            LongSpan::Hours => &self.hours.points,
-            LongSpan::Days => &self.days.points,
-        })
+        Curves::of(&self.curve(span).points)
+    }
+
+    /// Whether the past before the console was added to a curve.
+    pub fn has_past(&self, span: LongSpan) -> bool {
+        self.curve(span).has_past
+    }
+
+    /// Adds the past before the console to a curve, where it has no points of its own.
+    pub fn fill(&mut self, span: LongSpan, past: &[PastRates]) {
+        match span {
+            LongSpan::Hours => self.hours.fill(past),
+            LongSpan::Days => self.days.fill(past),
+        }
     }
 
     pub fn saved(&self) -> SavedCurves {

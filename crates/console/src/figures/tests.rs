@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::PastRates;
 
 use super::*;
 use crate::watch::tests::status;
@@ -28,6 +29,7 @@ fn figures(seconds: u64, rate: f64) -> StackFigures {
         express: None,
         refused: 0,
         slots,
+        monitor: MonitorFigures::default(),
         status,
     }
 }
@@ -69,7 +71,7 @@ fn slots_a_second_are_of_the_last_ten_seconds() {
         recently.see(&facts);
     }
     let dashboard = tidegate_operate::top::Dashboard::new(&facts);
-    let current = StackFigures::of(&dashboard, &recently).slots;
+    let current = StackFigures::of(&dashboard, &recently, &MonitorFigures::default()).slots;
     assert_eq!((current.unused, current.unused_now, current.skipped), (28, 2.0, 0));
 }
 
@@ -151,4 +153,32 @@ fn long_curves_go_on_after_a_restart_with_a_gap_where_nobody_looked() {
     let rates = hours["rate"].as_array().unwrap();
     let [.., last, gap, new] = &rates[..] else { panic!("{rates:?}") };
     assert_eq!((last, gap, new), (&5.0.into(), &serde_json::Value::Null, &10.0.into()));
+}
+
+#[test]
+fn the_past_before_the_console_fills_long_curves_only_where_they_have_no_points() {
+    let mut history = LongHistory::new(&SavedCurves::default());
+    for second in (3_600..4_200).step_by(15) {
+        history.add(&sent(second, second * 5));
+    }
+    let own = history.saved();
+    assert!(!history.has_past(LongSpan::Hours));
+    let past = |minute: u64| PastRates {
+        until: Timestamp::from(figures(minute * 60, 1.0).at),
+        all: 7.0,
+        quota: Some(14.0),
+        campaigns: [("big".to_owned(), 6.0)].into(),
+    };
+    let all: Vec<PastRates> = (1..=70).map(past).collect();
+    history.fill(LongSpan::Hours, &all);
+    assert!(history.has_past(LongSpan::Hours) && !history.has_past(LongSpan::Days));
+    let hours = serde_json::to_value(history.curves(LongSpan::Hours)).unwrap();
+    let times: Vec<f64> = serde_json::from_value(hours["t"].clone()).unwrap();
+    assert!(times.is_sorted());
+    let of = |rate: f64| hours["rate"].as_array().unwrap().iter().filter(|&at| *at == rate).count();
+    let own = serde_json::to_value(own).unwrap();
+    assert_eq!(of(5.0), own["hours"]["rate"].as_array().unwrap().len() - 1, "all but the gap");
+    assert!((59..=60).contains(&of(7.0)), "{}", of(7.0));
+    assert_eq!(hours["campaigns"]["big"][0], 6.0);
+    assert_eq!(hours["quota"][0], 14.0);
 }

@@ -10,7 +10,7 @@ use tidegate_console::rate_limit::{BucketRate, GroupLimits};
 use tidegate_console::stream::{Hub, StreamLimits};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::QueueUrl;
-use tidegate_fakes::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
+use tidegate_fakes::{MemoryAccount, MemoryLedger, MemoryMonitor, MemoryQueues, SimClock};
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status;
 use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
@@ -19,7 +19,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// An engine on the in-memory ports.
-pub(crate) type MemoryEngine = Engine<(MemoryQueues, MemoryLedger, MemoryAccount, SimClock)>;
+pub(crate) type MemoryEngine =
+    Engine<(MemoryQueues, MemoryLedger, MemoryAccount, SimClock, MemoryMonitor)>;
 
 /// The limits of `tidegate console` without options.
 pub(crate) fn defaults() -> StreamLimits {
@@ -40,7 +41,9 @@ pub(crate) fn world(campaigns: usize) -> World {
     World::new(settings.campaigns(&named)).unwrap()
 }
 
-fn site(world: &World) -> StackPorts<(MemoryQueues, MemoryLedger, MemoryAccount, SimClock)> {
+fn site(
+    world: &World,
+) -> StackPorts<(MemoryQueues, MemoryLedger, MemoryAccount, SimClock, MemoryMonitor)> {
     let (poller, scheduler) =
         (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
     let url = |name: &str| QueueUrl::new(format!("https://sqs.example/{name}"));
@@ -62,6 +65,7 @@ fn site(world: &World) -> StackPorts<(MemoryQueues, MemoryLedger, MemoryAccount,
         ledger: world.ledger.clone(),
         account: world.ses.account(),
         clock: world.universe.clock(),
+        monitor: MemoryMonitor::default(),
         wake: unbounded_channel().0,
     }
 }

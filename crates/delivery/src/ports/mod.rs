@@ -15,6 +15,7 @@ mod invoke;
 mod ledger;
 mod mailer;
 mod marks;
+mod monitor;
 mod parts;
 mod queues;
 mod suppression;
@@ -36,6 +37,7 @@ pub use ledger::{
 };
 pub use mailer::{Mail, Mailer, Takes};
 pub use marks::{MarkRequest, MarkResult, Marks};
+pub use monitor::{FailedInvocations, Monitor, MonitorReport, PastRates, RingingAlarm};
 pub use parts::{Part, PartChange};
 pub use queues::{
     BATCH, BATCH_BYTES, Entry, EntryError, Fifo, Outgoing, QueueDepth, QueueUrl, Queues, Received,

@@ -57,6 +57,8 @@ pub enum Operation {
     /// `Invoke::tick`; the resource is the window.
     Tick,
     Announce,
+    /// Both calls of the monitoring service.
+    Monitor,
 }
 
 impl Operation {
@@ -92,6 +94,7 @@ impl Operation {
             Self::FindSuppressed => "GetSuppressedDestination",
             Self::Tick => "Invoke",
             Self::Announce => "Publish",
+            Self::Monitor => "GetMetricData",
         }
     }
 

@@ -1,0 +1,77 @@
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use serde::Serialize;
+use tidegate_core::Timestamp;
+use tidegate_core::identity::EpochMillis;
+
+use super::PortError;
+
+/// An alarm whose condition holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RingingAlarm {
+    /// The alarm's name, which begins with the stack's.
+    pub name: String,
+    /// When its condition began to hold, if that is known.
+    pub since: Option<EpochMillis>,
+    /// The monitoring service's reason.
+    pub why: String,
+}
+
+/// The invocations of a function that failed within the last hour.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailedInvocations {
+    /// The function's name.
+    pub function: String,
+    /// Invocations that ended with an error, a time-out or too little memory.
+    pub errors: u64,
+    /// Invocations that the service did not begin, for too many at once.
+    pub throttles: u64,
+}
+
+/// The stack as its monitoring service sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MonitorReport {
+    /// The number of the stack's alarms.
+    pub alarms: u64,
+    /// Those whose condition holds.
+    pub ringing: Vec<RingingAlarm>,
+    /// One for each function.
+    pub failed: Vec<FailedInvocations>,
+}
+
+/// The rates of one step of the past, recipients a second.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastRates {
+    /// The step's end.
+    pub until: Timestamp,
+    /// Of all mail, express included.
+    pub all: f64,
+    /// The quota in force; none if it is not known.
+    pub quota: Option<f64>,
+    /// Only campaigns that sent.
+    pub campaigns: BTreeMap<String, f64>,
+}
+
+/// A monitoring service that knows a stack.
+pub trait Monitor {
+    /// Reads alarms, and the failed invocations of the hour before `now`.
+    ///
+    /// # Errors
+    /// [`PortError`]: it does not answer, or may not be asked.
+    fn report(&self, now: Timestamp) -> impl Future<Output = Result<MonitorReport, PortError>>;
+
+    /// The rates from `from` to `to` in steps of whole minutes, in order, from the first step in which something
+    /// was sent.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    fn past(
+        &self,
+        campaigns: &[String],
+        from: Timestamp,
+        to: Timestamp,
+        step: Duration,
+    ) -> impl Future<Output = Result<Vec<PastRates>, PortError>>;
+}
