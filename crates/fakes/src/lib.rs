@@ -12,17 +12,19 @@
 //! | `SuppressionList` | [`MemorySuppressionList`] | `MemorySuppressionList::default()` |
 //! | `Invoke` | [`MemoryInvoke`] | [`MemoryInvoke::new`], which also gives the ticks to read |
 //! | `Bucket`, `BucketLevels` | [`MemoryBucket`] | [`MemoryBucket::new`]; a clone is another taker |
+//! | `ConsoleBuckets` | [`MemoryConsoleBuckets`] | [`MemoryConsoleBuckets::new`]; a clone is another console's |
 //! | `DeferralStore` | [`MemoryDeferralStore`] | `MemoryDeferralStore::default()` |
 //! | `Monitor` | [`MemoryMonitor`] | `MemoryMonitor::default()`, then told what it knows |
 //! | `Entropy` | [`SeededEntropy`] | [`SeededEntropy::new`] |
 //!
-//! Each fake but clock, bucket and entropy has `with_faults`: its calls then fail as the plan says.
+//! Each fake but clock, buckets and entropy has `with_faults`: its calls then fail as the plan says.
 //!
 //! A clone is another handle on the same fake. All waiting is tokio's, so under a paused
 //! runtime simulated hours take moments; what is drawn at random is drawn from seeds.
 
 mod bucket;
 mod clock;
+mod console_buckets;
 mod deferral;
 mod entropy;
 mod faults;
@@ -43,6 +45,7 @@ mod value;
 
 pub use bucket::MemoryBucket;
 pub use clock::{SimClock, Universe};
+pub use console_buckets::MemoryConsoleBuckets;
 pub use deferral::MemoryDeferralStore;
 pub use entropy::SeededEntropy;
 pub use faults::{Fault, FaultPlan, Operation, Rule, Strike};

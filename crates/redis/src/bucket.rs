@@ -9,12 +9,11 @@ use tidegate_core::config::{BucketUrl, KeyPrefix};
 use tidegate_delivery::ports::{
     Answer, Bucket, BucketLevel, BucketLevels, PortError, TakeRequest, Taken,
 };
-use tokio::time::{Instant, timeout_at};
 
+use crate::SCRIPT;
 use crate::connect::{RedisConnector, Trust};
 use crate::error::LinkError;
 use crate::link::Link;
-use crate::{SCRIPT, TIME_LIMIT};
 
 /// The shared bucket on a server of the Redis protocol. It connects at its first take, so it is cheap to
 /// create.
@@ -35,28 +34,6 @@ impl RedisBucket {
     pub fn trusting(url: BucketUrl, prefix: KeyPrefix, trust: Trust) -> Self {
         let link = Link::new(RedisConnector::new(url, trust));
         Self { link, script: Script::new(SCRIPT), prefix }
-    }
-
-    /// Runs `call` on the connection within the time limit. A failure is reported as one of `operation`.
-    async fn call<T>(
-        &self,
-        operation: &'static str,
-        call: impl AsyncFnOnce(MultiplexedConnection) -> Result<T, LinkError>,
-    ) -> Result<T, PortError> {
-        let deadline = Instant::now() + TIME_LIMIT;
-        let answer = match timeout_at(deadline, self.link.lend()).await {
-            Err(_) => Err(LinkError::TimedOut),
-            Ok(Err(error)) => Err(error),
-            Ok(Ok(lent)) => {
-                let called = timeout_at(deadline, call(lent.connection.clone())).await;
-                let answer = called.unwrap_or(Err(LinkError::TimedOut));
-                if answer.as_ref().is_err_and(LinkError::breaks) {
-                    self.link.discard(&lent);
-                }
-                answer
-            }
-        };
-        answer.map_err(|error| error.told(operation, &self.link.url().authority()))
     }
 
     async fn levels_on(
@@ -130,7 +107,7 @@ impl Bucket for RedisBucket {
             call.key(self.prefix.key(Some(&domain.name)));
             call.arg(period).arg(tolerance).arg(domain.recipients);
         }
-        let told = self.call("EVALSHA", async |mut connection: MultiplexedConnection| {
+        let told = self.link.call("EVALSHA", async |mut connection: MultiplexedConnection| {
             let told = call.invoke_async(&mut connection).await;
             answer(request, told.map_err(LinkError::Server)?)
         });
@@ -142,16 +119,16 @@ impl Bucket for RedisBucket {
         let load = async |mut connection: MultiplexedConnection| {
             self.script.load_async(&mut connection).await.map_err(LinkError::Server)
         };
-        if self.call("SCRIPT LOAD", load).await.is_err() {
+        if self.link.call("SCRIPT LOAD", load).await.is_err() {
             // A failure is reported by the take that meets it.
-            let _ = self.call("SCRIPT LOAD", load).await;
+            let _ = self.link.call("SCRIPT LOAD", load).await;
         }
     }
 }
 
 impl BucketLevels for RedisBucket {
     async fn levels(&self) -> Result<(u64, Vec<BucketLevel>), PortError> {
-        self.call("SCAN", async |connection| self.levels_on(connection).await).await
+        self.link.call("SCAN", async |connection| self.levels_on(connection).await).await
     }
 }
 

@@ -3,6 +3,7 @@
 //! | port | adapter |
 //! |---|---|
 //! | `Bucket`, `BucketLevels` | [`RedisBucket`] |
+//! | `ConsoleBuckets` | [`RedisConsoleBuckets`] |
 //!
 //! A take is one call of [`SCRIPT`], which is [`tidegate_core::bucket`] written in Lua. It runs on the
 //! server, by the server's clock, and takes from all buckets or from none. The script is loaded once and
@@ -13,6 +14,7 @@
 
 mod bucket;
 mod connect;
+mod console;
 mod error;
 mod link;
 
@@ -20,6 +22,7 @@ use std::time::Duration;
 
 pub use bucket::RedisBucket;
 pub use connect::Trust;
+pub use console::RedisConsoleBuckets;
 pub use error::LinkError;
 use tidegate_core::config::LAST_START;
 

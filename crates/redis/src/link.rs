@@ -6,7 +6,10 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use redis::aio::MultiplexedConnection;
 use tidegate_core::config::BucketUrl;
+use tidegate_delivery::ports::PortError;
+use tokio::time::{Instant, timeout_at};
 
+use crate::TIME_LIMIT;
 use crate::connect::RedisConnector;
 use crate::error::LinkError;
 
@@ -39,8 +42,30 @@ impl Link {
         self.connector.url()
     }
 
+    /// Runs `call` on the connection within the time limit. A failure is reported as one of `operation`.
+    pub(crate) async fn call<T>(
+        &self,
+        operation: &'static str,
+        call: impl AsyncFnOnce(MultiplexedConnection) -> Result<T, LinkError>,
+    ) -> Result<T, PortError> {
+        let deadline = Instant::now() + TIME_LIMIT;
+        let answer = match timeout_at(deadline, self.lend()).await {
+            Err(_) => Err(LinkError::TimedOut),
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(lent)) => {
+                let called = timeout_at(deadline, call(lent.connection.clone())).await;
+                let answer = called.unwrap_or(Err(LinkError::TimedOut));
+                if answer.as_ref().is_err_and(LinkError::breaks) {
+                    self.discard(&lent);
+                }
+                answer
+            }
+        };
+        answer.map_err(|error| error.told(operation, &self.url().authority()))
+    }
+
     /// Returns the connection; waits if it is being opened.
-    pub(crate) async fn lend(&self) -> Result<CurrentConnection, LinkError> {
+    async fn lend(&self) -> Result<CurrentConnection, LinkError> {
         let (number, opening) = self.opening();
         match opening.await {
             Ok(connection) => Ok(CurrentConnection { connection, number }),
@@ -52,7 +77,7 @@ impl Link {
     }
 
     /// Drops this connection after a failure, unless a newer one has replaced it.
-    pub(crate) fn discard(&self, lent: &CurrentConnection) {
+    fn discard(&self, lent: &CurrentConnection) {
         self.drop_number(lent.number);
     }
 

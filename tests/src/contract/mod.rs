@@ -11,6 +11,7 @@
 )]
 
 pub mod bucket;
+pub mod console_buckets;
 pub mod deferral;
 pub mod directory;
 pub mod exclusions;
