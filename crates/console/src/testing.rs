@@ -1,6 +1,8 @@
 //! A stack in memory under simulated time, with a console on it.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
 
 use futures_util::future::LocalBoxFuture;
 use tidegate_delivery::ports::{History, Ledger, Marks, QueueUrl};
@@ -9,6 +11,9 @@ use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status::StatusSettings;
 use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
 use tokio::sync::mpsc::unbounded_channel;
+use tracing::Dispatch;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::engine::{Engine, EngineHandle, StackPorts};
 use crate::rate_limit::GroupLimits;
@@ -76,4 +81,42 @@ pub(crate) fn on<'a, T: 'a>(
             () = engine.run(std::future::pending()) => panic!("nobody stopped it"),
         }
     })
+}
+
+/// A log in memory.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Collects the log of this thread, as long as the second part of the result is held.
+    pub(crate) fn of_this_thread() -> (Self, (Dispatch, DefaultGuard)) {
+        let log = Self::default();
+        // With one dispatcher alone, tracing asks only the thread that comes to an event first whether it
+        // logs: that may be another test's, which does not.
+        let second = Dispatch::new(tracing_subscriber::fmt().with_writer(io::sink).finish());
+        let logs = tracing_subscriber::fmt().with_writer(log.clone()).finish();
+        (log, (second, tracing::subscriber::set_default(logs)))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
 }

@@ -226,8 +226,8 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
-    use super::super::tests::Log;
     use super::*;
+    use crate::testing::Log;
 
     const STACK: [&str; 2] = ["mail", "us-east-1"];
     const TOKEN: &str = "correct-horse-battery-staple";

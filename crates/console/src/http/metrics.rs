@@ -50,7 +50,7 @@ impl Collector for StackCollector {
 }
 
 /// The metrics and their meanings, but for the ledger's sums, whose meanings the list of counters has.
-pub(super) const METRICS: [(&str, &str); 33] = [
+pub(super) const METRICS: [(&str, &str); 34] = [
     ("console_addresses", "Client addresses that are known"),
     ("console_bucket_empty", "Events that had to wait for a token, by the bucket that had none"),
     ("console_changes", "Changes of state since the history began"),
@@ -64,6 +64,7 @@ pub(super) const METRICS: [(&str, &str); 33] = [
         "Events that were to go out: of each change and each new value, one for each open stream",
     ),
     ("console_events_sent", "Events that went out"),
+    ("console_exchanges_failed", "Exchanges of shared buckets with the other consoles that failed"),
     ("console_gaps", "Times a client was told that changes are missing"),
     ("console_looks", "Looks at the stack"),
     ("console_looks_failed", "Looks at the stack that failed"),
@@ -172,6 +173,7 @@ fn streams(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
     writer.counter("console_reconnects", counts.reconnects)?;
     writer.counter("console_events_replayed", counts.replayed)?;
     writer.counter("console_gaps", counts.gaps)?;
+    writer.counter("console_exchanges_failed", counts.exchanges_failed)?;
     writer.counter("console_changes", last)?;
     writer.gauge("console_streams_open", size(open))?;
     writer.gauge("console_addresses", size(addresses))?;

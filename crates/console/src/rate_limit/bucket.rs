@@ -53,6 +53,11 @@ impl BucketRate {
     pub const fn period(self) -> Duration {
         self.period
     }
+
+    /// The time in which `tokens` come.
+    pub const fn time_of(self, tokens: u32) -> Duration {
+        self.period.saturating_mul(tokens)
+    }
 }
 
 impl FromStr for BucketRate {
@@ -89,9 +94,18 @@ impl TokenBucket {
     /// The time from which `tokens` can be taken. For more than the bucket holds it is the time at which
     /// the last could be taken if they were taken one by one.
     pub fn ready_at(&self, tokens: u32) -> Monotonic {
-        let BucketRate { period, burst } = self.allowance;
-        let missing = self.full_at + period.saturating_mul(tokens);
-        missing.before(period.saturating_mul(burst))
+        let missing = self.full_at + self.allowance.time_of(tokens);
+        missing.before(self.allowance.time_of(self.allowance.burst))
+    }
+
+    /// The time at which the bucket is full again; it may have passed.
+    pub const fn full_at(&self) -> Monotonic {
+        self.full_at
+    }
+
+    /// Takes as many tokens as it needs for the bucket not to be full before `at`.
+    pub fn drain_until(&mut self, at: Monotonic) {
+        self.full_at = self.full_at.max(at);
     }
 
     /// Whether the bucket is full: it is then equal to a new one, and can be dropped.

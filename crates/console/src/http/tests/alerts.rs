@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidegate_delivery::ports::Monotonic;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -22,11 +23,12 @@ const PROMTOOL: &str = "TIDEGATE_PROMTOOL";
 const QUIET: usize = 12;
 const WRONG: usize = 12;
 
-const ALERTS: [(&str, Cause); 4] = [
+const ALERTS: [(&str, Cause); 5] = [
     ("TidegateConsoleDropsChanges", Cause::Slow(300)),
     ("TidegateConsoleQueueDeep", Cause::Slow(150)),
     ("TidegateConsolePaced", Cause::Busy),
     ("TidegateConsoleReconnects", Cause::Returning),
+    ("TidegateConsoleUnshared", Cause::Unshared),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +39,8 @@ enum Cause {
     Busy,
     /// A client comes back ten times a minute.
     Returning,
+    /// The server of the shared buckets does not answer.
+    Unshared,
 }
 
 fn client(session: &str, connection: Option<u64>) -> StreamClient {
@@ -83,7 +87,7 @@ async fn scrapes(app: &Arc<App>, cause: Cause) -> Vec<BTreeMap<String, String>> 
                         read(hub.subscribe(client, None).unwrap())
                     }));
                 }
-                Cause::Returning => {}
+                Cause::Returning | Cause::Unshared => {}
             }
         }
         for second in 0..60 {
@@ -97,6 +101,9 @@ async fn scrapes(app: &Arc<App>, cause: Cause) -> Vec<BTreeMap<String, String>> 
             }
             if minute >= QUIET && matches!(cause, Cause::Busy) {
                 publish(app, 5);
+            }
+            if minute >= QUIET && matches!(cause, Cause::Unshared) {
+                hub.change(|registry| registry.hear(None, Monotonic::default()));
             }
             sleep(Duration::from_secs(1)).await;
         }
@@ -123,7 +130,7 @@ fn promtool_test(alert: &str, scrapes: &[BTreeMap<String, String>]) -> Value {
         "interval": "1m",
         "input_series": series.collect::<Vec<_>>(),
         "promql_expr_test": [
-            at(QUIET - 1, firing("=~\"TidegateConsole[DPQR].*\""), json!([])),
+            at(QUIET - 1, firing("=~\"TidegateConsole[DPQRU].*\""), json!([])),
             at(QUIET + WRONG - 1, firing(&format!("=\"{alert}\"")), json!([{"labels": "{}", "value": 1}])),
         ],
     })

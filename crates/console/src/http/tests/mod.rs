@@ -1,6 +1,3 @@
-use std::io;
-use std::sync::Mutex;
-
 use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Request, StatusCode, header};
@@ -10,12 +7,9 @@ use futures_util::future::LocalBoxFuture;
 use serde_json::{Value, json};
 use tidegate_delivery::ports::Clock as _;
 use tower::ServiceExt as _;
-use tracing::Dispatch;
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
-use crate::testing::{on, world};
+use crate::testing::{Log, on, world};
 
 mod alerts;
 mod answers;
@@ -84,44 +78,6 @@ async fn call(app: &Arc<App>, method: &str, path: &str, headers: &[&str], body: 
     let body = if is_stream { Vec::new() } else { to_bytes(body, 1 << 24).await.unwrap().to_vec() };
     let body = String::from_utf8_lossy(&body).into_owned();
     Answer { status: parts.status, headers: parts.headers, body }
-}
-
-/// A log in memory.
-#[derive(Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    /// Collects the log of this thread, as long as the second part of the result is held.
-    pub(super) fn of_this_thread() -> (Self, (Dispatch, DefaultGuard)) {
-        let log = Self::default();
-        // With one dispatcher alone, tracing asks only the thread that comes to an event first whether it
-        // logs: that may be another test's, which does not.
-        let second = Dispatch::new(tracing_subscriber::fmt().with_writer(io::sink).finish());
-        let logs = tracing_subscriber::fmt().with_writer(log.clone()).finish();
-        (log, (second, tracing::subscriber::set_default(logs)))
-    }
-
-    pub(super) fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(text)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Log {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
 }
 
 /// A console on a stack in memory, for as long as `script` takes.
