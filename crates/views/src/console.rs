@@ -1,6 +1,7 @@
 //! The console of a stack: a page that listens on an address.
 
-use std::future::Future;
+use std::future::{Future, pending};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -9,8 +10,8 @@ use tidegate_aws::{CloudWatch, DynamoLedger, SesAccount, SqsQueues, SystemClock}
 use tidegate_console::engine::{Engine, StackPorts};
 use tidegate_console::http::{About, Access, AccessError, App, serve};
 use tidegate_console::state_file::StateFile;
-use tidegate_console::stream::StreamLimits;
-use tidegate_delivery::ports::{Clock as _, PortError};
+use tidegate_console::stream::{Hub, StreamLimits, share_buckets};
+use tidegate_delivery::ports::{Clock as _, ConsoleBuckets, PortError};
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status::{StatusSettings, other_queues};
 use tokio::net::TcpListener;
@@ -37,6 +38,9 @@ pub struct OpenConsole {
     listener: TcpListener,
     engine: Engine<AwsPorts>,
     app: Arc<App>,
+    hub: Arc<Hub>,
+    /// Exchanges with other consoles; without them it does nothing.
+    sharing: Pin<Box<dyn Future<Output = ()>>>,
 }
 
 impl OpenConsole {
@@ -61,13 +65,24 @@ impl OpenConsole {
             shows_addresses: addresses == AddressVisibility::Shown,
         };
         let (engine, handle) = Engine::start(ports, limits, memory).await?;
+        let hub = Arc::clone(&handle.hub);
         let app = App::new(handle, access, about, Box::new(|| SystemClock::new().wall().into()))?;
-        Ok(Self { listener, engine, app })
+        Ok(Self { listener, engine, app, hub, sharing: Box::pin(pending()) })
+    }
+
+    /// Shares the buckets of its event streams with the other consoles that use `buckets`.
+    pub fn share(self, buckets: impl ConsoleBuckets + 'static) -> Self {
+        let sharing = Box::pin(share_buckets(Arc::clone(&self.hub), buckets));
+        Self { sharing, ..self }
     }
 
     /// Serves it until the futures that `stop` makes complete.
     pub async fn serve<S: Future<Output = ()>>(self, stop: impl Fn() -> S) {
-        tokio::join!(self.engine.run(stop()), serve(self.listener, self.app, stop()));
+        let serving = serve(self.listener, self.app, stop());
+        tokio::select! {
+            _ = async { tokio::join!(self.engine.run(stop()), serving) } => {}
+            () = self.sharing => {}
+        }
     }
 }
 

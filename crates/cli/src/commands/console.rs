@@ -9,14 +9,16 @@ use tidegate_console::http::{Access, Token, Tokens, bind};
 use tidegate_console::rate_limit::{BucketRate, GroupLimits};
 use tidegate_console::state_file::StateFile;
 use tidegate_console::stream::StreamLimits;
+use tidegate_core::config::BucketUrl;
 use tidegate_operate::page::{Page, Tone, View};
+use tidegate_redis::RedisConsoleBuckets;
 use tidegate_views::console::{ConsoleError, OpenConsole};
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::OnStack;
+use super::{OnStack, UnparsedUrl};
 use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// Serve a live page of a running stack: its figures, and everything that steers it
@@ -86,6 +88,10 @@ struct LimitArgs {
     /// Streams that all addresses may have together
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     streams: u16,
+    /// Share the buckets of sessions and addresses with the stack's other consoles that do, on the server of the
+    /// poller's shared bucket (`TIDEGATE_SHARED_BUCKET`), or on the one at URL
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    shared_buckets: Option<UnparsedUrl>,
 }
 
 impl LimitArgs {
@@ -103,6 +109,29 @@ impl LimitArgs {
             streams: self.streams.into(),
         }
     }
+
+    /// The server of the shared buckets, where it is given.
+    fn server(&self) -> Result<Option<BucketUrl>, CommandError> {
+        let url = self.shared_buckets.as_ref().filter(|url| url.is_given());
+        let url = url.map(UnparsedUrl::parse).transpose();
+        url.map_err(|error| CommandError::Refused(Box::new(error)))
+    }
+}
+
+/// The buckets that the consoles of `stack` share, on the server at `url` or on the poller's.
+fn shared_buckets(
+    url: Option<BucketUrl>,
+    stack: &Stack,
+) -> Result<RedisConsoleBuckets, CommandError> {
+    let of_poller = stack.poller.shared_bucket.as_ref();
+    let Some(url) = url.or_else(|| of_poller.map(|bucket| bucket.url.clone())) else {
+        let name = &stack.name;
+        return Err(CommandError::Input(format!(
+            "the stack {name} has no shared bucket (TIDEGATE_SHARED_BUCKET): name a server with --shared-buckets=URL"
+        )));
+    };
+    let prefix = of_poller.map(|bucket| bucket.prefix.clone()).unwrap_or_default();
+    Ok(RedisConsoleBuckets::new(url, prefix, stack.poller_function.arn.clone()))
 }
 
 pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
@@ -111,10 +140,13 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd,
     let access = args.access(tokens);
     let refused = |error| CommandError::Refused(Box::new(error));
     access.check().map_err(refused)?;
+    let server = args.limits.server()?;
     log(shell.output.is_json());
     let listener = bind(access.listen)
         .map_err(|source| CommandError::Listen { address: access.listen, source })?;
     let stack = args.on.stack.open().await?;
+    let is_shared = args.limits.shared_buckets.is_some();
+    let buckets = is_shared.then(|| shared_buckets(server, &stack)).transpose()?;
     let address = listener.local_addr().map_err(CommandError::Terminal)?;
     let access = Access { listen: address, ..access };
     let memory = args.memory(&stack);
@@ -126,6 +158,10 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd,
         ConsoleError::Port(error) => CommandError::Service(error),
         ConsoleError::Access(error) => refused(error),
     })?;
+    let console = match buckets {
+        Some(buckets) => console.share(buckets),
+        None => console,
+    };
     shell.output.begin(&running).map_err(CommandError::Terminal)?;
     let (end, ended) = watch::channel(false);
     let asked = || {
@@ -298,6 +334,23 @@ mod tests {
     fn without_options_streams_have_the_consoles_own_limits() {
         let program = Program::try_parse_from(["tidegate"]).unwrap();
         assert_eq!(program.console.limits.of_streams(), StreamLimits::default());
+    }
+
+    #[test]
+    fn buckets_are_shared_on_the_pollers_server_or_on_another_whose_password_is_not_shown() {
+        let server = |option: &[&str]| {
+            let program = Program::try_parse_from([&["tidegate"], option].concat());
+            let limits = program.map(|program| program.console.limits)?;
+            Ok::<_, clap::Error>((limits.shared_buckets.is_some(), limits.server()))
+        };
+        assert!(matches!(server(&[]).unwrap(), (false, Ok(None))));
+        assert!(matches!(server(&["--shared-buckets"]).unwrap(), (true, Ok(None))));
+        let (_, url) = server(&["--shared-buckets=rediss://:hush@cache.example"]).unwrap();
+        assert_eq!(url.unwrap().unwrap().to_string(), "rediss://:***@cache.example:6379/0");
+        let (_, error) = server(&["--shared-buckets=http://:hush@cache.example"]).unwrap();
+        let error = error.unwrap_err();
+        assert!(!format!("{error:?} {error}").contains("hush"), "{error:?}");
+        server(&["--shared-buckets", "redis://cache.example"]).unwrap_err();
     }
 
     fn access(listen: &str, public_url: Option<&str>) -> Access {

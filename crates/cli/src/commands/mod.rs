@@ -18,6 +18,7 @@ mod send;
 mod status;
 mod steer;
 mod top;
+mod unparsed_url;
 mod why;
 
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 pub use top::TopArgs;
 pub use why::WhyArgs;
+
+use unparsed_url::UnparsedUrl;
 
 /// How long a command that handles interrupts itself may take before it is ended from outside.
 const PATIENCE: Duration = Duration::from_secs(2);

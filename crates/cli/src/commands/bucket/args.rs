@@ -1,4 +1,3 @@
-use std::fmt;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -6,7 +5,7 @@ use tidegate_core::config::{BucketUrl, InvalidBucketUrl, KeyPrefix};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::DomainTake;
 
-use crate::commands::OnStack;
+use crate::commands::{OnStack, UnparsedUrl};
 use crate::shell::OutputArgs;
 
 /// Take from the shared bucket, look at it, or print its script
@@ -100,27 +99,10 @@ pub(super) struct ScriptArgs {
     output: OutputArgs,
 }
 
-/// A text with a password in it, perhaps.
-#[derive(Clone)]
-struct UnparsedUrl(String);
-
-impl From<String> for UnparsedUrl {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Debug for UnparsedUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not shown")
-    }
-}
-
 impl WhereArgs {
-    /// The server of `--url`, if it is given. It is parsed here and not by clap, whose errors show the
-    /// value, which may contain a password.
+    /// The server of `--url`, if it is given.
     pub(super) fn url(&self) -> Result<Option<BucketUrl>, InvalidBucketUrl> {
-        self.url.as_ref().map(|UnparsedUrl(text)| text.parse()).transpose()
+        self.url.as_ref().map(UnparsedUrl::parse).transpose()
     }
 }
 
