@@ -195,7 +195,9 @@ export class Tidegate extends TidegateMetrics {
       may('lambda:GetFunctionConfiguration', ...functions),
       this.grantWake(grantee),
       may('s3:ListBucket', this.spillBucket.bucketArn),
-      // These know no resources.
+      // These know no resources, or can be told none that is not the account's.
+      may('cloudwatch:DescribeAlarms', '*'),
+      may('cloudwatch:GetMetricData', '*'),
       may('ses:GetAccount', '*'),
       may('ses:GetSuppressedDestination', '*'),
       may('ses:ListSuppressedDestinations', '*'),

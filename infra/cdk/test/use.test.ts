@@ -54,7 +54,8 @@ test('an operator may change the control record, and replay dead letters', () =>
   const operate = granted((mail, operator) => mail.grantOperate(operator)) as [string | string[], string][];
   const actions = operate.map(([does]) => does).flat();
   assert.deepEqual([...new Set(actions)].sort(), [
-    'cloudformation:DescribeStacks', 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem',
+    'cloudformation:DescribeStacks', 'cloudwatch:DescribeAlarms', 'cloudwatch:GetMetricData',
+    'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem',
     'lambda:GetFunctionConfiguration', 'lambda:InvokeFunction', 's3:ListBucket', 'ses:GetAccount',
     'ses:GetSuppressedDestination', 'ses:ListSuppressedDestinations', 'sqs:GetQueueAttributes',
   ]);
@@ -64,7 +65,7 @@ test('an operator may change the control record, and replay dead letters', () =>
     ...[1, 2, 3, 4, 5, 6].map((group) => `Arn of mail-domain-${group}`), 'Arn of mail-dead-letter',
   ]);
   const everything = operate.filter(([, on]) => on === '*').map(([does]) => does);
-  assert.deepEqual(everything, ['ses:GetAccount', 'ses:GetSuppressedDestination', 'ses:ListSuppressedDestinations']);
+  assert.deepEqual(everything, ['cloudwatch:DescribeAlarms', 'cloudwatch:GetMetricData', 'ses:GetAccount', 'ses:GetSuppressedDestination', 'ses:ListSuppressedDestinations']);
   const replay = granted((mail, operator) => mail.grantReplay(operator)) as [string[], string][];
   const replaying = new Map(replay.map(([does, on]) => [on, does]));
   assert.deepEqual([...replaying.keys()].sort(), [
