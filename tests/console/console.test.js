@@ -5,7 +5,7 @@ import { after } from 'node:test';
 
 import { end } from './lib/promise.js';
 
-const PARTS = ['vendored', 'figures', 'actions', 'dead', 'campaigns', 'restart', 'security', 'accessibility', 'shots', 'letters'];
+const PARTS = ['vendored', 'figures', 'actions', 'dead', 'campaigns', 'stacks', 'restart', 'security', 'accessibility', 'shots', 'letters'];
 /** For work on one of them: `PARTS=dead,accessibility`. */
 const chosen = process.env.PARTS?.split(',') ?? PARTS;
 

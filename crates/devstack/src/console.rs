@@ -35,7 +35,7 @@ pub(super) async fn open(
     // Without its memory it works as well, but for pages that come back after a restart.
     let memory = StateFile::open(&folder.join("console.json"), &stack.poller_function.arn).ok();
     let (limits, addresses) = (StreamLimits::default(), AddressVisibility::Masked);
-    let opened = OpenConsole::open(stack, listener, access, limits, memory, addresses);
+    let opened = OpenConsole::open(stack, listener, access, limits, memory, addresses, None);
     let console = Box::pin(opened).await?;
     Ok((format!("http://{listen}/"), console))
 }

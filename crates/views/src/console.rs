@@ -8,7 +8,7 @@ use thiserror::Error;
 use tidegate_aws::stack::Stack;
 use tidegate_aws::{CloudWatch, DynamoLedger, SesAccount, SqsQueues, SystemClock};
 use tidegate_console::engine::{Engine, StackPorts};
-use tidegate_console::http::{About, Access, AccessError, App, serve};
+use tidegate_console::http::{About, Access, AccessError, App, StackMenu, serve};
 use tidegate_console::state_file::StateFile;
 use tidegate_console::stream::{Hub, StreamLimits, share_buckets};
 use tidegate_delivery::ports::{Clock as _, ConsoleBuckets, PortError};
@@ -55,6 +55,7 @@ impl OpenConsole {
         limits: StreamLimits,
         memory: Option<StateFile>,
         addresses: AddressVisibility,
+        stacks: Option<StackMenu>,
     ) -> Result<Self, ConsoleError> {
         let ports = ports(stack, addresses).await;
         let about = About {
@@ -63,6 +64,7 @@ impl OpenConsole {
             is_local: stack.is_local(),
             operator: ports.operator.clone(),
             shows_addresses: addresses == AddressVisibility::Shown,
+            stacks,
         };
         let (engine, handle) = Engine::start(ports, limits, memory).await?;
         let hub = Arc::clone(&handle.hub);

@@ -37,12 +37,21 @@ const DIALOGS = [
   ['weights', (tab) => tab.at('open-weights').click()],
   ['replay', (tab) => tab.at('dead-replay').click()],
   ['who', (tab) => tab.at('who').click()],
+  ['stacks', async (tab) => {
+    await tab.at('stacks').click();
+    await tab.at('stack-list').waitFor();
+  }],
   ['help', (tab) => tab.at('help').click()],
   ['letter', async (tab) => {
     // By the keyboard: where it is narrow the table's head stands over the row that is scrolled to.
     await tab.at('letter-link').focus();
     await tab.page.keyboard.press('Enter');
     await tab.page.locator('.letter-body').waitFor();
+  }],
+  ['correct', async (tab) => {
+    await tab.at('letter-link').focus();
+    await tab.page.keyboard.press('Enter');
+    await tab.at('letter-correct').click();
   }],
 ];
 

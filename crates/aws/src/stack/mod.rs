@@ -61,6 +61,12 @@ impl Stack {
         run.map_or_else(|| self.name.clone(), |run| format!("{} ({})", self.name, run.display()))
     }
 
+    /// The name among the stacks of this kind: of the run for a local one, whose stacks may have one name.
+    pub fn menu_name(&self) -> String {
+        let run = self.run.as_ref().and_then(|folder| folder.file_name());
+        run.map_or_else(|| self.name.clone(), |run| run.display().to_string())
+    }
+
     pub const fn is_local(&self) -> bool {
         self.run.is_some()
     }

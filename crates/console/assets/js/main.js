@@ -14,6 +14,7 @@ import { renderHeader, startHeader } from './header.js';
 import { pausedAll, startKeys } from './help.js';
 import { renderHolds } from './holds.js';
 import { startLetters } from './letter.js';
+import { renderStacks, startStacks } from './stacks.js';
 import { mayAct, model, onFrame, touch } from './model.js';
 import { start } from './stream.js';
 import { renderTiles, startTiles } from './tiles.js';
@@ -39,6 +40,7 @@ byId('open-weights').addEventListener('click', () => openWeights());
 
 startHeader(recolour);
 startWho();
+startStacks();
 startTiles();
 startChart();
 startCampaigns();
@@ -51,7 +53,7 @@ startWhy();
 startEvents();
 startKeys();
 
-for (const render of [renderHeader, renderWho, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderDead, renderDomains, renderWhy, renderEvents, renderChanges]) onFrame(render);
+for (const render of [renderHeader, renderStacks, renderWho, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderDead, renderDomains, renderWhy, renderEvents, renderChanges]) onFrame(render);
 touch();
 // Ages go on between two events; a hidden tab draws no frame.
 setInterval(touch, 1_000);

@@ -13,6 +13,7 @@ mod logouts;
 mod metrics;
 mod serve;
 mod session;
+mod stacks;
 mod tokens;
 
 use std::fmt;
@@ -31,6 +32,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::timeout::RequestBodyDeadlineLayer;
 
 pub use serve::{bind, serve};
+pub use stacks::{StackMenu, StackRequest};
 pub use tokens::{InvalidToken, InvalidTokens, Role, Token, TokenHolder, Tokens};
 
 use crate::engine::EngineHandle;
@@ -103,6 +105,8 @@ pub struct About {
     pub is_local: bool,
     pub operator: String,
     pub shows_addresses: bool,
+    /// The other stacks that a page may open; none where there is no such menu.
+    pub stacks: Option<StackMenu>,
 }
 
 /// A clock that handlers may call from any task.
@@ -161,6 +165,7 @@ pub fn router(app: &Arc<App>) -> Router {
     let app = Arc::clone(app);
     let acting = Router::new()
         .route("/api/steer", post(actions::steer))
+        .route("/api/stacks/open", post(stacks::open))
         .route("/api/dead/discard", post(actions::discard))
         .route("/api/dead/review", post(actions::review).layer(DefaultBodyLimit::max(MOST_LETTER)))
         .route("/api/dead/replay", post(actions::replay))
@@ -172,6 +177,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/api/session", get(session::session))
         .route("/api/events", get(events::events))
         .route("/api/history", get(history::history))
+        .route("/api/stacks", get(stacks::list))
         .route("/api/why", post(actions::why))
         .route("/api/dead/read", post(actions::read_dead))
         .route("/api/dead/show", post(actions::show_letter))

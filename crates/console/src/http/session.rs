@@ -33,6 +33,7 @@ pub(super) async fn session(
         "addresses_shown": about.shows_addresses,
         "csrf": app.auth.csrf(&credential),
         "token_required": app.auth.needs_token(),
+        "stacks": about.stacks.is_some(),
         "ses_price": ses_price(),
         "version": env!("CARGO_PKG_VERSION"),
     }))

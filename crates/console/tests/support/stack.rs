@@ -97,6 +97,7 @@ impl Server {
             is_local: true,
             operator: "ada".to_owned(),
             shows_addresses: false,
+            stacks: None,
         };
         let hub = Arc::clone(&shared.hub);
         let clock = || EpochMillis::new(1_795_206_967_042);

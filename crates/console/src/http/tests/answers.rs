@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use tidegate_core::counters::{Counter, LedgerSums};
 
 use super::super::metrics::METRICS;
-use super::{EpochMillis, access, call, console, csrf};
+use super::{
+    About, EpochMillis, StackMenu, StackRequest, access, call, console, console_about, csrf,
+};
 use crate::event::{ChangeKind, StateChange};
 use crate::stream::tests::change;
 
@@ -287,6 +289,50 @@ async fn the_examples_of_alerts_are_about_metrics_that_there_are() {
             let is_there = metrics.contains(&format!("# TYPE {family} "));
             assert!(is_there, "{name} is not in\n{metrics}");
         }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_stacks_are_listed_and_opened_only_where_a_page_reaches_them() {
+    for can_open in [true, false] {
+        let (requests, mut asked) = tokio::sync::mpsc::channel(1);
+        let this = "simulated".to_owned();
+        let menu = StackMenu { this, requests, can_open };
+        let about = About { stacks: Some(menu), ..super::about() };
+        let answering = tokio::spawn(async move {
+            while let Some(request) = asked.recv().await {
+                match request {
+                    StackRequest::List(answer) => {
+                        answer.send(Ok(vec!["news".to_owned(), "simulated".to_owned()])).unwrap();
+                    }
+                    StackRequest::Open(name, answer) => {
+                        answer.send(Err(format!("there is no stack {name}"))).unwrap();
+                    }
+                }
+            }
+        });
+        console_about(about, access("127.0.0.1:7878", None), async |app| {
+            let list = call(&app, "GET", "/api/stacks", &[], Value::Null).await;
+            let listed = json!({ "this": "simulated", "names": ["news", "simulated"], "can_open": can_open });
+            assert_eq!(list.json(), listed);
+            let token = csrf(&app, &[]).await;
+            let origin = "origin: http://localhost:7878";
+            let name = json!({ "name": "gone" });
+            let opened = call(&app, "POST", "/api/stacks/open", &[&token, origin], name).await;
+            if can_open {
+                assert_eq!(opened.status, StatusCode::BAD_GATEWAY);
+                assert_eq!(opened.json()["error"], "there is no stack gone");
+            } else {
+                assert_eq!(opened.status, StatusCode::NOT_FOUND);
+            }
+        })
+        .await;
+        answering.abort();
+    }
+    console(access("127.0.0.1:7878", None), async |app| {
+        let list = call(&app, "GET", "/api/stacks", &[], Value::Null).await;
+        assert_eq!(list.status, StatusCode::NOT_FOUND, "this console has no menu");
     })
     .await;
 }
