@@ -25,9 +25,10 @@ pub const KEPT: Duration = Duration::from_hours(40 * 24);
 /// has at most 300 operators.
 const AT_ONCE: usize = 25;
 /// Prefixes of the counters that are kept per campaign.
-const KINDS: [&str; 3] = ["sent.", "waited.", "debt."];
+const KINDS: [&str; 6] = ["sent.", "waited.", "debt.", "refused.", "cancelled.", "excluded."];
 
-/// The names of the counters that are kept for `campaign`: `sent.NAME`, `waited.NAME` and `debt.NAME`.
+/// The names of the counters that are kept for `campaign`: `sent.NAME`, `waited.NAME`, `debt.NAME`, and three that
+/// most campaigns do not have.
 pub fn counters_of(campaign: &str) -> impl Iterator<Item = String> {
     KINDS.into_iter().map(move |kind| format!("{kind}{campaign}"))
 }
@@ -166,6 +167,22 @@ mod tests {
         let now = Window::from_epoch_second(1_795_207_000);
         let upkeep = Upkeep::of(["fall", "spring"], &left, [], 2, now);
         assert_eq!(upkeep, Upkeep { parts: 2, ..Upkeep::default() });
+    }
+
+    #[test]
+    fn each_sum_by_campaign_is_in_the_campaigns_part_and_leaves_with_it() {
+        use crate::counters::{Counter, LedgerSums, debt_of};
+        let is_by_campaign = |counter: &&Counter| {
+            let sums = counter.entry().ledger;
+            // These are by upper bounds.
+            **counter != Counter::ExpressWaits
+                && matches!(sums, LedgerSums::ByCampaign | LedgerSums::TotalAndByCampaign)
+        };
+        let by_campaign = Counter::ALL.iter().filter(is_by_campaign);
+        let names = by_campaign.map(|counter| counter.of_campaign("fall"));
+        let names: BTreeSet<String> = names.chain([debt_of("fall")]).collect();
+        assert_eq!(names, counters_of("fall").collect());
+        assert!(names.iter().all(|name| campaign_of(name) == Some("fall")));
     }
 
     #[test]
