@@ -344,10 +344,11 @@ impl OfMail<'_> {
                 || crashed.iter().any(|(_, from, to)| from <= stood && *stood <= *to)
         };
         let moved = self.put_back.iter().any(|stood| *stood <= again && undeleted(stood));
-        let refed = self
-            .merged
-            .windows(2)
-            .any(|pair| pair[0] + FORGOTTEN <= pair[1] && pair[1] <= again && undeleted(&pair[0]));
+        // Its other copy may have been put back and fed in between, with another pass.
+        let refed =
+            self.merged.iter().filter(|stood| undeleted(stood)).any(|stood| {
+                self.merged.iter().any(|at| *stood + FORGOTTEN <= *at && *at <= again)
+            });
         // A domain queue does not know what the merge queue has.
         let fed_aside = self
             .merged
