@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::compression::decompress;
 use tidegate_core::counters::Counter;
 use tidegate_core::identity::Identity;
 use tidegate_core::reputation::REMEMBERED;
@@ -235,6 +236,14 @@ struct Causes {
     doubled: Vec<(Timestamp, String)>,
 }
 
+/// The mail in a body, which may be compressed.
+fn legible(body: String) -> String {
+    match decompress(&body) {
+        Some(Ok(mail)) => mail,
+        _ => body,
+    }
+}
+
 /// Everything that happened to one mail.
 #[expect(
     clippy::struct_excessive_bools,
@@ -284,7 +293,13 @@ impl Causes {
             moves: at(Operation::Send),
             unmarked: marks.map(|strike| strike.resource.clone()).collect(),
             deferrals: DEFERRAL.into_iter().flat_map(at).collect(),
-            doubled: world.queues.urls().iter().flat_map(|url| world.queues.doubled(url)).collect(),
+            doubled: world
+                .queues
+                .urls()
+                .iter()
+                .flat_map(|url| world.queues.doubled(url))
+                .map(|(at, body)| (at, legible(body)))
+                .collect(),
         }
     }
 
