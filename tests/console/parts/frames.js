@@ -37,27 +37,23 @@ promise('the time of a frame by the number of campaigns', async ({ browser, cons
   }
 });
 
-promise('the time from the address to the first paint, and to the figures', async ({ browser, console }) => {
-  /** @type {Record<string, number[][]>} */
-  const times = { 'for the first time': [], again: [] };
-  for (let visit = 0; visit < 10; visit++) {
-    const tab = await browser.open(console);
-    for (const list of Object.values(times)) {
-      await tab.page.goto('about:blank');
-      await tab.page.goto(console.url);
-      list.push(await tab.page.evaluate(async () => {
-        while (!document.documentElement.classList.contains('ready')) await new Promise(requestAnimationFrame);
-        const ready = performance.now();
+promise('the time from the address to the first paint, beside that of a page without figures', async ({ browser, console }) => {
+  /** @type {[name: string, address: string, times: number[]][]} */
+  const pages = [['the page, for the first time', console.url, []], ['the page again', console.url, []], ['the login page', `${console.url}login`, []]];
+  for (let visit = 0; visit < 15; visit++) {
+    const { page } = await browser.tab();
+    for (const [, address, times] of pages) {
+      await page.goto('about:blank');
+      await page.goto(address);
+      times.push(await page.evaluate(async () => {
         let painted;
         while (!(painted = performance.getEntriesByName('first-contentful-paint')[0])) await new Promise(requestAnimationFrame);
-        return [painted.startTime, ready];
+        return painted.startTime;
       }));
     }
-    await tab.page.context().close();
+    await browser.closeTabs();
   }
-  const median = (/** @type {number[]} */ list) => list.sort((a, b) => a - b)[list.length >> 1].toFixed(0);
-  for (const [name, list] of Object.entries(times)) {
-    const [painted, ready] = [0, 1].map((at) => median(list.map((visit) => visit[at])));
-    process.stdout.write(`opened ${name}: first paint after ${painted} ms, its login known after ${ready} ms\n`);
+  for (const [name, , times] of pages) {
+    process.stdout.write(`${name}: first paint after ${times.sort((a, b) => a - b)[times.length >> 1].toFixed(0)} ms\n`);
   }
 });
