@@ -11,7 +11,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::config::{Cap, EXPRESS};
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
-use tidegate_core::domains::DomainLimits;
+use tidegate_core::limits::InitialLimits;
 use tidegate_core::rate::RateMargin;
 use tidegate_delivery::ports::Standing;
 use tidegate_operate::redact::AddressVisibility;
@@ -72,7 +72,7 @@ fn holds(control: Control) -> Vec<HoldStatus> {
         stack: "tidegate".to_owned(),
         cap: Cap { quota: None, daily: DailyPolicy::default() },
         rate_margin: RateMargin::default(),
-        domains: DomainLimits::default(),
+        limits: InitialLimits::default(),
         idle_wake: 1,
         addresses: AddressVisibility::Masked,
         changes: 0,

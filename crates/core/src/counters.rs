@@ -161,6 +161,8 @@ counters! {
         "Recipients moved into domain queues, by limit: the group's first domain, or `others`.";
     DomainLeft, "domain_left", Mails, None, Some("DomainWaiting"),
         "Mails received from domain queues that got no slot.";
+    LimitedAgain, "limited_again", Recipients, Total, None,
+        "Recipients of mails that came for a limit without a queue of its own and were too many: they stay away until it may have a slot.";
     BucketRefused, "bucket_refused", Mails, Total, Some("BucketRefused"),
         "Sends that the shared bucket refused: a later slot took them.";
     BucketLost, "bucket_lost", Mails, Total, Some("BucketLost"),

@@ -9,7 +9,7 @@
 //! | [`bucket`] | how many recipients may be sent to now, if other software shares the rate |
 //! | [`cycle`], [`allocation`] | which campaign a slot belongs to, and who gets unused shares |
 //! | [`turns`], [`limiter`] | which waiting message takes the slot that is due |
-//! | [`domains`] | how many recipients of limited domains may be sent to |
+//! | [`limits`] | how fast mail of a domain, campaign or sender may be sent, and when |
 //! | [`memory`] | how many bytes of mail a poller may hold at once |
 //! | [`feed`] | how many messages to move into the merge queue |
 //! | [`prefetch`] | how many messages to receive ahead of their slots |
@@ -46,7 +46,7 @@ pub mod daily;
 pub mod dead_letter;
 pub mod deduplication;
 pub mod deferral;
-pub mod domains;
+
 pub mod email;
 pub mod exclusions;
 pub mod factor;
@@ -56,6 +56,7 @@ pub mod identity;
 pub mod idle;
 pub mod incidents;
 pub mod limiter;
+pub mod limits;
 pub mod memory;
 pub mod outcome;
 pub mod parts;

@@ -34,7 +34,7 @@ impl LedgerUnits {
 
 /// Bytes of the claim's item: the names of its attributes and their values.
 pub(crate) fn of_claim(stored: &StoredControl) -> usize {
-    const NUMBERS: [&str; 10] = [
+    const NUMBERS: [&str; 13] = [
         "window",
         "opened",
         "rate",
@@ -44,6 +44,9 @@ pub(crate) fn of_claim(stored: &StoredControl) -> usize {
         "prev_rate",
         "prev_guard",
         "prev_domain_limits",
+        "limits_digest",
+        "claimed_limits_digest",
+        "prev_limits_digest",
         "control_version",
     ];
     const FACTORS: [&str; 3] = ["factor", "claimed_factor", "prev_factor"];

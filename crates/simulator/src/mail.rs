@@ -13,6 +13,7 @@ pub struct ProducedMail {
     /// The body's `priority`; `None` omits it.
     pub priority: Option<&'static str>,
     pub domain: String,
+    pub sender: String,
     /// The length of its text, in bytes.
     pub text: usize,
     pub body: BodyForm,
@@ -37,6 +38,7 @@ impl ProducedMail {
             recipients: 1,
             priority: None,
             domain,
+            sender: "news@example.org".to_owned(),
             text: 5,
             body: BodyForm::Repeated,
         }
@@ -60,6 +62,12 @@ impl ProducedMail {
         self
     }
 
+    /// This mail with another sender.
+    pub fn from(mut self, sender: &str) -> Self {
+        sender.clone_into(&mut self.sender);
+        self
+    }
+
     /// Sets the length of the text in bytes, rounded up to a multiple of five.
     pub fn of_bytes(mut self, bytes: usize, body: BodyForm) -> Self {
         (self.text, self.body) = (bytes, body);
@@ -67,7 +75,8 @@ impl ProducedMail {
     }
 
     pub fn body(&self) -> String {
-        let (id, domain, words) = (&self.id, &self.domain, self.text.div_ceil(5));
+        let (id, domain, sender) = (&self.id, &self.domain, &self.sender);
+        let words = self.text.div_ceil(5);
         let text = match self.body {
             BodyForm::Random => letters(5 * words),
             BodyForm::Repeated | BodyForm::Compressed => "Text.".repeat(words),
@@ -76,7 +85,7 @@ impl ProducedMail {
             (0..self.recipients).map(|n| format!(r#""{id}.{n}@{domain}""#)).collect();
         let priority = self.priority.map(|p| format!(r#", "priority": "{p}""#)).unwrap_or_default();
         let body = format!(
-            r#"{{"id": "{id}", "to": [{}], "from": "news@example.org", "subject": "Hello", "text": "{text}"{priority}}}"#,
+            r#"{{"id": "{id}", "to": [{}], "from": "{sender}", "subject": "Hello", "text": "{text}"{priority}}}"#,
             to.join(", ")
         );
         let compressed = matches!(self.body, BodyForm::Compressed).then(|| compress(&body));

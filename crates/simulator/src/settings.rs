@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::config::{Cap, ConfigError, DomainsConfig, PollerConfig, SchedulerConfig};
+use tidegate_core::config::{Cap, ConfigError, LimitsConfig, PollerConfig, SchedulerConfig};
 use tidegate_core::daily::DailyPolicy;
-use tidegate_core::domains::DomainLimits;
+use tidegate_core::limits::InitialLimits;
 use tidegate_core::rate::{InvalidRate, Rate};
 use tidegate_fakes::{Counting, Latency, QueueSettings, SesSettings};
 
@@ -92,10 +92,10 @@ impl WorldSettings {
 
     /// The URLs of the domain queues that the given or deployed limits need, separated by commas.
     fn domain_queues(&self) -> String {
-        let given = self.given(LIMITS).and_then(|text| text.parse::<DomainLimits>().ok());
+        let given = self.given(LIMITS).and_then(|text| text.parse::<InitialLimits>().ok());
         let deployed =
-            self.deployed.as_ref().map(|deployed| deployed.poller.domains.limits.clone());
-        let needed = given.or(deployed).map_or(0, |limits| limits.queues());
+            self.deployed.as_ref().map(|deployed| deployed.poller.limits.initial.clone());
+        let needed = given.or(deployed).map_or(0, |limits| limits.len());
         let urls = (0..needed).map(|place| url(&domain_queue(place)).to_string());
         urls.collect::<Vec<_>>().join(",")
     }
@@ -142,10 +142,10 @@ impl WorldSettings {
             .given("TIDEGATE_RATE_MARGIN")
             .map_or(deployed.poller.rate_margin, |_| read.rate_margin);
         let given = self.given(LIMITS).is_some();
-        let limits =
-            if given { read.domains.limits } else { deployed.poller.domains.limits.clone() };
+        let initial =
+            if given { read.limits.initial } else { deployed.poller.limits.initial.clone() };
         Ok(PollerConfig {
-            domains: DomainsConfig { limits, queues: read.domains.queues },
+            limits: LimitsConfig { initial, queues: read.limits.queues },
             campaigns: read.campaigns,
             merge_queue_url: read.merge_queue_url,
             express_queue_url: read.express_queue_url,

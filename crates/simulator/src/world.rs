@@ -96,7 +96,7 @@ impl World {
         let names = settings.campaigns.iter().map(|(name, _)| name.as_str());
         let create = |name: &str| create(&queues, name, settings.queues);
         names.chain([MERGE, EXPRESS, DEAD_LETTERS]).for_each(create);
-        (0..poller.domains.queues.len()).for_each(|place| create(&domain_queue(place)));
+        (0..poller.limits.queues.len()).for_each(|place| create(&domain_queue(place)));
         if scheduler.feedback.is_some() {
             create(FEEDBACK);
         }
@@ -136,7 +136,7 @@ impl World {
 
     /// How many recipient domains' queues there are.
     pub fn domain_queues(&self) -> usize {
-        self.poller.borrow().domains.queues.len()
+        self.poller.borrow().limits.queues.len()
     }
 
     /// Creates a queue of this name, as another stack could.

@@ -11,6 +11,7 @@ use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::QueueChecks;
+use tidegate_core::limits::{Limit, LimitChanges, LimitRate, digest};
 use tidegate_core::parts::{Upkeep, counters_of, parts_for};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::reputation::{Reputation, Tally};
@@ -142,14 +143,18 @@ async fn a_claim_gets_rate_margin_and_factor_of_the_claim_before(room: &impl Led
     let limits = 9_007_199_254_740_991;
     claimed(&ledger, &ClaimRequest { rate, rate_margin, limits, ..request(1, "a") }).await;
     assert!(ledger.set_factor(full, lowered).await.unwrap());
+    let limit = Limit::from("5000/h".parse::<LimitRate>().unwrap());
+    let limits_now = LimitChanges::from([("news".parse().unwrap(), Some(limit))]);
+    let changed = Control { limits: limits_now.clone(), ..Control::default() };
+    assert!(ledger.set_control(0, &changed).await.unwrap());
     let second = claimed(&ledger, &request(2, "b")).await;
-    let before = PreviousClaim { window: window(1), rate, rate_margin, limits, factor: full };
+    let before = PreviousClaim { window: window(1), rate, rate_margin, limits, changed_limits: 0, factor: full };
     assert_eq!(second.previous, Some(before));
     assert_eq!(second.factor, lowered);
     let third = claimed(&ledger, &request(3, "c")).await.previous.unwrap();
     assert_eq!((third.window, third.factor), (window(2), lowered));
     assert_eq!((third.rate, third.rate_margin), (request(2, "b").rate, RateMargin::default()));
-    assert_eq!(third.limits, 0);
+    assert_eq!((third.limits, third.changed_limits), (0, digest(&limits_now)));
 }
 
 async fn an_advanced_claim_owes_the_windows_it_passed(room: &impl LedgerRoom) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_core::Window;
-use tidegate_core::domains::DomainLimits;
+use tidegate_core::limits::InitialLimits;
 use tidegate_fakes::Counting;
 use tidegate_operate::why::MailVerdict;
 use tidegate_tests::simulation::{
@@ -215,7 +215,7 @@ async fn a_limit_taken_away_leaves_no_mail_behind() {
         world.run(30).await;
         assert!(world.contents(&domain_queue(0)).len() > 100, "merge {merge}");
         let mut poller = world.settings.poller().unwrap();
-        poller.domains.limits = DomainLimits::default();
+        poller.limits.initial = InitialLimits::default();
         world.deploy(poller);
         world.run(60).await;
         world.assert_clean();

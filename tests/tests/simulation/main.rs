@@ -22,6 +22,7 @@ mod forged;
 mod idle;
 mod incidents;
 mod ledger;
+mod limits;
 mod marks;
 mod operator;
 mod operator_site;

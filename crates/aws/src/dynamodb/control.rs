@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::builders::UpdateBuilder;
 use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use tidegate_core::control::{Control, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
+use tidegate_core::limits::digest;
 use tidegate_delivery::ports::{FailureKind, PortError, Standing};
 
 use super::find::items;
@@ -153,7 +154,8 @@ pub(super) async fn set_control(
         return Err(refused(table, why));
     }
     let token = format!("{:032x}", rand::random::<u128>());
-    let made = replace(table, (version, next), &token, &stored).await?;
+    let limits = digest(&control.limits);
+    let made = replace(table, (version, next), (&token, limits), &stored).await?;
     if made {
         let control = control.clone();
         memory.set(Remembered { token, version: next, stored, control });
@@ -165,10 +167,11 @@ pub(super) async fn set_control(
 async fn replace(
     table: &LedgerTable,
     (version, next): (u64, u64),
-    token: &str,
+    (token, limits): (&str, u64),
     stored: &StoredControl,
 ) -> Result<bool, PortError> {
-    const REPLACE: &str = "SET control = :control, control_version = :next, control_token = :token";
+    const REPLACE: &str = "SET control = :control, control_version = :next, control_token = :token, \
+        limits_digest = :limits";
     let condition = match version {
         0 => "attribute_not_exists(control_version)",
         _ => "control_version = :version",
@@ -177,6 +180,7 @@ async fn replace(
         (":control".to_owned(), table.json(&stored.inline)?),
         (":token".to_owned(), text(token)),
         (":next".to_owned(), number(&next)),
+        (":limits".to_owned(), number(&limits)),
     ]);
     if version > 0 {
         values.insert(":version".to_owned(), number(&version));

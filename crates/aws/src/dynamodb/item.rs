@@ -45,6 +45,7 @@ pub(super) struct ClaimAttributes {
     rate: &'static str,
     rate_margin: &'static str,
     limits: &'static str,
+    changed_limits: &'static str,
     factor: &'static str,
 }
 
@@ -53,6 +54,7 @@ pub(super) const NEWEST: ClaimAttributes = ClaimAttributes {
     rate: "rate",
     rate_margin: "guard",
     limits: "domain_limits",
+    changed_limits: "claimed_limits_digest",
     factor: "claimed_factor",
 };
 /// The claim before the newest one.
@@ -61,6 +63,7 @@ pub(super) const BEFORE: ClaimAttributes = ClaimAttributes {
     rate: "prev_rate",
     rate_margin: "prev_guard",
     limits: "prev_domain_limits",
+    changed_limits: "prev_limits_digest",
     factor: "prev_factor",
 };
 
@@ -189,6 +192,7 @@ impl ItemReader<'_> {
             rate: rate.ok_or_else(unreadable(at.rate))?,
             rate_margin: rate_margin.ok_or_else(unreadable(at.rate_margin))?,
             limits: self.number(at.limits)?.unwrap_or_default(),
+            changed_limits: self.number(at.changed_limits)?.unwrap_or_default(),
             factor: self.json::<RateFactor>(at.factor)?.unwrap_or_default(),
         }))
     }

@@ -87,6 +87,7 @@ fn claimed_item() -> Value {
         "rate": {"N": "14.5"}, "guard": {"N": "0.02"}, "domain_limits": {"N": "7"}, "claimed_factor": factor(lowered),
         "prev_window": {"N": "100"}, "prev_rate": {"N": "14"}, "prev_guard": {"N": "0.05"}, "prev_domain_limits": {"N": "6"},
         "prev_factor": factor(RateFactor::default()), "factor": factor(lowered),
+        "limits_digest": {"N": "13"}, "claimed_limits_digest": {"N": "12"}, "prev_limits_digest": {"N": "11"},
         "control": {"S": r#"{"weights":{"spring":80}}"#}, "control_version": {"N": "4"},
         // An attribute in the format of an older version.
         "n.fed": {"N": "7"}, "idle": {"S": r#"{"spring":{"until":"1970-01-01T00:01:45Z","pause":4}}"#},
@@ -100,6 +101,7 @@ fn standing() -> Standing {
             rate: Rate::per_second(14.0).unwrap(),
             rate_margin: RateMargin::new(0.05).unwrap(),
             limits: 6,
+            changed_limits: 11,
             factor: RateFactor::default(),
         }),
         factor: RateFactor::default().refused(window(99)).unwrap(),
@@ -234,6 +236,7 @@ async fn reading_shows_the_newest_claim_as_the_one_before_the_next() {
         rate: Rate::per_second(14.5).unwrap(),
         rate_margin: RateMargin::default(),
         limits: 7,
+        changed_limits: 12,
         factor: RateFactor::default().refused(window(99)).unwrap(),
     };
     let expected = Standing { previous: Some(newest), ..standing() };

@@ -122,7 +122,7 @@ impl Stack {
 
     /// The queues on which mails of all campaigns wait: the merge queue and the domain queues.
     pub fn shared_queues(&self) -> Vec<QueueUrl> {
-        let domains = self.poller.domains.queues.iter().map(|url| QueueUrl::new(url.as_str()));
+        let domains = self.poller.limits.queues.iter().map(|url| QueueUrl::new(url.as_str()));
         self.merge().into_iter().chain(domains).collect()
     }
 

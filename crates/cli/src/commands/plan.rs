@@ -6,7 +6,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_aws::SystemClock;
 use tidegate_core::Window;
-use tidegate_core::domains::DomainLimits;
+use tidegate_core::limits::InitialLimits;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{
@@ -95,8 +95,8 @@ pub struct PlanArgs {
     domains: Vec<DomainShare>,
     /// Limits of recipient domains, such as `gmail.com+googlemail.com=10/s, *=25%` [default: none, or the
     /// stack's]
-    #[arg(long, value_name = "LIMITS", value_parser = parsed::<DomainLimits>)]
-    domain_limits: Option<DomainLimits>,
+    #[arg(long, value_name = "LIMITS", value_parser = parsed::<InitialLimits>)]
+    domain_limits: Option<InitialLimits>,
     /// Size of a mail in KB: whether the poller's memory reaches for it
     #[arg(long, value_name = "KB", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     mail_kb: u32,

@@ -1,7 +1,7 @@
 //! The variables of back-pressure and deferral: `TIDEGATE_BACK_PRESSURE_…` and `TIDEGATE_DEFERRAL…`.
 
 use super::Campaigns;
-use super::domains::urls;
+use super::limits::urls;
 use super::settings;
 use super::variables::Variables;
 use crate::back_pressure::{BackPressurePolicy, Thresholds};

@@ -4,9 +4,9 @@
 mod back_pressure;
 mod campaigns;
 mod deadlines;
-mod domains;
 mod error;
 mod feedback;
+mod limits;
 mod queue_url;
 mod renamed;
 mod settings;
@@ -19,9 +19,9 @@ use std::time::Duration;
 pub use back_pressure::BackPressureConfig;
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
 pub use deadlines::{DECIDED, LAST_START, MOVED, POLLER_TIMEOUT, QUEUE_CALL, REPORTED, SETTLED};
-pub use domains::DomainsConfig;
 pub use error::{ConfigError, InvalidVariable};
 pub use feedback::FeedbackConfig;
+pub use limits::LimitsConfig;
 pub use renamed::{RENAMED, new_name};
 pub use settings::{DefaultValue, Range, ReadBy, SETTINGS, Setting};
 pub use shared_bucket::{
@@ -62,7 +62,7 @@ pub struct PollerConfig {
     /// `TIDEGATE_DEAD_LETTER_QUEUE_URL`.
     pub dead_letter_queue_url: String,
     /// `TIDEGATE_DOMAIN_LIMITS` and `TIDEGATE_DOMAIN_QUEUES`.
-    pub domains: DomainsConfig,
+    pub limits: LimitsConfig,
     /// `TIDEGATE_LEDGER`.
     pub ledger: LedgerKind,
     /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`: caps of the
@@ -154,7 +154,7 @@ impl PollerConfig {
             merge_queue_url: vars.text(&settings::MERGE_QUEUE),
             express_queue_url: vars.text(&settings::EXPRESS_QUEUE),
             dead_letter_queue_url: vars.text(&settings::DEAD_LETTER_QUEUE).unwrap_or_default(),
-            domains: vars.domains(),
+            limits: vars.limits(),
             ledger: vars.ledger(),
             cap: vars.cap(),
             rate_margin: vars

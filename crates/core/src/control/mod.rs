@@ -15,6 +15,7 @@ use crate::config::{Campaign, Campaigns};
 use crate::daily::DailyReading;
 use crate::exclusions::ExclusionState;
 use crate::identity::EpochMillis;
+use crate::limits::LimitChanges;
 use crate::rate::Rate;
 use crate::refusals::Streak;
 use crate::reputation::Reputation;
@@ -56,6 +57,9 @@ pub struct Control {
     /// Weights that replace the configured ones, by campaign name. A campaign of weight 0 has no share.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,
+    /// Limits that operators set, by key; `null` for an initial limit that was removed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: LimitChanges,
     /// The campaigns, if `TIDEGATE_CAMPAIGNS` is `ledger`; otherwise empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub campaigns: Vec<Campaign>,

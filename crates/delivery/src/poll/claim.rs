@@ -77,7 +77,7 @@ pub(super) async fn claim<E: Environment>(
         return ended(End::NoSlots);
     }
     let token = env.entropy().token();
-    let (rate_margin, limits) = (config.rate_margin, config.domains.limits.digest());
+    let (rate_margin, limits) = (config.rate_margin, config.limits.initial.digest());
     let request = ClaimRequest { window: tick.window, rate, rate_margin, limits, token };
     let claim = env.ledger().claim(&request).await;
     match claim.map_err(|source| PollError::Ledger { window: tick.window, source })? {

@@ -10,6 +10,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::allocation::Intake;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::counters::{Counter, WindowCounts};
+use tidegate_core::limits::LimitTable;
 
 use super::exclusion_cache::ExclusionCache;
 use super::plan::Plan;
@@ -47,6 +48,11 @@ pub(super) struct Context<'a, E> {
 impl<E: Environment> Context<'_, E> {
     pub(super) fn now(&self) -> Timestamp {
         self.time.now(self.env.clock())
+    }
+
+    /// The settings and limits by which messages are read.
+    pub(super) const fn parsing(&self) -> (&PollerConfig, &LimitTable) {
+        (self.config, &self.plan.limits.table)
     }
 
     pub(super) fn count(&self, counter: Counter, count: u64) {
@@ -153,7 +159,7 @@ impl<E: Environment> Context<'_, E> {
         // Queues found empty before, or not asked, leave their share to the others from the start; probes
         // may revive them.
         let lanes = plan.lanes().enumerate();
-        let dry = lanes.filter(|(_, campaign)| campaign.idle.is_some() || !plan.asks(campaign));
+        let dry = lanes.filter(|(_, campaign)| campaign.idle.is_some() || !plan.asks_for_share(campaign));
         intake.mark_all_dry(dry.map(|(lane, _)| lane));
         intake
     }

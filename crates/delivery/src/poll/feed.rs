@@ -1,5 +1,6 @@
 //! The feed: moves one window's worth of mail from the campaign queues into the merge queue, by weight.
-//! Mail for a limited recipient domain goes into that domain's queue instead.
+//! Mail under a limit with a queue of its own goes into that queue instead. Of other mail under limits, no more is
+//! moved than they let through in the next window. A limited campaign's mail is not fed: the drain receives it.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,11 +13,13 @@ use futures_util::{StreamExt as _, select_biased};
 use tidegate_core::allocation::{Ask, Intake};
 use tidegate_core::control::Control;
 use tidegate_core::counters::Counter;
+use tidegate_core::limits::LimitRef;
 
 use super::context::Context;
-use super::domain_window::{DomainMoves, DomainWindow};
-use super::jobs::reject;
-use super::plan::domains::PlannedQueue;
+use super::limit_window::{QueueMoves, LimitWindow};
+use super::jobs::{receipt, reject};
+use super::plan::limits::PlannedQueue;
+use super::policies::first_delay;
 use super::policies::policy::{Policies, PolicyStep};
 use super::settle::{Job, Receipt, pack};
 use super::sources::message::{Message, Source, read};
@@ -44,7 +47,7 @@ pub(super) struct FedIntake {
 pub(super) struct Feed<'a, E> {
     pub(super) ctx: &'a Context<'a, E>,
     pub(super) policies: Policies<'a>,
-    pub(super) domains: &'a DomainWindow<'a>,
+    pub(super) limits: &'a LimitWindow<'a>,
     pub(super) jobs: UnboundedSender<Job>,
     pub(super) arrivals: UnboundedSender<Arrival>,
     /// Time that this window has spent on compressing bodies.
@@ -126,7 +129,8 @@ pub(super) async fn feed<E: Environment>(
                     policy.answered(&plan.lane(ask.lane).name, verdict, long);
                 });
                 let got = counted.unwrap_or(0);
-                let (mails, left) = feed.take(&ask, result);
+                let Taken { mails, left, away } = feed.take(&ask, result);
+                limited.put_away(ask.lane, away);
                 if ask.recipients == 0 && got > 0 {
                     intake.revive(ask.lane); // the probe found mail again
                 }
@@ -141,7 +145,7 @@ pub(super) async fn feed<E: Environment>(
                 }
                 for (place, mails) in by_place(mails) {
                     // Each destination has batches of its own: one call sends to one queue.
-                    let queue = place.and_then(|place| plan.domains.find(place));
+                    let queue = place.and_then(|place| plan.limits.find(place));
                     let queue = queue.map_or(merge, |queue| &queue.queue);
                     for batch in pack(mails, |mail| mail.outgoing.bytes()) {
                         forwards.push(forward(ctx, queue, place, batch));
@@ -170,6 +174,16 @@ async fn receive<E: Environment>(
     (ask, long, result)
 }
 
+/// The messages of one receive.
+struct Taken {
+    /// Mails to move.
+    mails: Vec<Forward>,
+    /// A policy left some: their campaign is asked no more.
+    left: bool,
+    /// Recipients of mail that was over its limits.
+    away: u64,
+}
+
 /// A mail on its way into the merge queue, or into the domain queue at `place`.
 struct Forward {
     place: Option<usize>,
@@ -180,34 +194,38 @@ struct Forward {
 }
 
 impl<E: Environment> Feed<'_, E> {
-    /// Reads the received messages: invalid ones are dead-lettered, and the policies may take some; the
-    /// others are returned. The flag says whether a policy left some: their campaign is asked no more.
+    /// Reads the received messages: invalid ones are dead-lettered, the policies may take some, and mail over
+    /// its limits stays away; the others are returned.
     fn take(
         &self,
         ask: &Ask,
         result: Result<(Vec<Received>, Monotonic), PortError>,
-    ) -> (Vec<Forward>, bool) {
+    ) -> Taken {
         let (ctx, campaign) = (self.ctx, self.ctx.plan.lane(ask.lane));
         let (messages, since) = result.unwrap_or_else(|error| {
             tracing::error!(campaign = campaign.name, error = &error as &dyn StdError, "not fed");
             (Vec::new(), ctx.monotonic())
         });
         let source = Source::campaign(campaign, ask.lane);
-        let mut forwards = Vec::with_capacity(messages.len());
-        let mut left = false;
+        let mut taken =
+            Taken { mails: Vec::with_capacity(messages.len()), left: false, away: 0 };
         for received in messages {
             ctx.note_received(&received);
-            match read(received, &source, since, ctx.config) {
+            match read(received, &source, since, ctx.parsing()) {
                 Ok(message) => {
                     ctx.running_means.received(&campaign.name, message.recipients());
                     match self.policies.collected(Box::new(message)) {
+                        PolicyStep::Pass(message) if self.is_over(&message) => {
+                            taken.away += message.recipients();
+                            self.put_away(&message);
+                        }
                         PolicyStep::Pass(mut message) => {
                             message.held.body = self.compressed(message.held.body);
-                            let place = ctx.plan.domains.place_of(&message.demands);
-                            forwards.push(Forward::of(*message, place, &ctx.plan.control));
+                            let place = ctx.plan.limits.place_of(&message.demands);
+                            taken.mails.push(Forward::of(*message, place, &ctx.plan.control));
                         }
                         PolicyStep::Gone | PolicyStep::Later(_) => {}
-                        PolicyStep::Left => left = true,
+                        PolicyStep::Left => taken.left = true,
                     }
                 }
                 Err(rejected) => {
@@ -217,7 +235,23 @@ impl<E: Environment> Feed<'_, E> {
                 }
             }
         }
-        (forwards, left)
+        taken
+    }
+
+    /// Whether a limit without a queue has no slot in the next window for a mail, beside the mail that was
+    /// fed for it.
+    fn is_over(&self, message: &Message) -> bool {
+        let limits = &self.ctx.plan.limits;
+        let is_without = |limit: &LimitRef| !limits.has_queue(limit);
+        !self.limits.fed().wait_if_it_fits(&message.demands, is_without)
+    }
+
+    /// Leaves a mail over its limit in its campaign's queue, invisible until its limit may have a slot.
+    fn put_away(&self, message: &Message) {
+        let delay = first_delay(message.held.receive_count);
+        let away = self.limits.fed().aligned(&message.demands, self.ctx.now(), delay);
+        self.ctx.count(Counter::LimitedAgain, message.recipients());
+        let _ = self.jobs.unbounded_send(Job::Show(receipt(&message.held, false), away));
     }
 
     /// The body in its compressed form, as long as the window's time for that lasts. SQS bills every 64 KB of
@@ -266,8 +300,8 @@ impl<E: Environment> Feed<'_, E> {
         let recipients = forward.recipients;
         match place {
             Some(place) => {
-                DomainMoves::add(&mut self.domains.note().fed, place, recipients);
-                let limit = self.domains.planned.name(place);
+                QueueMoves::add(&mut self.limits.note().fed, place, recipients);
+                let limit = self.limits.planned.name(place);
                 self.ctx.count_for(Counter::DomainFed, limit, recipients);
             }
             None => self.ctx.count_for(Counter::Fed, &forward.campaign, recipients),
@@ -341,7 +375,7 @@ impl Limited {
             (queue.place, (2 * queue.slots.unwrap_or(0)).saturating_sub(depth))
         };
         Self {
-            rooms: ctx.plan.domains.queues.iter().map(room).collect(),
+            rooms: ctx.plan.limits.queues.iter().map(room).collect(),
             had_limited_mail: vec![false; ctx.plan.turns.lanes.len()],
             beyond: 0,
             most: ctx.plan.out_of_the_way(),
@@ -350,6 +384,16 @@ impl Limited {
 
     fn is_full(&self) -> bool {
         self.beyond >= self.most
+    }
+
+    /// Notes that mail of a lane was over its limits: other mail is asked for in its place.
+    fn put_away(&mut self, lane: usize, recipients: u64) {
+        self.beyond += recipients;
+        if recipients > 0
+            && let Some(had_limited_mail) = self.had_limited_mail.get_mut(lane)
+        {
+            *had_limited_mail = true;
+        }
     }
 
     /// Notes which of a lane's mails go to domain queues; returns the recipients that have room there.

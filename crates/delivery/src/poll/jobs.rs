@@ -186,6 +186,18 @@ pub(super) fn put_back(message: &Message, campaign: &QueueUrl) -> Job {
     move_to(campaign, outgoing, &message.held, true)
 }
 
+/// It is over a limit that has no queue: put it back to the campaign queue, visible after `delay`.
+pub(super) fn put_back_limited(message: &Message, campaign: &QueueUrl, delay: Duration) -> Job {
+    let outgoing = Outgoing {
+        body: message.held.body.to_queue(),
+        attributes: message.envelope.clone().put_back().to_attributes(),
+        delay,
+        fifo: None,
+    };
+    let (to, from) = (campaign.clone(), receipt(&message.held, true));
+    Job::MoveNow { to, message: Box::new(outgoing), from }
+}
+
 /// The one log event for a send that was not accepted.
 pub(super) fn log(message: &Message, failure: &Failure, outcome: Outcome, then: &'static str) {
     tracing::warn!(

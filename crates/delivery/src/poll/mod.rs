@@ -13,7 +13,7 @@
 mod claim;
 mod context;
 mod control_record;
-mod domain_window;
+mod limit_window;
 mod drain;
 mod exclusion_cache;
 mod feed;
@@ -45,13 +45,13 @@ use crate::ports::{Ledger as _, Mailer as _, Queues as _};
 pub use claim::PollError;
 use claim::{ClaimedWindow, claim};
 use context::Context;
-use domain_window::DomainWindow;
+use limit_window::LimitWindow;
 use drain::{DrainParts, DrainResult, drain};
 use exclusion_cache::ExclusionCache;
 use feed::{FedIntake, Feed, feed};
 use plan::Plan;
-pub(crate) use plan::domains::was_used;
-pub use plan::domains::{all_domains_waiting, domain_waiting};
+pub(crate) use plan::limits::was_used;
+pub use plan::limits::{all_domains_waiting, domain_waiting};
 use policies::policy::{Policies, Policy};
 pub(crate) use report::sent_by_campaign;
 pub use report::{End, WindowReport};
@@ -140,21 +140,21 @@ fn idle_end(plan: &Plan) -> Option<End> {
 async fn serve_slots<E: Environment>(ctx: &Context<'_, E>, report: WindowReport) -> WindowReport {
     let calls = ctx.env.queues().calls();
     let buffered = Cell::new(0);
-    let domains = DomainWindow::new(&ctx.plan.domains);
+    let limits = LimitWindow::new(&ctx.plan.limits);
     let (jobs, to_settle) = unbounded();
-    let policies = policies::compose(ctx, &domains, &jobs);
+    let policies = policies::compose(ctx, &limits, &jobs);
     let (arrivals, arrived) = unbounded();
     let feeding = {
-        let (policies, domains, jobs) = (policies.clone(), &domains, jobs.clone());
+        let (policies, limits, jobs) = (policies.clone(), &limits, jobs.clone());
         async move {
             let compressing = Cell::default();
-            let parts = Feed { ctx, policies, domains, jobs, arrivals, compressing };
+            let parts = Feed { ctx, policies, limits, jobs, arrivals, compressing };
             let feeding = ctx.plan.merge.as_ref().map(|merge| feed(&parts, merge));
             OptionFuture::from(feeding).await.flatten()
         }
     };
-    let (domains, buffered) = (&domains, &buffered);
-    let parts = DrainParts { ctx, policies: policies.clone(), domains, buffered };
+    let (limits, buffered) = (&limits, &buffered);
+    let parts = DrainParts { ctx, policies: policies.clone(), limits, buffered };
     let draining = drain(parts, jobs.clone(), arrived);
     let serving = async {
         let ended = join(feeding, draining).await;

@@ -26,8 +26,8 @@ pub(super) struct RunningMeans {
     express_share: Cell<f64>,
     /// Recipients of domain queues that got a slot in their campaigns' turn, mean of a window.
     in_turn: Cell<f64>,
-    /// The most mails of each domain queue that may find slots in a window, by its place.
-    limited: RefCell<BTreeMap<usize, u64>>,
+    /// The most mails of each queue of limited mail that may find slots in a window, by its URL.
+    limited: RefCell<BTreeMap<String, u64>>,
 }
 
 impl RunningMeans {
@@ -92,16 +92,16 @@ impl RunningMeans {
         whole(self.in_turn.get().round()) as u64
     }
 
-    /// Notes that `got` mails of a domain's queue were received and `left` of them got no slot. Example:
+    /// Notes that `got` mails of a queue of limited mail were received and `left` of them got no slot. Example:
     /// after 10 received and 4 left, 6 may be received; after 6 and none left, 13.
-    pub(super) fn served_domain(&self, place: usize, got: u64, left: u64) {
+    pub(super) fn served_limited(&self, queue: &str, got: u64, left: u64) {
         let next = if left > 0 { got.saturating_sub(left).max(1) } else { 2 * got + 1 };
-        self.limited.borrow_mut().insert(place, next);
+        self.limited.borrow_mut().insert(queue.to_owned(), next);
     }
 
-    /// The most mails of a domain queue to receive in a window; unbounded before the first observation.
-    pub(super) fn domain_most(&self, place: usize) -> u64 {
-        self.limited.borrow().get(&place).copied().unwrap_or(u64::MAX)
+    /// The most mails of such a queue to receive in a window; unbounded before the first observation.
+    pub(super) fn limited_most(&self, queue: &str) -> u64 {
+        self.limited.borrow().get(queue).copied().unwrap_or(u64::MAX)
     }
 
     /// Whether connections to SES may have been closed: nothing was sent for 20 s.

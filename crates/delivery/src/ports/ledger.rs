@@ -20,7 +20,7 @@ pub struct ClaimRequest {
     pub rate: Rate,
     /// The rate margin with which the poller spaces its slots.
     pub rate_margin: RateMargin,
-    /// The digest of the domain limits in force (`DomainLimits::digest`); 0 if there are none.
+    /// The digest of the initial limits (`InitialLimits::digest`); 0 if there are none.
     pub limits: u64,
     /// A random text of this claim alone. If the condition fails and the ledger shows this token, an earlier
     /// attempt of this same claim was written.
@@ -52,8 +52,11 @@ pub struct PreviousClaim {
     pub rate: Rate,
     /// The rate margin of that claim.
     pub rate_margin: RateMargin,
-    /// The digest of the domain limits that applied to that claim; 0 if there were none.
+    /// The digest of the initial limits that applied to that claim; 0 if there were none.
     pub limits: u64,
+    /// The digest of the control record's limits when that claim was made (`limits::digest`); 0 if there
+    /// were none.
+    pub changed_limits: u64,
     /// The rate factor with which that window was served.
     pub factor: RateFactor,
 }

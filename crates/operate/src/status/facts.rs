@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Timestamp, Window};
 use tidegate_core::config::{Campaign, Cap, PollerConfig, SchedulerConfig};
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
-use tidegate_core::domains::{DomainKey, DomainLimits, Limit};
+use tidegate_core::limits::{InitialLimits, Limit, LimitKey, LimitRef, LimitTable, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::poll::domain_waiting;
 use tidegate_delivery::ports::{
@@ -12,7 +12,7 @@ use tidegate_delivery::ports::{
 };
 use tidegate_delivery::quota;
 
-use super::{DailyQuotaStatus, DomainStatus, QuotaStatus};
+use super::{DailyQuotaStatus, LimitStatus, QuotaStatus};
 use crate::redact::AddressVisibility;
 
 /// The stack's settings that its status needs.
@@ -22,7 +22,7 @@ pub struct StatusSettings {
     pub cap: Cap,
     /// The rate margin, by which slots are spaced wider than 1/quota.
     pub rate_margin: RateMargin,
-    pub domains: DomainLimits,
+    pub limits: InitialLimits,
     pub idle_wake: u64,
     /// Whether addresses in SES's messages are shown.
     pub addresses: AddressVisibility,
@@ -43,7 +43,7 @@ impl StatusSettings {
             stack: stack.to_owned(),
             cap: poller.cap,
             rate_margin: poller.rate_margin,
-            domains: poller.domains.limits.clone(),
+            limits: poller.limits.initial.clone(),
             idle_wake: scheduler.idle_wake,
             addresses,
             changes,
@@ -139,33 +139,48 @@ impl StackFacts {
         }
     }
 
-    /// The limits of recipient domains, with the mail that waits for them.
-    pub fn domains(&self) -> Vec<DomainStatus> {
-        let limits = &self.settings.domains;
-        let reported = self.account.as_ref();
-        let cap = &self.settings.cap;
-        let control = &self.standing.control;
+    /// The limits in force, with the mail on their queues.
+    pub fn limits(&self) -> Vec<LimitStatus> {
+        let table = LimitTable::of(&self.settings.limits, &self.standing.control.limits);
+        let (reported, cap) = (self.account.as_ref(), &self.settings.cap);
         let quota = reported.map_or_else(
-            || quota::remembered(Some(control), cap),
+            || quota::remembered(Some(&self.standing.control), cap),
             |status| quota::told(status, cap),
         );
-        let groups = limits.groups().iter().enumerate();
-        let groups = groups.map(|(place, group)| {
-            (place, group.domains().join("+"), group.limit, DomainKey::Group(place))
-        });
-        let others = limits.others().map(|limit| {
-            (limits.groups().len(), "*".to_owned(), limit, DomainKey::Other(String::new()))
-        });
-        let status = |(place, domains, limit, key): (usize, String, Limit, DomainKey)| {
-            let in_force = quota.and_then(|quota| limits.rate(&key, quota));
-            DomainStatus {
-                domains,
-                limit: limit.to_string(),
-                per_second: in_force.map(Rate::as_per_second),
-                waiting: domain_waiting(&self.standing.counters, place),
-            }
+        let status = |(index, key, limit): (usize, &LimitKey, &Limit)| {
+            let own = table.queue_of(&LimitRef { index, name: None });
+            let waiting = own.map_or(0, |place| domain_waiting(&self.standing.counters, place));
+            self.limit((key, limit), quota, waiting)
         };
-        groups.chain(others).map(status).collect()
+        table.indexed().map(status).collect()
+    }
+
+    fn limit(
+        &self,
+        (key, limit): (&LimitKey, &Limit),
+        quota: Option<Rate>,
+        waiting: u64,
+    ) -> LimitStatus {
+        // Without a quota, only a share of it is not known.
+        let rates = (quota.unwrap_or(Rate::MAX), self.settings.rate_margin);
+        let pace = limit.pace(Window::containing(self.at), rates);
+        let per_second = match (pace, limit.rate) {
+            (Pace::Slots(_), Some(rate)) => quota.map(|quota| rate.of(quota).as_per_second()),
+            (Pace::Slots(grid), None) => Some(1e9 / super::as_f64(grid.period())),
+            (Pace::Free | Pace::Closed(_), _) => None,
+        };
+        let opens_at = match pace {
+            Pace::Closed(until) => until.map(Into::into),
+            Pace::Free | Pace::Slots(_) => None,
+        };
+        LimitStatus {
+            key: key.to_string(),
+            limit: limit.to_string(),
+            per_second,
+            closed: matches!(pace, Pace::Closed(_)),
+            opens_at,
+            waiting,
+        }
     }
 
     fn daily(&self) -> Option<DailyQuotaStatus> {

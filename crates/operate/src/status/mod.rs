@@ -42,8 +42,8 @@ pub struct Status {
     pub holds: Vec<HoldStatus>,
     pub campaigns: Vec<CampaignStatus>,
     pub level: LevelStatus,
-    /// The limits of recipient domains, with the mail that waits for them.
-    pub domains: Vec<DomainStatus>,
+    /// The limits in force, with the mail on their queues.
+    pub limits: Vec<LimitStatus>,
     /// All queues but the campaigns', by name: `merge`, `express`, `dead_letters`.
     pub queues: BTreeMap<&'static str, QueueStatus>,
     /// Sums since the ledger began: `sent` and `mails`, `refused`, `failed`, `retried`, `dead`, …
@@ -166,17 +166,28 @@ impl LevelStatus {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct DomainStatus {
-    /// The domains, joined by `+`; `*` is a limit for each other domain separately.
-    pub domains: String,
+pub struct LimitStatus {
+    /// The mail that it holds for, such as `domain:gmail.com+googlemail.com`; `*` is a limit for each other
+    /// name separately.
+    pub key: String,
+    /// The limit as it was set, such as `5000/h, Mon-Fri 08:00-20:00 Europe/Berlin`.
     pub limit: String,
-    /// The limit in recipients per second; `None` if the account's quota is lower.
+    /// Recipients per second now; `None` if only the account's quota limits it.
     pub per_second: Option<f64>,
-    /// Recipients that wait in its queue, by the pollers' reports.
+    /// Nothing is sent now, because of the limit's hours, begin or end.
+    pub closed: bool,
+    /// When it opens, if it is closed and that is known.
+    pub opens_at: Option<EpochMillis>,
+    /// Recipients that wait in the limit's own queue, by the pollers' reports.
     pub waiting: u64,
 }
 
-impl DomainStatus {
+impl LimitStatus {
+    /// The name in sentences: a domain's without its kind.
+    pub fn name(&self) -> &str {
+        self.key.strip_prefix("domain:").unwrap_or(&self.key)
+    }
+
     /// The time until the last mail that waits is sent; `None` if only the account's quota limits it.
     pub fn longest(&self) -> Option<Duration> {
         let rate = self.per_second.filter(|rate| *rate > 0.0)?;
@@ -225,7 +236,7 @@ impl Status {
             holds,
             campaigns: campaigns(facts, &control.weights, &control.campaign_holds),
             level: level(&control, now),
-            domains: facts.domains(),
+            limits: facts.limits(),
             queues: facts.depths.iter().map(|(name, depth)| (*name, (*depth).into())).collect(),
             counters: facts.standing.counters.clone(),
             changes: history::newest(&facts.changes, facts.settings.changes, addresses),

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
+use tidegate_core::limits::InitialLimits;
 use tidegate_core::Timestamp;
 use tidegate_core::breaker::Breaker;
 use tidegate_core::config::Cap;
 use tidegate_core::control::HoldReason;
 use tidegate_core::daily::{DailyPolicy, DailyReading};
-use tidegate_core::domains::DomainLimits;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::reputation::{Reputation, Tally};
@@ -29,6 +29,7 @@ pub(crate) fn facts() -> StackFacts {
             rate: rate(14.0),
             rate_margin: RateMargin::default(),
             limits: 0,
+            changed_limits: 0,
             factor: RateFactor::default(),
         }),
         ..Standing::default()
@@ -55,7 +56,7 @@ pub(crate) fn facts() -> StackFacts {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
             rate_margin: RateMargin::default(),
-            domains: DomainLimits::default(),
+            limits: InitialLimits::default(),
             idle_wake: 1,
             addresses: AddressVisibility::Masked,
             changes: 5,
@@ -177,26 +178,26 @@ fn weights_that_give_no_cycle_are_not_in_force() {
 }
 
 #[test]
-fn limits_of_recipient_domains_are_shown_with_what_waits_for_them() {
+fn limits_are_shown_with_what_waits_for_them() {
     let mut facts = facts();
-    facts.settings.domains =
+    facts.settings.limits =
         "gmail.com+googlemail.com=10/s, tiny.example=6/m, big.example=50/s, *=25%".parse().unwrap();
     let sums = [("domain_fed.1", 3_000), ("domain_taken.1", 500), ("domain_fed.4", 7)];
     facts.standing.counters.extend(sums.map(|(name, sum)| (name.to_owned(), sum)));
     let status = Status::of(&facts);
     let shown: Vec<_> =
-        status.domains.iter().map(|d| (d.domains.as_str(), d.per_second, d.waiting)).collect();
+        status.limits.iter().map(|l| (l.key.as_str(), l.per_second, l.waiting)).collect();
     assert_eq!(
         shown,
         [
-            ("gmail.com+googlemail.com", Some(10.0), 2_500),
-            ("tiny.example", Some(0.1), 0),
-            ("big.example", None, 0),
-            ("*", Some(3.5), 7),
+            ("domain:gmail.com+googlemail.com", Some(10.0), 2_500),
+            ("domain:tiny.example", Some(0.1), 0),
+            ("domain:big.example", None, 0),
+            ("domain:*", Some(3.5), 7),
         ]
     );
     let text = Page::of(&status).plain();
-    assert!(text.contains("Recipient domains") && text.contains("2,500"), "{text}");
+    assert!(text.contains("Limits") && text.contains("2,500"), "{text}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use super::{CampaignStatus, DomainStatus, HoldStatus, QuotaStatus, Status};
+use super::{CampaignStatus, LimitStatus, HoldStatus, QuotaStatus, Status};
 use crate::format::{count, percent, rate, span, time};
 use crate::page::{Page, Span, TextTable, Tone, View};
 use std::time::Duration;
@@ -11,9 +11,9 @@ impl View for Status {
         page.fields(self.summary());
         page.heading("Campaigns");
         page.table(table(&self.campaigns));
-        if !self.domains.is_empty() {
-            page.heading("Recipient domains");
-            page.table(domains(&self.domains));
+        if !self.limits.is_empty() {
+            page.heading("Limits");
+            page.table(limits(&self.limits));
         }
         if !self.holds.is_empty() {
             page.heading("Holds");
@@ -29,12 +29,16 @@ impl View for Status {
     }
 }
 
-fn domains(limits: &[DomainStatus]) -> TextTable {
+fn limits(limits: &[LimitStatus]) -> TextTable {
     let mut table = TextTable::new(["limit of", "limit", "in force", "waiting"]);
     for limit in limits {
-        let in_force = limit.per_second.map_or_else(|| "the quota".to_owned(), rate);
+        let in_force = match (limit.closed, limit.opens_at) {
+            (true, Some(opens_at)) => format!("closed until {}", time(opens_at)),
+            (true, None) => "closed".to_owned(),
+            (false, _) => limit.per_second.map_or_else(|| "the quota".to_owned(), rate),
+        };
         table.row([
-            Span::from(limit.domains.clone()),
+            Span::from(limit.key.clone()),
             Span::from(limit.limit.clone()),
             Span::from(in_force),
             Span::from(count(limit.waiting)),

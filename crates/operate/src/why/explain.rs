@@ -11,7 +11,7 @@ use super::waiting::{backlog, limit_in_words, limited, merged, turn};
 use super::{Explanation, MailFacts, MailVerdict, Obstacle, Statement};
 use crate::dead::{Letter, LetterFilter, LetterVerdict, ReviewOptions, judge};
 use crate::format::{count, rate, span, time};
-use crate::status::{DomainStatus, QueueStatus, Status};
+use crate::status::{LimitStatus, QueueStatus, Status};
 use crate::suggest::SuggestedCommand;
 
 const UNSEARCHABLE: &str =
@@ -327,12 +327,12 @@ fn wait(facts: &MailFacts, status: &Status, campaign: &str) -> Option<Obstacle> 
     }))
 }
 
-/// The campaign's mail waits only for limits of recipient domains.
+/// The campaign's mail waits only on the queues of limits.
 fn wait_for_limit(facts: &MailFacts, status: &Status) -> Obstacle {
-    let waiting = status.domains.iter().filter(|limit| limit.waiting > 0);
+    let waiting = status.limits.iter().filter(|limit| limit.waiting > 0);
     let words: Vec<String> = waiting.clone().map(limit_in_words).collect();
     let longest =
-        waiting.filter_map(DomainStatus::longest).max().unwrap_or_default().max(LONGEST_RETRY);
+        waiting.filter_map(LimitStatus::longest).max().unwrap_or_default().max(LONGEST_RETRY);
     let until = EpochMillis::from(facts.status.at + longest);
     Obstacle {
         verdict: MailVerdict::DomainLimit,
@@ -455,8 +455,8 @@ fn readings(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Vec<S
             ),
         );
     }
-    for limit in status.domains.iter().filter(|limit| limit.waiting > 0) {
-        say("domain limit", limit_in_words(limit));
+    for limit in status.limits.iter().filter(|limit| limit.waiting > 0) {
+        say("limit", limit_in_words(limit));
     }
     if let Some(in_force) = status.quota.in_force {
         let lowered = if status.quota.factor < 1.0 { ", lowered by refusals" } else { "" };

@@ -6,7 +6,7 @@ use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
 use tidegate_core::deduplication::MarkState;
-use tidegate_core::domains::DomainLimits;
+use tidegate_core::limits::InitialLimits;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Envelope;
 use tidegate_core::rate::{Rate, RateMargin};
@@ -41,6 +41,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
         rate,
         rate_margin: RateMargin::default(),
         limits: 0,
+        changed_limits: 0,
         factor: RateFactor::default(),
     };
     let standing = Standing { previous: Some(previous), ..Standing::default() };
@@ -58,7 +59,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
                 stack: "tidegate".to_owned(),
                 cap: Cap { quota: None, daily: DailyPolicy::default() },
                 rate_margin: RateMargin::default(),
-                domains: DomainLimits::default(),
+                limits: InitialLimits::default(),
                 idle_wake: 1,
                 addresses: AddressVisibility::Masked,
                 changes: 0,

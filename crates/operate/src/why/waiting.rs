@@ -6,7 +6,7 @@ use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::Counter;
 
 use crate::format::{count, span};
-use crate::status::{DomainStatus, QueueStatus, Status, as_f64};
+use crate::status::{LimitStatus, QueueStatus, Status, as_f64};
 
 /// The visibility timeout: a mail that was received and not sent is received again after it.
 const VISIBILITY_S: f64 = 30.0;
@@ -37,16 +37,16 @@ pub(super) fn merged(status: &Status) -> QueueStatus {
     status.queues.get("merge").copied().unwrap_or_default()
 }
 
-/// Recipients that wait for recipient domains' limits.
+/// Recipients that wait on limits' queues.
 pub(super) fn limited(status: &Status) -> u64 {
-    status.domains.iter().map(|limit| limit.waiting).sum()
+    status.limits.iter().map(|limit| limit.waiting).sum()
 }
 
 /// A limit that mail waits for, in words.
-pub(super) fn limit_in_words(limit: &DomainStatus) -> String {
+pub(super) fn limit_in_words(limit: &LimitStatus) -> String {
     let waiting = count(limit.waiting);
     match limit.longest() {
-        _ if limit.domains == "*" => {
+        _ if limit.key == "domain:*" => {
             format!(
                 "{waiting} to other domains ({} each, looked at every 15 min at most)",
                 limit.limit
@@ -55,12 +55,12 @@ pub(super) fn limit_in_words(limit: &DomainStatus) -> String {
         Some(most) => {
             format!(
                 "{waiting} to {} ({}: the last goes in about {})",
-                limit.domains,
+                limit.name(),
                 limit.limit,
                 span(most)
             )
         }
-        None => format!("{waiting} to {}", limit.domains),
+        None => format!("{waiting} to {}", limit.name()),
     }
 }
 

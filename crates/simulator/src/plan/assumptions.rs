@@ -18,7 +18,7 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
             "the {sent} recipients of the last 24 hours leave SES's count 24 hours after the start"
         ));
     }
-    let limits = scenario.limits().is_some_and(|limits| limits.queues() > 0);
+    let limits = scenario.limits().is_some_and(|limits| !limits.is_empty());
     if limits && scenario.domains.is_empty() {
         said.push("no two mails go to one recipient domain, so that no limit of one delays them (--domain says otherwise)".to_owned());
     }

@@ -4,7 +4,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::config::is_campaign_name;
 use tidegate_core::control::Control;
 use tidegate_core::daily::DailyPace;
-use tidegate_core::domains::DomainLimits;
+use tidegate_core::limits::{Dimension, InitialLimits, LimitChanges, LimitTable};
 use tidegate_core::memory::Memory;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_fakes::{Counting, Latency};
@@ -63,7 +63,7 @@ pub struct Scenario {
     /// own.
     pub domains: Vec<DomainShare>,
     /// Limits of recipient domains; `None` for the deployment's, or no limits.
-    pub domain_limits: Option<DomainLimits>,
+    pub domain_limits: Option<InitialLimits>,
     pub faults: Vec<PlannedFault>,
     /// The size of a mail, KB.
     pub mail_kb: u32,
@@ -123,17 +123,17 @@ impl Scenario {
     }
 
     /// The limits of recipient domains in force: the given ones, else the deployment's.
-    pub(super) fn limits(&self) -> Option<&DomainLimits> {
-        let deployed = self.deployed.as_ref().map(|deployed| &deployed.poller.domains.limits);
+    pub(super) fn limits(&self) -> Option<&InitialLimits> {
+        let deployed = self.deployed.as_ref().map(|deployed| &deployed.poller.limits.initial);
         self.domain_limits.as_ref().or(deployed)
     }
 
     /// Whether a limit of a recipient domain can delay some of the mails.
     pub fn is_limited_by_domain(&self) -> bool {
-        let limits = self.limits();
-        let limited = |share: &DomainShare| {
-            limits.is_some_and(|limits| limits.key_of(&share.domain).is_some())
-        };
+        let Some(initial) = self.limits() else { return false };
+        let table = LimitTable::of(initial, &LimitChanges::new());
+        let limited =
+            |share: &DomainShare| table.find(Dimension::Domain, &share.domain).is_some();
         self.domains.iter().any(limited)
     }
 

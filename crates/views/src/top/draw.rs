@@ -106,9 +106,9 @@ fn head_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
         counts.push(toned(Tone::Faint, "  level ".to_owned()));
         counts.push(toned(Tone::Warning, status.level.level.to_string()));
     }
-    let limited: u64 = status.domains.iter().map(|limit| limit.waiting).sum();
+    let limited: u64 = status.limits.iter().map(|limit| limit.waiting).sum();
     if limited > 0 {
-        counts.push(toned(Tone::Faint, "  at domains' limits ".to_owned()));
+        counts.push(toned(Tone::Faint, "  on limits' queues ".to_owned()));
         counts.push(toned(Tone::Plain, count(limited)));
     }
     if let Some(daily) = &status.quota.daily {

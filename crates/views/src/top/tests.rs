@@ -7,7 +7,7 @@ use ratatui::backend::TestBackend;
 use tidegate_core::config::{Campaign, Cap};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
-use tidegate_core::domains::DomainLimits;
+use tidegate_core::limits::InitialLimits;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::{Rate, RateMargin};
@@ -29,6 +29,7 @@ fn facts(seconds: u64) -> StackFacts {
         rate: Rate::per_second(14.0).unwrap(),
         rate_margin: RateMargin::default(),
         limits: 0,
+        changed_limits: 0,
         factor: RateFactor::default(),
     };
     let (big, small) =
@@ -48,7 +49,7 @@ fn facts(seconds: u64) -> StackFacts {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
             rate_margin: RateMargin::default(),
-            domains: DomainLimits::default(),
+            limits: InitialLimits::default(),
             idle_wake: 1,
             addresses: AddressVisibility::Masked,
             changes: 0,

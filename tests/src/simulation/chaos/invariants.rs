@@ -8,6 +8,7 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::compression::decompress;
 use tidegate_core::counters::Counter;
 use tidegate_core::identity::Identity;
+use tidegate_core::limits::{Dimension, LimitChanges, LimitTable};
 use tidegate_core::reputation::REMEMBERED;
 use tidegate_delivery::poll::End;
 use tidegate_fakes::{Operation, SesArrival};
@@ -116,13 +117,14 @@ impl Chaos {
     /// than its limit lets through in a window counts as one.
     fn the_domains_limits_hold(&self, broken: &mut Vec<String>) {
         let Ok(config) = self.world.settings.poller() else { return };
-        let limits = &config.domains.limits;
+        let table = LimitTable::of(&config.limits.initial, &LimitChanges::new());
         let arrivals = self.world.ses.arrivals();
         for domain in DOMAINS {
-            let Some(limit) = limits.key_of(domain).and_then(|key| limits.limit(&key)) else {
+            let limit = table.find(Dimension::Domain, domain);
+            let limit = limit.and_then(|limit| table.get(limit.index)?.1.rate);
+            let Some(limit) = limit.map(|limit| limit.of(rate(self.highest_quota))) else {
                 continue;
             };
-            let limit = limit.rate(rate(self.highest_quota));
             let drift = limit.as_per_second() * self.apart.as_secs_f64() / 1.02;
             let drift: u64 = format!("{:.0}", drift.ceil()).parse().unwrap_or(0);
             let largest = u64::from(self.largest);

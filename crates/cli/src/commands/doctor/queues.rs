@@ -22,7 +22,7 @@ pub(super) async fn read(
         campaigns.iter().map(|c| named(&c.name, QueueKind::Campaign, &c.queue_url)).collect();
     all.extend(stack.express().map(|url| named("express", QueueKind::Express, url.as_str())));
     all.extend(stack.merge().map(|url| named("merge", QueueKind::Merge, url.as_str())));
-    let domains = stack.poller.domains.queues.iter().zip(1..);
+    let domains = stack.poller.limits.queues.iter().zip(1..);
     all.extend(
         domains.map(|(url, place)| named(&format!("domain {place}"), QueueKind::Domain, url)),
     );

@@ -116,7 +116,7 @@ async fn send<E: Environment>(
     let started = ctx.monotonic();
     let id = message.envelope.identity.id();
     let pace = Pace { rate: ctx.plan.rate, rate_margin: ctx.config.rate_margin };
-    let domains = ctx.plan.domains.takes(&message.demands);
+    let domains = ctx.plan.limits.takes(&message.demands);
     let campaign = &message.envelope.campaign;
     let mail = Mail { email: &message.email, campaign, id: &id, pace, domains: &domains };
     let result = ctx.env.mailer().send(mail, latest).await;

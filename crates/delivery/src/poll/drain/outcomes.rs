@@ -14,7 +14,7 @@ use tidegate_core::waits::bucket;
 use super::state::Drain;
 use crate::environment::Environment;
 use crate::poll::control_record;
-use crate::poll::domain_window::DomainMoves;
+use crate::poll::limit_window::QueueMoves;
 use crate::poll::jobs::{accepted, give_up, log, put_back, receipt, retry};
 use crate::poll::policies::policy::{EndedSend, Fate, PolicyStep};
 use crate::poll::settle::Job;
@@ -247,8 +247,8 @@ impl<E: Environment> Drain<'_, E> {
             self.parts.ctx.count(Counter::Taken, message.recipients());
         }
         if let Some(place) = message.domain {
-            let mut moves = self.parts.domains.note();
-            DomainMoves::add(&mut moves.taken, place, message.recipients());
+            let mut moves = self.parts.limits.note();
+            QueueMoves::add(&mut moves.taken, place, message.recipients());
         }
     }
 
@@ -295,9 +295,12 @@ impl<E: Environment> Drain<'_, E> {
         let parts = &self.parts;
         parts.ctx.count(Counter::Left, 1);
         self.take(message);
+        if matches!(message.line, Line::Limited(_)) {
+            let queue = message.held.queue.as_str().to_owned();
+            *parts.limits.note().left.entry(queue).or_insert(0) += 1;
+        }
         if let Some(place) = message.domain {
-            DomainMoves::add(&mut parts.domains.note().left, place, 1);
-            parts.ctx.count_for(Counter::DomainLeft, parts.domains.planned.name(place), 1);
+            parts.ctx.count_for(Counter::DomainLeft, parts.limits.planned.name(place), 1);
         }
     }
 

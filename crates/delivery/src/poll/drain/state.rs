@@ -19,7 +19,7 @@ use super::slots::{SlotEvent, Slots};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::control_record;
-use crate::poll::domain_window::{DomainMoves, DomainWindow};
+use crate::poll::limit_window::{QueueMoves, LimitWindow};
 use crate::poll::jobs::reject;
 use crate::poll::policies::policy::{Effect, Policies, PolicyStep};
 use crate::poll::settle::Job;
@@ -77,7 +77,7 @@ pub(in crate::poll) struct DrainResult {
 pub(in crate::poll) struct DrainParts<'a, E> {
     pub(in crate::poll) ctx: &'a Context<'a, E>,
     pub(in crate::poll) policies: Policies<'a>,
-    pub(in crate::poll) domains: &'a DomainWindow<'a>,
+    pub(in crate::poll) limits: &'a LimitWindow<'a>,
     /// Messages received and not yet settled; settling counts them down.
     pub(in crate::poll) buffered: &'a Cell<usize>,
 }
@@ -112,7 +112,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             .with_turns(plan.cycle.clone(), plan.lines_of_campaigns());
         Self {
             jobs,
-            sources: Sources::new(ctx, parts.domains),
+            sources: Sources::new(ctx, parts.limits),
             slots: Slots::new(plan, parts.policies.clone(), limiter),
             parts,
             max_in_flight: ctx.config.max_in_flight.unwrap_or_else(in_flight),
@@ -196,7 +196,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         for received in messages {
             let count = received.receive_count;
             ctx.note_received(&received);
-            match read(received, &source, since, ctx.config) {
+            match read(received, &source, since, ctx.parsing()) {
                 Ok(mut message) => {
                     message.line = self.line_of(&message);
                     if count > 1 {
@@ -232,7 +232,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             self.parts.ctx.count(Counter::Back, recipients);
         }
         if let Some(place) = source.domain {
-            DomainMoves::add(&mut self.parts.domains.note().back, place, recipients);
+            QueueMoves::add(&mut self.parts.limits.note().back, place, recipients);
         }
     }
 
@@ -245,7 +245,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             ctx.count(Counter::Taken, 1);
         }
         if let Some(place) = source.domain {
-            DomainMoves::add(&mut self.parts.domains.note().taken, place, 1);
+            QueueMoves::add(&mut self.parts.limits.note().taken, place, 1);
         }
         self.job(reject(rejected, &ctx.plan.dead_letter, true));
     }
@@ -265,7 +265,8 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// Shows a mail from a campaign's own queue to the policies that collect. Mail that one of them takes
     /// has no place in the buffer.
     fn collect(&self, source: &Source, message: Box<Message>) -> PolicyStep<'a, Box<Message>> {
-        let is_fresh = self.parts.ctx.plan.merge.is_none() && source.domain.is_none();
+        let is_own = self.parts.ctx.plan.merge.is_none() || matches!(source.line, Line::Limited(_));
+        let is_fresh = is_own && source.domain.is_none();
         if !is_fresh || source.line == Line::Express {
             return PolicyStep::Pass(message);
         }
@@ -288,8 +289,8 @@ impl<'a, E: Environment> Drain<'a, E> {
             // The mean is kept by queue where several campaigns share one, else by campaign.
             let lane = match &ctx.plan.merge {
                 _ if message.domain.is_some() => message.held.queue.as_str(),
-                Some(merge) => merge.as_str(),
-                None => &message.envelope.campaign,
+                Some(merge) if self.is_merged(message.line) => merge.as_str(),
+                Some(_) | None => &message.envelope.campaign,
             };
             ctx.running_means.received(lane, message.recipients());
         }
@@ -390,7 +391,7 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     pub(super) fn is_held(&self, message: &Message) -> bool {
         let name = &message.envelope.campaign;
-        self.held.contains(name) || self.parts.ctx.plan.control.holds_campaign(name)
+        self.held.contains(name) || self.parts.ctx.plan.holds(name)
     }
 
     /// Asks for a hold once a window: hundreds of mails in flight may get the same answer.

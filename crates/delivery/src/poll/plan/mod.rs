@@ -1,6 +1,6 @@
 //! The plan of a claimed window, made before anything is received: slots, campaigns, weights, holds.
 
-pub(super) mod domains;
+pub(super) mod limits;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,13 +15,14 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::feed;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::idle::{self, QueueChecks};
+use tidegate_core::limits::LimitRef;
 use tidegate_core::parts::{Upkeep, campaign_of};
 use tidegate_core::rate::Rate;
 use tidegate_core::turns::{self, Turns};
 
 use super::running_means::RunningMeans;
 use crate::ports::{Idle, MERGE_QUEUE, PreviousClaim, QueueUrl, Standing};
-use domains::{PlannedDomains, PlannedQueue};
+use limits::{PlannedLimits, PlannedQueue};
 
 /// How a window is served, given what the ledger knows about empty queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +39,14 @@ pub(super) enum IdleMode {
 pub(super) struct PlannedCampaign {
     pub(super) name: String,
     pub(super) queue: QueueUrl,
-    /// Held, or with weight 0: its queue is not asked.
+    /// Held, with weight 0, or closed by its limit: its queue is not asked.
     pub(super) held: bool,
     /// If its queue was found empty: its pause, and the first window that asks it again.
     pub(super) idle: Option<Idle>,
     /// Recipients sent beyond its share, in thousandths; a credit if negative.
     pub(super) debt: i64,
+    /// The limit that paces it. Its mail is received in its limit's slots, and not fed.
+    pub(super) limit: Option<LimitRef>,
 }
 
 #[derive(Clone, Debug)]
@@ -65,7 +68,7 @@ pub(super) struct Plan {
     pub(super) rest: IdleMode,
     pub(super) looks: QueueChecks,
     pub(super) express: Option<QueueUrl>,
-    pub(super) domains: PlannedDomains,
+    pub(super) limits: PlannedLimits,
     /// Recipients of domain queues that get a slot in their campaigns' turn in a window, as a running mean.
     pub(super) limited_in_turn: u64,
     pub(super) dead_letter: QueueUrl,
@@ -111,6 +114,7 @@ impl Plan {
             held: *weight == 0 || control.holds_campaign(&campaign.name),
             idle: standing.idle.get(&campaign.name).copied(),
             debt: counter(&debt_of(&campaign.name)),
+            limit: None,
         });
         let slots = grid.usable(window, before);
         let unreported = running_means.unreported_windows() * rate.ceil();
@@ -119,22 +123,29 @@ impl Plan {
         });
         let express = config.express_queue_url.as_deref().map(QueueUrl::new);
         let at = (window, quota, config.rate_margin);
-        let domains = PlannedDomains::of(&config.domains, at, grid, before, standing);
+        let changes = &standing.control.limits;
+        let limits = PlannedLimits::of(&config.limits, changes, at, grid, before, standing);
+        let campaigns = campaigns.map(|campaign| PlannedCampaign {
+            held: campaign.held || limits.closes(&campaign.name),
+            limit: limits.pacing(&campaign.name),
+            ..campaign
+        });
+        let is_express_held = control.holds_campaign(EXPRESS) || limits.closes(EXPRESS);
         let plan = Self {
-            domains,
             limited_in_turn: running_means.limited_in_turn(),
             window,
             rate,
             grid,
             slots,
             campaigns: campaigns.collect(),
+            limits,
             turns: Turns::all(&cycle, 0),
             cycle,
             merge: config.merge_queue_url.as_deref().map(QueueUrl::new),
             merge_idle: standing.idle.get(MERGE_QUEUE).copied(),
             rest: IdleMode::No,
             looks: standing.looks,
-            express: express.filter(|_| !control.holds_campaign(EXPRESS)),
+            express: express.filter(|_| !is_express_held),
             dead_letter: QueueUrl::new(config.dead_letter_queue_url.as_str()),
             depth: Counter::Fed.sum(&standing.counters) - Counter::Taken.sum(&standing.counters),
             factor: standing.factor,
@@ -158,7 +169,7 @@ impl Plan {
         let campaigns = self.campaigns.iter().filter(|campaign| !campaign.held);
         let campaigns = campaigns.map(|campaign| campaign.idle);
         // A queue whose group was removed from the configuration counts until it is found empty.
-        let domains = self.domains.queues.iter();
+        let domains = self.limits.queues.iter();
         let domains = domains.filter(|queue| !queue.former || queue.idle.is_none());
         let campaigns = campaigns.chain(domains.map(PlannedQueue::idle));
         let all = campaigns.chain(self.merge.as_ref().map(|_| self.merge_idle));
@@ -171,6 +182,11 @@ impl Plan {
     /// Whether neither campaigns nor express mail may be sent.
     pub(super) fn is_held(&self) -> bool {
         self.control.holds.stop_express() || (self.for_campaigns == 0 && self.express.is_none())
+    }
+
+    /// Whether nothing of a campaign may be sent in this window: it is held, or its limit is closed.
+    pub(super) fn holds(&self, campaign: &str) -> bool {
+        self.control.holds_campaign(campaign) || self.limits.closes(campaign)
     }
 
     /// Whether the daily quota stops campaigns and no hold says so yet.
@@ -227,6 +243,12 @@ impl Plan {
             }
     }
 
+    /// Whether a campaign's queue is asked for its share, by the feed or in direct mode. Of a limited campaign it
+    /// is asked for its limit's slots.
+    pub(super) fn asks_for_share(&self, campaign: &PlannedCampaign) -> bool {
+        campaign.limit.is_none() && self.asks(campaign)
+    }
+
     /// Whether the merge queue is asked from the window's start, not only once the feed brought something.
     pub(super) fn asks_merge(&self) -> bool {
         self.merge.is_some() && (self.rest != IdleMode::Leave || self.depth > 0)
@@ -242,8 +264,11 @@ impl Plan {
     /// merge queue), or its lane in direct mode.
     pub(super) fn lines_of_campaigns(&self) -> Vec<Option<usize>> {
         if self.merge.is_some() {
-            let may = |campaign: &PlannedCampaign| !campaign.held && campaign.idle.is_none();
-            return self.campaigns.iter().map(|campaign| may(campaign).then_some(0)).collect();
+            let may = |campaign: &PlannedCampaign| {
+                !campaign.held && campaign.idle.is_none() && campaign.limit.is_none()
+            };
+            let line = |campaign| may(campaign).then_some(0);
+            return self.campaigns.iter().map(line).collect();
         }
         let mut lines = vec![None; self.campaigns.len()];
         for (lane, campaign) in self.turns.lanes.iter().enumerate() {
@@ -270,7 +295,7 @@ impl Plan {
     /// Lanes of campaigns that were found empty and are due to be asked again.
     pub(super) fn probes(&self) -> impl Iterator<Item = usize> {
         let lanes = self.lanes().enumerate();
-        let due = lanes.filter(|(_, campaign)| campaign.idle.is_some() && self.asks(campaign));
+        let due = lanes.filter(|(_, campaign)| campaign.idle.is_some() && self.asks_for_share(campaign));
         due.map(|(lane, _)| lane)
     }
 
@@ -281,8 +306,8 @@ impl Plan {
             return Turns::all(&self.cycle, self.campaigns.len());
         }
         let has_mail: Vec<bool> =
-            self.campaigns.iter().map(|c| c.idle.is_none() && self.asks(c)).collect();
-        let asked = |campaign: &PlannedCampaign| campaign.idle.filter(|_| self.asks(campaign));
+            self.campaigns.iter().map(|c| c.idle.is_none() && self.asks_for_share(c)).collect();
+        let asked = |campaign: &PlannedCampaign| campaign.idle.filter(|_| self.asks_for_share(campaign));
         let due = self.campaigns.iter().enumerate();
         let mut due: Vec<(Window, usize)> =
             due.filter_map(|(index, c)| Some((asked(c)?.until, index))).collect();
@@ -317,7 +342,7 @@ impl Plan {
 
     /// Whether the merge queue, a domain queue or, in direct mode, any campaign probably holds mail.
     pub(super) fn expects_mail(&self) -> bool {
-        let limited = self.domains.queues.iter().any(|queue| queue.depth > 0);
+        let limited = self.limits.queues.iter().any(|queue| queue.depth > 0);
         self.depth > 0 || limited || self.campaigns.iter().any(|c| !c.held && c.idle.is_none())
     }
 

@@ -175,7 +175,7 @@ impl<E: Environment> Sweep<'_, E> {
         cancel: Cancel,
         since: Monotonic,
     ) -> Result<Job, Job> {
-        match read(message, source, since, self.ctx.config) {
+        match read(message, source, since, self.ctx.parsing()) {
             Ok(mail) if cancel.concerns(mail.envelope.enqueued_at) => {
                 Ok(self.take_out(&mail, cancel, false))
             }

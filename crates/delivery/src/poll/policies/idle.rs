@@ -28,8 +28,8 @@ use tidegate_core::parts::Upkeep;
 use super::policy::Policy;
 use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::domain_window::{DomainMoves, DomainWindow};
-use crate::poll::plan::domains::idle_key;
+use crate::poll::limit_window::{QueueMoves, LimitWindow};
+use crate::poll::plan::limits::idle_key;
 use crate::poll::plan::{IdleMode, Plan};
 use crate::poll::settle::Job;
 use crate::poll::sources::supply::PollVerdict;
@@ -41,7 +41,7 @@ const FORMER_PAUSE: u64 = 60;
 /// Notes which queues were empty, and tells the ledger.
 pub(in crate::poll) struct IdleQueues<'a, E> {
     ctx: &'a Context<'a, E>,
-    domains: &'a DomainWindow<'a>,
+    limits: &'a LimitWindow<'a>,
     answers: RefCell<QueueAnswers>,
     /// Correction to the merge queue's reported depth, in recipients.
     drift: Rc<Cell<i64>>,
@@ -50,10 +50,10 @@ pub(in crate::poll) struct IdleQueues<'a, E> {
 }
 
 impl<'a, E: Environment> IdleQueues<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>, domains: &'a DomainWindow<'a>) -> Self {
+    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
         Self {
             ctx,
-            domains,
+            limits,
             answers: RefCell::default(),
             drift: Rc::default(),
             first_mail: RefCell::default(),
@@ -93,7 +93,7 @@ impl<'a, E: Environment> Policy<'a> for IdleQueues<'a, E> {
         if drift != 0 {
             *entry.counters.entry(Counter::Fed.name().to_owned()).or_insert(0) += drift;
         }
-        answers.tell(plan, self.ctx.config.idle_windows, &self.domains.moves(), entry);
+        answers.tell(plan, self.ctx.config.idle_windows, &self.limits.moves(), entry);
     }
 }
 
@@ -153,7 +153,7 @@ impl QueueAnswers {
     /// Adds to the report which queues to leave alone and which to ask again; `most` is the longest pause
     /// in windows. A window that did not serve normally, found nothing and has no news reports nothing at
     /// all.
-    fn tell(&self, plan: &Plan, most: u64, domains: &DomainMoves, report: &mut LedgerReport) {
+    fn tell(&self, plan: &Plan, most: u64, domains: &QueueMoves, report: &mut LedgerReport) {
         report.idle = self.idle(plan, most, domains);
         report.looks = self.looks(plan);
         if plan.rest == IdleMode::No || self.found {
@@ -178,7 +178,7 @@ impl QueueAnswers {
         let asked = plan.campaigns.iter().filter(|c| !c.held).map(|c| c.name.as_str());
         let asked = asked.chain(plan.merge.as_ref().map(|_| MERGE_QUEUE));
         let asked = asked.chain(plan.express.as_ref().map(|_| EXPRESS));
-        let domains = plan.domains.queues.iter().filter(|queue| !queue.former);
+        let domains = plan.limits.queues.iter().filter(|queue| !queue.former);
         let domains: Vec<String> = domains.map(|queue| idle_key(queue.place)).collect();
         let mut asked = asked.chain(domains.iter().map(String::as_str));
         let empty = !self.found
@@ -197,7 +197,7 @@ impl QueueAnswers {
         &self,
         plan: &Plan,
         most: u64,
-        domains: &DomainMoves,
+        domains: &QueueMoves,
     ) -> BTreeMap<String, Option<Idle>> {
         let before = known(plan);
         let mut news = BTreeMap::new();
@@ -219,7 +219,7 @@ impl QueueAnswers {
         if !self.found && self.empty.contains(MERGE_QUEUE) {
             found_empty(MERGE_QUEUE, most);
         }
-        for queue in &plan.domains.queues {
+        for queue in &plan.limits.queues {
             if domains.empty.contains(&queue.place) {
                 let most = if queue.former { FORMER_PAUSE } else { most };
                 found_empty(&idle_key(queue.place), most);
@@ -240,7 +240,7 @@ impl QueueAnswers {
 /// Queues that were known as empty when the window was claimed.
 fn known(plan: &Plan) -> BTreeMap<String, Idle> {
     let campaigns = plan.campaigns.iter().map(|c| (c.name.clone(), c.idle));
-    let domains = plan.domains.queues.iter().map(|queue| (idle_key(queue.place), queue.idle));
+    let domains = plan.limits.queues.iter().map(|queue| (idle_key(queue.place), queue.idle));
     let all = campaigns.chain(domains).chain([(MERGE_QUEUE.to_owned(), plan.merge_idle)]);
     all.filter_map(|(queue, idle)| Some((queue, idle?))).collect()
 }

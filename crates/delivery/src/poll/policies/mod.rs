@@ -8,7 +8,7 @@ mod bucket;
 mod cancels;
 mod deduplication;
 mod deferral;
-mod domains;
+mod limits;
 mod exclusions;
 mod idle;
 pub(super) mod policy;
@@ -17,7 +17,7 @@ mod refusals;
 use futures_channel::mpsc::UnboundedSender;
 
 use super::context::Context;
-use super::domain_window::DomainWindow;
+use super::limit_window::LimitWindow;
 use super::settle::Job;
 use crate::environment::Environment;
 use breaker::BreakerRule;
@@ -25,7 +25,8 @@ use bucket::SharedBucket;
 use cancels::CancelledMail;
 use deduplication::SendMarks;
 use deferral::Deferral;
-use domains::DomainRule;
+use limits::LimitRule;
+pub(super) use limits::first_delay;
 use exclusions::ExcludedRecipients;
 use idle::IdleQueues;
 use policy::Policies;
@@ -39,7 +40,7 @@ use refusals::RefusalsInARow;
 /// sent. The idle queues come last: they may take back a report that says nothing.
 pub(super) fn compose<'a, E: Environment>(
     ctx: &'a Context<'a, E>,
-    domains: &'a DomainWindow<'a>,
+    limits: &'a LimitWindow<'a>,
     jobs: &UnboundedSender<Job>,
 ) -> Policies<'a> {
     Policies::new(vec![
@@ -47,10 +48,10 @@ pub(super) fn compose<'a, E: Environment>(
         Box::new(ExcludedRecipients::new(ctx)),
         Box::new(Deferral::new(ctx)),
         Box::new(SharedBucket::new(ctx)),
-        Box::new(DomainRule::new(ctx, domains)),
+        Box::new(LimitRule::new(ctx, limits)),
         Box::new(SendMarks::new(ctx)),
         Box::new(BreakerRule::new(ctx)),
         Box::new(RefusalsInARow::new(ctx)),
-        Box::new(IdleQueues::new(ctx, domains)),
+        Box::new(IdleQueues::new(ctx, limits)),
     ])
 }

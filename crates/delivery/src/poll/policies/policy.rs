@@ -72,7 +72,7 @@ pub(in crate::poll) trait Policy<'a> {
         None
     }
 
-    /// A queue answered a receive; `long` is a long poll. See `plan::domains::idle_key` for the names of
+    /// A queue answered a receive; `long` is a long poll. See `plan::limits::idle_key` for the names of
     /// queues that are no campaign's.
     fn answered(&self, _queue: &str, _verdict: PollVerdict, _long: bool) {}
 

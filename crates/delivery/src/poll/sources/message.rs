@@ -4,7 +4,6 @@ use tidegate_core::compression::decompress;
 use tidegate_core::config::{EXPRESS, PollerConfig};
 use tidegate_core::control::Cancel;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
-use tidegate_core::domains::Demands;
 use tidegate_core::email::{Email, addressed_to, id_of};
 use tidegate_core::identity::{
     CAMPAIGN_QUEUE_BYTES, CampaignMessage, Envelope, EpochMillis, Identity, deduplication_id,
@@ -12,6 +11,7 @@ use tidegate_core::identity::{
 };
 use tidegate_core::in_full;
 use tidegate_core::limiter::Line;
+use tidegate_core::limits::{Demands, LimitTable, MailFacts};
 
 use crate::poll::plan::PlannedCampaign;
 use crate::ports::{Body, Fifo, Monotonic, Outgoing, QueueUrl, Received};
@@ -56,7 +56,7 @@ pub(in crate::poll) struct Message {
     pub(in crate::poll) line: Line,
     /// The place of the domain queue it comes from, if it does.
     pub(in crate::poll) domain: Option<usize>,
-    /// Recipients that it has under each domain limit.
+    /// Recipients that it has under each limit.
     pub(in crate::poll) demands: Demands,
     pub(in crate::poll) held: Held,
     /// The token of its mark; none without deduplication.
@@ -96,7 +96,7 @@ pub(in crate::poll) fn read(
     received: Received,
     source: &Source,
     since: Monotonic,
-    config: &PollerConfig,
+    (config, limits): (&PollerConfig, &LimitTable),
 ) -> Result<Message, Box<Rejected>> {
     let attributes = received.attributes;
     let held = Held {
@@ -160,7 +160,12 @@ pub(in crate::poll) fn read(
         );
         return Err(reject(held, envelope, "TooLarge", said.clone(), said));
     }
-    let demands = Demands::of(&email, &config.domains.limits);
+    let facts = MailFacts {
+        campaign: &envelope.campaign,
+        configuration_set: email.configuration_set().or(config.configuration_set.as_deref()),
+        tenant: None,
+    };
+    let demands = Demands::of(&email, facts, limits);
     let (line, domain) = (source.line, source.domain);
     Ok(Message { email, envelope, line, domain, demands, held, mark: None })
 }

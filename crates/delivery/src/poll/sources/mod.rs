@@ -1,9 +1,9 @@
 //! The sources of the drain: no more mail is received than its slots will use; express mail first, then
-//! domain queues, then campaigns or the merge queue.
+//! the queues of limited mail, then campaigns or the merge queue.
 
 mod campaigns;
-mod domain_queues;
 mod express;
+mod limited_queues;
 pub(super) mod mail_at_hand;
 pub(super) mod message;
 pub(super) mod receive;
@@ -15,13 +15,12 @@ use tidegate_core::config::EXPRESS;
 use tidegate_core::limiter::Line;
 
 use super::context::Context;
-use super::domain_window::DomainWindow;
-use super::plan::domains::idle_key;
+use super::limit_window::LimitWindow;
 use crate::environment::Environment;
 use crate::ports::MERGE_QUEUE;
 use campaigns::CampaignLanes;
-use domain_queues::DomainLines;
 use express::ExpressQueue;
+use limited_queues::LimitedLines;
 use mail_at_hand::MailAtHand;
 use message::Source;
 use receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin};
@@ -31,7 +30,7 @@ use supply::PollVerdict;
 pub(super) struct Sources<'a, E> {
     ctx: &'a Context<'a, E>,
     express: Option<ExpressQueue<'a, E>>,
-    domains: DomainLines<'a, E>,
+    limited: LimitedLines<'a, E>,
     campaigns: CampaignLanes<'a, E>,
     /// The most messages of campaigns received and not yet settled, or asked for.
     capacity: u64,
@@ -46,10 +45,10 @@ pub(super) struct SourceAnswer {
 }
 
 impl<'a, E: Environment> Sources<'a, E> {
-    pub(super) fn new(ctx: &'a Context<'a, E>, domains: &'a DomainWindow<'a>) -> Self {
+    pub(super) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
         let plan = ctx.plan;
-        let domains = DomainLines::new(ctx, domains);
-        let campaigns = CampaignLanes::new(ctx, domains.kept());
+        let limited = LimitedLines::new(ctx, limits);
+        let campaigns = CampaignLanes::new(ctx, limited.kept());
         let in_flight = ctx.running_means.connections(plan.rate.as_per_second()) as u64;
         // Enough that no slot waits for a receive: half a window's mail, the sends in flight, and 10
         // messages for each receive that may be under way. Example: 100 slots, 25 sends in flight and one
@@ -57,7 +56,7 @@ impl<'a, E: Environment> Sources<'a, E> {
         let lanes = campaigns.lanes.len() as u64;
         let capacity = 2 * BATCH + plan.slot_count() / 2 + in_flight + BATCH * lanes;
         let express = plan.express.clone().map(|queue| ExpressQueue::new(ctx, queue));
-        Self { ctx, express, domains, campaigns, capacity }
+        Self { ctx, express, limited, campaigns, capacity }
     }
 
     /// The next receive to start; none while slots, buffer or queues allow no more. The caller repeats it
@@ -74,7 +73,7 @@ impl<'a, E: Environment> Sources<'a, E> {
             return Some(next);
         }
         let is_probing = self.ctx.plan.permit == Permit::Probe;
-        if let Some(next) = self.domains.next(hand.slots_left(), is_probing) {
+        if let Some(next) = self.limited.next(hand.slots_left(), is_probing) {
             return Some(next);
         }
         // Express mail at hand is bounded by its slots and does not count here: neither kind can keep the
@@ -99,10 +98,10 @@ impl<'a, E: Environment> Sources<'a, E> {
     /// Example: 40 slots are left, campaigns want or hold 35 recipients and 12 express mails of one
     /// recipient wait: 35 + 12 − 40 = 7 recipients of campaigns find no slot, and are not asked for.
     fn give_up_slots(&mut self, hand: &MailAtHand<'_>) {
-        let freed = self.domains.give_up_kept();
+        let freed = self.limited.give_up_kept();
         let intake = &mut self.campaigns.intake;
         intake.widen(freed);
-        let campaigns = intake.still_wanted() + hand.campaigns() + self.domains.kept();
+        let campaigns = intake.still_wanted() + hand.campaigns() + self.limited.kept();
         let over = campaigns + hand.limiter.express_waiting();
         let over = over.saturating_sub(hand.slots_left());
         intake.reduce(over.min(campaigns.saturating_sub(hand.floor())));
@@ -126,9 +125,10 @@ impl<'a, E: Environment> Sources<'a, E> {
                 let name = source.campaign.as_deref().unwrap_or(MERGE_QUEUE).to_owned();
                 (&*source, supply, name)
             }
-            ReceiveOrigin::Domain(index) => {
-                let line = self.domains.get_mut(*index)?;
-                (&line.source, &mut line.supply, idle_key(line.place))
+            ReceiveOrigin::Limited(index) => {
+                let line = self.limited.get_mut(*index)?;
+                let name = line.idle_name();
+                (&line.source, &mut line.supply, name)
             }
         };
         let (verdict, source) = (supply.answered(asked, got, long), source.clone());
@@ -142,9 +142,9 @@ impl<'a, E: Environment> Sources<'a, E> {
                 self.campaigns.intake.revive(ask.lane); // the probe found mail again
             }
             ReceiveOrigin::Lane(_) => {}
-            ReceiveOrigin::Domain(index) => {
+            ReceiveOrigin::Limited(index) => {
                 let got = got.unwrap_or(0);
-                let freed = self.domains.answered(*index, got, (verdict, long));
+                let freed = self.limited.answered(*index, got, (verdict, long));
                 self.campaigns.intake.widen(freed);
             }
         }
@@ -168,7 +168,7 @@ impl<'a, E: Environment> Sources<'a, E> {
     /// merge queue.
     pub(super) fn arrived(&mut self, place: Option<usize>, mails: u64) {
         match place {
-            Some(place) => self.domains.arrived(place, mails),
+            Some(place) => self.limited.arrived(place, mails),
             None => self.campaigns.arrived(mails),
         }
     }
@@ -191,7 +191,7 @@ impl<'a, E: Environment> Sources<'a, E> {
     /// Notes for the next windows how much express mail was sent, and how many recipients of domain queues
     /// got a slot in their campaigns' turn.
     pub(super) fn learn(&self, express_sent: u64, in_turn: u64) {
-        self.domains.learn(in_turn);
+        self.limited.learn(in_turn);
         if let Some(express) = &self.express {
             express.learn(express_sent);
         }

@@ -25,8 +25,8 @@ pub(in crate::poll) enum Wait {
 pub(in crate::poll) enum ReceiveOrigin {
     Express,
     Lane(Ask),
-    /// A domain queue, by its index among those that this window asks.
-    Domain(usize),
+    /// A queue of limited mail, by its index among those that this window asks.
+    Limited(usize),
 }
 
 pub(in crate::poll) struct NextReceive {

@@ -1,5 +1,5 @@
-//! Recipient domains' limits while a window is served: what their slots still let through, and the mail that
-//! came into and out of the domain queues. Feed, sources and the limits' policy share it.
+//! Limits while a window is served: what their slots still let through, and the mail that came into and out of
+//! the domain queues. Feed, sources and the limits' policy share it.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,52 +7,93 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::counters::signed;
-use tidegate_core::domains::{Demands, DomainKey, DomainSlots};
+use tidegate_core::limits::{Demands, LimitRef, LimitSlots};
 
-use super::plan::domains::{PlannedDomains, counters};
+use super::plan::limits::{PlannedLimits, counters};
 use crate::ports::LedgerReport;
 
 /// The longest delay of a message: 15 minutes (SQS's `DelaySeconds`).
 pub(super) const LONGEST_DELAY: Duration = Duration::from_mins(15);
 
-/// The domain limits' state of one window.
-pub(super) struct DomainWindow<'a> {
-    pub(super) planned: &'a PlannedDomains,
-    gates: RefCell<DomainGates<'a>>,
-    moves: RefCell<DomainMoves>,
+/// The limits' state of one window.
+pub(super) struct LimitWindow<'a> {
+    pub(super) planned: &'a PlannedLimits,
+    gates: RefCell<LimitGates<'a>>,
+    /// The next window's slots, as the feed gives them to the mail that it feeds.
+    fed: RefCell<LimitGates<'a>>,
+    /// The next window's slots, as the drain gives them to mail that came too early for them.
+    kept: RefCell<LimitGates<'a>>,
+    moves: RefCell<QueueMoves>,
 }
 
-impl<'a> DomainWindow<'a> {
-    pub(super) fn new(planned: &'a PlannedDomains) -> Self {
-        let gates =
-            DomainGates { domains: planned, slots: BTreeMap::new(), waiting: BTreeMap::new() };
-        Self { planned, gates: RefCell::new(gates), moves: RefCell::default() }
+impl<'a> LimitWindow<'a> {
+    pub(super) fn new(planned: &'a PlannedLimits) -> Self {
+        let next = || RefCell::new(LimitGates::new(planned, PlannedLimits::next_slots));
+        let gates = RefCell::new(LimitGates::new(planned, PlannedLimits::slots));
+        Self { planned, gates, fed: next(), kept: next(), moves: RefCell::default() }
     }
 
-    pub(super) fn gates(&self) -> RefMut<'_, DomainGates<'a>> {
+    /// The next window's slots for mail that the feed moves.
+    ///
+    /// Mail that is fed in a window is sent in the next one where the merge queue is about one window deep. If
+    /// the merge queue is empty, it is sent at once: then this window's slots were left by the feed before.
+    pub(super) fn fed(&self) -> RefMut<'_, LimitGates<'a>> {
+        self.fed.borrow_mut()
+    }
+
+    pub(super) fn kept(&self) -> RefMut<'_, LimitGates<'a>> {
+        self.kept.borrow_mut()
+    }
+
+    pub(super) fn gates(&self) -> RefMut<'_, LimitGates<'a>> {
         self.gates.borrow_mut()
     }
 
-    pub(super) fn moves(&self) -> Ref<'_, DomainMoves> {
+    pub(super) fn moves(&self) -> Ref<'_, QueueMoves> {
         self.moves.borrow()
     }
 
-    pub(super) fn note(&self) -> RefMut<'_, DomainMoves> {
+    pub(super) fn note(&self) -> RefMut<'_, QueueMoves> {
         self.moves.borrow_mut()
     }
 }
 
-/// Slots of the limits that the mails at hand fall under.
-#[derive(Debug)]
-pub(super) struct DomainGates<'a> {
-    domains: &'a PlannedDomains,
+/// The limits' slots in one window, as it learns of limits by the mails that fall under them.
+pub(super) struct LimitGates<'a> {
+    limits: &'a PlannedLimits,
+    slots_of: fn(&PlannedLimits, &LimitRef) -> Option<LimitSlots>,
     /// Slots by limit; `None` for a limit that is no tighter than the account's.
-    slots: BTreeMap<DomainKey, Option<DomainSlots>>,
+    slots: BTreeMap<LimitRef, Option<LimitSlots>>,
     /// Recipients of waiting mails, by limit.
-    waiting: BTreeMap<DomainKey, u64>,
+    waiting: BTreeMap<LimitRef, u64>,
 }
 
-impl DomainGates<'_> {
+impl<'a> LimitGates<'a> {
+    fn new(
+        limits: &'a PlannedLimits,
+        slots_of: fn(&PlannedLimits, &LimitRef) -> Option<LimitSlots>,
+    ) -> Self {
+        Self { limits, slots_of, slots: BTreeMap::new(), waiting: BTreeMap::new() }
+    }
+
+    /// Lets a mail wait unless a limit that `of` selects has no slot left for it; false if one has none.
+    pub(super) fn wait_if_it_fits(
+        &mut self,
+        demands: &Demands,
+        of: impl Fn(&LimitRef) -> bool,
+    ) -> bool {
+        let fits = !self.is_over(demands, Timestamp::default(), of);
+        if fits {
+            self.wait(demands);
+        }
+        fits
+    }
+
+    /// Recipients that a limit lets through in the whole window; `None` if it limits nothing.
+    pub(super) fn whole(&mut self, limit: &LimitRef) -> Option<u64> {
+        self.learn(limit).map(LimitSlots::owned_slots)
+    }
+
     /// Notes that a mail waits for slots of its limits.
     pub(super) fn wait(&mut self, demands: &Demands) {
         for (key, recipients) in demands.iter() {
@@ -87,7 +128,7 @@ impl DomainGates<'_> {
         &mut self,
         demands: &Demands,
         now: Timestamp,
-        of: impl Fn(&DomainKey) -> bool,
+        of: impl Fn(&LimitRef) -> bool,
     ) -> bool {
         demands.iter().filter(|(key, _)| of(key)).any(|(key, recipients)| {
             let waiting = self.waiting.get(key).copied().unwrap_or(0);
@@ -96,16 +137,17 @@ impl DomainGates<'_> {
         })
     }
 
-    /// `delay`, adjusted so that the mail comes back shortly before a slot of its limit.
+    /// `delay`, adjusted so that the mail comes back shortly before a slot of its slowest limit.
     pub(super) fn aligned(&self, demands: &Demands, now: Timestamp, delay: Duration) -> Duration {
-        let slots = demands.iter().find_map(|(key, _)| self.slots.get(key)?.as_ref());
+        let slots = demands.iter().filter_map(|(key, _)| self.slots.get(key)?.as_ref());
+        let slots = slots.max_by_key(|slots| slots.period());
         slots.map_or(delay, |slots| slots.aligned(now, delay, LONGEST_DELAY))
     }
 
     /// Whether one of these limits has less than one slot per second.
     pub(super) fn is_slow(&self, demands: &Demands) -> bool {
         let slots = |key| self.slots.get(key).and_then(Option::as_ref);
-        demands.iter().filter_map(|(key, _)| slots(key)).any(DomainSlots::is_slow)
+        demands.iter().filter_map(|(key, _)| slots(key)).any(LimitSlots::is_slow)
     }
 
     /// Whether other mail at hand waits for any of these limits.
@@ -113,18 +155,17 @@ impl DomainGates<'_> {
         demands.iter().any(|(key, _)| self.waiting.get(key).is_some_and(|waiting| *waiting > 0))
     }
 
-    /// Recipients that the limit of the group at `place` lets through from `now` on beyond the mails at
+    /// Recipients that a limit lets through from `now` on beyond the mails at
     /// hand, and in the whole window; `None` if it limits nothing.
-    pub(super) fn room(&mut self, place: usize, now: Timestamp) -> Option<(u64, u64)> {
-        let key = DomainKey::Group(place);
-        let waiting = self.waiting.get(&key).copied().unwrap_or(0);
-        let slots = self.learn(&key)?;
+    pub(super) fn room(&mut self, limit: &LimitRef, now: Timestamp) -> Option<(u64, u64)> {
+        let waiting = self.waiting.get(limit).copied().unwrap_or(0);
+        let slots = self.learn(limit)?;
         Some((slots.left(now).saturating_sub(waiting), slots.owned_slots()))
     }
 
-    fn learn(&mut self, key: &DomainKey) -> Option<&DomainSlots> {
+    fn learn(&mut self, key: &LimitRef) -> Option<&LimitSlots> {
         if !self.slots.contains_key(key) {
-            self.slots.insert(key.clone(), self.domains.slots(key));
+            self.slots.insert(key.clone(), (self.slots_of)(self.limits, key));
         }
         self.slots.get(key).and_then(Option::as_ref)
     }
@@ -132,18 +173,18 @@ impl DomainGates<'_> {
 
 /// Recipients that feed or drain moved into domain queues and received from them, by place.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DomainMoves {
+pub(super) struct QueueMoves {
     pub(super) fed: BTreeMap<usize, u64>,
     pub(super) taken: BTreeMap<usize, u64>,
     pub(super) back: BTreeMap<usize, u64>,
-    /// Mails that were received and got no slot.
-    pub(super) left: BTreeMap<usize, u64>,
+    /// Mails that were received and got no slot, by queue.
+    pub(super) left: BTreeMap<String, u64>,
     pub(super) empty: BTreeSet<usize>,
     /// Queues in which SQS counts no message at all.
     pub(super) gone: BTreeSet<usize>,
 }
 
-impl DomainMoves {
+impl QueueMoves {
     pub(super) fn add(sums: &mut BTreeMap<usize, u64>, place: usize, recipients: u64) {
         *sums.entry(place).or_insert(0) += recipients;
     }
@@ -151,7 +192,7 @@ impl DomainMoves {
     /// Adds the window's moves to the report's counters, and corrects wrong depths. A depth below 0 is set
     /// to 0. If a queue was found empty, half of its depth is taken off: other pollers may hold the rest.
     /// Example: depth 9 and an empty queue take off 5, then 2, then 1, then 1.
-    pub(super) fn tell(&self, planned: &PlannedDomains, report: &mut LedgerReport) {
+    pub(super) fn tell(&self, planned: &PlannedLimits, report: &mut LedgerReport) {
         let sum = |sums: &BTreeMap<usize, u64>, place| sums.get(&place).copied().unwrap_or(0);
         for queue in &planned.queues {
             let place = queue.place;

@@ -1,8 +1,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::grid::LimitGrid;
+use super::limit::Pace;
 use crate::grid::SlotGrid;
-use crate::rate::{Rate, RateMargin};
 use crate::timestamp::{SECOND, Timestamp, Window};
 
 /// From its opening on, for so long, a window's poller is the only one that asks the queues: the next one
@@ -14,7 +15,7 @@ const ALONE: Duration = Duration::from_millis(600);
 /// ```
 /// use std::time::Duration;
 /// use tidegate_core::Window;
-/// use tidegate_core::domains::is_alone;
+/// use tidegate_core::limits::is_alone;
 /// let window = Window::from_epoch_second(1_795_207_000);
 /// assert!(is_alone(window, window.opens() + Duration::from_millis(599)));
 /// assert!(!is_alone(window, window.opens() + Duration::from_millis(600)));
@@ -49,12 +50,12 @@ pub fn is_alone(window: Window, now: Timestamp) -> bool {
 /// A mail with more recipients than the window has slots of the limit spends all that are left, and
 /// counts in the bound as one send of its size. Otherwise such a mail could never be sent.
 ///
-/// If a limit changes, it has no slot in the window of the change ([`DomainSlots::quiet`]). The windows
+/// If a limit changes, it has no slot in the window of the change ([`LimitSlots::quiet`]). The windows
 /// before and after are one second apart, and a send of a limited mail starts within its window, so no
 /// second contains sends of both grids.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DomainSlots {
-    grid: SlotGrid,
+pub struct LimitSlots {
+    grid: LimitGrid,
     account: SlotGrid,
     /// The first slot that is not spent yet.
     next: u64,
@@ -63,17 +64,15 @@ pub struct DomainSlots {
     owned: u64,
 }
 
-impl DomainSlots {
-    /// The slots in `window` of a limit with `rate`, for an account with the grid `account`. `before`
+impl LimitSlots {
+    /// The slots in `window` of a limit with this grid, for an account with the grid `account`. `before`
     /// is the account's grid in the window before, if known.
     pub fn new(
-        rate: Rate,
-        rate_margin: RateMargin,
+        grid: LimitGrid,
         account: SlotGrid,
         before: Option<SlotGrid>,
         window: Window,
     ) -> Self {
-        let grid = SlotGrid::new(rate, rate_margin);
         let slots = account.slots_of(window);
         let owned = if slots.is_empty() { 0..0 } else { Self::owned(grid, account, &slots) };
         // With a different account's grid, the window before may have spent slots that stand before
@@ -84,13 +83,27 @@ impl DomainSlots {
         Self { grid, account, next: start, end: owned.end, owned: owned.end - start }
     }
 
+    /// The slots in `window` of a limit of this pace; `None` if it paces nothing.
+    pub fn of_pace(
+        pace: Pace,
+        account: SlotGrid,
+        before: Option<SlotGrid>,
+        window: Window,
+    ) -> Option<Self> {
+        match pace {
+            Pace::Free => None,
+            Pace::Closed(until) => Some(Self::new(LimitGrid::closed(until), account, before, window)),
+            Pace::Slots(grid) => Some(Self::new(grid, account, before, window)),
+        }
+    }
+
     /// This window without any slot, because the limit changed.
     pub const fn quiet(self) -> Self {
         Self { next: self.end, owned: 0, ..self }
     }
 
     /// The limit's slots for which the first account's slot at or after them is one of `slots`.
-    fn owned(grid: SlotGrid, account: SlotGrid, slots: &Range<u64>) -> Range<u64> {
+    fn owned(grid: LimitGrid, account: SlotGrid, slots: &Range<u64>) -> Range<u64> {
         // The first limit's slot after the account's slot that precedes `slot`.
         let after = |slot: u64| match slot.checked_sub(1) {
             Some(before) => grid.first_from(next_nano(account.at(before))),
@@ -107,6 +120,11 @@ impl DomainSlots {
     /// The number of recipients that the limit still admits at `now` or later.
     pub fn left(&self, now: Timestamp) -> u64 {
         self.end.saturating_sub(self.next.max(self.grid.at_or_before(now)))
+    }
+
+    /// The distance between two slots, in nanoseconds.
+    pub const fn period(&self) -> u64 {
+        self.grid.period()
     }
 
     /// Whether the limit has less than one slot per second, so that windows without one are normal.
@@ -135,6 +153,10 @@ impl DomainSlots {
         const TRIES: u64 = 24;
         if !self.is_slow() {
             return delay;
+        }
+        if let Some(until) = self.grid.closed_until() {
+            let away = until.saturating_since(now) + Duration::from_secs(1);
+            return Duration::from_secs(away.as_secs()).clamp(delay, most.max(delay));
         }
         let first = self.grid.first_from(now + delay);
         let fitting = |slot: u64, lead: Duration, until: Duration| {
@@ -212,6 +234,7 @@ const fn next_nano(at: Timestamp) -> Timestamp {
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 mod tests {
     use super::*;
+    use crate::rate::{Rate, RateMargin};
     use proptest::prelude::*;
 
     const BASE: u64 = 1_763_670_967;
@@ -242,7 +265,7 @@ mod tests {
         let mut size = *sizes.next().unwrap();
         let mut starts = Vec::new();
         for window in (0..windows).map(|k| Window::from_epoch_second(BASE + k)) {
-            let mut slots = DomainSlots::new(rate, rate_margin, account, Some(account), window);
+            let mut slots = LimitSlots::new(LimitGrid::even(rate, rate_margin), account, Some(account), window);
             for slot in account.slots_of(window) {
                 if wants(slot) && slots.admits(slot, size) {
                     slots.take(slot, size);
@@ -316,7 +339,7 @@ mod tests {
             for k in 0..6 {
                 let window = Window::from_epoch_second(BASE + k);
                 let (account, previous) = if k < 3 { (before, before) } else { (after, if k == 3 { before } else { after }) };
-                let mut slots = DomainSlots::new(rate, rate_margin, account, Some(previous), window);
+                let mut slots = LimitSlots::new(LimitGrid::even(rate, rate_margin), account, Some(previous), window);
                 for slot in account.usable(window, Some(previous)) {
                     if slots.admits(slot, 1) {
                         slots.take(slot, 1);
@@ -337,7 +360,7 @@ mod tests {
             let mut starts = Vec::new();
             for k in 0..6 {
                 let window = Window::from_epoch_second(BASE + k);
-                let mut slots = DomainSlots::new(if k < 3 { old } else { new }, rate_margin, account, Some(account), window);
+                let mut slots = LimitSlots::new(LimitGrid::even(if k < 3 { old } else { new }, rate_margin), account, Some(account), window);
                 if k == 3 {
                     slots = slots.quiet();
                 }
@@ -359,7 +382,7 @@ mod tests {
         ) {
             let rate_margin = RateMargin::default();
             let account = SlotGrid::new(Rate::per_second(14.0).unwrap(), rate_margin);
-            let slots = |window| DomainSlots::new(rate, rate_margin, account, None, window);
+            let slots = |window| LimitSlots::new(LimitGrid::even(rate, rate_margin), account, None, window);
             let now = Window::from_epoch_second(BASE).opens() + Duration::from_millis(since);
             let away = slots(Window::containing(now)).aligned(now, Duration::from_secs(delay), Duration::from_mins(15));
             let back = now + away;
@@ -378,7 +401,7 @@ mod tests {
         ) {
             let rate_margin = RateMargin::default();
             let account = SlotGrid::new(quota, rate_margin);
-            let slots = |window| DomainSlots::new(rate, rate_margin, account, None, window);
+            let slots = |window| LimitSlots::new(LimitGrid::even(rate, rate_margin), account, None, window);
             let now = Window::from_epoch_second(BASE + seconds).opens() + Duration::from_millis(since);
             let away = slots(Window::containing(now)).aligned(now, Duration::from_secs(15), Duration::from_mins(15));
             let window = Window::containing(now + away);
@@ -395,7 +418,7 @@ mod tests {
             let mut end = None;
             for k in 0..20 {
                 let window = Window::from_epoch_second(BASE + k);
-                let slots = DomainSlots::new(rate, rate_margin, account, Some(account), window);
+                let slots = LimitSlots::new(LimitGrid::even(rate, rate_margin), account, Some(account), window);
                 if account.slots_of(window).is_empty() {
                     continue;
                 }

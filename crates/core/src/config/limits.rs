@@ -1,40 +1,33 @@
 use super::settings::{self, Range};
 use super::variables::Variables;
-use crate::domains::DomainLimits;
+use crate::limits::InitialLimits;
 
-/// The limits for recipient domains, and the queues in which their mail waits.
+/// The limits with which a stack begins, and the queues in which mail waits for its domain's limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DomainsConfig {
+pub struct LimitsConfig {
     /// `TIDEGATE_DOMAIN_LIMITS`; an empty list limits nothing.
-    pub limits: DomainLimits,
+    pub initial: InitialLimits,
     /// `TIDEGATE_DOMAIN_QUEUES`: URLs in the order of the groups, then that of `*`. Further queues are
     /// only emptied, because a limit that was removed leaves mail in its queue.
     pub queues: Vec<String>,
-}
-
-impl DomainsConfig {
-    /// The URL of the queue at index `place`; see [`DomainLimits::queue_of`].
-    pub fn queue(&self, place: usize) -> Option<&str> {
-        self.queues.get(place).map(String::as_str)
-    }
 }
 
 /// The most queues that may be listed: one for each of 20 groups, and one for `*`.
 const MOST: usize = 21;
 
 impl Variables<'_> {
-    pub(super) fn domains(&mut self) -> DomainsConfig {
-        let limits: DomainLimits = self.explained(&settings::DOMAIN_LIMITS).unwrap_or_default();
+    pub(super) fn limits(&mut self) -> LimitsConfig {
+        let initial: InitialLimits = self.explained(&settings::DOMAIN_LIMITS).unwrap_or_default();
         let setting = settings::DOMAIN_QUEUES;
         let queues = self.read(&setting, urls).unwrap_or_default();
-        let needed = limits.queues();
+        let needed = initial.len();
         if queues.len() < needed && (queues.is_empty() == self.get(setting.name).is_none()) {
             let one_each =
                 "one for each group of TIDEGATE_DOMAIN_LIMITS in its order, then one for *";
             let allowed = format!("at least {needed} URLs of standard queues, {one_each}");
             self.refuse_with(setting.name, allowed);
         }
-        DomainsConfig { limits, queues }
+        LimitsConfig { initial, queues }
     }
 }
 
@@ -50,7 +43,7 @@ mod tests {
     use super::super::PollerConfig;
     use super::*;
 
-    fn read(limits: &str, queues: &str) -> Result<DomainsConfig, String> {
+    fn read(limits: &str, queues: &str) -> Result<LimitsConfig, String> {
         let lookup = |name: &str| match name {
             "TIDEGATE_DOMAIN_LIMITS" => Some(limits.to_owned()),
             "TIDEGATE_DOMAIN_QUEUES" => Some(queues.to_owned()),
@@ -60,16 +53,16 @@ mod tests {
             _ => None,
         };
         let config = PollerConfig::from_variables(lookup).map_err(|error| error.to_string())?;
-        Ok(config.domains)
+        Ok(config.limits)
     }
 
     #[test]
     fn a_queue_for_each_group_and_more_are_taken() {
-        assert_eq!(read("", "").unwrap(), DomainsConfig::default());
+        assert_eq!(read("", "").unwrap(), LimitsConfig::default());
         let config =
             read("gmail.com=10/s, *=5%", "https://sqs/1/a,https://sqs/1/b, https://sqs/1/c")
                 .unwrap();
-        assert_eq!((config.limits.queues(), config.queue(2)), (2, Some("https://sqs/1/c")));
+        assert_eq!((config.initial.len(), config.queues[2].as_str()), (2, "https://sqs/1/c"));
     }
 
     #[test]
@@ -94,7 +87,7 @@ mod tests {
             (
                 "gmail.com=fast",
                 "https://sqs/1/a",
-                "TIDEGATE_DOMAIN_LIMITS is \"gmail.com=fast\"; allowed is \"fast\" in \"gmail.com=fast\" is no rate",
+                "TIDEGATE_DOMAIN_LIMITS is \"gmail.com=fast\"; allowed is \"gmail.com=fast\": \"fast\" is no rate",
             ),
         ] {
             let error = read(limits, queues).unwrap_err();

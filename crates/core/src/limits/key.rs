@@ -1,0 +1,315 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
+
+use crate::config::is_campaign_name;
+
+/// What a limit counts: the mail's recipients by one of these properties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dimension {
+    /// The recipient's domain.
+    Domain,
+    /// The campaign from whose queue the mail came.
+    Campaign,
+    /// The mail's sender: an address or a domain.
+    Sender,
+    /// SES's configuration set, which also names the pool of IP addresses.
+    ConfigurationSet,
+    /// SES's tenant.
+    Tenant,
+}
+
+const DIMENSIONS: [Dimension; 5] = [
+    Dimension::Domain,
+    Dimension::Campaign,
+    Dimension::Sender,
+    Dimension::ConfigurationSet,
+    Dimension::Tenant,
+];
+
+impl Dimension {
+    /// The word before the colon of a key: `domain`, `campaign`, `sender`, `set` or `tenant`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Domain => "domain",
+            Self::Campaign => "campaign",
+            Self::Sender => "sender",
+            Self::ConfigurationSet => "set",
+            Self::Tenant => "tenant",
+        }
+    }
+
+    fn allows(self, name: &str) -> bool {
+        match self {
+            Self::Domain => is_domain(name),
+            Self::Campaign => is_campaign_name(name) || name == crate::config::EXPRESS,
+            Self::Sender => match name.rsplit_once('@') {
+                Some((local, domain)) => !local.is_empty() && is_domain(domain) && name.is_ascii(),
+                None => is_domain(name),
+            },
+            Self::ConfigurationSet | Self::Tenant => is_word(name),
+        }
+    }
+
+    const fn allowed(self) -> &'static str {
+        match self {
+            Self::Domain => "a domain such as gmail.com in ASCII, at most 100 characters",
+            Self::Campaign => "a campaign's name: 1 to 64 letters, digits, - and _",
+            Self::Sender => "an address or a domain such as news@example.org or example.org",
+            Self::ConfigurationSet | Self::Tenant => "1 to 64 letters, digits, - and _",
+        }
+    }
+
+    /// The name that `*` counts for `name`: a sender's domain, a domain in lower case, else the name itself.
+    pub(super) fn each_name(self, name: &str) -> String {
+        match self {
+            Self::Domain => name.to_ascii_lowercase(),
+            Self::Sender => name.rsplit('@').next().unwrap_or(name).to_ascii_lowercase(),
+            Self::Campaign | Self::ConfigurationSet | Self::Tenant => name.to_owned(),
+        }
+    }
+
+    /// Whether several names may share one limit: the domains of one provider, the addresses of one sender.
+    const fn has_groups(self) -> bool {
+        matches!(self, Self::Domain | Self::Sender)
+    }
+}
+
+/// The mail that one limit holds for: that of all `names` together, or (`*`) of each name that no other
+/// limit of this dimension lists, separately.
+///
+/// It is written `campaign:news`, `domain:gmail.com+googlemail.com`, `sender:*`. Without the word before the
+/// colon, a name with an `@` is a sender, one with a dot a domain, any other a campaign, and `*` is
+/// `domain:*`.
+///
+/// ```
+/// use tidegate_core::limits::LimitKey;
+/// let key: LimitKey = "GMail.com+googlemail.com".parse()?;
+/// assert_eq!(key.to_string(), "domain:gmail.com+googlemail.com");
+/// assert_eq!("news".parse::<LimitKey>()?.to_string(), "campaign:news");
+/// assert!("domain:gmail".parse::<LimitKey>().unwrap_err().to_string().contains("such as gmail.com"));
+/// # Ok::<(), tidegate_core::limits::InvalidKey>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LimitKey {
+    dimension: Dimension,
+    /// In lower case where case does not matter; empty for `*`.
+    names: Vec<String>,
+}
+
+/// Error for a text that is no limit's key.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum InvalidKey {
+    /// The word before the colon names no dimension.
+    #[error("{0:?} is nothing that can be limited; allowed are domain, campaign, sender, set and tenant")]
+    Dimension(String),
+    /// A name that the dimension does not allow.
+    #[error("{name:?} is no {}; allowed is {}, or * alone", .dimension.as_str(), .dimension.allowed())]
+    Name {
+        /// What the key limits.
+        dimension: Dimension,
+        /// The name as it was given, in lower case.
+        name: String,
+    },
+    /// A name that is listed more than once.
+    #[error("{0} stands twice; allowed is once")]
+    Twice(String),
+    /// Several names of a dimension whose names are limited one by one.
+    #[error("{0:?} joins names; allowed is that for domains and senders. Set a limit for each")]
+    Joined(String),
+}
+
+impl LimitKey {
+    /// What the limit counts.
+    pub const fn dimension(&self) -> Dimension {
+        self.dimension
+    }
+
+    /// The names that share the limit; none for `*`.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether the limit holds for each name that no other limit lists, separately.
+    pub fn is_each(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The first name, or `*`: how the limit is called beside its dimension.
+    pub fn name(&self) -> &str {
+        self.names.first().map_or("*", String::as_str)
+    }
+
+    /// Whether the key lists `name`, or of a sender the address's domain. A subdomain is another domain.
+    pub(super) fn lists(&self, name: &str) -> bool {
+        let domain = match self.dimension {
+            Dimension::Sender => name.rsplit('@').next(),
+            _ => None,
+        };
+        let is = |listed: &String| match self.dimension {
+            Dimension::Domain | Dimension::Sender => listed.eq_ignore_ascii_case(name) || domain.is_some_and(|domain| listed.eq_ignore_ascii_case(domain)),
+            _ => listed == name,
+        };
+        self.names.iter().any(is)
+    }
+
+    /// A name that this key and `other` both list; `*` if both are that.
+    pub(super) fn shared_name<'a>(&self, other: &'a Self) -> Option<&'a str> {
+        if self.dimension != other.dimension {
+            return None;
+        }
+        if self.is_each() && other.is_each() {
+            return Some("*");
+        }
+        other.names.iter().map(String::as_str).find(|name| self.names.iter().any(|own| own == name))
+    }
+
+    /// The limit's name in counters, which allow no asterisk: a domain's alone, else with its dimension, such
+    /// as `campaign.news`; `others` for `domain:*`.
+    pub fn counter_name(&self) -> String {
+        let name = if self.is_each() { OTHERS } else { self.name() };
+        match self.dimension {
+            Dimension::Domain => name.to_owned(),
+            dimension => format!("{}.{}", dimension.as_str(), name.replace('@', ".at.")),
+        }
+    }
+}
+
+/// The name of `*` in counters. No domain has it: a domain contains a dot.
+pub const OTHERS: &str = "others";
+
+impl FromStr for LimitKey {
+    type Err = InvalidKey;
+
+    fn from_str(text: &str) -> Result<Self, InvalidKey> {
+        let text = text.trim();
+        let (dimension, names) = match text.split_once(':') {
+            Some((word, names)) => {
+                let known = DIMENSIONS.into_iter().find(|known| known.as_str() == word.trim());
+                (known.ok_or_else(|| InvalidKey::Dimension(word.trim().to_owned()))?, names)
+            }
+            None if text.contains('@') => (Dimension::Sender, text),
+            None if text == "*" || text.contains('.') => (Dimension::Domain, text),
+            None => (Dimension::Campaign, text),
+        };
+        if names.trim() == "*" {
+            return Ok(Self { dimension, names: Vec::new() });
+        }
+        let mut key = Self { dimension, names: Vec::new() };
+        for name in names.split('+').map(str::trim) {
+            let name = if dimension.has_groups() { name.to_ascii_lowercase() } else { name.to_owned() };
+            if !dimension.allows(&name) {
+                return Err(InvalidKey::Name { dimension, name });
+            }
+            if key.names.contains(&name) {
+                return Err(InvalidKey::Twice(name));
+            }
+            key.names.push(name);
+        }
+        if key.names.len() > 1 && !dimension.has_groups() {
+            return Err(InvalidKey::Joined(names.trim().to_owned()));
+        }
+        Ok(key)
+    }
+}
+
+impl fmt::Display for LimitKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = if self.is_each() { "*".to_owned() } else { self.names.join("+") };
+        write!(f, "{}:{names}", self.dimension.as_str())
+    }
+}
+
+impl Serialize for LimitKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for LimitKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+fn is_word(name: &str) -> bool {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    (1..=64).contains(&name.len()) && name.chars().all(legal)
+}
+
+/// Whether `name` has at least two labels of 1 to 63 lower-case letters, digits and inner hyphens, and
+/// at most 100 characters.
+fn is_domain(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        (1..=63).contains(&label.len())
+            && label.chars().all(legal)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 100 && name.contains('.') && name.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_key_without_its_dimension_is_a_sender_a_domain_or_a_campaign() {
+        for (text, key) in [
+            ("news@Example.org", "sender:news@example.org"),
+            ("gmail.com + GoogleMail.com", "domain:gmail.com+googlemail.com"),
+            ("News", "campaign:News"),
+            ("*", "domain:*"),
+            ("campaign:*", "campaign:*"),
+            ("set:pool-b", "set:pool-b"),
+            ("tenant:acme", "tenant:acme"),
+            ("sender:example.org+a@b.example", "sender:example.org+a@b.example"),
+            ("campaign:express", "campaign:express"),
+        ] {
+            assert_eq!(text.parse::<LimitKey>().unwrap().to_string(), key);
+        }
+    }
+
+    #[test]
+    fn a_wrong_key_says_what_is_allowed() {
+        for (text, said) in [
+            ("queue:big", "\"queue\" is nothing that can be limited; allowed are domain, campaign"),
+            ("domain:gmail", "\"gmail\" is no domain; allowed is a domain such as gmail.com"),
+            ("gmail.com+*", "\"*\" is no domain"),
+            ("-a.com", "\"-a.com\" is no domain"),
+            ("a.example+A.example", "a.example stands twice; allowed is once"),
+            ("campaign:a+b", "\"a+b\" joins names"),
+            ("campaign:", "\"\" is no campaign; allowed is a campaign's name"),
+            ("sender:@example.org", "\"@example.org\" is no sender"),
+        ] {
+            let error = text.parse::<LimitKey>().unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn counters_can_have_the_names_of_all_keys() {
+        for (key, name) in [
+            ("gmail.com+googlemail.com", "gmail.com"),
+            ("*", "others"),
+            ("news", "campaign.news"),
+            ("campaign:*", "campaign.others"),
+            ("news@example.org", "sender.news.at.example.org"),
+        ] {
+            assert_eq!(key.parse::<LimitKey>().unwrap().counter_name(), name);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_reads_back_as_it_is_written(text in "[a-z.*+@:0-9-]{0,30}") {
+            if let Ok(key) = text.parse::<LimitKey>() {
+                prop_assert_eq!(key.to_string().parse::<LimitKey>(), Ok(key));
+            }
+        }
+    }
+}

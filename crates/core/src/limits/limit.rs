@@ -1,0 +1,249 @@
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::calendar::{Hours, Zone};
+use super::grid::LimitGrid;
+use super::ramp::{InvalidRamp, Ramp};
+use super::rate::LimitRate;
+use crate::identity::EpochMillis;
+use crate::rate::{Rate, RateMargin};
+use crate::timestamp::{Timestamp, Window};
+
+/// A limit: how fast the mail of its key may be sent, and when. Members that are absent limit nothing.
+///
+/// ```
+/// use tidegate_core::limits::Limit;
+/// let limit: Limit = serde_json::from_str(r#"{"rate": "5000/h", "hours": "Mon-Fri 08:00-20:00", "zone": "Europe/Berlin"}"#)?;
+/// assert_eq!(limit.to_string(), "5000/h, Mon-Fri 08:00-20:00 Europe/Berlin");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limit {
+    /// The most recipients per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<LimitRate>,
+    /// The hours of the week outside which nothing is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hours: Option<Hours>,
+    /// The time zone of hours and warm-up; UTC unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Zone>,
+    /// Nothing is sent before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<EpochMillis>,
+    /// Nothing is sent from then on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<EpochMillis>,
+    /// Warm-up: recipients per day, in place of a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ramp: Option<Ramp>,
+    /// What policies have made of the limit.
+    #[serde(skip_serializing_if = "LimitState::is_default")]
+    pub state: LimitState,
+    /// Members that this version does not know. They are kept for a newer version.
+    #[serde(flatten)]
+    pub unknown: std::collections::BTreeMap<String, serde_json::Value>,
+}
+
+/// What policies have made of a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LimitState {
+    /// Days by which the warm-up is behind its table.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub days_behind: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl LimitState {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Error for a limit that cannot be.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum InvalidLimit {
+    /// Nothing is limited.
+    #[error("the limit limits nothing; give a rate, hours, a time before or after which nothing is sent, or a warm-up")]
+    Nothing,
+    /// Rate and warm-up together.
+    #[error("the limit has a rate and a warm-up; allowed is one of them")]
+    RateAndRamp,
+    /// The end is not after the begin.
+    #[error("the limit ends at {until}, not after {not_before}, before which nothing is sent")]
+    Ends {
+        /// The begin.
+        not_before: EpochMillis,
+        /// The end.
+        until: EpochMillis,
+    },
+    /// The warm-up cannot be.
+    #[error(transparent)]
+    Ramp(#[from] InvalidRamp),
+}
+
+/// How a limit paces mail in one window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// As fast as the account's slots come.
+    Free,
+    /// Nothing is sent, until then if that is known.
+    Closed(Option<Timestamp>),
+    /// At slots of its own.
+    Slots(LimitGrid),
+}
+
+impl From<LimitRate> for Limit {
+    fn from(rate: LimitRate) -> Self {
+        Self { rate: Some(rate), ..Self::default() }
+    }
+}
+
+impl Limit {
+    /// Checks that the members go together.
+    ///
+    /// # Errors
+    /// [`InvalidLimit`] for the first fault.
+    pub fn check(&self) -> Result<(), InvalidLimit> {
+        if let (Some(not_before), Some(until)) = (self.not_before, self.until)
+            && until <= not_before
+        {
+            return Err(InvalidLimit::Ends { not_before, until });
+        }
+        match &self.ramp {
+            Some(_) if self.rate.is_some() => Err(InvalidLimit::RateAndRamp),
+            Some(ramp) => Ok(ramp.check(self.hours.as_ref())?),
+            None if self.rate.is_none()
+                && self.hours.is_none()
+                && self.not_before.is_none()
+                && self.until.is_none() =>
+            {
+                Err(InvalidLimit::Nothing)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The time zone in force.
+    pub fn zone(&self) -> Zone {
+        self.zone.clone().unwrap_or_default()
+    }
+
+    /// The pace in `window`, for an account with this quota (without the rate factor). A rate that is at
+    /// least the quota paces nothing: the account's own slots keep it.
+    pub fn pace(&self, window: Window, (quota, rate_margin): (Rate, RateMargin)) -> Pace {
+        let opens = window.opens();
+        if let Some(begin) = self.not_before.map(Timestamp::from).filter(|begin| opens < *begin) {
+            return Pace::Closed(Some(begin));
+        }
+        if self.until.is_some_and(|end| opens >= Timestamp::from(end)) {
+            return Pace::Closed(None);
+        }
+        let zone = self.zone();
+        if let Some(hours) = self.hours.as_ref().filter(|hours| !hours.is_open(&zone, window)) {
+            return Pace::Closed(hours.next_change(&zone, window));
+        }
+        if let Some(ramp) = &self.ramp {
+            let day = ramp.day((self.hours.as_ref(), &zone), self.state.days_behind, window);
+            // Outside the hours was dealt with above: the ramp has not begun.
+            let begin = || Pace::Closed(Some(zone.at(ramp.from, 0)).filter(|begin| *begin > opens));
+            return day.map_or_else(begin, |day| Pace::Slots(LimitGrid::of_day(day)));
+        }
+        let rate = self.rate.map(|rate| rate.of(quota)).filter(|rate| *rate < quota);
+        rate.map_or(Pace::Free, |rate| Pace::Slots(LimitGrid::even(rate, rate_margin)))
+    }
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let zone = self.zone.as_ref().map(|zone| format!(" {zone}")).unwrap_or_default();
+        let parts = [
+            self.rate.map(|rate| rate.to_string()),
+            self.ramp.as_ref().map(|ramp| match self.hours {
+                Some(_) => ramp.to_string(),
+                None => format!("{ramp}{zone}"),
+            }),
+            self.hours.as_ref().map(|hours| format!("{hours}{zone}")),
+            self.not_before.map(|at| format!("not before {at}")),
+            self.until.map(|at| format!("until {at}")),
+        ];
+        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::RampDays;
+
+    fn window(text: &str) -> Window {
+        text.parse().unwrap()
+    }
+
+    fn read(text: &str) -> Limit {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn pace(limit: &Limit, at: &str) -> Pace {
+        limit.pace(window(at), (Rate::per_second(100.0).unwrap(), RateMargin::default()))
+    }
+
+    #[test]
+    fn a_limit_reads_back_with_members_of_a_newer_version() {
+        let text = r#"{"rate":"10/s","hours":"Mon-Fri 08:00-20:00","zone":"Europe/Berlin","weather":"fine"}"#;
+        assert_eq!(serde_json::to_string(&read(text)).unwrap(), text);
+        let ramp = r#"{"zone":"UTC","ramp":{"from":"2026-12-01","days":[50,100]},"state":{"days_behind":2}}"#;
+        assert_eq!(serde_json::to_string(&read(ramp)).unwrap(), ramp);
+        let growth = r#"{"ramp":{"from":"2026-12-01","days":{"start":50,"factor":1.5,"target":50000}}}"#;
+        assert_eq!(serde_json::to_string(&read(growth)).unwrap(), growth);
+        for wrong in [r#"{"rate":"fast"}"#, r#"{"hours":"8-20"}"#, r#"{"zone":"Berlin"}"#] {
+            assert!(serde_json::from_str::<Limit>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_cannot_be_is_refused() {
+        let ramp = Ramp { from: jiff::civil::date(2026, 12, 1), days: RampDays::Table(vec![5]) };
+        let both = Limit { ramp: Some(ramp), ..read(r#"{"rate":"10/s"}"#) };
+        assert_eq!(both.check(), Err(InvalidLimit::RateAndRamp));
+        assert_eq!(Limit::default().check(), Err(InvalidLimit::Nothing));
+        let ends = read(r#"{"not_before":"2026-12-02T00:00:00Z","until":"2026-12-01T00:00:00Z"}"#);
+        assert!(ends.check().unwrap_err().to_string().contains("ends at 2026-12-01"));
+        assert_eq!(read(r#"{"until":"2026-12-01T00:00:00Z"}"#).check(), Ok(()));
+    }
+
+    #[test]
+    fn nothing_is_sent_before_the_begin_after_the_end_and_outside_the_hours() {
+        let limit = read(
+            r#"{"rate":"10/s","hours":"Mon-Fri 08:00-20:00","zone":"Europe/Berlin",
+               "not_before":"2026-11-24T12:00:00Z","until":"2026-11-26T12:00:00Z"}"#,
+        );
+        let opens = |at: &str| Some(window(at).opens());
+        for (at, expected) in [
+            ("2026-11-24T11:59:59Z", Pace::Closed(opens("2026-11-24T12:00:00Z"))),
+            ("2026-11-24T19:00:00Z", Pace::Closed(opens("2026-11-25T07:00:00Z"))),
+            ("2026-11-26T12:00:00Z", Pace::Closed(None)),
+        ] {
+            assert_eq!(pace(&limit, at), expected, "{at}");
+        }
+        for open in ["2026-11-24T12:00:00Z", "2026-11-24T18:59:59Z", "2026-11-26T11:59:59Z"] {
+            assert!(matches!(pace(&limit, open), Pace::Slots(_)), "{open}");
+        }
+        assert_eq!(pace(&read(r#"{"rate":"100/s"}"#), "2026-11-24T12:00:00Z"), Pace::Free);
+        assert_eq!(pace(&read(r#"{"hours":"08:00-20:00"}"#), "2026-11-24T12:00:00Z"), Pace::Free);
+    }
+
+    #[test]
+    fn a_warm_up_that_has_not_begun_is_closed() {
+        let limit = read(r#"{"ramp":{"from":"2026-12-01","days":[50,100]}}"#);
+        let begin = Some(window("2026-12-01T00:00:00Z").opens());
+        assert_eq!(pace(&limit, "2026-11-30T23:59:59Z"), Pace::Closed(begin));
+        assert!(matches!(pace(&limit, "2026-12-01T00:00:00Z"), Pace::Slots(_)));
+    }
+}

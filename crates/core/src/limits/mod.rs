@@ -1,0 +1,27 @@
+//! Limits: how fast mail may be sent to a recipient's domain, from a campaign or sender, through a
+//! configuration set or tenant; and when.
+//!
+//! A limit has a key ([`LimitKey`]) and a pace ([`Limit`]): a rate, hours of the week, a begin and an end, a
+//! warm-up. Each has its own slots beside the account's ([`LimitSlots`] explains the rules). A mail is sent
+//! when the account and all of its limits have a slot. [`LimitTable`] finds the limits of a mail.
+
+mod calendar;
+mod grid;
+mod key;
+mod limit;
+mod ramp;
+mod rate;
+mod slots;
+mod table;
+
+pub use calendar::{Hours, InvalidHours, InvalidZone, Zone};
+pub use grid::LimitGrid;
+pub use key::{Dimension, InvalidKey, LimitKey, OTHERS};
+pub use limit::{InvalidLimit, Limit, LimitState, Pace};
+pub use ramp::{DaySlots, InvalidRamp, Ramp, RampDays};
+pub use rate::{InvalidLimitRate, LimitRate};
+pub use slots::{LimitSlots, is_alone};
+pub use table::{
+    Demands, InitialLimits, InvalidLimits, LimitChanges, LimitRef, LimitTable, MAX_GROUPS, MailFacts,
+    digest,
+};

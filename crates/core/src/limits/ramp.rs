@@ -1,0 +1,225 @@
+//! Warm-up: a number of recipients for each day, which grows.
+
+use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::calendar::{Hours, Zone};
+use crate::timestamp::{SECOND, Timestamp, Window};
+
+/// The largest number of recipients of one day: 10,000 per second.
+const MOST: u64 = 864_000_000;
+/// The most days that a table may list.
+const LONGEST: usize = 366;
+
+/// The amounts of a ramp's days.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RampDays {
+    /// Each day's recipients; the last number holds for all days after it.
+    Table(Vec<u64>),
+    /// The first day's recipients, multiplied by `factor` each day up to `target`.
+    Growth {
+        /// Recipients of the first day.
+        start: u64,
+        /// More than 1, at most 10.
+        factor: f64,
+        /// Recipients of each day from when they are reached.
+        target: u64,
+    },
+}
+
+/// A limit in recipients per day that grows from day to day (warm-up). The day's recipients are spread evenly
+/// over the day, or over the limit's hours. A day without hours is no day of the ramp.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ramp {
+    /// The first day, in the limit's time zone. Nothing may be sent before it.
+    pub from: Date,
+    /// The recipients of each day.
+    pub days: RampDays,
+}
+
+/// Error for a ramp that cannot be.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum InvalidRamp {
+    /// A table without days, or too long.
+    #[error("the warm-up has {0} days; allowed are 1 to {LONGEST}")]
+    Days(usize),
+    /// A number of recipients that is 0 or too large.
+    #[error("the warm-up has a day of {0} recipients; allowed are 1 to {MOST}")]
+    Amount(u64),
+    /// A factor that does not grow.
+    #[error("the warm-up's factor is {0}; allowed is more than 1 and at most 10")]
+    Factor(f64),
+    /// Hours with a break on some day.
+    #[error("a warm-up's hours have a break; allowed is one opening a day")]
+    Breaks,
+}
+
+/// The slots of one day of a ramp: so many, evenly from `opens` to `closes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DaySlots {
+    /// The begin of the day, or of its hours.
+    pub opens: Timestamp,
+    /// The end of the day, or of its hours.
+    pub closes: Timestamp,
+    /// The recipients of the day, at least 1.
+    pub amount: u64,
+}
+
+impl RampDays {
+    /// The recipients of day number `day`, from 0.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "at most 864 million, and not negative"
+    )]
+    fn amount(&self, day: u64) -> u64 {
+        match self {
+            Self::Table(days) => {
+                let place = usize::try_from(day).unwrap_or(usize::MAX);
+                days.get(place).or(days.last()).copied().unwrap_or(0)
+            }
+            Self::Growth { start, factor, target } => {
+                let grown = *start as f64 * factor.powf(day as f64);
+                if grown < *target as f64 { grown.round() as u64 } else { *target }
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Ramp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.days {
+            RampDays::Table(days) => {
+                let (first, last) = (days.first().unwrap_or(&0), days.last().unwrap_or(&0));
+                write!(f, "warm-up from {first}/d to {last}/d in {} days", days.len())?;
+            }
+            RampDays::Growth { start, factor, target } => {
+                write!(f, "warm-up from {start}/d to {target}/d, times {factor} each day")?;
+            }
+        }
+        write!(f, ", begun {}", self.from)
+    }
+}
+
+impl Ramp {
+    /// Checks the ramp, and whether it goes with the limit's hours.
+    ///
+    /// # Errors
+    /// [`InvalidRamp`] with the value that is not allowed.
+    pub fn check(&self, hours: Option<&Hours>) -> Result<(), InvalidRamp> {
+        let amounts = match &self.days {
+            RampDays::Table(days) if days.is_empty() || days.len() > LONGEST => {
+                return Err(InvalidRamp::Days(days.len()));
+            }
+            RampDays::Table(days) => days.clone(),
+            RampDays::Growth { factor, .. } if !(*factor > 1.0 && *factor <= 10.0) => {
+                return Err(InvalidRamp::Factor(*factor));
+            }
+            RampDays::Growth { start, target, .. } => vec![*start, *target],
+        };
+        if let Some(amount) = amounts.into_iter().find(|amount| !(1..=MOST).contains(amount)) {
+            return Err(InvalidRamp::Amount(amount));
+        }
+        if hours.is_some_and(Hours::has_breaks) {
+            return Err(InvalidRamp::Breaks);
+        }
+        Ok(())
+    }
+
+    /// The slots of the day in which `window` lies, if the ramp is `behind` so many days; `None` before its
+    /// first day and outside its hours.
+    pub fn day(&self, (hours, zone): (Option<&Hours>, &Zone), behind: u64, window: Window) -> Option<DaySlots> {
+        let day = zone.day_of(window);
+        let days = u64::try_from((day - self.from).get_days()).ok()?;
+        let (opens, closes) = match hours {
+            Some(hours) => hours.opening(zone, day)?,
+            None => (zone.at(day, 0), zone.at(day.tomorrow().ok()?, 0)),
+        };
+        let number = hours.map_or(days, |hours| hours.open_days(self.from, days));
+        let amount = self.days.amount(number.saturating_sub(behind));
+        let is_open = (opens..closes).contains(&window.opens());
+        (is_open && amount > 0).then_some(DaySlots { opens, closes, amount })
+    }
+}
+
+impl DaySlots {
+    /// The first slot's time and the distance between two, in nanoseconds.
+    ///
+    /// The day's first second has no slot: it separates this day's slots from those of the day before, so no
+    /// second contains sends of both. Example: 86,399 recipients in 24 hours have a slot in each second but
+    /// the first.
+    pub(super) const fn grid(self) -> (u64, u64) {
+        let first = self.opens.as_nanos() + SECOND;
+        let length = self.closes.as_nanos().saturating_sub(first);
+        let period = length / if self.amount == 0 { 1 } else { self.amount };
+        (first, if period == 0 { 1 } else { period })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ramp(days: RampDays) -> Ramp {
+        Ramp { from: jiff::civil::date(2026, 11, 23), days }
+    }
+
+    fn window(text: &str) -> Window {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_table_keeps_its_last_day_and_growth_ends_at_its_target() {
+        let table = RampDays::Table(vec![50, 100, 500]);
+        assert_eq!([0, 1, 2, 3, 99].map(|day| table.amount(day)), [50, 100, 500, 500, 500]);
+        let growth = RampDays::Growth { start: 50, factor: 1.5, target: 300 };
+        assert_eq!([0, 1, 2, 3, 4, 5, 4_000].map(|day| growth.amount(day)), [50, 75, 113, 169, 253, 300, 300]);
+    }
+
+    #[test]
+    fn a_day_begins_and_ends_with_the_zone_or_the_hours() {
+        let berlin: Zone = "Europe/Berlin".parse().unwrap();
+        let ramp = ramp(RampDays::Table(vec![10, 20, 30]));
+        let day = |hours: Option<&Hours>, behind, at: &str| ramp.day((hours, &berlin), behind, window(at));
+        assert_eq!(day(None, 0, "2026-11-22T22:59:59Z"), None, "the day before");
+        let first = day(None, 0, "2026-11-22T23:00:00Z").unwrap();
+        assert_eq!((first.amount, first.opens), (10, window("2026-11-22T23:00:00Z").opens()));
+        assert_eq!(day(None, 0, "2026-11-25T12:00:00Z").unwrap().amount, 30);
+        assert_eq!(day(None, 1, "2026-11-25T12:00:00Z").unwrap().amount, 20, "it is a day behind");
+        let hours: Hours = "Mon-Fri 08:00-20:00".parse().unwrap();
+        assert_eq!(day(Some(&hours), 0, "2026-11-23T06:59:59Z"), None);
+        assert_eq!(day(Some(&hours), 0, "2026-11-23T07:00:00Z").unwrap().amount, 10);
+        assert_eq!(day(Some(&hours), 0, "2026-11-28T12:00:00Z"), None, "a Saturday");
+        assert_eq!(day(Some(&hours), 0, "2026-11-25T12:00:00Z").unwrap().amount, 30);
+    }
+
+    #[test]
+    fn a_ramp_that_cannot_be_is_refused() {
+        let hours: Hours = "08:00-12:00, 13:00-17:00".parse().unwrap();
+        for (days, hours, said) in [
+            (RampDays::Table(vec![]), None, "0 days; allowed are 1 to 366"),
+            (RampDays::Table(vec![5, 0]), None, "a day of 0 recipients; allowed are 1 to"),
+            (RampDays::Growth { start: 5, factor: 1.0, target: 9 }, None, "factor is 1; allowed is more than 1"),
+            (RampDays::Table(vec![5]), Some(&hours), "hours have a break"),
+        ] {
+            let error = ramp(days).check(hours).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_slots_of_a_day_lie_within_it(amount in 1_u64..5_000_000, hours in 1_u64..25) {
+            let opens = window("2026-11-23T00:00:00Z").opens();
+            let closes = Timestamp::from_nanos(opens.as_nanos() + hours * 3_600 * SECOND);
+            let (first, period) = DaySlots { opens, closes, amount }.grid();
+            prop_assert!(first + (amount - 1) * period < closes.as_nanos());
+            // One more would not fit by more than the rounding.
+            prop_assert!(first + (amount + 1) * period + amount >= closes.as_nanos());
+        }
+    }
+}

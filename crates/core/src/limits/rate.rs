@@ -1,0 +1,105 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
+
+use crate::rate::Rate;
+
+/// A limit's rate, as the operator wrote it: `10/s`, `5000/h` or `25%`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitRate {
+    /// A rate that does not depend on the account's quota, in recipients per second.
+    Rate(Rate),
+    /// A share of the account's quota, in millionths: 1 to 1,000,000.
+    Share(u64),
+}
+
+/// Error for a text that is no limit's rate.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "{0:?} is no rate; allowed is 0.001/s (4/h, 87/d) to 10000/s, or a share from 0.0001% to 100%"
+)]
+pub struct InvalidLimitRate(pub String);
+
+impl LimitRate {
+    /// The limit in recipients per second for an account with this quota. The quota is that without the
+    /// rate factor: SES's throttling does not change how much mail a provider accepts.
+    pub fn of(self, quota: Rate) -> Rate {
+        match self {
+            Self::Rate(rate) => rate,
+            Self::Share(millionths) => quota.scaled(millionths),
+        }
+    }
+}
+
+impl FromStr for LimitRate {
+    type Err = InvalidLimitRate;
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 1,000,000")]
+    fn from_str(text: &str) -> Result<Self, InvalidLimitRate> {
+        let wrong = || InvalidLimitRate(text.to_owned());
+        if let Some(percent) = text.strip_suffix('%') {
+            let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
+            let millionths = (percent * 10_000.0).round();
+            let fits = (1.0..=1_000_000.0).contains(&millionths);
+            return if fits { Ok(Self::Share(millionths as u64)) } else { Err(wrong()) };
+        }
+        // A number without a unit might be meant as a share.
+        let rate = text.contains('/').then(|| text.parse().ok()).flatten();
+        rate.map(Self::Rate).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for LimitRate {
+    #[expect(clippy::cast_precision_loss, reason = "at most a million")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rate(rate) => {
+                let second = rate.as_per_second();
+                let units = [(1.0, "s"), (60.0, "m"), (3_600.0, "h"), (86_400.0, "d")];
+                // The first unit in which the number is at least 1 and, to the two decimals that are written,
+                // the rate itself: 5000/h is 1.388888/s. A rate is kept in millionths per second, which is
+                // 0.0864 per day, so more decimals would say nothing.
+                let rounded = |factor: f64| (second * factor * 100.0).round() / 100.0;
+                let is_exact = |factor: &f64| (rounded(*factor) / factor - second).abs() < 2e-6;
+                let fitting = || units.into_iter().filter(|(factor, _)| second * factor >= 1.0);
+                let (factor, unit) = fitting()
+                    .find(|(factor, _)| is_exact(factor))
+                    .or_else(|| fitting().next())
+                    .unwrap_or(units[3]);
+                write!(f, "{}/{unit}", rounded(factor))
+            }
+            Self::Share(millionths) => write!(f, "{}%", *millionths as f64 / 10_000.0),
+        }
+    }
+}
+
+impl Serialize for LimitRate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for LimitRate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_written_in_a_unit_in_which_it_reads_back() {
+        for text in ["10/s", "6/m", "5/h", "5000/h", "3.75/h", "25%", "0.5%", "1.5/s"] {
+            assert_eq!(text.parse::<LimitRate>().unwrap().to_string(), text);
+        }
+        assert_eq!("90/m".parse::<LimitRate>().unwrap().to_string(), "1.5/s");
+        for text in ["ten/s", "10/w", "10", "1/h", "101%", "0%", ""] {
+            let error = text.parse::<LimitRate>().unwrap_err().to_string();
+            assert!(error.contains(&format!("{text:?} is no rate; allowed is 0.001/s (4/h, 87/d)")));
+        }
+    }
+}

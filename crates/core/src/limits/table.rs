@@ -1,0 +1,344 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use super::key::{Dimension, InvalidKey, LimitKey, OTHERS};
+use super::limit::{Limit, Pace};
+use super::rate::{InvalidLimitRate, LimitRate};
+use crate::email::Email;
+use crate::rate::{Rate, RateMargin};
+use crate::timestamp::Window;
+
+/// The most groups that `TIDEGATE_DOMAIN_LIMITS` may list, `*` not counted.
+pub const MAX_GROUPS: usize = 20;
+
+const ALLOWED: &str = "a comma-separated list such as gmail.com+googlemail.com=10/s, tiny.example=6/m, *=25%: \
+    domains joined by +, then a rate a second, minute, hour or day (/s /m /h /d), or a share of the account's quota in %";
+
+/// `TIDEGATE_DOMAIN_LIMITS`: a rate for each listed group of domains, and optionally one for every other
+/// domain. These limits hold until an operator changes them ([`LimitTable::of`]).
+///
+/// ```
+/// use tidegate_core::limits::InitialLimits;
+/// let limits: InitialLimits = "gmail.com+googlemail.com=10/s, *=25%".parse()?;
+/// assert_eq!((limits.len(), limits.to_string()), (2, "gmail.com+googlemail.com=10/s, *=25%".to_owned()));
+/// # Ok::<(), tidegate_core::limits::InvalidLimits>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InitialLimits(Vec<(LimitKey, LimitRate)>);
+
+/// The limits that operators set and policies change, by key; `None` removes an initial one. The control
+/// record has them.
+pub type LimitChanges = BTreeMap<LimitKey, Option<Limit>>;
+
+/// The first fault found in a list of limits.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum InvalidLimits {
+    /// An entry without an equals sign, such as `gmail.com`.
+    #[error("{entry:?} is no limit; allowed is {ALLOWED}")]
+    Syntax {
+        /// The entry as it was given, without blanks around it.
+        entry: String,
+    },
+    /// A rate that cannot be read, or is out of range.
+    #[error("{entry:?}: {source}")]
+    Rate {
+        /// The whole entry.
+        entry: String,
+        /// The fault.
+        source: InvalidLimitRate,
+    },
+    /// Names that are no domains.
+    #[error(transparent)]
+    Key(#[from] InvalidKey),
+    /// A key of another kind than domains.
+    #[error("{0} is no domain; allowed are domains such as gmail.com, and *. Set other limits by `tidegate limit set`")]
+    NoDomain(LimitKey),
+    /// A domain, or `*`, that is listed more than once.
+    #[error("{0} stands twice; allowed is once")]
+    Twice(String),
+    /// More groups than [`MAX_GROUPS`]; the number of groups given.
+    #[error("{0} groups; allowed are at most {MAX_GROUPS}")]
+    TooMany(usize),
+}
+
+impl InitialLimits {
+    /// Whether the list limits nothing.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The number of limits, which is the number of domain queues that they need.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A number that differs for different limits, by which a claim notices a change; 0 if nothing is
+    /// limited.
+    pub fn digest(&self) -> u64 {
+        if self.is_empty() { 0 } else { digest_of(&self.to_string()) }
+    }
+
+    /// The limits in the order of their queues: the groups as they are listed, then `*`.
+    pub fn iter(&self) -> impl Iterator<Item = &(LimitKey, LimitRate)> {
+        self.0.iter()
+    }
+}
+
+impl FromStr for InitialLimits {
+    type Err = InvalidLimits;
+
+    fn from_str(text: &str) -> Result<Self, InvalidLimits> {
+        let mut limits: Vec<(LimitKey, LimitRate)> = Vec::new();
+        for entry in text.split(',').map(str::trim) {
+            let syntax = || InvalidLimits::Syntax { entry: entry.to_owned() };
+            let (names, rate) = entry.split_once('=').ok_or_else(syntax)?;
+            let rate: LimitRate = rate.trim().parse().map_err(|source| InvalidLimits::Rate { entry: entry.to_owned(), source })?;
+            let names = names.trim();
+            let is_named = names.contains(':') || names.contains('@');
+            let key: LimitKey = if is_named { names.to_owned() } else { format!("domain:{names}") }.parse()?;
+            if key.dimension() != Dimension::Domain {
+                return Err(InvalidLimits::NoDomain(key));
+            }
+            if let Some(name) = limits.iter().find_map(|(known, _)| known.shared_name(&key)) {
+                return Err(InvalidLimits::Twice(name.to_owned()));
+            }
+            limits.push((key, rate));
+        }
+        let groups = limits.iter().filter(|(key, _)| !key.is_each()).count();
+        if groups > MAX_GROUPS {
+            return Err(InvalidLimits::TooMany(groups));
+        }
+        limits.sort_by_key(|(key, _)| key.is_each());
+        Ok(Self(limits))
+    }
+}
+
+impl fmt::Display for InitialLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (key, rate)) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            let names = if key.is_each() { "*".to_owned() } else { key.names().join("+") };
+            write!(f, "{comma}{names}={rate}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A limit that a mail falls under.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LimitRef {
+    /// The limit's index in its [`LimitTable`].
+    pub index: usize,
+    /// Under `*`: the name, in lower case where case does not matter.
+    pub name: Option<Box<str>>,
+}
+
+/// A mail's properties besides its content that limits may count.
+#[derive(Clone, Copy, Debug)]
+pub struct MailFacts<'a> {
+    /// The campaign's name.
+    pub campaign: &'a str,
+    /// The configuration set by which it is sent; none without one.
+    pub configuration_set: Option<&'a str>,
+    /// SES's tenant for which it is sent; none without one.
+    pub tenant: Option<&'a str>,
+}
+
+/// One entry of the table. An initial limit that was removed keeps its place, for its queue.
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    key: LimitKey,
+    limit: Option<Limit>,
+}
+
+/// All limits in force: the initial ones, as operators and policies have changed them, and those that were
+/// added.
+///
+/// ```
+/// use tidegate_core::limits::{Limit, LimitChanges, LimitTable};
+/// let added: Limit = serde_json::from_str(r#"{"rate": "5000/h"}"#)?;
+/// let changes: LimitChanges = [("news".parse()?, Some(added)), ("*".parse()?, None)].into();
+/// let table = LimitTable::of(&"gmail.com=10/s, *=25%".parse()?, &changes);
+/// let limits: Vec<String> = table.limits().map(|(key, limit)| format!("{key}={limit}")).collect();
+/// assert_eq!(limits, ["domain:gmail.com=10/s", "campaign:news=5000/h"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LimitTable {
+    entries: Vec<Entry>,
+    /// The number of initial limits: the first entries, each with a queue of its own.
+    initial: usize,
+}
+
+impl LimitTable {
+    /// The table of the `initial` limits and their `changes`.
+    pub fn of(initial: &InitialLimits, changes: &LimitChanges) -> Self {
+        let entry = |(key, rate): &(LimitKey, LimitRate)| Entry {
+            key: key.clone(),
+            limit: Some(Limit::from(*rate)),
+        };
+        let mut table = Self { entries: initial.iter().map(entry).collect(), initial: initial.len() };
+        for (key, limit) in changes {
+            match table.entries.iter_mut().find(|entry| entry.key == *key) {
+                Some(entry) => entry.limit.clone_from(limit),
+                None if limit.is_none() => {}
+                None => table.entries.push(Entry { key: key.clone(), limit: limit.clone() }),
+            }
+        }
+        table
+    }
+
+    /// Whether nothing is limited.
+    pub fn is_empty(&self) -> bool {
+        self.entries.iter().all(|entry| entry.limit.is_none())
+    }
+
+    /// The limits in force, with their keys.
+    pub fn limits(&self) -> impl Iterator<Item = (&LimitKey, &Limit)> {
+        self.entries.iter().filter_map(|entry| Some((&entry.key, entry.limit.as_ref()?)))
+    }
+
+    /// As [`Self::limits`], with each limit's index in the table.
+    pub fn indexed(&self) -> impl Iterator<Item = (usize, &LimitKey, &Limit)> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(index, entry)| Some((index, &entry.key, entry.limit.as_ref()?)))
+    }
+
+    /// Key and limit of the entry with this index; `None` if it was removed.
+    pub fn get(&self, index: usize) -> Option<(&LimitKey, &Limit)> {
+        let entry = self.entries.get(index)?;
+        Some((&entry.key, entry.limit.as_ref()?))
+    }
+
+    /// A limit in force that shares a name with `key` and is another one: a mail would fall under both.
+    pub fn conflict(&self, key: &LimitKey) -> Option<&LimitKey> {
+        self.limits().map(|(known, _)| known).find(|known| *known != key && known.shared_name(key).is_some())
+    }
+
+    /// The limit of `name` in this dimension: the one that lists it, else `*`.
+    pub fn find(&self, dimension: Dimension, name: &str) -> Option<LimitRef> {
+        let of = |(_, entry): &(usize, &Entry)| entry.key.dimension() == dimension && entry.limit.is_some();
+        let mut each = None;
+        for (index, entry) in self.entries.iter().enumerate().filter(of) {
+            if entry.key.lists(name) {
+                return Some(LimitRef { index, name: None });
+            }
+            if entry.key.is_each() {
+                each = Some(index);
+            }
+        }
+        let name = || dimension.each_name(name).into_boxed_str();
+        each.map(|index| LimitRef { index, name: Some(name()) })
+    }
+
+    /// The name of a limit in messages: a domain's alone, other names with their dimension.
+    pub fn name(&self, of: &LimitRef) -> String {
+        let Some(entry) = self.entries.get(of.index) else { return String::new() };
+        let name = of.name.as_deref().unwrap_or(entry.key.name());
+        match entry.key.dimension() {
+            Dimension::Domain => name.to_owned(),
+            dimension => format!("{}:{name}", dimension.as_str()),
+        }
+    }
+
+    /// The pace of a limit in `window`; see [`Limit::pace`].
+    pub fn pace(&self, of: &LimitRef, window: Window, rates: (Rate, RateMargin)) -> Pace {
+        self.get(of.index).map_or(Pace::Free, |(_, limit)| limit.pace(window, rates))
+    }
+
+    /// What a limit counts; `None` if it was removed.
+    pub fn dimension(&self, of: &LimitRef) -> Option<Dimension> {
+        self.get(of.index).map(|(key, _)| key.dimension())
+    }
+
+    /// The rate of a limit in recipients per second; `None` if it has none or one that is at least `quota`.
+    pub fn rate(&self, of: &LimitRef, quota: Rate) -> Option<Rate> {
+        let (_, limit) = self.get(of.index)?;
+        limit.rate.map(|rate| rate.of(quota)).filter(|rate| *rate < quota)
+    }
+
+    /// The number of domain queues that belong to a limit: the first of `TIDEGATE_DOMAIN_QUEUES`.
+    pub const fn queues(&self) -> usize {
+        self.initial
+    }
+
+    /// The place of the limit's own queue in `TIDEGATE_DOMAIN_QUEUES`: initial limits of groups have one.
+    pub fn queue_of(&self, of: &LimitRef) -> Option<usize> {
+        (of.index < self.initial && of.name.is_none()).then_some(of.index)
+    }
+
+    /// The place of the queue of the initial limit `*`, in which mail of many domains waits; `None` if there
+    /// is no such limit now.
+    pub fn others_queue(&self) -> Option<usize> {
+        let entries = self.entries.iter().take(self.initial);
+        entries.enumerate().find(|(_, entry)| entry.key.is_each() && entry.limit.is_some()).map(|(place, _)| place)
+    }
+
+    /// The name of the queue at `place` in counters: the group's first domain, or [`OTHERS`]; `None` for a
+    /// queue that belongs to no limit.
+    pub fn queue_name(&self, place: usize) -> Option<&str> {
+        let entry = self.entries.iter().take(self.initial).nth(place)?;
+        entry.limit.as_ref()?;
+        Some(if entry.key.is_each() { OTHERS } else { entry.key.name() })
+    }
+}
+
+/// A number that differs for different changes of limits, by which a claim notices one; 0 if there are none.
+pub fn digest(changes: &LimitChanges) -> u64 {
+    if changes.is_empty() { 0 } else { digest_of(changes) }
+}
+
+/// The first 53 bits of the SHA-256 of `value` as JSON, because JSON readers that use doubles keep whole
+/// numbers up to 2^53 only.
+fn digest_of(value: &impl Serialize) -> u64 {
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    let hash = Sha256::digest(&text);
+    hash.iter().take(8).fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte)) >> 11
+}
+
+/// The recipients of one mail that fall under limits, counted by limit; empty for most mails.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demands(Vec<(LimitRef, u32)>);
+
+impl Demands {
+    /// The recipients of `email` (to, cc and bcc) under each limit of `table`.
+    pub fn of(email: &Email, facts: MailFacts<'_>, table: &LimitTable) -> Self {
+        if table.is_empty() {
+            return Self::default();
+        }
+        let mut demands = Self::default();
+        for address in email.to().iter().chain(email.cc()).chain(email.bcc()) {
+            demands.add(table.find(Dimension::Domain, address.domain()), 1);
+        }
+        let all = email.recipients();
+        let of = |dimension, name: Option<&str>| name.and_then(|name| table.find(dimension, name));
+        demands.add(of(Dimension::Campaign, Some(facts.campaign)), all);
+        demands.add(of(Dimension::Sender, Some(email.from().addr_spec())), all);
+        demands.add(of(Dimension::ConfigurationSet, facts.configuration_set), all);
+        demands.add(of(Dimension::Tenant, facts.tenant), all);
+        demands
+    }
+
+    fn add(&mut self, limit: Option<LimitRef>, recipients: u32) {
+        let Some(limit) = limit else { return };
+        match self.0.iter_mut().find(|(known, _)| *known == limit) {
+            Some((_, sum)) => *sum += recipients,
+            None => self.0.push((limit, recipients)),
+        }
+    }
+
+    /// Whether no recipient of the mail falls under a limit.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each limit that the mail touches, with the number of its recipients under it.
+    pub fn iter(&self) -> impl Iterator<Item = (&LimitRef, u32)> {
+        self.0.iter().map(|(limit, recipients)| (limit, *recipients))
+    }
+}

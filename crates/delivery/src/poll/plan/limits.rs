@@ -1,0 +1,228 @@
+//! Limits in one window: their slots, and the queues in which limited mail waits.
+
+use std::collections::BTreeMap;
+
+use tidegate_core::Window;
+use tidegate_core::config::LimitsConfig;
+use tidegate_core::grid::SlotGrid;
+use tidegate_core::limits::{
+    Demands, Dimension, LimitChanges, LimitRef, LimitSlots, LimitTable, Pace, digest,
+};
+use tidegate_core::rate::{Rate, RateMargin};
+
+use crate::ports::{DomainTake, Idle, PreviousClaim, QueueUrl, Standing};
+
+#[derive(Clone, Debug)]
+pub(in crate::poll) struct PlannedQueue {
+    pub(in crate::poll) queue: QueueUrl,
+    /// Place in the configured list of domain queues, from 0.
+    pub(in crate::poll) place: usize,
+    /// Recipients that the queue's limit lets through in this window; `None` if it has no limit, and mail
+    /// in it is only sent on.
+    pub(in crate::poll) slots: Option<u64>,
+    /// The configuration has no group for it (any more).
+    pub(in crate::poll) former: bool,
+    /// If it was found empty: its pause; see [`PlannedQueue::idle`].
+    pub(in crate::poll) idle: Option<Idle>,
+    /// Recipients in it: fed less taken, as reported.
+    pub(in crate::poll) depth: i64,
+    /// It is the queue of `*`, whose mail may be delayed for minutes.
+    pub(in crate::poll) hides: bool,
+}
+
+impl PlannedQueue {
+    /// The pause until it is asked again; `None` if it may hold mail. Delayed mail of `*` is not received,
+    /// so an empty answer counts only if the depth agrees.
+    pub(in crate::poll) fn idle(&self) -> Option<Idle> {
+        self.idle.filter(|_| !(self.hides && self.depth > 0))
+    }
+}
+
+/// The limits of one window.
+#[derive(Clone, Debug)]
+pub(in crate::poll) struct PlannedLimits {
+    pub(in crate::poll) table: LimitTable,
+    pub(in crate::poll) queues: Vec<PlannedQueue>,
+    rates: (Rate, RateMargin),
+    account: SlotGrid,
+    before: Option<SlotGrid>,
+    window: Window,
+    /// The window before this one, if it was served.
+    previous: Option<Window>,
+    /// Limits, rate or margin differ from the window before: no limit's slot is used in this window, since
+    /// the slots of two grids may lie close together.
+    quiet: bool,
+}
+
+/// Key of the queue at `place` among the queues found empty, such as `.domain.1` for place 0. No campaign's
+/// name contains a dot.
+pub(in crate::poll) fn idle_key(place: usize) -> String {
+    format!(".domain.{}", place + 1)
+}
+
+/// How the counters of recipients that were moved into a domain queue begin.
+const FED: &str = "domain_fed.";
+
+/// Names of the counters of recipients that were moved into the queue at `place`, and that left it.
+pub(in crate::poll) fn counters(place: usize) -> [String; 2] {
+    [format!("{FED}{}", place + 1), format!("domain_taken.{}", place + 1)]
+}
+
+/// Recipients that wait in the domain queue at `place` (from 0), from the counters' sums in the ledger:
+/// moved in less left, at least 0.
+pub fn domain_waiting(sums: &BTreeMap<String, i64>, place: usize) -> u64 {
+    let [fed, taken] = counters(place).map(|name| sums.get(&name).copied().unwrap_or(0));
+    u64::try_from(fed - taken).unwrap_or(0)
+}
+
+/// True if mail was ever moved into the domain queue at `place` (from 0).
+pub(crate) fn was_used(sums: &BTreeMap<String, i64>, place: usize) -> bool {
+    counters(place).iter().any(|name| sums.contains_key(name))
+}
+
+/// Recipients that wait in all domain queues, also in those that no limit has any more.
+pub fn all_domains_waiting(sums: &BTreeMap<String, i64>) -> u64 {
+    let places = sums.keys().filter_map(|name| name.strip_prefix(FED)?.parse::<usize>().ok());
+    places.filter(|place| *place > 0).map(|place| domain_waiting(sums, place - 1)).sum()
+}
+
+impl PlannedLimits {
+    pub(in crate::poll) fn of(
+        config: &LimitsConfig,
+        changes: &LimitChanges,
+        (window, quota, rate_margin): (Window, Rate, RateMargin),
+        account: SlotGrid,
+        before: Option<SlotGrid>,
+        standing: &Standing,
+    ) -> Self {
+        let same = |previous: PreviousClaim| {
+            previous.limits == config.initial.digest()
+                && previous.changed_limits == digest(changes)
+                && (previous.rate, previous.rate_margin) == (quota, rate_margin)
+        };
+        let previous = standing.previous.map(|previous| previous.window);
+        let mut limits = Self {
+            table: LimitTable::of(&config.initial, changes),
+            queues: Vec::new(),
+            rates: (quota, rate_margin),
+            account,
+            before,
+            window,
+            previous: previous.filter(|previous| previous.plus(1) == window),
+            quiet: !standing.previous.is_none_or(same),
+        };
+        let queues = config.queues.iter().enumerate();
+        limits.queues =
+            queues.filter_map(|(place, url)| limits.queue(place, url, standing)).collect();
+        limits
+    }
+
+    /// The queue at `place`; none if no limit has it and it never held mail.
+    fn queue(&self, place: usize, url: &str, standing: &Standing) -> Option<PlannedQueue> {
+        let former = self.table.queue_name(place).is_none();
+        let [fed, taken] =
+            counters(place).map(|name| standing.counters.get(&name).copied().unwrap_or(0));
+        if former && fed == 0 {
+            return None;
+        }
+        let hides = self.table.others_queue() == Some(place);
+        let group = (!former && !hides).then_some(LimitRef { index: place, name: None });
+        Some(PlannedQueue {
+            queue: QueueUrl::new(url),
+            place,
+            slots: group.and_then(|group| self.slots(&group)).map(|slots| slots.owned_slots()),
+            former,
+            idle: standing.idle.get(&idle_key(place)).copied(),
+            depth: fed - taken,
+            hides,
+        })
+    }
+
+    /// The slots of a limit in this window; `None` if it paces nothing. Calendar and warm-up change a limit's
+    /// slots by themselves: the first window after that is quiet, too.
+    pub(in crate::poll) fn slots(&self, limit: &LimitRef) -> Option<LimitSlots> {
+        let pace = self.table.pace(limit, self.window, self.rates);
+        let slots = LimitSlots::of_pace(pace, self.account, self.before, self.window)?;
+        let before = self.previous.map(|window| self.table.pace(limit, window, self.rates));
+        let changed = matches!((before, pace), (Some(Pace::Slots(before)), Pace::Slots(now)) if before != now);
+        Some(if self.quiet || changed { slots.quiet() } else { slots })
+    }
+
+    /// The slots of a limit in the next window, if nothing changes until then.
+    pub(in crate::poll) fn next_slots(&self, limit: &LimitRef) -> Option<LimitSlots> {
+        let next = self.window.plus(1);
+        let pace = self.table.pace(limit, next, self.rates);
+        LimitSlots::of_pace(pace, self.account, Some(self.account), next)
+    }
+
+    /// The limit of a campaign.
+    pub(in crate::poll) fn of_campaign(&self, name: &str) -> Option<LimitRef> {
+        self.table.find(Dimension::Campaign, name)
+    }
+
+    /// The limit that paces a campaign in this window; `None` if none does.
+    pub(in crate::poll) fn pacing(&self, campaign: &str) -> Option<LimitRef> {
+        let paces = |limit: &LimitRef| {
+            matches!(self.table.pace(limit, self.window, self.rates), Pace::Slots(_))
+        };
+        self.of_campaign(campaign).filter(paces)
+    }
+
+    /// Whether a campaign's limit lets nothing through in this window: outside its hours, before its begin,
+    /// or after its end.
+    pub(in crate::poll) fn closes(&self, campaign: &str) -> bool {
+        let pace = |limit| self.table.pace(&limit, self.window, self.rates);
+        self.of_campaign(campaign).is_some_and(|limit| matches!(pace(limit), Pace::Closed(_)))
+    }
+
+    /// The place of the queue in which a mail waits for a limit with a queue of its own; under several, the
+    /// queue of the slowest.
+    pub(in crate::poll) fn place_of(&self, demands: &Demands) -> Option<usize> {
+        let queued = demands.iter().filter_map(|(limit, _)| {
+            let place = self.table.queue_of(limit).filter(|place| self.find(*place).is_some())?;
+            let pace = self.table.pace(limit, self.window, self.rates);
+            let period = match pace {
+                Pace::Free => return None,
+                Pace::Closed(_) => u64::MAX,
+                Pace::Slots(grid) => grid.period(),
+            };
+            Some((period, place))
+        });
+        // Of limits with the same rate, the first.
+        queued.min_by_key(|(period, _)| std::cmp::Reverse(*period)).map(|(_, place)| place)
+    }
+
+    /// Whether mail over this limit waits in the queue of `*` or of its group. All other mail over a limit
+    /// waits in its campaign's queue.
+    pub(in crate::poll) fn has_queue(&self, limit: &LimitRef) -> bool {
+        let own = self.table.queue_of(limit).or_else(|| {
+            let is_domain = self.table.dimension(limit) == Some(Dimension::Domain);
+            self.others().filter(|_| is_domain)
+        });
+        own.is_some_and(|place| self.find(place).is_some())
+    }
+
+    /// Recipients that a mail takes from the shared buckets of its limits, for each limit with a rate below
+    /// the account's.
+    pub(in crate::poll) fn takes(&self, demands: &Demands) -> Vec<DomainTake> {
+        let take = |(limit, recipients): (&LimitRef, u32)| {
+            let rate = self.table.rate(limit, self.rates.0)?;
+            Some(DomainTake { name: self.table.name(limit), rate, recipients })
+        };
+        demands.iter().filter_map(take).collect()
+    }
+
+    /// The name of the limit whose queue is at `place`.
+    pub(in crate::poll) fn name(&self, place: usize) -> &str {
+        self.table.queue_name(place).unwrap_or("none")
+    }
+
+    /// The place of the queue for mail under `*`, and under limits of domains that have no queue of their own.
+    pub(in crate::poll) fn others(&self) -> Option<usize> {
+        self.table.others_queue().filter(|place| self.find(*place).is_some())
+    }
+
+    pub(in crate::poll) fn find(&self, place: usize) -> Option<&PlannedQueue> {
+        self.queues.iter().find(|queue| queue.place == place)
+    }
+}

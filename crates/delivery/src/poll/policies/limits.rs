@@ -1,0 +1,290 @@
+//! Limits: a mail that is over a limit is moved to the limit's queue, or stays away for a while; the others take
+//! slots of the account and of their limits.
+
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
+use tidegate_core::Timestamp;
+use tidegate_core::counters::Counter;
+use tidegate_core::limiter::Line;
+use tidegate_core::limits::{Dimension, LimitRef, is_alone};
+
+use super::policy::{Effect, Policy, PolicyStep};
+use crate::environment::Environment;
+use crate::poll::context::Context;
+use crate::poll::limit_window::{LONGEST_DELAY, LimitGates, LimitWindow, QueueMoves};
+use crate::poll::jobs::{move_on, put_back_limited, receipt};
+use crate::poll::settle::Job;
+use crate::poll::sources::message::Message;
+use crate::ports::{Entropy as _, LedgerReport, QueueDepth, Queues as _};
+
+/// First delay of a mail that is over a limit and waits in a queue beside other mail.
+const FIRST_DELAY: Duration = Duration::from_secs(15);
+/// Longest time, in seconds, for which an express mail over its limit is invisible.
+const EXPRESS_AWAY: u32 = 30;
+
+pub(in crate::poll) struct LimitRule<'a, E> {
+    ctx: &'a Context<'a, E>,
+    limits: &'a LimitWindow<'a>,
+}
+
+/// The receives of a mail after which it does not stay close to its limit's slots.
+const CLOSE_RECEIVES: u32 = 5;
+
+/// The way of a mail over its limit.
+enum OverLimit {
+    /// It is received again from its own queue after this time.
+    ComeAgain(Duration),
+    /// It goes to the domain queue at this place, visible after the delay.
+    Move(usize, Duration),
+    /// It goes back to its campaign's queue, visible after the delay.
+    PutBack(Duration),
+    /// It waits here, and is shown to the next window's poller.
+    Wait,
+}
+
+impl<'a, E: Environment> LimitRule<'a, E> {
+    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
+        Self { ctx, limits }
+    }
+
+    /// The way of a received mail whose limit has no slot for it now; none if it may wait here.
+    ///
+    /// Express mail over a limit stays in its queue, invisible for a random number of seconds up to its
+    /// receive count, at most 30: a flood to one domain then does not keep other express mail out. Mail under
+    /// a limit with a queue of its own goes to that queue, unless it comes from there. All other mail is moved,
+    /// with a delay, only if it is over a limit: its queue holds mail under many limits, and without delays
+    /// the mail under one busy limit would be received again and again.
+    fn way(&self, mail: &Message, now: Timestamp) -> Option<OverLimit> {
+        let planned = self.limits.planned;
+        let mut gates = self.limits.gates();
+        if mail.line == Line::Express {
+            let most = Duration::from_secs(mail.held.receive_count.min(EXPRESS_AWAY).into());
+            let away = most.mul_f64(self.ctx.env.entropy().unit()).as_secs() + 1;
+            let over = gates.is_over(&mail.demands, now, |_| true);
+            return over.then(|| OverLimit::ComeAgain(Duration::from_secs(away)));
+        }
+        let own = planned.place_of(&mail.demands);
+        if let Some(place) = own.filter(|place| mail.domain != Some(*place)) {
+            return Some(OverLimit::Move(place, Duration::ZERO));
+        }
+        let others = planned.others().filter(|_| own.is_none());
+        let in_others = |limit: &LimitRef| planned.table.queue_of(limit).is_none() && planned.has_queue(limit);
+        if let Some(place) = others && gates.is_over(&mail.demands, now, in_others) {
+            return self.way_to_others(mail, place, now, &gates);
+        }
+        if !gates.is_over(&mail.demands, now, |limit| self.is_without_queue(mail, limit)) {
+            return None;
+        }
+        if self.waits_for_next(mail) {
+            return Some(OverLimit::Wait);
+        }
+        let away = gates.aligned(&mail.demands, now, first_delay(mail.held.receive_count));
+        let is_own = is_limited_campaigns(mail)
+            || (mail.domain.is_none() && self.ctx.plan.merge.is_none());
+        Some(if is_own { OverLimit::ComeAgain(away) } else { OverLimit::PutBack(away) })
+    }
+
+    /// The way of a mail over its limit to the queue of `*` at `place`; none if it waits here.
+    fn way_to_others(
+        &self,
+        mail: &Message,
+        place: usize,
+        now: Timestamp,
+        gates: &LimitGates<'_>,
+    ) -> Option<OverLimit> {
+        let is_back = mail.domain == Some(place);
+        if is_back && self.is_kept_close(mail) && !gates.has_waiting(&mail.demands) {
+            // A mail with several recipients that comes too late in its window for all its slots would come
+            // too late every time. And a delay is a whole number of seconds: mail that is delayed while two
+            // pollers ask the queue comes back while two pollers ask, each time, and perhaps to the wrong
+            // one. Both wait here and are shown to the next poller as its window opens.
+            let is_alone = is_alone(self.ctx.plan.window, now);
+            if has_several(mail) || (gates.is_slow(&mail.demands) && !is_alone) {
+                return None;
+            }
+        }
+        let since = now.saturating_since(mail.held.put_at.into());
+        let away = delay(is_back.then_some(since), self.ctx.env.entropy().unit());
+        Some(OverLimit::Move(place, gates.aligned(&mail.demands, now, away)))
+    }
+
+    /// Whether mail over this limit has no queue to wait in. A limited campaign's mail has: its own.
+    fn is_without_queue(&self, mail: &Message, limit: &LimitRef) -> bool {
+        let planned = self.limits.planned;
+        let is_campaign = planned.table.dimension(limit) == Some(Dimension::Campaign);
+        !(planned.has_queue(limit) || is_campaign && is_limited_campaigns(mail))
+    }
+
+    /// Whether a mail that is over a limit without a queue waits here for the next window, to whose poller it
+    /// is then shown. That window has a slot for it.
+    fn waits_for_next(&self, mail: &Message) -> bool {
+        mail.held.receive_count < CLOSE_RECEIVES
+            && self
+                .limits
+                .kept()
+                .wait_if_it_fits(&mail.demands, |limit| self.is_without_queue(mail, limit))
+    }
+
+    /// Puts a mail back to its campaign's queue, visible after `away`.
+    fn put_back(&self, mail: Box<Message>, away: Duration, effects: &mut Vec<Effect>) {
+        let Some(campaign) = self.ctx.plan.campaign(&mail.envelope.campaign) else {
+            return effects.push(Effect::Leave(mail));
+        };
+        let (line, recipients) = (mail.line, mail.recipients());
+        self.ctx.count(Counter::LimitedAgain, recipients);
+        let job = put_back_limited(&mail, &campaign.queue, away);
+        effects.extend([Effect::Settle(mail, job), Effect::MovedAway(line, recipients)]);
+    }
+
+    /// Whether a mail that gets no slot is left for the very next window: one that needs several slots of a
+    /// limit, one under `*`, and one under a limit without a queue. After 5 receives it is delayed as others
+    /// are: it costs a receive each time.
+    fn is_kept_close(&self, mail: &Message) -> bool {
+        let planned = self.limits.planned;
+        let of_others = mail.domain.is_some() && mail.domain == planned.others();
+        let is_kept = of_others
+            || (mail.domain.is_some() && has_several(mail))
+            || mail.demands.iter().any(|(limit, _)| !planned.has_queue(limit));
+        is_kept && mail.held.receive_count < CLOSE_RECEIVES
+    }
+
+    /// Moves a mail to the domain queue at `place`, visible after `delay`.
+    fn move_to(
+        &self,
+        mail: Box<Message>,
+        (place, delay): (usize, Duration),
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(queue) = self.limits.planned.find(place).map(|queue| &queue.queue) else {
+            return effects.push(Effect::Leave(mail));
+        };
+        let (line, recipients) = (mail.line, mail.recipients());
+        QueueMoves::add(&mut self.limits.note().fed, place, recipients);
+        self.ctx.count_for(Counter::DomainFed, self.limits.planned.name(place), recipients);
+        let job = move_on(&mail, queue, delay);
+        effects.extend([Effect::Settle(mail, job), Effect::MovedAway(line, recipients)]);
+        if delay.is_zero() {
+            effects.push(Effect::Arrived(place, 1));
+        }
+    }
+}
+
+impl<'a, E: Environment> Policy<'a> for LimitRule<'a, E> {
+    fn received(
+        &self,
+        mail: Box<Message>,
+        effects: &mut Vec<Effect>,
+    ) -> PolicyStep<'a, Box<Message>> {
+        if mail.demands.is_empty() {
+            return PolicyStep::Pass(mail);
+        }
+        match self.way(&mail, self.ctx.now()) {
+            None => return PolicyStep::Pass(mail),
+            Some(OverLimit::Move(place, delay)) => self.move_to(mail, (place, delay), effects),
+            Some(OverLimit::Wait) => {
+                // It uses no slot of this window: other mail is received in its place.
+                effects.push(Effect::MovedAway(mail.line, mail.recipients()));
+                return PolicyStep::Pass(mail);
+            }
+            Some(OverLimit::PutBack(away)) => self.put_back(mail, away, effects),
+            Some(OverLimit::ComeAgain(away)) => {
+                self.ctx.count(Counter::Left, 1);
+                let (line, recipients) = (mail.line, mail.recipients());
+                let job = Job::Show(receipt(&mail.held, true), away);
+                effects.extend([Effect::Settle(mail, job), Effect::MovedAway(line, recipients)]);
+            }
+        }
+        PolicyStep::Gone
+    }
+
+    fn waits(&self, mail: &Message) {
+        self.limits.gates().wait(&mail.demands);
+    }
+
+    fn admits(&self, mail: &Message, slot: u64) -> bool {
+        mail.demands.is_empty() || self.limits.gates().admits(&mail.demands, slot)
+    }
+
+    fn acquired(&self, mail: &Message, slot: u64) {
+        self.limits.gates().take(&mail.demands, slot);
+    }
+
+    fn shown_after(&self, mail: &Message) -> Option<Duration> {
+        self.is_kept_close(mail).then_some(Duration::ZERO)
+    }
+
+    /// Notes that the queue of `*` is empty if SQS counts nothing in it, in every 16th window. Its mail is
+    /// invisible for minutes at a time, so an empty receive proves nothing.
+    fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
+        let (ctx, limits) = (self.ctx, self.limits);
+        let queue = limits.planned.queues.iter().find(|queue| queue.hides && queue.depth > 0)?;
+        if !ctx.counts_merge() {
+            return None;
+        }
+        let counting = async move {
+            match ctx.env.queues().depth(&queue.queue).await {
+                Ok(depth) if depth == QueueDepth::default() => {
+                    limits.note().gone.insert(queue.place);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "queue of * not counted");
+                }
+            }
+        };
+        Some(counting.boxed_local())
+    }
+
+    fn report(&self, entry: &mut LedgerReport) {
+        self.limits.moves().tell(self.limits.planned, entry);
+    }
+}
+
+/// Time that a mail of a campaign's queue stays away if a limit without a queue leaves it none: 1 s at first,
+/// doubling with its receives up to 15 min.
+pub(in crate::poll) fn first_delay(receive_count: u32) -> Duration {
+    let times = receive_count.saturating_sub(1).min(10);
+    Duration::from_secs(1 << times).min(LONGEST_DELAY)
+}
+
+/// Whether a mail comes from the queue of a limited campaign.
+const fn is_limited_campaigns(mail: &Message) -> bool {
+    matches!(mail.line, Line::Limited(_)) && mail.domain.is_none()
+}
+
+/// Whether a mail needs several slots of a limit.
+fn has_several(mail: &Message) -> bool {
+    mail.demands.iter().any(|(_, recipients)| recipients > 1)
+}
+
+/// Delay of a mail over its limit in the queue of `*`; `since` is how long ago it was last moved. It doubles
+/// each time from 15 s to 15 min, so that a mail that waits for hours is received at least four times an
+/// hour. `jitter` (0.0 to 1.0) spreads the upper half, so that mails moved together do not come back
+/// together.
+///
+/// Example: moved 60 s ago: 60 to 120 s. Moved 15 min ago: 450 to 900 s.
+fn delay(since: Option<Duration>, jitter: f64) -> Duration {
+    let doubled = since.map_or(FIRST_DELAY, |since| since.saturating_mul(2));
+    let most = doubled.clamp(FIRST_DELAY, LONGEST_DELAY);
+    Duration::from_secs(most.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0).as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mail_over_its_limit_stays_away_twice_as_long_each_time_up_to_a_quarter_of_an_hour() {
+        let mut away = delay(None, 1.0);
+        let mut all = vec![away.as_secs()];
+        for _ in 0..7 {
+            away = delay(Some(away), 1.0);
+            all.push(away.as_secs());
+        }
+        assert_eq!(all, [15, 30, 60, 120, 240, 480, 900, 900]);
+        assert_eq!(delay(Some(LONGEST_DELAY), 0.0), LONGEST_DELAY / 2);
+    }
+}

@@ -1,0 +1,237 @@
+//! The queues whose mail waits for one limit as sources: domain queues, and the queues of limited campaigns. No
+//! more mail is received from each than its limit, its room and the window's slots let through.
+
+use std::time::Duration;
+
+use tidegate_core::allocation::{BATCH, divide};
+use tidegate_core::limiter::Line;
+use tidegate_core::limits::LimitRef;
+
+use super::message::Source;
+use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin, Wait};
+use super::supply::{PollVerdict, QueueSupply};
+use crate::environment::Environment;
+use crate::poll::context::Context;
+use crate::poll::limit_window::LimitWindow;
+use crate::poll::plan::limits::{PlannedQueue, idle_key};
+use crate::poll::plan::{IdleMode, PlannedCampaign};
+
+/// How long after the window's opening slots are kept for a queue that has not answered.
+const KEPT_FOR: Duration = Duration::from_millis(100);
+
+/// A queue of limited mail that this window asks.
+pub(super) struct LimitedLine {
+    pub(super) source: Source,
+    pub(super) supply: QueueSupply,
+    /// The limit that all of its mail falls under; none for a queue that is only emptied, and for that of `*`.
+    limit: Option<LimitRef>,
+    /// The most mails that may find slots in this window.
+    most: u64,
+    /// Mails received in this window.
+    got: u64,
+    /// Slots that other mail leaves to it until it has answered.
+    kept: u64,
+    dry: bool,
+}
+
+impl LimitedLine {
+    /// The queue's name for the idle pauses: a campaign's, or one with a dot.
+    pub(super) fn idle_name(&self) -> String {
+        let place = self.source.domain.map(idle_key);
+        place.or_else(|| self.source.campaign.clone()).unwrap_or_default()
+    }
+}
+
+/// The queues of limited mail that this window asks.
+pub(super) struct LimitedLines<'a, E> {
+    ctx: &'a Context<'a, E>,
+    limits: &'a LimitWindow<'a>,
+    lines: Vec<LimitedLine>,
+}
+
+/// The domain queues that this window asks, with the slots kept for each.
+///
+/// Example: a limit has 2 slots in this window, and 5 recipients wait in its queue: 2 slots are kept. With
+/// 1 recipient it is 1 slot; with none no slot, but the queue is still asked.
+fn domain_line<E: Environment>(ctx: &Context<'_, E>, queue: &PlannedQueue) -> Option<LimitedLine> {
+    if !ctx.plan.asks_domain(queue) {
+        return None;
+    }
+    let others = (ctx.plan.slot_count() / 2).max(1);
+    let owned = queue.slots.unwrap_or(if queue.former { BATCH } else { others });
+    // The queue of `*` delays its mail: its depth does not tell what can be received.
+    let depth = if queue.slots.is_some() { u64::try_from(queue.depth).unwrap_or(0) } else { 0 };
+    let limit = LimitRef { index: queue.place, name: None };
+    let line = Line::Limited(usize::MAX);
+    let most = most(ctx, queue.queue.as_str(), owned);
+    (most > 0).then(|| LimitedLine {
+        source: Source::mixed(queue.queue.clone(), line, Some(queue.place)),
+        supply: QueueSupply::expecting(depth),
+        limit: queue.slots.map(|_| limit),
+        most,
+        got: 0,
+        kept: most.min(depth),
+        dry: false,
+    })
+}
+
+/// A limited campaign's own queue, which is asked in its limit's slots alone. `part` are the window's slots
+/// that the campaign has by weight: no more are kept for it, whatever its limit allows.
+fn campaign_line<E: Environment>(
+    ctx: &Context<'_, E>,
+    limits: &LimitWindow<'_>,
+    (index, campaign): (usize, &PlannedCampaign),
+    part: u64,
+) -> Option<LimitedLine> {
+    let limit = campaign.limit.clone().filter(|_| ctx.plan.asks(campaign))?;
+    let owned = limits.gates().whole(&limit)?;
+    let most = most(ctx, campaign.queue.as_str(), owned);
+    (most > 0).then(|| LimitedLine {
+        source: Source { line: Line::Limited(index), ..Source::campaign(campaign, 0) },
+        supply: QueueSupply::of(ctx.plan, campaign),
+        limit: Some(limit),
+        most,
+        got: 0,
+        kept: if campaign.idle.is_none() { most.min(part) } else { 0 },
+        dry: false,
+    })
+}
+
+/// The most mails of a queue to receive whose limit has `owned` slots. A look into all queues asks for one
+/// even without a slot: it has to find out whether there is mail.
+fn most<E: Environment>(ctx: &Context<'_, E>, queue: &str, owned: u64) -> u64 {
+    let looks = u64::from(ctx.plan.rest == IdleMode::Look);
+    owned.min(ctx.running_means.limited_most(queue)).max(looks)
+}
+
+fn lines<E: Environment>(ctx: &Context<'_, E>, limits: &LimitWindow<'_>) -> Vec<LimitedLine> {
+    let plan = ctx.plan;
+    if plan.for_campaigns == 0 {
+        return Vec::new();
+    }
+    let weight = |(campaign, weight): (&PlannedCampaign, &u64)| {
+        if campaign.held || campaign.idle.is_some() { 0 } else { *weight }
+    };
+    let weights = plan.campaigns.iter().zip(plan.cycle.weights()).map(weight).collect::<Vec<_>>();
+    let campaigns = plan.campaigns.iter().enumerate().zip(divide(plan.slot_count(), &weights));
+    let campaigns = campaigns.filter_map(|(named, part)| campaign_line(ctx, limits, named, part));
+    let domains = plan.limits.queues.iter().filter_map(|queue| domain_line(ctx, queue));
+    let mut free = plan.intake_amount();
+    let mut keep = |line: LimitedLine| {
+        let kept = line.kept.min(free);
+        free -= kept;
+        LimitedLine { kept, ..line }
+    };
+    domains.chain(campaigns).map(&mut keep).collect()
+}
+
+impl<'a, E: Environment> LimitedLines<'a, E> {
+    pub(super) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
+        Self { ctx, limits, lines: lines(ctx, limits) }
+    }
+
+    /// Slots that other mail leaves to the queues of limited mail.
+    pub(super) fn kept(&self) -> u64 {
+        self.lines.iter().map(|line| line.kept).sum()
+    }
+
+    /// The slots that are kept no longer, once: 100 ms after the window's opening they go to the campaigns.
+    pub(super) fn give_up_kept(&mut self) -> u64 {
+        if self.ctx.now() < self.ctx.plan.window.opens() + KEPT_FOR {
+            return 0;
+        }
+        self.lines.iter_mut().map(|line| std::mem::take(&mut line.kept)).sum()
+    }
+
+    /// The next receive, while the window has so many `slots` left. A breaker that probes wants one mail.
+    pub(super) fn next(&mut self, slots: u64, is_probing: bool) -> Option<NextReceive> {
+        let (ctx, now) = (self.ctx, self.ctx.now());
+        let left = ctx.left_until(LAST_RECEIVE);
+        for (index, line) in self.lines.iter_mut().enumerate() {
+            if line.dry || !line.supply.may_ask(left) {
+                continue;
+            }
+            let under_way = line.supply.outstanding();
+            let room = line.limit.as_ref().and_then(|limit| self.limits.gates().room(limit, now));
+            let (room, whole) = room.unwrap_or((slots, slots));
+            // A look into all queues asks for one message even without a slot: it has to find out whether
+            // there is mail.
+            let looks = ctx.plan.rest == IdleMode::Look && line.got == 0;
+            let room = if looks { room.max(1) } else { room };
+            let mean = line.source.campaign.as_deref().unwrap_or(line.source.queue.as_str());
+            let mean = ctx.running_means.recipients_per_mail(mean);
+            let fit = mails_in(room.min(slots), whole, mean);
+            let most = line.most.saturating_sub(line.got).min(fit);
+            let messages = most.saturating_sub(under_way).min(BATCH);
+            let messages = if is_probing { messages.min(1) } else { messages };
+            if messages > 0 {
+                line.supply.asked(messages);
+                let (queue, pause) = (line.source.queue.clone(), line.supply.pause());
+                let (origin, wait) = (ReceiveOrigin::Limited(index), Wait::Within);
+                return Some(NextReceive { origin, queue, messages, pause, wait });
+            }
+        }
+        None
+    }
+
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut LimitedLine> {
+        self.lines.get_mut(index)
+    }
+
+    /// Takes a queue's answer of `got` messages. Returns the slots that are kept for it no longer: received
+    /// mail acquires slots by itself, and slots kept for more are given back once the queue gives no more.
+    pub(super) fn answered(
+        &mut self,
+        index: usize,
+        got: u64,
+        (verdict, long): (PollVerdict, bool),
+    ) -> u64 {
+        let Some(line) = self.lines.get_mut(index) else { return 0 };
+        if verdict == PollVerdict::Empty && long {
+            self.limits.note().empty.extend(line.source.domain);
+        }
+        line.dry |= verdict.is_dry();
+        line.got += got;
+        let kept = line.kept.saturating_sub(got);
+        line.kept = if line.dry { 0 } else { kept };
+        if line.dry { kept } else { 0 }
+    }
+
+    /// Notes that the feed, or this drain, brought `mails` into the queue at `place`.
+    pub(super) fn arrived(&mut self, place: usize, mails: u64) {
+        if let Some(line) = self.lines.iter_mut().find(|line| line.source.domain == Some(place)) {
+            line.supply.arrived(mails);
+            line.dry = false;
+        }
+    }
+
+    /// Notes for the next windows how many mails of each queue found slots; `in_turn` recipients got
+    /// one in their campaigns' turn.
+    pub(super) fn learn(&self, in_turn: u64) {
+        self.ctx.running_means.took_in_turn(in_turn);
+        let moves = self.limits.moves();
+        for line in self.lines.iter().filter(|line| line.got > 0) {
+            let queue = line.source.queue.as_str();
+            let left = moves.left.get(queue).copied().unwrap_or(0);
+            self.ctx.running_means.served_limited(queue, line.got, left);
+        }
+    }
+}
+
+/// How many mails of `mean` recipients fit into `room` slots of a window that has `whole`. If the mean mail
+/// is larger than the whole window, one mail is asked for as long as any slot is left: its limit lets it
+/// through alone.
+///
+/// Example: `mean` 5 and `whole` 20: room for 12 recipients fits 2 mails, room for 4 none. `mean` 30: any
+/// room fits 1.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "recipients of one window: far below 2^52; the mean is at least 1"
+)]
+fn mails_in(room: u64, whole: u64, mean: f64) -> u64 {
+    let mean_mail = mean.round() as u64;
+    let needed = if mean_mail > whole { 1 } else { mean_mail.max(1) };
+    if room < needed { 0 } else { ((room as f64 / mean).floor() as u64).max(1) }
+}

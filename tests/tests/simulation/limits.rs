@@ -1,0 +1,185 @@
+//! Limits that operators set while the system runs: by campaign, sender and configuration set, by the clock, and by day.
+
+use std::time::Duration;
+
+use tidegate_core::limits::{Limit, LimitKey};
+use tidegate_core::{Timestamp, Window};
+use tidegate_fakes::SesArrival;
+use tidegate_tests::simulation::{
+    DEAD_LETTERS, MERGE, ProducedMail, World, WorldSettings, measure,
+};
+
+use crate::MODES;
+
+async fn set(world: &World, key: &str, limit: &str) {
+    let key: LimitKey = key.parse().unwrap();
+    let limit: Option<Limit> = serde_json::from_str(limit).unwrap();
+    if let Some(limit) = &limit {
+        limit.check().unwrap();
+    }
+    world.control(|control| drop(control.limits.insert(key, limit))).await;
+}
+
+fn of(arrivals: &[SesArrival], campaign: &str) -> Vec<SesArrival> {
+    arrivals.iter().filter(|arrival| arrival.campaign == campaign).cloned().collect()
+}
+
+/// Receives of the mails that SES accepted from a campaign, beyond the two that each needs with a merge queue.
+fn mean_moves(world: &World, campaign: &str, count: usize) -> f64 {
+    let moved = world.taken(MERGE).iter().filter(|(_, id)| id.starts_with(campaign)).count();
+    f64::from(u32::try_from(moved).unwrap()) / f64::from(u32::try_from(count).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limited_campaign_keeps_its_limit_and_the_others_take_its_slots() {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(50.0, merge));
+        set(&world, "big", r#"{"rate": "10/s"}"#).await;
+        world.put("big", &ProducedMail::several("big", 2_000, 1)).await;
+        world.put("small", &ProducedMail::several("small", 4_000, 1)).await;
+        let first = world.run(70).await;
+        world.assert_clean();
+        let arrivals = world.ses.arrivals();
+        let big = of(&arrivals, "big");
+        let worst = measure::worst_second(&big);
+        assert!(worst <= 11, "merge {merge}: {worst} in one second");
+        let got = measure::sent(&big, &measure::span(first, 10..65));
+        for k in [20, 21, 22, 23, 40] { let r = world.report_of(first.plus(k)).unwrap(); eprintln!("{}", serde_json::to_string(&r).unwrap()); }
+        let sums = world.ledger_now().await.counters; eprintln!("{sums:?}");
+        assert!(got >= 520, "merge {merge}: {got} of 550");
+        let all = measure::utilisation(&world, first, 10..65, 30);
+        assert!(all >= 0.975, "merge {merge}: {all:.3} of the quota");
+        if merge {
+            let moves = mean_moves(&world, "big", big.len());
+            assert!(moves <= 1.05, "{moves:.3} moves a mail: it circulates");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_weight_and_limit_the_smaller_one_applies() {
+    for merge in MODES {
+        // By weight the small campaign has 5 a second, less than its limit; the big one 45, more than that.
+        let world = World::new(WorldSettings::new(50.0, merge));
+        set(&world, "small", r#"{"rate": "20/s"}"#).await;
+        set(&world, "big", r#"{"rate": "30/s"}"#).await;
+        world.put("big", &ProducedMail::several("big", 4_000, 1)).await;
+        world.put("small", &ProducedMail::several("small", 2_000, 1)).await;
+        let first = world.run(70).await;
+        world.assert_clean();
+        let arrivals = world.ses.arrivals();
+        for (campaign, least, most) in [("big", 1_550, 1_655), ("small", 960, 1_110)] {
+            let got = measure::sent(&of(&arrivals, campaign), &measure::span(first, 10..65));
+            assert!((least..=most).contains(&got), "merge {merge}: {got} of {campaign}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_of_a_few_an_hour_uses_each_of_its_slots() {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(14.0, merge));
+        set(&world, "small", r#"{"rate": "180/h"}"#).await;
+        world.put("small", &ProducedMail::several("small", 100, 1)).await;
+        world.put("big", &ProducedMail::several("big", 8_000, 1)).await;
+        let first = world.run(620).await;
+        world.assert_clean();
+        let small = of(&world.ses.arrivals(), "small");
+        assert!(measure::worst_second(&small) <= 1, "merge {merge}");
+        // A slot each 20.4 s: 29 in 600 s.
+        let got = measure::sent(&small, &measure::span(first, 10..610));
+        assert!((28..=30).contains(&got), "merge {merge}: {got}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_takes_effect_within_two_windows_and_keeps_the_bound_as_it_changes() {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(50.0, merge));
+        world.put("big", &ProducedMail::several("big", 4_000, 1)).await;
+        let first = world
+            .play(60, async |first| {
+                world.until(first, 20, Duration::ZERO).await;
+                set(&world, "big", r#"{"rate": "8/s"}"#).await;
+                world.until(first, 40, Duration::ZERO).await;
+                set(&world, "big", "null").await;
+            })
+            .await;
+        world.assert_clean();
+        let big = of(&world.ses.arrivals(), "big");
+        let limited: Vec<SesArrival> = big
+            .iter()
+            .filter(|arrival| arrival.at >= first.plus(22).opens() && arrival.at < first.plus(40).opens())
+            .cloned()
+            .collect();
+        let worst = measure::worst_second(&limited);
+        assert!((8..=9).contains(&worst), "merge {merge}: {worst} in one second");
+        let after = measure::sent(&big, &measure::span(first, 45..60));
+        assert!(after >= 14 * 49, "merge {merge}: {after} after the limit");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_outside_the_hours_and_mail_on_its_way_goes_back() {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(20.0, merge));
+        world.put("big", &ProducedMail::several("big", 3_000, 1)).await;
+        world.put("small", &ProducedMail::several("small", 3_000, 1)).await;
+        let minute = |window: Window| window.epoch_second() / 60 % 1_440;
+        let mut edges = None;
+        world
+            .play(300, async |first| {
+                // Closed from the second whole minute of the run to the fourth.
+                let (from, to) = (minute(first) + 2, minute(first) + 4);
+                let hours = format!("00:00-{:02}:{:02}, {:02}:{:02}-24:00", from / 60, from % 60, to / 60, to % 60);
+                set(&world, "big", &format!(r#"{{"hours": "{hours}"}}"#)).await;
+                let at = |minute: u64| first.epoch_second() / 86_400 * 86_400 + minute * 60;
+                edges = Some([from, to].map(|minute| Window::from_epoch_second(at(minute)).opens()));
+            })
+            .await;
+        world.assert_clean();
+        let [closes, opens] = edges.unwrap();
+        let arrivals = world.ses.arrivals();
+        let started = |arrival: &SesArrival| arrival.at;
+        let inside = |at: Timestamp| at >= closes + Duration::from_millis(200) && at < opens;
+        let wrong: Vec<Timestamp> = of(&arrivals, "big").iter().map(started).filter(|at| inside(*at)).collect();
+        assert_eq!(wrong, [], "merge {merge}: sent while closed");
+        // The other campaign has all slots meanwhile, and the first goes on when its hours begin.
+        let span = measure::span(Window::containing(closes), 5..115);
+        let small = measure::sent(&of(&arrivals, "small"), &span);
+        assert!(small >= 110 * 19, "merge {merge}: {small} of the other campaign");
+        let after = measure::sent(&of(&arrivals, "big"), &measure::span(Window::containing(opens), 5..35));
+        assert!(after >= 30 * 16, "merge {merge}: {after} after the hours began");
+        assert_eq!(world.contents(DEAD_LETTERS).len(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_keeps_its_limit_in_all_campaigns_and_no_other_mail_waits_for_it() {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(40.0, merge));
+        set(&world, "sender:slow.example", r#"{"rate": "6/s"}"#).await;
+        let from = |mail: ProducedMail, sender: &str| mail.from(sender);
+        let slow = |name: &str, count| -> Vec<ProducedMail> {
+            let mails = ProducedMail::several(name, count, 1).into_iter();
+            mails.map(|mail| from(mail, "news@slow.example")).collect()
+        };
+        world.put("big", &slow("a", 300)).await;
+        world.put("big", &ProducedMail::several("o", 1_500, 1)).await;
+        world.put("small", &slow("b", 300)).await;
+        let first = world.run(90).await;
+        world.assert_clean();
+        let arrivals = world.ses.arrivals();
+        let slow: Vec<SesArrival> =
+            arrivals.iter().filter(|a| a.id.starts_with('a') || a.id.starts_with('b')).cloned().collect();
+        let worst = measure::worst_second(&slow);
+        assert!(worst <= 7, "merge {merge}: {worst} in one second");
+        let got = measure::sent(&slow, &measure::span(first, 10..80));
+        assert!(got >= 350, "merge {merge}: {got} of 420");
+        let others = arrivals.iter().filter(|arrival| arrival.id.starts_with('o'));
+        let last = others.clone().map(|arrival| arrival.at).max().unwrap();
+        assert_eq!(others.count(), 1_500, "merge {merge}");
+        let took = last.saturating_since(first.opens()).as_secs();
+        assert!(took <= 60, "merge {merge}: the others took {took} s");
+    }
+}
