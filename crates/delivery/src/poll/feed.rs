@@ -19,7 +19,6 @@ use super::context::Context;
 use super::limit_window::{QueueMoves, LimitWindow};
 use super::jobs::{receipt, reject};
 use super::plan::limits::PlannedQueue;
-use super::policies::first_delay;
 use super::policies::policy::{Policies, PolicyStep};
 use super::settle::{Job, Receipt, pack};
 use super::sources::message::{Message, Source, read};
@@ -248,8 +247,8 @@ impl<E: Environment> Feed<'_, E> {
 
     /// Leaves a mail over its limit in its campaign's queue, invisible until its limit may have a slot.
     fn put_away(&self, message: &Message) {
-        let delay = first_delay(message.held.receive_count);
-        let away = self.limits.fed().aligned(&message.demands, self.ctx.now(), delay);
+        let (now, means) = (self.ctx.now(), self.ctx.running_means);
+        let away = self.limits.fed().away(&message.demands, now, means);
         self.ctx.count(Counter::LimitedAgain, message.recipients());
         let _ = self.jobs.unbounded_send(Job::Show(receipt(&message.held, false), away));
     }

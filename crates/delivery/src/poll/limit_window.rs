@@ -10,6 +10,7 @@ use tidegate_core::counters::signed;
 use tidegate_core::limits::{Demands, LimitRef, LimitSlots};
 
 use super::plan::limits::{PlannedLimits, counters};
+use super::running_means::RunningMeans;
 use crate::ports::LedgerReport;
 
 /// The longest delay of a message: 15 minutes (SQS's `DelaySeconds`).
@@ -142,6 +143,23 @@ impl<'a> LimitGates<'a> {
         let slots = demands.iter().filter_map(|(key, _)| self.slots.get(key)?.as_ref());
         let slots = slots.max_by_key(|slots| slots.period());
         slots.map_or(delay, |slots| slots.aligned(now, delay, LONGEST_DELAY))
+    }
+
+    /// Time for which a mail that is over its limits stays away: until slots of the slowest one that no other
+    /// mail reserved, or until it opens; 15 min at most.
+    pub(super) fn away(&self, demands: &Demands, now: Timestamp, means: &RunningMeans) -> Duration {
+        let paced = |(limit, recipients): (&'_ LimitRef, u32)| {
+            Some((limit.clone(), self.slots.get(limit)?.as_ref()?.period(), recipients))
+        };
+        let slowest = demands.iter().filter_map(paced).max_by_key(|(_, period, _)| *period);
+        let Some((limit, period, recipients)) = slowest else { return Duration::from_secs(1) };
+        // A fifth more mail comes back than there are slots: its times are whole seconds, and each poller has its own.
+        let time = Duration::from_nanos(period.saturating_mul(recipients.into())).mul_f64(0.8);
+        let name = self.limits.table.name(&limit);
+        let away = means.reserve(&name, now, time.min(LONGEST_DELAY)).saturating_since(now);
+        // SQS takes whole seconds: up, since the mail behind it has the slots before.
+        let away = Duration::from_secs(away.as_millis().div_ceil(1_000) as u64);
+        self.aligned(demands, now, away.min(LONGEST_DELAY))
     }
 
     /// Whether one of these limits has less than one slot per second.

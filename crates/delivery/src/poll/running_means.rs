@@ -5,8 +5,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::limit_window::LONGEST_DELAY;
 use super::room::Room;
 use crate::ports::Monotonic;
+use tidegate_core::Timestamp;
 
 /// Weight of a new observation in a running mean.
 const GAIN: f64 = 0.1;
@@ -28,6 +30,8 @@ pub(super) struct RunningMeans {
     in_turn: Cell<f64>,
     /// The most mails of each queue of limited mail that may find slots in a window, by its URL.
     limited: RefCell<BTreeMap<String, u64>>,
+    /// By limit, the time from which no mail was told to come back for its slots.
+    reserved: RefCell<BTreeMap<String, Timestamp>>,
 }
 
 impl RunningMeans {
@@ -41,6 +45,7 @@ impl RunningMeans {
             express_share: Cell::default(),
             in_turn: Cell::default(),
             limited: RefCell::default(),
+            reserved: RefCell::default(),
         }
     }
 
@@ -102,6 +107,16 @@ impl RunningMeans {
     /// The most mails of such a queue to receive in a window; unbounded before the first observation.
     pub(super) fn limited_most(&self, queue: &str) -> u64 {
         self.limited.borrow().get(queue).copied().unwrap_or(u64::MAX)
+    }
+
+    /// Reserves `time` of a limit's slots for a mail that is over it, after those reserved before, and returns
+    /// when that time begins. Mail then comes back at the limit's rate, and not all of it in the next second.
+    pub(super) fn reserve(&self, limit: &str, now: Timestamp, time: Duration) -> Timestamp {
+        let mut reserved = self.reserved.borrow_mut();
+        let next = now + Duration::from_secs(1);
+        let begin = reserved.get(limit).copied().unwrap_or(next).clamp(next, now + LONGEST_DELAY);
+        reserved.insert(limit.to_owned(), begin + time);
+        begin
     }
 
     /// Whether connections to SES may have been closed: nothing was sent for 20 s.

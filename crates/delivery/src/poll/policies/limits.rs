@@ -1,6 +1,7 @@
 //! Limits: a mail that is over a limit is moved to the limit's queue, or stays away for a while; the others take
 //! slots of the account and of their limits.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -27,6 +28,8 @@ const EXPRESS_AWAY: u32 = 30;
 pub(in crate::poll) struct LimitRule<'a, E> {
     ctx: &'a Context<'a, E>,
     limits: &'a LimitWindow<'a>,
+    /// Mail that came too early for its limits: the next window has slots for it.
+    early: RefCell<Vec<Box<Message>>>,
 }
 
 /// The receives of a mail after which it does not stay close to its limit's slots.
@@ -46,7 +49,7 @@ enum OverLimit {
 
 impl<'a, E: Environment> LimitRule<'a, E> {
     pub(in crate::poll) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
-        Self { ctx, limits }
+        Self { ctx, limits, early: RefCell::default() }
     }
 
     /// The way of a received mail whose limit has no slot for it now; none if it may wait here.
@@ -80,7 +83,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         if self.waits_for_next(mail) {
             return Some(OverLimit::Wait);
         }
-        let away = gates.aligned(&mail.demands, now, first_delay(mail.held.receive_count));
+        let away = gates.away(&mail.demands, now, self.ctx.running_means);
         let is_own = is_limited_campaigns(mail)
             || (mail.domain.is_none() && self.ctx.plan.merge.is_none());
         Some(if is_own { OverLimit::ComeAgain(away) } else { OverLimit::PutBack(away) })
@@ -186,7 +189,7 @@ impl<'a, E: Environment> Policy<'a> for LimitRule<'a, E> {
             Some(OverLimit::Wait) => {
                 // It uses no slot of this window: other mail is received in its place.
                 effects.push(Effect::MovedAway(mail.line, mail.recipients()));
-                return PolicyStep::Pass(mail);
+                self.early.borrow_mut().push(mail);
             }
             Some(OverLimit::PutBack(away)) => self.put_back(mail, away, effects),
             Some(OverLimit::ComeAgain(away)) => {
@@ -238,16 +241,16 @@ impl<'a, E: Environment> Policy<'a> for LimitRule<'a, E> {
         Some(counting.boxed_local())
     }
 
+    fn slots_over(&self, effects: &mut Vec<Effect>) {
+        for mail in self.early.take() {
+            let job = Job::Show(receipt(&mail.held, true), Duration::ZERO);
+            effects.push(Effect::Settle(mail, job));
+        }
+    }
+
     fn report(&self, entry: &mut LedgerReport) {
         self.limits.moves().tell(self.limits.planned, entry);
     }
-}
-
-/// Time that a mail of a campaign's queue stays away if a limit without a queue leaves it none: 1 s at first,
-/// doubling with its receives up to 15 min.
-pub(in crate::poll) fn first_delay(receive_count: u32) -> Duration {
-    let times = receive_count.saturating_sub(1).min(10);
-    Duration::from_secs(1 << times).min(LONGEST_DELAY)
 }
 
 /// Whether a mail comes from the queue of a limited campaign.

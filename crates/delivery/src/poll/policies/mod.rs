@@ -26,7 +26,7 @@ use cancels::CancelledMail;
 use deduplication::SendMarks;
 use deferral::Deferral;
 use limits::LimitRule;
-pub(super) use limits::first_delay;
+
 use exclusions::ExcludedRecipients;
 use idle::IdleQueues;
 use policy::Policies;
