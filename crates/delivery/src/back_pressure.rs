@@ -246,7 +246,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         }
         let window = Window::containing(now);
         let is_empty = |name: &str| standing.idle.get(name).is_some_and(|idle| idle.until > window);
-        let urls = waiting::queues(back_pressure, standing, is_empty);
+        let urls = waiting::queues(back_pressure, (standing, window), is_empty);
         match waiting::depths(self.queues, &urls).await {
             Ok(depths) => {
                 let domains = mails_of(all_domains_waiting(&standing.counters), recipients);

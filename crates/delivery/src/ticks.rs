@@ -139,7 +139,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
                     if checked.replace(window).is_some() {
                         self.until(self.due(window).before(ASKED)).await;
                     }
-                    let empty = waiting::is_empty(queues, known, &standing).await;
+                    let empty = waiting::is_empty(queues, known, (&standing, window)).await;
                     if let Err(error) = &empty {
                         tracing::warn!(error = error as &dyn StdError, "SQS does not count");
                     }

@@ -2,7 +2,10 @@
 
 use futures_util::future::try_join;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use tidegate_core::Window;
 use tidegate_core::config::{BackPressureConfig, Campaign, Campaigns};
+use tidegate_core::idle::RUN;
+use tidegate_core::limits::{InitialLimits, LimitTable};
 
 use crate::poll::was_used;
 use crate::ports::{MERGE_QUEUE, PortError, QueueDepth, QueueUrl, Queues, Standing};
@@ -23,15 +26,23 @@ pub(crate) fn is_held(campaign: &Campaign, standing: &Standing) -> bool {
     control.holds_campaign(&campaign.name) || control.weight(&campaign.name, campaign.weight) == 0
 }
 
-/// The express queue, the merge queue, and the queues of campaigns that are not held, without those whose
-/// name `is_left_out` knows (a campaign's, or [`MERGE_QUEUE`]).
+/// The express queue, the merge queue, and the queues of campaigns of which mail may be sent within a minute of
+/// `window`, without those whose name `is_left_out` knows (a campaign's, or [`MERGE_QUEUE`]).
 pub(crate) fn queues(
     config: &BackPressureConfig,
-    standing: &Standing,
+    (standing, window): (&Standing, Window),
     is_left_out: impl Fn(&str) -> bool,
 ) -> Vec<QueueUrl> {
+    // The scheduler runs once a minute: a campaign whose hours begin before its next run counts.
+    let limits = LimitTable::of(&InitialLimits::default(), &standing.control.limits);
+    let is_closed = |name: &str| {
+        limits.closes_campaign(name, window) && limits.closes_campaign(name, window.plus(RUN))
+    };
     let campaigns = listed(&config.campaigns, standing).iter();
-    let campaigns = campaigns.filter(|c| !is_held(c, standing) && !is_left_out(&c.name));
+    let campaigns = campaigns.filter(|campaign| {
+        let name = campaign.name.as_str();
+        !is_held(campaign, standing) && !is_closed(name) && !is_left_out(name)
+    });
     let merge = config.merge_queue_url.as_deref().filter(|_| !is_left_out(MERGE_QUEUE));
     campaigns
         .map(|campaign| campaign.queue_url.as_str())
@@ -53,9 +64,9 @@ fn used_domain_queues(config: &BackPressureConfig, standing: &Standing) -> Vec<Q
 pub(crate) async fn is_empty(
     queues: &impl Queues,
     config: &BackPressureConfig,
-    standing: &Standing,
+    (standing, window): (&Standing, Window),
 ) -> Result<bool, PortError> {
-    let sources = self::queues(config, standing, |_| false);
+    let sources = self::queues(config, (standing, window), |_| false);
     let domains = used_domain_queues(config, standing);
     let (sources, domains) = try_join(depths(queues, &sources), depths(queues, &domains)).await?;
     Ok(sources.iter().all(|depth| depth.visible == 0)

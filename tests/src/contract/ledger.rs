@@ -148,7 +148,14 @@ async fn a_claim_gets_rate_margin_and_factor_of_the_claim_before(room: &impl Led
     let changed = Control { limits: limits_now.clone(), ..Control::default() };
     assert!(ledger.set_control(0, &changed).await.unwrap());
     let second = claimed(&ledger, &request(2, "b")).await;
-    let before = PreviousClaim { window: window(1), rate, rate_margin, limits, changed_limits: 0, factor: full };
+    let before = PreviousClaim {
+        window: window(1),
+        rate,
+        rate_margin,
+        limits,
+        changed_limits: 0,
+        factor: full,
+    };
     assert_eq!(second.previous, Some(before));
     assert_eq!(second.factor, lowered);
     let third = claimed(&ledger, &request(3, "c")).await.previous.unwrap();

@@ -10,6 +10,7 @@ mod doctor;
 mod exclude;
 mod history;
 mod level;
+mod limit;
 mod plan;
 mod reconcile;
 mod results;
@@ -39,6 +40,7 @@ pub use doctor::DoctorArgs;
 pub use exclude::ExcludeArgs;
 pub use history::HistoryArgs;
 pub use level::LevelArgs;
+pub use limit::LimitArgs;
 pub use plan::PlanArgs;
 pub use reconcile::ReconcileArgs;
 pub use results::ResultsArgs;
@@ -94,6 +96,8 @@ pub enum Command {
     Weights(WeightsArgs),
     /// Show the rate, or cap it
     Rate(RateArgs),
+    /// Show the limits, set one, or remove one
+    Limit(Box<LimitArgs>),
     /// Find out what is known of a mail, and what it waits for if it waits
     Why(WhyArgs),
     /// Look through the dead letters, and replay them after review
@@ -132,6 +136,7 @@ impl Command {
             Self::Lift(args) => Some(args.on.output),
             Self::Weights(args) => Some(args.on.output),
             Self::Rate(args) => Some(args.on.output),
+            Self::Limit(args) => Some(args.output()),
             Self::Reconcile(args) => Some(args.on.output),
             Self::Results(args) => Some(args.on.output),
             Self::History(args) => Some(args.on.output),
@@ -197,6 +202,7 @@ impl Command {
             Self::Lift(args) => Box::pin(steer::lift(&args, shell)).await,
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
+            Self::Limit(args) => Box::pin(limit::limit(&args, shell)).await,
             Self::Reconcile(args) => Box::pin(reconcile::run(&args, shell)).await,
             Self::Results(args) => Box::pin(results::run(&args, shell)).await,
             Self::Runs(_) => Box::pin(runs::run(shell)).await,

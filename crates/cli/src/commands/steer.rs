@@ -215,7 +215,7 @@ async fn required_author(
     Ok(author_by(stack, reason, author.by.as_ref()).await)
 }
 
-async fn change(
+pub(super) async fn change(
     stack: &Stack,
     action: &SteerAction,
     author: Author,

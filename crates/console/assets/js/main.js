@@ -7,7 +7,7 @@ import { renderCampaigns, startCampaigns } from './campaigns.js';
 import { recolour, renderChart, startChart } from './chart.js';
 import { renderDead, startDead } from './dead.js';
 import { byId, h, icon, setAttr, setIcon, setText } from './dom.js';
-import { renderDomains, startDomains } from './domains.js';
+import { renderLimits, startLimits } from './limits.js';
 import { renderChanges, renderEvents, startEvents } from './events.js';
 import { startExport } from './export.js';
 import { renderHeader, startHeader } from './header.js';
@@ -48,12 +48,12 @@ startCampaignPage();
 startExport();
 startView();
 startDead();
-startDomains();
+startLimits();
 startWhy();
 startEvents();
 startKeys();
 
-for (const render of [renderHeader, renderStacks, renderWho, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderDead, renderDomains, renderWhy, renderEvents, renderChanges]) onFrame(render);
+for (const render of [renderHeader, renderStacks, renderWho, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderDead, renderLimits, renderWhy, renderEvents, renderChanges]) onFrame(render);
 touch();
 // Ages go on between two events; a hidden tab draws no frame.
 setInterval(touch, 1_000);

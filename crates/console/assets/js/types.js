@@ -30,7 +30,7 @@
  *   refused: number, feedback: {sent: number, bounced: number, complained: number} | null,
  *   backlog: Depth | null, held: boolean}} Campaign
  *
- * @typedef {{domains: string, limit: string, per_second: number | null, waiting: number | null}} Domain
+ * @typedef {{key: string, limit: string, per_second: number | null, closed: boolean, opens_at: string | null, waiting: number | null}} Limit
  *
  * @typedef {{at: string, by: string, action: string, campaign: string | null, detail: string | null,
  *   reason: string | null}} Steering
@@ -40,7 +40,7 @@
  *   breaker: {state: string, since: string | null, until: string | null},
  *   holds: Hold[], campaigns: Campaign[],
  *   level: {level: string, since: string | null} | null,
- *   domains: Domain[] | null,
+ *   limits: Limit[] | null,
  *   queues: {[name: string]: Depth | undefined},
  *   counters: {[name: string]: number | undefined},
  *   changes: Steering[] | null}} Status

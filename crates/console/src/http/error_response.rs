@@ -98,6 +98,10 @@ impl From<JobError> for ErrorResponse {
                 SteerError::Past(_) | SteerError::PausedWithoutEnd { .. } => {
                     Self::input("for_s", said)
                 }
+                SteerError::NoLimit { .. }
+                | SteerError::Overlap { .. }
+                | SteerError::TooManyLimits(_)
+                | SteerError::Limit(_) => Self::input("limit", said),
                 SteerError::Conflict => Self::new(StatusCode::CONFLICT, "conflict", said),
                 SteerError::Ledger(_) => Self::new(StatusCode::BAD_GATEWAY, "service", said),
             },

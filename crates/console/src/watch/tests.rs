@@ -43,7 +43,7 @@ pub(crate) fn status() -> Status {
             held: false,
         }],
         level: LevelStatus { level: BackPressureLevel::Clear, since: None },
-        domains: Vec::new(),
+        limits: Vec::new(),
         queues: BTreeMap::new(),
         counters: BTreeMap::from([("sent".to_owned(), 100), ("dead".to_owned(), 2)]),
         changes: Vec::new(),

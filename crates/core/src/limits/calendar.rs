@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
+use crate::identity::EpochMillis;
 use crate::timestamp::{Timestamp, Window};
 
 /// A time zone of the IANA database, such as `Europe/Berlin`; UTC unless named.
@@ -17,8 +18,15 @@ pub struct Zone(TimeZone);
 
 /// Error for a text that names no time zone.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{0:?} is no time zone; allowed are the names of the IANA database, such as Europe/Berlin, and UTC")]
+#[error(
+    "{0:?} is no time zone; allowed are the names of the IANA database, such as Europe/Berlin, and UTC"
+)]
 pub struct InvalidZone(pub String);
+
+/// Error for a text that is no time.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0:?} is no time; allowed are such as 2026-12-01 08:00 and 2026-12-01T08:00:00Z")]
+pub struct InvalidInstant(pub String);
 
 impl Default for Zone {
     fn default() -> Self {
@@ -27,6 +35,20 @@ impl Default for Zone {
 }
 
 impl Zone {
+    /// Reads a time: `2026-12-01 08:00` by the clock of this zone, or RFC 3339.
+    ///
+    /// # Errors
+    /// [`InvalidInstant`] for any other text.
+    pub fn instant(&self, text: &str) -> Result<EpochMillis, InvalidInstant> {
+        if let Ok(at) = text.parse() {
+            return Ok(at);
+        }
+        let local = text.trim().split_once(' ').and_then(|(day, time)| {
+            Some(self.at(day.parse().ok()?, minute_of(time).filter(|at| *at < MIDNIGHT)?))
+        });
+        local.map(EpochMillis::from).ok_or_else(|| InvalidInstant(text.to_owned()))
+    }
+
     /// The day in this zone in which the window opens.
     pub(super) fn day_of(&self, window: Window) -> Date {
         self.local(window).0
@@ -136,9 +158,7 @@ impl Hours {
         }
         edges.sort_unstable();
         let later = edges.into_iter().filter(|edge| *edge > window.opens());
-        later
-            .into_iter()
-            .find(|edge| self.is_open(zone, Window::containing(*edge)) != is_open)
+        later.into_iter().find(|edge| self.is_open(zone, Window::containing(*edge)) != is_open)
     }
 
     /// Begin and end of the only opening of `day`; `None` if there is none.
@@ -174,7 +194,10 @@ impl FromStr for Hours {
     fn from_str(text: &str) -> Result<Self, InvalidHours> {
         let openings = text.replace('–', "-");
         let openings = openings.split(',').map(str::trim);
-        openings.map(|part| opening(part).ok_or_else(|| InvalidHours(part.to_owned()))).collect::<Result<_, _>>().map(Self)
+        openings
+            .map(|part| opening(part).ok_or_else(|| InvalidHours(part.to_owned())))
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }
 
@@ -258,7 +281,12 @@ mod tests {
 
     #[test]
     fn hours_read_back_as_they_were_written() {
-        for text in ["Mon-Fri 08:00-20:00", "08:00-24:00", "Sat 10:00-16:00, Sun 12:30-13:00", "Fri-Mon 00:00-24:00"] {
+        for text in [
+            "Mon-Fri 08:00-20:00",
+            "08:00-24:00",
+            "Sat 10:00-16:00, Sun 12:30-13:00",
+            "Fri-Mon 00:00-24:00",
+        ] {
             assert_eq!(hours(text).to_string(), text);
         }
         assert_eq!(hours("mon–fri 08:00–20:00").to_string(), "Mon-Fri 08:00-20:00");
@@ -266,12 +294,41 @@ mod tests {
 
     #[test]
     fn what_gives_no_hours_is_refused() {
-        for text in ["", "8-20", "08:00-08:00", "20:00-04:00", "Mon", "Foo 08:00-20:00", "08:00-24:01", "08:60-09:00", "08:00-20:00,"] {
+        for text in [
+            "",
+            "8-20",
+            "08:00-08:00",
+            "20:00-04:00",
+            "Mon",
+            "Foo 08:00-20:00",
+            "08:00-24:01",
+            "08:60-09:00",
+            "08:00-20:00,",
+        ] {
             let error = text.parse::<Hours>().unwrap_err().to_string();
             assert!(error.contains("allowed are such as Mon-Fri 08:00-20:00"), "{text}: {error}");
         }
         let error = "Berlin".parse::<Zone>().unwrap_err().to_string();
-        assert!(error.contains("\"Berlin\" is no time zone; allowed are the names of the IANA"), "{error}");
+        assert!(
+            error.contains("\"Berlin\" is no time zone; allowed are the names of the IANA"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_time_is_read_by_the_clock_of_the_zone() {
+        let berlin = zone("Europe/Berlin");
+        for (text, at) in [
+            ("2026-12-01 08:00", "2026-12-01T07:00:00Z"),
+            ("2026-07-01 08:00", "2026-07-01T06:00:00Z"),
+            ("2026-12-01T08:00:00Z", "2026-12-01T08:00:00Z"),
+        ] {
+            assert_eq!(berlin.instant(text), Ok(at.parse().unwrap()));
+        }
+        for text in ["tomorrow", "2026-12-01", "2026-13-01 08:00", "2026-12-01 24:00"] {
+            let error = berlin.instant(text).unwrap_err().to_string();
+            assert!(error.contains("is no time; allowed are such as 2026-12-01 08:00"), "{error}");
+        }
     }
 
     #[test]
@@ -294,7 +351,14 @@ mod tests {
         assert_eq!(weekdays.open_days(jiff::civil::date(2026, 11, 28), 3), 1);
     }
 
-    const ZONES: [&str; 6] = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"];
+    const ZONES: [&str; 6] = [
+        "UTC",
+        "Europe/Berlin",
+        "America/New_York",
+        "Asia/Kolkata",
+        "Australia/Lord_Howe",
+        "Pacific/Apia",
+    ];
 
     proptest! {
         /// Also on the days on which clocks change.

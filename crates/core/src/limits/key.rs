@@ -103,7 +103,9 @@ pub struct LimitKey {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum InvalidKey {
     /// The word before the colon names no dimension.
-    #[error("{0:?} is nothing that can be limited; allowed are domain, campaign, sender, set and tenant")]
+    #[error(
+        "{0:?} is nothing that can be limited; allowed are domain, campaign, sender, set and tenant"
+    )]
     Dimension(String),
     /// A name that the dimension does not allow.
     #[error("{name:?} is no {}; allowed is {}, or * alone", .dimension.as_str(), .dimension.allowed())]
@@ -149,7 +151,10 @@ impl LimitKey {
             _ => None,
         };
         let is = |listed: &String| match self.dimension {
-            Dimension::Domain | Dimension::Sender => listed.eq_ignore_ascii_case(name) || domain.is_some_and(|domain| listed.eq_ignore_ascii_case(domain)),
+            Dimension::Domain | Dimension::Sender => {
+                listed.eq_ignore_ascii_case(name)
+                    || domain.is_some_and(|domain| listed.eq_ignore_ascii_case(domain))
+            }
             _ => listed == name,
         };
         self.names.iter().any(is)
@@ -199,7 +204,8 @@ impl FromStr for LimitKey {
         }
         let mut key = Self { dimension, names: Vec::new() };
         for name in names.split('+').map(str::trim) {
-            let name = if dimension.has_groups() { name.to_ascii_lowercase() } else { name.to_owned() };
+            let name =
+                if dimension.has_groups() { name.to_ascii_lowercase() } else { name.to_owned() };
             if !dimension.allows(&name) {
                 return Err(InvalidKey::Name { dimension, name });
             }

@@ -61,6 +61,7 @@ const fn is_zero(number: &u64) -> bool {
 }
 
 impl LimitState {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -70,7 +71,9 @@ impl LimitState {
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum InvalidLimit {
     /// Nothing is limited.
-    #[error("the limit limits nothing; give a rate, hours, a time before or after which nothing is sent, or a warm-up")]
+    #[error(
+        "the limit limits nothing; give a rate, hours, a time before or after which nothing is sent, or a warm-up"
+    )]
     Nothing,
     /// Rate and warm-up together.
     #[error("the limit has a rate and a warm-up; allowed is one of them")]
@@ -200,7 +203,8 @@ mod tests {
         assert_eq!(serde_json::to_string(&read(text)).unwrap(), text);
         let ramp = r#"{"zone":"UTC","ramp":{"from":"2026-12-01","days":[50,100]},"state":{"days_behind":2}}"#;
         assert_eq!(serde_json::to_string(&read(ramp)).unwrap(), ramp);
-        let growth = r#"{"ramp":{"from":"2026-12-01","days":{"start":50,"factor":1.5,"target":50000}}}"#;
+        let growth =
+            r#"{"ramp":{"from":"2026-12-01","days":{"start":50,"factor":1.5,"target":50000}}}"#;
         assert_eq!(serde_json::to_string(&read(growth)).unwrap(), growth);
         for wrong in [r#"{"rate":"fast"}"#, r#"{"hours":"8-20"}"#, r#"{"zone":"Berlin"}"#] {
             assert!(serde_json::from_str::<Limit>(wrong).is_err(), "{wrong}");

@@ -14,14 +14,15 @@ mod rate;
 mod slots;
 mod table;
 
-pub use calendar::{Hours, InvalidHours, InvalidZone, Zone};
+pub use calendar::{Hours, InvalidHours, InvalidInstant, InvalidZone, Zone};
 pub use grid::LimitGrid;
+pub use jiff::civil::Date;
 pub use key::{Dimension, InvalidKey, LimitKey, OTHERS};
 pub use limit::{InvalidLimit, Limit, LimitState, Pace};
-pub use ramp::{DaySlots, InvalidRamp, Ramp, RampDays};
+pub use ramp::{DaySlots, InvalidRamp, Ramp, RampDays, UnreadableRamp};
 pub use rate::{InvalidLimitRate, LimitRate};
 pub use slots::{LimitSlots, is_alone};
 pub use table::{
-    Demands, InitialLimits, InvalidLimits, LimitChanges, LimitRef, LimitTable, MAX_GROUPS, MailFacts,
-    digest,
+    Demands, InitialLimits, InvalidLimits, LimitChanges, LimitRef, LimitTable, MAX_GROUPS,
+    MailFacts, digest,
 };

@@ -67,6 +67,33 @@ pub struct DaySlots {
     pub amount: u64,
 }
 
+/// Error for a text that gives no days of a warm-up.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "{0:?} is no warm-up; allowed are such as 50,100,500,1000 and 50 x1.5 to 50000 (recipients per day)"
+)]
+pub struct UnreadableRamp(pub String);
+
+impl std::str::FromStr for RampDays {
+    type Err = UnreadableRamp;
+
+    /// Reads `50,100,500` (a table), or `50 x1.5 to 50000` (growth).
+    fn from_str(text: &str) -> Result<Self, UnreadableRamp> {
+        let growth = || {
+            let (start, rest) = text.split_once('x')?;
+            let (factor, target) = rest.split_once("to")?;
+            let number = |text: &str| text.trim().parse().ok();
+            let (start, target) = (number(start)?, number(target)?);
+            Some(Self::Growth { start, factor: factor.trim().parse().ok()?, target })
+        };
+        let table = || {
+            let days = text.split(',').map(|day| day.trim().parse().ok());
+            days.collect::<Option<Vec<u64>>>().map(Self::Table)
+        };
+        table().or_else(growth).ok_or_else(|| UnreadableRamp(text.to_owned()))
+    }
+}
+
 impl RampDays {
     /// The recipients of day number `day`, from 0.
     #[expect(
@@ -131,7 +158,12 @@ impl Ramp {
 
     /// The slots of the day in which `window` lies, if the ramp is `behind` so many days; `None` before its
     /// first day and outside its hours.
-    pub fn day(&self, (hours, zone): (Option<&Hours>, &Zone), behind: u64, window: Window) -> Option<DaySlots> {
+    pub fn day(
+        &self,
+        (hours, zone): (Option<&Hours>, &Zone),
+        behind: u64,
+        window: Window,
+    ) -> Option<DaySlots> {
         let day = zone.day_of(window);
         let days = u64::try_from((day - self.from).get_days()).ok()?;
         let (opens, closes) = match hours {
@@ -177,14 +209,30 @@ mod tests {
         let table = RampDays::Table(vec![50, 100, 500]);
         assert_eq!([0, 1, 2, 3, 99].map(|day| table.amount(day)), [50, 100, 500, 500, 500]);
         let growth = RampDays::Growth { start: 50, factor: 1.5, target: 300 };
-        assert_eq!([0, 1, 2, 3, 4, 5, 4_000].map(|day| growth.amount(day)), [50, 75, 113, 169, 253, 300, 300]);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5, 4_000].map(|day| growth.amount(day)),
+            [50, 75, 113, 169, 253, 300, 300]
+        );
+    }
+
+    #[test]
+    fn days_are_read_as_a_table_or_as_growth() {
+        assert_eq!("50, 100,500".parse(), Ok(RampDays::Table(vec![50, 100, 500])));
+        let growth = RampDays::Growth { start: 50, factor: 1.5, target: 50_000 };
+        assert_eq!("50 x1.5 to 50000".parse(), Ok(growth));
+        for text in ["", "50;100", "50 x to 9", "fifty", "-5"] {
+            let error = text.parse::<RampDays>().unwrap_err().to_string();
+            assert!(error.contains("is no warm-up; allowed are such as"), "{error}");
+        }
     }
 
     #[test]
     fn a_day_begins_and_ends_with_the_zone_or_the_hours() {
         let berlin: Zone = "Europe/Berlin".parse().unwrap();
         let ramp = ramp(RampDays::Table(vec![10, 20, 30]));
-        let day = |hours: Option<&Hours>, behind, at: &str| ramp.day((hours, &berlin), behind, window(at));
+        let day = |hours: Option<&Hours>, behind, at: &str| {
+            ramp.day((hours, &berlin), behind, window(at))
+        };
         assert_eq!(day(None, 0, "2026-11-22T22:59:59Z"), None, "the day before");
         let first = day(None, 0, "2026-11-22T23:00:00Z").unwrap();
         assert_eq!((first.amount, first.opens), (10, window("2026-11-22T23:00:00Z").opens()));
@@ -203,7 +251,11 @@ mod tests {
         for (days, hours, said) in [
             (RampDays::Table(vec![]), None, "0 days; allowed are 1 to 366"),
             (RampDays::Table(vec![5, 0]), None, "a day of 0 recipients; allowed are 1 to"),
-            (RampDays::Growth { start: 5, factor: 1.0, target: 9 }, None, "factor is 1; allowed is more than 1"),
+            (
+                RampDays::Growth { start: 5, factor: 1.0, target: 9 },
+                None,
+                "factor is 1; allowed is more than 1",
+            ),
             (RampDays::Table(vec![5]), Some(&hours), "hours have a break"),
         ] {
             let error = ramp(days).check(hours).unwrap_err().to_string();

@@ -99,7 +99,9 @@ mod tests {
         assert_eq!("90/m".parse::<LimitRate>().unwrap().to_string(), "1.5/s");
         for text in ["ten/s", "10/w", "10", "1/h", "101%", "0%", ""] {
             let error = text.parse::<LimitRate>().unwrap_err().to_string();
-            assert!(error.contains(&format!("{text:?} is no rate; allowed is 0.001/s (4/h, 87/d)")));
+            assert!(
+                error.contains(&format!("{text:?} is no rate; allowed is 0.001/s (4/h, 87/d)"))
+            );
         }
     }
 }

@@ -92,7 +92,9 @@ impl LimitSlots {
     ) -> Option<Self> {
         match pace {
             Pace::Free => None,
-            Pace::Closed(until) => Some(Self::new(LimitGrid::closed(until), account, before, window)),
+            Pace::Closed(until) => {
+                Some(Self::new(LimitGrid::closed(until), account, before, window))
+            }
             Pace::Slots(grid) => Some(Self::new(grid, account, before, window)),
         }
     }
@@ -265,7 +267,8 @@ mod tests {
         let mut size = *sizes.next().unwrap();
         let mut starts = Vec::new();
         for window in (0..windows).map(|k| Window::from_epoch_second(BASE + k)) {
-            let mut slots = LimitSlots::new(LimitGrid::even(rate, rate_margin), account, Some(account), window);
+            let mut slots =
+                LimitSlots::new(LimitGrid::even(rate, rate_margin), account, Some(account), window);
             for slot in account.slots_of(window) {
                 if wants(slot) && slots.admits(slot, size) {
                     slots.take(slot, size);

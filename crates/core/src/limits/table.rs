@@ -56,7 +56,9 @@ pub enum InvalidLimits {
     #[error(transparent)]
     Key(#[from] InvalidKey),
     /// A key of another kind than domains.
-    #[error("{0} is no domain; allowed are domains such as gmail.com, and *. Set other limits by `tidegate limit set`")]
+    #[error(
+        "{0} is no domain; allowed are domains such as gmail.com, and *. Set other limits by `tidegate limit set`"
+    )]
     NoDomain(LimitKey),
     /// A domain, or `*`, that is listed more than once.
     #[error("{0} stands twice; allowed is once")]
@@ -97,10 +99,14 @@ impl FromStr for InitialLimits {
         for entry in text.split(',').map(str::trim) {
             let syntax = || InvalidLimits::Syntax { entry: entry.to_owned() };
             let (names, rate) = entry.split_once('=').ok_or_else(syntax)?;
-            let rate: LimitRate = rate.trim().parse().map_err(|source| InvalidLimits::Rate { entry: entry.to_owned(), source })?;
+            let rate: LimitRate = rate
+                .trim()
+                .parse()
+                .map_err(|source| InvalidLimits::Rate { entry: entry.to_owned(), source })?;
             let names = names.trim();
             let is_named = names.contains(':') || names.contains('@');
-            let key: LimitKey = if is_named { names.to_owned() } else { format!("domain:{names}") }.parse()?;
+            let key: LimitKey =
+                if is_named { names.to_owned() } else { format!("domain:{names}") }.parse()?;
             if key.dimension() != Dimension::Domain {
                 return Err(InvalidLimits::NoDomain(key));
             }
@@ -182,7 +188,8 @@ impl LimitTable {
             key: key.clone(),
             limit: Some(Limit::from(*rate)),
         };
-        let mut table = Self { entries: initial.iter().map(entry).collect(), initial: initial.len() };
+        let mut table =
+            Self { entries: initial.iter().map(entry).collect(), initial: initial.len() };
         for (key, limit) in changes {
             match table.entries.iter_mut().find(|entry| entry.key == *key) {
                 Some(entry) => entry.limit.clone_from(limit),
@@ -217,12 +224,16 @@ impl LimitTable {
 
     /// A limit in force that shares a name with `key` and is another one: a mail would fall under both.
     pub fn conflict(&self, key: &LimitKey) -> Option<&LimitKey> {
-        self.limits().map(|(known, _)| known).find(|known| *known != key && known.shared_name(key).is_some())
+        self.limits()
+            .map(|(known, _)| known)
+            .find(|known| *known != key && known.shared_name(key).is_some())
     }
 
     /// The limit of `name` in this dimension: the one that lists it, else `*`.
     pub fn find(&self, dimension: Dimension, name: &str) -> Option<LimitRef> {
-        let of = |(_, entry): &(usize, &Entry)| entry.key.dimension() == dimension && entry.limit.is_some();
+        let of = |(_, entry): &(usize, &Entry)| {
+            entry.key.dimension() == dimension && entry.limit.is_some()
+        };
         let mut each = None;
         for (index, entry) in self.entries.iter().enumerate().filter(of) {
             if entry.key.lists(name) {
@@ -251,6 +262,15 @@ impl LimitTable {
         self.get(of.index).map_or(Pace::Free, |(_, limit)| limit.pace(window, rates))
     }
 
+    /// Whether the limit of a campaign lets nothing through in `window`: outside its hours, before its begin,
+    /// or after its end.
+    pub fn closes_campaign(&self, campaign: &str, window: Window) -> bool {
+        // The rates are no matter: no rate closes a limit.
+        let rates = (Rate::MAX, RateMargin::default());
+        let limit = self.find(Dimension::Campaign, campaign);
+        limit.is_some_and(|limit| matches!(self.pace(&limit, window, rates), Pace::Closed(_)))
+    }
+
     /// What a limit counts; `None` if it was removed.
     pub fn dimension(&self, of: &LimitRef) -> Option<Dimension> {
         self.get(of.index).map(|(key, _)| key.dimension())
@@ -276,7 +296,10 @@ impl LimitTable {
     /// is no such limit now.
     pub fn others_queue(&self) -> Option<usize> {
         let entries = self.entries.iter().take(self.initial);
-        entries.enumerate().find(|(_, entry)| entry.key.is_each() && entry.limit.is_some()).map(|(place, _)| place)
+        entries
+            .enumerate()
+            .find(|(_, entry)| entry.key.is_each() && entry.limit.is_some())
+            .map(|(place, _)| place)
     }
 
     /// The name of the queue at `place` in counters: the group's first domain, or [`OTHERS`]; `None` for a

@@ -159,7 +159,8 @@ impl<E: Environment> Context<'_, E> {
         // Queues found empty before, or not asked, leave their share to the others from the start; probes
         // may revive them.
         let lanes = plan.lanes().enumerate();
-        let dry = lanes.filter(|(_, campaign)| campaign.idle.is_some() || !plan.asks_for_share(campaign));
+        let dry =
+            lanes.filter(|(_, campaign)| campaign.idle.is_some() || !plan.asks_for_share(campaign));
         intake.mark_all_dry(dry.map(|(lane, _)| lane));
         intake
     }

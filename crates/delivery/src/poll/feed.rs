@@ -16,8 +16,8 @@ use tidegate_core::counters::Counter;
 use tidegate_core::limits::LimitRef;
 
 use super::context::Context;
-use super::limit_window::{QueueMoves, LimitWindow};
 use super::jobs::{receipt, reject};
+use super::limit_window::{LimitWindow, QueueMoves};
 use super::plan::limits::PlannedQueue;
 use super::policies::policy::{Policies, PolicyStep};
 use super::settle::{Job, Receipt, pack};
@@ -195,19 +195,14 @@ struct Forward {
 impl<E: Environment> Feed<'_, E> {
     /// Reads the received messages: invalid ones are dead-lettered, the policies may take some, and mail over
     /// its limits stays away; the others are returned.
-    fn take(
-        &self,
-        ask: &Ask,
-        result: Result<(Vec<Received>, Monotonic), PortError>,
-    ) -> Taken {
+    fn take(&self, ask: &Ask, result: Result<(Vec<Received>, Monotonic), PortError>) -> Taken {
         let (ctx, campaign) = (self.ctx, self.ctx.plan.lane(ask.lane));
         let (messages, since) = result.unwrap_or_else(|error| {
             tracing::error!(campaign = campaign.name, error = &error as &dyn StdError, "not fed");
             (Vec::new(), ctx.monotonic())
         });
         let source = Source::campaign(campaign, ask.lane);
-        let mut taken =
-            Taken { mails: Vec::with_capacity(messages.len()), left: false, away: 0 };
+        let mut taken = Taken { mails: Vec::with_capacity(messages.len()), left: false, away: 0 };
         for received in messages {
             ctx.note_received(&received);
             match read(received, &source, since, ctx.parsing()) {

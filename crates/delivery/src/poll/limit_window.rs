@@ -158,7 +158,7 @@ impl<'a> LimitGates<'a> {
         let name = self.limits.table.name(&limit);
         let away = means.reserve(&name, now, time.min(LONGEST_DELAY)).saturating_since(now);
         // SQS takes whole seconds: up, since the mail behind it has the slots before.
-        let away = Duration::from_secs(away.as_millis().div_ceil(1_000) as u64);
+        let away = Duration::from_secs(away.as_secs() + u64::from(away.subsec_nanos() > 0));
         self.aligned(demands, now, away.min(LONGEST_DELAY))
     }
 

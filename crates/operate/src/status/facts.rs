@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 
-use tidegate_core::{Timestamp, Window};
 use tidegate_core::config::{Campaign, Cap, PollerConfig, SchedulerConfig};
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
 use tidegate_core::limits::{InitialLimits, Limit, LimitKey, LimitRef, LimitTable, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
+use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::domain_waiting;
 use tidegate_delivery::ports::{
     Account, AccountStatus, Clock, History, PortError, QueueDepth, QueueUrl, Queues, Standing,

@@ -243,6 +243,12 @@ impl Status {
         }
     }
 
+    /// The limit of a campaign: its own, or that of every campaign.
+    pub fn limit_of(&self, campaign: &str) -> Option<&LimitStatus> {
+        let with_key = |key: &str| self.limits.iter().find(|limit| limit.key == key);
+        with_key(&format!("campaign:{campaign}")).or_else(|| with_key("campaign:*"))
+    }
+
     /// A sum since the ledger began.
     pub fn counter(&self, counter: Counter) -> u64 {
         at_least_0(counter.sum(&self.counters))

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use tidegate_core::limits::InitialLimits;
 use tidegate_core::Timestamp;
 use tidegate_core::breaker::Breaker;
 use tidegate_core::config::Cap;
 use tidegate_core::control::HoldReason;
 use tidegate_core::daily::{DailyPolicy, DailyReading};
 use tidegate_core::factor::RateFactor;
+use tidegate_core::limits::InitialLimits;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::reputation::{Reputation, Tally};
 use tidegate_delivery::ports::{AccountStatus, PreviousClaim, Standing};

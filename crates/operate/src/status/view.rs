@@ -1,4 +1,4 @@
-use super::{CampaignStatus, LimitStatus, HoldStatus, QuotaStatus, Status};
+use super::{CampaignStatus, HoldStatus, LimitStatus, QuotaStatus, Status};
 use crate::format::{count, percent, rate, span, time};
 use crate::page::{Page, Span, TextTable, Tone, View};
 use std::time::Duration;
@@ -155,6 +155,15 @@ impl View for QuotaStatus {
 }
 
 /// The weights and shares of all campaigns.
+impl View for Vec<LimitStatus> {
+    fn view(&self, page: &mut Page) {
+        if self.is_empty() {
+            return page.line(Tone::Plain, "nothing is limited but by the quota");
+        }
+        page.table(limits(self));
+    }
+}
+
 impl View for Vec<CampaignStatus> {
     fn view(&self, page: &mut Page) {
         let mut table = TextTable::new(["name", "weight", "configured", "share"]);

@@ -9,7 +9,9 @@ use tidegate_core::rate::Rate;
 use tidegate_delivery::control::{ChangeOutcome, change};
 use tidegate_delivery::ports::{Clock, History, Ledger, PortError};
 
-use super::{Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS, SteerAction, SteerError, SteerReport};
+use super::{
+    Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS, SteerAction, SteerError, SteerReport, limit,
+};
 use crate::format::{rate, time};
 use crate::suggest::SuggestedCommand;
 
@@ -63,6 +65,7 @@ fn name(action: &SteerAction) -> &'static str {
         SteerAction::Cancel { .. } => "cancel",
         SteerAction::Weights(_) | SteerAction::ResetWeights => "weights",
         SteerAction::Cap(_) => "rate",
+        SteerAction::Limit { .. } => "limit",
     }
 }
 
@@ -72,7 +75,10 @@ fn campaign(action: &SteerAction) -> Option<&str> {
         | SteerAction::Resume { campaign }
         | SteerAction::Lift { campaign, .. } => campaign.as_deref(),
         SteerAction::Cancel { campaign, .. } => Some(campaign),
-        SteerAction::Weights(_) | SteerAction::ResetWeights | SteerAction::Cap(_) => None,
+        SteerAction::Weights(_)
+        | SteerAction::ResetWeights
+        | SteerAction::Cap(_)
+        | SteerAction::Limit { .. } => None,
     }
 }
 
@@ -210,6 +216,9 @@ fn apply(
             Cycle::new(&in_force).map_err(|error| SteerError::Weights(error.to_string()))?;
         }
         SteerAction::ResetWeights => control.weights.clear(),
+        SteerAction::Limit { key, limit, initial } => {
+            limit::apply(control, key, limit.as_deref(), initial)?;
+        }
         SteerAction::Cap(_) => {}
     }
     Ok(())
@@ -242,6 +251,10 @@ fn describe(
             });
             let words: Vec<String> = words.collect();
             if words.is_empty() { "as before".to_owned() } else { words.join(", ") }
+        }
+        SteerAction::Limit { key, initial, .. } => {
+            let shown = |control: &Control| limit::shown(control, key, initial);
+            format!("{key} {} → {}", shown(before), shown(after))
         }
         SteerAction::Cap(_) => String::new(),
     }

@@ -1,4 +1,5 @@
 use thiserror::Error;
+use tidegate_core::limits::InvalidLimit;
 use tidegate_delivery::ports::PortError;
 
 use crate::suggest::SuggestedCommand;
@@ -31,6 +32,16 @@ pub enum SteerError {
     /// The reason is empty or too long.
     #[error("the reason has {0} characters; allowed are 1 to 200")]
     Reason(usize),
+    #[error("{key} has no limit; {}", if known.is_empty() { "there is no limit at all".to_owned() } else { format!("there is {}", known.join(", ")) })]
+    NoLimit { key: String, known: Vec<String> },
+    #[error(
+        "{key} overlaps {other}, and no mail may fall under both; change that one, or remove it first"
+    )]
+    Overlap { key: String, other: String },
+    #[error("there would be {0} limits; allowed are at most 50")]
+    TooManyLimits(usize),
+    #[error(transparent)]
+    Limit(#[from] InvalidLimit),
     /// Concurrent changes by others prevented this one repeatedly.
     #[error("not changed: others changed the ledger at the same time, again and again; try again")]
     Conflict,

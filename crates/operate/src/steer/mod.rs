@@ -4,6 +4,7 @@
 
 mod act;
 mod error;
+mod limit;
 mod view;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tidegate_core::control::{Cancel, ChangeRecord};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::limits::{InitialLimits, Limit, LimitKey};
 use tidegate_core::rate::Rate;
 
 pub use act::steer;
@@ -52,6 +54,14 @@ pub enum SteerAction {
     ResetWeights,
     /// Cap the rate in recipients per second; `None` removes the cap.
     Cap(Option<Rate>),
+    /// Set or remove a limit.
+    Limit {
+        key: LimitKey,
+        /// `None` removes it.
+        limit: Option<Box<Limit>>,
+        /// The limits of the deployment, which the change replaces.
+        initial: InitialLimits,
+    },
 }
 
 impl SteerAction {

@@ -5,6 +5,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::config::Campaign;
 use tidegate_core::control::{Cancel, Hold, HoldReason};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::limits::{InitialLimits, LimitRate};
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{History as _, Ledger as _};
 use tidegate_fakes::{Fault, FaultPlan, MemoryLedger, Operation, Rule, Universe};
@@ -193,6 +194,35 @@ async fn weights_are_overridden_one_by_one_and_reset() {
     assert_eq!(error, "there is no campaign bgi; there is big, small");
     done(&ledger, SteerAction::ResetWeights).await;
     assert!(ledger.read().await.unwrap().control.weights.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_are_set_replaced_and_removed_beside_the_deployments() {
+    let ledger = MemoryLedger::default();
+    let initial: InitialLimits = "gmail.com+googlemail.com=10/s".parse().unwrap();
+    let set = |key: &str, rate: Option<&str>| SteerAction::Limit {
+        key: key.parse().unwrap(),
+        limit: rate.map(|rate| Box::new(rate.parse::<LimitRate>().unwrap().into())),
+        initial: initial.clone(),
+    };
+    let detail = async |key: &str, rate| done(&ledger, set(key, rate)).await.record.detail;
+    assert_eq!(detail("news", Some("5000/h")).await, "campaign:news none → 5000/h");
+    let group = "gmail.com+googlemail.com";
+    assert_eq!(detail(group, Some("5/s")).await, format!("domain:{group} 10/s → 5/s"));
+    assert_eq!(detail(group, None).await, format!("domain:{group} 5/s → none"));
+    // The deployment's limit needs no change.
+    assert_eq!(detail(group, Some("10/s")).await, format!("domain:{group} none → 10/s"));
+    assert_eq!(detail("news", None).await, "campaign:news 5000/h → none");
+    assert!(ledger.read().await.unwrap().control.limits.is_empty());
+    let error = refused(&ledger, set("news", None)).await;
+    assert_eq!(error, format!("campaign:news has no limit; there is domain:{group}"));
+    let error = refused(&ledger, set("gmail.com", Some("5/s"))).await;
+    assert!(error.starts_with(&format!("domain:gmail.com overlaps domain:{group}")), "{error}");
+    for n in 1..50 {
+        done(&ledger, set(&format!("c{n}"), Some("1/s"))).await;
+    }
+    let error = refused(&ledger, set("c50", Some("1/s"))).await;
+    assert_eq!(error, "there would be 51 limits; allowed are at most 50");
 }
 
 #[tokio::test(start_paused = true)]

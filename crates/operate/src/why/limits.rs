@@ -23,9 +23,21 @@ pub(super) fn limits(status: &Status, campaign: Option<&str>) -> Vec<Obstacle> {
     limits.extend(status.holds.iter().filter(|hold| holds(hold, campaign)).map(hold));
     limits.extend(quota(status));
     limits.extend(breaker(status));
+    limits.extend(campaign.and_then(|campaign| closed(status, campaign)));
     limits.extend(campaign.and_then(|campaign| share(status, campaign)));
     limits.sort_by_key(|limit| limit.verdict);
     limits
+}
+
+/// The campaign's limit, if it lets nothing through now.
+fn closed(status: &Status, campaign: &str) -> Option<Obstacle> {
+    let limit = status.limit_of(campaign).filter(|limit| limit.closed)?;
+    let lets_go = match limit.opens_at {
+        Some(opens_at) => format!("at {}", time(opens_at)),
+        None => "when an operator changes the limit (`tidegate limit`)".to_owned(),
+    };
+    let what = format!("the limit {} ({}) lets nothing through now", limit.key, limit.limit);
+    Some(Obstacle { verdict: MailVerdict::Closed, what, lets_go, until: limit.opens_at })
 }
 
 fn holds(hold: &HoldStatus, campaign: Option<&str>) -> bool {

@@ -95,6 +95,8 @@ pub enum MailVerdict {
     NoQuota,
     /// The circuit breaker does not let it through.
     Breaker,
+    /// A limit lets nothing of its campaign through now: outside its hours, before its begin, after its end.
+    Closed,
     NoShare,
     /// It waits for a retry's delay.
     Retry,

@@ -80,6 +80,9 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
         Some(own) => all * f64::from(own.weight) / as_f64(total.max(1)),
         None => return None,
     };
+    // Of share and limit the smaller one applies.
+    let limit = status.limit_of(campaign).and_then(|limit| limit.per_second);
+    let rate = limit.map_or(rate, |limit| rate.min(limit));
     if rate <= 0.0 {
         return None;
     }

@@ -132,8 +132,7 @@ impl Scenario {
     pub fn is_limited_by_domain(&self) -> bool {
         let Some(initial) = self.limits() else { return false };
         let table = LimitTable::of(initial, &LimitChanges::new());
-        let limited =
-            |share: &DomainShare| table.find(Dimension::Domain, &share.domain).is_some();
+        let limited = |share: &DomainShare| table.find(Dimension::Domain, &share.domain).is_some();
         self.domains.iter().any(limited)
     }
 

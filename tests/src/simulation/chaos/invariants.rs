@@ -29,6 +29,7 @@ impl Chaos {
         self.nothing_is_lost_or_in_flight_for_ever(&mut broken);
         self.the_bound_holds(&mut broken);
         self.the_domains_limits_hold(&mut broken);
+        self.the_limits_hold(&mut broken);
         self.what_was_sent_twice_has_a_cause(&mut broken);
         self.dead_letters_have_a_cause(&mut broken);
         self.shares_are_right_once_it_is_calm(&mut broken);
@@ -321,7 +322,9 @@ impl Causes {
         let merged = stood(MERGE);
         let given_twice = chaos.story.iter().any(|told| told.contains("fault: Duplicate"));
         let forgotten = merged.windows(2).any(|pair| pair[0] + FORGOTTEN <= pair[1]);
-        let unmerged = !chaos.world.settings.merge || campaign == EXPRESS;
+        // A limited campaign's mail does not pass through the merge queue.
+        let merges = chaos.world.settings.merge && !chaos.limits.pace_campaign(campaign);
+        let unmerged = !merges || campaign == EXPRESS;
         let aside: Vec<Timestamp> = (0..2).flat_map(|place| stood(&domain_queue(place))).collect();
         let unknown = unmerged || forgotten || !aside.is_empty();
         OfMail {

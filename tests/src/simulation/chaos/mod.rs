@@ -3,6 +3,7 @@
 mod draw;
 mod extras;
 mod invariants;
+mod limits;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use super::mail::produced;
 use super::{EXPRESS, ProducedMail, World, WorldSettings, rate};
 use draw::Draw;
 use extras::Extras;
+use limits::DrawnLimits;
 
 /// Runs of a minute within which everything must be settled after the storm.
 const MINUTES: usize = 120;
@@ -48,6 +50,7 @@ pub struct Chaos {
     /// A span in which both campaigns had mail and nothing failed.
     calm: Option<Range<Timestamp>>,
     defers: bool,
+    limits: DrawnLimits,
     reported: usize,
     /// The ledger's state at the end.
     standing: Option<Standing>,
@@ -57,6 +60,7 @@ pub struct Chaos {
 pub async fn run(seed: u64) -> Chaos {
     let draw = Draw::new(seed);
     let (mut chaos, extras) = begin(&draw, seed);
+    chaos.limits.set(&chaos.world).await;
     forge(&mut chaos).await;
     fill(&mut chaos, &draw).await;
     extras.fill(&chaos.world).await;
@@ -69,7 +73,8 @@ pub async fn run(seed: u64) -> Chaos {
     chaos.story.push(format!("the storm was from {first}, {storm} windows"));
     operate(&chaos.world).await;
     extras.defer(&mut chaos).await;
-    if draw.one_in(3) {
+    // Limits of campaigns and senders change the shares.
+    if draw.one_in(3) && !chaos.limits.are_some() {
         chaos.calm = shares(&chaos).await;
     }
     for minute in 0..MINUTES {
@@ -121,9 +126,12 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Extras) {
     let story = format!(
         "{quota}/s, limits {limits:?}, merge {merge}, unsent {unsent}, deduplication {deduplication}, clocks {apart:?} apart"
     );
+    let world = World::new(extras.settings(settings));
+    let limits = DrawnLimits::draw(seed, &world);
     let chaos = Chaos {
-        world: World::new(extras.settings(settings)),
-        story: vec![story, extras.story()],
+        world,
+        story: vec![story, extras.story(), limits.story()],
+        limits,
         highest_quota: quota,
         largest: 1,
         apart,

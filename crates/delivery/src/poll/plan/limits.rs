@@ -171,8 +171,7 @@ impl PlannedLimits {
     /// Whether a campaign's limit lets nothing through in this window: outside its hours, before its begin,
     /// or after its end.
     pub(in crate::poll) fn closes(&self, campaign: &str) -> bool {
-        let pace = |limit| self.table.pace(&limit, self.window, self.rates);
-        self.of_campaign(campaign).is_some_and(|limit| matches!(pace(limit), Pace::Closed(_)))
+        self.table.closes_campaign(campaign, self.window)
     }
 
     /// The place of the queue in which a mail waits for a limit with a queue of its own; under several, the

@@ -295,7 +295,8 @@ impl Plan {
     /// Lanes of campaigns that were found empty and are due to be asked again.
     pub(super) fn probes(&self) -> impl Iterator<Item = usize> {
         let lanes = self.lanes().enumerate();
-        let due = lanes.filter(|(_, campaign)| campaign.idle.is_some() && self.asks_for_share(campaign));
+        let due =
+            lanes.filter(|(_, campaign)| campaign.idle.is_some() && self.asks_for_share(campaign));
         due.map(|(lane, _)| lane)
     }
 
@@ -307,7 +308,8 @@ impl Plan {
         }
         let has_mail: Vec<bool> =
             self.campaigns.iter().map(|c| c.idle.is_none() && self.asks_for_share(c)).collect();
-        let asked = |campaign: &PlannedCampaign| campaign.idle.filter(|_| self.asks_for_share(campaign));
+        let asked =
+            |campaign: &PlannedCampaign| campaign.idle.filter(|_| self.asks_for_share(campaign));
         let due = self.campaigns.iter().enumerate();
         let mut due: Vec<(Window, usize)> =
             due.filter_map(|(index, c)| Some((asked(c)?.until, index))).collect();

@@ -28,7 +28,7 @@ use tidegate_core::parts::Upkeep;
 use super::policy::Policy;
 use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::limit_window::{QueueMoves, LimitWindow};
+use crate::poll::limit_window::{LimitWindow, QueueMoves};
 use crate::poll::plan::limits::idle_key;
 use crate::poll::plan::{IdleMode, Plan};
 use crate::poll::settle::Job;
@@ -193,12 +193,7 @@ impl QueueAnswers {
     ///
     /// Example: a campaign that was left alone for 2 windows is asked in window 100 and is empty: it is
     /// left alone for 4, until window 104.
-    fn idle(
-        &self,
-        plan: &Plan,
-        most: u64,
-        domains: &QueueMoves,
-    ) -> BTreeMap<String, Option<Idle>> {
+    fn idle(&self, plan: &Plan, most: u64, domains: &QueueMoves) -> BTreeMap<String, Option<Idle>> {
         let before = known(plan);
         let mut news = BTreeMap::new();
         let mut found_empty = |queue: &str, most: u64| {

@@ -14,8 +14,8 @@ use tidegate_core::limits::{Dimension, LimitRef, is_alone};
 use super::policy::{Effect, Policy, PolicyStep};
 use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::limit_window::{LONGEST_DELAY, LimitGates, LimitWindow, QueueMoves};
 use crate::poll::jobs::{move_on, put_back_limited, receipt};
+use crate::poll::limit_window::{LONGEST_DELAY, LimitGates, LimitWindow, QueueMoves};
 use crate::poll::settle::Job;
 use crate::poll::sources::message::Message;
 use crate::ports::{Entropy as _, LedgerReport, QueueDepth, Queues as _};
@@ -29,7 +29,7 @@ pub(in crate::poll) struct LimitRule<'a, E> {
     ctx: &'a Context<'a, E>,
     limits: &'a LimitWindow<'a>,
     /// Mail that came too early for its limits: the next window has slots for it.
-    early: RefCell<Vec<Box<Message>>>,
+    early: RefCell<Vec<Message>>,
 }
 
 /// The receives of a mail after which it does not stay close to its limit's slots.
@@ -73,8 +73,11 @@ impl<'a, E: Environment> LimitRule<'a, E> {
             return Some(OverLimit::Move(place, Duration::ZERO));
         }
         let others = planned.others().filter(|_| own.is_none());
-        let in_others = |limit: &LimitRef| planned.table.queue_of(limit).is_none() && planned.has_queue(limit);
-        if let Some(place) = others && gates.is_over(&mail.demands, now, in_others) {
+        let in_others =
+            |limit: &LimitRef| planned.table.queue_of(limit).is_none() && planned.has_queue(limit);
+        if let Some(place) = others
+            && gates.is_over(&mail.demands, now, in_others)
+        {
             return self.way_to_others(mail, place, now, &gates);
         }
         if !gates.is_over(&mail.demands, now, |limit| self.is_without_queue(mail, limit)) {
@@ -84,8 +87,8 @@ impl<'a, E: Environment> LimitRule<'a, E> {
             return Some(OverLimit::Wait);
         }
         let away = gates.away(&mail.demands, now, self.ctx.running_means);
-        let is_own = is_limited_campaigns(mail)
-            || (mail.domain.is_none() && self.ctx.plan.merge.is_none());
+        let is_own =
+            is_limited_campaigns(mail) || (mail.domain.is_none() && self.ctx.plan.merge.is_none());
         Some(if is_own { OverLimit::ComeAgain(away) } else { OverLimit::PutBack(away) })
     }
 
@@ -189,7 +192,7 @@ impl<'a, E: Environment> Policy<'a> for LimitRule<'a, E> {
             Some(OverLimit::Wait) => {
                 // It uses no slot of this window: other mail is received in its place.
                 effects.push(Effect::MovedAway(mail.line, mail.recipients()));
-                self.early.borrow_mut().push(mail);
+                self.early.borrow_mut().push(*mail);
             }
             Some(OverLimit::PutBack(away)) => self.put_back(mail, away, effects),
             Some(OverLimit::ComeAgain(away)) => {
@@ -244,7 +247,7 @@ impl<'a, E: Environment> Policy<'a> for LimitRule<'a, E> {
     fn slots_over(&self, effects: &mut Vec<Effect>) {
         for mail in self.early.take() {
             let job = Job::Show(receipt(&mail.held, true), Duration::ZERO);
-            effects.push(Effect::Settle(mail, job));
+            effects.push(Effect::Settle(Box::new(mail), job));
         }
     }
 

@@ -8,9 +8,9 @@ mod bucket;
 mod cancels;
 mod deduplication;
 mod deferral;
-mod limits;
 mod exclusions;
 mod idle;
+mod limits;
 pub(super) mod policy;
 mod refusals;
 

@@ -1,0 +1,149 @@
+use clap::{Args, Subcommand};
+use tidegate_core::limits::{Date, Hours, Limit, LimitKey, LimitRate, Ramp, RampDays, Zone};
+use tidegate_operate::status::Status;
+use tidegate_operate::steer::SteerAction;
+use tidegate_views::status;
+
+use super::OnStack;
+use super::steer::{AuthorArgs, change};
+use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell};
+
+/// Show the limits, set one, or remove one
+///
+/// A limit holds for the mail of a campaign, of a sender, to a recipient's domain, through a configuration set or
+/// for a tenant: how fast it is sent, and when. Limits are stored in the ledger. A change is in force within two
+/// seconds, without a deployment.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate limit list
+  tidegate limit set news 5000/h --reason 'support can answer no more'
+  tidegate limit set gmail.com+googlemail.com 10/s --reason 'deferred by the provider'
+  tidegate limit set news --hours 'Mon-Fri 08:00-20:00' --zone Europe/Berlin --reason 'by day only'
+  tidegate limit set sender:new.example --warm-up '50 x1.5 to 50000' --from 2026-12-01 --reason 'a new domain'
+  tidegate limit remove news --reason 'no limit needed'")]
+pub struct LimitArgs {
+    #[command(subcommand)]
+    action: LimitAction,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum LimitAction {
+    /// Show the limits in force
+    List(ListArgs),
+    /// Set a limit, or replace it
+    Set(Box<SetArgs>),
+    /// Remove a limit
+    Remove(RemoveArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+struct ListArgs {
+    #[command(flatten)]
+    on: OnStack,
+}
+
+#[derive(Clone, Debug, Args)]
+struct SetArgs {
+    /// The mail: a campaign's name, a domain (or several, joined by +), an address, `campaign:NAME`, `sender:NAME`,
+    /// `set:NAME`, `tenant:NAME`; `*` in place of a name is each other name separately
+    key: LimitKey,
+    /// Recipients per second, minute, hour or day such as 10/s or 5000/h, or a share of the quota such as 25%
+    rate: Option<LimitRate>,
+    /// Hours of the week outside which nothing is sent, such as 'Mon-Fri 08:00-20:00, Sat 10:00-16:00'
+    #[arg(long, value_name = "HOURS")]
+    hours: Option<Hours>,
+    /// The time zone of hours, times and warm-up, such as Europe/Berlin [default: UTC]
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<Zone>,
+    /// Nothing is sent before, such as '2026-12-01 08:00' in the zone, or RFC 3339
+    #[arg(long, value_name = "TIME")]
+    not_before: Option<String>,
+    /// Nothing is sent from then on: what is left waits
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Recipients of each day: a table such as 50,100,500, or '50 x1.5 to 50000'
+    #[arg(long, value_name = "DAYS", requires = "from", conflicts_with = "rate")]
+    warm_up: Option<RampDays>,
+    /// The first day of the warm-up, such as 2026-12-01
+    #[arg(long, value_name = "DAY", requires = "warm_up")]
+    from: Option<Date>,
+    #[command(flatten)]
+    author: AuthorArgs,
+    #[command(flatten)]
+    on: OnStack,
+}
+
+#[derive(Clone, Debug, Args)]
+struct RemoveArgs {
+    /// The limit's key, as `tidegate limit list` shows it
+    key: LimitKey,
+    #[command(flatten)]
+    author: AuthorArgs,
+    #[command(flatten)]
+    on: OnStack,
+}
+
+impl LimitArgs {
+    pub(super) const fn output(&self) -> OutputArgs {
+        match &self.action {
+            LimitAction::List(args) => args.on.output,
+            LimitAction::Set(args) => args.on.output,
+            LimitAction::Remove(args) => args.on.output,
+        }
+    }
+}
+
+impl SetArgs {
+    fn limit(&self) -> Result<Limit, CommandError> {
+        let zone = self.zone.clone().unwrap_or_default();
+        let at = |text: &Option<String>| {
+            let read = |text: &String| zone.instant(text);
+            text.as_ref()
+                .map(read)
+                .transpose()
+                .map_err(|error| CommandError::Input(error.to_string()))
+        };
+        let ramp = self.from.zip(self.warm_up.clone()).map(|(from, days)| Ramp { from, days });
+        Ok(Limit {
+            rate: self.rate,
+            hours: self.hours.clone(),
+            zone: self.zone.clone(),
+            not_before: at(&self.not_before)?,
+            until: at(&self.until)?,
+            ramp,
+            ..Limit::default()
+        })
+    }
+}
+
+pub(super) async fn limit(args: &LimitArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    match &args.action {
+        LimitAction::List(args) => {
+            let stack = args.on.stack.open().await?;
+            let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+            shell.output.show(&Status::of(&facts).limits).map_err(CommandError::Terminal)?;
+            Ok(CommandEnd::Done)
+        }
+        LimitAction::Set(args) => {
+            let limit = args.limit()?;
+            limit.check().map_err(|error| CommandError::Input(error.to_string()))?;
+            Box::pin(set(&args.on, &args.key, Some(Box::new(limit)), &args.author, shell)).await
+        }
+        LimitAction::Remove(args) => {
+            Box::pin(set(&args.on, &args.key, None, &args.author, shell)).await
+        }
+    }
+}
+
+async fn set(
+    on: &OnStack,
+    key: &LimitKey,
+    limit: Option<Box<Limit>>,
+    author: &AuthorArgs,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let stack = on.stack.open().await?;
+    let initial = stack.poller.limits.initial.clone();
+    let action = SteerAction::Limit { key: key.clone(), limit, initial };
+    change(&stack, &action, author.author(&stack).await, shell).await
+}

@@ -1,0 +1,35 @@
+// Limits, where there are some.
+
+import { byId, h, keyed, setText, setValue, show } from './dom.js';
+import { clock, count, limit } from './format.js';
+import { model } from './model.js';
+
+/** @type {HTMLElement} */
+let body;
+
+export function startLimits() {
+  body = h('tbody');
+  byId('limits-body').append(h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Table of the limits' }, h('table', { class: 'plain' },
+    h('caption', { class: 'hidden', text: 'Limits, and what waits on their queues' }),
+    h('thead', {}, h('tr', {}, ...['Mail of', 'Limit', 'A second now', 'Waiting'].map((text) => h('th', { scope: 'col', text })))), body)));
+}
+
+/** @param {import('./types.js').Limit} of */
+function now(of) {
+  if (!of.closed) return limit(of.per_second);
+  return of.opens_at ? `closed until ${clock(of.opens_at)}` : 'closed';
+}
+
+export function renderLimits() {
+  const list = model.figures?.status.limits ?? [];
+  show(byId('limits'), list.length > 0);
+  keyed(body, list, (of) => of.key, (of) => h('tr', {},
+    h('th', { scope: 'row', text: of.key.replace(/^domain:/, '').replaceAll('+', ', ') }), h('td'), h('td', { class: 'number' }), h('td', { class: 'number' })),
+  (row, of) => {
+    const [, text, per, waiting] = row.children;
+    setText(text, of.limit);
+    setText(per, now(of));
+    setText(waiting, count(of.waiting));
+    setValue(waiting, of.waiting);
+  });
+}
