@@ -118,8 +118,13 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
     ) -> Option<Window> {
         let mut standing = standing.clone();
         standing.control.expire(self.wall.into());
-        // Pollers take the mail of a cancelled campaign off its queue, which is held meanwhile.
-        if standing.control.open_cancels().next().is_some() {
+        // Pollers take the mail of a cancelled campaign off its queue, which is held meanwhile. A campaign whose
+        // hours begin is served from their first second on.
+        let opens = config
+            .back_pressure
+            .as_ref()
+            .is_some_and(|known| waiting::opens(known, &standing, first));
+        if opens || standing.control.open_cancels().next().is_some() {
             return Some(first.max(self.first_open()));
         }
         let run = IdleRun::new(first, config.idle_wake);

@@ -26,22 +26,27 @@ pub(crate) fn is_held(campaign: &Campaign, standing: &Standing) -> bool {
     control.holds_campaign(&campaign.name) || control.weight(&campaign.name, campaign.weight) == 0
 }
 
-/// The express queue, the merge queue, and the queues of campaigns of which mail may be sent within a minute of
-/// `window`, without those whose name `is_left_out` knows (a campaign's, or [`MERGE_QUEUE`]).
+/// Whether the limit of a campaign that is closed in `window` opens before the scheduler's next run begins.
+pub(crate) fn opens(config: &BackPressureConfig, standing: &Standing, window: Window) -> bool {
+    let limits = LimitTable::of(&InitialLimits::default(), &standing.control.limits);
+    let closes = |campaign: &Campaign, at| limits.closes_campaign(&campaign.name, at);
+    let mut campaigns = listed(&config.campaigns, standing).iter();
+    campaigns.any(|campaign| closes(campaign, window) && !closes(campaign, window.plus(RUN)))
+}
+
+/// The express queue, the merge queue, and the queues of campaigns of which mail may be sent in `window`,
+/// without those whose name `is_left_out` knows (a campaign's, or [`MERGE_QUEUE`]).
 pub(crate) fn queues(
     config: &BackPressureConfig,
     (standing, window): (&Standing, Window),
     is_left_out: impl Fn(&str) -> bool,
 ) -> Vec<QueueUrl> {
-    // The scheduler runs once a minute: a campaign whose hours begin before its next run counts.
     let limits = LimitTable::of(&InitialLimits::default(), &standing.control.limits);
-    let is_closed = |name: &str| {
-        limits.closes_campaign(name, window) && limits.closes_campaign(name, window.plus(RUN))
-    };
     let campaigns = listed(&config.campaigns, standing).iter();
     let campaigns = campaigns.filter(|campaign| {
         let name = campaign.name.as_str();
-        !is_held(campaign, standing) && !is_closed(name) && !is_left_out(name)
+        let is_closed = limits.closes_campaign(name, window);
+        !is_held(campaign, standing) && !is_closed && !is_left_out(name)
     });
     let merge = config.merge_queue_url.as_deref().filter(|_| !is_left_out(MERGE_QUEUE));
     campaigns

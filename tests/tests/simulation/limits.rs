@@ -225,3 +225,25 @@ async fn mail_of_a_closed_campaign_keeps_no_stack_awake_and_goes_when_its_hours_
         assert!(served <= 250, "merge {merge}: {served} pollers from {first}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_warm_up_sends_each_days_number_to_one_recipient() {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(14.0, merge));
+        let ramp = r#"{"ramp": {"from": "2026-11-20", "days": [30, 75]}, "hours": "20:40-20:50"}"#;
+        set(&world, "big", ramp).await;
+        world.put("big", &ProducedMail::several("big", 200, 1)).await;
+        world.run(2 * 86_400 - 600).await;
+        world.assert_clean();
+        let arrivals = world.ses.arrivals();
+        let on = |day: u64| {
+            let of = |arrival: &&SesArrival| arrival.at.as_millis() / 86_400_000 == day;
+            arrivals.iter().filter(of).count()
+        };
+        let first = world.settings.epoch.as_millis() / 86_400_000;
+        assert_eq!([on(first), on(first + 1)], [30, 75], "merge {merge}");
+        let minute = |arrival: &SesArrival| arrival.at.as_millis() / 60_000 % 1_440;
+        let hours = 20 * 60 + 40..20 * 60 + 50;
+        assert!(arrivals.iter().all(|arrival| hours.contains(&minute(arrival))), "merge {merge}");
+    }
+}

@@ -289,6 +289,47 @@ mod tests {
             .wrapping_mul(0xbf58_476d_1ce4_e5b9)
     }
 
+    /// 42 days, from 50 recipients a day to 50,000, in each window that has a slot.
+    #[test]
+    fn a_warm_up_of_42_days_is_exact_to_one_recipient() {
+        use crate::limits::{Limit, Pace};
+        let limit: Limit = serde_json::from_str(
+            r#"{"ramp": {"from": "2026-03-01", "days": {"start": 50, "factor": 1.2, "target": 50000}},
+                "hours": "Mon-Sun 06:00-22:00", "zone": "Europe/Berlin"}"#,
+        )
+        .unwrap();
+        let rates = (Rate::per_second(14.0).unwrap(), RateMargin::default());
+        let account = SlotGrid::new(rates.0, rates.1);
+        let noon: Window = "2026-03-01T12:00:00Z".parse().unwrap();
+        for day in 0..42 {
+            let Pace::Slots(grid) = limit.pace(noon.plus(day * 86_400), rates) else {
+                panic!("day {day} is closed");
+            };
+            let expected = (50.0 * 1.2_f64.powf(day as f64)).round().min(50_000.0);
+            let (mut sent, mut last) = (0_u64, None);
+            for slot in 1..=50_000 {
+                let start = account.at(account.first_from(grid.at(slot)));
+                let window = Window::containing(start);
+                if last.is_some_and(|last| last >= window) {
+                    continue;
+                }
+                last = Some(window);
+                let pace = limit.pace(window, rates);
+                let Some(mut slots) = LimitSlots::of_pace(pace, account, Some(account), window)
+                else {
+                    panic!("{window} is free");
+                };
+                for slot in account.slots_of(window) {
+                    if slots.admits(slot, 1) {
+                        slots.take(slot, 1);
+                        sent += 1;
+                    }
+                }
+            }
+            assert!((sent as f64 - expected).abs() < 1e-9, "day {day}: {sent} of {expected}");
+        }
+    }
+
     proptest! {
         #[test]
         fn every_second_holds_at_most_the_limit_and_one(
