@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::config::is_campaign_name;
 
-/// What a limit counts: the mail's recipients by one of these properties.
+/// The property of a mail by which a limit counts its recipients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dimension {
     /// The recipient's domain.
@@ -110,7 +110,7 @@ pub enum InvalidKey {
     /// A name that the dimension does not allow.
     #[error("{name:?} is no {}; allowed is {}, or * alone", .dimension.as_str(), .dimension.allowed())]
     Name {
-        /// What the key limits.
+        /// The kind of the key.
         dimension: Dimension,
         /// The name as it was given, in lower case.
         name: String,
@@ -124,7 +124,7 @@ pub enum InvalidKey {
 }
 
 impl LimitKey {
-    /// What the limit counts.
+    /// The property by which the limit counts.
     pub const fn dimension(&self) -> Dimension {
         self.dimension
     }

@@ -38,7 +38,7 @@ pub struct Limit {
     /// Warm-up: recipients per day, in place of a rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ramp: Option<Ramp>,
-    /// What policies have made of the limit.
+    /// The limit's state, which policies change.
     #[serde(skip_serializing_if = "LimitState::is_default")]
     pub state: LimitState,
     /// Members that this version does not know. They are kept for a newer version.
@@ -46,7 +46,7 @@ pub struct Limit {
     pub unknown: std::collections::BTreeMap<String, serde_json::Value>,
 }
 
-/// What policies have made of a limit.
+/// A limit's state, which policies change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitState {

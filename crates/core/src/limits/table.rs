@@ -271,7 +271,7 @@ impl LimitTable {
         limit.is_some_and(|limit| matches!(self.pace(&limit, window, rates), Pace::Closed(_)))
     }
 
-    /// What a limit counts; `None` if it was removed.
+    /// The property by which a limit counts; `None` if it was removed.
     pub fn dimension(&self, of: &LimitRef) -> Option<Dimension> {
         self.get(of.index).map(|(key, _)| key.dimension())
     }

@@ -10,11 +10,8 @@ use tidegate_core::counters::signed;
 use tidegate_core::limits::{Demands, LimitRef, LimitSlots};
 
 use super::plan::limits::{PlannedLimits, counters};
-use super::running_means::RunningMeans;
+use super::running_means::{LONGEST_DELAY, RunningMeans};
 use crate::ports::LedgerReport;
-
-/// The longest delay of a message: 15 minutes (SQS's `DelaySeconds`).
-pub(super) const LONGEST_DELAY: Duration = Duration::from_mins(15);
 
 /// The limits' state of one window.
 pub(super) struct LimitWindow<'a> {

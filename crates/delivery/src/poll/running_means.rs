@@ -5,11 +5,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::limit_window::LONGEST_DELAY;
 use super::room::Room;
 use crate::ports::Monotonic;
 use tidegate_core::Timestamp;
 
+/// The longest delay of a message: 15 minutes (SQS's `DelaySeconds`).
+pub(super) const LONGEST_DELAY: Duration = Duration::from_mins(15);
 /// Weight of a new observation in a running mean.
 const GAIN: f64 = 0.1;
 /// The same for express's share of the slots. It rises fast, since campaign mail that a flood of express
