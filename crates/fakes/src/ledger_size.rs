@@ -44,9 +44,9 @@ pub(crate) fn of_claim(stored: &StoredControl) -> usize {
         "prev_rate",
         "prev_guard",
         "prev_domain_limits",
-        "limits_digest",
-        "claimed_limits_digest",
-        "prev_limits_digest",
+        "limits",
+        "claimed_limits",
+        "prev_limits",
         "control_version",
     ];
     const FACTORS: [&str; 3] = ["factor", "claimed_factor", "prev_factor"];

@@ -15,8 +15,8 @@ const CLAIM: &str = "SET prev_window = if_not_exists(#window, :zero), \
     prev_domain_limits = if_not_exists(domain_limits, :zero), \
     prev_factor = if_not_exists(claimed_factor, :full), \
     claimed_factor = if_not_exists(factor, :full), \
-    prev_limits_digest = if_not_exists(claimed_limits_digest, :zero), \
-    claimed_limits_digest = if_not_exists(limits_digest, :zero), \
+    prev_limits = if_not_exists(claimed_limits, :zero), \
+    claimed_limits = if_not_exists(limits, :zero), \
     #window = :window, opened = :window, #token = :token, rate = :rate, guard = :guard, \
     domain_limits = :limits";
 const ONLY_NEWER: &str = "attribute_not_exists(#window) OR #window < :window";

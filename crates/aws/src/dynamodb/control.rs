@@ -171,7 +171,7 @@ async fn replace(
     stored: &StoredControl,
 ) -> Result<bool, PortError> {
     const REPLACE: &str = "SET control = :control, control_version = :next, control_token = :token, \
-        limits_digest = :limits";
+        limits = :limits";
     let condition = match version {
         0 => "attribute_not_exists(control_version)",
         _ => "control_version = :version",

@@ -54,7 +54,7 @@ pub(super) const NEWEST: ClaimAttributes = ClaimAttributes {
     rate: "rate",
     rate_margin: "guard",
     limits: "domain_limits",
-    changed_limits: "claimed_limits_digest",
+    changed_limits: "claimed_limits",
     factor: "claimed_factor",
 };
 /// The claim before the newest one.
@@ -63,7 +63,7 @@ pub(super) const BEFORE: ClaimAttributes = ClaimAttributes {
     rate: "prev_rate",
     rate_margin: "prev_guard",
     limits: "prev_domain_limits",
-    changed_limits: "prev_limits_digest",
+    changed_limits: "prev_limits",
     factor: "prev_factor",
 };
 

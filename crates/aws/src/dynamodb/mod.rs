@@ -9,7 +9,7 @@
 //! | `opened` | N | the window it was made for; `window` is later if the claim was advanced |
 //! | `prev_window`, `prev_rate`, `prev_guard`, `prev_factor` | N N N S | the claim before |
 //! | `factor` | S | the rate factor, JSON |
-//! | `limits_digest`, `claimed_limits_digest`, `prev_limits_digest` | N N N | the digest of the control record's limits: now, and as each claim was made |
+//! | `limits`, `claimed_limits`, `prev_limits` | N N N | the digest of the control record's limits: now, and as each claim was made |
 //! | `control` | S | the control record's small members, and references to the others, JSON |
 //! | `control_version`, `control_token` | N S | the number of its changes; the token of the last one |
 //!

@@ -87,7 +87,7 @@ fn claimed_item() -> Value {
         "rate": {"N": "14.5"}, "guard": {"N": "0.02"}, "domain_limits": {"N": "7"}, "claimed_factor": factor(lowered),
         "prev_window": {"N": "100"}, "prev_rate": {"N": "14"}, "prev_guard": {"N": "0.05"}, "prev_domain_limits": {"N": "6"},
         "prev_factor": factor(RateFactor::default()), "factor": factor(lowered),
-        "limits_digest": {"N": "13"}, "claimed_limits_digest": {"N": "12"}, "prev_limits_digest": {"N": "11"},
+        "limits": {"N": "13"}, "claimed_limits": {"N": "12"}, "prev_limits": {"N": "11"},
         "control": {"S": r#"{"weights":{"spring":80}}"#}, "control_version": {"N": "4"},
         // An attribute in the format of an older version.
         "n.fed": {"N": "7"}, "idle": {"S": r#"{"spring":{"until":"1970-01-01T00:01:45Z","pause":4}}"#},
@@ -359,7 +359,7 @@ async fn the_control_record_is_replaced_version_by_version() {
     assert!(values.as_object_mut().unwrap().remove(":token").is_some());
     let expected = json!({
         ":control": {"S": serde_json::to_string(&control).unwrap()},
-        ":version": {"N": "4"}, ":next": {"N": "5"},
+        ":version": {"N": "4"}, ":next": {"N": "5"}, ":limits": {"N": "0"},
     });
     assert_eq!(values, expected);
 }

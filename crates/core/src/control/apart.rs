@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::Control;
 
 /// Bytes of members in the claim's item. The shortest members go there first, as many as fit.
-const INLINE: usize = 400;
+const INLINE: usize = 320;
 /// First character of a reference's name, for example `@weights`.
 const REFERENCE: char = '@';
 /// Bytes of the longest member: the holds of 1,000 campaigns with long names and long details.

@@ -57,7 +57,7 @@ pub enum InvalidLimits {
     Key(#[from] InvalidKey),
     /// A key of another kind than domains.
     #[error(
-        "{0} is no domain; allowed are domains such as gmail.com, and *. Set other limits by `tidegate limit set`"
+        "{0} is no domain; allowed are domains such as gmail.com, and *. Other limits are set by tidegate limit"
     )]
     NoDomain(LimitKey),
     /// A domain, or `*`, that is listed more than once.

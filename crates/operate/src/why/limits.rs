@@ -34,7 +34,7 @@ fn closed(status: &Status, campaign: &str) -> Option<Obstacle> {
     let limit = status.limit_of(campaign).filter(|limit| limit.closed)?;
     let lets_go = match limit.opens_at {
         Some(opens_at) => format!("at {}", time(opens_at)),
-        None => "when an operator changes the limit (`tidegate limit`)".to_owned(),
+        None => "when an operator changes the limit (see `tidegate limit list`)".to_owned(),
     };
     let what = format!("the limit {} ({}) lets nothing through now", limit.key, limit.limit);
     Some(Obstacle { verdict: MailVerdict::Closed, what, lets_go, until: limit.opens_at })
