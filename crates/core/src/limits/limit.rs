@@ -38,33 +38,9 @@ pub struct Limit {
     /// Warm-up: recipients per day, in place of a rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ramp: Option<Ramp>,
-    /// The limit's state, which policies change.
-    #[serde(skip_serializing_if = "LimitState::is_default")]
-    pub state: LimitState,
     /// Members that this version does not know. They are kept for a newer version.
     #[serde(flatten)]
     pub unknown: std::collections::BTreeMap<String, serde_json::Value>,
-}
-
-/// A limit's state, which policies change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct LimitState {
-    /// Days by which the warm-up is behind its table.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub days_behind: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-const fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-impl LimitState {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// Error for a limit that cannot be.
@@ -153,7 +129,7 @@ impl Limit {
             return Pace::Closed(hours.next_change(&zone, window));
         }
         if let Some(ramp) = &self.ramp {
-            let day = ramp.day((self.hours.as_ref(), &zone), self.state.days_behind, window);
+            let day = ramp.day((self.hours.as_ref(), &zone), window);
             // Outside the hours was dealt with above: the ramp has not begun.
             let begin = || Pace::Closed(Some(zone.at(ramp.from, 0)).filter(|begin| *begin > opens));
             return day.map_or_else(begin, |day| Pace::Slots(LimitGrid::of_day(day)));
@@ -201,7 +177,7 @@ mod tests {
     fn a_limit_reads_back_with_members_of_a_newer_version() {
         let text = r#"{"rate":"10/s","hours":"Mon-Fri 08:00-20:00","zone":"Europe/Berlin","weather":"fine"}"#;
         assert_eq!(serde_json::to_string(&read(text)).unwrap(), text);
-        let ramp = r#"{"zone":"UTC","ramp":{"from":"2026-12-01","days":[50,100]},"state":{"days_behind":2}}"#;
+        let ramp = r#"{"zone":"UTC","ramp":{"from":"2026-12-01","days":[50,100]}}"#;
         assert_eq!(serde_json::to_string(&read(ramp)).unwrap(), ramp);
         let growth =
             r#"{"ramp":{"from":"2026-12-01","days":{"start":50,"factor":1.5,"target":50000}}}"#;

@@ -18,7 +18,7 @@ pub use calendar::{Hours, InvalidHours, InvalidInstant, InvalidZone, Zone};
 pub use grid::LimitGrid;
 pub use jiff::civil::Date;
 pub use key::{Dimension, InvalidKey, LimitKey, OTHERS};
-pub use limit::{InvalidLimit, Limit, LimitState, Pace};
+pub use limit::{InvalidLimit, Limit, Pace};
 pub use ramp::{DaySlots, InvalidRamp, Ramp, RampDays, UnreadableRamp};
 pub use rate::{InvalidLimitRate, LimitRate};
 pub use slots::{LimitSlots, is_alone};

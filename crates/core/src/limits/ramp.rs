@@ -156,14 +156,8 @@ impl Ramp {
         Ok(())
     }
 
-    /// The slots of the day in which `window` lies, if the ramp is `behind` so many days; `None` before its
-    /// first day and outside its hours.
-    pub fn day(
-        &self,
-        (hours, zone): (Option<&Hours>, &Zone),
-        behind: u64,
-        window: Window,
-    ) -> Option<DaySlots> {
+    /// The slots of the day in which `window` lies; `None` before the first day and outside the hours.
+    pub fn day(&self, (hours, zone): (Option<&Hours>, &Zone), window: Window) -> Option<DaySlots> {
         let day = zone.day_of(window);
         let days = u64::try_from((day - self.from).get_days()).ok()?;
         let (opens, closes) = match hours {
@@ -171,7 +165,7 @@ impl Ramp {
             None => (zone.at(day, 0), zone.at(day.tomorrow().ok()?, 0)),
         };
         let number = hours.map_or(days, |hours| hours.open_days(self.from, days));
-        let amount = self.days.amount(number.saturating_sub(behind));
+        let amount = self.days.amount(number);
         let is_open = (opens..closes).contains(&window.opens());
         (is_open && amount > 0).then_some(DaySlots { opens, closes, amount })
     }
@@ -230,19 +224,16 @@ mod tests {
     fn a_day_begins_and_ends_with_the_zone_or_the_hours() {
         let berlin: Zone = "Europe/Berlin".parse().unwrap();
         let ramp = ramp(RampDays::Table(vec![10, 20, 30]));
-        let day = |hours: Option<&Hours>, behind, at: &str| {
-            ramp.day((hours, &berlin), behind, window(at))
-        };
-        assert_eq!(day(None, 0, "2026-11-22T22:59:59Z"), None, "the day before");
-        let first = day(None, 0, "2026-11-22T23:00:00Z").unwrap();
+        let day = |hours: Option<&Hours>, at: &str| ramp.day((hours, &berlin), window(at));
+        assert_eq!(day(None, "2026-11-22T22:59:59Z"), None, "the day before");
+        let first = day(None, "2026-11-22T23:00:00Z").unwrap();
         assert_eq!((first.amount, first.opens), (10, window("2026-11-22T23:00:00Z").opens()));
-        assert_eq!(day(None, 0, "2026-11-25T12:00:00Z").unwrap().amount, 30);
-        assert_eq!(day(None, 1, "2026-11-25T12:00:00Z").unwrap().amount, 20, "it is a day behind");
+        assert_eq!(day(None, "2026-11-25T12:00:00Z").unwrap().amount, 30);
         let hours: Hours = "Mon-Fri 08:00-20:00".parse().unwrap();
-        assert_eq!(day(Some(&hours), 0, "2026-11-23T06:59:59Z"), None);
-        assert_eq!(day(Some(&hours), 0, "2026-11-23T07:00:00Z").unwrap().amount, 10);
-        assert_eq!(day(Some(&hours), 0, "2026-11-28T12:00:00Z"), None, "a Saturday");
-        assert_eq!(day(Some(&hours), 0, "2026-11-25T12:00:00Z").unwrap().amount, 30);
+        assert_eq!(day(Some(&hours), "2026-11-23T06:59:59Z"), None);
+        assert_eq!(day(Some(&hours), "2026-11-23T07:00:00Z").unwrap().amount, 10);
+        assert_eq!(day(Some(&hours), "2026-11-28T12:00:00Z"), None, "a Saturday");
+        assert_eq!(day(Some(&hours), "2026-11-25T12:00:00Z").unwrap().amount, 30);
     }
 
     #[test]

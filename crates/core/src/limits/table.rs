@@ -282,11 +282,6 @@ impl LimitTable {
         limit.rate.map(|rate| rate.of(quota)).filter(|rate| *rate < quota)
     }
 
-    /// The number of domain queues that belong to a limit: the first of `TIDEGATE_DOMAIN_QUEUES`.
-    pub const fn queues(&self) -> usize {
-        self.initial
-    }
-
     /// The place of the limit's own queue in `TIDEGATE_DOMAIN_QUEUES`: initial limits of groups have one.
     pub fn queue_of(&self, of: &LimitRef) -> Option<usize> {
         (of.index < self.initial && of.name.is_none()).then_some(of.index)
