@@ -194,24 +194,29 @@ clean: ## Removes what was built, installed into .tools, or left by a local run
 # ---------------------------------------------------------------------------------- to prove it
 
 # Installing, and what is not Rust, mostly waits: it is made beside the build. Each target's output is printed as a whole.
+# Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
 .PHONY: test
+test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target BESIDE=yes of-rust beside-rust
 	$(MAKE) --no-print-directory test-rust
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target BESIDE=yes of-guide of-console
 
-of-rust: ; $(MAKE) BESIDE= lint doc test-binaries
+of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 beside-rust: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
 of-guide: ; $(MAKE) BESIDE= test-guide
 of-console: ; $(MAKE) BESIDE= test-console
 .PHONY: of-rust beside-rust of-guide of-console
 
 .PHONY: lint
-lint: rust deny python ## Format, names and cycles, clippy without a warning, licences and sources of the dependencies
+lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
+	cargo clippy --profile local --locked --workspace --all-targets -- -D warnings
+
+.PHONY: style
+style: rust python
 	cargo fmt --all --check
 	cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
 	$(PYTHON) -B infra/lint/lint.py
-	cargo clippy --profile local --locked --workspace --all-targets -- -D warnings
 
 .PHONY: deny
 deny: rust $(if $(FOUND_DENY),,$(OWN_DENY))
@@ -256,10 +261,10 @@ cdk: $(CDK_MODULES) ## Compiles the CDK app
 test-cdk: cdk ## The construct: its templates' promises, cdk-nag
 	cd $(CDK) && node --test build/test/*.test.js
 
-# Those of one build: other targets would have other features, and be built anew.
+# Those of one build: other targets would have other features, and be built anew. Benchmarks and examples are for the lints.
 .PHONY: test-binaries
 test-binaries: rust
-	cargo build --profile local --locked --workspace --bins --tests
+	cargo build --profile local --locked --workspace --all-targets
 
 # End to end runs on the binaries of the same build, and on the local AWS: on more threads than cores, because it waits.
 # Tests that measure (campaigns) have the machine to themselves, one after the other, before the others.
