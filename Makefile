@@ -194,8 +194,8 @@ clean: ## Removes what was built, installed into .tools, or left by a local run
 
 # ---------------------------------------------------------------------------------- to prove it
 
-# Installing, and what is not Rust, mostly waits: it is made beside the build. So do end-to-end tests, the guide and the
-# browser: they run beside each other, and what only computes has what they leave. Each target's output is printed as a whole.
+# Installing, and what is not Rust, mostly waits: it is made beside the build. End-to-end tests and the guide wait, too: the browser
+# runs beside them, and what only computes gets the time that these leave. Each target's output is printed as a whole.
 # Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
 BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs
 .PHONY: test
@@ -203,15 +203,14 @@ test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER)=2 of-rust of-others
 	$(MAKE) --no-print-directory test-units test-campaigns
-	$(MAKE) $(BESIDE_EACH_OTHER)=4 of-end-to-end of-guide of-console of-simulation
+	$(MAKE) $(BESIDE_EACH_OTHER)=3 of-programs of-console of-simulation
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
-of-end-to-end: ; $(MAKE) BESIDE= test-end-to-end
-of-guide: ; $(MAKE) BESIDE= test-guide
+of-programs: ; $(MAKE) BESIDE= test-end-to-end test-guide
 of-console: ; $(MAKE) BESIDE= test-console
 of-simulation: ; nice -n 19 $(MAKE) BESIDE= test-simulation
-.PHONY: of-rust of-others of-end-to-end of-guide of-console of-simulation
+.PHONY: of-rust of-others of-programs of-console of-simulation
 
 .PHONY: lint
 lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
@@ -284,7 +283,7 @@ $(RUST_TESTS): $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) cdk test-binarie
 
 # Unit, property and contract tests: all but the simulation, which takes as long as the others together, and end to end.
 test-units:
-	$(CARGO_TEST) --lib --bins --test '[!es]*' --test 'e[!n]*' --test 's[!i]*'
+	$(CARGO_TEST) --lib --bin tidegate --test '[!es]*' --test 'e[!n]*' --test 's[!i]*'
 
 # In simulated time; and examples in the documentation. They only compute.
 test-simulation:
