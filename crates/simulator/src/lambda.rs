@@ -73,12 +73,11 @@ impl World {
 
     /// Runs a poller with `tick` without dispatch latency. Its result is added to
     /// [`World::poller_runs`] when it ends.
-    ///
-    /// Boxed: see [`World::run_scheduler`].
     pub fn serve(&self, tick: Option<Tick>) -> LocalBoxFuture<'_, ()> {
         Box::pin(self.serve_in_environment(tick))
     }
 
+    // Boxed by `serve`, as the scheduler's run is by `run_scheduler`, which says why.
     async fn serve_in_environment(&self, tick: Option<Tick>) {
         let (index, environment) = self.environment();
         environment.busy.set(true);
