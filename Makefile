@@ -58,6 +58,7 @@ CHROMIUM ?= $(firstword $(shell command -v chromium chromium-browser google-chro
 CDK := infra/cdk
 CDK_MODULES := $(CDK)/node_modules/.package-lock.json
 CDK_BIN := node_modules/.bin
+CDK_COMPILED := $(CDK)/build/.compiled
 
 # A cargo-deny of the same version on the PATH is as good as our own.
 FOUND_DENY := $(filter $(DENY_VERSION),$(shell cargo-deny --version 2>/dev/null))
@@ -193,25 +194,33 @@ clean: ## Removes what was built, installed into .tools, or left by a local run
 
 # ---------------------------------------------------------------------------------- to prove it
 
-# Installing, and what is not Rust, mostly waits: it is made beside the build. Each target's output is printed as a whole.
+# Installing, and what is not Rust, mostly waits: it is made beside the build. End-to-end tests and the guide wait, too: the browser
+# runs beside them, and what only computes gets the time that these leave. Each target's output is printed as a whole.
+# Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
+BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs
 .PHONY: test
+test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target BESIDE=yes of-rust beside-rust
-	$(MAKE) --no-print-directory test-rust
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target BESIDE=yes of-guide of-console
+	$(MAKE) $(BESIDE_EACH_OTHER)=2 of-rust of-others
+	$(MAKE) --no-print-directory test-units test-campaigns
+	$(MAKE) $(BESIDE_EACH_OTHER)=3 of-programs of-console of-simulation
 
-of-rust: ; $(MAKE) BESIDE= lint doc test-binaries
-beside-rust: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
-of-guide: ; $(MAKE) BESIDE= test-guide
+of-rust: ; $(MAKE) BESIDE= style deny test-binaries
+of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
+of-programs: ; $(MAKE) BESIDE= test-end-to-end test-guide
 of-console: ; $(MAKE) BESIDE= test-console
-.PHONY: of-rust beside-rust of-guide of-console
+of-simulation: ; nice -n 19 $(MAKE) BESIDE= test-simulation
+.PHONY: of-rust of-others of-programs of-console of-simulation
 
 .PHONY: lint
-lint: rust deny python ## Format, names and cycles, clippy without a warning, licences and sources of the dependencies
+lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
+	cargo clippy --profile local --locked --workspace --all-targets -- -D warnings
+
+.PHONY: style
+style: rust python
 	cargo fmt --all --check
 	cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
 	$(PYTHON) -B infra/lint/lint.py
-	cargo clippy --profile local --locked --workspace --all-targets -- -D warnings
 
 .PHONY: deny
 deny: rust $(if $(FOUND_DENY),,$(OWN_DENY))
@@ -249,28 +258,44 @@ test-infra: $(LOCAL_VENV) $(VALIDATE_VENV) cdk ## The templates, their parity an
 	cd infra/lint && $(PYTHON) -B -m unittest
 
 .PHONY: cdk
-cdk: $(CDK_MODULES) ## Compiles the CDK app
+cdk: $(CDK_COMPILED) ## Compiles the CDK app
+
+$(CDK_COMPILED): $(CDK_MODULES) $(CDK)/tsconfig.json $(wildcard $(CDK)/*/*.ts)
 	cd $(CDK) && $(CDK_BIN)/tsc
+	touch $@
 
 .PHONY: test-cdk
 test-cdk: cdk ## The construct: its templates' promises, cdk-nag
 	cd $(CDK) && node --test build/test/*.test.js
 
-# Those of one build: other targets would have other features, and be built anew.
+# Those of one build: other targets would have other features, and be built anew. Benchmarks and examples are for the lints.
 .PHONY: test-binaries
 test-binaries: rust
-	cargo build --profile local --locked --workspace --bins --tests
+	cargo build --profile local --locked --workspace --all-targets
 
-# End to end runs on the binaries of the same build, and on the local AWS: on more threads than cores, because it waits.
-# Tests that measure (campaigns) have the machine to themselves, one after the other, before the others.
 TEST_ENV = TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_REDIS_SERVER=$(REDIS_SERVER) \
   TIDEGATE_PROMTOOL=$(PROMTOOL)
-.PHONY: test-rust
-test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) cdk test-binaries ## Unit, property, contract, simulation and end-to-end tests
-	$(TEST_ENV) cargo test --profile local --locked --workspace --lib --bins --test '[!e]*' --test 'e[!n]*'
-	$(TEST_ENV) cargo test --profile local --locked --workspace --doc
-	$(TEST_ENV) cargo test --profile local --locked --workspace --test 'en*' -- --test-threads=1 campaigns::
-	$(TEST_ENV) cargo test --profile local --locked --workspace --test 'en*' -- --test-threads=6 --skip campaigns::
+CARGO_TEST = $(TEST_ENV) cargo test --profile local --locked --workspace
+RUST_TESTS := test-units test-simulation test-campaigns test-end-to-end
+.PHONY: test-rust $(RUST_TESTS)
+test-rust: $(RUST_TESTS) ## Unit, property, contract, simulation and end-to-end tests
+$(RUST_TESTS): $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) cdk test-binaries
+
+# Unit, property and contract tests: all but the simulation, which takes as long as the others together, and end to end.
+test-units:
+	$(CARGO_TEST) --lib --bin tidegate --test '[!es]*' --test 'e[!n]*' --test 's[!i]*'
+
+# In simulated time; and examples in the documentation. They only compute.
+test-simulation:
+	$(CARGO_TEST) --test 'si*'
+	$(CARGO_TEST) --doc
+
+# End to end runs on the binaries of the same build, and on the local AWS. Tests that measure (campaigns) have the machine to
+# themselves, one after the other; the others run on more threads than cores, because they wait.
+test-campaigns:
+	$(CARGO_TEST) --test 'en*' -- --test-threads=1 campaigns::
+test-end-to-end:
+	$(CARGO_TEST) --test 'en*' -- --test-threads=6 --skip campaigns::
 
 # On the binaries of the same build, instead of those for Lambda's processor.
 .PHONY: test-guide

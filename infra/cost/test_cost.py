@@ -187,6 +187,11 @@ class Telling(unittest.TestCase):
         for table in told.split("\n\n"):
             self.assertIn(table, page, "paste `python3 infra/cost/cost.py --markdown` into it")
 
+    def test_the_readme_says_what_a_stack_without_mail_costs(self) -> None:
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        total = json.loads(said("--json"))["total"]["idle"]
+        self.assertIn(f"A stack without mail costs [${total:.2f} a month](docs/cost.md)", readme)
+
     def test_forecasts_read_what_is_calculated_now(self) -> None:
         stored = (ROOT / "infra/cost/calculated.json").read_text(encoding="utf-8")
         self.assertEqual(said("--calculated"), stored,

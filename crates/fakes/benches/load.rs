@@ -16,10 +16,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use tidegate_delivery::ports::BATCH;
 
 const DEPTH: usize = 60_000;
 const CONNECTIONS: usize = 8;
-const BATCH: usize = 10;
 /// Batches that each connection sends, receives and deletes.
 const ROUNDS: usize = 500;
 const QUEUE: &str = "merge.fifo";

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use tidegate_core::Window;
 use tidegate_core::config::{POLLER_TIMEOUT, PollerConfig};
 use tidegate_core::tick::Tick;
@@ -72,7 +73,12 @@ impl World {
 
     /// Runs a poller with `tick` without dispatch latency. Its result is added to
     /// [`World::poller_runs`] when it ends.
-    pub async fn serve(&self, tick: Option<Tick>) {
+    pub fn serve(&self, tick: Option<Tick>) -> LocalBoxFuture<'_, ()> {
+        Box::pin(self.serve_in_environment(tick))
+    }
+
+    // Boxed by `serve`, as the scheduler's run is by `run_scheduler`, which says why.
+    async fn serve_in_environment(&self, tick: Option<Tick>) {
         let (index, environment) = self.environment();
         environment.busy.set(true);
         let at = self.universe.now();

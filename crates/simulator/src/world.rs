@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::{LocalBoxFuture, join, join_all};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::config::{PollerConfig, SchedulerConfig};
@@ -300,8 +300,12 @@ impl World {
     }
 
     /// Plays EventBridge and Lambda until the window `end`, which the script may bring forward
-    /// meanwhile.
-    async fn drive(&self, end: &Cell<Window>) {
+    /// meanwhile. Boxed: see [`World::run_scheduler`].
+    fn drive<'a>(&'a self, end: &'a Cell<Window>) -> LocalBoxFuture<'a, ()> {
+        Box::pin(self.drive_until(end))
+    }
+
+    async fn drive_until(&self, end: &Cell<Window>) {
         let Some(mut ticks) = self.ticks.take() else { return };
         // No tick is left over from another run.
         while ticks.try_recv().is_ok() {}
@@ -348,7 +352,13 @@ impl World {
         self.run_scheduler(true).await;
     }
 
-    async fn run_scheduler(&self, woken: bool) {
+    /// Boxed by a function that is not async: the compiler translates an async function in each program that
+    /// awaits it, and a box of it here. A test binary would else contain all of the scheduler and the poller, which takes 15 s.
+    fn run_scheduler(&self, woken: bool) -> LocalBoxFuture<'_, ()> {
+        Box::pin(self.run_whole_scheduler(woken))
+    }
+
+    async fn run_whole_scheduler(&self, woken: bool) {
         let clock = self.universe.clock();
         let account = self.ses.account().with_faults(&self.faults);
         let ledger = self.ledger.clone().with_faults(&self.faults);

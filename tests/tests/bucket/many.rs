@@ -69,16 +69,8 @@ type Grants = Vec<(u64, u64)>;
 
 /// The most in any half-open second.
 fn worst_second(grants: &Grants) -> u64 {
-    let (mut worst, mut sum, mut from) = (0, 0, 0);
-    for &(at, count) in grants {
-        sum += count;
-        while at - grants[from].0 >= SECOND_MICROS {
-            sum -= grants[from].1;
-            from += 1;
-        }
-        worst = worst.max(sum);
-    }
-    worst
+    let grant = |&(micros, count): &(u64, u64)| (micros * 1_000, u32::try_from(count).unwrap());
+    tidegate_fakes::worst_second(grants.iter().map(grant))
 }
 
 /// Granted a second, from the second in which all processes run to the last.

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Compiles a crate as rustc does, and has Clippy and rustdoc look at it with the same dependencies.
+
+`make test` gives it to cargo as RUSTC_WORKSPACE_WRAPPER, so cargo calls it for each crate of the workspace: `rustc.py
+RUSTC ARGUMENT…`. `cargo clippy` and `cargo doc` would first check all dependencies once more, because cargo cannot use
+for them what it builds for the tests.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+# Cargo reads rustc's messages. A second announcement of an artifact would name a file that is not there.
+MESSAGES = "--json=diagnostic-rendered-ansi"
+
+
+def without_output(arguments: list[str]) -> Iterator[str]:
+    """The arguments without those that say what is written, and where to."""
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--out-dir":
+            next(rest)
+        elif not argument.startswith(("--emit=", "--json=", "--out-dir=")):
+            yield argument
+
+
+def after(name: str, arguments: list[str]) -> str | None:
+    """The value of an option."""
+    return arguments[arguments.index(name) + 1] if name in arguments else None
+
+
+def views(rustc: str, arguments: list[str], scratch: str) -> Iterator[list[str]]:
+    """The commands that look at a crate, and refuse a warning."""
+    if after("--crate-name", arguments) in (None, "___"):
+        # Cargo asks for rustc's version and for what it knows of the target.
+        return
+    looked_at = [*without_output(arguments), "--out-dir", scratch, MESSAGES, "-Dwarnings"]
+    yield [str(Path(rustc).with_name("clippy-driver")), rustc, *looked_at, "--emit=metadata"]
+    if "--test" not in arguments and after("--crate-name", arguments) != "build_script_build":
+        # As in `cargo doc`: of a program everything is documented, because nothing of it is public.
+        private = ["--document-private-items"] if after("--crate-type", arguments) == "bin" else []
+        yield [str(Path(rustc).with_name("rustdoc")), *looked_at, *private]
+
+
+def main() -> int:
+    rustc, *arguments = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as scratch:
+        for command in [[rustc, *arguments], *views(rustc, arguments, scratch)]:
+            # Open files are passed on: through them cargo limits the threads of all.
+            code = subprocess.run(command, close_fds=False, check=False).returncode
+            if code != 0:
+                return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
