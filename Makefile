@@ -58,6 +58,9 @@ CHROMIUM ?= $(firstword $(shell command -v chromium chromium-browser google-chro
 CDK := infra/cdk
 CDK_MODULES := $(CDK)/node_modules/.package-lock.json
 CDK_BIN := node_modules/.bin
+# TypeDoc, which writes the construct's reference into its package.
+REFERENCE := infra/package/reference
+REFERENCE_MODULES := $(REFERENCE)/node_modules/.package-lock.json
 
 # A cargo-deny of the same version on the PATH is as good as our own.
 FOUND_DENY := $(filter $(DENY_VERSION),$(shell cargo-deny --version 2>/dev/null))
@@ -130,6 +133,13 @@ build: rust-target $(ZIG) ## Builds the two functions for Lambda (ARCH=arm64 or 
 	  echo "$(TARGET_DIR)/lambda/$$function/bootstrap: $(ARCH), $$(($$(wc -c < $(TARGET_DIR)/lambda/$$function/bootstrap) / 1024)) KiB"; \
 	done
 
+# The functions' zips that `make dist` makes, and where the packages are put.
+FUNCTIONS ?= dist/functions
+OUT ?= dist
+.PHONY: package
+package: cdk $(REFERENCE_MODULES) ## Packs the SAM template and the CDK construct around the functions' zips (FUNCTIONS=dist/functions OUT=dist)
+	$(PYTHON) -B infra/package/package.py --functions "$(FUNCTIONS)" --out "$(OUT)"
+
 # ---------------------------------------------------------------------------------- to deploy it
 
 # The stack's name and region; the file of its parameters (SAM: YAML, a line NAME: VALUE) or of the CDK
@@ -161,7 +171,7 @@ COMPILED = --build true
 CDK_ENV = PATH="$(LAMBDA_BIN):$$PATH" $(if $(REGION),AWS_REGION=$(REGION) CDK_DEPLOY_REGION=$(REGION)) CDK_DISABLE_VERSION_CHECK=1
 .PHONY: bootstrap-cdk
 bootstrap-cdk: cdk ## Prepares an account's region for CDK, once (REGION)
-	cd $(CDK) && $(CDK_ENV) $(CDK_BIN)/cdk bootstrap $(COMPILED) -c @aws-cdk/core:validateAgainstDefaultRules=false
+	cd $(CDK) && $(CDK_ENV) $(CDK_BIN)/cdk bootstrap $(COMPILED) --app "node build/bin/bootstrap.js" -c @aws-cdk/core:validateAgainstDefaultRules=false
 
 .PHONY: deploy-cdk
 deploy-cdk: $(if $(PREBUILT),,build) binaries cdk ## Deploys the CDK app (STACK REGION SETTINGS=FILE ARCH CONFIRM=no PROTECT=no PREBUILT=DIR)
@@ -184,12 +194,12 @@ install: binaries ## Installs the operator's command, tidegate, into PREFIX/bin 
 	@command -v tidegate >/dev/null || echo "make: $(PREFIX)/bin is not on the PATH; add it" >&2
 
 .PHONY: tools
-tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(DOCS_VENV) $(CDK_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
+tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(DOCS_VENV) $(CDK_MODULES) $(REFERENCE_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
 
 .PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
 	cargo clean
-	rm -rf .tools .local $(BROWSER_TESTS)/node_modules $(CDK)/node_modules $(CDK)/build $(CDK)/cdk.out
+	rm -rf .tools .local $(BROWSER_TESTS)/node_modules $(CDK)/node_modules $(CDK)/build $(CDK)/cdk.out $(REFERENCE)/node_modules
 
 # ---------------------------------------------------------------------------------- to prove it
 
@@ -202,7 +212,7 @@ test: ## Everything that CI checks
 
 of-rust: ; $(MAKE) BESIDE= lint doc test-binaries
 beside-rust: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
-of-guide: ; $(MAKE) BESIDE= test-guide
+of-guide: ; $(MAKE) BESIDE= test-guide test-package
 of-console: ; $(MAKE) BESIDE= test-console
 .PHONY: of-rust beside-rust of-guide of-console
 
@@ -276,6 +286,12 @@ test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) cdk test-binaries ##
 .PHONY: test-guide
 test-guide: $(LOCAL_VENV) $(VALIDATE_VENV) $(AWS_NEEDED) cdk test-binaries ## Every command of docs/deployment.md, on the local AWS
 	cd infra/guide && TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_AWS_CLI=$(AWS_CLI) $(LOCAL_PYTHON) -B -m unittest
+
+# On the binaries of the same build, unless TIDEGATE_FUNCTIONS names a folder of zips.
+.PHONY: test-package
+test-package: $(LOCAL_VENV) $(VALIDATE_VENV) $(REFERENCE_MODULES) cdk test-binaries ## The packages where there is no Rust: deployed by `sam deploy`, synthesised from npm, upgraded
+	cd infra/package && AWS_DEFAULT_REGION=us-east-1 TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_SAM=$(VALIDATE_BIN)/sam \
+	  $(LOCAL_PYTHON) -B -m unittest
 
 # On the binaries of the same build, too.
 .PHONY: test-console
@@ -444,6 +460,10 @@ $(BROWSER_MODULES): $(BROWSER_TESTS)/package-lock.json | node
 
 $(CDK_MODULES): $(CDK)/package-lock.json | node
 	npm --prefix $(CDK) ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch $@
+
+$(REFERENCE_MODULES): $(REFERENCE)/package-lock.json | node
+	npm --prefix $(REFERENCE) ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	touch $@
 
 # A package has the program built for most machines; elsewhere it is built here, which takes a minute or two.
