@@ -1,0 +1,106 @@
+"""The oldest release, upgraded by `sam deploy` to the present build in mid-campaign, and back again: nothing is lost, the
+quota's bound holds, and both versions read the control record and the ledger."""
+
+from __future__ import annotations
+
+import json
+import unittest
+import zipfile
+from pathlib import Path
+
+import sam
+from deployed import Deployed
+from functions import ROOT, read_functions, version
+from installed import zips
+
+from local_aws import host_architecture
+
+FIXTURE = ROOT / "tests" / "fixtures" / "v0.1.0"
+FIRST = [f"first{number}" for number in range(900)]
+SECOND = [f"second{number}" for number in range(100)]
+QUOTA = 14
+# A member of the control record that neither version knows.
+UNKNOWN = {"moon": {"phase": "full"}}
+
+
+@unittest.skipUnless(host_architecture() == "x86_64", "the release that is kept is for x86_64")
+class Upgrade(Deployed):
+    def present(self) -> Path:
+        functions = read_functions(zips(self.folder / "functions"), complete=False)
+        with zipfile.ZipFile(sam.package(version(), functions, None, self.folder)) as archive:
+            archive.extractall(self.folder)
+        return self.folder / f"tidegate-sam-{version()}"
+
+    def code(self) -> str:
+        """Which code the poller runs."""
+        function = self.outputs()["PollerFunction"]
+        return self.aws.client("lambda").get_function(FunctionName=function)["Configuration"]["CodeSha256"]
+
+    def control(self) -> dict[str, object]:
+        table = self.outputs()["LedgerTable"]
+        item = self.aws.client("dynamodb").get_item(TableName=table, Key={"pk": {"S": "regulator"}})["Item"]
+        return json.loads(item["control"]["S"])
+
+    def add_unknown(self) -> None:
+        """As other software may write the record: on the condition that nobody else did meanwhile."""
+        table, dynamodb = self.outputs()["LedgerTable"], self.aws.client("dynamodb")
+        for _ in range(20):
+            item = dynamodb.get_item(TableName=table, Key={"pk": {"S": "regulator"}})["Item"]
+            version_read = int(item["control_version"]["N"])
+            try:
+                dynamodb.update_item(
+                    TableName=table, Key={"pk": {"S": "regulator"}},
+                    UpdateExpression="SET control = :control, control_version = :next",
+                    ConditionExpression="control_version = :read",
+                    ExpressionAttributeValues={
+                        ":control": {"S": json.dumps(json.loads(item["control"]["S"]) | UNKNOWN)},
+                        ":next": {"N": str(version_read + 1)}, ":read": {"N": str(version_read)},
+                    },
+                )  # fmt: skip
+                return
+            except dynamodb.exceptions.ConditionalCheckFailedException:
+                continue
+        self.fail("the control record changed with every read")
+
+    def test_an_upgrade_in_mid_campaign_and_the_way_back_lose_nothing_and_keep_the_bound(self) -> None:
+        present = self.present()
+        own = f"template-{host_architecture()}.yaml"
+        self.deploy(FIXTURE, "template.yaml")
+        before = self.code()
+        self.put("FirstCampaignQueueUrl", FIRST)
+        self.put("SecondCampaignQueueUrl", SECOND)
+        self.wake()
+        self.wait_until_sent(100)
+        # The old version writes the hold; the new one must hold.
+        self.tidegate("pause", "minor", "--reason", "the old version holds", "--by", "ada")
+        paused_at = self.status()["campaigns"]
+
+        self.deploy(present, own if (present / own).exists() else "template.yaml")
+        self.assertNotEqual(self.code(), before)
+        upgraded = len(self.sent())
+        self.add_unknown()
+        self.wait_until_sent(upgraded + 150)
+        second_then = sum(name.startswith("second") for name in self.sent())
+        self.assertLess(second_then, len(SECOND), paused_at)
+        # The new version's weights are those that the old one sends by.
+        self.tidegate("weights", "main=3", "minor=1", "--reason", "the new version weighs", "--by", "ada")
+
+        self.deploy(FIXTURE, "template.yaml")
+        self.assertEqual(self.code(), before)
+        back = len(self.sent())
+        self.wait_until_sent(back + 100)
+        self.assertEqual(self.control()["weights"], {"main": 3, "minor": 1})
+        self.tidegate("resume", "minor", "--reason", "back again", "--by", "ada")
+        self.wait_until_sent(len(FIRST) + len(SECOND))
+
+        self.assertEqual(sorted(self.sent()), sorted(FIRST + SECOND))
+        self.assertEqual(self.control()["moon"], UNKNOWN["moon"])
+        stats = self.ses.get("stats")
+        self.assertLessEqual(stats["worst_sliding_second_offered"], QUOTA)
+        self.assertEqual(stats["refused"], {})
+        sent = {campaign["name"]: campaign["sent"] for campaign in self.status()["campaigns"]}
+        self.assertEqual(sent, {"main": len(FIRST), "minor": len(SECOND)})
+
+
+if __name__ == "__main__":
+    unittest.main()
