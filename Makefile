@@ -293,6 +293,11 @@ test-package: $(LOCAL_VENV) $(VALIDATE_VENV) $(REFERENCE_MODULES) cdk test-binar
 	cd infra/package && AWS_DEFAULT_REGION=us-east-1 TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_SAM=$(VALIDATE_BIN)/sam \
 	  $(LOCAL_PYTHON) -B -m unittest
 
+# The construct's package alone; with NEWEST_PEERS=latest the newest libraries are today's.
+.PHONY: test-npm
+test-npm: $(LOCAL_VENV) $(REFERENCE_MODULES) cdk
+	cd infra/package && $(if $(NEWEST_PEERS),TIDEGATE_NEWEST_PEERS=$(NEWEST_PEERS)) $(LOCAL_PYTHON) -B -m unittest test_npm
+
 # On the binaries of the same build, too.
 .PHONY: test-console
 test-console: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The console's page in a headless Chromium, on a local stack
@@ -304,6 +309,12 @@ test-console: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The con
 bench-page: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The console's page: a frame with 2, 20 and 200 campaigns, and the first paint
 	cd $(BROWSER_TESTS) && CHROMIUM="$(CHROMIUM)" TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) PARTS=frames \
 	  node --test --test-reporter=spec console.test.js
+
+# 1,500 of them are in `make test`.
+SEEDS ?= 100000
+.PHONY: seeds
+seeds: rust ## Runs worlds and faults drawn from seeds (SEEDS=100000 of them, or SEEDS=100001..200000)
+	TIDEGATE_SEEDS=$(SEEDS) cargo test --profile local --locked --package tidegate-tests --test simulation -- seeds::
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= message tick attributes configuration
