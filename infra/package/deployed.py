@@ -48,7 +48,10 @@ class Deployed(unittest.TestCase):
 
     def put(self, queue: str, names: list[str]) -> None:
         """Puts a mail for each name onto the queue of this output."""
-        url, sqs = self.outputs()[queue], self.aws.client("sqs")
+        self.put_on(self.outputs()[queue], names)
+
+    def put_on(self, url: str, names: list[str]) -> None:
+        sqs = self.aws.client("sqs")
         for start in range(0, len(names), 10):
             entries = [
                 {"Id": str(place), "MessageBody": json.dumps({
