@@ -104,9 +104,10 @@ impl StoredControl {
     /// [`ControlError`] for a record in the form of a newer version, or with a member of another type.
     pub fn control(&self) -> Result<Control, ControlError> {
         let mut members = self.inline.clone();
-        match members.remove(FORMAT) {
-            Some(format) if format != KNOWN_FORMAT => return Err(ControlError::Format(format)),
-            _ => {}
+        if let Some(format) = members.remove(FORMAT)
+            && format != KNOWN_FORMAT
+        {
+            return Err(ControlError::Format(format));
         }
         for (name, (_, text)) in &self.apart {
             members.remove(&format!("{REFERENCE}{name}"));

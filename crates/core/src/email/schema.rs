@@ -124,7 +124,7 @@ fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
     let mut properties: Map<String, Value> = properties
         .into_iter()
         .map(|(name, schema)| {
-            let schema = if required.contains(&name.as_str()) { schema } else { or_null(schema) };
+            let schema = if required.contains(&name.as_str()) { schema } else { or_null(&schema) };
             (name, schema)
         })
         .collect();
@@ -141,7 +141,7 @@ fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
     made
 }
 
-fn or_null(schema: Value) -> Value {
+fn or_null(schema: &Value) -> Value {
     json!({ "anyOf": [{ "type": "null" }, schema] })
 }
 
