@@ -59,6 +59,9 @@ CDK := infra/cdk
 CDK_MODULES := $(CDK)/node_modules/.package-lock.json
 CDK_BIN := node_modules/.bin
 CDK_COMPILED := $(CDK)/build/.compiled
+# TypeDoc, which writes the construct's reference into its package.
+REFERENCE := infra/package/reference
+REFERENCE_MODULES := $(REFERENCE)/node_modules/.package-lock.json
 
 # A cargo-deny of the same version on the PATH is as good as our own.
 FOUND_DENY := $(filter $(DENY_VERSION),$(shell cargo-deny --version 2>/dev/null))
@@ -131,6 +134,13 @@ build: rust-target $(ZIG) ## Builds the two functions for Lambda (ARCH=arm64 or 
 	  echo "$(TARGET_DIR)/lambda/$$function/bootstrap: $(ARCH), $$(($$(wc -c < $(TARGET_DIR)/lambda/$$function/bootstrap) / 1024)) KiB"; \
 	done
 
+# The functions' zips that `make dist` makes, and where the packages are put.
+FUNCTIONS ?= dist/functions
+OUT ?= dist
+.PHONY: package
+package: cdk $(REFERENCE_MODULES) ## Packs the SAM template and the CDK construct around the functions' zips (FUNCTIONS=dist/functions OUT=dist)
+	$(PYTHON) -B infra/package/package.py --functions "$(FUNCTIONS)" --out "$(OUT)"
+
 # ---------------------------------------------------------------------------------- to deploy it
 
 # The stack's name and region; the file of its parameters (SAM: YAML, a line NAME: VALUE) or of the CDK
@@ -162,7 +172,7 @@ COMPILED = --build true
 CDK_ENV = PATH="$(LAMBDA_BIN):$$PATH" $(if $(REGION),AWS_REGION=$(REGION) CDK_DEPLOY_REGION=$(REGION)) CDK_DISABLE_VERSION_CHECK=1
 .PHONY: bootstrap-cdk
 bootstrap-cdk: cdk ## Prepares an account's region for CDK, once (REGION)
-	cd $(CDK) && $(CDK_ENV) $(CDK_BIN)/cdk bootstrap $(COMPILED) -c @aws-cdk/core:validateAgainstDefaultRules=false
+	cd $(CDK) && $(CDK_ENV) $(CDK_BIN)/cdk bootstrap $(COMPILED) --app "node build/bin/bootstrap.js" -c @aws-cdk/core:validateAgainstDefaultRules=false
 
 .PHONY: deploy-cdk
 deploy-cdk: $(if $(PREBUILT),,build) binaries cdk ## Deploys the CDK app (STACK REGION SETTINGS=FILE ARCH CONFIRM=no PROTECT=no PREBUILT=DIR)
@@ -185,12 +195,12 @@ install: binaries ## Installs the operator's command, tidegate, into PREFIX/bin 
 	@command -v tidegate >/dev/null || echo "make: $(PREFIX)/bin is not on the PATH; add it" >&2
 
 .PHONY: tools
-tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(DOCS_VENV) $(CDK_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
+tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(DOCS_VENV) $(CDK_MODULES) $(REFERENCE_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
 
 .PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
 	cargo clean
-	rm -rf .tools .local $(BROWSER_TESTS)/node_modules $(CDK)/node_modules $(CDK)/build $(CDK)/cdk.out
+	rm -rf .tools .local $(BROWSER_TESTS)/node_modules $(CDK)/node_modules $(CDK)/build $(CDK)/cdk.out $(REFERENCE)/node_modules
 
 # ---------------------------------------------------------------------------------- to prove it
 
@@ -207,7 +217,7 @@ test: ## Everything that CI checks
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
-of-programs: ; $(MAKE) BESIDE= test-end-to-end test-guide
+of-programs: ; $(MAKE) BESIDE= test-end-to-end test-guide test-package
 of-console: ; $(MAKE) BESIDE= test-console
 of-simulation: ; nice -n 19 $(MAKE) BESIDE= test-simulation
 .PHONY: of-rust of-others of-programs of-console of-simulation
@@ -302,6 +312,17 @@ test-end-to-end:
 test-guide: $(LOCAL_VENV) $(VALIDATE_VENV) $(AWS_NEEDED) cdk test-binaries ## Every command of docs/deployment.md, on the local AWS
 	cd infra/guide && TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_AWS_CLI=$(AWS_CLI) $(LOCAL_PYTHON) -B -m unittest
 
+# On the binaries of the same build, unless TIDEGATE_FUNCTIONS names a folder of zips.
+.PHONY: test-package
+test-package: $(LOCAL_VENV) $(VALIDATE_VENV) $(REFERENCE_MODULES) cdk test-binaries ## The packages where there is no Rust: deployed by `sam deploy`, synthesised from npm, upgraded
+	cd infra/package && AWS_DEFAULT_REGION=us-east-1 TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_SAM=$(VALIDATE_BIN)/sam \
+	  $(LOCAL_PYTHON) -B -m unittest
+
+# The construct's package alone; with NEWEST_PEERS=latest the newest libraries are today's.
+.PHONY: test-npm
+test-npm: $(LOCAL_VENV) $(REFERENCE_MODULES) cdk
+	cd infra/package && $(if $(NEWEST_PEERS),TIDEGATE_NEWEST_PEERS=$(NEWEST_PEERS)) $(LOCAL_PYTHON) -B -m unittest test_npm
+
 # On the binaries of the same build, too.
 .PHONY: test-console
 test-console: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The console's page in a headless Chromium, on a local stack
@@ -313,6 +334,12 @@ test-console: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The con
 bench-page: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The console's page: a frame with 2, 20 and 200 campaigns, and the first paint
 	cd $(BROWSER_TESTS) && CHROMIUM="$(CHROMIUM)" TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) PARTS=frames \
 	  node --test --test-reporter=spec console.test.js
+
+# 1,500 of them are in `make test`.
+SEEDS ?= 100000
+.PHONY: seeds
+seeds: rust ## Runs worlds and faults drawn from seeds (SEEDS=100000 of them, or SEEDS=100001..200000)
+	TIDEGATE_SEEDS=$(SEEDS) cargo test --profile local --locked --package tidegate-tests --test simulation -- seeds::
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= message tick attributes configuration
@@ -469,6 +496,10 @@ $(BROWSER_MODULES): $(BROWSER_TESTS)/package-lock.json | node
 
 $(CDK_MODULES): $(CDK)/package-lock.json | node
 	npm --prefix $(CDK) ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch $@
+
+$(REFERENCE_MODULES): $(REFERENCE)/package-lock.json | node
+	npm --prefix $(REFERENCE) ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	touch $@
 
 # A package has the program built for most machines; elsewhere it is built here, which takes a minute or two.

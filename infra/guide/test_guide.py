@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,19 +14,21 @@ import textwrap
 import threading
 import time
 import unittest
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
-
-import boto3
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "infra" / "local"))
+
+from running import LocalAws  # noqa: E402
+
 GUIDE = ROOT / "docs" / "deployment.md"
 REGION = "eu-west-1"
 # Commands that only AWS, or another checkout, can run: each block by its first line, with the reason.
 AWS_ONLY = {
     "rustup target add aarch64-unknown-linux-gnu": "CI's job `build` runs both, for both processors",
+    "unzip tidegate-sam-0.1.0.zip": "infra/package/test_sam_deploy.py deploys the package",
     "echo 'AllowedSenders:": "the local policy simulator is told no sender, and so the doctor finds it denied",
     "aws elasticache create-user": "the local AWS has no ElastiCache in a VPC",
     "aws secretsmanager create-secret": "its value is the address that ElastiCache gave",
@@ -58,49 +59,6 @@ class Page(unittest.TestCase):
             known = [first for first in AWS_ONLY if block.startswith(first)]
             self.assertEqual(len(known), 1, f"marked, and no reason is listed here:\n{block}")
         self.assertEqual(len(marked), len(AWS_ONLY))
-
-
-class LocalAws:
-    """ministack on a free port; functions inherit its environment, and so find it."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.endpoint = f"http://127.0.0.1:{port}"
-        own = {"BIND_HOST": "127.0.0.1", "MINISTACK_HOST": "127.0.0.1", "GATEWAY_PORT": str(port),
-               "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0", "STATE_DIR": str(folder / "state"),
-               "S3_DATA_DIR": str(folder / "s3"), "TMPDIR": str(folder)}  # fmt: skip
-        self.log = (folder / "ministack.log").open("w")
-        self.process = subprocess.Popen(
-            [sys.executable, "-B", Path(__file__).with_name("ministack_as_lambda.py")], cwd=folder, stdout=self.log,
-            stderr=subprocess.STDOUT, env=os.environ | own | self.environment(), start_new_session=True,
-        )  # fmt: skip
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                with urllib.request.urlopen(f"{self.endpoint}/_ministack/ready", timeout=5):
-                    return
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
-
-    def environment(self) -> dict[str, str]:
-        return {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": "test",
-                "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true"}  # fmt: skip
-
-    def client(self, service: str) -> Any:
-        return boto3.client(
-            service, endpoint_url=self.endpoint, region_name=REGION,
-            aws_access_key_id="test", aws_secret_access_key="test",
-        )  # fmt: skip
-
-    def end(self) -> None:
-        # Its functions are of its process group.
-        os.killpg(self.process.pid, 15)
-        self.process.wait(20)
-        self.log.close()
 
 
 class Shell:
@@ -181,7 +139,7 @@ class Guide(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="tidegate-guide-", ignore_cleanup_errors=True)
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        self.aws = LocalAws(self.folder)
+        self.aws = LocalAws(self.folder, REGION)
         self.addCleanup(self.aws.end)
         log = Path(os.environ.get("TIDEGATE_GUIDE_LOG", self.folder / "guide.log")).open("w", buffering=1)
         self.addCleanup(log.close)

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 INFRA = Path(__file__).resolve().parent.parent
-WORKFLOWS = INFRA.parent / ".github" / "workflows"
+GITHUB = INFRA.parent / ".github"
 NOWHERE = "http://127.0.0.1:9"
 OFFLINE = {
     "SAM_CLI_TELEMETRY": "0",
@@ -50,7 +50,10 @@ def checks(linters: Path, checkov: Path, rendered: Path) -> list[Check]:
         # A workflow that does not fit GitHub's schema fails too, instead of being passed over.
         Check(
             "zizmor",
-            [linters / "zizmor", "--offline", "--no-progress", "--strict-collection", WORKFLOWS],
+            [
+                linters / "zizmor", "--offline", "--no-progress", "--strict-collection",
+                GITHUB / "workflows", GITHUB / "dependabot.yml",
+            ],  # fmt: skip
         ),
     ]
 

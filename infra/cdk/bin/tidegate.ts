@@ -1,5 +1,5 @@
 import { App } from 'aws-cdk-lib';
-import { addStacks } from '../lib/app.js';
+import { addStacks } from './app.js';
 
 const app = new App();
 try {

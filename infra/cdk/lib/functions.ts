@@ -1,23 +1,19 @@
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { Duration } from 'aws-cdk-lib';
 import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
-import { CfnFunction, EventInvokeConfig, Function, Runtime } from 'aws-cdk-lib/aws-lambda';
-import type { FunctionOptions } from 'aws-cdk-lib/aws-lambda';
+import { Code, CfnFunction, EventInvokeConfig, Function, Runtime } from 'aws-cdk-lib/aws-lambda';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
-import { RustFunction } from 'cargo-lambda-cdk';
 import type { Construct } from 'constructs';
 import type { Environment } from './environment.js';
 import { withRemoval } from './queues.js';
 import type { Settings } from './settings.js';
 import { InvalidProp } from './validate.js';
 
-/** As seen from where this file is compiled to, build/lib. */
-const MANIFEST = resolve(__dirname, '../../../../Cargo.toml');
-/** The functions as they are deployed, as in the Makefile. */
-const DEPLOYED = ['--package', 'tidegate-lambda', '--no-default-features'];
+/** The functions' zips beside lib, where this is the package; a checkout has none. */
+const ZIPS = resolve(__dirname, '../functions');
 
 /** What is one function's own. */
 export interface OwnFunctionProps {
@@ -47,12 +43,14 @@ export function logGroup(scope: Construct, of: 'scheduler' | 'poller', settings:
 /** A function, and what becomes of an asynchronous invoke that it does not take. */
 export function tidegateFunction(scope: Construct, settings: Settings, own: OwnFunctionProps): Function {
   const { of, failedInvocations, ...rest } = own;
-  const options: FunctionOptions = {
+  const made = new Function(scope, of === 'scheduler' ? 'Scheduler' : 'Poller', {
     functionName: `${settings.name}-${of}`,
     architecture: settings.architecture,
+    runtime: Runtime.PROVIDED_AL2023,
+    handler: 'bootstrap',
+    code: code(settings, of),
     ...rest,
-  };
-  const made = code(scope, of === 'scheduler' ? 'Scheduler' : 'Poller', settings, of, options);
+  });
   // Not by the library's prop, which would add a second policy to the role.
   (made.node.defaultChild as CfnFunction).tracingConfig = {
     mode: settings.tracing ? 'Active' : 'PassThrough',
@@ -68,24 +66,13 @@ export function tidegateFunction(scope: Construct, settings: Settings, own: OwnF
   return made;
 }
 
-function code(
-  scope: Construct, id: string, settings: Settings, of: 'scheduler' | 'poller', options: FunctionOptions,
-): Function {
-  if (settings.code !== undefined) {
-    return new Function(scope, id, {
-      ...options, runtime: Runtime.PROVIDED_AL2023, handler: 'bootstrap', code: settings.code[of],
-    });
+/** The package's own zips, unless the props say otherwise. */
+function code(settings: Settings, of: 'scheduler' | 'poller'): Code {
+  if (settings.code !== undefined) return settings.code[of];
+  const zip = join(ZIPS, `${of}-${settings.architecture.name === 'arm64' ? 'arm64' : 'x86_64'}.zip`);
+  if (!existsSync(zip)) {
+    const allowed = `{ scheduler, poller }, since this package lacks ${basename(zip)}: it is a checkout, or was packaged without it`;
+    throw new InvalidProp('code', undefined, allowed);
   }
-  const manifestPath = settings.manifestPath ?? MANIFEST;
-  if (!existsSync(manifestPath)) {
-    const allowed = 'the Cargo.toml at the root of a checkout of Tidegate, or give code';
-    throw new InvalidProp('manifestPath', manifestPath, allowed);
-  }
-  return new RustFunction(scope, id, {
-    ...options,
-    runtime: 'provided.al2023',
-    manifestPath,
-    binaryName: of,
-    bundling: { cargoLambdaFlags: ['--locked', ...DEPLOYED] },
-  });
+  return Code.fromAsset(zip);
 }

@@ -5,5 +5,6 @@ export type { MetricFunction } from './metrics.js';
 export type { Campaign, CampaignList, TidegateCode, TidegateProps } from './props.js';
 export type { SharedBucket } from './shared.js';
 export { TidegateStack } from './stack.js';
+export type { Network, TidegateStackProps } from './stack.js';
 export { Tidegate } from './tidegate.js';
 export { InvalidProp } from './validate.js';

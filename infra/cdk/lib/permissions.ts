@@ -1,4 +1,4 @@
-import { Aws, Stack, Validations } from 'aws-cdk-lib';
+import { Aws, Stack } from 'aws-cdk-lib';
 import type { Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Effect, PolicyDocument, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
@@ -6,6 +6,7 @@ import type { Bucket, CfnBucket } from 'aws-cdk-lib/aws-s3';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
+import { explain } from './explain.js';
 import type { Settings } from './settings.js';
 import { SPILL_PREFIX } from './spill.js';
 import { campaignQueueName } from './validate.js';
@@ -106,13 +107,13 @@ export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Rol
   explainCampaignQueues(made, settings);
   explainSpilled(made, spillBucket);
   if (inVpc) {
-    explain(made, INTERFACES, 'Lambda makes and removes the network interfaces, whose names nobody '
+    explainResource(made, INTERFACES, 'Lambda makes and removes the network interfaces, whose names nobody '
       + 'knows before; it wants to be let onto all of them.');
   }
-  explain(made, ses('template'), 'A mail may name its own template.');
-  explain(made, ses('configuration-set'), 'A mail may name its own configuration set.');
+  explainResource(made, ses('template'), 'A mail may name its own template.');
+  explainResource(made, ses('configuration-set'), 'A mail may name its own configuration set.');
   for (const identity of identities.filter((arn) => arn.includes('*'))) {
-    explain(made, identity, 'The senders are the user\'s choice: senderIdentityArns narrows the '
+    explainResource(made, identity, 'The senders are the user\'s choice: senderIdentityArns narrows the '
       + 'identities, and allowedSenders the addresses (ses:FromAddress).');
   }
   return made;
@@ -167,25 +168,25 @@ function ses(kind: 'identity' | 'template' | 'configuration-set'): string {
 
 function explainEveryResource(made: Role, settings: Settings, more: string): void {
   const traced = settings.tracing ? ', PutTraceSegments, PutTelemetryRecords' : '';
-  explain(made, '*', `These actions know no resources: GetAccount${more}${traced}.`);
+  explainResource(made, '*', `These actions know no resources: GetAccount${more}${traced}.`);
 }
 
 function explainCampaignQueues(made: Role, settings: Settings): void {
-  explain(made, campaignQueues(settings), 'The campaigns\' queues, which come and go; the prefix '
+  explainResource(made, campaignQueues(settings), 'The campaigns\' queues, which come and go; the prefix '
     + 'is this Tidegate\'s own.');
 }
 
 function explainSpilled(made: Role, bucket: Bucket): void {
   const logicalId = Stack.of(bucket).getLogicalId(bucket.node.defaultChild as CfnBucket);
-  explain(made, `<${logicalId}.Arn>/${SPILL_PREFIX}/*`, 'The mails that are put aside: an object for many of them, all under one '
+  explainResource(made, `<${logicalId}.Arn>/${SPILL_PREFIX}/*`, 'The mails that are put aside: an object for many of them, all under one '
     + 'prefix of a bucket that is this Tidegate\'s own.');
 }
 
 /** The rule's finding names the pseudo parameters in angle brackets. */
-function explain(made: Role, resource: string, reason: string): void {
+function explainResource(made: Role, resource: string, reason: string): void {
   const named = resource
     .replaceAll(Aws.PARTITION, '<AWS::Partition>')
     .replaceAll(Aws.REGION, '<AWS::Region>')
     .replaceAll(Aws.ACCOUNT_ID, '<AWS::AccountId>');
-  Validations.of(made).acknowledge({ id: `AwsSolutions-IAM5[Resource::${named}]`, reason });
+  explain(made, `AwsSolutions-IAM5[Resource::${named}]`, reason);
 }

@@ -349,16 +349,10 @@ export interface TidegateProps {
   readonly ageAlarmSeconds?: number;
 
   /**
-   * The functions' code, built beforehand.
-   * @default - both are built with cargo-lambda from `manifestPath`
+   * The functions' code, such as a build of your own.
+   * @default - the zips in this package, for `architecture`
    */
   readonly code?: TidegateCode;
-
-  /**
-   * The Cargo.toml that the functions are built from.
-   * @default - the one at the root of the repository that this construct stands in
-   */
-  readonly manifestPath?: string;
 
   /**
    * Endpoint of every AWS service, for a local AWS.

@@ -1,11 +1,12 @@
-import { CfnDeletionPolicy, CfnResource, Duration, RemovalPolicy, Tags, Validations } from 'aws-cdk-lib';
+import { CfnDeletionPolicy, CfnResource, Duration, RemovalPolicy, Tags } from 'aws-cdk-lib';
 import type { Resource } from 'aws-cdk-lib';
 import type { Alarm } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { DeduplicationScope, FifoThroughputLimit, Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
-import type { QueueProps } from 'aws-cdk-lib/aws-sqs';
+import type { CfnQueue, QueueProps } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { agedMail, ageAlarm } from './alarm.js';
+import { explain } from './explain.js';
 import type { Campaign } from './props.js';
 import { campaignQueueName, checkCampaign, checkName, checkRange } from './validate.js';
 
@@ -23,18 +24,17 @@ export function tidegateQueue(scope: Construct, id: string, name: string, props:
     enforceSSL: true,
     ...props,
   });
-  Validations.of(queue).acknowledge({
-    id: 'AwsSolutions-SQS3',
-    reason: 'No queue of Tidegate has a redrive policy: a mail that waits for its slot is received '
-      + 'many times, and must never drift into a dead-letter queue. The poller itself moves what '
-      + 'cannot be sent to the dead-letter queue, with its reason; an alarm tells of it.',
-  });
+  explain(queue, 'AwsSolutions-SQS3', 'No queue of Tidegate has a redrive policy: a mail that waits for its slot is received '
+    + 'many times, and must never drift into a dead-letter queue. The poller itself moves what '
+    + 'cannot be sent to the dead-letter queue, with its reason; an alarm tells of it.');
   return queue;
 }
 
 /** A queue that producers put mails on. */
 export function mailQueue(scope: Construct, id: string, name: string, removal: RemovalPolicy): Queue {
-  const queue = tidegateQueue(scope, id, name, { maxMessageSizeBytes: LARGEST_MAIL_BYTES });
+  const queue = tidegateQueue(scope, id, name);
+  // Not by the prop, which older libraries refuse above 256 KiB: SQS's own limit before it was 1 MiB.
+  (queue.node.defaultChild as CfnQueue).maximumMessageSize = LARGEST_MAIL_BYTES;
   return withRemoval(queue, removal);
 }
 

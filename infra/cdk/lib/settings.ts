@@ -3,7 +3,7 @@ import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { TidegateProps } from './props.js';
 
-type Optional = 'quotaPerSecond' | 'maxInFlight' | 'alarmEmail' | 'code' | 'manifestPath'
+type Optional = 'quotaPerSecond' | 'maxInFlight' | 'alarmEmail' | 'code'
   | 'domainLimits' | 'sharedBucket' | 'backPressureBusy' | 'backPressureOverloaded'
   | 'endpointUrl' | 'sqsEndpointUrl' | 'sesEndpointUrl';
 

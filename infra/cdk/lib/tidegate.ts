@@ -1,4 +1,4 @@
-import { Aws, Duration, Stack, Validations } from 'aws-cdk-lib';
+import { Aws, Duration, Stack } from 'aws-cdk-lib';
 import type { Alarm, Dashboard } from 'aws-cdk-lib/aws-cloudwatch';
 import { AttributeType, BillingMode, Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
@@ -17,6 +17,7 @@ import { Alarms } from './alarms.js';
 import { dashboard } from './dashboard.js';
 import { checkEnvironmentSize, pollerEnvironment, schedulerEnvironment } from './environment.js';
 import type { Places } from './environment.js';
+import { explain } from './explain.js';
 import { Feedback } from './feedback.js';
 import { logGroup, tidegateFunction } from './functions.js';
 import { TidegateMetrics } from './metrics.js';
@@ -275,12 +276,9 @@ export class Tidegate extends TidegateMetrics {
     });
     withRemoval(table, this.settings.removalPolicy);
     if (!this.settings.pointInTimeRecovery) {
-      Validations.of(table).acknowledge({
-        id: 'AwsSolutions-DDB3',
-        reason: 'The ledger holds what is of use for minutes: which second is being served, and '
-          + 'the control record. A copy of yesterday\'s is worth nothing; pointInTimeRecovery is '
-          + 'there for who keeps deduplication\'s marks.',
-      });
+      explain(table, 'AwsSolutions-DDB3', 'The ledger holds what is of use for minutes: which second is being served, and '
+        + 'the control record. A copy of yesterday\'s is worth nothing; pointInTimeRecovery is '
+        + 'there for who keeps deduplication\'s marks.');
     }
     return table;
   }

@@ -1,8 +1,9 @@
-//! Worlds and faults drawn from seeds. `TIDEGATE_SEEDS=5000` runs more of them, `TIDEGATE_SEED=17`
-//! one again.
+//! Worlds and faults drawn from seeds. `TIDEGATE_SEEDS=5000` runs more of them, `TIDEGATE_SEEDS=100001..200000`
+//! others, `TIDEGATE_SEED=17` one again.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_tests::simulation::chaos;
@@ -10,8 +11,19 @@ use tidegate_tests::simulation::chaos;
 /// The number of seeds unless `TIDEGATE_SEEDS` sets another.
 const SEEDS: u64 = 1_500;
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
+/// The seeds to run: those from FIRST to LAST for `FIRST..LAST`, and the first ones for a number of them.
+fn seeds() -> RangeInclusive<u64> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let number =
+        |text: &str| -> u64 { text.parse().unwrap_or_else(|_| panic!("{text} is no number")) };
+    if let Some(seed) = variable("TIDEGATE_SEED") {
+        return number(&seed)..=number(&seed);
+    }
+    let seeds = variable("TIDEGATE_SEEDS").unwrap_or_else(|| SEEDS.to_string());
+    match seeds.split_once("..") {
+        Some((first, last)) => number(first)..=number(last),
+        None => 0..=number(&seeds).saturating_sub(1),
+    }
 }
 
 fn check(seed: u64) -> Result<(), String> {
@@ -34,13 +46,10 @@ fn check(seed: u64) -> Result<(), String> {
 
 #[test]
 fn whatever_fails_nothing_is_lost_and_the_quota_holds() {
-    let seeds = match number("TIDEGATE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TIDEGATE_SEEDS").unwrap_or(SEEDS),
-    };
+    let seeds = seeds();
     // Each seed is a world of its own: they run side by side.
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let next = AtomicU64::new(seeds.start);
+    let next = AtomicU64::new(*seeds.start());
     let failed = std::thread::scope(|scope| {
         let work = || {
             let mine = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));

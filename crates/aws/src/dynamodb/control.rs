@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::builders::UpdateBuilder;
 use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
-use tidegate_core::control::{Control, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
+use tidegate_core::control::{
+    Control, ControlError, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages,
+};
 use tidegate_core::limits::digest;
 use tidegate_delivery::ports::{FailureKind, PortError, Standing};
 
@@ -71,7 +73,11 @@ pub(super) async fn read(
         let inline = reader.json("control")?.unwrap_or_default();
         let mut stored = StoredControl { inline, ..StoredControl::default() };
         if fill(table, memory, &mut stored, is_claim).await? {
-            let control = stored.control().map_err(|_| reader.unreadable("control"))?;
+            let control = stored.control().map_err(|error| match error {
+                ControlError::Format(_) => refused(table, error.to_string()),
+                // The values are not shown: a hold's detail may contain an address.
+                ControlError::Member(_) => reader.unreadable("control"),
+            })?;
             (standing.control, standing.control_version) = (control.clone(), version);
             memory.set(Remembered { token, version, stored, control });
             return Ok(());

@@ -217,6 +217,19 @@ async fn an_item_that_cannot_be_read_is_an_error_with_the_attributes_name() {
 }
 
 #[tokio::test]
+async fn a_control_record_in_a_newer_format_serves_no_window_and_the_error_says_what_to_deploy() {
+    let mut item = claimed_item();
+    item["control"] = json!({"S": r#"{"format":2,"weights":"elsewhere"}"#});
+    let (_, ledger) = ledger_of(&[part()], [ok(&json!({"Attributes": item}))]);
+    let error = ledger.claim(&request()).await.unwrap_err().to_string();
+    assert!(
+        error.contains("the control record has format 2, and this version reads format 1 alone"),
+        "{error}"
+    );
+    assert!(error.contains("deploy the version that wrote it, or a newer one"), "{error}");
+}
+
+#[tokio::test]
 async fn a_claim_advances_while_it_is_the_newest() {
     let (fake, ledger) = ledger([ok(&json!({})), condition_failed(&claimed_item())]);
     assert!(ledger.advance("mine", window(104)).await.unwrap());

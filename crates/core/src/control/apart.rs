@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use thiserror::Error;
 
 use super::Control;
 
@@ -20,6 +21,25 @@ const REFERENCE: char = '@';
 pub const LONGEST: usize = 1_000_000;
 /// Bytes of one page. DynamoDB allows 400 KB per item.
 const PAGE: usize = 300_000;
+
+/// Name of the member with the version of the record's form. A record without it is of the first.
+const FORMAT: &str = "format";
+/// The only form that this version reads.
+const KNOWN_FORMAT: u64 = 1;
+
+/// The reasons why a stored control record cannot be used.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// A newer version wrote it, in a form whose holds this version may not understand.
+    #[error(
+        "the control record has format {0}, and this version reads format {KNOWN_FORMAT} alone: deploy the \
+         version that wrote it, or a newer one"
+    )]
+    Format(Value),
+    /// A member is not valid JSON of its type.
+    #[error("the control record has a member of another form")]
+    Member(#[from] serde_json::Error),
+}
 
 /// The member that a claim does not read. Pollers need only the holds that follow from it, and it
 /// changes with every bounce.
@@ -81,14 +101,19 @@ impl StoredControl {
     /// [`Control::unknown`], so a later write keeps it.
     ///
     /// # Errors
-    /// An error of `serde_json` if a member is not valid JSON of its type.
-    pub fn control(&self) -> Result<Control, serde_json::Error> {
+    /// [`ControlError`] for a record in the form of a newer version, or with a member of another type.
+    pub fn control(&self) -> Result<Control, ControlError> {
         let mut members = self.inline.clone();
+        if let Some(format) = members.remove(FORMAT)
+            && format != KNOWN_FORMAT
+        {
+            return Err(ControlError::Format(format));
+        }
         for (name, (_, text)) in &self.apart {
             members.remove(&format!("{REFERENCE}{name}"));
             members.insert(name.clone(), serde_json::from_str(text)?);
         }
-        serde_json::from_value(Value::Object(members))
+        Ok(serde_json::from_value(Value::Object(members))?)
     }
 
     /// Bytes of the members in the claim's item, as JSON text.
@@ -169,6 +194,25 @@ mod tests {
         let written = StoredControl::of(&read, 10, &stored.apart).unwrap();
         let expected = ("campaign_holds", Reference { version: 9, pages: 1 });
         assert_eq!(written.references().collect::<Vec<_>>(), [expected]);
+    }
+
+    #[test]
+    fn a_record_in_the_form_of_a_newer_version_is_refused_and_one_of_the_first_form_is_not() {
+        let with = |format: &str| StoredControl {
+            inline: serde_json::from_str(&format!(r#"{{"format": {format}, "moon": 1}}"#)).unwrap(),
+            ..StoredControl::default()
+        };
+        assert_eq!(with("1").control().unwrap().unknown["moon"], 1);
+        for format in ["2", "0", "1.5", "\"1\"", "null", "[]"] {
+            let error = with(format).control().unwrap_err();
+            assert!(matches!(&error, ControlError::Format(_)), "{format}: {error}");
+        }
+        let said = with("2").control().unwrap_err().to_string();
+        assert_eq!(
+            said,
+            "the control record has format 2, and this version reads format 1 alone: deploy the version \
+             that wrote it, or a newer one"
+        );
     }
 
     proptest! {

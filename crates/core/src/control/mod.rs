@@ -19,7 +19,7 @@ use crate::limits::LimitChanges;
 use crate::rate::Rate;
 use crate::refusals::Streak;
 use crate::reputation::Reputation;
-pub use apart::{LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
+pub use apart::{ControlError, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
 pub use cancel::{CANCELLED, Cancel};
 pub use change::ChangeRecord;
 pub use holds::{Hold, HoldReason, Holds};

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::error::EmailError;
 use super::json::Node;
+use super::listed::{ATTACHMENT, TEMPLATE};
 use super::literal::TextLiteral;
 use super::members::Members;
 use super::text::has_control;
@@ -13,11 +14,11 @@ use super::text::has_control;
 /// Most bytes of template data that SES takes (256 KiB).
 const MAX_TEMPLATE_DATA: usize = 262_144;
 /// Most characters of a template's name that SES takes.
-const MAX_TEMPLATE_NAME: usize = 256;
+pub(super) const MAX_TEMPLATE_NAME: usize = 256;
 /// Most characters of an attachment's file name that SES takes.
-const MAX_FILE_NAME: usize = 255;
+pub(super) const MAX_FILE_NAME: usize = 255;
 /// Most characters of an attachment's content type that SES takes.
-const MAX_CONTENT_TYPE: usize = 78;
+pub(super) const MAX_CONTENT_TYPE: usize = 78;
 
 /// The content of a mail, in one of two forms of SES.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +76,7 @@ pub(super) fn read_simple(members: &mut Members, text: &str) -> Result<Content, 
 /// Reads `template`. The data is copied from `body`, the whole message, so that numbers stay as
 /// written.
 pub(super) fn read_template(node: Node, body: &str) -> Result<Content, EmailError> {
-    let mut members = Members::known("template", node, &["name", "data"])?;
+    let mut members = Members::known("template", node, &TEMPLATE)?;
     let name = members.take_text("name")?.unwrap_or_default();
     if name.is_empty() || name.chars().count() > MAX_TEMPLATE_NAME || has_control(&name) {
         let problem = "must be the name of an SES template: 1 to 256 characters, no control \
@@ -147,7 +148,7 @@ pub(super) fn read_attachments(node: Node) -> Result<Vec<Attachment>, EmailError
 }
 
 fn read_attachment(path: &str, node: Node) -> Result<Attachment, EmailError> {
-    let mut members = Members::known(path, node, &["name", "content_type", "content"])?;
+    let mut members = Members::known(path, node, &ATTACHMENT)?;
     let name = members.take_text("name")?.unwrap_or_default();
     let is_file_name = !name.is_empty()
         && name.chars().count() <= MAX_FILE_NAME

@@ -2,23 +2,24 @@
 
 use super::error::EmailError;
 use super::json::{Node, name_if_odd};
+use super::listed::LIST_UNSUBSCRIBE;
 use super::members::{Members, text};
 
 /// Most headers that SES takes in one mail.
-const MAX_HEADERS: usize = 15;
+pub(super) const MAX_HEADERS: usize = 15;
 /// Most characters of a header's name that SES takes.
-const MAX_NAME: usize = 126;
+pub(super) const MAX_NAME: usize = 126;
 /// Most characters of a header's name and value together that SES takes.
-const MAX_LINE: usize = 996;
+pub(super) const MAX_LINE: usize = 996;
 
-const UNSUBSCRIBE: &str = "List-Unsubscribe";
-const UNSUBSCRIBE_POST: &str = "List-Unsubscribe-Post";
+pub(super) const UNSUBSCRIBE: &str = "List-Unsubscribe";
+pub(super) const UNSUBSCRIBE_POST: &str = "List-Unsubscribe-Post";
 /// The only value that RFC 8058 allows for `List-Unsubscribe-Post`.
 const ONE_CLICK: &str = "List-Unsubscribe=One-Click";
 
 /// Headers that SES sets and refuses, and headers that would declare another sender or another encoding
 /// than the checked one.
-const RESERVED: [&str; 18] = [
+pub(super) const RESERVED: [&str; 18] = [
     "bcc",
     "cc",
     "content-disposition",
@@ -39,7 +40,7 @@ const RESERVED: [&str; 18] = [
     "resent-from",
 ];
 /// SES reads settings (configuration set, tags, identity) from headers with this prefix.
-const RESERVED_PREFIX: &str = "x-ses-";
+pub(super) const RESERVED_PREFIX: &str = "x-ses-";
 
 /// One header that the producer sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl ListUnsubscribe {
         let (url, mailto, url_field) = match node {
             Node::Text(url) => (Some(url), None, FIELD.to_owned()),
             node => {
-                let mut members = Members::known(FIELD, node, &["url", "mailto"])?;
+                let mut members = Members::known(FIELD, node, &LIST_UNSUBSCRIBE)?;
                 let url_field = members.path_of("url");
                 (members.take_text("url")?, members.take_text("mailto")?, url_field)
             }

@@ -7,40 +7,23 @@ use serde_json::value::RawValue;
 use super::address::Address;
 use super::error::{EmailError, EmailErrorKind};
 use super::json::{Node, readable};
+use super::listed::{Form, MEMBERS, is_of};
 use super::members::{self, Members};
 use super::text::{has_control, is_ses_word_char};
 use super::{
     Content, Email, ListUnsubscribe, MAX_ID_CHARS, MAX_RECIPIENTS, Priority, content, headers, tags,
 };
 
-const SHORT: [&str; 3] = ["to_address", "from_address", "body"];
-const LONG: [&str; 12] = [
-    "to",
-    "cc",
-    "bcc",
-    "from",
-    "reply_to",
-    "text",
-    "html",
-    "template",
-    "headers",
-    "attachments",
-    "configuration_set",
-    "list_unsubscribe",
-];
-const BOTH: [&str; 4] = ["subject", "id", "priority", "tags"];
-
 /// Most characters of a configuration set's name that SES takes.
-const MAX_CONFIGURATION_SET: usize = 64;
+pub(super) const MAX_CONFIGURATION_SET: usize = 64;
 
 /// Reads a message body in either form: checks for duplicates, unknown members and mixed forms first.
 pub(super) fn email(body: &str) -> Result<Email, EmailError> {
     let node = Node::read(body)?;
     node.refuse_duplicates("")?;
-    let known = [SHORT.as_slice(), &LONG, &BOTH].concat();
-    let mut members = Members::known("", node, &known)?;
-    let short = members.names().find(|name| SHORT.contains(name));
-    let long = members.names().find(|name| LONG.contains(name));
+    let mut members = Members::known("", node, &MEMBERS.map(|member| member.name))?;
+    let short = members.names().find(|name| is_of(name, Form::Short));
+    let long = members.names().find(|name| is_of(name, Form::Long));
     if let (Some(short), Some(long)) = (short, long) {
         let problem = format!("must not stand with {long}: one is short form, one is long form");
         return Err(EmailError::new(EmailErrorKind::MixedForms, short, problem));

@@ -10,11 +10,11 @@ use super::text::is_ses_word_char;
 use crate::identity::sha256_hex;
 
 /// Most characters of a tag's name, and of its value, that SES takes.
-const MAX_CHARS: usize = 256;
+pub(super) const MAX_CHARS: usize = 256;
 /// Most tags of the producer. SES takes 50; `tidegate_campaign` and `tidegate_id` are two of them.
-const MAX_TAGS: usize = 48;
+pub(super) const MAX_TAGS: usize = 48;
 /// Prefix of the tags that Tidegate adds; producers may not use it.
-const RESERVED_PREFIX: &str = "tidegate_";
+pub(super) const RESERVED_PREFIX: &str = "tidegate_";
 /// Hex digits of the hash that keeps values apart after their illegal characters are replaced.
 const HASH_DIGITS: usize = 16;
 

@@ -6,6 +6,7 @@ mod addresses;
 mod forms;
 mod members;
 mod properties;
+mod schema;
 
 fn parse(body: &str) -> Result<Email, EmailError> {
     Email::parse(body)

@@ -1,14 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { CliCredentialsStackSynthesizer, RemovalPolicy, Validations } from 'aws-cdk-lib';
 import type { App, IStackSynthesizer } from 'aws-cdk-lib';
 import { Architecture, Code } from 'aws-cdk-lib/aws-lambda';
 import { AwsSolutionsChecks } from 'cdk-nag';
-import type { Campaign, TidegateCode, TidegateProps } from './props.js';
-import type { SharedBucket } from './shared.js';
-import { TidegateStack } from './stack.js';
-import type { Network } from './stack.js';
-import { checkRenamed, InvalidProp } from './validate.js';
+import type { Campaign, TidegateCode, TidegateProps } from '../lib/props.js';
+import type { SharedBucket } from '../lib/shared.js';
+import { TidegateStack } from '../lib/stack.js';
+import type { Network } from '../lib/stack.js';
+import { checkRenamed, InvalidProp } from '../lib/validate.js';
 
 /** How a setting is read: from `-c NAME=TEXT`, or from cdk.json as JSON of the same meaning. */
 type Reader = (name: string, value: unknown) => unknown;
@@ -62,11 +62,13 @@ const PROPS: Record<Exclude<keyof TidegateProps, 'code'>, Reader> = {
   alarmEmail: text,
   alarms: text,
   ageAlarmSeconds: number,
-  manifestPath: text,
   endpointUrl: text,
   sqsEndpointUrl: text,
   sesEndpointUrl: text,
 };
+
+/** Where `make build` puts the functions, as seen from where this file is compiled to, build/bin. */
+const BUILT = resolve(__dirname, '../../../../target/lambda');
 
 /** Those of the SAM template. */
 const DEFAULT_CAMPAIGNS = [{ name: 'main', weight: 90 }, { name: 'minor', weight: 10 }];
@@ -100,8 +102,7 @@ export function addStacks(app: App): TidegateStack[] {
 function stack(
   app: App, id: string, stackName: string, props: TidegateProps, given: Given, region?: string,
 ): TidegateStack {
-  const code = given.prebuilt === undefined
-    ? undefined : prebuilt(text('prebuilt', given.prebuilt));
+  const code = prebuilt(given.prebuilt === undefined ? BUILT : text('prebuilt', given.prebuilt));
   const bucket = given.assetsBucket === undefined
     ? undefined : text('assetsBucket', given.assetsBucket);
   return new TidegateStack(app, id, { ...props, code }, {
@@ -151,7 +152,7 @@ function prebuilt(directory: string): TidegateCode {
     const own = join(directory, name);
     if (!existsSync(join(own, 'bootstrap'))) {
       const allowed = 'a directory with scheduler/bootstrap and poller/bootstrap, such as '
-        + 'target/lambda after cargo lambda build';
+        + 'target/lambda after make build';
       throw new InvalidProp('prebuilt', directory, allowed);
     }
     return Code.fromAsset(own);

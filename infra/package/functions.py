@@ -1,0 +1,62 @@
+"""What is packaged: the functions' zips, and the version of the project."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ARCHITECTURES = ("arm64", "x86_64")
+FUNCTIONS = ("scheduler", "poller")
+
+
+class Refused(Exception):
+    """Why nothing was packaged."""
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The functions' zips: a pair for each processor."""
+
+    folder: Path
+    architectures: tuple[str, ...]
+
+    def zips(self) -> dict[str, Path]:
+        """Each zip by its file name."""
+        names = [f"{function}-{arch}.zip" for arch in self.architectures for function in FUNCTIONS]
+        return {name: self.folder / name for name in names}
+
+
+def version() -> str:
+    """The version of every part of the project, from the workspace's manifest."""
+    found = re.search(r'^version = "(.+)"$', (ROOT / "Cargo.toml").read_text(encoding="utf-8"), re.M)
+    if found is None:
+        raise Refused("Cargo.toml has no line: version = \"…\"")
+    return found[1]
+
+
+def read_functions(folder: Path, complete: bool) -> Functions:
+    """The processors that the folder has both functions for; with `complete`, it must be all."""
+    there = {
+        architecture: [f for f in FUNCTIONS if (folder / f"{f}-{architecture}.zip").is_file()]
+        for architecture in ARCHITECTURES
+    }
+    for architecture, found in there.items():
+        for function in FUNCTIONS:
+            if function not in found and (found or complete):
+                raise Refused(f"{folder / f'{function}-{architecture}.zip'} is missing")
+    whole = tuple(architecture for architecture, found in there.items() if found)
+    if not whole:
+        raise Refused(f"{folder} has no zip of a function, such as poller-arm64.zip")
+    functions = Functions(folder, whole)
+    for path in functions.zips().values():
+        try:
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
+        except (OSError, zipfile.BadZipFile) as error:
+            raise Refused(f"{path} is not a zip: {error}") from error
+        if names != ["bootstrap"]:
+            raise Refused(f"{path} has {', '.join(names) or 'nothing'} in it; it must have one file, bootstrap")
+    return functions

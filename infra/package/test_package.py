@@ -1,0 +1,132 @@
+"""What the packages contain, and what is not packaged."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import re
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+
+import functions
+import package
+import sam
+from functions import ROOT, Refused, read_functions
+from installed import empty_zips
+
+import local_aws
+
+
+class InAFolder(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="tidegate-package-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+
+class Zips(InAFolder):
+    def test_a_processor_without_one_of_its_functions_is_refused_by_the_files_name(self) -> None:
+        empty_zips(self.folder, "poller-arm64.zip", "poller-x86_64.zip", "scheduler-x86_64.zip")
+        with self.assertRaisesRegex(Refused, "scheduler-arm64.zip is missing"):
+            read_functions(self.folder, complete=False)
+
+    def test_one_processor_is_enough_but_not_for_a_release(self) -> None:
+        empty_zips(self.folder, "poller-x86_64.zip", "scheduler-x86_64.zip")
+        self.assertEqual(read_functions(self.folder, complete=False).architectures, ("x86_64",))
+        with self.assertRaisesRegex(Refused, "scheduler-arm64.zip is missing"):
+            read_functions(self.folder, complete=True)
+
+    def test_what_is_no_functions_zip_is_refused(self) -> None:
+        with self.assertRaisesRegex(Refused, "has no zip of a function"):
+            read_functions(self.folder, complete=False)
+        empty_zips(self.folder)
+        with zipfile.ZipFile(self.folder / "poller-arm64.zip", "a") as archive:
+            archive.writestr("more", b"")
+        with self.assertRaisesRegex(Refused, "poller-arm64.zip has bootstrap, more in it"):
+            read_functions(self.folder, complete=False)
+        (self.folder / "poller-arm64.zip").write_bytes(b"text")
+        with self.assertRaisesRegex(Refused, "poller-arm64.zip is not a zip"):
+            read_functions(self.folder, complete=False)
+
+    def test_a_missing_zip_ends_the_command_with_2(self) -> None:
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as ended:
+            package.main(["--functions", str(self.folder), "--out", str(self.folder / "out")])
+        self.assertEqual(ended.exception.code, 2)
+        self.assertIn("package: ", said.getvalue())
+
+
+class SamPackage(InAFolder):
+    def made(self, out: str = "out") -> Path:
+        found = read_functions(empty_zips(self.folder / "functions"), complete=True)
+        (self.folder / out).mkdir()
+        return sam.package("1.2.3", found, "https://example.org/tidegate", self.folder / out)
+
+    def read(self, template: str) -> tuple[str, dict]:
+        with zipfile.ZipFile(self.made(template)) as archive:
+            archive.extractall(self.folder)
+        path = self.folder / "tidegate-sam-1.2.3" / template
+        return path.read_text(encoding="utf-8"), local_aws.read_template(path)
+
+    def test_equal_functions_give_an_equal_package(self) -> None:
+        digests = {hashlib.sha256(self.made(out).read_bytes()).hexdigest() for out in ("a", "b")}
+        self.assertEqual(len(digests), 1)
+
+    def test_the_code_of_each_template_is_beside_it_and_of_its_one_processor(self) -> None:
+        for name, architecture in (("template.yaml", "arm64"), ("template-x86_64.yaml", "x86_64")):
+            text, read = self.read(name)
+            parameter = read["Parameters"]["Architecture"]
+            self.assertEqual((parameter["Default"], parameter["AllowedValues"]), (architecture, [architecture]))
+            code = re.findall(r"CodeUri: (.+)", text)
+            self.assertEqual(code, [f"functions/{f}-{architecture}.zip" for f in functions.FUNCTIONS])
+            for path in code:
+                self.assertTrue((self.folder / "tidegate-sam-1.2.3" / path).is_file(), path)
+
+    def test_the_code_from_a_bucket_is_of_the_templates_version_and_of_either_processor(self) -> None:
+        _, read = self.read("template-from-bucket.yaml")
+        self.assertEqual(read["Resources"]["PollerFunction"]["Properties"]["CodeUri"], {
+            "Bucket": {"Ref": "CodeBucket"},
+            "Key": {"Fn::Sub": "${CodePrefix}1.2.3/poller-${Architecture}.zip"},
+        })  # fmt: skip
+        self.assertEqual(read["Parameters"]["Architecture"]["AllowedValues"], ["arm64", "x86_64"])
+        self.assertNotIn("Default", read["Parameters"]["CodeBucket"])
+
+    def test_beside_code_and_its_parameters_the_templates_are_those_of_the_repository(self) -> None:
+        source = local_aws.read_template(ROOT / "infra" / "sam" / "template.yaml")
+        for name in ("template.yaml", "template-x86_64.yaml", "template-from-bucket.yaml"):
+            with self.subTest(name):
+                _, read = self.read(name)
+                for parameter in ("CodeBucket", "CodePrefix", "Architecture"):
+                    read["Parameters"].pop(parameter, None)
+                expected = {n: p for n, p in source["Parameters"].items() if n != "Architecture"}
+                self.assertEqual(read["Parameters"], expected)
+                for template in (read, source):
+                    for function in ("SchedulerFunction", "PollerFunction"):
+                        template["Resources"][function]["Properties"].pop("CodeUri", None)
+                self.assertEqual(read["Resources"], source["Resources"])
+                self.assertEqual(read["Outputs"], source["Outputs"])
+
+    def test_the_application_repositorys_metadata_keep_its_rules(self) -> None:
+        """https://docs.aws.amazon.com/serverlessrepo/latest/devguide/serverlessrepo-publishing-applications.html"""
+        _, read = self.read("template.yaml")
+        said = read["Metadata"]["AWS::ServerlessRepo::Application"]
+        self.assertRegex(said["Name"], r"^[A-Za-z0-9-]{1,140}$")
+        self.assertRegex(said["Author"], r"^[a-z0-9](([a-z0-9]|-(?!-))*[a-z0-9])?$")
+        self.assertLessEqual(len(said["Description"]), 256)
+        self.assertLessEqual(len(said["Labels"]), 10)
+        for label in said["Labels"]:
+            self.assertRegex(label, r"^[a-zA-Z0-9+\-_:\/@]{1,127}$")
+        self.assertEqual(said["SemanticVersion"], "1.2.3")
+        self.assertEqual(said["SpdxLicenseId"], "Apache-2.0")
+        for file in (said["LicenseUrl"], said["ReadmeUrl"]):
+            self.assertTrue((self.folder / "tidegate-sam-1.2.3" / file).is_file(), file)
+
+    def test_the_version_is_the_workspaces(self) -> None:
+        self.assertRegex(functions.version(), r"^\d+\.\d+\.\d+")
+
+
+if __name__ == "__main__":
+    unittest.main()
