@@ -217,8 +217,8 @@ test: ## Everything that CI checks
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
-of-programs: ; $(MAKE) BESIDE= test-end-to-end test-guide test-package
-of-console: ; $(MAKE) BESIDE= test-console
+of-programs: ; $(MAKE) BESIDE= test-end-to-end test-guide
+of-console: ; $(MAKE) BESIDE= test-console test-package
 of-simulation: ; nice -n 19 $(MAKE) BESIDE= test-simulation
 .PHONY: of-rust of-others of-programs of-console of-simulation
 
