@@ -60,6 +60,10 @@ CDK_MODULES := $(CDK)/node_modules/.package-lock.json
 CDK_BIN := node_modules/.bin
 CDK_COMPILED := $(CDK)/build/.compiled
 
+# What makes the wheel, and what checks it.
+DIST_VENV := $(TOOLS)/dist/.installed
+DIST_BIN := $(TOOLS)/dist/bin
+
 # A cargo-deny of the same version on the PATH is as good as our own.
 FOUND_DENY := $(filter $(DENY_VERSION),$(shell cargo-deny --version 2>/dev/null))
 OWN_DENY := $(TOOLS)/deny/.installed-$(DENY_VERSION)
@@ -123,10 +127,14 @@ TRIPLE_x86_64 := x86_64-unknown-linux-gnu
 # The functions as they are deployed. In a build of the workspace they would have the features of every program.
 DEPLOYED := --package tidegate-lambda --no-default-features
 
+# Nothing that is built names a folder of this machine: equal sources give equal programs, byte by byte.
+REPRODUCIBLE := --remap-path-prefix=$(CURDIR)=tidegate --remap-path-prefix=$(TARGET_DIR)=target \
+  --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=cargo
+FOR_RELEASE = env -u RUSTFLAGS -u CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_RUSTFLAGS="$(REPRODUCIBLE)" PATH="$(LAMBDA_BIN):$$PATH"
+
 .PHONY: build
 build: rust-target $(ZIG) ## Builds the two functions for Lambda (ARCH=arm64 or x86_64)
-	PATH="$(LAMBDA_BIN):$$PATH" cargo lambda build --release --locked $(FLAG_$(ARCH)) \
-	  $(DEPLOYED)
+	$(FOR_RELEASE) cargo lambda build --release --locked $(FLAG_$(ARCH)) $(DEPLOYED)
 	@for function in scheduler poller; do \
 	  echo "$(TARGET_DIR)/lambda/$$function/bootstrap: $(ARCH), $$(($$(wc -c < $(TARGET_DIR)/lambda/$$function/bootstrap) / 1024)) KiB"; \
 	done
@@ -185,12 +193,73 @@ install: binaries ## Installs the operator's command, tidegate, into PREFIX/bin 
 	@command -v tidegate >/dev/null || echo "make: $(PREFIX)/bin is not on the PATH; add it" >&2
 
 .PHONY: tools
-tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(DOCS_VENV) $(CDK_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
+tools: $(LOCAL_VENV) $(ZIG) $(DIST_VENV) $(VALIDATE_VENV) $(CHECKOV_VENV) $(DOCS_VENV) $(CDK_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
 
 .PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
 	cargo clean
-	rm -rf .tools .local $(BROWSER_TESTS)/node_modules $(CDK)/node_modules $(CDK)/build $(CDK)/cdk.out
+	rm -rf .tools .local $(DIST) $(BROWSER_TESTS)/node_modules $(CDK)/node_modules $(CDK)/build $(CDK)/cdk.out
+
+# ---------------------------------------------------------------------------------- to release it
+
+# Processors of the functions' zips: those that Rust can build for here. The programs are for this machine's.
+SYSROOT = $(shell rustc --print sysroot)
+ARCHES ?= $(foreach arch,arm64 x86_64,$(if $(wildcard $(SYSROOT)/lib/rustlib/$(TRIPLE_$(arch))/lib),$(arch)))
+DIST ?= dist
+HOST_ARCH := $(patsubst aarch64,arm64,$(shell uname -m))
+HOST_OS := $(patsubst darwin,macos,$(shell uname -s | tr A-Z a-z))
+# The oldest C library and system that the programs run on, and the wheel's name for them.
+GLIBC := 2.17
+MACOS_arm64 := 11.0
+MACOS_x86_64 := 10.12
+WHEEL_TAG = $(if $(filter macos,$(HOST_OS)),macosx_$(subst .,_,$(MACOS_$(HOST_ARCH)))_$(HOST_ARCH),manylinux_$(subst .,_,$(GLIBC))_$(shell uname -m))
+PROGRAMS := $(TARGET_DIR)/programs
+PROGRAM_BUILD := --profile dist --locked --package tidegate-cli --package tidegate-devstack --package tidegate-fakes \
+  --package tidegate-lambda --bin tidegate --bin devstack --bin poller --bin scheduler --bin ses-sandbox
+MAKE_DIST = $(DIST_BIN)/python -B infra/dist/dist.py
+
+.PHONY: dist
+dist: dist-functions dist-programs dist-checksums ## Makes everything that a release has, in dist/ (ARCHES="arm64 x86_64": the functions')
+
+.PHONY: dist-functions
+dist-functions: $(DIST_VENV)
+	for arch in $(ARCHES); do \
+	  $(MAKE) --no-print-directory build ARCH=$$arch; \
+	  $(MAKE_DIST) functions --arch $$arch --binaries $(TARGET_DIR)/lambda --out $(DIST); \
+	done
+
+# On Linux by zig, for an older C library than this machine's.
+.PHONY: programs
+programs: rust $(if $(filter linux,$(HOST_OS)),$(ZIG))
+ifeq ($(HOST_OS),linux)
+	$(FOR_RELEASE) cargo lambda build --disable-optimizations --target $(TRIPLE_$(HOST_ARCH)).$(GLIBC) \
+	  --lambda-dir $(PROGRAMS) $(PROGRAM_BUILD)
+else
+	$(FOR_RELEASE) MACOSX_DEPLOYMENT_TARGET=$(MACOS_$(HOST_ARCH)) cargo build $(PROGRAM_BUILD)
+endif
+
+.PHONY: dist-programs
+dist-programs: programs $(DIST_VENV)
+	$(MAKE_DIST) programs --programs $(PROGRAMS) --out $(DIST) \
+	  --platform $(HOST_OS)-$(HOST_ARCH) --tag $(WHEEL_TAG) --notice LICENSE --notice NOTICE
+
+.PHONY: test-dist
+test-dist: $(DIST_VENV) ## Installs the wheel of `make dist` where there is no Rust, and runs it
+	$(DIST_BIN)/python -B infra/dist/installed.py --uv $(DIST_BIN)/uv $(DIST)/tidegate-*-$(WHEEL_TAG).whl
+
+# What is of one kind for all processors; the zips of each are there by now.
+.PHONY: dist-once
+dist-once: ;
+
+TAG ?= v$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+LINKS ?= $(GITHUB_SERVER_URL)/$(GITHUB_REPOSITORY)/blob/$(TAG)
+.PHONY: dist-notes
+dist-notes: $(DIST_VENV)
+	@$(MAKE_DIST) notes --tag "$(TAG)" --links "$(LINKS)"
+
+.PHONY: dist-checksums
+dist-checksums: $(DIST_VENV)
+	$(MAKE_DIST) checksums --out $(DIST)
 
 # ---------------------------------------------------------------------------------- to prove it
 
@@ -249,11 +318,12 @@ validate: $(LOCAL_VENV) $(VALIDATE_VENV) $(CHECKOV_VENV) ## Templates and workfl
 	$(LOCAL_PYTHON) -B infra/validate/validate.py --linters $(VALIDATE_BIN) --checkov $(CHECKOV_BIN)
 
 .PHONY: test-infra
-test-infra: $(LOCAL_VENV) $(VALIDATE_VENV) cdk ## The templates, their parity and their local deployment
+test-infra: $(LOCAL_VENV) $(VALIDATE_VENV) $(DIST_VENV) cdk ## The templates, their parity and their local deployment
 	cd infra/local && AWS_DEFAULT_REGION=us-east-1 $(LOCAL_PYTHON) -B -m unittest
 	cd infra/parity && AWS_DEFAULT_REGION=us-east-1 PYTHONPATH=../local $(LOCAL_PYTHON) -B -m unittest
 	cd infra/deploy && AWS_DEFAULT_REGION=us-east-1 $(VALIDATE_BIN)/python -B -m unittest
 	cd infra/bench && $(PYTHON) -B -m unittest
+	cd infra/dist && $(DIST_BIN)/python -B -m unittest
 	cd infra/cost && $(PYTHON) -B -m unittest
 	cd infra/lint && $(PYTHON) -B -m unittest
 
@@ -443,6 +513,11 @@ $(VALIDATE_VENV): infra/validate/requirements.txt | python
 	touch $@
 
 $(DOCS_VENV): infra/docs/requirements.txt | python
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
+	touch $@
+
+$(DIST_VENV): infra/dist/requirements.txt | python
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
 	touch $@
