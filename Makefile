@@ -128,8 +128,8 @@ TRIPLE_x86_64 := x86_64-unknown-linux-gnu
 DEPLOYED := --package tidegate-lambda --no-default-features
 
 # Nothing that is built names a folder of this machine: equal sources give equal programs, byte by byte.
-REPRODUCIBLE := --remap-path-prefix=$(CURDIR)=tidegate --remap-path-prefix=$(TARGET_DIR)=target \
-  --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=cargo
+REPRODUCIBLE := --remap-path-prefix=$(CURDIR)=. --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=cargo \
+  $(if $(filter $(CURDIR)/%,$(TARGET_DIR)),,--remap-path-prefix=$(TARGET_DIR)=./target)
 FOR_RELEASE = env -u RUSTFLAGS -u CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_RUSTFLAGS="$(REPRODUCIBLE)" PATH="$(LAMBDA_BIN):$$PATH"
 
 .PHONY: build
