@@ -91,7 +91,9 @@ impl Place {
     pub(super) const fn cdk_remedy(&self) -> &'static str {
         match self {
             Self::Checkout => "run `make cdk`",
-            Self::Installed(_) => "only a checkout has it: run `make cdk` there, and name it with --root",
+            Self::Installed(_) => {
+                "only a checkout has it: run `make cdk` there, and name it with --root"
+            }
         }
     }
 }
@@ -110,7 +112,9 @@ mod tests {
 
     #[test]
     fn any_other_program_expects_a_checkout() {
-        for program in ["/src/tidegate/target/local/devstack", "/usr/local/bin/devstack", "devstack"] {
+        for program in
+            ["/src/tidegate/target/local/devstack", "/usr/local/bin/devstack", "devstack"]
+        {
             let place = Place::of(Path::new(program));
             assert_eq!(place, Place::Checkout, "{program}");
             assert_eq!(place.root(), Path::new("."));

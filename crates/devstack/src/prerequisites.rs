@@ -48,9 +48,7 @@ impl Files {
             python: present(python, "the Python", place.python_remedy())?,
             script: file("infra/local/local_aws.py", place.file_remedy())?,
             stack: match setup.settings.infra {
-                Infra::Sam => {
-                    StackFile::Sam(file("infra/sam/template.yaml", place.file_remedy())?)
-                }
+                Infra::Sam => StackFile::Sam(file("infra/sam/template.yaml", place.file_remedy())?),
                 Infra::Cdk => StackFile::Cdk(file(CDK_APP, place.cdk_remedy())?),
             },
             scheduler: binary("scheduler")?,

@@ -16,10 +16,13 @@ const BUILT: &str = "devstack";
 /// Needs no account: it starts a local AWS (ministack) and an SES that enforces its quota, deploys the real template,
 /// fills two campaign queues, opens the console, and ends with a report. `tidegate local --help` lists its options.
 #[derive(Clone, Debug, Args)]
-#[command(disable_help_flag = true, after_help = "Examples:
+#[command(
+    disable_help_flag = true,
+    after_help = "Examples:
   tidegate local
   tidegate local --quota 200 --messages 6000
-  tidegate local --keep-running     then, in another terminal: tidegate top --local")]
+  tidegate local --keep-running     then, in another terminal: tidegate top --local"
+)]
 pub struct LocalArgs {
     /// Options of the local run
     #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
@@ -54,7 +57,8 @@ mod tests {
     fn the_program_of_the_package_is_found_before_one_that_was_built_beside() {
         let prefix = tempfile::TempDir::new().unwrap();
         let own = prefix.path().join("bin/tidegate");
-        let (packaged, built) = (prefix.path().join("bin").join(PACKAGED), prefix.path().join("bin/devstack"));
+        let (packaged, built) =
+            (prefix.path().join("bin").join(PACKAGED), prefix.path().join("bin/devstack"));
         for folder in ["bin", "libexec/tidegate"] {
             std::fs::create_dir_all(prefix.path().join(folder)).unwrap();
         }
