@@ -212,12 +212,14 @@ ARCHES ?= $(foreach arch,arm64 x86_64,$(if $(wildcard $(SYSROOT)/lib/rustlib/$(T
 DIST ?= dist
 HOST_ARCH := $(patsubst aarch64,arm64,$(shell uname -m))
 HOST_OS := $(patsubst darwin,macos,$(shell uname -s | tr A-Z a-z))
+# Lambda's C library (provided.al2023).
+LAMBDA_GLIBC := 2.34
 # The oldest C library and system that the programs run on, and the wheel's name for them.
 GLIBC := 2.17
 MACOS_arm64 := 11.0
 MACOS_x86_64 := 10.12
 WHEEL_TAG = $(if $(filter macos,$(HOST_OS)),macosx_$(subst .,_,$(MACOS_$(HOST_ARCH)))_$(HOST_ARCH),manylinux_$(subst .,_,$(GLIBC))_$(shell uname -m))
-PROGRAMS := $(TARGET_DIR)/programs
+PROGRAMS := $(TARGET_DIR)/$(if $(filter linux,$(HOST_OS)),programs,dist)
 PROGRAM_BUILD := --profile dist --locked --package tidegate-cli --package tidegate-devstack --package tidegate-fakes \
   --package tidegate-lambda --bin tidegate --bin devstack --bin poller --bin scheduler --bin ses-sandbox
 MAKE_DIST = $(DIST_BIN)/python -B infra/dist/dist.py
@@ -229,6 +231,7 @@ dist: dist-functions dist-programs dist-once dist-checksums ## Makes everything 
 dist-functions: $(DIST_VENV)
 	for arch in $(ARCHES); do \
 	  $(MAKE) --no-print-directory build ARCH=$$arch; \
+	  $(MAKE_DIST) glibc --most $(LAMBDA_GLIBC) $(TARGET_DIR)/lambda/*/bootstrap; \
 	  $(MAKE_DIST) functions --arch $$arch --binaries $(TARGET_DIR)/lambda --out $(DIST); \
 	done
 
@@ -244,6 +247,7 @@ endif
 
 .PHONY: dist-programs
 dist-programs: programs $(NOTICES) $(DIST_VENV)
+	$(if $(filter linux,$(HOST_OS)),$(MAKE_DIST) glibc --most $(GLIBC) $(PROGRAMS)/*/bootstrap)
 	$(MAKE_DIST) programs --programs $(PROGRAMS) --out $(DIST) \
 	  --platform $(HOST_OS)-$(HOST_ARCH) --tag $(WHEEL_TAG) --notice LICENSE --notice NOTICE --notice $(NOTICES)
 

@@ -19,6 +19,8 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+from elftools.elf.elffile import ELFFile
+
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(ROOT / "infra" / "local"))
@@ -52,6 +54,23 @@ def version() -> str:
     if found is None:
         raise SystemExit("dist: Cargo.toml has no version")
     return found[1]
+
+
+def newest_glibc(program: Path) -> tuple[int, ...]:
+    """The newest version of glibc that a program asks for."""
+    with program.open("rb") as file:
+        versions = ELFFile(file).get_section_by_name(".gnu.version_r")
+        asked = (name.name for _, names in versions.iter_versions() for name in names) if versions else ()
+        found = (re.fullmatch(r"GLIBC_([\d.]+)", name) for name in asked)
+        return max((tuple(map(int, version[1].split("."))) for version in found if version), default=())
+
+
+def check_glibc(most: str, programs: list[Path]) -> None:
+    """Ends with an error where a program would not start on a system with glibc `most`."""
+    for program in programs:
+        newest = newest_glibc(program)
+        if newest > tuple(map(int, most.split("."))):
+            raise SystemExit(f"dist: {program} needs glibc {'.'.join(map(str, newest))}, allowed is {most} and older")
 
 
 def functions(binaries: Path, arch: str, out: Path) -> list[Path]:
@@ -194,6 +213,10 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
                    "the two functions as zips for Lambda")  # fmt: skip
     zips.add_argument("--binaries", type=Path, required=True, metavar="DIR", help="with poller/bootstrap")
     zips.add_argument("--arch", choices=("arm64", "x86_64"), required=True)
+
+    glibc = command("glibc", lambda a: check_glibc(a.most, a.programs), "refuse programs that need a newer glibc")
+    glibc.add_argument("--most", required=True, metavar="VERSION")
+    glibc.add_argument("programs", type=Path, nargs="+", metavar="PROGRAM")
 
     def pack(args: argparse.Namespace) -> None:
         prefix = args.programs.with_name("prefix")

@@ -8,6 +8,7 @@ import io
 import os
 import re
 import subprocess
+import sys
 import tarfile
 import tempfile
 import time
@@ -123,6 +124,15 @@ class Release(unittest.TestCase):
         self.assertIn("exceptiongroup", {pin.split("==")[0] for pin in pins}, "one with a marker")
         (marked,) = (text for text in extra if text.startswith("exceptiongroup"))
         self.assertIn("python_full_version < '3.11'", marked)
+
+    @unittest.skipUnless(sys.platform == "linux", "macOS has no glibc")
+    def test_a_program_that_needs_a_newer_glibc_is_refused(self) -> None:
+        python = Path(sys.executable).resolve()
+        newest = dist.newest_glibc(python)
+        self.assertGreater(newest, (2,))
+        dist.check_glibc(".".join(map(str, newest)), [python])
+        with self.assertRaisesRegex(SystemExit, "needs glibc 2.*, allowed is 2.1 and older"):
+            dist.check_glibc("2.1", [python])
 
     def test_the_notes_are_the_version_s_part_of_the_changelog_with_links_that_lead_somewhere(self) -> None:
         version = dist.version()
