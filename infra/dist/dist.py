@@ -158,21 +158,6 @@ def wheel(prefix: Path, tag: str, out: Path) -> Path:
     return out / f"tidegate-{version()}-py3-none-{tag}.whl"
 
 
-def sboms(out: Path) -> list[Path]:
-    """What cargo-cyclonedx wrote beside each crate: `tidegate-VERSION-PROGRAM.cdx.json`, without this folder's name."""
-    made = []
-    for written in sorted((ROOT / "crates").rglob("*_bin.cdx.json")):
-        program = written.name.removesuffix("_bin.cdx.json")
-        if program in (OPERATOR, *LOCAL):
-            made.append(out / f"tidegate-{version()}-{program}.cdx.json")
-            text = written.read_text(encoding="utf-8")
-            made[-1].write_text(text.replace(ROOT.as_uri(), "file:///tidegate"), encoding="utf-8")
-        written.unlink()
-    if len(made) != len(LOCAL) + 1:
-        raise SystemExit(f"dist: SBOMs of {len(made)} programs were written, not of {len(LOCAL) + 1}")
-    return made
-
-
 def checksums(out: Path) -> Path:
     """Of all files below `out`, as `sha256sum -c` reads them there."""
     files = sorted(path for path in out.rglob("*") if path.is_file() and path.name != SUMS)
@@ -228,7 +213,6 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     programs.add_argument("--notice", type=Path, action="append", default=[], metavar="FILE", help="a licence; repeatable")
     programs.add_argument("--platform", required=True, help="in the archive's name, such as linux-x86_64")
     programs.add_argument("--tag", required=True, help="the wheel's, such as manylinux_2_17_x86_64")
-    command("sboms", lambda a: tell(*sboms(a.out)), "the SBOMs that cargo-cyclonedx wrote")
     cut = command("notes", lambda a: print(notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), a.tag, a.links), end=""),
                   "the release's notes, from CHANGELOG.md")  # fmt: skip
     cut.add_argument("--tag", required=True, help="such as v0.1.0")
