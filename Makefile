@@ -218,6 +218,9 @@ WHEEL_TAG = $(if $(filter macos,$(HOST_OS)),macosx_$(subst .,_,$(MACOS_$(HOST_AR
 PROGRAMS := $(TARGET_DIR)/$(if $(filter linux,$(HOST_OS)),programs,dist)
 PROGRAM_BUILD := --profile dist --locked --package tidegate-cli --package tidegate-devstack --package tidegate-fakes \
   --package tidegate-lambda --bin tidegate --bin devstack --bin poller --bin scheduler --bin ses-sandbox
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+# The texts of the licences of all that is linked into the programs.
+NOTICES := $(TARGET_DIR)/THIRD-PARTY-LICENSES.txt
 MAKE_DIST = $(DIST_BIN)/python -B infra/dist/dist.py
 
 .PHONY: dist
@@ -264,9 +267,6 @@ dist-twice: ## Builds a release once more, in another folder, and compares each 
 	@! grep -vxFf $(DIST)/SHA256SUMS $(TWICE)/dist/SHA256SUMS || { echo "make: these files differ from those in $(DIST)" >&2; exit 1; }
 	@echo "make: $$(wc -l < $(TWICE)/dist/SHA256SUMS) files are the same byte by byte"
 
-VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
-# The texts of the licences of all that is linked into the programs.
-NOTICES := $(TARGET_DIR)/THIRD-PARTY-LICENSES.txt
 DIST_TARGETS := $(TRIPLE_x86_64) $(TRIPLE_arm64) aarch64-apple-darwin x86_64-apple-darwin
 WRITE_NOTICES = $(DIST_BIN)/python -B infra/dist/notices.py --version $(VERSION) $(DIST_TARGETS:%=--target %)
 $(NOTICES): Cargo.lock infra/dist/notices.py $(DIST_VENV) | rust
