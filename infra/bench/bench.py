@@ -135,7 +135,7 @@ def local(part: str, options: tuple[str, ...], args: argparse.Namespace) -> Repo
     """Runs `devstack`, and gives its report."""
     folder: Path = args.out / part
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(args.bin_dir / "devstack"), "--json", "--invoke-now"]
+    command = [str(args.bin_dir / "devstack"), "--json"]
     command += ["--root", str(args.root), "--bin-dir", str(args.bin_dir), "--out", str(folder)]
     command += ["--python", str(args.python), *options, *args.extra]
     ended = subprocess.run(

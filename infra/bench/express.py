@@ -143,7 +143,7 @@ def run(args: Any, quota: int, share: float) -> Seen:
     port, sandbox = free_port(), free_port()
     folder = args.out / f"express-{quota}-{share}"
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(args.bin_dir / "devstack"), "--json", "--invoke-now"]
+    command = [str(args.bin_dir / "devstack"), "--json"]
     command += ["--root", str(args.root), "--bin-dir", str(args.bin_dir), "--out", str(folder)]
     command += ["--python", str(args.python), "--sqs", "sandbox", "--quota", str(quota)]
     backlog = quota * BACKLOG_SECONDS

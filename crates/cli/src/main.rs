@@ -12,9 +12,6 @@ use tidegate_core::in_full;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// The answer to `tidegate local`, which was a command.
-const DEVSTACK: &str = "local is now a program of its own, devstack: `make run` builds and runs it";
-
 /// Tidegate sends e-mail campaigns through Amazon SES at exactly the account's quota.
 ///
 /// Exit codes: 0 done; 1 done, and something was found wrong; 2 an option or a file is wrong, nothing
@@ -69,9 +66,6 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 fn former_name(error: &clap::Error) -> Option<String> {
     [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].into_iter().find_map(|kind| {
         let Some(ContextValue::String(given)) = error.get(kind) else { return None };
-        if kind == ContextKind::InvalidSubcommand && given == "local" {
-            return Some(DEVSTACK.to_owned());
-        }
         let old = given.split(['=', ' ']).next()?;
         new_name(old).map(|new| format!("{old} is now called {new}"))
     })
@@ -127,7 +121,6 @@ mod tests {
             (&["spill", "list"][..], "spill is now called deferred"),
             (&["bucket", "take", "--guard", "0.05"], "--guard is now called --rate-margin"),
             (&["plan", "--guard=0.05"], "--guard is now called --rate-margin"),
-            (&["local", "--quota", "200"], DEVSTACK),
         ] {
             let words = std::iter::once(&"tidegate").chain(words);
             let error = Program::try_parse_from(words).unwrap_err();

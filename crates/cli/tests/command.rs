@@ -38,6 +38,29 @@ fn with_json_an_error_is_json_as_well() {
 }
 
 #[test]
+fn local_becomes_the_program_of_the_package_with_its_options_and_its_exit_code() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let prefix = TempDir::new().unwrap();
+    let (own, program) =
+        (prefix.path().join("bin/tidegate"), prefix.path().join("libexec/tidegate/devstack"));
+    std::fs::create_dir_all(own.parent().unwrap()).unwrap();
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_tidegate"), &own).unwrap();
+    let local = |options: &[&str]| Command::new(&own).arg("local").args(options).output().unwrap();
+    let missing = local(&[]);
+    let said = String::from_utf8(missing.stderr).unwrap();
+    assert_eq!(missing.status.code(), Some(2), "{said}");
+    assert!(said.contains("uvx 'tidegate[local]' local"), "{said}");
+    std::fs::write(&program, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for options in [&["--quota", "-1", "--json"][..], &["--help"], &[]] {
+        let output = local(options);
+        assert_eq!(output.status.code(), Some(7));
+        assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), options.join(" "));
+    }
+}
+
+#[test]
 fn reconcile_says_where_it_found_no_journal_and_which_one_is_empty() {
     let folder = TempDir::new().unwrap();
     let none = "there is no journal in .tidegate: name those that tidegate send wrote";

@@ -20,11 +20,12 @@ use super::display::Display;
 use super::error::LocalError;
 use super::fill::fill;
 use super::options::LocalArgs;
+use super::place::Place;
 use super::plan::LocalPlan;
 use super::report::LocalReport;
 use super::run::LocalRun;
 use super::setup::Setup;
-use super::{cargo_lambda, chart, console, folder};
+use super::{browser, cargo_lambda, chart, console, folder};
 
 /// A message as a producer writes it.
 const EXAMPLE: &str = r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#;
@@ -57,7 +58,8 @@ pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
     let (setup, plan) = args.setup()?;
     let display = if args.json { Display::Silent } else { Display::Shown };
     let now = SystemClock::new().wall().as_nanos();
-    let folder = folder::create(args.out.as_deref(), &setup.root, now)?;
+    let runs = Place::of_this_program().runs(&setup.root);
+    let folder = folder::create(args.out.as_deref(), &runs, now)?;
     let said = format!("Starting ministack and the SES sandbox (logs in {})", folder.display());
     display.say(&said);
     let mut aws = tokio::select! {
@@ -108,6 +110,9 @@ impl Session<'_> {
         let opened = console::open(&stack, self.args.console_port, &self.folder);
         let (url, console) = Box::pin(opened).await?;
         self.display.say(&format!("Console: {url}"));
+        if !self.args.no_browser {
+            browser::open(&url);
+        }
         tokio::select! {
             outcome = self.campaigns(aws, &stack, Some(&url), reported) => outcome,
             () = console.serve(pending::<()>) => Ok(RunOutcome::Interrupted),

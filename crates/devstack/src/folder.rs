@@ -9,10 +9,10 @@ use time::macros::format_description;
 
 use super::error::LocalError;
 
-/// The folder asked for, or a new one in `.local` of the checkout, named for the time.
+/// The folder asked for, or a new one in `runs`, named for the time.
 pub(super) fn create(
     asked: Option<&Path>,
-    root: &Path,
+    runs: &Path,
     now_ns: u64,
 ) -> Result<PathBuf, LocalError> {
     let failed = |path: &Path, source| LocalError::Write { path: path.to_owned(), source };
@@ -20,19 +20,18 @@ pub(super) fn create(
         fs::create_dir_all(asked).map_err(|source| failed(asked, source))?;
         return Ok(asked.to_owned());
     }
-    let parent = if root == Path::new(".") { ".local".into() } else { root.join(".local") };
-    fs::create_dir_all(&parent).map_err(|source| failed(&parent, source))?;
+    fs::create_dir_all(runs).map_err(|source| failed(runs, source))?;
     let name = format!("run-{}", stamp(now_ns));
     let others = (2..).map(|number| format!("{name}-{number}"));
     for name in std::iter::once(name.clone()).chain(others) {
-        let path = parent.join(name);
+        let path = runs.join(name);
         match fs::create_dir(&path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(source) => return Err(failed(&path, source)),
         }
     }
-    Ok(parent)
+    Ok(runs.to_owned())
 }
 
 /// Removes it where nothing was written into it.

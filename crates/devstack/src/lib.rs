@@ -5,6 +5,7 @@
 //! computes rates and shares from them. [`LocalReport`] is the content of `report.json`.
 
 mod aws;
+mod browser;
 mod cargo_lambda;
 mod chart;
 mod command;
@@ -19,6 +20,7 @@ mod folder;
 mod http;
 mod mailbox;
 mod options;
+mod place;
 mod plan;
 mod prerequisites;
 mod process_group;

@@ -1,6 +1,7 @@
 //! The program `devstack`: runs Tidegate on this machine.
 
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -14,8 +15,15 @@ async fn main() -> ExitCode {
         Ok(RunOutcome::PromiseBroken) => ExitCode::from(1),
         Ok(RunOutcome::Interrupted) => ExitCode::from(130),
         Err(error) => {
-            let _ = writeln!(io::stderr(), "devstack: {}", in_full(&error));
+            let _ = writeln!(io::stderr(), "{}: {}", called(), in_full(&error));
             ExitCode::from(if error.is_usage() { 2 } else { 1 })
         }
     }
+}
+
+/// The command that started it: `devstack`, or `tidegate local`.
+fn called() -> String {
+    let given = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&given).file_name().unwrap_or(given.as_os_str());
+    name.display().to_string()
 }

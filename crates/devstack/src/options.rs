@@ -11,8 +11,10 @@ use super::setup::Setup;
 /// Send two campaigns through a local AWS, and report
 ///
 /// Starts ministack and the SES sandbox on loopback, deploys the stack into it, puts two
-/// campaigns onto the queues, lets EventBridge fire the scheduler, shows what happens, and reports:
+/// campaigns onto the queues, shows what happens in a browser and on the terminal, and reports:
 /// on the terminal, as report.json, and as chart.svg. Everything it started ends with it.
+///
+/// The first minute's run of the scheduler is invoked at the start; EventBridge fires it from then on.
 ///
 /// While it sends, a terminal shows what `tidegate top` shows, with the same keys; q ends the run.
 ///
@@ -44,9 +46,6 @@ pub struct LocalArgs {
     /// End this many seconds after the first mail, even if mails are left
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) seconds: Option<u64>,
-    /// Invoke the scheduler at once; EventBridge fires it from its first minute on
-    #[arg(long)]
-    pub(super) invoke_now: bool,
     /// Leave everything running after the report, until Ctrl-C
     #[arg(long)]
     pub(super) keep_running: bool,
@@ -54,14 +53,18 @@ pub struct LocalArgs {
     #[arg(long)]
     pub(super) json: bool,
     /// Run the functions under `cargo lambda watch`, and invoke them by hand
-    #[arg(long, conflicts_with_all = ["invoke_now", "seconds", "json", "keep_running"])]
+    #[arg(long, conflicts_with_all = ["seconds", "json", "keep_running"])]
     pub(super) watch: bool,
-    /// Folder for logs, report and chart [default: a new one in .local]
+    /// Folder for logs, report and chart [default: a new one in .local of a checkout, or among this
+    /// user's runs (`tidegate runs`)]
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// Port of the console [default: a free one]; none is started where the report is JSON
     #[arg(long, value_name = "PORT", conflicts_with = "json")]
     pub(super) console_port: Option<u16>,
+    /// Leave the browser alone; without this it opens the console, where there is a terminal and a screen
+    #[arg(long)]
+    pub(super) no_browser: bool,
 }
 
 impl LocalArgs {

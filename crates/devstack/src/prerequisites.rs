@@ -8,16 +8,14 @@ use std::process::Stdio;
 use tokio::process::Command;
 
 use super::error::LocalError;
+use super::place::Place;
 use super::setup::{Infra, Setup};
 
 /// The Python packages that ministack and the deployment script import.
 const MODULES: &str = "ministack samtranslator boto3 yaml";
 const FIND_MODULES: &str = "import importlib.util as u, sys; \
      print(' '.join(m for m in sys.argv[1:] if u.find_spec(m) is None))";
-const TOOLS: &str = "run `make tools`, or name another Python with --python";
 const CDK_APP: &str = "infra/cdk/build/bin/tidegate.js";
-const CDK: &str = "run `make cdk`";
-const BUILD: &str = "run `make binaries`, or name another folder with --bin-dir";
 
 /// Files that a run uses, all of them there.
 #[derive(Clone, Debug)]
@@ -42,29 +40,29 @@ impl Files {
     /// Looks for all of them, and for the Python packages.
     pub(super) async fn find(setup: &Setup) -> Result<Self, LocalError> {
         let Setup { root, python, bin_dir, .. } = setup;
-        let in_checkout = |path: &str| {
-            let remedy = "run it in Tidegate's checkout, or name that with --root";
-            present(&root.join(path), "the file", remedy)
-        };
-        let binary = |name: &str| present(&bin_dir.join(name), "the binary", BUILD);
+        let place = Place::of_this_program();
+        let file = |path: &str, remedy| present(&root.join(path), "the file", remedy);
+        let binary =
+            |name: &str| present(&bin_dir.join(name), "the binary", place.program_remedy());
         let files = Self {
-            python: present(python, "the Python", TOOLS)?,
-            script: in_checkout("infra/local/local_aws.py")?,
+            python: present(python, "the Python", place.python_remedy())?,
+            script: file("infra/local/local_aws.py", place.file_remedy())?,
             stack: match setup.settings.infra {
-                Infra::Sam => StackFile::Sam(in_checkout("infra/sam/template.yaml")?),
-                Infra::Cdk => StackFile::Cdk(present(&root.join(CDK_APP), "the file", CDK)?),
+                Infra::Sam => StackFile::Sam(file("infra/sam/template.yaml", place.file_remedy())?),
+                Infra::Cdk => StackFile::Cdk(file(CDK_APP, place.cdk_remedy())?),
             },
             scheduler: binary("scheduler")?,
             poller: binary("poller")?,
             sandbox: binary("ses-sandbox")?,
         };
-        modules(&files.python).await?;
+        modules(&files.python, place.python_remedy()).await?;
         Ok(files)
     }
 
     /// The SQS sandbox's binary, which not every run needs.
     pub(super) fn sqs_sandbox(&self) -> Result<PathBuf, LocalError> {
-        present(&self.sandbox.with_file_name("sqs-sandbox"), "the binary", BUILD)
+        let remedy = Place::of_this_program().program_remedy();
+        present(&self.sandbox.with_file_name("sqs-sandbox"), "the binary", remedy)
     }
 }
 
@@ -77,7 +75,7 @@ fn present(path: &Path, what: &str, remedy: &str) -> Result<PathBuf, LocalError>
     if path.is_file() { std::path::absolute(path).map_err(|_| missing()) } else { Err(missing()) }
 }
 
-async fn modules(python: &Path) -> Result<(), LocalError> {
+async fn modules(python: &Path, remedy: &str) -> Result<(), LocalError> {
     let mut command = Command::new(python);
     command.args(["-I", "-c", FIND_MODULES]).args(MODULES.split(' '));
     command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
@@ -90,7 +88,7 @@ async fn modules(python: &Path) -> Result<(), LocalError> {
     }
     let what = if output.status.success() { missing } else { "a Python that works".to_owned() };
     let what = format!("{what} (in {})", python.display());
-    Err(LocalError::Missing { what, remedy: TOOLS.to_owned() })
+    Err(LocalError::Missing { what, remedy: remedy.to_owned() })
 }
 
 /// A port on loopback that is free now: the requested one, or any.
@@ -149,9 +147,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_python_that_is_none_is_told() {
-        let error = modules(Path::new("/bin/false")).await.unwrap_err().to_string();
+        let error = modules(Path::new("/bin/false"), "do it").await.unwrap_err().to_string();
         assert!(
-            error.starts_with("not found: a Python that works (in /bin/false); run"),
+            error.starts_with("not found: a Python that works (in /bin/false); do it"),
             "{error}"
         );
     }

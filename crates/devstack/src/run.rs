@@ -31,8 +31,8 @@ const QUEUES_EMPTY: Duration = Duration::from_secs(40);
 const REPORTED: Duration = Duration::from_secs(3);
 /// Windows without mail that are watched at the end.
 const IDLE: Duration = Duration::from_secs(6);
-/// A run of the scheduler lasts one minute; a run that is invoked by hand must end when
-/// EventBridge's first begins.
+/// A run of the scheduler lasts one minute. The first one is invoked so that it ends when EventBridge's
+/// first begins.
 const RUN: Duration = Duration::from_mins(1);
 
 /// A run while it is under way.
@@ -44,7 +44,7 @@ pub(super) struct LocalRun<'a> {
     mailbox: Mailbox,
     functions: FunctionWatch,
     begun: Instant,
-    /// When this program invokes the scheduler itself; none if it leaves that to EventBridge.
+    /// When this program invokes the scheduler; none once it has.
     fire_at: Option<Instant>,
     /// The first and the last arrival.
     arrived: Option<(Instant, Instant)>,
@@ -69,7 +69,7 @@ impl<'a> LocalRun<'a> {
             mailbox: Mailbox::new(aws.sandbox().clone()),
             functions: FunctionWatch::new(aws.group().unwrap_or_default()),
             begun: Instant::now(),
-            fire_at: args.invoke_now.then(|| earliest.unwrap_or_else(Instant::now)),
+            fire_at: Some(earliest.unwrap_or_else(Instant::now)),
             arrived: None,
             held: Vec::new(),
             aws,
@@ -135,14 +135,7 @@ impl<'a> LocalRun<'a> {
                 "The scheduler is invoked in {} s, so that EventBridge's first minute follows on",
                 left(at)
             ),
-            None if self.args.invoke_now => "The scheduler was invoked".to_owned(),
-            None => match left(self.aws.first_trigger()) {
-                0 => "EventBridge fires the scheduler any moment".to_owned(),
-                seconds => format!(
-                    "EventBridge's first minute: it fires the scheduler in about {seconds} s \
-                     (--invoke-now does not wait)"
-                ),
-            },
+            None => "The scheduler was invoked".to_owned(),
         }
     }
 

@@ -6,6 +6,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tidegate_core::rate::{Rate, RateMargin, UnreadableRate};
 
+use super::place::Place;
 use super::plan::{LocalCampaign, LocalPlan};
 
 /// The way in which mail gets from the campaign queues to the poller.
@@ -109,14 +110,14 @@ pub struct Setup {
     /// Port of the SES sandbox [default: a free one]
     #[arg(long, value_name = "PORT")]
     pub sandbox_port: Option<u16>,
-    /// Python with ministack and what deploys into it; `make tools` makes this one
-    #[arg(long, value_name = "FILE", default_value = ".tools/local/bin/python")]
+    /// Python with ministack and what deploys into it
+    #[arg(long, value_name = "FILE", default_value_os_t = Place::of_this_program().python())]
     pub python: PathBuf,
     /// Folder with the binaries `scheduler`, `poller` and `ses-sandbox`
-    #[arg(long, value_name = "DIR", default_value = "target/local")]
+    #[arg(long, value_name = "DIR", default_value_os_t = Place::of_this_program().bin_dir())]
     pub bin_dir: PathBuf,
-    /// Tidegate's checkout
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    /// Tidegate's checkout, or what a package has of it
+    #[arg(long, value_name = "DIR", default_value_os_t = Place::of_this_program().root())]
     pub root: PathBuf,
     /// Whether EventBridge fires the scheduler.
     #[arg(skip = true)]

@@ -44,7 +44,7 @@ export class Stack {
     const run = path.join(folder, 'run');
     await mkdir(run);
     const local = new Program(DEVSTACK, ['--root', CHECKOUT, '--python', PYTHON, '--bin-dir', BIN, '--out', run,
-      '--big', `${BIG}`, '--small', `${SMALL}`, '--invoke-now', '--keep-running', '--parameter', 'Deduplication=resend', '--parameter', 'Unsent=release'], ENV);
+      '--big', `${BIG}`, '--small', `${SMALL}`, '--keep-running', '--parameter', 'Deduplication=resend', '--parameter', 'Unsent=release'], ENV);
     const sandbox = await local.says(({ out, err }) => /Mailbox: (http\S+)/.exec(out + err)?.[1], 300);
     const { endpoint } = JSON.parse(await readFile(path.join(run, 'stack.json'), 'utf8'));
     const stack = new Stack(run, local, sandbox, endpoint);

@@ -89,6 +89,11 @@ impl LocalRuns {
         Self(state_folder().unwrap_or_else(|| ".local".into()).join("runs"))
     }
 
+    /// The folder of all runs and links.
+    pub fn folder(&self) -> &Path {
+        &self.0
+    }
+
     /// Adds a run by a link to `folder`, and returns its name: the folder's, with a number where another
     /// run has it. Removes links to folders that are gone.
     ///

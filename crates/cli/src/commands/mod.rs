@@ -11,6 +11,7 @@ mod exclude;
 mod history;
 mod level;
 mod limit;
+mod local;
 mod plan;
 mod reconcile;
 mod results;
@@ -41,6 +42,7 @@ pub use exclude::ExcludeArgs;
 pub use history::HistoryArgs;
 pub use level::LevelArgs;
 pub use limit::LimitArgs;
+pub use local::LocalArgs;
 pub use plan::PlanArgs;
 pub use reconcile::ReconcileArgs;
 pub use results::ResultsArgs;
@@ -68,6 +70,8 @@ pub struct OnStack {
 /// The commands on a stack.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Send two campaigns through a local AWS on this machine, and watch them in a browser
+    Local(LocalArgs),
     /// Send a campaign from a file: a row a mail
     Send(Box<SendArgs>),
     /// Forecast when each campaign ends, what limits it, and what it costs
@@ -146,7 +150,7 @@ impl Command {
             Self::Plan(args) => Some(args.on.output),
             Self::Bucket(args) => Some(args.output()),
             Self::Runs(args) => Some(args.output),
-            Self::Completions(_) | Self::Man(_) => None,
+            Self::Local(_) | Self::Completions(_) | Self::Man(_) => None,
         }
     }
 
@@ -189,6 +193,7 @@ impl Command {
         program: clap::Command,
     ) -> Result<CommandEnd, CommandError> {
         match self {
+            Self::Local(args) => local::run(&args),
             Self::Send(args) => Box::pin(send::run(&args, shell)).await,
             Self::Top(args) => Box::pin(top::run(&args, shell)).await,
             Self::Console(args) => Box::pin(console::run(&args, shell)).await,

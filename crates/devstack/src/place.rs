@@ -1,0 +1,124 @@
+//! The place of the files that a run needs: a checkout, or the prefix below which a package installed them.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use tidegate_aws::stack::LocalRuns;
+
+/// Below a prefix: this program and those of a local run.
+const PROGRAMS: &str = "libexec/tidegate";
+/// Below a prefix: what deploys the stack, as in a checkout.
+const FILES: &str = "share/tidegate";
+
+/// Decides where a run looks for its files unless its options say so, and what to do where one is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The current folder is Tidegate's checkout.
+    Checkout,
+    /// A package is installed below this prefix, such as `/usr/local` or a virtual environment.
+    Installed(PathBuf),
+}
+
+impl Place {
+    /// The place of this program.
+    pub(super) fn of_this_program() -> Self {
+        let program = env::current_exe().and_then(|program| program.canonicalize());
+        program.map_or(Self::Checkout, |program| Self::of(&program))
+    }
+
+    fn of(program: &Path) -> Self {
+        let folder = program.parent().filter(|folder| folder.ends_with(PROGRAMS));
+        let prefix = folder.and_then(Path::parent).and_then(Path::parent);
+        prefix.map_or(Self::Checkout, |prefix| Self::Installed(prefix.to_owned()))
+    }
+
+    pub(super) fn bin_dir(&self) -> PathBuf {
+        match self {
+            Self::Checkout => "target/local".into(),
+            Self::Installed(prefix) => prefix.join(PROGRAMS),
+        }
+    }
+
+    pub(super) fn root(&self) -> PathBuf {
+        match self {
+            Self::Checkout => ".".into(),
+            Self::Installed(prefix) => prefix.join(FILES),
+        }
+    }
+
+    /// The Python of the virtual environment that the package is in, else the first on the `PATH`.
+    pub(super) fn python(&self) -> PathBuf {
+        let Self::Installed(prefix) = self else { return ".tools/local/bin/python".into() };
+        let path = env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(prefix.join("bin")).chain(env::split_paths(&path));
+        let found = folders.map(|folder| folder.join("python3")).find(|python| python.is_file());
+        found.unwrap_or_else(|| "python3".into())
+    }
+
+    /// The folder in which each run makes its own.
+    pub(super) fn runs(&self, root: &Path) -> PathBuf {
+        match self {
+            Self::Checkout if root == Path::new(".") => ".local".into(),
+            Self::Checkout => root.join(".local"),
+            Self::Installed(_) => LocalRuns::of_user().folder().to_owned(),
+        }
+    }
+
+    pub(super) const fn python_remedy(&self) -> &'static str {
+        match self {
+            Self::Checkout => "run `make tools`, or name another Python with --python",
+            Self::Installed(_) => {
+                "install it with `pip install 'tidegate[local]'` into a virtual environment (or run \
+                 `uvx 'tidegate[local]' local`), or name a Python that has it with --python"
+            }
+        }
+    }
+
+    pub(super) const fn program_remedy(&self) -> &'static str {
+        match self {
+            Self::Checkout => "run `make binaries`, or name another folder with --bin-dir",
+            Self::Installed(_) => "install Tidegate again, or name another folder with --bin-dir",
+        }
+    }
+
+    pub(super) const fn file_remedy(&self) -> &'static str {
+        match self {
+            Self::Checkout => "run it in Tidegate's checkout, or name that with --root",
+            Self::Installed(_) => "install Tidegate again, or name a checkout with --root",
+        }
+    }
+
+    pub(super) const fn cdk_remedy(&self) -> &'static str {
+        match self {
+            Self::Checkout => "run `make cdk`",
+            Self::Installed(_) => {
+                "only a checkout has it: run `make cdk` there, and name it with --root"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_a_package_finds_what_lies_below_its_prefix() {
+        let place = Place::of(Path::new("/opt/venv/libexec/tidegate/devstack"));
+        assert_eq!(place, Place::Installed("/opt/venv".into()));
+        assert_eq!(place.bin_dir(), Path::new("/opt/venv/libexec/tidegate"));
+        assert_eq!(place.root(), Path::new("/opt/venv/share/tidegate"));
+    }
+
+    #[test]
+    fn any_other_program_expects_a_checkout() {
+        for program in
+            ["/src/tidegate/target/local/devstack", "/usr/local/bin/devstack", "devstack"]
+        {
+            let place = Place::of(Path::new(program));
+            assert_eq!(place, Place::Checkout, "{program}");
+            assert_eq!(place.root(), Path::new("."));
+            assert_eq!(place.runs(Path::new("/src/tidegate")), Path::new("/src/tidegate/.local"));
+        }
+    }
+}
