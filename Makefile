@@ -313,7 +313,7 @@ test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER)=3 of-programs of-console of-simulation
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
-of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
+of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REFERENCE_MODULES) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
 of-programs: ; $(MAKE) BESIDE= test-end-to-end test-guide
 of-console: ; $(MAKE) BESIDE= test-console test-package
 of-simulation: ; nice -n 19 $(MAKE) BESIDE= test-simulation
