@@ -301,23 +301,23 @@ dist-checksums: $(DIST_VENV)
 
 # ---------------------------------------------------------------------------------- to prove it
 
-# Installing, and what is not Rust, mostly waits: it is made beside the build. End-to-end tests and the guide wait, too: the browser
-# runs beside them, and what only computes gets the time that these leave. Each target's output is printed as a whole.
+# Installing, and what is not Rust, mostly waits: it is made beside the build. Each target's output is printed as a whole. End-to-end
+# tests have the machine to themselves, because they are in real time: beside a browser some sends come too late.
 # Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
-BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs
+BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=2
 .PHONY: test
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
-	$(MAKE) $(BESIDE_EACH_OTHER)=2 of-rust of-others
-	$(MAKE) --no-print-directory test-units test-campaigns
-	$(MAKE) $(BESIDE_EACH_OTHER)=3 of-programs of-console of-simulation
+	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
+	$(MAKE) --no-print-directory test-rust
+	$(MAKE) $(BESIDE_EACH_OTHER) of-programs of-console
+	$(MAKE) --no-print-directory test-package
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REFERENCE_MODULES) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
-of-programs: ; $(MAKE) BESIDE= test-end-to-end test-guide
-of-console: ; $(MAKE) BESIDE= test-console test-package
-of-simulation: ; nice -n 19 $(MAKE) BESIDE= test-simulation
-.PHONY: of-rust of-others of-programs of-console of-simulation
+of-programs: ; $(MAKE) BESIDE= test-guide
+of-console: ; $(MAKE) BESIDE= test-console
+.PHONY: of-rust of-others of-programs of-console
 
 .PHONY: lint
 lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
