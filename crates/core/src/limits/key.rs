@@ -134,6 +134,12 @@ impl LimitKey {
         &self.names
     }
 
+    /// The campaign whose mail is limited; `None` for every other key.
+    pub fn campaign(&self) -> Option<&str> {
+        let campaigns = (self.dimension == Dimension::Campaign).then_some(&self.names);
+        campaigns.and_then(|names| names.first()).map(String::as_str)
+    }
+
     /// Whether the limit holds for each name that no other limit lists, separately.
     pub fn is_each(&self) -> bool {
         self.names.is_empty()

@@ -75,10 +75,8 @@ fn campaign(action: &SteerAction) -> Option<&str> {
         | SteerAction::Resume { campaign }
         | SteerAction::Lift { campaign, .. } => campaign.as_deref(),
         SteerAction::Cancel { campaign, .. } => Some(campaign),
-        SteerAction::Weights(_)
-        | SteerAction::ResetWeights
-        | SteerAction::Cap(_)
-        | SteerAction::Limit { .. } => None,
+        SteerAction::Limit { key, .. } => key.campaign(),
+        SteerAction::Weights(_) | SteerAction::ResetWeights | SteerAction::Cap(_) => None,
     }
 }
 
@@ -95,6 +93,12 @@ fn check(action: &SteerAction, campaigns: &[Campaign], now: EpochMillis) -> Resu
         {
             Err(unknown(name))
         }
+        SteerAction::Limit { key, limit: Some(_), .. } => match key.campaign() {
+            Some(name) if name != EXPRESS && !known().any(|other| other == name) => {
+                Err(unknown(name))
+            }
+            _ => Ok(()),
+        },
         SteerAction::Pause { until: Some(until), .. } if *until <= now => {
             Err(SteerError::Past(time(*until)))
         }

@@ -206,22 +206,24 @@ async fn limits_are_set_replaced_and_removed_beside_the_deployments() {
         initial: initial.clone(),
     };
     let detail = async |key: &str, rate| done(&ledger, set(key, rate)).await.record.detail;
-    assert_eq!(detail("news", Some("5000/h")).await, "campaign:news none → 5000/h");
+    assert_eq!(detail("big", Some("5000/h")).await, "campaign:big none → 5000/h");
     let group = "gmail.com+googlemail.com";
     assert_eq!(detail(group, Some("5/s")).await, format!("domain:{group} 10/s → 5/s"));
     assert_eq!(detail(group, None).await, format!("domain:{group} 5/s → none"));
     // The deployment's limit needs no change.
     assert_eq!(detail(group, Some("10/s")).await, format!("domain:{group} none → 10/s"));
-    assert_eq!(detail("news", None).await, "campaign:news 5000/h → none");
+    assert_eq!(detail("big", None).await, "campaign:big 5000/h → none");
     assert!(ledger.read().await.unwrap().control.limits.is_empty());
-    let error = refused(&ledger, set("news", None)).await;
-    assert_eq!(error, format!("campaign:news has no limit; there is domain:{group}"));
+    let error = refused(&ledger, set("big", None)).await;
+    assert_eq!(error, format!("campaign:big has no limit; there is domain:{group}"));
     let error = refused(&ledger, set("gmail.com", Some("5/s"))).await;
     assert!(error.starts_with(&format!("domain:gmail.com overlaps domain:{group}")), "{error}");
+    let error = refused(&ledger, set("gmail", Some("5/s"))).await;
+    assert_eq!(error, "there is no campaign gmail; there is big, small");
     for n in 1..50 {
-        done(&ledger, set(&format!("c{n}"), Some("1/s"))).await;
+        done(&ledger, set(&format!("d{n}.example"), Some("1/s"))).await;
     }
-    let error = refused(&ledger, set("c50", Some("1/s"))).await;
+    let error = refused(&ledger, set("d50.example", Some("1/s"))).await;
     assert_eq!(error, "there would be 51 limits; allowed are at most 50");
 }
 
