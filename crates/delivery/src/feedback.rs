@@ -1,4 +1,4 @@
-//! Reads SES's notices of bounces and complaints in rounds: receive, count in the control record, delete
+//! Reads SES's notices of bounces, complaints and deferrals in rounds: receive, count in the control record, delete
 //! once the count is written.
 //!
 //! If a scheduler dies between count and delete, the messages of that round (at most 50) are delivered
@@ -11,7 +11,11 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tidegate_core::Window;
 use tidegate_core::config::FeedbackConfig;
+use tidegate_core::control::Control;
+use tidegate_core::limits::InitialLimits;
+use tidegate_core::rate::Rate;
 use tidegate_core::reputation::{self, Heard, Notice, NoticeKind, REMEMBERED};
 
 use crate::control;
@@ -33,6 +37,8 @@ pub struct FeedbackReport {
     pub bounced: BTreeMap<String, u64>,
     /// Complaints counted, by campaign name.
     pub complained: BTreeMap<String, u64>,
+    /// Deferrals by recipients' providers, by campaign name.
+    pub deferred: BTreeMap<String, u64>,
     /// Messages that contained no notice; they were deleted.
     pub unreadable: u64,
 }
@@ -104,12 +110,14 @@ impl<C: Clock, F: Feedback, L: Ledger> FeedbackReader<'_, C, F, L> {
         let (heard, unreadable) = heard(messages);
         let standing = self.ledger.read().await?;
         let sent = sent_by_campaign(&standing.counters);
-        let now = self.clock.wall().into();
+        let wall = self.clock.wall();
+        let (now, quota) = (wall.into(), standing.previous.map(|claim| claim.rate));
         let new = RefCell::new(Vec::new());
         let changed =
             control::change(self.ledger, (standing.control_version, standing.control), |control| {
-                *new.borrow_mut() =
-                    reputation::review(control, &self.config.policy, &sent, &heard, now);
+                let counted = reputation::review(control, &self.config.policy, &sent, &heard, now);
+                adapt(control, &counted, quota, Window::containing(wall));
+                *new.borrow_mut() = counted;
             });
         let stands = changed.await?.made().is_some() || new.borrow().is_empty();
         if stands {
@@ -142,11 +150,25 @@ impl<C: Clock, F: Feedback, L: Ledger> FeedbackReader<'_, C, F, L> {
     }
 }
 
+/// Lowers the adaptive limits under which mail was deferred.
+fn adapt(control: &mut Control, notices: &[&Notice], quota: Option<Rate>, now: Window) {
+    let deferral = |notice: &&&Notice| notice.kind == NoticeKind::Deferral;
+    let sent =
+        |notice: &&Notice| Window::containing(notice.sent_at.map_or(now.opens(), Into::into));
+    let deferred = notices.iter().filter(deferral).map(|notice| (&*notice.limits, sent(notice)));
+    let deferred: Vec<(&str, Window)> = deferred.collect();
+    if let Some(quota) = quota.filter(|_| !deferred.is_empty()) {
+        let table = control.limit_table(&InitialLimits::default());
+        control.adapted = table.after_deferrals(&deferred, quota, now);
+    }
+}
+
 impl FeedbackReport {
     fn add(&mut self, notice: &Notice) {
         let (counts, what) = match notice.kind {
             NoticeKind::Bounce => (&mut self.bounced, "bounced"),
             NoticeKind::Complaint => (&mut self.complained, "complained of"),
+            NoticeKind::Deferral => (&mut self.deferred, "deferred"),
         };
         *counts.entry(notice.campaign.clone()).or_default() += 1;
         let (campaign, ses_message_id) = (&*notice.campaign, &*notice.ses_message_id);

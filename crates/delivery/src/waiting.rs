@@ -5,7 +5,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tidegate_core::Window;
 use tidegate_core::config::{BackPressureConfig, Campaign, Campaigns};
 use tidegate_core::idle::RUN;
-use tidegate_core::limits::{InitialLimits, LimitTable};
+use tidegate_core::limits::InitialLimits;
 
 use crate::poll::was_used;
 use crate::ports::{MERGE_QUEUE, PortError, QueueDepth, QueueUrl, Queues, Standing};
@@ -28,7 +28,7 @@ pub(crate) fn is_held(campaign: &Campaign, standing: &Standing) -> bool {
 
 /// Whether the limit of a campaign that is closed in `window` opens before the scheduler's next run begins.
 pub(crate) fn opens(config: &BackPressureConfig, standing: &Standing, window: Window) -> bool {
-    let limits = LimitTable::of(&InitialLimits::default(), &standing.control.limits);
+    let limits = standing.control.limit_table(&InitialLimits::default());
     let closes = |campaign: &Campaign, at| limits.closes_campaign(&campaign.name, at);
     let mut campaigns = listed(&config.campaigns, standing).iter();
     campaigns.any(|campaign| closes(campaign, window) && !closes(campaign, window.plus(RUN)))
@@ -41,7 +41,7 @@ pub(crate) fn queues(
     (standing, window): (&Standing, Window),
     is_left_out: impl Fn(&str) -> bool,
 ) -> Vec<QueueUrl> {
-    let limits = LimitTable::of(&InitialLimits::default(), &standing.control.limits);
+    let limits = standing.control.limit_table(&InitialLimits::default());
     let campaigns = listed(&config.campaigns, standing).iter();
     let campaigns = campaigns.filter(|campaign| {
         let name = campaign.name.as_str();

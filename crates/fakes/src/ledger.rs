@@ -8,7 +8,6 @@ use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::idle::QueueChecks;
-use tidegate_core::limits::digest;
 use tidegate_core::parts::{KEPT, campaign_of};
 use tidegate_delivery::ports::{
     CHANGES_KEPT, Claim, ClaimRequest, ExclusionShard, Exclusions, FailureKind, History, Ledger,
@@ -128,7 +127,7 @@ impl LedgerState {
             rate: request.rate,
             rate_margin: request.rate_margin,
             limits: request.limits,
-            changed_limits: digest(&read(&self.control).limits),
+            changed_limits: read(&self.control).limits_digest(),
             factor: self.factor,
         };
         match &self.newest {

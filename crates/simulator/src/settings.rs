@@ -90,13 +90,14 @@ impl WorldSettings {
         self
     }
 
-    /// The URLs of the domain queues that the given or deployed limits need, separated by commas.
+    /// The URLs of the domain queues, separated by commas: six, as a stack has, or as many as the given or deployed
+    /// limits need.
     fn domain_queues(&self) -> String {
         let given = self.given(LIMITS).and_then(|text| text.parse::<InitialLimits>().ok());
         let deployed =
             self.deployed.as_ref().map(|deployed| deployed.poller.limits.initial.clone());
         let needed = given.or(deployed).map_or(0, |limits| limits.len());
-        let urls = (0..needed).map(|place| url(&domain_queue(place)).to_string());
+        let urls = (0..needed.max(6)).map(|place| url(&domain_queue(place)).to_string());
         urls.collect::<Vec<_>>().join(",")
     }
 

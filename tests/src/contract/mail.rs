@@ -113,7 +113,7 @@ fn email(id: &str, copies: usize) -> Email {
 async fn send_email(site: &impl MailSite, id: &str, email: &Email) -> Result<String, Failure> {
     let latest = site.clock().monotonic() + Duration::from_secs(10);
     site.mailer()
-        .send(Mail { email, campaign: "big", id, pace: pace(), domains: &[] }, latest)
+        .send(Mail { email, campaign: "big", id, limits: None, pace: pace(), domains: &[] }, latest)
         .await
 }
 
@@ -214,7 +214,14 @@ async fn a_mail_past_its_latest_instant_is_never_sent(room: &impl MailRoom) {
     let latest: Monotonic = site.clock().monotonic();
     tokio::time::sleep(Duration::from_millis(5)).await;
     let email = email("late", 0);
-    let mail = Mail { email: &email, campaign: "big", id: "late", pace: pace(), domains: &[] };
+    let mail = Mail {
+        email: &email,
+        campaign: "big",
+        id: "late",
+        limits: None,
+        pace: pace(),
+        domains: &[],
+    };
     let failure = site.mailer().send(mail, latest).await.unwrap_err();
     assert_eq!((classify(&failure), failure.stage), (Outcome::NotSent, Stage::NotSent));
     assert!(site.taken().is_empty());

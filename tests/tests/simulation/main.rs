@@ -1,5 +1,6 @@
 //! The production scheduler and poller on the fakes, under simulated time.
 
+mod adaptive;
 mod breaker;
 mod bucket;
 mod campaigns;

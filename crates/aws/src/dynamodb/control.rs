@@ -10,7 +10,6 @@ use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use tidegate_core::control::{
     Control, ControlError, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages,
 };
-use tidegate_core::limits::digest;
 use tidegate_delivery::ports::{FailureKind, PortError, Standing};
 
 use super::find::items;
@@ -160,7 +159,7 @@ pub(super) async fn set_control(
         return Err(refused(table, why));
     }
     let token = format!("{:032x}", rand::random::<u128>());
-    let limits = digest(&control.limits);
+    let limits = control.limits_digest();
     let made = replace(table, (version, next), (&token, limits), &stored).await?;
     if made {
         let control = control.clone();

@@ -6,6 +6,7 @@ use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Serialize, Serializer};
 use tidegate_core::email::{self, Address, Email, TextLiteral, ses_tag_value};
+use tidegate_core::reputation::LIMIT_TAG;
 use tidegate_delivery::ports::Mail;
 
 use crate::json::Text;
@@ -155,13 +156,16 @@ fn content(email: &Email) -> SesContent<'_> {
     }
 }
 
-/// The producer's tags, and the tags `tidegate_campaign` and `tidegate_id` that every mail carries.
+/// The producer's tags, the tags `tidegate_campaign` and `tidegate_id` that every mail carries, and that of its
+/// limits.
 fn tags<'a>(mail: &Mail<'a>) -> Vec<NamedValue<'a>> {
     let own = [("tidegate_campaign", mail.campaign), ("tidegate_id", mail.id)];
     let own = own.map(|(name, value)| NamedValue { name, value: ses_tag_value(value) });
+    let limits =
+        mail.limits.map(|value| NamedValue { name: LIMIT_TAG, value: ses_tag_value(value) });
     let producers = mail.email.tags().iter();
     let producers = producers.map(|(name, value)| NamedValue { name, value: value.into() });
-    own.into_iter().chain(producers).collect()
+    own.into_iter().chain(limits).chain(producers).collect()
 }
 
 impl<'a> AttachmentBody<'a> {

@@ -64,6 +64,9 @@ struct SetArgs {
     /// Recipients of each day: a table such as 50,100,500, or '50 x1.5 to 50000'
     #[arg(long, value_name = "DAYS", requires = "from", conflicts_with = "rate")]
     warm_up: Option<RampDays>,
+    /// Deferrals by the recipients' provider lower the rate, and time raises it again (domains; the stack counts feedback)
+    #[arg(long)]
+    adaptive: bool,
     /// The first day of the warm-up, such as 2026-12-01
     #[arg(long, value_name = "DAY", requires = "warm_up")]
     from: Option<Date>,
@@ -111,6 +114,7 @@ impl SetArgs {
             not_before: at(&self.not_before)?,
             until: at(&self.until)?,
             ramp,
+            adaptive: self.adaptive,
             ..Limit::default()
         })
     }
@@ -143,7 +147,7 @@ async fn set(
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
     let stack = on.stack.open().await?;
-    let initial = stack.poller.limits.initial.clone();
-    let action = SteerAction::Limit { key: key.clone(), limit, initial };
+    let (initial, queues) = (stack.poller.limits.initial.clone(), stack.poller.limits.queues.len());
+    let action = SteerAction::Limit { key: key.clone(), limit, initial, queues };
     change(&stack, &action, author.author(&stack).await, shell).await
 }

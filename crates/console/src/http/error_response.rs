@@ -100,6 +100,7 @@ impl From<JobError> for ErrorResponse {
                 }
                 SteerError::NoLimit { .. }
                 | SteerError::Overlap { .. }
+                | SteerError::NotAdaptive(_)
                 | SteerError::TooManyLimits(_)
                 | SteerError::Limit(_) => Self::input("limit", said),
                 SteerError::Conflict => Self::new(StatusCode::CONFLICT, "conflict", said),

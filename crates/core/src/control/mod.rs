@@ -15,7 +15,7 @@ use crate::config::{Campaign, Campaigns};
 use crate::daily::DailyReading;
 use crate::exclusions::ExclusionState;
 use crate::identity::EpochMillis;
-use crate::limits::LimitChanges;
+use crate::limits::{AdaptedLimits, InitialLimits, LimitChanges, LimitTable, digest};
 use crate::rate::Rate;
 use crate::refusals::Streak;
 use crate::reputation::Reputation;
@@ -60,6 +60,9 @@ pub struct Control {
     /// Limits that operators set, by key; `null` for an initial limit that was removed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: LimitChanges,
+    /// The adaptive limits that deferrals have lowered.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub adapted: AdaptedLimits,
     /// The campaigns, if `TIDEGATE_CAMPAIGNS` is `ledger`; otherwise empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub campaigns: Vec<Campaign>,
@@ -114,6 +117,16 @@ impl Control {
     /// The back-pressure level in force at `now`; clear if it was not judged lately.
     pub fn level(&self, now: EpochMillis) -> BackPressureLevel {
         self.back_pressure.map_or(BackPressureLevel::Clear, |reading| reading.level_at(now))
+    }
+
+    /// The limits in force, for these `initial` ones.
+    pub fn limit_table(&self, initial: &InitialLimits) -> LimitTable {
+        LimitTable::of(initial, &self.limits).adapted(&self.adapted)
+    }
+
+    /// A number that differs for different limits of the record; 0 if there are none.
+    pub fn limits_digest(&self) -> u64 {
+        digest(&self.limits, &self.adapted)
     }
 
     /// Number of holds on all sending and on campaigns together.

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::adaptive::Adapted;
 use super::calendar::{Hours, Zone};
 use super::grid::LimitGrid;
 use super::ramp::{InvalidRamp, Ramp};
@@ -38,6 +39,13 @@ pub struct Limit {
     /// Warm-up: recipients per day, in place of a rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ramp: Option<Ramp>,
+    /// Whether deferrals by the recipients' provider lower the rate.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub adaptive: bool,
+    /// The place in `TIDEGATE_DOMAIN_QUEUES`, from 0, of the queue in which its mail waits; `None` if it waits in
+    /// its campaigns' queues. An initial limit has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<usize>,
     /// Members that this version does not know. They are kept for a newer version.
     #[serde(flatten)]
     pub unknown: std::collections::BTreeMap<String, serde_json::Value>,
@@ -54,6 +62,9 @@ pub enum InvalidLimit {
     /// Rate and warm-up together.
     #[error("the limit has a rate and a warm-up; allowed is one of them")]
     RateAndRamp,
+    /// Adaptive, without a rate that could be lowered.
+    #[error("the limit is adaptive and has no rate; give the highest rate, such as 50/s or 25%")]
+    AdaptiveWithoutRate,
     /// The end is not after the begin.
     #[error("the limit ends at {until}, not after {not_before}, before which nothing is sent")]
     Ends {
@@ -95,6 +106,9 @@ impl Limit {
         {
             return Err(InvalidLimit::Ends { not_before, until });
         }
+        if self.adaptive && self.rate.is_none() {
+            return Err(InvalidLimit::AdaptiveWithoutRate);
+        }
         match &self.ramp {
             Some(_) if self.rate.is_some() => Err(InvalidLimit::RateAndRamp),
             Some(ramp) => Ok(ramp.check(self.hours.as_ref())?),
@@ -109,14 +123,24 @@ impl Limit {
         }
     }
 
+    /// Whether SES's notices about its mail change it.
+    pub const fn hears(&self) -> bool {
+        self.adaptive
+    }
+
     /// The time zone in force.
     pub fn zone(&self) -> Zone {
         self.zone.clone().unwrap_or_default()
     }
 
-    /// The pace in `window`, for an account with this quota (without the rate factor). A rate that is at
-    /// least the quota paces nothing: the account's own slots keep it.
-    pub fn pace(&self, window: Window, (quota, rate_margin): (Rate, RateMargin)) -> Pace {
+    /// The pace in `window`, for an account with this quota (without the rate factor), as far as deferrals have
+    /// `adapted` it. A rate that is at least the quota paces nothing: the account's own slots keep it.
+    pub fn pace(
+        &self,
+        window: Window,
+        (quota, rate_margin): (Rate, RateMargin),
+        adapted: Option<&Adapted>,
+    ) -> Pace {
         let opens = window.opens();
         if let Some(begin) = self.not_before.map(Timestamp::from).filter(|begin| opens < *begin) {
             return Pace::Closed(Some(begin));
@@ -134,7 +158,12 @@ impl Limit {
             let begin = || Pace::Closed(Some(zone.at(ramp.from, 0)).filter(|begin| *begin > opens));
             return day.map_or_else(begin, |day| Pace::Slots(LimitGrid::of_day(day)));
         }
-        let rate = self.rate.map(|rate| rate.of(quota)).filter(|rate| *rate < quota);
+        if let Some(opens) = adapted.and_then(|adapted| adapted.opens(window)) {
+            return Pace::Closed(Some(opens.opens()));
+        }
+        let factor = adapted.map_or(1_000_000, |adapted| adapted.millionths(window));
+        let rate = self.rate.map(|rate| rate.of(quota).scaled(factor));
+        let rate = rate.filter(|rate| *rate < quota);
         rate.map_or(Pace::Free, |rate| Pace::Slots(LimitGrid::even(rate, rate_margin)))
     }
 }
@@ -143,7 +172,7 @@ impl std::fmt::Display for Limit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let zone = self.zone.as_ref().map(|zone| format!(" {zone}")).unwrap_or_default();
         let parts = [
-            self.rate.map(|rate| rate.to_string()),
+            self.rate.map(|rate| format!("{rate}{}", if self.adaptive { " adaptive" } else { "" })),
             self.ramp.as_ref().map(|ramp| match self.hours {
                 Some(_) => ramp.to_string(),
                 None => format!("{ramp}{zone}"),
@@ -170,7 +199,7 @@ mod tests {
     }
 
     fn pace(limit: &Limit, at: &str) -> Pace {
-        limit.pace(window(at), (Rate::per_second(100.0).unwrap(), RateMargin::default()))
+        limit.pace(window(at), (Rate::per_second(100.0).unwrap(), RateMargin::default()), None)
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //! configuration set or tenant; and when.
 //!
 //! A limit has a key ([`LimitKey`]) and a pace ([`Limit`]): a rate, hours of the week, a begin and an end, a
-//! warm-up. Each has its own slots beside the account's ([`LimitSlots`] explains the rules). A mail is sent
+//! warm-up, and whether deferrals lower it ([`Adapted`]). Each has its own slots beside the account's ([`LimitSlots`] explains the rules). A mail is sent
 //! when the account and all of its limits have a slot. [`LimitTable`] finds the limits of a mail.
 
+mod adaptive;
 mod calendar;
 mod grid;
 mod key;
@@ -14,6 +15,7 @@ mod rate;
 mod slots;
 mod table;
 
+pub use adaptive::{Adapted, AdaptedLimits};
 pub use calendar::{Hours, InvalidHours, InvalidInstant, InvalidZone, Zone};
 pub use grid::LimitGrid;
 pub use jiff::civil::Date;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use super::adaptive::{Adapted, AdaptedLimits, tidy};
 use super::key::{Dimension, InvalidKey, LimitKey, OTHERS};
 use super::limit::{Limit, Pace};
 use super::rate::{InvalidLimitRate, LimitRate};
@@ -15,6 +16,9 @@ use crate::timestamp::Window;
 
 /// The most groups that `TIDEGATE_DOMAIN_LIMITS` may list, `*` not counted.
 pub const MAX_GROUPS: usize = 20;
+
+/// Stands between two limits' tags; no tag contains it, except at odd names of senders.
+const TAGS: &str = "__";
 
 const ALLOWED: &str = "a comma-separated list such as gmail.com+googlemail.com=10/s, tiny.example=6/m, *=25%: \
     domains joined by +, then a rate a second, minute, hour or day (/s /m /h /d), or a share of the account's quota in %";
@@ -179,6 +183,8 @@ pub struct LimitTable {
     entries: Vec<Entry>,
     /// The number of initial limits: the first entries, each with a queue of its own.
     initial: usize,
+    /// The limits that deferrals have lowered.
+    adapted: AdaptedLimits,
 }
 
 impl LimitTable {
@@ -188,8 +194,8 @@ impl LimitTable {
             key: key.clone(),
             limit: Some(Limit::from(*rate)),
         };
-        let mut table =
-            Self { entries: initial.iter().map(entry).collect(), initial: initial.len() };
+        let entries = initial.iter().map(entry).collect();
+        let mut table = Self { entries, initial: initial.len(), adapted: AdaptedLimits::new() };
         for (key, limit) in changes {
             match table.entries.iter_mut().find(|entry| entry.key == *key) {
                 Some(entry) => entry.limit.clone_from(limit),
@@ -198,6 +204,11 @@ impl LimitTable {
             }
         }
         table
+    }
+
+    /// The same table with the adaptive limits as far as they are lowered.
+    pub fn adapted(self, adapted: &AdaptedLimits) -> Self {
+        Self { adapted: adapted.clone(), ..self }
     }
 
     /// Whether nothing is limited.
@@ -259,7 +270,65 @@ impl LimitTable {
 
     /// The pace of a limit in `window`; see [`Limit::pace`].
     pub fn pace(&self, of: &LimitRef, window: Window, rates: (Rate, RateMargin)) -> Pace {
-        self.get(of.index).map_or(Pace::Free, |(_, limit)| limit.pace(window, rates))
+        let Some((_, limit)) = self.get(of.index) else { return Pace::Free };
+        limit.pace(window, rates, self.lowered(of))
+    }
+
+    /// How far deferrals have lowered a limit; `None` if they have not.
+    pub fn lowered(&self, of: &LimitRef) -> Option<&Adapted> {
+        let (_, limit) = self.get(of.index).filter(|_| !self.adapted.is_empty())?;
+        if limit.adaptive { self.adapted.get(&self.tag(of)) } else { None }
+    }
+
+    /// The name of a limit as the value of an SES tag, which has letters, digits, - and _. Example:
+    /// `gmail_com`.
+    pub fn tag(&self, of: &LimitRef) -> String {
+        self.name(of).replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_")
+    }
+
+    /// The tags of the limits of a mail that SES's notices about it concern, joined by two `_`; `None` without
+    /// such a limit.
+    pub fn tags(&self, demands: &Demands) -> Option<String> {
+        let hears = |of: &LimitRef| self.get(of.index).is_some_and(|(_, limit)| limit.hears());
+        let tags: Vec<String> =
+            demands.iter().filter(|(of, _)| hears(of)).map(|(of, _)| self.tag(of)).collect();
+        (!tags.is_empty()).then(|| tags.join(TAGS))
+    }
+
+    /// The limit with this tag; `None` if there is none any more.
+    pub fn tagged(&self, tag: &str) -> Option<LimitRef> {
+        let refs = self.indexed().map(|(index, _, _)| LimitRef { index, name: None });
+        let mut named =
+            refs.filter(|of| self.entries.get(of.index).is_some_and(|entry| !entry.key.is_each()));
+        named.find(|of| self.tag(of) == tag).or_else(|| {
+            // No domain contains a _.
+            self.find(Dimension::Domain, &tag.replace('_', ".")).filter(|of| of.name.is_some())
+        })
+    }
+
+    /// Lowers the adaptive limits under which mail was deferred, and returns all that are lowered. `deferred` has
+    /// the tags of each mail, and the window in which it was sent.
+    pub fn after_deferrals(
+        &self,
+        deferred: &[(&str, Window)],
+        quota: Rate,
+        now: Window,
+    ) -> AdaptedLimits {
+        let mut sent = BTreeMap::<&str, Vec<Window>>::new();
+        for (tags, window) in deferred {
+            tags.split(TAGS).for_each(|tag| sent.entry(tag).or_default().push(*window));
+        }
+        let mut adapted = self.adapted.clone();
+        for (tag, sent) in sent {
+            let limit = self.tagged(tag).and_then(|of| self.get(of.index));
+            let Some((_, Limit { adaptive: true, rate: Some(rate), .. })) = limit else { continue };
+            let before = adapted.get(tag).copied();
+            if let Some(lowered) = Adapted::deferred(before, &sent, rate.of(quota), now) {
+                adapted.insert(tag.to_owned(), lowered);
+            }
+        }
+        tidy(&mut adapted, now);
+        adapted
     }
 
     /// Whether the limit of a campaign lets nothing through in `window`: outside its hours, before its begin,
@@ -282,9 +351,22 @@ impl LimitTable {
         limit.rate.map(|rate| rate.of(quota)).filter(|rate| *rate < quota)
     }
 
-    /// The place of the limit's own queue in `TIDEGATE_DOMAIN_QUEUES`: initial limits of groups have one.
+    /// The place of the limit's own queue in `TIDEGATE_DOMAIN_QUEUES`: initial limits of groups have one, and
+    /// others that got a queue which no initial limit has.
     pub fn queue_of(&self, of: &LimitRef) -> Option<usize> {
-        (of.index < self.initial && of.name.is_none()).then_some(of.index)
+        if of.name.is_some() {
+            return None;
+        }
+        if of.index < self.initial {
+            return Some(of.index);
+        }
+        self.get(of.index)?.1.queue.filter(|place| *place >= self.initial)
+    }
+
+    /// The limit whose queue is at `place`, with its index; `None` if no limit has it.
+    pub fn owner(&self, place: usize) -> Option<(usize, &LimitKey)> {
+        let owns = |index: usize| self.queue_of(&LimitRef { index, name: None }) == Some(place);
+        self.indexed().find(|(index, _, _)| owns(*index)).map(|(index, key, _)| (index, key))
     }
 
     /// The place of the queue of the initial limit `*`, in which mail of many domains waits; `None` if there
@@ -297,18 +379,21 @@ impl LimitTable {
             .map(|(place, _)| place)
     }
 
-    /// The name of the queue at `place` in counters: the group's first domain, or [`OTHERS`]; `None` for a
+    /// The name of the queue at `place` in counters: the first name of its limit, or [`OTHERS`]; `None` for a
     /// queue that belongs to no limit.
     pub fn queue_name(&self, place: usize) -> Option<&str> {
-        let entry = self.entries.iter().take(self.initial).nth(place)?;
-        entry.limit.as_ref()?;
-        Some(if entry.key.is_each() { OTHERS } else { entry.key.name() })
+        let (_, key) = self.owner(place)?;
+        Some(if key.is_each() { OTHERS } else { key.name() })
     }
 }
 
 /// A number that differs for different changes of limits, by which a claim notices one; 0 if there are none.
-pub fn digest(changes: &LimitChanges) -> u64 {
-    if changes.is_empty() { 0 } else { digest_of(changes) }
+pub fn digest(changes: &LimitChanges, adapted: &AdaptedLimits) -> u64 {
+    match (changes.is_empty(), adapted.is_empty()) {
+        (true, true) => 0,
+        (false, true) => digest_of(changes),
+        (_, false) => digest_of(&(changes, adapted)),
+    }
 }
 
 /// The first 53 bits of the SHA-256 of `value` as JSON, because JSON readers that use doubles keep whole

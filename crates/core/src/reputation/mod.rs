@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::EpochMillis;
 use crate::parts::fnv1a;
-pub use notice::{Notice, NoticeError, NoticeKind};
+pub use notice::{LIMIT_TAG, Notice, NoticeError, NoticeKind};
 pub use review::review;
 
 /// Length of a period. At its end the running figures replace those of the period before.
@@ -132,6 +132,7 @@ impl Reputation {
             match notice.kind {
                 NoticeKind::Bounce => tally.bounced += 1,
                 NoticeKind::Complaint => tally.complained += 1,
+                NoticeKind::Deferral => {}
             }
             new.push(notice);
         }

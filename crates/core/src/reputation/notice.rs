@@ -1,7 +1,13 @@
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use thiserror::Error;
 
 use crate::config::{EXPRESS, is_campaign_name};
+use crate::identity::EpochMillis;
+
+/// The SES tag with the limits that hear of a mail's bounces, complaints and deferrals.
+pub const LIMIT_TAG: &str = "tidegate_limit";
 
 /// The kinds of feedback that SES gives for a mail after accepting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,9 +16,11 @@ pub enum NoticeKind {
     Bounce,
     /// The recipient marked the mail as spam.
     Complaint,
+    /// The recipient's provider did not take the mail yet; SES tries again.
+    Deferral,
 }
 
-/// One bounce or complaint from the feedback queue. It contains no address.
+/// One bounce, complaint or deferral from the feedback queue. It contains no address.
 ///
 /// ```
 /// use tidegate_core::reputation::{Notice, NoticeKind};
@@ -22,12 +30,17 @@ pub enum NoticeKind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether it is a bounce or a complaint.
+    /// Whether it is a bounce, a complaint or a deferral.
     pub kind: NoticeKind,
     /// The mail's campaign, from its tag `tidegate_campaign`; may be `express`.
     pub campaign: String,
     /// SES's message id of the mail, as in the log event `sent`; 1 to 128 characters.
     pub ses_message_id: String,
+    /// The limits that hear of it, from the mail's tag `tidegate_limit` ([`crate::limits::LimitTable::tags`]);
+    /// empty without one.
+    pub limits: String,
+    /// When SES accepted the mail; `None` if the notice does not tell.
+    pub sent_at: Option<EpochMillis>,
 }
 
 /// Reason why a body is not a notice. It contains nothing of the body, which may hold an address.
@@ -37,8 +50,8 @@ pub enum NoticeError {
     /// text).
     #[error("it is no JSON object with the texts kind, campaign and id")]
     Form,
-    /// The kind is neither bounce nor complaint.
-    #[error("kind is not allowed: bounce and complaint are")]
+    /// The kind is none of these.
+    #[error("kind is not allowed: bounce, complaint and deferral are")]
     Kind,
     /// The campaign is not a campaign name, so Tidegate did not send the mail.
     #[error("campaign is not allowed: 1 to 64 letters, digits, - and _ are")]
@@ -53,6 +66,9 @@ struct NoticeBody {
     kind: String,
     campaign: TagValue,
     id: String,
+    #[serde(default)]
+    tags: BTreeMap<String, serde_json::Value>,
+    sent_at: Option<EpochMillis>,
 }
 
 /// A tag's value. SES's events have a list, here of one text; a plain text is accepted too.
@@ -73,6 +89,7 @@ impl Notice {
         let kind = match &*written.kind {
             "bounce" => NoticeKind::Bounce,
             "complaint" => NoticeKind::Complaint,
+            "deferral" => NoticeKind::Deferral,
             _ => return Err(NoticeError::Kind),
         };
         let (TagValue::List([campaign]) | TagValue::Text(campaign)) = written.campaign;
@@ -83,6 +100,8 @@ impl Notice {
         if !(1..=128).contains(&written.id.len()) || !written.id.chars().all(legal) {
             return Err(NoticeError::Id);
         }
-        Ok(Self { kind, campaign, ses_message_id: written.id })
+        let limits = written.tags.get(LIMIT_TAG).and_then(|value| value.get(0)?.as_str());
+        let limits = limits.unwrap_or_default().to_owned();
+        Ok(Self { kind, campaign, ses_message_id: written.id, limits, sent_at: written.sent_at })
     }
 }

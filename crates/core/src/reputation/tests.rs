@@ -46,8 +46,13 @@ impl Ledger {
     fn messages(&mut self, kind: NoticeKind, campaign: &str, count: u32) -> Vec<Heard> {
         let first = self.messages;
         self.messages += count;
-        let notice =
-            Notice { kind, campaign: campaign.to_owned(), ses_message_id: "0102018f-1".to_owned() };
+        let notice = Notice {
+            kind,
+            campaign: campaign.to_owned(),
+            ses_message_id: "0102018f-1".to_owned(),
+            limits: String::new(),
+            sent_at: None,
+        };
         (first..first + count).map(|mark| Heard { mark, notice: notice.clone() }).collect()
     }
 

@@ -54,7 +54,7 @@ pub struct PreviousClaim {
     pub rate_margin: RateMargin,
     /// The digest of the initial limits that applied to that claim; 0 if there were none.
     pub limits: u64,
-    /// The digest of the control record's limits when that claim was made (`limits::digest`); 0 if there
+    /// The digest of the control record's limits when that claim was made (`Control::limits_digest`); 0 if there
     /// were none.
     pub changed_limits: u64,
     /// The rate factor with which that window was served.

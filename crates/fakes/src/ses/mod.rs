@@ -2,6 +2,7 @@
 
 mod error;
 pub mod failures;
+mod providers;
 mod quota;
 mod suppression;
 #[cfg(test)]
@@ -14,6 +15,8 @@ use tidegate_core::email::Email;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{Account, AccountStatus, Clock, Mail, Mailer, Monotonic, PortError};
+
+use providers::Providers;
 
 pub(crate) use error::SesError;
 pub use quota::{BucketSeconds, DailyQuota, MaxSendRate};
@@ -106,6 +109,7 @@ struct MemorySesState {
     quota: QuotaGate,
     refused_addresses: BTreeMap<String, Failure>,
     arrivals: Vec<SesArrival>,
+    providers: Providers,
     warmed: usize,
 }
 
@@ -118,6 +122,7 @@ impl MemorySes {
             quota,
             refused_addresses: BTreeMap::new(),
             arrivals: Vec::new(),
+            providers: Providers::default(),
             warmed: 0,
         };
         Self { universe, entropy: SeededEntropy::new(seed), state: SharedState::new(state) }
@@ -154,6 +159,16 @@ impl MemorySes {
 
     pub fn accept_address(&self, address: &str) {
         self.state.with(|state| state.refused_addresses.remove(address));
+    }
+
+    /// Lets the provider of `domains` take so many mails in any second from now on, and defer what is over.
+    pub fn provider(&self, domains: &[&str], rate: usize) {
+        self.state.with(|state| state.providers.set(domains, rate));
+    }
+
+    /// The deferrals since the last call, as they stand on the feedback queue.
+    pub fn take_deferrals(&self) -> Vec<String> {
+        self.state.with(|state| state.providers.take_deferrals())
     }
 
     /// Counts recipients that other software has just sent from the same account, for the daily
@@ -201,6 +216,9 @@ impl MemorySes {
             let addresses = addresses(mail.email);
             let recipients = mail.email.recipients();
             let verdict = state.judge(at, recipients, &addresses).map(|()| message_id);
+            if let Ok(message_id) = &verdict {
+                state.providers.reach(&mail, message_id, at);
+            }
             state.arrivals.push(SesArrival {
                 at,
                 campaign: mail.campaign.to_owned(),

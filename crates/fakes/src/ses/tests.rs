@@ -20,7 +20,7 @@ fn ses(per_second: f64) -> (MemorySes, SimClock) {
 
 fn mail(email: &Email) -> Mail<'_> {
     let pace = Pace { rate: Rate::MIN, rate_margin: RateMargin::default() };
-    Mail { email, campaign: "big", id: "42", pace, domains: &[] }
+    Mail { email, campaign: "big", id: "42", limits: None, pace, domains: &[] }
 }
 
 const NEVER: Monotonic = Monotonic::from_origin(Duration::MAX);

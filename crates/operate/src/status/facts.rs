@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use tidegate_core::config::{Campaign, Cap, PollerConfig, SchedulerConfig};
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
-use tidegate_core::limits::{InitialLimits, Limit, LimitKey, LimitRef, LimitTable, Pace};
+use tidegate_core::limits::{Adapted, InitialLimits, Limit, LimitKey, LimitRef, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::domain_waiting;
@@ -141,7 +141,7 @@ impl StackFacts {
 
     /// The limits in force, with the mail on their queues.
     pub fn limits(&self) -> Vec<LimitStatus> {
-        let table = LimitTable::of(&self.settings.limits, &self.standing.control.limits);
+        let table = self.standing.control.limit_table(&self.settings.limits);
         let (reported, cap) = (self.account.as_ref(), &self.settings.cap);
         let quota = reported.map_or_else(
             || quota::remembered(Some(&self.standing.control), cap),
@@ -150,22 +150,27 @@ impl StackFacts {
         let status = |(index, key, limit): (usize, &LimitKey, &Limit)| {
             let own = table.queue_of(&LimitRef { index, name: None });
             let waiting = own.map_or(0, |place| domain_waiting(&self.standing.counters, place));
-            self.limit((key, limit), quota, waiting)
+            let lowered = table.lowered(&LimitRef { index, name: None });
+            self.limit((key, limit, lowered), quota, waiting)
         };
         table.indexed().map(status).collect()
     }
 
     fn limit(
         &self,
-        (key, limit): (&LimitKey, &Limit),
+        (key, limit, lowered): (&LimitKey, &Limit, Option<&Adapted>),
         quota: Option<Rate>,
         waiting: u64,
     ) -> LimitStatus {
         // Without a quota, only a share of it is not known.
         let rates = (quota.unwrap_or(Rate::MAX), self.settings.rate_margin);
-        let pace = limit.pace(Window::containing(self.at), rates);
+        let pace = limit.pace(Window::containing(self.at), rates, lowered);
         let per_second = match (pace, limit.rate) {
-            (Pace::Slots(_), Some(rate)) => quota.map(|quota| rate.of(quota).as_per_second()),
+            (Pace::Slots(_), Some(rate)) => {
+                let now = Window::containing(self.at);
+                let factor = lowered.map_or(1_000_000, |lowered| lowered.millionths(now));
+                quota.map(|quota| rate.of(quota).scaled(factor).as_per_second())
+            }
             (Pace::Slots(grid), None) => Some(1e9 / super::as_f64(grid.period())),
             (Pace::Free | Pace::Closed(_), _) => None,
         };

@@ -220,8 +220,8 @@ fn apply(
             Cycle::new(&in_force).map_err(|error| SteerError::Weights(error.to_string()))?;
         }
         SteerAction::ResetWeights => control.weights.clear(),
-        SteerAction::Limit { key, limit, initial } => {
-            limit::apply(control, key, limit.as_deref(), initial)?;
+        SteerAction::Limit { key, limit, initial, queues } => {
+            limit::apply(control, key, limit.as_deref(), (initial, *queues))?;
         }
         SteerAction::Cap(_) => {}
     }

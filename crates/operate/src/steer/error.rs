@@ -40,6 +40,10 @@ pub enum SteerError {
     Overlap { key: String, other: String },
     #[error("there would be {0} limits; allowed are at most 50")]
     TooManyLimits(usize),
+    #[error(
+        "{0} cannot be adaptive; allowed is that for domains, since it is the recipients' provider that defers"
+    )]
+    NotAdaptive(String),
     #[error(transparent)]
     Limit(#[from] InvalidLimit),
     /// Concurrent changes by others prevented this one repeatedly.

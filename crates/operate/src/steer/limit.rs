@@ -1,5 +1,5 @@
 use tidegate_core::control::Control;
-use tidegate_core::limits::{InitialLimits, Limit, LimitKey, LimitTable};
+use tidegate_core::limits::{Dimension, InitialLimits, Limit, LimitKey};
 
 use super::SteerError;
 
@@ -11,9 +11,9 @@ pub(super) fn apply(
     control: &mut Control,
     key: &LimitKey,
     limit: Option<&Limit>,
-    initial: &InitialLimits,
+    (initial, queues): (&InitialLimits, usize),
 ) -> Result<(), SteerError> {
-    let table = LimitTable::of(initial, &control.limits);
+    let table = control.limit_table(initial);
     let Some(limit) = limit else {
         if !table.limits().any(|(known, _)| known == key) {
             let known = table.limits().map(|(known, _)| known.to_string()).collect();
@@ -27,6 +27,9 @@ pub(super) fn apply(
         return Ok(());
     };
     limit.check()?;
+    if limit.adaptive && key.dimension() != Dimension::Domain {
+        return Err(SteerError::NotAdaptive(key.to_string()));
+    }
     if let Some(other) = table.conflict(key) {
         return Err(SteerError::Overlap { key: key.to_string(), other: other.to_string() });
     }
@@ -36,18 +39,37 @@ pub(super) fn apply(
     if is_initial {
         control.limits.remove(key);
     } else {
-        control.limits.insert(key.clone(), Some(limit.clone()));
+        let queue = queue(control, key, (initial, queues));
+        control.limits.insert(key.clone(), Some(Limit { queue, ..limit.clone() }));
     }
-    let count = LimitTable::of(initial, &control.limits).limits().count();
+    let count = control.limit_table(initial).limits().count();
     if count > MOST {
         return Err(SteerError::TooManyLimits(count));
     }
     Ok(())
 }
 
+/// The place of a queue in which the limit's mail may wait: the last one that no limit has, since a deployment
+/// gives the first ones to initial limits. A campaign's mail waits in the campaign's own queue.
+fn queue(
+    control: &Control,
+    key: &LimitKey,
+    (initial, queues): (&InitialLimits, usize),
+) -> Option<usize> {
+    let is_initial = initial.iter().any(|(known, _)| known == key);
+    if key.is_each() || key.campaign().is_some() || is_initial {
+        return None;
+    }
+    let own = control.limits.get(key).and_then(Option::as_ref).and_then(|limit| limit.queue);
+    let taken: Vec<usize> =
+        control.limits.values().flatten().filter_map(|limit| limit.queue).collect();
+    let mut free = (initial.len()..queues).rev().filter(|place| !taken.contains(place));
+    own.filter(|place| (initial.len()..queues).contains(place)).or_else(|| free.next())
+}
+
 /// The limit of `key` in words.
 pub(super) fn shown(control: &Control, key: &LimitKey, initial: &InitialLimits) -> String {
-    let table = LimitTable::of(initial, &control.limits);
+    let table = control.limit_table(initial);
     let found = table.limits().find(|(known, _)| *known == key);
     found.map_or_else(|| "none".to_owned(), |(_, limit)| limit.to_string())
 }

@@ -61,6 +61,8 @@ pub enum SteerAction {
         limit: Option<Box<Limit>>,
         /// The limits of the deployment, which the change replaces.
         initial: InitialLimits,
+        /// The number of queues for limited mail that the deployment has.
+        queues: usize,
     },
 }
 

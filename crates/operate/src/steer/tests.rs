@@ -204,6 +204,7 @@ async fn limits_are_set_replaced_and_removed_beside_the_deployments() {
         key: key.parse().unwrap(),
         limit: rate.map(|rate| Box::new(rate.parse::<LimitRate>().unwrap().into())),
         initial: initial.clone(),
+        queues: 3,
     };
     let detail = async |key: &str, rate| done(&ledger, set(key, rate)).await.record.detail;
     assert_eq!(detail("big", Some("5000/h")).await, "campaign:big none → 5000/h");
@@ -213,9 +214,29 @@ async fn limits_are_set_replaced_and_removed_beside_the_deployments() {
     // The deployment's limit needs no change.
     assert_eq!(detail(group, Some("10/s")).await, format!("domain:{group} none → 10/s"));
     assert_eq!(detail("big", None).await, "campaign:big 5000/h → none");
+    // Two of the three queues are free, the last one first; a limit that is set again keeps its queue.
+    for (key, place) in
+        [("a.example", Some(2)), ("set:b", Some(1)), ("set:c", None), ("a.example", Some(2))]
+    {
+        detail(key, Some("7/s")).await;
+        let limits = ledger.read().await.unwrap().control.limits;
+        assert_eq!(limits[&key.parse().unwrap()].as_ref().unwrap().queue, place, "{key}");
+    }
+    for key in ["a.example", "set:b", "set:c"] {
+        detail(key, None).await;
+    }
     assert!(ledger.read().await.unwrap().control.limits.is_empty());
     let error = refused(&ledger, set("big", None)).await;
     assert_eq!(error, format!("campaign:big has no limit; there is domain:{group}"));
+    let adaptive: Limit = serde_json::from_str(r#"{"rate": "5/s", "adaptive": true}"#).unwrap();
+    let action = SteerAction::Limit {
+        key: "big".parse().unwrap(),
+        limit: Some(Box::new(adaptive)),
+        initial: initial.clone(),
+        queues: 3,
+    };
+    let error = refused(&ledger, action).await;
+    assert!(error.starts_with("campaign:big cannot be adaptive; allowed is that for"), "{error}");
     let error = refused(&ledger, set("gmail.com", Some("5/s"))).await;
     assert!(error.starts_with(&format!("domain:gmail.com overlaps domain:{group}")), "{error}");
     let error = refused(&ledger, set("gmail", Some("5/s"))).await;

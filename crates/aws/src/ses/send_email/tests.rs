@@ -35,7 +35,17 @@ fn mailer(client: &aws_sdk_sesv2::Client) -> SesMailer {
 async fn send(mailer: &SesMailer, email: &Email) -> Result<String, Failure> {
     let latest = mailer.clock.monotonic() + Duration::from_mins(1);
     mailer
-        .send(Mail { email, campaign: "spring", id: "order 7", pace: pace(), domains: &[] }, latest)
+        .send(
+            Mail {
+                email,
+                campaign: "spring",
+                id: "order 7",
+                limits: None,
+                pace: pace(),
+                domains: &[],
+            },
+            latest,
+        )
         .await
 }
 
@@ -234,7 +244,14 @@ impl aws_credential_types::provider::ProvideCredentials for Nobody {
 async fn a_late_send_is_refused_before_it_is_written_on_any_client() {
     let latest = Monotonic::default();
     let mail = email();
-    let mail = Mail { email: &mail, campaign: "spring", id: "1", pace: pace(), domains: &[] };
+    let mail = Mail {
+        email: &mail,
+        campaign: "spring",
+        id: "1",
+        limits: None,
+        pace: pace(),
+        domains: &[],
+    };
     let service = Loopback::start(EndpointBehaviour::Answer(SENT, Duration::ZERO)).await;
     let ses = Fake::once(200, SENT);
     for client in [service.ses(), ses.ses()] {

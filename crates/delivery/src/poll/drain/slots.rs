@@ -87,9 +87,9 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// The latest start of a mail that acquired `slot`. A mail under a domain limit has to start within its
-    /// window: where the limit changes, one window without its slots is all that separates the old limit's
-    /// slots from the new one's.
+    /// The latest start of a mail that acquired `slot`. A mail under a limit has to start within its window: where
+    /// the limit changes, three slots at the next window's begin are all that separates the old limit's slots
+    /// from the new one's.
     pub(super) fn latest(&self, slot: u64, message: &Message) -> Timestamp {
         let latest = self.plan.grid.latest(slot);
         if message.demands.is_empty() {

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use tidegate_core::Window;
 use tidegate_core::config::LimitsConfig;
+use tidegate_core::control::Control;
 use tidegate_core::grid::SlotGrid;
-use tidegate_core::limits::{
-    Demands, Dimension, LimitChanges, LimitRef, LimitSlots, LimitTable, Pace, digest,
-};
+use tidegate_core::limits::{Demands, Dimension, LimitRef, LimitSlots, LimitTable, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
 
 use crate::ports::{DomainTake, Idle, PreviousClaim, QueueUrl, Standing};
@@ -22,6 +21,8 @@ pub(in crate::poll) struct PlannedQueue {
     pub(in crate::poll) slots: Option<u64>,
     /// The configuration has no group for it (any more).
     pub(in crate::poll) former: bool,
+    /// The limit that all of its mail falls under; `None` for that of `*`, and for one that no limit has.
+    pub(in crate::poll) limit: Option<LimitRef>,
     /// If it was found empty: its pause; see [`PlannedQueue::idle`].
     pub(in crate::poll) idle: Option<Idle>,
     /// Recipients in it: fed less taken, as reported.
@@ -49,9 +50,8 @@ pub(in crate::poll) struct PlannedLimits {
     window: Window,
     /// The window before this one, if it was served.
     previous: Option<Window>,
-    /// Limits, rate or margin differ from the window before: no limit's slot is used in this window, since
-    /// the slots of two grids may lie close together.
-    quiet: bool,
+    /// Limits, rate or margin differ from the window before.
+    changed: bool,
 }
 
 /// Key of the queue at `place` among the queues found empty, such as `.domain.1` for place 0. No campaign's
@@ -89,7 +89,7 @@ pub fn all_domains_waiting(sums: &BTreeMap<String, i64>) -> u64 {
 impl PlannedLimits {
     pub(in crate::poll) fn of(
         config: &LimitsConfig,
-        changes: &LimitChanges,
+        control: &Control,
         (window, quota, rate_margin): (Window, Rate, RateMargin),
         account: SlotGrid,
         before: Option<SlotGrid>,
@@ -97,19 +97,19 @@ impl PlannedLimits {
     ) -> Self {
         let same = |previous: PreviousClaim| {
             previous.limits == config.initial.digest()
-                && previous.changed_limits == digest(changes)
+                && previous.changed_limits == control.limits_digest()
                 && (previous.rate, previous.rate_margin) == (quota, rate_margin)
         };
         let previous = standing.previous.map(|previous| previous.window);
         let mut limits = Self {
-            table: LimitTable::of(&config.initial, changes),
+            table: control.limit_table(&config.initial),
             queues: Vec::new(),
             rates: (quota, rate_margin),
             account,
             before,
             window,
             previous: previous.filter(|previous| previous.plus(1) == window),
-            quiet: !standing.previous.is_none_or(same),
+            changed: !standing.previous.is_none_or(same),
         };
         let queues = config.queues.iter().enumerate();
         limits.queues =
@@ -119,18 +119,23 @@ impl PlannedLimits {
 
     /// The queue at `place`; none if no limit has it and it never held mail.
     fn queue(&self, place: usize, url: &str, standing: &Standing) -> Option<PlannedQueue> {
-        let former = self.table.queue_name(place).is_none();
+        let owner = self.table.owner(place).map(|(index, _)| index);
+        let former = owner.is_none();
         let [fed, taken] =
             counters(place).map(|name| standing.counters.get(&name).copied().unwrap_or(0));
         if former && fed == 0 {
             return None;
         }
         let hides = self.table.others_queue() == Some(place);
-        let group = (!former && !hides).then_some(LimitRef { index: place, name: None });
+        let limit = owner.filter(|_| !hides).map(|index| LimitRef { index, name: None });
         Some(PlannedQueue {
             queue: QueueUrl::new(url),
             place,
-            slots: group.and_then(|group| self.slots(&group)).map(|slots| slots.owned_slots()),
+            slots: limit
+                .as_ref()
+                .and_then(|limit| self.slots(limit))
+                .map(|slots| slots.owned_slots()),
+            limit,
             former,
             idle: standing.idle.get(&idle_key(place)).copied(),
             depth: fed - taken,
@@ -138,14 +143,14 @@ impl PlannedLimits {
         })
     }
 
-    /// The slots of a limit in this window; `None` if it paces nothing. Calendar and warm-up change a limit's
-    /// slots by themselves: the first window after that is quiet, too.
+    /// The slots of a limit in this window; `None` if it paces nothing. Calendar, warm-up and the rise of an
+    /// adaptive limit change its slots by themselves.
     pub(in crate::poll) fn slots(&self, limit: &LimitRef) -> Option<LimitSlots> {
         let pace = self.table.pace(limit, self.window, self.rates);
         let slots = LimitSlots::of_pace(pace, self.account, self.before, self.window)?;
         let before = self.previous.map(|window| self.table.pace(limit, window, self.rates));
         let changed = matches!((before, pace), (Some(Pace::Slots(before)), Pace::Slots(now)) if before != now);
-        Some(if self.quiet || changed { slots.quiet() } else { slots })
+        Some(if self.changed || changed { slots.after_change(self.window) } else { slots })
     }
 
     /// The slots of a limit in the next window, if nothing changes until then.

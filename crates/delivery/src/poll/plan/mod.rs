@@ -123,8 +123,8 @@ impl Plan {
         });
         let express = config.express_queue_url.as_deref().map(QueueUrl::new);
         let at = (window, quota, config.rate_margin);
-        let changes = &standing.control.limits;
-        let limits = PlannedLimits::of(&config.limits, changes, at, grid, before, standing);
+        let limits =
+            PlannedLimits::of(&config.limits, &standing.control, at, grid, before, standing);
         let campaigns = campaigns.map(|campaign| PlannedCampaign {
             held: campaign.held || limits.closes(&campaign.name),
             limit: limits.pacing(&campaign.name),

@@ -61,13 +61,12 @@ fn domain_line<E: Environment>(ctx: &Context<'_, E>, queue: &PlannedQueue) -> Op
     let owned = queue.slots.unwrap_or(if queue.former { BATCH } else { others });
     // The queue of `*` delays its mail: its depth does not tell what can be received.
     let depth = if queue.slots.is_some() { u64::try_from(queue.depth).unwrap_or(0) } else { 0 };
-    let limit = LimitRef { index: queue.place, name: None };
     let line = Line::Limited(usize::MAX);
     let most = most(ctx, queue.queue.as_str(), owned);
     (most > 0).then(|| LimitedLine {
         source: Source::mixed(queue.queue.clone(), line, Some(queue.place)),
         supply: QueueSupply::expecting(depth),
-        limit: queue.slots.map(|_| limit),
+        limit: queue.limit.clone().filter(|_| queue.slots.is_some()),
         most,
         got: 0,
         kept: most.min(depth),

@@ -1,0 +1,205 @@
+//! Adaptive limits: a provider's deferrals lower the limit of its domains, and time raises it again.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rate::Rate;
+use crate::timestamp::Window;
+
+/// Factor 1 in millionths: the limit as it was set.
+const FULL: u64 = 1_000_000;
+/// Least factor, in millionths.
+const FLOOR: u64 = 50_000;
+/// One decrease leaves half of the factor at least, and 97 % at most.
+const LEFT: std::ops::RangeInclusive<f64> = 0.5..=0.97;
+/// Windows between two increases.
+const RISES_EVERY: u64 = 15;
+/// One increase is this part of the lowered factor.
+const RISE: u64 = 40;
+/// Increases after which they become four times as large: a provider that deferred nothing for a minute may take
+/// far more.
+const SLOW_RISES: u64 = 4;
+/// Windows until a lowered limit is in force. Deferrals of mail that was sent before say nothing of it.
+const SETTLES: u64 = 2;
+/// Deferrals in a row at the least factor that close a limit. The row ends after 30 s without one.
+const CLOSES: usize = 5;
+/// Windows for which a limit is closed then.
+const CLOSED: u64 = 300;
+/// The most limits that are lowered at once; `*` may have many domains.
+const MOST: usize = 50;
+
+/// How far a provider's deferrals have lowered an adaptive limit.
+///
+/// A deferral lowers it multiplicatively, by the share of the mail that was deferred: a provider that takes a
+/// quarter of the mail is reached in a few decreases. Every 15 seconds without one raise it additively. The
+/// factor follows from the time, so all pollers know that of every window.
+///
+/// ```
+/// use tidegate_core::limits::Adapted;
+/// use tidegate_core::{Window, rate::Rate};
+/// let (at, rate) = (Window::from_epoch_second, Rate::per_second(40.0)?);
+/// // In second 98, 5 mails were deferred, which is a tenth of 50.
+/// let lowered = Adapted::deferred(None, &[at(98); 5], rate, at(100)).unwrap();
+/// assert_eq!([100, 114, 115, 175].map(|s| lowered.millionths(at(s))), [900_000, 900_000, 922_500, 1_000_000]);
+/// // A deferral of mail that was sent before the limit was lowered changes nothing.
+/// assert_eq!(Adapted::deferred(Some(lowered), &[at(101)], rate, at(102)), None);
+/// # Ok::<(), tidegate_core::rate::InvalidRate>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adapted {
+    millionths: u64,
+    /// The window of the last decrease.
+    since: Window,
+    /// Deferrals in a row at the least factor.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    at_floor: usize,
+    /// Nothing is sent before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    opens: Option<Window>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// The adaptive limits that are lowered, by their tag ([`super::LimitTable::tag`]).
+pub type AdaptedLimits = BTreeMap<String, Adapted>;
+
+impl Adapted {
+    /// The factor in `window`, in millionths of the limit as it was set: 50,000 to 1,000,000.
+    pub fn millionths(&self, window: Window) -> u64 {
+        let risen = window.epoch_second().saturating_sub(self.since.epoch_second()) / RISES_EVERY;
+        let risen = risen + 3 * risen.saturating_sub(SLOW_RISES);
+        risen.saturating_mul(self.millionths / RISE).saturating_add(self.millionths).min(FULL)
+    }
+
+    /// The window in which the limit opens again, if it is closed in `window`.
+    pub fn opens(&self, window: Window) -> Option<Window> {
+        self.opens.filter(|opens| window < *opens)
+    }
+
+    /// The limit after mail that was `sent` in these windows was deferred; `None` if it stays as it is. `rate` is
+    /// that of the limit as it was set.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "numbers of seconds and mails, and a factor of at most a million"
+    )]
+    pub fn deferred(
+        before: Option<Self>,
+        sent: &[Window],
+        rate: Rate,
+        now: Window,
+    ) -> Option<Self> {
+        let settled = before.map_or(Window::default(), |before| before.since.plus(SETTLES));
+        let sent = || sent.iter().filter(|sent| **sent >= settled).map(|sent| sent.epoch_second());
+        let (first, last) = (sent().min()?, sent().max()?);
+        let factor = before.map_or(FULL, |before| before.millionths(now));
+        let per_second = rate.scaled(factor).as_per_second();
+        // The time of at least fifty mails, so that one deferral of a slow limit is no large share.
+        let seconds = ((last - first + 1) as f64).max(50.0 / per_second);
+        let share = sent().count() as f64 / (per_second * seconds);
+        let left = (1.0 - share).clamp(*LEFT.start(), *LEFT.end());
+        let millionths = ((factor as f64 * left) as u64).max(FLOOR);
+        let in_a_row = before.filter(|of| now < of.since.plus(2 * RISES_EVERY));
+        let at_floor = if factor > FLOOR + FLOOR / 10 { 0 } else { sent().count() };
+        let at_floor = at_floor + in_a_row.map_or(0, |before| before.at_floor);
+        let opens = (at_floor >= CLOSES).then(|| now.plus(CLOSED));
+        Some(Self { millionths, since: now, at_floor, opens })
+    }
+}
+
+/// Removes what time has raised to the full limit again, and the oldest beyond 50.
+pub(super) fn tidy(adapted: &mut AdaptedLimits, now: Window) {
+    adapted.retain(|_, of| of.millionths(now) < FULL || of.opens(now).is_some());
+    while adapted.len() > MOST {
+        let oldest = adapted.iter().min_by_key(|(_, of)| of.since).map(|(tag, _)| tag.clone());
+        adapted.remove(&oldest.unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(second: u64) -> Window {
+        Window::from_epoch_second(second)
+    }
+
+    fn rate(per_second: f64) -> Rate {
+        Rate::per_second(per_second).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn the_factor_stays_in_its_range_and_falls_by_half_at_most(
+            deferrals in prop::collection::vec((1_u64..60, prop::collection::vec(0_u64..30, 0..40)), 1..50),
+            per_second in 0.01_f64..1_000.0,
+        ) {
+            let (mut adapted, mut now) = (None::<Adapted>, 1_000);
+            for (after, ago) in deferrals {
+                now += after;
+                let before = adapted.map_or(FULL, |of| of.millionths(at(now)));
+                let sent: Vec<Window> = ago.iter().map(|ago| at(now - ago)).collect();
+                let Some(next) = Adapted::deferred(adapted, &sent, rate(per_second), at(now)) else { continue };
+                let factor = next.millionths(at(now));
+                prop_assert!((FLOOR..=FULL).contains(&factor));
+                prop_assert!(factor >= before / 2 && (factor < before || before == FLOOR));
+                prop_assert!(next.millionths(at(now + 3_100)) == FULL, "52 minutes raise it");
+                adapted = Some(next);
+            }
+        }
+    }
+
+    #[test]
+    fn a_provider_that_takes_a_quarter_is_reached_in_a_few_decreases() {
+        let (mut adapted, mut now) = (None, 100);
+        for _ in 0..8 {
+            let sent = adapted.map_or(40.0, |of: Adapted| of.millionths(at(now)) as f64 * 40e-6);
+            let deferred = vec![at(now + 3); (sent - 10.0).max(0.0) as usize];
+            now += 5;
+            adapted = Adapted::deferred(adapted, &deferred, rate(40.0), at(now)).or(adapted);
+        }
+        let factor = adapted.unwrap().millionths(at(now));
+        assert!((235_000..=300_000).contains(&factor), "{factor}");
+    }
+
+    #[test]
+    fn a_provider_that_takes_nothing_is_left_alone_for_five_minutes() {
+        let (mut adapted, mut now) = (None, 1_000);
+        while adapted.is_none_or(|of: Adapted| of.opens(at(now)).is_none()) {
+            now += 5;
+            assert!(now < 1_200, "it closes");
+            let deferred = vec![at(now - 1); 40];
+            adapted = Adapted::deferred(adapted, &deferred, rate(40.0), at(now));
+        }
+        let closed = adapted.unwrap();
+        assert_eq!(closed.opens(at(now)), Some(at(now + 300)));
+        assert_eq!(closed.opens(at(now + 300)), None);
+    }
+
+    #[test]
+    fn one_deferral_of_a_slow_limit_lowers_it_by_3_percent() {
+        let lowered = Adapted::deferred(None, &[at(98)], rate(0.1), at(100)).unwrap();
+        assert_eq!(lowered.millionths(at(100)), 970_000);
+    }
+
+    #[test]
+    fn of_many_limits_the_oldest_are_forgotten() {
+        let adapted =
+            |since| Adapted { millionths: FLOOR, since: at(since), at_floor: 0, opens: None };
+        let mut all: AdaptedLimits =
+            (100..200).map(|second| (second.to_string(), adapted(second))).collect();
+        tidy(&mut all, at(200));
+        assert_eq!(
+            (all.len(), all.contains_key("149"), all.contains_key("150")),
+            (50, false, true)
+        );
+        tidy(&mut all, at(1_000_000));
+        assert!(all.is_empty());
+    }
+}
