@@ -70,6 +70,7 @@ pub mod tick;
 pub mod timestamp;
 pub mod turns;
 pub mod waits;
+pub mod weight_rule;
 #[cfg(test)]
 mod worst_second;
 

@@ -18,6 +18,7 @@ mod campaigns;
 pub mod control;
 pub mod environment;
 pub mod feedback;
+mod finish;
 pub mod incidents;
 pub mod poll;
 pub mod ports;

@@ -13,6 +13,7 @@ use tidegate_core::counters::Counter;
 
 use crate::back_pressure::{BackPressure, BackPressureReport};
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
+use crate::finish;
 use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Queues, Standing};
 use crate::ticks_first::ticks_first;
 
@@ -135,7 +136,10 @@ pub async fn run<T, R: Future<Output = T>>(
             Either::Right(((), ticks)) => ticks.await,
         }
     };
-    let look = Box::pin(back_pressure.look(clock, (ledger, before.as_ref()), &looked));
+    let look = Box::pin(async {
+        finish::adjust(&back_pressure, clock, (ledger, before.as_ref())).await;
+        back_pressure.look(clock, (ledger, before.as_ref()), &looked).await;
+    });
     let (ticked, _) = ticks_first(ticked, look, clock.sleep_until(end)).await;
     let is_short = clock.monotonic().saturating_since(began) < SHORT;
     let standing = match &before {

@@ -36,6 +36,7 @@ mod sampling;
 mod seeds;
 mod tags;
 mod ticks;
+mod weights;
 mod why;
 
 /// Both modes, by whether there is a merge queue.

@@ -1,5 +1,8 @@
 use clap::{Args, Subcommand};
+use tidegate_aws::SystemClock;
+use tidegate_core::Timestamp;
 use tidegate_core::limits::{Date, Hours, Limit, LimitKey, LimitRate, Ramp, RampDays, Zone};
+use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::status::Status;
 use tidegate_operate::steer::SteerAction;
 use tidegate_views::status;
@@ -97,10 +100,10 @@ impl LimitArgs {
 }
 
 impl SetArgs {
-    fn limit(&self) -> Result<Limit, CommandError> {
+    fn limit(&self, now: Timestamp) -> Result<Limit, CommandError> {
         let zone = self.zone.clone().unwrap_or_default();
         let at = |text: &Option<String>| {
-            let read = |text: &String| zone.instant(text);
+            let read = |text: &String| zone.instant(text, now);
             text.as_ref()
                 .map(read)
                 .transpose()
@@ -129,7 +132,7 @@ pub(super) async fn limit(args: &LimitArgs, shell: &Shell) -> Result<CommandEnd,
             Ok(CommandEnd::Done)
         }
         LimitAction::Set(args) => {
-            let limit = args.limit()?;
+            let limit = args.limit(SystemClock::new().wall())?;
             limit.check().map_err(|error| CommandError::Input(error.to_string()))?;
             Box::pin(set(&args.on, &args.key, Some(Box::new(limit)), &args.author, shell)).await
         }

@@ -4,10 +4,12 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_aws::stack::Stack;
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::limits::Zone;
 use tidegate_core::rate::Rate;
+use tidegate_core::weight_rule::{FinishBy, WeightRule};
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::status::Status;
-use tidegate_operate::steer::{Author, SteerAction, SteerError, SteerReport, steer};
+use tidegate_operate::steer::{Author, SteerAction, SteerError, SteerReport, check_finish, steer};
 use tidegate_views::status;
 
 use super::{OnStack, stop_unless_confirmed};
@@ -100,11 +102,23 @@ pub struct LiftArgs {
 #[command(after_help = "Examples:
   tidegate weights
   tidegate weights big=80 small=20 --reason 'small is late'
+  tidegate weights news=5..60 --finish-by '18:00' --zone Europe/Berlin --reason 'before the shop closes'
+  tidegate weights bulk=70 --off-peak --reason 'while no other campaign is within its hours'
   tidegate weights --reset --reason 'small has caught up'")]
 pub struct WeightsArgs {
     /// New weights, 0 to 10000: shares are proportional; 0 takes a campaign's share away
     #[arg(value_name = "NAME=WEIGHT", value_parser = weight)]
-    weights: Vec<(String, u32)>,
+    weights: Vec<GivenWeight>,
+    /// Change the weight once a minute, within NAME=LEAST..MOST, so that the campaign's mail is sent by then, such
+    /// as 18:00 or '2026-12-01 18:00' in the zone, or RFC 3339
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["off_peak", "reset"])]
+    finish_by: Option<String>,
+    /// The time zone of --finish-by, such as Europe/Berlin [default: UTC]
+    #[arg(long, value_name = "ZONE", requires = "finish_by")]
+    zone: Option<Zone>,
+    /// The weight applies only while other campaigns have hours and none is within its hours
+    #[arg(long, conflicts_with = "reset")]
+    off_peak: bool,
     /// Go back to the configured weights
     #[arg(long, conflicts_with = "weights")]
     reset: bool,
@@ -168,11 +182,7 @@ pub(super) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<Command
         shell.output.show(&Status::of(&facts).campaigns).map_err(CommandError::Terminal)?;
         return Ok(CommandEnd::Done);
     } else {
-        let weights: BTreeMap<String, u32> = args.weights.iter().cloned().collect();
-        if weights.len() < args.weights.len() {
-            return Err(CommandError::Input("a campaign's weight is given twice".to_owned()));
-        }
-        SteerAction::Weights(weights)
+        given_weights(args, &stack, shell).await?
     };
     let author = required_author(&stack, &args.author).await?;
     change(&stack, &action, author, shell).await
@@ -253,12 +263,66 @@ pub(super) fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn weight(text: &str) -> Result<(String, u32), String> {
-    let allowed = "allowed is NAME=WEIGHT with a weight from 0 to 10000, such as big=80";
-    let (name, weight) = text.split_once('=').ok_or(allowed)?;
-    let weight: u32 = weight.parse().map_err(|_| allowed)?;
-    if name.is_empty() || weight > 10_000 {
+/// A weight on the command line; with `--finish-by` its bounds.
+#[derive(Clone, Debug)]
+struct GivenWeight {
+    campaign: String,
+    least: u32,
+    most: u32,
+}
+
+fn weight(text: &str) -> Result<GivenWeight, String> {
+    let allowed = "allowed is NAME=WEIGHT with a weight from 0 to 10000, such as big=80, or NAME=LEAST..MOST with --finish-by";
+    let (name, weights) = text.split_once('=').ok_or(allowed)?;
+    let (least, most) = weights.split_once("..").unwrap_or((weights, weights));
+    let weight = |text: &str| text.parse().ok().filter(|weight| *weight <= 10_000).ok_or(allowed);
+    let (least, most) = (weight(least)?, weight(most)?);
+    if name.is_empty() || least > most {
         return Err(allowed.to_owned());
     }
-    Ok((name.to_owned(), weight))
+    Ok(GivenWeight { campaign: name.to_owned(), least, most })
+}
+
+async fn given_weights(
+    args: &WeightsArgs,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<SteerAction, CommandError> {
+    let input = |said: &str| CommandError::Input(said.to_owned());
+    if args.finish_by.is_none() && !args.off_peak {
+        let is_one = |given: &GivenWeight| given.least == given.most;
+        if !args.weights.iter().all(is_one) {
+            return Err(input("LEAST..MOST is allowed with --finish-by alone"));
+        }
+        let weights = args.weights.iter().map(|given| (given.campaign.clone(), given.most));
+        let weights: BTreeMap<String, u32> = weights.collect();
+        if weights.len() < args.weights.len() {
+            return Err(input("a campaign's weight is given twice"));
+        }
+        return Ok(SteerAction::Weights(weights));
+    }
+    let [GivenWeight { campaign, least, most }] = &*args.weights else {
+        return Err(input("--finish-by and --off-peak are for one campaign at a time"));
+    };
+    let rule = match &args.finish_by {
+        None if least < most => return Err(input("--off-peak takes one weight, such as bulk=70")),
+        None => WeightRule::OffPeak { off_peak: *most },
+        Some(time) => {
+            if *least == 0 || least == most {
+                return Err(input(
+                    "--finish-by takes a least and a greatest weight from 1 on, such as news=5..60",
+                ));
+            }
+            let zone = args.zone.clone().unwrap_or_default();
+            let finish_by = zone
+                .instant(time, stack.clock().wall())
+                .map_err(|error| CommandError::Input(error.to_string()))?;
+            let finish = FinishBy { finish_by, least: *least, most: *most, restore: None };
+            let facts = status::facts(stack, shell.output.addresses(), 0).await?;
+            check_finish(&Status::of(&facts), campaign, &finish)
+                .map_err(|error| CommandError::Input(error.to_string()))?;
+            WeightRule::FinishBy(finish)
+        }
+    };
+    Ok(SteerAction::WeightRule { campaign: campaign.clone(), rule })
 }

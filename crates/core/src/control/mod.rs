@@ -19,6 +19,7 @@ use crate::limits::{AdaptedLimits, InitialLimits, LimitChanges, LimitTable, dige
 use crate::rate::Rate;
 use crate::refusals::Streak;
 use crate::reputation::Reputation;
+use crate::weight_rule::WeightRule;
 pub use apart::{ControlError, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
 pub use cancel::{CANCELLED, Cancel};
 pub use change::ChangeRecord;
@@ -57,6 +58,9 @@ pub struct Control {
     /// Weights that replace the configured ones, by campaign name. A campaign of weight 0 has no share.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,
+    /// Weights that follow the time, by campaign name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub weight_rules: BTreeMap<String, WeightRule>,
     /// Limits that operators set, by key; `null` for an initial limit that was removed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: LimitChanges,

@@ -25,7 +25,7 @@ pub struct InvalidZone(pub String);
 
 /// Error for a text that is no time.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{0:?} is no time; allowed are such as 2026-12-01 08:00 and 2026-12-01T08:00:00Z")]
+#[error("{0:?} is no time; allowed are such as 18:00, 2026-12-01 08:00 and 2026-12-01T08:00:00Z")]
 pub struct InvalidInstant(pub String);
 
 impl Default for Zone {
@@ -35,17 +35,24 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// Reads a time: `2026-12-01 08:00` by the clock of this zone, or RFC 3339.
+    /// Reads a time after `now`: `18:00` (the next time that the clock of this zone shows it), `2026-12-01 08:00`,
+    /// or RFC 3339. A time with a day may have passed.
     ///
     /// # Errors
     /// [`InvalidInstant`] for any other text.
-    pub fn instant(&self, text: &str) -> Result<EpochMillis, InvalidInstant> {
+    pub fn instant(&self, text: &str, now: Timestamp) -> Result<EpochMillis, InvalidInstant> {
         if let Ok(at) = text.parse() {
             return Ok(at);
         }
-        let local = text.trim().split_once(' ').and_then(|(day, time)| {
-            Some(self.at(day.parse().ok()?, minute_of(time).filter(|at| *at < MIDNIGHT)?))
-        });
+        let minute = |text: &str| minute_of(text).filter(|at| *at < MIDNIGHT);
+        let local = match text.trim().split_once(' ') {
+            Some((day, time)) => day.parse().ok().and_then(|day| Some(self.at(day, minute(time)?))),
+            None => minute(text.trim()).and_then(|minute| {
+                let today = self.day_of(Window::containing(now));
+                let passed = self.at(today, minute) <= now;
+                Some(self.at(if passed { today.tomorrow().ok()? } else { today }, minute))
+            }),
+        };
         local.map(EpochMillis::from).ok_or_else(|| InvalidInstant(text.to_owned()))
     }
 
@@ -318,16 +325,22 @@ mod tests {
     #[test]
     fn a_time_is_read_by_the_clock_of_the_zone() {
         let berlin = zone("Europe/Berlin");
+        let now = window("2026-12-01T10:00:00Z").opens();
         for (text, at) in [
+            ("18:00", "2026-12-01T17:00:00Z"),
+            ("11:00", "2026-12-02T10:00:00Z"),
             ("2026-12-01 08:00", "2026-12-01T07:00:00Z"),
             ("2026-07-01 08:00", "2026-07-01T06:00:00Z"),
             ("2026-12-01T08:00:00Z", "2026-12-01T08:00:00Z"),
         ] {
-            assert_eq!(berlin.instant(text), Ok(at.parse().unwrap()));
+            assert_eq!(berlin.instant(text, now), Ok(at.parse().unwrap()));
         }
         for text in ["tomorrow", "2026-12-01", "2026-13-01 08:00", "2026-12-01 24:00"] {
-            let error = berlin.instant(text).unwrap_err().to_string();
-            assert!(error.contains("is no time; allowed are such as 2026-12-01 08:00"), "{error}");
+            let error = berlin.instant(text, now).unwrap_err().to_string();
+            assert!(
+                error.contains("is no time; allowed are such as 18:00, 2026-12-01 08:00"),
+                "{error}"
+            );
         }
     }
 

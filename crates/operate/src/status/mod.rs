@@ -11,12 +11,13 @@ use tidegate_core::Window;
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::breaker::Breaker;
 use tidegate_core::config::Campaign;
-use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason, Holds};
+use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason};
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::{EXACT, RUN};
 use tidegate_core::reputation::ReputationFigures;
+use tidegate_core::weight_rule::WeightRule;
 use tidegate_delivery::ports::QueueDepth;
 
 use crate::format::time;
@@ -131,6 +132,9 @@ pub struct CampaignStatus {
     pub name: String,
     pub configured_weight: u32,
     pub weight: u32,
+    /// A rule that changes the weight with the time, such as `5 to 60, to finish by 2026-12-01T17:00:00.000Z`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight_rule: Option<String>,
     /// The share by weight, 0 to 1, while every campaign has mail.
     pub share: f64,
     /// Recipients sent to since the ledger began.
@@ -234,7 +238,7 @@ impl Status {
             serving: serving(facts),
             breaker: breaker(&control.breaker),
             holds,
-            campaigns: campaigns(facts, &control.weights, &control.campaign_holds),
+            campaigns: campaigns(facts, &control),
             level: level(&control, now),
             limits: facts.limits(),
             queues: facts.depths.iter().map(|(name, depth)| (*name, (*depth).into())).collect(),
@@ -306,13 +310,11 @@ fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold) -> HoldStatus 
     status
 }
 
-fn campaigns(
-    facts: &StackFacts,
-    weights: &BTreeMap<String, u32>,
-    holds: &BTreeMap<String, Holds>,
-) -> Vec<CampaignStatus> {
+fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
+    let limits = control.limit_table(&facts.settings.limits);
+    let (window, holds) = (Window::containing(facts.at), &control.campaign_holds);
     let in_force =
-        |campaign: &Campaign| weights.get(&campaign.name).copied().unwrap_or(campaign.weight);
+        |campaign: &Campaign| control.weight_at(campaign, (&facts.campaigns, &limits), window);
     let all: Vec<u32> = facts.campaigns.iter().map(in_force).collect();
     // Like the pollers: if the overridden weights are invalid, the configured ones apply.
     let shown = |campaign: &Campaign| {
@@ -334,6 +336,7 @@ fn campaigns(
             name: campaign.name.clone(),
             configured_weight: campaign.weight,
             weight,
+            weight_rule: control.weight_rules.get(&campaign.name).map(WeightRule::to_string),
             share: f64::from(weight) / as_f64(total.max(1)),
             sent,
             refused: sum(Counter::Refused),

@@ -29,6 +29,14 @@ pub enum SteerError {
     /// The end of the pause has passed.
     #[error("the pause would end at {0}, which has passed")]
     Past(String),
+    /// The time by which a campaign is to finish has passed.
+    #[error("the campaign would finish by {0}, which has passed")]
+    FinishPast(String),
+    /// Even its greatest weight is too little.
+    #[error(
+        "{campaign} cannot finish by {by}: with weight {most} it ends at about {ends_at}; allowed is a later time or a greater weight"
+    )]
+    TooLate { campaign: String, by: String, most: u32, ends_at: String },
     /// The reason is empty or too long.
     #[error("the reason has {0} characters; allowed are 1 to 200")]
     Reason(usize),

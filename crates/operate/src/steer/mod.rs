@@ -4,6 +4,7 @@
 
 mod act;
 mod error;
+mod finish;
 mod limit;
 mod view;
 
@@ -14,9 +15,11 @@ use tidegate_core::control::{Cancel, ChangeRecord};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limits::{InitialLimits, Limit, LimitKey};
 use tidegate_core::rate::Rate;
+use tidegate_core::weight_rule::WeightRule;
 
 pub use act::steer;
 pub use error::SteerError;
+pub use finish::check_finish;
 
 /// The longest allowed reason, in characters.
 pub const MAX_REASON_CHARS: usize = 200;
@@ -50,7 +53,9 @@ pub enum SteerAction {
     },
     /// Override the weights of some campaigns; the others keep theirs.
     Weights(BTreeMap<String, u32>),
-    /// Go back to the configured weights.
+    /// Let the time change a campaign's weight.
+    WeightRule { campaign: String, rule: WeightRule },
+    /// Go back to the configured weights, and remove their rules.
     ResetWeights,
     /// Cap the rate in recipients per second; `None` removes the cap.
     Cap(Option<Rate>),

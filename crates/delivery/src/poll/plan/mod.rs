@@ -15,7 +15,7 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::feed;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::idle::{self, QueueChecks};
-use tidegate_core::limits::LimitRef;
+use tidegate_core::limits::{LimitRef, LimitTable};
 use tidegate_core::parts::{Upkeep, campaign_of};
 use tidegate_core::rate::Rate;
 use tidegate_core::turns::{self, Turns};
@@ -106,7 +106,10 @@ impl Plan {
         let mut control = standing.control.clone();
         control.expire(window.opens().into());
         let counter = |name: &str| standing.counters.get(name).copied().unwrap_or(0);
-        let cycle = cycle(listed, standing);
+        let at = (window, quota, config.rate_margin);
+        let limits =
+            PlannedLimits::of(&config.limits, &standing.control, at, grid, before, standing);
+        let cycle = cycle((listed, &limits.table), standing, window);
         let weighted = listed.iter().zip(cycle.weights());
         let campaigns = weighted.map(|(campaign, weight)| PlannedCampaign {
             name: campaign.name.clone(),
@@ -122,9 +125,6 @@ impl Plan {
             config.cap.daily.budget(&reading, Counter::Sent.sum(&standing.counters), unreported)
         });
         let express = config.express_queue_url.as_deref().map(QueueUrl::new);
-        let at = (window, quota, config.rate_margin);
-        let limits =
-            PlannedLimits::of(&config.limits, &standing.control, at, grid, before, standing);
         let campaigns = campaigns.map(|campaign| PlannedCampaign {
             held: campaign.held || limits.closes(&campaign.name),
             limit: limits.pacing(&campaign.name),
@@ -399,12 +399,14 @@ fn upkeep(listed: &[Campaign], standing: &Standing, window: Window) -> Upkeep {
 }
 
 /// The cycle of the weights in force, or of the configured weights if the control record's give none.
-fn cycle(listed: &[Campaign], standing: &Standing) -> Cycle {
+fn cycle(
+    (listed, limits): (&[Campaign], &LimitTable),
+    standing: &Standing,
+    window: Window,
+) -> Cycle {
     let configured: Vec<u32> = listed.iter().map(|campaign| campaign.weight).collect();
-    let in_force: Vec<u32> = listed
-        .iter()
-        .map(|campaign| standing.control.weight(&campaign.name, campaign.weight))
-        .collect();
+    let weight = |campaign| standing.control.weight_at(campaign, (listed, limits), window);
+    let in_force: Vec<u32> = listed.iter().map(weight).collect();
     Cycle::new(&in_force)
         .or_else(|error| {
             tracing::error!(%error, "the control record's weights give no cycle");

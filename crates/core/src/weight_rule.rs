@@ -1,0 +1,180 @@
+//! Weights that follow the time: a campaign that ends by a given time, and one that has another weight outside
+//! the other campaigns' hours.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Campaign;
+use crate::control::Control;
+use crate::identity::EpochMillis;
+use crate::limits::LimitTable;
+use crate::timestamp::{Timestamp, Window};
+
+/// A rule for one campaign's weight, a member of the control record.
+///
+/// ```
+/// use tidegate_core::weight_rule::WeightRule;
+/// let text = r#"{"finish_by":"2026-12-01T17:00:00.000Z","least":5,"most":60}"#;
+/// let rule: WeightRule = serde_json::from_str(text)?;
+/// assert_eq!(rule.to_string(), "5 to 60, to finish by 2026-12-01T17:00:00.000Z");
+/// assert_eq!(serde_json::to_string(&rule)?, text);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum WeightRule {
+    /// The scheduler sets the weight once a minute, so that the campaign's mail is sent by then.
+    FinishBy(FinishBy),
+    /// A weight in the windows in which no other campaign is within its hours.
+    OffPeak {
+        /// 0 to 10,000.
+        off_peak: u32,
+    },
+}
+
+/// A time by which a campaign's mail is sent, and the weights that it may have for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FinishBy {
+    /// The time.
+    pub finish_by: EpochMillis,
+    /// The least weight, 1 to 10,000.
+    pub least: u32,
+    /// The greatest weight, at least `least`.
+    pub most: u32,
+    /// The override of before, which stands again afterwards; none for the configured weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore: Option<u32>,
+}
+
+/// The present of a campaign that is to finish.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Remainder {
+    /// Recipients that wait.
+    pub waiting: f64,
+    /// The rate in force, in recipients per second.
+    pub per_second: f64,
+    /// The sum of the weights of the other campaigns that have mail.
+    pub others: u64,
+    /// The present time.
+    pub now: Timestamp,
+}
+
+impl FinishBy {
+    /// The weight with which the campaign ends in time, as far as the bounds allow. Between two whole weights it is
+    /// the nearer one: the next minutes make good what is rounded.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "clamped to weights"
+    )]
+    pub fn weight(&self, of: Remainder) -> u32 {
+        let left = Timestamp::from(self.finish_by).saturating_since(of.now).as_secs_f64();
+        let share = of.waiting / of.per_second / left.max(1.0);
+        let weight = share / (1.0 - share) * of.others as f64;
+        if share >= 1.0 { self.most } else { (weight.round() as u32).clamp(self.least, self.most) }
+    }
+
+    /// When the campaign ends if it has its greatest weight from now on.
+    #[expect(clippy::cast_precision_loss, reason = "sums of weights")]
+    pub fn earliest(&self, of: Remainder) -> Timestamp {
+        let share = f64::from(self.most) / (f64::from(self.most) + of.others as f64);
+        let seconds = (of.waiting / of.per_second / share).clamp(0.0, 1e9);
+        of.now + std::time::Duration::from_secs_f64(seconds)
+    }
+}
+
+impl Control {
+    /// The weight of a campaign in `window`: that of its rule, the record's, or the configured one.
+    pub fn weight_at(
+        &self,
+        campaign: &Campaign,
+        (listed, limits): (&[Campaign], &LimitTable),
+        window: Window,
+    ) -> u32 {
+        match self.weight_rules.get(&campaign.name) {
+            Some(WeightRule::OffPeak { off_peak }) => {
+                let mut others = listed.iter().filter(|other| other.name != campaign.name);
+                let in_hours = |other: &Campaign| limits.is_within_hours(&other.name, window);
+                let any = listed
+                    .iter()
+                    .any(|other| limits.is_within_hours(&other.name, window).is_some());
+                if any && others.all(|other| in_hours(other) != Some(true)) {
+                    return *off_peak;
+                }
+                self.weight(&campaign.name, campaign.weight)
+            }
+            Some(WeightRule::FinishBy(_)) | None => self.weight(&campaign.name, campaign.weight),
+        }
+    }
+}
+
+impl fmt::Display for WeightRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FinishBy(FinishBy { finish_by, least, most, .. }) => {
+                write!(f, "{least} to {most}, to finish by {finish_by}")
+            }
+            Self::OffPeak { off_peak } => write!(f, "{off_peak} outside other campaigns' hours"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{Limit, LimitChanges};
+
+    const NOW: u64 = 1_795_207_000_000;
+
+    fn finish(seconds: u64) -> FinishBy {
+        let finish_by = EpochMillis::new(NOW + seconds * 1_000);
+        FinishBy { finish_by, least: 2, most: 80, restore: None }
+    }
+
+    fn of(waiting: f64, others: u64) -> Remainder {
+        Remainder { waiting, per_second: 50.0, others, now: EpochMillis::new(NOW).into() }
+    }
+
+    #[test]
+    fn the_weight_gives_the_share_that_ends_in_time_within_the_bounds() {
+        // 12,500 in 1,000 s are 12.5/s, a quarter of the rate: 5 beside 15.
+        assert_eq!(finish(1_000).weight(of(12_500.0, 15)), 5);
+        assert_eq!(finish(1_000).weight(of(100.0, 15)), 2, "no less than the least");
+        assert_eq!(finish(1_000).weight(of(49_000.0, 15)), 80, "no more than the greatest");
+        assert_eq!(finish(1_000).weight(of(90_000.0, 15)), 80, "more than there is");
+        assert_eq!(finish(0).weight(of(1.0, 15)), 2, "the time is over");
+        // With 80 beside 20 it has 40/s.
+        let earliest = finish(1_000).earliest(of(4_000.0, 20));
+        assert_eq!(EpochMillis::from(earliest), EpochMillis::new(NOW + 100_000));
+    }
+
+    #[test]
+    fn the_off_peak_weight_stands_outside_all_other_hours_and_nowhere_else() {
+        let campaign = |name: &str, weight| Campaign {
+            name: name.to_owned(),
+            queue_url: format!("https://sqs.example/1/{name}"),
+            weight,
+        };
+        let listed = [campaign("bulk", 5), campaign("news", 90), campaign("shop", 10)];
+        let limit = |hours: &str| -> Limit {
+            serde_json::from_str(&format!(r#"{{"hours": "{hours}"}}"#)).unwrap()
+        };
+        let changes: LimitChanges = [
+            ("news".parse().unwrap(), Some(limit("08:00-20:00"))),
+            ("shop".parse().unwrap(), Some(limit("18:00-22:00"))),
+        ]
+        .into();
+        let mut control = Control { limits: changes, ..Control::default() };
+        control.weight_rules.insert("bulk".to_owned(), WeightRule::OffPeak { off_peak: 70 });
+        let weight = |control: &Control, hour: u32| {
+            let table = control.limit_table(&Default::default());
+            let window = format!("2026-12-01T{hour:02}:30:00Z").parse().unwrap();
+            control.weight_at(&listed[0], (&listed, &table), window)
+        };
+        assert_eq!([7, 9, 19, 21, 23].map(|hour| weight(&control, hour)), [70, 5, 5, 5, 70]);
+        control.limits.clear();
+        assert_eq!(weight(&control, 23), 5, "no campaign has hours");
+    }
+}
