@@ -124,7 +124,7 @@ impl fmt::Display for WeightRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{Limit, LimitChanges};
+    use crate::limits::{InitialLimits, Limit, LimitChanges};
 
     const NOW: u64 = 1_795_207_000_000;
 
@@ -169,7 +169,7 @@ mod tests {
         let mut control = Control { limits: changes, ..Control::default() };
         control.weight_rules.insert("bulk".to_owned(), WeightRule::OffPeak { off_peak: 70 });
         let weight = |control: &Control, hour: u32| {
-            let table = control.limit_table(&Default::default());
+            let table = control.limit_table(&InitialLimits::default());
             let window = format!("2026-12-01T{hour:02}:30:00Z").parse().unwrap();
             control.weight_at(&listed[0], (&listed, &table), window)
         };

@@ -13,9 +13,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tidegate_core::Window;
 use tidegate_core::config::FeedbackConfig;
-use tidegate_core::control::Control;
-use tidegate_core::limits::InitialLimits;
-use tidegate_core::rate::Rate;
 use tidegate_core::reputation::{self, Heard, Notice, NoticeKind, REMEMBERED};
 
 use crate::control;
@@ -116,7 +113,9 @@ impl<C: Clock, F: Feedback, L: Ledger> FeedbackReader<'_, C, F, L> {
         let changed =
             control::change(self.ledger, (standing.control_version, standing.control), |control| {
                 let counted = reputation::review(control, &self.config.policy, &sent, &heard, now);
-                adapt(control, &counted, quota, Window::containing(wall));
+                if let Some(quota) = quota {
+                    reputation::adapt(control, &counted, quota, Window::containing(wall));
+                }
                 *new.borrow_mut() = counted;
             });
         let stands = changed.await?.made().is_some() || new.borrow().is_empty();
@@ -147,19 +146,6 @@ impl<C: Clock, F: Feedback, L: Ledger> FeedbackReader<'_, C, F, L> {
             }
         });
         join_all(batches).await;
-    }
-}
-
-/// Lowers the adaptive limits under which mail was deferred.
-fn adapt(control: &mut Control, notices: &[&Notice], quota: Option<Rate>, now: Window) {
-    let deferral = |notice: &&&Notice| notice.kind == NoticeKind::Deferral;
-    let sent =
-        |notice: &&Notice| Window::containing(notice.sent_at.map_or(now.opens(), Into::into));
-    let deferred = notices.iter().filter(deferral).map(|notice| (&*notice.limits, sent(notice)));
-    let deferred: Vec<(&str, Window)> = deferred.collect();
-    if let Some(quota) = quota.filter(|_| !deferred.is_empty()) {
-        let table = control.limit_table(&InitialLimits::default());
-        control.adapted = table.after_deferrals(&deferred, quota, now);
     }
 }
 

@@ -161,7 +161,7 @@ async fn a_claim_gets_rate_margin_and_factor_of_the_claim_before(room: &impl Led
     let third = claimed(&ledger, &request(3, "c")).await.previous.unwrap();
     assert_eq!((third.window, third.factor), (window(2), lowered));
     assert_eq!((third.rate, third.rate_margin), (request(2, "b").rate, RateMargin::default()));
-    assert_eq!((third.limits, third.changed_limits), (0, digest(&limits_now, &Default::default())));
+    assert_eq!((third.limits, third.changed_limits), (0, digest(&limits_now, &BTreeMap::new())));
 }
 
 async fn an_advanced_claim_owes_the_windows_it_passed(room: &impl LedgerRoom) {

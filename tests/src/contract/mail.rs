@@ -113,7 +113,18 @@ fn email(id: &str, copies: usize) -> Email {
 async fn send_email(site: &impl MailSite, id: &str, email: &Email) -> Result<String, Failure> {
     let latest = site.clock().monotonic() + Duration::from_secs(10);
     site.mailer()
-        .send(Mail { email, campaign: "big", id, limits: None, pace: pace(), domains: &[] }, latest)
+        .send(
+            Mail {
+                email,
+                campaign: "big",
+                id,
+                through: None,
+                limits: None,
+                pace: pace(),
+                domains: &[],
+            },
+            latest,
+        )
         .await
 }
 
@@ -218,6 +229,7 @@ async fn a_mail_past_its_latest_instant_is_never_sent(room: &impl MailRoom) {
         email: &email,
         campaign: "big",
         id: "late",
+        through: None,
         limits: None,
         pace: pace(),
         domains: &[],

@@ -54,6 +54,7 @@ async fn other(
                     id: String::new(),
                     recipients: 1,
                     addresses: Vec::new(),
+                    configuration_set: None,
                     environment: 0,
                     verdict: Ok(String::new()),
                 });

@@ -246,3 +246,58 @@ async fn a_warm_up_sends_each_days_number_to_one_recipient() {
         assert!(arrivals.iter().all(|arrival| hours.contains(&minute(arrival))), "merge {merge}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_over_a_limit_goes_through_another_configuration_set_without_waiting() {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(40.0, merge));
+        let limit = r#"{"rate": "6/s", "overflow": "pool-b"}"#;
+        set(&world, "sender:new.example", limit).await;
+        set(&world, "set:pool-b", r#"{"rate": "20/s", "queue": 5}"#).await;
+        let mails = ProducedMail::several("n", 2_400, 1).into_iter();
+        let mails: Vec<ProducedMail> = mails.map(|mail| mail.from("news@new.example")).collect();
+        world.put("big", &mails).await;
+        world.put("small", &ProducedMail::several("o", 2_400, 1)).await;
+        let first = world.run(70).await;
+        world.assert_clean();
+        let arrivals = world.ses.arrivals();
+        let through = |set: Option<&str>| -> Vec<SesArrival> {
+            let new = arrivals.iter().filter(|arrival| arrival.id.starts_with('n'));
+            new.filter(|arrival| arrival.configuration_set.as_deref() == set).cloned().collect()
+        };
+        let (own, rest) = (through(None), through(Some("pool-b")));
+        assert!(measure::worst_second(&own) <= 7, "merge {merge}");
+        let got = measure::sent(&own, &measure::span(first, 10..65));
+        assert!((300..=330).contains(&got), "merge {merge}: {got} of 323");
+        // The other set's own limit holds for what comes to it. It is not used up: only the drain knows what is over.
+        assert!(measure::worst_second(&rest) <= 21, "merge {merge}");
+        let got = measure::sent(&rest, &measure::span(first, 10..65));
+        assert!(got >= 700, "merge {merge}: {got} of 1,078");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_day_sets_the_warm_up_back_and_says_why() {
+    let settings = WorldSettings::new(20.0, true).variable("TIDEGATE_FEEDBACK", "count");
+    let world = World::new(settings);
+    let today = world.universe.now();
+    let today = tidegate_core::limits::Zone::default().day_of(Window::containing(today));
+    let limit = format!(r#"{{"ramp": {{"from": "{today}", "days": [500, 1000]}}}}"#);
+    set(&world, "sender:new.example", &limit).await;
+    world.put("small", &ProducedMail::several("o", 500, 1)).await;
+    world
+        .play(50, async |first| {
+            world.until(first, 10, Duration::ZERO).await;
+            let notice = r#"{"kind": "bounce", "campaign": ["small"], "id": "1",
+                "tags": {"tidegate_campaign": ["small"], "tidegate_limit": ["sender_new_example"]}}"#;
+            let notices: Vec<_> =
+                (0..30).map(|_| tidegate_tests::simulation::mail::produced(notice)).collect();
+            world.put_raw(tidegate_tests::simulation::FEEDBACK, &notices).await;
+        })
+        .await;
+    let limits = world.ledger_now().await.control.limits;
+    let limit = limits.values().flatten().next().unwrap();
+    let shown = limit.to_string();
+    assert!(shown.contains(&format!("set back by 1 since {today}: ")), "{shown}");
+    assert!(shown.ends_with(" % bounces (5 % are allowed)"), "{shown}");
+}

@@ -1,7 +1,5 @@
 //! Weights that follow the time: a campaign finishes by a given time, another has more while the others sleep.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
-
 use std::time::Duration;
 
 use tidegate_core::identity::EpochMillis;
@@ -34,7 +32,7 @@ async fn a_campaign_finishes_at_its_time_to_half_a_percent_and_its_weight_stands
         let small = arrivals.iter().filter(|arrival| arrival.campaign == "small");
         assert_eq!(small.clone().count(), 10_000, "merge {merge}");
         let took = small.map(|arrival| arrival.at).max().unwrap().saturating_since(first.opens());
-        let off = took.as_secs_f64() / seconds as f64 - 1.0;
+        let off = took.as_secs_f64() / Duration::from_secs(seconds).as_secs_f64() - 1.0;
         assert!(off.abs() <= 0.005, "merge {merge}: {off:.4} of the time too late");
         assert!(measure::utilisation(&world, first, 60..1_600, 60) >= 0.97, "merge {merge}");
         let control = world.ledger_now().await.control;

@@ -116,7 +116,7 @@ pub(super) fn request<'a>(mail: &Mail<'a>, configuration_set: Option<&'a str>) -
         reply_to_addresses: addresses(email.reply_to()),
         content: content(email),
         email_tags: tags(mail),
-        configuration_set_name: email.configuration_set().or(configuration_set),
+        configuration_set_name: mail.through.or(email.configuration_set()).or(configuration_set),
     }
 }
 

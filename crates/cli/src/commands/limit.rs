@@ -1,7 +1,9 @@
 use clap::{Args, Subcommand};
 use tidegate_aws::SystemClock;
 use tidegate_core::Timestamp;
-use tidegate_core::limits::{Date, Hours, Limit, LimitKey, LimitRate, Ramp, RampDays, Zone};
+use tidegate_core::limits::{
+    Date, Hours, InvalidKey, Limit, LimitKey, LimitRate, Ramp, RampDays, Zone,
+};
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::status::Status;
 use tidegate_operate::steer::SteerAction;
@@ -67,6 +69,9 @@ struct SetArgs {
     /// Recipients of each day: a table such as 50,100,500, or '50 x1.5 to 50000'
     #[arg(long, value_name = "DAYS", requires = "from", conflicts_with = "rate")]
     warm_up: Option<RampDays>,
+    /// What is over the limit is sent through this configuration set, and does not wait (a sender, set or tenant)
+    #[arg(long, value_name = "SET", value_parser = set_name)]
+    overflow: Option<String>,
     /// Deferrals by the recipients' provider lower the rate, and time raises it again (domains; the stack counts feedback)
     #[arg(long)]
     adaptive: bool,
@@ -89,6 +94,12 @@ struct RemoveArgs {
     on: OnStack,
 }
 
+fn set_name(text: &str) -> Result<String, String> {
+    let key: LimitKey =
+        format!("set:{text}").parse().map_err(|error: InvalidKey| error.to_string())?;
+    Ok(key.name().to_owned())
+}
+
 impl LimitArgs {
     pub(super) const fn output(&self) -> OutputArgs {
         match &self.action {
@@ -109,7 +120,11 @@ impl SetArgs {
                 .transpose()
                 .map_err(|error| CommandError::Input(error.to_string()))
         };
-        let ramp = self.from.zip(self.warm_up.clone()).map(|(from, days)| Ramp { from, days });
+        let ramp = self.from.zip(self.warm_up.clone()).map(|(from, days)| Ramp {
+            from,
+            days,
+            setback: None,
+        });
         Ok(Limit {
             rate: self.rate,
             hours: self.hours.clone(),
@@ -118,6 +133,7 @@ impl SetArgs {
             until: at(&self.until)?,
             ramp,
             adaptive: self.adaptive,
+            overflow: self.overflow.clone(),
             ..Limit::default()
         })
     }

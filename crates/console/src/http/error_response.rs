@@ -103,6 +103,7 @@ impl From<JobError> for ErrorResponse {
                 SteerError::NoLimit { .. }
                 | SteerError::Overlap { .. }
                 | SteerError::NotAdaptive(_)
+                | SteerError::NoOverflow(_)
                 | SteerError::TooManyLimits(_)
                 | SteerError::Limit(_) => Self::input("limit", said),
                 SteerError::Conflict => Self::new(StatusCode::CONFLICT, "conflict", said),

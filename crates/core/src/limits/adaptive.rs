@@ -159,8 +159,8 @@ mod tests {
     fn a_provider_that_takes_a_quarter_is_reached_in_a_few_decreases() {
         let (mut adapted, mut now) = (None, 100);
         for _ in 0..8 {
-            let sent = adapted.map_or(40.0, |of: Adapted| of.millionths(at(now)) as f64 * 40e-6);
-            let deferred = vec![at(now + 3); (sent - 10.0).max(0.0) as usize];
+            let sent = adapted.map_or(40, |of: Adapted| of.millionths(at(now)) * 40 / FULL);
+            let deferred: Vec<Window> = (10..sent).map(|_| at(now + 3)).collect();
             now += 5;
             adapted = Adapted::deferred(adapted, &deferred, rate(40.0), at(now)).or(adapted);
         }

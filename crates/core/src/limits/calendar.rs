@@ -57,7 +57,7 @@ impl Zone {
     }
 
     /// The day in this zone in which the window opens.
-    pub(super) fn day_of(&self, window: Window) -> Date {
+    pub fn day_of(&self, window: Window) -> Date {
         self.local(window).0
     }
 

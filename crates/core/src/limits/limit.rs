@@ -42,6 +42,9 @@ pub struct Limit {
     /// Whether deferrals by the recipients' provider lower the rate.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub adaptive: bool,
+    /// The configuration set through which mail is sent that would be over the limit; it does not wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overflow: Option<String>,
     /// The place in `TIDEGATE_DOMAIN_QUEUES`, from 0, of the queue in which its mail waits; `None` if it waits in
     /// its campaigns' queues. An initial limit has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,7 +128,7 @@ impl Limit {
 
     /// Whether SES's notices about its mail change it.
     pub const fn hears(&self) -> bool {
-        self.adaptive
+        self.adaptive || self.ramp.is_some()
     }
 
     /// The time zone in force.
@@ -180,6 +183,7 @@ impl std::fmt::Display for Limit {
             self.hours.as_ref().map(|hours| format!("{hours}{zone}")),
             self.not_before.map(|at| format!("not before {at}")),
             self.until.map(|at| format!("until {at}")),
+            self.overflow.as_ref().map(|set| format!("the rest through {set}")),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
@@ -218,7 +222,11 @@ mod tests {
 
     #[test]
     fn a_limit_that_cannot_be_is_refused() {
-        let ramp = Ramp { from: jiff::civil::date(2026, 12, 1), days: RampDays::Table(vec![5]) };
+        let ramp = Ramp {
+            from: jiff::civil::date(2026, 12, 1),
+            days: RampDays::Table(vec![5]),
+            setback: None,
+        };
         let both = Limit { ramp: Some(ramp), ..read(r#"{"rate":"10/s"}"#) };
         assert_eq!(both.check(), Err(InvalidLimit::RateAndRamp));
         assert_eq!(Limit::default().check(), Err(InvalidLimit::Nothing));

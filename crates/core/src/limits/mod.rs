@@ -12,6 +12,7 @@ mod key;
 mod limit;
 mod ramp;
 mod rate;
+mod setback;
 mod slots;
 mod table;
 
@@ -23,8 +24,9 @@ pub use key::{Dimension, InvalidKey, LimitKey, OTHERS};
 pub use limit::{InvalidLimit, Limit, Pace};
 pub use ramp::{DaySlots, InvalidRamp, Ramp, RampDays, UnreadableRamp};
 pub use rate::{InvalidLimitRate, LimitRate};
+pub use setback::{RampTally, Setback};
 pub use slots::{LimitSlots, is_alone};
 pub use table::{
     Demands, InitialLimits, InvalidLimits, LimitChanges, LimitRef, LimitTable, MAX_GROUPS,
-    MailFacts, digest,
+    MailFacts, TAGS, digest,
 };

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::calendar::{Hours, Zone};
+use super::setback::Setback;
 use crate::timestamp::{SECOND, Timestamp, Window};
 
 /// The largest number of recipients of one day: 10,000 per second.
@@ -37,6 +38,9 @@ pub struct Ramp {
     pub from: Date,
     /// The recipients of each day.
     pub days: RampDays,
+    /// The days that bad days have taken away; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setback: Option<Setback>,
 }
 
 /// Error for a ramp that cannot be.
@@ -127,7 +131,10 @@ impl std::fmt::Display for Ramp {
                 write!(f, "warm-up from {start}/d to {target}/d, times {factor} each day")?;
             }
         }
-        write!(f, ", begun {}", self.from)
+        write!(f, ", begun {}", self.from)?;
+        self.setback.as_ref().map_or(Ok(()), |setback| {
+            write!(f, ", set back by {} since {}: {}", setback.days, setback.day, setback.why)
+        })
     }
 }
 
@@ -165,7 +172,7 @@ impl Ramp {
             None => (zone.at(day, 0), zone.at(day.tomorrow().ok()?, 0)),
         };
         let number = hours.map_or(days, |hours| hours.open_days(self.from, days));
-        let amount = self.days.amount(number);
+        let amount = self.days.amount(number.saturating_sub(self.lost(day)));
         let is_open = (opens..closes).contains(&window.opens());
         (is_open && amount > 0).then_some(DaySlots { opens, closes, amount })
     }
@@ -191,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn ramp(days: RampDays) -> Ramp {
-        Ramp { from: jiff::civil::date(2026, 11, 23), days }
+        Ramp { from: jiff::civil::date(2026, 11, 23), days, setback: None }
     }
 
     fn window(text: &str) -> Window {

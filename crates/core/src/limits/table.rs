@@ -17,8 +17,8 @@ use crate::timestamp::Window;
 /// The most groups that `TIDEGATE_DOMAIN_LIMITS` may list, `*` not counted.
 pub const MAX_GROUPS: usize = 20;
 
-/// Stands between two limits' tags; no tag contains it, except at odd names of senders.
-const TAGS: &str = "__";
+/// Stands between two limits' tags in [`LimitTable::tags`].
+pub const TAGS: &str = "__";
 
 const ALLOWED: &str = "a comma-separated list such as gmail.com+googlemail.com=10/s, tiny.example=6/m, *=25%: \
     domains joined by +, then a rate a second, minute, hour or day (/s /m /h /d), or a share of the account's quota in %";
@@ -293,6 +293,25 @@ impl LimitTable {
         let tags: Vec<String> =
             demands.iter().filter(|(of, _)| hears(of)).map(|(of, _)| self.tag(of)).collect();
         (!tags.is_empty()).then(|| tags.join(TAGS))
+    }
+
+    /// The demands of a mail, and the configuration set through which it is sent, if it does not keep to the limit
+    /// `over` and that limit has a configuration set for the rest.
+    pub fn overflow(&self, demands: &Demands, over: &LimitRef) -> Option<(Demands, &str)> {
+        let set = self.get(over.index)?.1.overflow.as_deref()?;
+        let recipients = demands.iter().find(|(of, _)| *of == over)?.1;
+        let keeps = |(of, _): &(&LimitRef, u32)| {
+            *of != over && self.dimension(of) != Some(Dimension::ConfigurationSet)
+        };
+        let kept = demands.iter().filter(keeps).map(|(of, recipients)| (of.clone(), recipients));
+        let mut demands = Demands(kept.collect());
+        demands.add(self.find(Dimension::ConfigurationSet, set), recipients);
+        Some((demands, set))
+    }
+
+    /// Whether mail over this limit is sent through another configuration set.
+    pub fn overflows(&self, of: &LimitRef) -> bool {
+        self.get(of.index).is_some_and(|(_, limit)| limit.overflow.is_some())
     }
 
     /// The limit with this tag; `None` if there is none any more.

@@ -11,6 +11,7 @@
 //! concern.
 
 mod notice;
+mod ramps;
 mod review;
 
 use std::collections::BTreeMap;
@@ -19,8 +20,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::EpochMillis;
+use crate::limits::RampTally;
 use crate::parts::fnv1a;
 pub use notice::{LIMIT_TAG, Notice, NoticeError, NoticeKind};
+pub use ramps::adapt;
 pub use review::review;
 
 /// Length of a period. At its end the running figures replace those of the period before.
@@ -91,6 +94,9 @@ pub struct Reputation {
     /// Marks of the messages counted last, the newest at the end; at most [`REMEMBERED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remembered: Vec<u32>,
+    /// Today's notices about mail under warm-ups, by the limit's tag.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ramps: BTreeMap<String, RampTally>,
 }
 
 /// A notice and the mark of the message that contained it.
@@ -117,7 +123,12 @@ impl Reputation {
     /// The counts at the first review: nothing is known of earlier mail.
     fn beginning(sent: &BTreeMap<String, u64>, now: EpochMillis) -> Self {
         let campaigns = sent.iter().map(|(name, sum)| (name.clone(), Tally::counting_from(*sum)));
-        Self { since: now, campaigns: campaigns.collect(), remembered: Vec::new() }
+        Self {
+            since: now,
+            campaigns: campaigns.collect(),
+            remembered: Vec::new(),
+            ramps: BTreeMap::new(),
+        }
     }
 
     /// Counts and remembers the notices whose marks are not remembered yet; returns these.

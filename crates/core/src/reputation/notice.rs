@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use crate::config::{EXPRESS, is_campaign_name};
 use crate::identity::EpochMillis;
+use crate::limits::TAGS;
 
 /// The SES tag with the limits that hear of a mail's bounces, complaints and deferrals.
 pub const LIMIT_TAG: &str = "tidegate_limit";
@@ -80,6 +81,11 @@ enum TagValue {
 }
 
 impl Notice {
+    /// The tags of the limits that hear of it.
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        self.limits.split(TAGS).filter(|tag| !tag.is_empty())
+    }
+
     /// Reads a message's body. Unknown members are ignored.
     ///
     /// # Errors

@@ -15,6 +15,8 @@ pub struct Mail<'a> {
     pub campaign: &'a str,
     /// The value of the SES tag `tidegate_id`, not yet made legal for SES.
     pub id: &'a str,
+    /// The configuration set through which it is sent in place of its own; `None` for its own.
+    pub through: Option<&'a str>,
     /// The value of the SES tag `tidegate_limit`: the limits that hear of its bounces, complaints and
     /// deferrals. Without one the mail has no such tag.
     pub limits: Option<&'a str>,

@@ -89,6 +89,8 @@ pub struct SesArrival {
     pub id: String,
     pub recipients: u32,
     pub addresses: Vec<String>,
+    /// The configuration set that the request named.
+    pub configuration_set: Option<String>,
     /// The number of the environment that sent it.
     pub environment: usize,
     /// SES's message id, or the error that SES refused the mail with.
@@ -225,6 +227,10 @@ impl MemorySes {
                 id: mail.id.to_owned(),
                 recipients,
                 addresses,
+                configuration_set: mail
+                    .through
+                    .or(mail.email.configuration_set())
+                    .map(str::to_owned),
                 environment,
                 verdict: verdict.clone(),
             });

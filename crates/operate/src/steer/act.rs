@@ -237,28 +237,7 @@ fn apply(
             Cycle::new(&in_force).map_err(|error| SteerError::Weights(error.to_string()))?;
         }
         SteerAction::WeightRule { campaign, rule } => {
-            let with = |weight: u32| {
-                let weight_of = |c: &Campaign| {
-                    if c.name == *campaign { weight } else { control.weight(&c.name, c.weight) }
-                };
-                let weights: Vec<u32> = campaigns.iter().map(weight_of).collect();
-                Cycle::new(&weights).map_err(|error| SteerError::Weights(error.to_string()))
-            };
-            let rule = match *rule {
-                WeightRule::FinishBy(finish) => {
-                    with(finish.least)?;
-                    with(finish.most)?;
-                    let restore = match control.weight_rules.get(campaign) {
-                        Some(WeightRule::FinishBy(stood)) => stood.restore,
-                        _ => control.weights.get(campaign).copied(),
-                    };
-                    WeightRule::FinishBy(FinishBy { restore, ..finish })
-                }
-                WeightRule::OffPeak { off_peak } => {
-                    with(off_peak)?;
-                    WeightRule::OffPeak { off_peak }
-                }
-            };
+            let rule = weight_rule(control, campaigns, campaign, *rule)?;
             control.weight_rules.insert(campaign.clone(), rule);
         }
         SteerAction::ResetWeights => {
@@ -271,6 +250,33 @@ fn apply(
         SteerAction::Cap(_) => {}
     }
     Ok(())
+}
+
+/// The rule as the control record keeps it: a campaign that is to finish has its weight back afterwards.
+fn weight_rule(
+    control: &Control,
+    campaigns: &[Campaign],
+    campaign: &str,
+    rule: WeightRule,
+) -> Result<WeightRule, SteerError> {
+    let with = |weight: u32| {
+        let weight_of = |c: &Campaign| {
+            if c.name == campaign { weight } else { control.weight(&c.name, c.weight) }
+        };
+        let weights: Vec<u32> = campaigns.iter().map(weight_of).collect();
+        Cycle::new(&weights).map_err(|error| SteerError::Weights(error.to_string()))
+    };
+    let finish = match rule {
+        WeightRule::FinishBy(finish) => finish,
+        WeightRule::OffPeak { off_peak } => return with(off_peak).map(|_| rule),
+    };
+    with(finish.least)?;
+    with(finish.most)?;
+    let restore = match control.weight_rules.get(campaign) {
+        Some(WeightRule::FinishBy(stood)) => stood.restore,
+        _ => control.weights.get(campaign).copied(),
+    };
+    Ok(WeightRule::FinishBy(FinishBy { restore, ..finish }))
 }
 
 fn describe(

@@ -52,6 +52,10 @@ pub enum SteerError {
         "{0} cannot be adaptive; allowed is that for domains, since it is the recipients' provider that defers"
     )]
     NotAdaptive(String),
+    #[error(
+        "the rest of {0} cannot go through another configuration set; allowed is that for a sender, a set and a tenant"
+    )]
+    NoOverflow(String),
     #[error(transparent)]
     Limit(#[from] InvalidLimit),
     /// Concurrent changes by others prevented this one repeatedly.

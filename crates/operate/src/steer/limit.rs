@@ -30,6 +30,13 @@ pub(super) fn apply(
     if limit.adaptive && key.dimension() != Dimension::Domain {
         return Err(SteerError::NotAdaptive(key.to_string()));
     }
+    let may_overflow = matches!(
+        key.dimension(),
+        Dimension::Sender | Dimension::ConfigurationSet | Dimension::Tenant
+    );
+    if limit.overflow.is_some() && !may_overflow {
+        return Err(SteerError::NoOverflow(key.to_string()));
+    }
     if let Some(other) = table.conflict(key) {
         return Err(SteerError::Overlap { key: key.to_string(), other: other.to_string() });
     }
@@ -39,7 +46,7 @@ pub(super) fn apply(
     if is_initial {
         control.limits.remove(key);
     } else {
-        let queue = queue(control, key, (initial, queues));
+        let queue = queue(control, key, limit.overflow.is_some(), (initial, queues));
         control.limits.insert(key.clone(), Some(Limit { queue, ..limit.clone() }));
     }
     let count = control.limit_table(initial).limits().count();
@@ -54,10 +61,11 @@ pub(super) fn apply(
 fn queue(
     control: &Control,
     key: &LimitKey,
+    overflows: bool,
     (initial, queues): (&InitialLimits, usize),
 ) -> Option<usize> {
     let is_initial = initial.iter().any(|(known, _)| known == key);
-    if key.is_each() || key.campaign().is_some() || is_initial {
+    if key.is_each() || key.campaign().is_some() || is_initial || overflows {
         return None;
     }
     let own = control.limits.get(key).and_then(Option::as_ref).and_then(|limit| limit.queue);

@@ -86,8 +86,12 @@ pub(super) async fn parts_that_nobody_writes_to_expire(room: &impl LedgerRoom) {
 fn of_many(campaigns: usize) -> Control {
     let at = EpochMillis::new(1_795_207_000_123);
     let mut control = Control { last_known_quota: Some(Rate::MAX), ..Control::default() };
-    let mut reputation =
-        Reputation { since: at, campaigns: BTreeMap::new(), remembered: vec![1; 50] };
+    let mut reputation = Reputation {
+        since: at,
+        campaigns: BTreeMap::new(),
+        remembered: vec![1; 50],
+        ramps: BTreeMap::new(),
+    };
     for name in (0..campaigns).map(long_name) {
         control.hold(Some(&name), HoldReason::Refusals, Hold::new(&"too many, ".repeat(25), at));
         control.weights.insert(name.clone(), 1_000);

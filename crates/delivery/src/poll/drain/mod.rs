@@ -120,7 +120,15 @@ async fn send<E: Environment>(
     let campaign = &message.envelope.campaign;
     let limits = ctx.plan.limits.table.tags(&message.demands);
     let limits = limits.as_deref();
-    let mail = Mail { email: &message.email, campaign, id: &id, limits, pace, domains: &domains };
+    let mail = Mail {
+        email: &message.email,
+        campaign,
+        id: &id,
+        through: message.through.as_deref(),
+        limits,
+        pace,
+        domains: &domains,
+    };
     let result = ctx.env.mailer().send(mail, latest).await;
     let latency = ctx.monotonic().saturating_since(started);
     drop(id);

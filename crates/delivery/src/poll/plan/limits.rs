@@ -203,7 +203,14 @@ impl PlannedLimits {
             let is_domain = self.table.dimension(limit) == Some(Dimension::Domain);
             self.others().filter(|_| is_domain)
         });
-        own.is_some_and(|place| self.find(place).is_some())
+        // Mail over a limit that overflows does not wait.
+        own.is_some_and(|place| self.find(place).is_some()) || self.overflows(limit)
+    }
+
+    /// Whether mail over this limit is sent through another configuration set: not outside the limit's hours.
+    pub(in crate::poll) fn overflows(&self, limit: &LimitRef) -> bool {
+        self.table.overflows(limit)
+            && matches!(self.table.pace(limit, self.window, self.rates), Pace::Slots(_))
     }
 
     /// Recipients that a mail takes from the shared buckets of its limits, for each limit with a rate below

@@ -74,8 +74,11 @@ impl<'a, E: Environment> LimitRule<'a, E> {
             return Some(OverLimit::Move(place, Duration::ZERO));
         }
         let others = planned.others().filter(|_| own.is_none());
-        let in_others =
-            |limit: &LimitRef| planned.table.queue_of(limit).is_none() && planned.has_queue(limit);
+        let in_others = |limit: &LimitRef| {
+            planned.table.queue_of(limit).is_none()
+                && planned.has_queue(limit)
+                && !planned.overflows(limit)
+        };
         if let Some(place) = others
             && gates.is_over(&mail.demands, now, in_others)
         {
@@ -115,6 +118,21 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         let since = now.saturating_since(mail.held.put_at.into());
         let away = delay(is_back.then_some(since), self.ctx.env.entropy().unit());
         Some(OverLimit::Move(place, gates.aligned(&mail.demands, now, away)))
+    }
+
+    /// Sends a mail through another configuration set if it is over a limit that has one for the rest.
+    fn overflow(&self, mail: &mut Message, now: Timestamp) {
+        let table = &self.limits.planned.table;
+        let over = mail.demands.iter().map(|(limit, _)| limit).find(|limit| {
+            let is_it = |of: &LimitRef| of == *limit;
+            self.limits.planned.overflows(limit)
+                && self.limits.gates().is_over(&mail.demands, now, is_it)
+        });
+        let Some((demands, set)) = over.and_then(|over| table.overflow(&mail.demands, over)) else {
+            return;
+        };
+        mail.through = Some(set.to_owned());
+        mail.demands = demands;
     }
 
     /// Whether mail over this limit has no queue to wait in. A limited campaign's mail has: its own.
@@ -181,13 +199,15 @@ impl<'a, E: Environment> LimitRule<'a, E> {
 impl<'a, E: Environment> Policy<'a> for LimitRule<'a, E> {
     fn received(
         &self,
-        mail: Box<Message>,
+        mut mail: Box<Message>,
         effects: &mut Vec<Effect>,
     ) -> PolicyStep<'a, Box<Message>> {
         if mail.demands.is_empty() {
             return PolicyStep::Pass(mail);
         }
-        match self.way(&mail, self.ctx.now()) {
+        let now = self.ctx.now();
+        self.overflow(&mut mail, now);
+        match self.way(&mail, now) {
             None => return PolicyStep::Pass(mail),
             Some(OverLimit::Move(place, delay)) => self.move_to(mail, (place, delay), effects),
             Some(OverLimit::Wait) => {

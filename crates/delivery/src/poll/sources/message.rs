@@ -58,6 +58,8 @@ pub(in crate::poll) struct Message {
     pub(in crate::poll) domain: Option<usize>,
     /// Recipients that it has under each limit.
     pub(in crate::poll) demands: Demands,
+    /// The configuration set through which it is sent in place of its own.
+    pub(in crate::poll) through: Option<String>,
     pub(in crate::poll) held: Held,
     /// The token of its mark; none without deduplication.
     pub(in crate::poll) mark: Option<String>,
@@ -167,7 +169,7 @@ pub(in crate::poll) fn read(
     };
     let demands = Demands::of(&email, facts, limits);
     let (line, domain) = (source.line, source.domain);
-    Ok(Message { email, envelope, line, domain, demands, held, mark: None })
+    Ok(Message { email, envelope, line, domain, demands, through: None, held, mark: None })
 }
 
 impl Message {

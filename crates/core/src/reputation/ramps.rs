@@ -1,0 +1,46 @@
+//! Limits hear of the notices about their mail: adaptive ones are lowered, and warm-ups lose days.
+
+use super::{Notice, NoticeKind};
+use crate::control::Control;
+use crate::limits::{InitialLimits, RampTally};
+use crate::rate::Rate;
+use crate::timestamp::Window;
+
+/// Changes the limits of `control` by notices that were not counted before. `quota` is the account's rate.
+pub fn adapt(control: &mut Control, notices: &[&Notice], quota: Rate, now: Window) {
+    let deferrals = notices.iter().filter(|notice| notice.kind == NoticeKind::Deferral);
+    let sent = |notice: &Notice| Window::containing(notice.sent_at.map_or(now.opens(), Into::into));
+    let deferred: Vec<(&str, Window)> =
+        deferrals.map(|notice| (&*notice.limits, sent(notice))).collect();
+    if !deferred.is_empty() {
+        let table = control.limit_table(&InitialLimits::default());
+        control.adapted = table.after_deferrals(&deferred, quota, now);
+    }
+    for notice in notices {
+        notice.tags().for_each(|tag| set_back(control, tag, notice.kind, now));
+    }
+}
+
+/// Counts a notice for the warm-up with this tag, and sets the warm-up back if its day is a bad one.
+fn set_back(control: &mut Control, tag: &str, kind: NoticeKind, now: Window) {
+    let table = control.limit_table(&InitialLimits::default());
+    let found = table.tagged(tag).and_then(|of| table.get(of.index));
+    let Some((key, limit)) = found.filter(|(_, limit)| limit.ramp.is_some()) else { return };
+    let (zone, hours) = (limit.zone(), limit.hours.as_ref());
+    let Some(reputation) = &mut control.reputation else { return };
+    let today = zone.day_of(now);
+    let fresh = || RampTally::of(today);
+    let tally = reputation.ramps.entry(tag.to_owned()).or_insert_with(fresh);
+    if tally.day != today {
+        *tally = fresh();
+    }
+    match kind {
+        NoticeKind::Bounce => tally.bounces += 1,
+        NoticeKind::Complaint => tally.complaints += 1,
+        NoticeKind::Deferral => tally.deferrals += 1,
+    }
+    let ramp = limit.ramp.as_ref().and_then(|ramp| ramp.after(tally, (hours, &zone), now));
+    if let (Some(ramp), Some(Some(stored))) = (ramp, control.limits.get_mut(key)) {
+        stored.ramp = Some(ramp);
+    }
+}
