@@ -25,6 +25,7 @@ import confinement
 import console
 import express
 import idle
+import limits
 import many
 import sdk_calls
 from figures import RATE_MARGINS, Judge, Report, Row, head, line, rate_margin_rows, sending_rows, total
@@ -83,6 +84,8 @@ def under_lambdas_limits(part: str, args: argparse.Namespace) -> list[Row]:
         return [Row(part, "skipped", None, "", note=why)]
     if part == many.PART:
         return many.rows(many.measure(args))
+    if part == limits.PART:
+        return limits.rows(limits.measure(args))
     return confined.rows(part, confined.measure(part, args))
 
 
@@ -116,8 +119,9 @@ PARTS: dict[str, Part] = {
     "console": Part(400, lambda part, args: console.rows(part, console.measure(args.root))),
     **{part: Part(100, under_lambdas_limits) for part in confined.CASES},
     many.PART: Part(260, under_lambdas_limits),
+    limits.PART: Part(180, under_lambdas_limits),
 }
-CONFINED = [*confined.CASES, many.PART]
+CONFINED = [*confined.CASES, many.PART, limits.PART]
 # Several parts by one name.
 GROUPS = {"short": [name for name, part in PARTS.items() if part.short], "lambda": CONFINED,
           "full": list(PARTS)}

@@ -52,13 +52,14 @@ WORDS = ("offer", "garden", "letter", "autumn", "reader", "ticket", "harbour", "
 
 @dataclass(frozen=True)
 class Case:
-    """A rate, a function's memory, the size of a mail's HTML (0 is a tiny mail), and whether its
-    producer compresses it."""
+    """A rate, a function's memory, the size of a mail's HTML (0 is a tiny mail), whether its producer
+    compresses it, and the number of domains to which tiny mails go in turn."""
 
     rate: int
     memory_mb: int
     body_kb: int = 0
     compressed: bool = False
+    domains: int = 1
 
 
 CASES = {
@@ -87,9 +88,9 @@ def html(kilobytes: int) -> str:
 def mails(campaign: str, case: Case, count: int) -> Iterator[str]:
     """Message bodies, each with an id."""
     if not case.body_kb:
-        text = '{{"id": "{0}-{1}", "to_address": "{0}-{1}@example.com", ' \
+        text = '{{"id": "{0}-{1}", "to_address": "{0}-{1}@d{2}.example.com", ' \
                '"from_address": "news@example.org", "subject": "Hello", "body": "Text."}}'
-        yield from (text.format(campaign, number) for number in range(count))
+        yield from (text.format(campaign, n, n % case.domains) for n in range(count))
         return
     rest = json.dumps({"from": "News <news@example.org>", "subject": "The letter of the week",
                        "html": html(case.body_kb), "text": "In a browser it looks better."})[1:]
@@ -172,14 +173,16 @@ async def ticks(poller: Function, first: int, count: int, rate: float) -> list[i
     return [window for window, invocation in given.items() if invocation.cold]
 
 
-def poller_settings(at: Fakes, args: Any, memory_mb: int, folder: Path) -> Settings:
+def poller_settings(
+    at: Fakes, args: Any, memory_mb: int, folder: Path, more: dict[str, str]
+) -> Settings:
     campaigns = [{"name": name, "queue_url": at.queue(name), "weight": round(share * 100)}
                  for name, share in SHARES.items()]
     variables = environment("") | at.environment() | {
         "TIDEGATE_CAMPAIGNS": json.dumps(campaigns),
         "TIDEGATE_MERGE_QUEUE_URL": at.queue("merge.fifo"),
         "TIDEGATE_DEAD_LETTER_QUEUE_URL": at.queue("dead-letter"),
-    }
+    } | more
     del variables["TIDEGATE_EXPRESS_QUEUE_URL"]
     return Settings("poller", args.bin_dir / "poller", memory_mb, POLLER_TIMEOUT, variables,
                     folder / "poller.log")
@@ -216,14 +219,21 @@ async def run(case: Case, at: Fakes, group: Callable[[], Group], settings: Setti
 
 
 def measure(part: str, args: Any) -> Outcome:
-    case, folder = CASES[part], args.out / part
+    return measure_case(part, CASES[part], args, lambda _: {})
+
+
+def measure_case(
+    part: str, case: Case, args: Any, variables: Callable[[Fakes], dict[str, str]]
+) -> Outcome:
+    """A run of the case, whose poller has these variables, too."""
+    folder = args.out / part
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "poller.log").unlink(missing_ok=True)
     mounts = Mounts.here()
     if mounts is None:
         raise ValueError(unavailable())
     with fakes(args, folder, case.rate, LATENCY, IDLE_CLOSE_SECONDS) as at:
-        settings = poller_settings(at, args, case.memory_mb, folder)
+        settings = poller_settings(at, args, case.memory_mb, folder, variables(at))
         group = partial(Group, mounts, case.memory_mb)
         outcome = asyncio.run(run(case, at, group, settings))
     (folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")

@@ -229,3 +229,17 @@ fn text_and_json_state_the_same_assumptions() {
     let json = serde_json::to_value(&forecast).unwrap();
     assert_eq!(json["assumptions"].as_array().unwrap().len(), forecast.assumptions.len());
 }
+
+#[test]
+fn a_campaign_waits_for_its_hours_and_keeps_its_rate_in_the_forecast() {
+    let mut scenario = paused(None, Some(Duration::ZERO));
+    let limit = |text: &str| Some(serde_json::from_str(text).unwrap());
+    let limits = &mut scenario.control.limits;
+    // It is 20:36:40.
+    limits.insert("big".parse().unwrap(), limit(r#"{"hours": "22:00-23:59"}"#));
+    limits.insert("small".parse().unwrap(), limit(r#"{"rate": "360/h"}"#));
+    let forecast = forecast_of(&scenario);
+    assert_near(end(&forecast, 0), 5_000.0 + 2_000.0 * 1.02 / 14.0);
+    assert_near(end(&forecast, 1), 100.0 * 1.02 / 0.1);
+    assert!(forecast.simulation.simulated_windows < 3_500, "{:?}", forecast.simulation);
+}

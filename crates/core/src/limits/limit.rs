@@ -136,6 +136,16 @@ impl Limit {
         self.zone.clone().unwrap_or_default()
     }
 
+    /// The first time after `window` opens at which the limit's pace may change by itself.
+    pub fn next_change(&self, window: Window) -> Option<Timestamp> {
+        let zone = self.zone();
+        let ends = [self.not_before, self.until].into_iter().flatten().map(Timestamp::from);
+        let hours = self.hours.as_ref().and_then(|hours| hours.next_change(&zone, window));
+        let day =
+            self.ramp.as_ref().and_then(|_| Some(zone.at(zone.day_of(window).tomorrow().ok()?, 0)));
+        ends.chain(hours).chain(day).filter(|at| *at > window.opens()).min()
+    }
+
     /// The pace in `window`, for an account with this quota (without the rate factor), as far as deferrals have
     /// `adapted` it. A rate that is at least the quota paces nothing: the account's own slots keep it.
     pub fn pace(

@@ -96,7 +96,8 @@ mod tests {
     use crate::limits::RampDays;
 
     fn window(day: u64) -> Window {
-        Window::from_epoch_second(1_793_534_400 + day * 86_400 + 43_200)
+        let first: Window = "2026-11-01T12:00:00Z".parse().unwrap();
+        first.plus(day * 86_400)
     }
 
     fn ramp() -> Ramp {

@@ -74,7 +74,7 @@ fn daily(facts: &StackFacts, deployed: &Deployment) -> Option<DailyQuotaSettings
     Some(DailyQuotaSettings { quota, sent, pace })
 }
 
-/// The holds in force, without those that follow from the daily quota: the simulation sets and lifts
+/// The limits and the holds in force, without those that follow from the daily quota: the simulation sets and lifts
 /// these itself. The account is held as long as SES says so.
 fn holds(facts: &StackFacts) -> Control {
     let mut control = facts.standing.control.clone();
@@ -87,7 +87,8 @@ fn holds(facts: &StackFacts) -> Control {
         Some(false) => drop(holds.add(HoldReason::Account, Hold::new("", facts.at))),
         None => {}
     }
-    Control { holds, campaign_holds, ..Control::default() }
+    let Control { limits, adapted, .. } = facts.standing.control.clone();
+    Control { holds, campaign_holds, limits, adapted, ..Control::default() }
 }
 
 fn assumptions(status: &Status) -> Vec<String> {

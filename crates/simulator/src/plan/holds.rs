@@ -3,13 +3,16 @@
 
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
 use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::{Timestamp, Window};
 
 use super::error::PlanError;
 use super::record::WindowRecord;
 use super::scenario::Scenario;
 use crate::world::World;
+
+/// Changes of one limit in 120 days: two a day.
+const MOST_CHANGES: usize = 240;
 
 /// A hold, the campaign that it holds (`None`: all sending), and its reason.
 pub(super) type ScenarioHold<'a> = (Option<&'a str>, &'a str, &'a Hold);
@@ -34,8 +37,11 @@ impl Scenario {
         let write = |control: &mut tidegate_core::control::Control| {
             control.holds.clone_from(&self.control.holds);
             control.campaign_holds.clone_from(&self.control.campaign_holds);
+            control.limits.clone_from(&self.control.limits);
+            control.adapted.clone_from(&self.control.adapted);
         };
-        while self.holds().next().is_some() && !world.control(write).await? {}
+        let is_any = self.holds().next().is_some() || !self.control.limits.is_empty();
+        while is_any && !world.control(write).await? {}
         Ok(())
     }
 
@@ -46,10 +52,15 @@ impl Scenario {
         standing.fold(0, |bits, (index, _)| bits | 1 << index.min(63))
     }
 
-    /// When the holds that have an end let go, as times after the start.
-    pub(super) fn hold_ends(&self) -> impl Iterator<Item = Duration> {
-        let ends = self.holds().filter_map(|(_, _, hold)| hold.until);
-        ends.map(|until| Timestamp::from(until).saturating_since(self.start))
+    /// When the holds that have an end let go, and when limits open, close or change by themselves, as times after
+    /// the start.
+    pub(super) fn changes(&self) -> impl Iterator<Item = Duration> {
+        let ends = self.holds().filter_map(|(_, _, hold)| hold.until).map(Timestamp::from);
+        let limits = self.control.limits.values().flatten().flat_map(|limit| {
+            let next = |at: &Timestamp| limit.next_change(Window::containing(*at));
+            std::iter::successors(next(&self.start), next).take(MOST_CHANGES)
+        });
+        ends.chain(limits).map(|at| at.saturating_since(self.start))
     }
 
     /// Whether one of these holds stops the campaign; `None` asks for all sending.

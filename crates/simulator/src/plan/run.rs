@@ -111,7 +111,7 @@ async fn simulate(
         let next = Window::containing(world.universe.now()).plus(1);
         world.universe.sleep_until(next.opens()).await;
         state.observe(world, scenario);
-        if state.is_done(world) || state.now(world) > HORIZON || state.is_stuck(scenario) {
+        if state.is_done(world) || state.now(world) > HORIZON || state.is_stuck() {
             return Ok(NextStep::Done);
         }
         if !(hooks.progress)(state.progress(scenario)) {
@@ -151,13 +151,13 @@ impl SimulationState {
         accepted / as_f64(scenario.mails().max(1))
     }
 
-    /// Whether nothing was sent for [`STALLED_AFTER`] windows, and no hold ended meanwhile, so that the
+    /// Whether nothing was sent for [`STALLED_AFTER`] windows, and no hold ended or limit changed meanwhile, so that the
     /// run can end.
-    fn is_stuck(&self, scenario: &Scenario) -> bool {
+    fn is_stuck(&self) -> bool {
         let Some(last) = self.records.last() else { return false };
         let quiet = self.records.iter().rev().take_while(|record| record.total() <= 0.0);
         let since = quiet.last().map_or(last.end(), |record| record.from);
-        let released = scenario.hold_ends().map(|end| end.as_secs()).max().unwrap_or(0);
+        let released = self.changes.iter().max().map_or(0, std::time::Duration::as_secs);
         last.end().saturating_sub(since.max(released)) > STALLED_AFTER
     }
 }

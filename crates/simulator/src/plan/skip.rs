@@ -87,9 +87,9 @@ impl SimulationState {
         for campaign in self.campaigns.iter().zip(&each.sent) {
             windows = windows.min(windows_of_campaign(campaign, &each));
         }
-        // … before a fault begins or ends, or a hold ends, …
+        // … before a fault begins or ends, a hold ends, or a limit changes, …
         let faults = scenario.faults.iter().flat_map(|fault| [Some(fault.from), fault.to]);
-        for at in faults.flatten().chain(scenario.hold_ends()) {
+        for at in faults.flatten().chain(self.changes.iter().copied()) {
             let at = at.as_secs().saturating_sub(MARGIN_BEFORE_CHANGE);
             if at + MARGIN_BEFORE_CHANGE >= from {
                 windows = windows.min(at.saturating_sub(from));

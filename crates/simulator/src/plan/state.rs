@@ -2,6 +2,7 @@
 //! windows.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::End;
@@ -60,6 +61,8 @@ pub(super) struct SimulationState {
     pub(super) simulated: u64,
     pub(super) simulated_mails: u64,
     express: Option<(f64, f64, u64)>,
+    /// When holds end and limits change, as times after the start.
+    pub(super) changes: Vec<Duration>,
     calls: (u64, u64),
     /// The window since which the same campaigns have had mail and the same faults have been
     /// active.
@@ -72,6 +75,7 @@ impl SimulationState {
             scenario.campaigns.iter().map(|load| CampaignRun::new(load, scenario)).collect();
         Self {
             campaigns,
+            changes: scenario.changes().collect(),
             records: Vec::new(),
             open: VecDeque::new(),
             stray: WindowRecord::of(0, scenario.campaigns.len() + 1),
