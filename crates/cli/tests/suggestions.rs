@@ -8,10 +8,9 @@ use std::process::Command as Process;
 use clap::{ArgMatches, CommandFactory as _, Parser};
 use tidegate_cli::commands::Command;
 use tidegate_core::Timestamp;
-use tidegate_core::config::{Cap, EXPRESS};
+use tidegate_core::config::{Cap, EXPRESS, LimitsConfig};
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
-use tidegate_core::limits::InitialLimits;
 use tidegate_core::rate::RateMargin;
 use tidegate_delivery::ports::Standing;
 use tidegate_operate::redact::AddressVisibility;
@@ -72,7 +71,7 @@ fn holds(control: Control) -> Vec<HoldStatus> {
         stack: "tidegate".to_owned(),
         cap: Cap { quota: None, daily: DailyPolicy::default() },
         rate_margin: RateMargin::default(),
-        limits: InitialLimits::default(),
+        limits: LimitsConfig::default(),
         idle_wake: 1,
         addresses: AddressVisibility::Masked,
         changes: 0,

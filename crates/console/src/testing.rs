@@ -50,7 +50,7 @@ pub(crate) fn site_with<L: Ledger + Marks + History>(
             stack: "simulated".to_owned(),
             cap: poller.cap,
             rate_margin: poller.rate_margin,
-            limits: poller.limits.initial.clone(),
+            limits: poller.limits.clone(),
             idle_wake: scheduler.idle_wake,
             addresses: AddressVisibility::Masked,
             changes: 20,

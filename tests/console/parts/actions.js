@@ -86,6 +86,28 @@ promise('weights are set all at once, and their shares come to one', async ({ st
   assert.deepEqual([set.action, set.reason, reset.reason], ['weights', 'the small one is late', 'it has caught up']);
 });
 
+promise('a campaign is limited from its menu, and the limit removed', async ({ stack, console, browser }) => {
+  const tab = await browser.open(console);
+  await tab.page.getByTestId('campaign-small').getByRole('button', { name: 'More for small' }).click();
+  await tab.page.getByText('Limit its rate or hours').click();
+  const dialog = await tab.dialog('limit');
+  await dialog.getByTestId('limit-rate').fill('fast');
+  await dialog.getByTestId('reason').fill('support can answer no more');
+  await dialog.getByTestId('confirm').click();
+  await until('the page says what is allowed', async () => (await dialog.innerText()).includes('is no rate; allowed is'));
+  await dialog.getByTestId('limit-rate').fill('180/h');
+  await dialog.getByTestId('limit-hours').fill('00:00-24:00');
+  await tab.confirm('limit', 'support can answer no more');
+  const limits = async () => (await stack.status()).limits.map((/** @type {any} */ { key, limit }) => `${key} ${limit}`);
+  const [limited] = await limits();
+  assert.match(limited, /^campaign:small 3\/m, .*00:00-24:00/);
+  await tab.page.getByTestId('remove-limit').click();
+  await tab.confirm('no-limit', 'more people');
+  assert.deepEqual(await limits(), []);
+  const [removed, set] = await stack.history();
+  assert.deepEqual([set.action, removed.action, removed.reason], ['limit', 'limit', 'more people']);
+});
+
 promise('the rate is capped, and the cap taken away', async ({ stack, console, browser }) => {
   const tab = await browser.open(console);
   await tab.at('open-rate').click();

@@ -76,7 +76,7 @@ pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Expl
         stack: "simulated".to_owned(),
         cap: poller.cap,
         rate_margin: poller.rate_margin,
-        limits: poller.limits.initial.clone(),
+        limits: poller.limits.clone(),
         idle_wake: scheduler.idle_wake,
         addresses: AddressVisibility::Masked,
         changes: 0,

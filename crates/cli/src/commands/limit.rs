@@ -166,7 +166,6 @@ async fn set(
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
     let stack = on.stack.open().await?;
-    let (initial, queues) = (stack.poller.limits.initial.clone(), stack.poller.limits.queues.len());
-    let action = SteerAction::Limit { key: key.clone(), limit, initial, queues };
+    let action = SteerAction::Limit { key: key.clone(), limit };
     change(&stack, &action, author.author(&stack).await, shell).await
 }

@@ -243,7 +243,8 @@ pub(super) async fn steered(
     author: &Author,
 ) -> Result<SteerReport, CommandError> {
     let (_, campaigns) = stack.standing().await?;
-    let steered = steer(action, author, &campaigns, &stack.ledger(), &stack.clock()).await;
+    let deployed = (&*campaigns, &stack.poller.limits);
+    let steered = steer(action, author, deployed, &stack.ledger(), &stack.clock()).await;
     if steered.is_ok() && action.is_for_pollers() {
         stack.wake().await;
     }

@@ -7,6 +7,7 @@ import { clock, count, full, percent, plural, progress, rate, span, words } from
 import { isStale, mayAct, model } from './model.js';
 import { menu } from './popover.js';
 import { openReplay } from './replay.js';
+import { openLimit } from './limit-form.js';
 import { openWeights } from './weights.js';
 import { addressOf } from './view.js';
 import { askWhy } from './why.js';
@@ -66,6 +67,7 @@ function create({ campaign }) {
       ...pause.hidden ? [{ text: 'Pause it before more comes', act: () => openSteer('pause', name) }] : [],
       ...holds().filter((hold) => hold.reason !== 'paused').map((hold) => ({ text: `Lift the hold: ${words(hold.reason)}`, act: () => openLift(hold) })),
       { text: 'Change the weights', act: () => openWeights(name) },
+      { text: 'Limit its rate or hours', act: () => openLimit(name) },
       { text: 'Replay its dead letters', act: () => openReplay({ campaign: name }) },
     ] : [],
   ]);

@@ -2,6 +2,7 @@
 
 import { byId, h, keyed, setText, setValue, show } from './dom.js';
 import { clock, count, limit } from './format.js';
+import { openLimit, openLimitRemoval } from './limit-form.js';
 import { model } from './model.js';
 
 /** @type {HTMLElement} */
@@ -9,9 +10,10 @@ let body;
 
 export function startLimits() {
   body = h('tbody');
+  byId('open-limit').addEventListener('click', () => openLimit());
   byId('limits-body').append(h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Table of the limits' }, h('table', { class: 'plain' },
     h('caption', { class: 'hidden', text: 'Limits, and what waits on their queues' }),
-    h('thead', {}, h('tr', {}, ...['Mail of', 'Limit', 'A second now', 'Waiting'].map((text) => h('th', { scope: 'col', text })))), body)));
+    h('thead', {}, h('tr', {}, ...['Mail of', 'Limit', 'A second now', 'Waiting', 'Change'].map((text) => h('th', { scope: 'col', text })))), body)));
 }
 
 /** @param {import('./types.js').Limit} of */
@@ -24,7 +26,8 @@ export function renderLimits() {
   const list = model.figures?.status.limits ?? [];
   show(byId('limits'), list.length > 0);
   keyed(body, list, (of) => of.key, (of) => h('tr', {},
-    h('th', { scope: 'row', text: of.key.replace(/^domain:/, '').replaceAll('+', ', ') }), h('td'), h('td', { class: 'number' }), h('td', { class: 'number' })),
+    h('th', { scope: 'row', text: of.key.replace(/^domain:/, '').replaceAll('+', ', ') }), h('td'), h('td', { class: 'number' }), h('td', { class: 'number' }),
+    h('td', {}, h('button', { type: 'button', class: 'link', 'data-acts': true, testid: 'remove-limit', 'aria-label': `Remove the limit of ${of.key}`, text: 'Remove', click: () => openLimitRemoval(of.key) }))),
   (row, of) => {
     const [, text, per, waiting] = row.children;
     setText(text, of.limit);

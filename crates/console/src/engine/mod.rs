@@ -208,8 +208,9 @@ impl<P: PortTypes> Engine<P> {
 
     async fn steer(&self, action: &SteerAction, author: &Author) -> Result<SteerReport, JobError> {
         let campaigns = self.stack_view.borrow().facts.campaigns.clone();
-        let StackPorts { ledger, clock, wake, .. } = &self.site;
-        let steered = steer::steer(action, author, &campaigns, ledger, clock).await?;
+        let StackPorts { ledger, clock, wake, settings, .. } = &self.site;
+        let deployed = (&*campaigns, &settings.limits);
+        let steered = steer::steer(action, author, deployed, ledger, clock).await?;
         if action.is_for_pollers() {
             // Without a receiver nobody can wake it, and the change takes effect at the next check.
             let _ = wake.send(());

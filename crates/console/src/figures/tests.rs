@@ -78,8 +78,8 @@ fn slots_a_second_are_of_the_last_ten_seconds() {
 fn facts_at(seconds: u64) -> tidegate_operate::status::StackFacts {
     use std::collections::BTreeMap;
     use tidegate_core::config::Cap;
+    use tidegate_core::config::LimitsConfig;
     use tidegate_core::daily::DailyPolicy;
-    use tidegate_core::limits::InitialLimits;
     use tidegate_core::rate::RateMargin;
     use tidegate_delivery::ports::Standing;
     use tidegate_operate::redact::AddressVisibility;
@@ -90,7 +90,7 @@ fn facts_at(seconds: u64) -> tidegate_operate::status::StackFacts {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
             rate_margin: RateMargin::default(),
-            limits: InitialLimits::default(),
+            limits: LimitsConfig::default(),
             idle_wake: 1,
             addresses: AddressVisibility::Masked,
             changes: 20,

@@ -9,6 +9,7 @@ use axum_extra::extract::WithRejection;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::limits::{InvalidKey, Limit};
 use tidegate_core::rate::Rate;
 use tidegate_operate::dead::{LetterDetails, LetterReport};
 use tidegate_operate::steer::{Author, SteerAction, SteerReport};
@@ -29,12 +30,44 @@ const MOST_PAUSE_S: u64 = 30 * 24 * 3_600;
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum SteerRequest {
-    Pause { campaign: Option<String>, for_s: Option<u64>, reason: String, by: Option<String> },
-    Resume { campaign: Option<String>, reason: String, by: Option<String> },
-    Lift { campaign: Option<String>, hold: String, reason: String, by: Option<String> },
-    Weights { weights: BTreeMap<String, u32>, reason: String, by: Option<String> },
-    ResetWeights { reason: String, by: Option<String> },
-    Rate { cap: Option<f64>, reason: String, by: Option<String> },
+    Pause {
+        campaign: Option<String>,
+        for_s: Option<u64>,
+        reason: String,
+        by: Option<String>,
+    },
+    Resume {
+        campaign: Option<String>,
+        reason: String,
+        by: Option<String>,
+    },
+    Lift {
+        campaign: Option<String>,
+        hold: String,
+        reason: String,
+        by: Option<String>,
+    },
+    Weights {
+        weights: BTreeMap<String, u32>,
+        reason: String,
+        by: Option<String>,
+    },
+    ResetWeights {
+        reason: String,
+        by: Option<String>,
+    },
+    Rate {
+        cap: Option<f64>,
+        reason: String,
+        by: Option<String>,
+    },
+    /// `limit` is missing where it is removed.
+    Limit {
+        key: String,
+        limit: Option<Value>,
+        reason: String,
+        by: Option<String>,
+    },
 }
 
 /// Who acts, in the form that the history gets: the name of the token, or else the name that is given.
@@ -89,6 +122,14 @@ impl SteerRequest {
                     Rate::per_second(cap).map_err(|_| ErrorResponse::input("cap", said))
                 };
                 (SteerAction::Cap(cap.map(rate).transpose()?), by, reason)
+            }
+            Self::Limit { key, limit, reason, by } => {
+                let refused = |error: InvalidKey| ErrorResponse::input("key", error.to_string());
+                let key = key.parse().map_err(refused)?;
+                let limit = limit.map(serde_json::from_value::<Limit>).transpose();
+                let limit =
+                    limit.map_err(|error| ErrorResponse::input("limit", error.to_string()))?;
+                (SteerAction::Limit { key, limit: limit.map(Box::new) }, by, reason)
             }
         };
         Ok((action, author(named, by, reason)?))

@@ -50,7 +50,7 @@ impl Collector for StackCollector {
 }
 
 /// The metrics and their meanings, but for the ledger's sums, whose meanings the list of counters has.
-pub(super) const METRICS: [(&str, &str); 34] = [
+pub(super) const METRICS: [(&str, &str); 37] = [
     ("console_addresses", "Client addresses that are known"),
     ("console_bucket_empty", "Events that had to wait for a token, by the bucket that had none"),
     ("console_changes", "Changes of state since the history began"),
@@ -98,6 +98,12 @@ pub(super) const METRICS: [(&str, &str); 34] = [
     ("hold", "Holds that stand; without a campaign, on all sending"),
     ("last_window_timestamp_seconds", "The newest window that a poller claimed"),
     ("level", "Back-pressure: 1 of the level that stands"),
+    ("limit_closed", "Limits that let nothing through now: 1, else 0"),
+    (
+        "limit_recipients_per_second",
+        "The rate of each limit that is below the quota's, as it is now",
+    ),
+    ("limit_waiting_recipients", "Recipients that wait in a limit's own queue"),
     ("look_timestamp_seconds", "When the stack was last looked at with success"),
     ("queue_messages", "How deep the queues are, as SQS counts"),
     (
@@ -243,9 +249,20 @@ fn regulator(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
     if let Some(express) = figures.express {
         writer.gauge("express_waited_seconds", express.waited_s)?;
     }
+    limits(status, writer)?;
     campaigns(figures, writer)?;
     express_waits(status, writer)?;
     sums(status, writer)
+}
+
+fn limits(status: &Status, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
+    let limits = || status.limits.iter().map(|limit| ([("limit", limit.key.as_str())], limit));
+    let closed = limits().map(|(labels, limit)| (labels, f64::from(u8::from(limit.closed))));
+    writer.gauges("limit_closed", closed)?;
+    let rates = limits().filter_map(|(labels, limit)| Some((labels, limit.per_second?)));
+    writer.gauges("limit_recipients_per_second", rates)?;
+    let waiting = limits().map(|(labels, limit)| (labels, precise(limit.waiting)));
+    writer.gauges("limit_waiting_recipients", waiting)
 }
 
 /// The histogram of the pollers' counters. The sum is that of all express mail, with seconds rounded in

@@ -52,7 +52,7 @@ fn site(
             stack: "tidegate".to_owned(),
             cap: poller.cap,
             rate_margin: poller.rate_margin,
-            limits: poller.limits.initial.clone(),
+            limits: poller.limits.clone(),
             idle_wake: scheduler.idle_wake,
             addresses: AddressVisibility::Masked,
             changes: 20,

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
-use tidegate_core::config::{Campaign, Cap, PollerConfig, SchedulerConfig};
+use tidegate_core::config::{Campaign, Cap, LimitsConfig, PollerConfig, SchedulerConfig};
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
-use tidegate_core::limits::{Adapted, InitialLimits, Limit, LimitKey, LimitRef, Pace};
+use tidegate_core::limits::{Adapted, Limit, LimitKey, LimitRef, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::domain_waiting;
@@ -22,7 +22,8 @@ pub struct StatusSettings {
     pub cap: Cap,
     /// The rate margin, by which slots are spaced wider than 1/quota.
     pub rate_margin: RateMargin,
-    pub limits: InitialLimits,
+    /// The limits of the deployment, and its queues for limited mail.
+    pub limits: LimitsConfig,
     pub idle_wake: u64,
     /// Whether addresses in SES's messages are shown.
     pub addresses: AddressVisibility,
@@ -43,7 +44,7 @@ impl StatusSettings {
             stack: stack.to_owned(),
             cap: poller.cap,
             rate_margin: poller.rate_margin,
-            limits: poller.limits.initial.clone(),
+            limits: poller.limits.clone(),
             idle_wake: scheduler.idle_wake,
             addresses,
             changes,
@@ -141,7 +142,7 @@ impl StackFacts {
 
     /// The limits in force, with the mail on their queues.
     pub fn limits(&self) -> Vec<LimitStatus> {
-        let table = self.standing.control.limit_table(&self.settings.limits);
+        let table = self.standing.control.limit_table(&self.settings.limits.initial);
         let (reported, cap) = (self.account.as_ref(), &self.settings.cap);
         let quota = reported.map_or_else(
             || quota::remembered(Some(&self.standing.control), cap),

@@ -311,7 +311,7 @@ fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold) -> HoldStatus 
 }
 
 fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
-    let limits = control.limit_table(&facts.settings.limits);
+    let limits = control.limit_table(&facts.settings.limits.initial);
     let (window, holds) = (Window::containing(facts.at), &control.campaign_holds);
     let in_force =
         |campaign: &Campaign| control.weight_at(campaign, (&facts.campaigns, &limits), window);

@@ -2,11 +2,10 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::breaker::Breaker;
-use tidegate_core::config::Cap;
+use tidegate_core::config::{Cap, LimitsConfig};
 use tidegate_core::control::HoldReason;
 use tidegate_core::daily::{DailyPolicy, DailyReading};
 use tidegate_core::factor::RateFactor;
-use tidegate_core::limits::InitialLimits;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::reputation::{Reputation, Tally};
 use tidegate_delivery::ports::{AccountStatus, PreviousClaim, Standing};
@@ -56,7 +55,7 @@ pub(crate) fn facts() -> StackFacts {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
             rate_margin: RateMargin::default(),
-            limits: InitialLimits::default(),
+            limits: LimitsConfig::default(),
             idle_wake: 1,
             addresses: AddressVisibility::Masked,
             changes: 5,
@@ -180,7 +179,7 @@ fn weights_that_give_no_cycle_are_not_in_force() {
 #[test]
 fn limits_are_shown_with_what_waits_for_them() {
     let mut facts = facts();
-    facts.settings.limits =
+    facts.settings.limits.initial =
         "gmail.com+googlemail.com=10/s, tiny.example=6/m, big.example=50/s, *=25%".parse().unwrap();
     let sums = [("domain_fed.1", 3_000), ("domain_taken.1", 500), ("domain_fed.4", 7)];
     facts.standing.counters.extend(sums.map(|(name, sum)| (name.to_owned(), sum)));

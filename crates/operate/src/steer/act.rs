@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use tidegate_core::config::{Campaign, EXPRESS};
+use tidegate_core::config::{Campaign, EXPRESS, LimitsConfig};
 use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason, Holds};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
@@ -16,18 +16,22 @@ use super::{
 use crate::format::{rate, time};
 use crate::suggest::SuggestedCommand;
 
+/// The campaigns and the limits of the deployment.
+pub(super) type Deployed<'a> = (&'a [Campaign], &'a LimitsConfig);
+
 /// How often a change of the cap is attempted, because a poller may change the rate factor at the
 /// same time.
 const TRIES: usize = 8;
 
-/// Makes a change and records it in the history, unless there is nothing to change.
+/// Makes a change and records it in the history, unless there is nothing to change. `deployed` are the campaigns and
+/// limits of the deployment.
 ///
 /// # Errors
 /// [`SteerError`]: nothing was changed; but after a lost answer of the ledger's it may be.
 pub async fn steer(
     action: &SteerAction,
     author: &Author,
-    campaigns: &[Campaign],
+    deployed: Deployed<'_>,
     ledger: &(impl Ledger + History),
     clock: &impl Clock,
 ) -> Result<SteerReport, SteerError> {
@@ -36,13 +40,13 @@ pub async fn steer(
     if !(1..=MAX_REASON_CHARS).contains(&length) {
         return Err(SteerError::Reason(length));
     }
-    check(action, campaigns, now)?;
+    check(action, deployed.0, now)?;
     let (changed, detail, still_held) = match action {
         SteerAction::Cap(cap) => {
             let (changed, detail) = set_cap(ledger, *cap).await?;
             (changed, detail, Vec::new())
         }
-        _ => set_control(action, author, campaigns, ledger, now).await?,
+        _ => set_control(action, author, deployed, ledger, now).await?,
     };
     let record = ChangeRecord {
         at: now,
@@ -132,20 +136,20 @@ type ControlChange = (bool, String, Vec<String>);
 async fn set_control(
     action: &SteerAction,
     author: &Author,
-    campaigns: &[Campaign],
+    deployed: Deployed<'_>,
     ledger: &impl Ledger,
     now: EpochMillis,
 ) -> Result<ControlChange, SteerError> {
     let standing = ledger.read().await?;
     let mut before = standing.control;
     // A trial on a copy: an invalid action is an error before anything is written.
-    apply(&mut before.clone(), action, author, campaigns, now)?;
+    apply(&mut before.clone(), action, author, deployed, now)?;
     // `change` applies the action again to a newer record if a write conflicts. The action may be
     // invalid on that record; then nothing of it is written.
     let refused = RefCell::new(None);
     let applied = change(ledger, (standing.control_version, before.clone()), |control| {
         let mut tried = control.clone();
-        match apply(&mut tried, action, author, campaigns, now) {
+        match apply(&mut tried, action, author, deployed, now) {
             Ok(()) => *control = tried,
             Err(error) => drop(refused.replace(Some(error))),
         }
@@ -168,7 +172,7 @@ async fn set_control(
         }
         _ => Vec::new(),
     };
-    Ok((changed, describe(action, campaigns, &before, &after), still_held))
+    Ok((changed, describe(action, deployed, &before, &after), still_held))
 }
 
 /// The holds on a campaign or on all sending; a campaign is also held by those on all.
@@ -182,7 +186,7 @@ fn apply(
     control: &mut Control,
     action: &SteerAction,
     author: &Author,
-    campaigns: &[Campaign],
+    (campaigns, limits): Deployed<'_>,
     now: EpochMillis,
 ) -> Result<(), SteerError> {
     let detail = format!("by {}: {}", author.by, author.reason.trim());
@@ -244,8 +248,8 @@ fn apply(
             control.weights.clear();
             control.weight_rules.clear();
         }
-        SteerAction::Limit { key, limit, initial, queues } => {
-            limit::apply(control, key, limit.as_deref(), (initial, *queues))?;
+        SteerAction::Limit { key, limit } => {
+            limit::apply(control, key, limit.as_deref(), limits)?;
         }
         SteerAction::Cap(_) => {}
     }
@@ -281,7 +285,7 @@ fn weight_rule(
 
 fn describe(
     action: &SteerAction,
-    campaigns: &[Campaign],
+    (campaigns, limits): Deployed<'_>,
     before: &Control,
     after: &Control,
 ) -> String {
@@ -308,8 +312,8 @@ fn describe(
             let words: Vec<String> = words.collect();
             if words.is_empty() { "as before".to_owned() } else { words.join(", ") }
         }
-        SteerAction::Limit { key, initial, .. } => {
-            let shown = |control: &Control| limit::shown(control, key, initial);
+        SteerAction::Limit { key, .. } => {
+            let shown = |control: &Control| limit::shown(control, key, &limits.initial);
             format!("{key} {} → {}", shown(before), shown(after))
         }
         SteerAction::Cap(_) => String::new(),

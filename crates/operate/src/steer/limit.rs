@@ -1,3 +1,4 @@
+use tidegate_core::config::LimitsConfig;
 use tidegate_core::control::Control;
 use tidegate_core::limits::{Dimension, InitialLimits, Limit, LimitKey};
 
@@ -11,7 +12,7 @@ pub(super) fn apply(
     control: &mut Control,
     key: &LimitKey,
     limit: Option<&Limit>,
-    (initial, queues): (&InitialLimits, usize),
+    LimitsConfig { initial, queues }: &LimitsConfig,
 ) -> Result<(), SteerError> {
     let table = control.limit_table(initial);
     let Some(limit) = limit else {
@@ -46,7 +47,7 @@ pub(super) fn apply(
     if is_initial {
         control.limits.remove(key);
     } else {
-        let queue = queue(control, key, limit.overflow.is_some(), (initial, queues));
+        let queue = queue(control, key, limit.overflow.is_some(), (initial, queues.len()));
         control.limits.insert(key.clone(), Some(Limit { queue, ..limit.clone() }));
     }
     let count = control.limit_table(initial).limits().count();

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tidegate_core::control::{Cancel, ChangeRecord};
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::limits::{InitialLimits, Limit, LimitKey};
+use tidegate_core::limits::{Limit, LimitKey};
 use tidegate_core::rate::Rate;
 use tidegate_core::weight_rule::WeightRule;
 
@@ -64,10 +64,6 @@ pub enum SteerAction {
         key: LimitKey,
         /// `None` removes it.
         limit: Option<Box<Limit>>,
-        /// The limits of the deployment, which the change replaces.
-        initial: InitialLimits,
-        /// The number of queues for limited mail that the deployment has.
-        queues: usize,
     },
 }
 

@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::config::Campaign;
+use tidegate_core::config::{Campaign, LimitsConfig};
 use tidegate_core::control::{Cancel, Hold, HoldReason};
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::limits::{InitialLimits, LimitRate};
+use tidegate_core::limits::{Limit, LimitRate};
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{History as _, Ledger as _};
 use tidegate_fakes::{Fault, FaultPlan, MemoryLedger, Operation, Rule, Universe};
@@ -32,13 +32,20 @@ fn ada() -> Author {
     Author { by: "ada".to_owned(), reason: "typo in the subject".to_owned() }
 }
 
+/// A limit of the deployment, and three queues for limited mail.
+fn limits() -> LimitsConfig {
+    let queues = (1..=3).map(|place| format!("https://sqs.example/1/domain-{place}")).collect();
+    LimitsConfig { initial: "gmail.com+googlemail.com=10/s".parse().unwrap(), queues }
+}
+
 async fn done(ledger: &MemoryLedger, action: SteerAction) -> SteerReport {
-    steer(&action, &ada(), &campaigns(), ledger, &universe().clock()).await.unwrap()
+    steer(&action, &ada(), (&campaigns(), &limits()), ledger, &universe().clock()).await.unwrap()
 }
 
 async fn refused(ledger: &MemoryLedger, action: SteerAction) -> String {
     let before = (ledger.read().await.unwrap(), ledger.changes().await.unwrap());
-    let error = steer(&action, &ada(), &campaigns(), ledger, &universe().clock()).await;
+    let error =
+        steer(&action, &ada(), (&campaigns(), &limits()), ledger, &universe().clock()).await;
     let error = error.unwrap_err();
     let after = (ledger.read().await.unwrap(), ledger.changes().await.unwrap());
     assert_eq!(before, after, "{error}");
@@ -164,10 +171,11 @@ async fn of_two_operators_none_writes_weights_that_nobody_checked() {
     let weights = |name: &str| SteerAction::Weights([(name.to_owned(), 0)].into());
     let (ada, clock, campaigns) = (ada(), universe().clock(), campaigns());
     let (big, small) = (weights("big"), weights("small"));
-    let ours = steer(&big, &ada, &campaigns, &slow, &clock);
+    let limits = limits();
+    let ours = steer(&big, &ada, (&campaigns, &limits), &slow, &clock);
     let theirs = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        steer(&small, &ada, &campaigns, &ledger, &clock).await
+        steer(&small, &ada, (&campaigns, &limits), &ledger, &clock).await
     };
     let (ours, theirs) = tokio::join!(ours, theirs);
     assert!(theirs.unwrap().changed);
@@ -199,12 +207,9 @@ async fn weights_are_overridden_one_by_one_and_reset() {
 #[tokio::test(start_paused = true)]
 async fn limits_are_set_replaced_and_removed_beside_the_deployments() {
     let ledger = MemoryLedger::default();
-    let initial: InitialLimits = "gmail.com+googlemail.com=10/s".parse().unwrap();
     let set = |key: &str, rate: Option<&str>| SteerAction::Limit {
         key: key.parse().unwrap(),
         limit: rate.map(|rate| Box::new(rate.parse::<LimitRate>().unwrap().into())),
-        initial: initial.clone(),
-        queues: 3,
     };
     let detail = async |key: &str, rate| done(&ledger, set(key, rate)).await.record.detail;
     assert_eq!(detail("big", Some("5000/h")).await, "campaign:big none → 5000/h");
@@ -229,12 +234,8 @@ async fn limits_are_set_replaced_and_removed_beside_the_deployments() {
     let error = refused(&ledger, set("big", None)).await;
     assert_eq!(error, format!("campaign:big has no limit; there is domain:{group}"));
     let adaptive: Limit = serde_json::from_str(r#"{"rate": "5/s", "adaptive": true}"#).unwrap();
-    let action = SteerAction::Limit {
-        key: "big".parse().unwrap(),
-        limit: Some(Box::new(adaptive)),
-        initial: initial.clone(),
-        queues: 3,
-    };
+    let action =
+        SteerAction::Limit { key: "big".parse().unwrap(), limit: Some(Box::new(adaptive)) };
     let error = refused(&ledger, action).await;
     assert!(error.starts_with("campaign:big cannot be adaptive; allowed is that for"), "{error}");
     let error = refused(&ledger, set("gmail.com", Some("5/s"))).await;
@@ -276,7 +277,7 @@ async fn what_is_not_allowed_changes_nothing_and_says_what_is() {
     for reason in [String::new(), " ".repeat(9), "x".repeat(201)] {
         let author = Author { by: "ada".to_owned(), reason };
         let clock = universe().clock();
-        let error = steer(&pause("big"), &author, &campaigns(), &ledger, &clock).await;
+        let error = steer(&pause("big"), &author, (&campaigns(), &limits()), &ledger, &clock).await;
         assert!(error.unwrap_err().to_string().contains("allowed are 1 to 200"));
     }
     // Express mail is no campaign, and can be held.
@@ -291,7 +292,7 @@ async fn a_change_that_the_history_missed_stands_and_says_so() {
     let ledger = MemoryLedger::default().with_faults(&plan);
     let pause = SteerAction::Pause { campaign: None, until: None };
     let clock = universe().clock();
-    let paused = steer(&pause, &ada(), &campaigns(), &ledger, &clock).await.unwrap();
+    let paused = steer(&pause, &ada(), (&campaigns(), &limits()), &ledger, &clock).await.unwrap();
     assert!(paused.changed && !paused.recorded);
     assert!(Page::of(&paused).plain().contains("the history does not have it"));
     let held = tokio::time::timeout(Duration::from_secs(1), ledger.read()).await;

@@ -1,14 +1,13 @@
 use std::time::Duration;
 
 use tidegate_core::breaker::Breaker;
-use tidegate_core::config::{Campaign, Cap, EXPRESS};
+use tidegate_core::config::{Campaign, Cap, EXPRESS, LimitsConfig};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
 use tidegate_core::deduplication::MarkState;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Envelope;
-use tidegate_core::limits::InitialLimits;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{AccountStatus, PreviousClaim, QueueDepth, Received, Standing};
@@ -59,7 +58,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
                 stack: "tidegate".to_owned(),
                 cap: Cap { quota: None, daily: DailyPolicy::default() },
                 rate_margin: RateMargin::default(),
-                limits: InitialLimits::default(),
+                limits: LimitsConfig::default(),
                 idle_wake: 1,
                 addresses: AddressVisibility::Masked,
                 changes: 0,

@@ -108,8 +108,9 @@ impl TopView<'_> {
 
     async fn steer(&mut self, action: &SteerAction, reason: String) {
         let author = Author { by: self.stack.operator().await, reason };
-        let (campaigns, ledger) = (&self.facts.campaigns, self.stack.ledger());
-        let made = steer(action, &author, campaigns, &ledger, &self.stack.clock()).await;
+        let ledger = self.stack.ledger();
+        let deployed = (&*self.facts.campaigns, &self.facts.settings.limits);
+        let made = steer(action, &author, deployed, &ledger, &self.stack.clock()).await;
         self.dashboard.set_message(match made {
             Ok(made) => {
                 let of = made.record.campaign.as_deref().unwrap_or("all");

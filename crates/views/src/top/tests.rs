@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use tidegate_core::config::LimitsConfig;
 use tidegate_core::config::{Campaign, Cap};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::limits::InitialLimits;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{AccountStatus, PreviousClaim, QueueDepth, Standing};
@@ -49,7 +49,7 @@ fn facts(seconds: u64) -> StackFacts {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
             rate_margin: RateMargin::default(),
-            limits: InitialLimits::default(),
+            limits: LimitsConfig::default(),
             idle_wake: 1,
             addresses: AddressVisibility::Masked,
             changes: 0,

@@ -12,6 +12,8 @@ use crate::simulation::{World, measure, rate};
 #[derive(Clone, Debug, Default)]
 pub(super) struct DrawnLimits {
     paced: Option<(&'static str, LimitRate)>,
+    /// Whether limited mail without a queue waits in one of the stack's further queues.
+    queued: bool,
     /// The first instant at which the small campaign may send.
     begin: Option<Timestamp>,
 }
@@ -32,7 +34,8 @@ impl DrawnLimits {
         ]);
         let begin = world.next_window().plus(5 + draw.below(90)).opens();
         let paced = limit.parse().ok().map(|limit| (key, limit));
-        Self { paced, begin: draw.one_in(3).then_some(begin) }
+        let begin = draw.one_in(3).then_some(begin);
+        Self { paced, begin, queued: draw.one_in(2) }
     }
 
     pub(super) const fn are_some(&self) -> bool {
@@ -50,16 +53,21 @@ impl DrawnLimits {
     pub(super) fn story(&self) -> String {
         let paced = self.paced.map(|(key, limit)| format!("{key}={limit}"));
         let begin = self.begin.map(|begin| format!("; campaign small not before {begin}"));
-        format!("{}{}", paced.unwrap_or_default(), begin.unwrap_or_default())
+        let queued = if self.queued { " queued" } else { "" };
+        format!("{}{queued}{}", paced.unwrap_or_default(), begin.unwrap_or_default())
     }
 
     /// Sets them, as operators do.
     #[expect(clippy::unwrap_used, reason = "a test's own settings")]
     pub(super) async fn set(&self, world: &World) {
         let Some((key, limit)) = self.paced else { return };
+        let key: LimitKey = key.parse().unwrap();
+        let queue = (self.queued && key.campaign().is_none() && !key.is_each())
+            .then(|| world.domain_queues() - 1);
+        let limit = Limit { queue, ..limit.into() };
         world
             .control(|control| {
-                control.limits.insert(key.parse().unwrap(), Some(limit.into()));
+                control.limits.insert(key.clone(), Some(limit));
                 if let Some(begin) = self.begin {
                     let small: LimitKey = "campaign:small".parse().unwrap();
                     let small = control.limits.entry(small).or_default();

@@ -216,6 +216,16 @@ async fn a_stream_says_what_a_proxy_must_know_and_one_too_many_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn metrics_say_how_streams_and_regulator_stand() {
     console(access("127.0.0.1:7878", None), async |app| {
+        let csrf = csrf(&app, &[]).await;
+        for (limit, status) in [
+            (json!({"rate": "fast"}), StatusCode::BAD_REQUEST),
+            (json!({"rate": "5/s", "hours": "08:00-20:00"}), StatusCode::OK),
+        ] {
+            let body = json!({"action": "limit", "key": "big", "limit": limit, "reason": "test"});
+            let answer = call(&app, "POST", "/api/steer", &[&csrf], body).await;
+            assert_eq!(answer.status, status, "{}", answer.body);
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
         let answer = call(&app, "GET", "/metrics", &[], Value::Null).await;
         assert!(answer.header("content-type").starts_with("application/openmetrics-text"));
         for line in [
@@ -228,6 +238,7 @@ async fn metrics_say_how_streams_and_regulator_stand() {
             "tidegate_queue_messages{queue=\"big\",state=\"visible\"} 0.0",
             "tidegate_sent_recipients_total{campaign=\"small\"} 0",
             "tidegate_slots_unused_total 0",
+            "tidegate_limit_waiting_recipients{limit=\"campaign:big\"} 0.0",
             "tidegate_dead_lettered_mails_total 0",
             "tidegate_windows_served_total 0",
             "tidegate_possibly_sent_mails_total 0",
