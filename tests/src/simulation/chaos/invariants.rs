@@ -325,7 +325,9 @@ impl Causes {
         // A limited campaign's mail does not pass through the merge queue.
         let merges = chaos.world.settings.merge && !chaos.limits.pace_campaign(campaign);
         let unmerged = !merges || campaign == EXPRESS;
-        let aside: Vec<Timestamp> = (0..2).flat_map(|place| stood(&domain_queue(place))).collect();
+        let places = 0..chaos.world.domain_queues();
+        let aside: Vec<Timestamp> =
+            places.flat_map(|place| stood(&domain_queue(place))).collect();
         let unknown = unmerged || forgotten || !aside.is_empty();
         OfMail {
             causes: self,
