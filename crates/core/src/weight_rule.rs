@@ -5,11 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Campaign;
-use crate::control::Control;
 use crate::identity::EpochMillis;
-use crate::limits::LimitTable;
-use crate::timestamp::{Timestamp, Window};
+use crate::timestamp::Timestamp;
 
 /// A rule for one campaign's weight, a member of the control record.
 ///
@@ -85,31 +82,6 @@ impl FinishBy {
     }
 }
 
-impl Control {
-    /// The weight of a campaign in `window`: that of its rule, the record's, or the configured one.
-    pub fn weight_at(
-        &self,
-        campaign: &Campaign,
-        (listed, limits): (&[Campaign], &LimitTable),
-        window: Window,
-    ) -> u32 {
-        match self.weight_rules.get(&campaign.name) {
-            Some(WeightRule::OffPeak { off_peak }) => {
-                let mut others = listed.iter().filter(|other| other.name != campaign.name);
-                let in_hours = |other: &Campaign| limits.is_within_hours(&other.name, window);
-                let any = listed
-                    .iter()
-                    .any(|other| limits.is_within_hours(&other.name, window).is_some());
-                if any && others.all(|other| in_hours(other) != Some(true)) {
-                    return *off_peak;
-                }
-                self.weight(&campaign.name, campaign.weight)
-            }
-            Some(WeightRule::FinishBy(_)) | None => self.weight(&campaign.name, campaign.weight),
-        }
-    }
-}
-
 impl fmt::Display for WeightRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -124,7 +96,6 @@ impl fmt::Display for WeightRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{InitialLimits, Limit, LimitChanges};
 
     const NOW: u64 = 1_795_207_000_000;
 
@@ -148,33 +119,5 @@ mod tests {
         // With 80 beside 20 it has 40/s.
         let earliest = finish(1_000).earliest(of(4_000.0, 20));
         assert_eq!(EpochMillis::from(earliest), EpochMillis::new(NOW + 100_000));
-    }
-
-    #[test]
-    fn the_off_peak_weight_stands_outside_all_other_hours_and_nowhere_else() {
-        let campaign = |name: &str, weight| Campaign {
-            name: name.to_owned(),
-            queue_url: format!("https://sqs.example/1/{name}"),
-            weight,
-        };
-        let listed = [campaign("bulk", 5), campaign("news", 90), campaign("shop", 10)];
-        let limit = |hours: &str| -> Limit {
-            serde_json::from_str(&format!(r#"{{"hours": "{hours}"}}"#)).unwrap()
-        };
-        let changes: LimitChanges = [
-            ("news".parse().unwrap(), Some(limit("08:00-20:00"))),
-            ("shop".parse().unwrap(), Some(limit("18:00-22:00"))),
-        ]
-        .into();
-        let mut control = Control { limits: changes, ..Control::default() };
-        control.weight_rules.insert("bulk".to_owned(), WeightRule::OffPeak { off_peak: 70 });
-        let weight = |control: &Control, hour: u32| {
-            let table = control.limit_table(&InitialLimits::default());
-            let window = format!("2026-12-01T{hour:02}:30:00Z").parse().unwrap();
-            control.weight_at(&listed[0], (&listed, &table), window)
-        };
-        assert_eq!([7, 9, 19, 21, 23].map(|hour| weight(&control, hour)), [70, 5, 5, 5, 70]);
-        control.limits.clear();
-        assert_eq!(weight(&control, 23), 5, "no campaign has hours");
     }
 }

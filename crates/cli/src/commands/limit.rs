@@ -69,7 +69,7 @@ struct SetArgs {
     /// Recipients of each day: a table such as 50,100,500, or '50 x1.5 to 50000'
     #[arg(long, value_name = "DAYS", requires = "from", conflicts_with = "rate")]
     warm_up: Option<RampDays>,
-    /// What is over the limit is sent through this configuration set, and does not wait (a sender, set or tenant)
+    /// Send what is over the limit through this configuration set instead of letting it wait (a sender, set or tenant)
     #[arg(long, value_name = "SET", value_parser = set_name)]
     overflow: Option<String>,
     /// Deferrals by the recipients' provider lower the rate, and time raises it again (domains; the stack counts feedback)

@@ -4,6 +4,7 @@ mod apart;
 mod cancel;
 mod change;
 mod holds;
+mod weights;
 
 use std::collections::BTreeMap;
 

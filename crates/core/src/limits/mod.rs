@@ -22,9 +22,9 @@ pub use grid::LimitGrid;
 pub use jiff::civil::Date;
 pub use key::{Dimension, InvalidKey, LimitKey, OTHERS};
 pub use limit::{InvalidLimit, Limit, Pace};
-pub use ramp::{DaySlots, InvalidRamp, Ramp, RampDays, UnreadableRamp};
+pub use ramp::{DaySlots, InvalidRamp, Ramp, RampDays, Setback, UnreadableRamp};
 pub use rate::{InvalidLimitRate, LimitRate};
-pub use setback::{RampTally, Setback};
+pub use setback::RampTally;
 pub use slots::{LimitSlots, is_alone};
 pub use table::{
     Demands, InitialLimits, InvalidLimits, LimitChanges, LimitRef, LimitTable, MAX_GROUPS,

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::calendar::{Hours, Zone};
-use super::setback::Setback;
 use crate::timestamp::{SECOND, Timestamp, Window};
 
 /// The largest number of recipients of one day: 10,000 per second.
@@ -41,6 +40,26 @@ pub struct Ramp {
     /// The days that bad days have taken away; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setback: Option<Setback>,
+}
+
+/// The days that a warm-up has lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setback {
+    /// The last bad day. It keeps its number of recipients.
+    pub day: Date,
+    /// Days that all bad days together take away from the next day on.
+    pub days: u64,
+    /// The days of these that the last bad day took away: 1 repeats its level, 2 step back by one.
+    pub last: u64,
+    /// The last bad day's figure, such as `7.1 % bounces (5 % are allowed)`.
+    pub why: String,
+}
+
+impl Setback {
+    /// The number of days that bad days have taken away by `day`.
+    fn lost(&self, day: Date) -> u64 {
+        if day > self.day { self.days } else { self.days - self.last }
+    }
 }
 
 /// Error for a ramp that cannot be.
@@ -172,7 +191,8 @@ impl Ramp {
             None => (zone.at(day, 0), zone.at(day.tomorrow().ok()?, 0)),
         };
         let number = hours.map_or(days, |hours| hours.open_days(self.from, days));
-        let amount = self.days.amount(number.saturating_sub(self.lost(day)));
+        let lost = self.setback.as_ref().map_or(0, |setback| setback.lost(day));
+        let amount = self.days.amount(number.saturating_sub(lost));
         let is_open = (opens..closes).contains(&window.opens());
         (is_open && amount > 0).then_some(DaySlots { opens, closes, amount })
     }

@@ -4,24 +4,11 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use super::calendar::{Hours, Zone};
-use super::ramp::Ramp;
+use super::ramp::{Ramp, Setback};
 use crate::timestamp::Window;
 
 /// One of these on a day is no reason.
 const LEAST: u64 = 2;
-
-/// The days that a warm-up has lost.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setback {
-    /// The last bad day. It keeps its number of recipients.
-    pub day: Date,
-    /// Days that all bad days together take away from the next day on.
-    pub days: u64,
-    /// The days of these that the last bad day took away: 1 repeats its level, 2 step back by one.
-    pub last: u64,
-    /// The last bad day's figure, such as `7.1 % bounces (5 % are allowed)`.
-    pub why: String,
-}
 
 /// The notices about mail under one warm-up on one day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,14 +66,6 @@ impl Ramp {
         let why = format!("{:.1} % {what} ({most} % are allowed)", share(count));
         let setback = Setback { day: tally.day, days: before + last, last, why };
         Some(Self { setback: Some(setback), ..self.clone() })
-    }
-
-    /// The number of days that bad days have taken away by `day`.
-    pub(super) fn lost(&self, day: Date) -> u64 {
-        let lost = |setback: &Setback| {
-            if day > setback.day { setback.days } else { setback.days - setback.last }
-        };
-        self.setback.as_ref().map_or(0, lost)
     }
 }
 

@@ -68,7 +68,7 @@ impl Provider {
     }
 }
 
-/// What the stack's rule makes of SES's event "Email Delivery Delayed".
+/// The notice that the stack's rule makes of SES's event "Email Delivery Delayed".
 fn notice(mail: &Mail<'_>, message_id: &str, now: Timestamp) -> String {
     let limits = mail.limits.map(|limits| vec![limits]);
     let tags = serde_json::json!({"tidegate_campaign": [mail.campaign], "tidegate_limit": limits});

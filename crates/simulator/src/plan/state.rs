@@ -47,6 +47,7 @@ pub(super) struct CampaignRun {
 }
 
 #[derive(Debug)]
+// More than 12 fields: one for each part of a run's state.
 pub(super) struct SimulationState {
     pub(super) campaigns: Vec<CampaignRun>,
     /// Records of finished windows and skips, in order of time.

@@ -326,8 +326,7 @@ impl Causes {
         let merges = chaos.world.settings.merge && !chaos.limits.pace_campaign(campaign);
         let unmerged = !merges || campaign == EXPRESS;
         let places = 0..chaos.world.domain_queues();
-        let aside: Vec<Timestamp> =
-            places.flat_map(|place| stood(&domain_queue(place))).collect();
+        let aside: Vec<Timestamp> = places.flat_map(|place| stood(&domain_queue(place))).collect();
         let unknown = unmerged || forgotten || !aside.is_empty();
         OfMail {
             causes: self,
