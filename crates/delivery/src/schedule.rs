@@ -12,10 +12,10 @@ use crate::ports::{Account, Clock, Directory, Invoke, Ledger, PortError, Queues,
 pub use crate::schedule_report::ScheduleReport;
 use crate::ticks::Ticks;
 use crate::ticks_first::ticks_first;
-use crate::{account, campaigns, quota};
+use crate::{account, campaigns, quota, tenants};
 
-/// Counted from the run's start: how long the run waits for the list of campaigns if its ticks end earlier,
-/// as an idle run's do.
+/// Counted from the run's start: how long the run waits for the list of campaigns, and for what SES says of
+/// tenants, if its ticks end earlier, as an idle run's do.
 const LISTED_WITHIN: Duration = Duration::from_secs(55);
 /// Windows within which the newest claim lies while every window has a tick, even if two ticks were lost.
 const LATELY: u64 = 3;
@@ -36,7 +36,8 @@ const LATELY: u64 = 3;
 /// nothing is sent. An Invoke is not retried: one that fails or is slow costs its own window.
 ///
 /// If `TIDEGATE_CAMPAIGN_QUEUES` is set, the run also finds campaigns by their queues' tags. This delays no
-/// tick; it may end after the last tick, up to 55 s after the run's start.
+/// tick; it may end after the last tick, up to 55 s after the run's start. The same holds for the question
+/// whether SES's tenants for which campaigns are held may send again.
 ///
 /// # Errors
 /// [`PortError`] only if SES does not answer with the quota and no other quota is known.
@@ -86,9 +87,15 @@ pub async fn run(
         }
         ticks.finish().await
     };
-    let end = clock.sleep_until(started + LISTED_WITHIN);
+    let lifting = Box::pin(async {
+        if let Some(before) = &before {
+            tenants::lift_holds(clock, account, (ledger, before)).await;
+        }
+    });
+    let end = || clock.sleep_until(started + LISTED_WITHIN);
+    let ticks = Box::pin(async { ticks_first(ticks, lifting, end()).await.0 });
     let campaigns = Box::pin(list_campaigns(config, clock, directory, (ledger, before.as_ref())));
-    let (mut report, campaigns) = ticks_first(ticks, campaigns, end).await;
+    let (mut report, campaigns) = ticks_first(ticks, campaigns, end()).await;
     if campaigns.is_none() {
         tracing::warn!("the campaigns were not found within the run: the list stays as it is");
     }

@@ -34,6 +34,7 @@ mod refusals;
 mod sampling;
 mod seeds;
 mod tags;
+mod tenants;
 mod ticks;
 mod why;
 

@@ -78,7 +78,8 @@ fn send(mailer: &impl Mailer, at: Monotonic) -> Result<String, Failure> {
     let email = email.unwrap();
     let pace = Pace { rate: Rate::per_second(14.0).unwrap(), rate_margin: RateMargin::default() };
     let domains = [domain()];
-    let mail = Mail { email: &email, campaign: "big", id: "1", pace, domains: &domains };
+    let mail =
+        Mail { email: &email, campaign: "big", id: "1", tenant: None, pace, domains: &domains };
     mailer.send(mail, at).now_or_never().unwrap()
 }
 

@@ -15,6 +15,8 @@ pub struct Mail<'a> {
     pub campaign: &'a str,
     /// The value of the SES tag `tidegate_id`, not yet made legal for SES.
     pub id: &'a str,
+    /// SES's tenant for which it is sent; none without one.
+    pub tenant: Option<&'a str>,
     /// The rate in force in recipients per second, and the rate margin.
     pub pace: Pace,
     /// The mail's recipients in limited domains; each domain's bucket is asked for them.

@@ -185,10 +185,14 @@ async fn a_mail_whose_answer_is_lost_was_accepted() {
     let latest = clock.monotonic() + Duration::from_mins(1);
     let pace = Pace { rate: Rate::MIN, rate_margin: RateMargin::default() };
     let lost = mailer
-        .send(Mail { email: &email, campaign: "big", id: "1", pace, domains: &[] }, latest)
+        .send(
+            Mail { email: &email, campaign: "big", id: "1", tenant: None, pace, domains: &[] },
+            latest,
+        )
         .await;
     assert_eq!(lost, Err(failures::answer_lost()));
-    let other = Mail { email: &email, campaign: "small", id: "2", pace, domains: &[] };
+    let other =
+        Mail { email: &email, campaign: "small", id: "2", tenant: None, pace, domains: &[] };
     assert!(mailer.send(other, latest).await.is_ok());
     assert_eq!(ses.accepted().len(), 2);
     mailer.warm(3).await;

@@ -118,7 +118,8 @@ async fn send<E: Environment>(
     let pace = Pace { rate: ctx.plan.rate, rate_margin: ctx.config.rate_margin };
     let domains = ctx.plan.limits.takes(&message.demands);
     let campaign = &message.envelope.campaign;
-    let mail = Mail { email: &message.email, campaign, id: &id, pace, domains: &domains };
+    let (email, tenant) = (&message.email, message.tenant.as_deref());
+    let mail = Mail { email, campaign, id: &id, tenant, pace, domains: &domains };
     let result = ctx.env.mailer().send(mail, latest).await;
     let latency = ctx.monotonic().saturating_since(started);
     drop(id);
