@@ -1,7 +1,10 @@
 //! The scheduler's run: one tick per window, each sent its lead before the window opens.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::{Either, select};
 use tidegate_core::Window;
 use tidegate_core::config::SchedulerConfig;
 use tidegate_core::idle::RUN;
@@ -74,10 +77,21 @@ pub async fn run(
     let first = Window::containing(now + config.lead).plus(1);
     report.first_window = Some(first);
     let mut ticks = Ticks::new((clock, invoke), (wall, started), (config.lead, rate), report);
+    let end = || clock.sleep_until(started + LISTED_WITHIN);
+    let lifting = async {
+        let Some(before) = &before else { return false };
+        let lifting = Box::pin(tenants::lift_holds(clock, account, (ledger, before)));
+        matches!(select(lifting, pin!(end())).await, Either::Left((true, _)))
+    };
+    let lifting = lifting.boxed_local().shared();
     let ticks = async {
         let from = match &before {
             Some(standing) if woken => (!is_ticked(standing, first)).then_some(first),
-            Some(standing) => ticks.sleep(config, (standing, first), ledger, queues).await,
+            Some(standing) => match ticks.sleep(config, (standing, first), ledger, queues).await {
+                // It slept over the mail of campaigns that this run may have set free.
+                None => lifting.clone().await.then(|| ticks.first_open()),
+                from => from,
+            },
             None => Some(first),
         };
         if let Some(from) = from {
@@ -87,13 +101,7 @@ pub async fn run(
         }
         ticks.finish().await
     };
-    let lifting = Box::pin(async {
-        if let Some(before) = &before {
-            tenants::lift_holds(clock, account, (ledger, before)).await;
-        }
-    });
-    let end = || clock.sleep_until(started + LISTED_WITHIN);
-    let ticks = Box::pin(async { ticks_first(ticks, lifting, end()).await.0 });
+    let ticks = Box::pin(async { ticks_first(ticks, lifting.clone(), end()).await.0 });
     let campaigns = Box::pin(list_campaigns(config, clock, directory, (ledger, before.as_ref())));
     let (mut report, campaigns) = ticks_first(ticks, campaigns, end()).await;
     if campaigns.is_none() {

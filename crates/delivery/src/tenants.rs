@@ -12,13 +12,13 @@ const BETWEEN_TENANTS: Duration = Duration::from_secs(2);
 /// The tenants that one run asks for. If more are held, each run begins at another one.
 const A_RUN: usize = 20;
 
-/// Asks SES for each tenant for which a campaign is held, and lifts the holds whose cause is gone. Makes no call
-/// while none is held.
+/// Asks SES for each tenant for which a campaign is held, and lifts the holds whose cause is gone; true if it lifted
+/// one. Makes no call while none is held.
 pub(crate) async fn lift_holds(
     clock: &impl Clock,
     account: &impl Account,
     (ledger, before): (&impl Ledger, &Standing),
-) {
+) -> bool {
     let asked = clock.wall();
     let held = before.control.held_tenants();
     let minute = usize::try_from(asked.as_millis() / 60_000).unwrap_or(0);
@@ -38,12 +38,13 @@ pub(crate) async fn lift_holds(
         }
     }
     if found.is_empty() {
-        return;
+        return false;
     }
     let stands = (before.control_version, before.control.clone());
     let lifted =
         control::change(ledger, stands, |control| control.lift_tenants(&found, asked.into()));
-    if let Err(error) = lifted.await {
-        tracing::warn!(error = &error as &dyn StdError, "holds of tenants are not lifted");
-    }
+    let lifted = lifted.await.inspect_err(|error| {
+        tracing::warn!(error = error as &dyn StdError, "holds of tenants are not lifted");
+    });
+    lifted.is_ok_and(|changed| changed.made().is_some())
 }

@@ -79,12 +79,13 @@ async fn a_paused_tenant_holds_its_campaigns_alone_until_ses_lets_it_send() {
                 world.until(first, 120, MS(0)).await;
                 assert_eq!(held(&world).await, ["fall", "spring"]);
                 set(&world, &[ACME]);
+                // By then the stack sleeps: nothing waits but the held campaigns' mail.
                 world.until(first, 182, MS(0)).await;
                 assert!(held(&world).await.is_empty());
             })
             .await;
         assert_kept(&world);
-        assert_eq!(world.accepted().len(), 3_300);
+        assert_eq!(world.accepted().len(), 3_300, "merge {merge}");
         let arrivals = world.ses.arrivals();
         let acme = of(&arrivals, Some("acme"));
         assert_eq!(measure::sent(&acme, &measure::span(first, 20..120)), 0);

@@ -74,7 +74,7 @@ impl From<SesTenant> for String {
 }
 
 impl SesTenant {
-    /// What `GetTenant` and `ListTenantResources` tell of it.
+    /// The answers of `GetTenant` and `ListTenantResources` about it.
     pub(crate) fn status(&self) -> TenantStatus {
         let resources = self.resources.iter().map(|resource| format!("{ARN}{resource}"));
         TenantStatus { sends: !self.paused, resources: resources.collect() }

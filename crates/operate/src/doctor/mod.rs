@@ -66,6 +66,7 @@ impl Finding {
 pub type ReadResult<T> = Result<T, String>;
 
 #[derive(Clone, Debug)]
+// More than 12 fields: one for each thing that is read.
 pub struct DeploymentFacts {
     pub status: Status,
     pub account: ReadResult<AccountHealth>,

@@ -7,7 +7,7 @@ use super::{CheckState, DeploymentFacts, Finding, ReadResult, SenderIdentity, un
 pub struct TenantFacts {
     pub name: String,
     pub campaigns: Vec<String>,
-    /// What SES tells of it; `None` if SES does not know it.
+    /// SES's answers about it; `None` if SES does not know it.
     pub status: ReadResult<Option<TenantStatus>>,
 }
 

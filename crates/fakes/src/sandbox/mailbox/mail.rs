@@ -41,7 +41,7 @@ pub(crate) struct MailFields {
     pub(crate) tags: Vec<(String, String)>,
     pub(crate) kind: MailKind,
     pub(crate) tenant: Option<String>,
-    /// What a mail for a tenant uses beside its sender, such as `configuration-set/news`.
+    /// The resources that a mail for a tenant uses beside its sender, such as `configuration-set/news`.
     pub(crate) used: Vec<String>,
 }
 
