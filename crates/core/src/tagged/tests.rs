@@ -45,12 +45,12 @@ fn a_queue_with_a_weight_is_a_campaign_and_one_without_is_none() {
         queue("b", &[(WEIGHT_TAG, "30"), ("team", "news")]),
         queue("second", &[(WEIGHT_TAG, "10000"), (CAMPAIGN_TAG, "a")]),
         queue("named", &[(CAMPAIGN_TAG, "c")]),
-        queue("of-acme", &[(WEIGHT_TAG, "1"), (TENANT_TAG, "acme_EU-1")]),
+        queue("of-acme", &[(WEIGHT_TAG, "10"), (TENANT_TAG, "acme_EU-1")]),
         queue("plain", &[("team", "news")]),
     ];
     let listing = listing(PREFIX, &queues, &[]);
     let tenant = Some("acme_EU-1".to_owned());
-    let of_acme = Campaign { tenant, ..campaign("of-acme", "of-acme", 1) };
+    let of_acme = Campaign { tenant, ..campaign("of-acme", "of-acme", 10) };
     let expected = [campaign("a", "second", 10_000), campaign("b", "b", 30), of_acme];
     assert_eq!(listing, Listing { campaigns: Ok(expected.to_vec()), invalid: vec![] });
 }
