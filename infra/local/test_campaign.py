@@ -36,15 +36,23 @@ class CampaignTemplate(unittest.TestCase):
         self.assertNotIn("RedrivePolicy", self.queue)
         self.assertNotIn("FifoQueue", self.queue)
 
-    def test_the_scheduler_finds_it_by_name_and_weight(self) -> None:
+    def test_the_scheduler_finds_it_by_name_and_weight_and_its_tenant_where_it_has_one(self) -> None:
         self.assertEqual(self.queue["QueueName"], {"Fn::Sub": "${Stack}-campaign-${Campaign}"})
-        self.assertEqual(self.queue["Tags"], [{"Key": "tidegate:weight", "Value": {"Ref": "Weight"}}])
+        weight, tenant = self.queue["Tags"]
+        self.assertEqual(weight, {"Key": "tidegate:weight", "Value": {"Ref": "Weight"}})
+        condition, tag, otherwise = tenant["Fn::If"]
+        self.assertEqual((condition, otherwise), ("HasTenant", {"Ref": "AWS::NoValue"}))
+        self.assertEqual(tag, {"Key": "tidegate:tenant", "Value": {"Ref": "Tenant"}})
 
     def test_only_what_the_scheduler_takes_can_be_given(self) -> None:
         weight = self.template["Parameters"]["Weight"]
         self.assertEqual((weight["MinValue"], weight["MaxValue"]), (1, 10000))
         for name in ("spring", "Spring-2026_b", "expressive", "a" * 64):
             self.assertTrue(self.allows("Campaign", name), name)
+        for tenant in ("", "acme_EU-1", "a" * 64):
+            self.assertTrue(self.allows("Tenant", tenant), tenant)
+        for tenant in ("acme corp", "acme/eu", "a" * 65):
+            self.assertFalse(self.allows("Tenant", tenant), tenant)
         for name in ("", "express", "first", "second", "a b", "é", "a/b", "a" * 65):
             self.assertFalse(self.allows("Campaign", name), name)
 

@@ -39,6 +39,8 @@ SCHEDULER_MAY = {
     "dynamodb:GetItem": {LEDGER: {}},
     "dynamodb:UpdateItem": {LEDGER: {}},
     "ses:GetAccount": ANYWHERE,
+    "ses:GetTenant": {arn("ses", "tenant/*"): {}},
+    "ses:ListTenantResources": {arn("ses", "tenant/*"): {}},
     "sns:Publish": {arn("sns", "mail-alarms"): {}},
     "sqs:SendMessage": FAILED | CAMPAIGNS,
     "sqs:GetQueueAttributes": MAIL,

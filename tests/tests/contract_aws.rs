@@ -195,12 +195,18 @@ impl MailSite for Site {
                 campaign: tag(mail, "tidegate_campaign"),
                 id: tag(mail, "tidegate_id"),
                 recipients: mail.recipients(),
+                tenant: mail.tenant().map(str::to_owned),
             })
             .collect()
     }
 
     fn limit(&self, limits: Limits) {
         self.sandbox.change(change(limits));
+    }
+
+    fn set_tenants(&self, tenants: &[&str]) {
+        let tenants = tenants.iter().map(|tenant| tenant.parse().unwrap()).collect();
+        self.sandbox.change(SettingsChange { tenants: Some(tenants), ..SettingsChange::default() });
     }
 
     fn trouble(&self, id: &str, trouble: Trouble) {

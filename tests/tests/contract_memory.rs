@@ -257,6 +257,7 @@ impl MailSite for Site {
                     campaign: arrival.campaign,
                     id: arrival.id,
                     recipients: arrival.recipients,
+                    tenant: arrival.tenant,
                 })
             })
             .collect()
@@ -264,6 +265,10 @@ impl MailSite for Site {
 
     fn limit(&self, limits: Limits) {
         self.ses.configure(|current| *current = settings(limits));
+    }
+
+    fn set_tenants(&self, tenants: &[&str]) {
+        self.ses.set_tenants(tenants.iter().map(|tenant| tenant.parse().unwrap()).collect());
     }
 
     fn trouble(&self, id: &str, trouble: Trouble) {

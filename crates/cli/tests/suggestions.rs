@@ -98,6 +98,7 @@ fn the_command_that_a_hold_names_lifts_that_hold_and_no_other() {
         HoldReason::Account,
         HoldReason::Credentials,
         HoldReason::Deployment,
+        HoldReason::Tenant,
         HoldReason::Refusals,
         HoldReason::Reputation,
     ];

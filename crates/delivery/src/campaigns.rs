@@ -122,19 +122,20 @@ impl Scan<'_> {
         unasked.extend(rest.iter().map(|queue| queue.name().to_owned()));
         let listing = |before: &[Campaign]| listing(self.prefix, &self.tagged, &unasked, before);
         if rest.is_empty() {
-            log_faults(&listing(&standing.control.campaigns));
+            log_faults(&listing(&standing.control.listed()));
         }
         let stands = (standing.control_version, standing.control.clone());
         let changed = control::change(ledger, stands, |control| {
             // Computed from the record that stands now: another may have changed the list meanwhile.
-            if let Ok(campaigns) = listing(&control.campaigns).campaigns
-                && !same(&campaigns, &control.campaigns)
+            let before = control.listed();
+            if let Ok(campaigns) = listing(&before).campaigns
+                && !same(&campaigns, &before)
             {
-                control.campaigns = campaigns;
+                control.list(campaigns);
             }
         });
         if let Some((before, after)) = changed.await?.made() {
-            log_changes(&before.campaigns, &after.campaigns);
+            log_changes(&before.listed(), &after.listed());
             self.campaigns = after.campaigns.len();
         }
         Ok(())
@@ -204,6 +205,7 @@ fn log_changes(before: &[Campaign], after: &[Campaign]) {
                 queue_before = queue_name(&stood.queue_url),
                 weight = now.weight,
                 weight_before = stood.weight,
+                tenant = now.tenant,
                 "campaign changed"
             ),
             Some(_) => {}

@@ -27,6 +27,7 @@ pub mod replay;
 pub mod schedule;
 mod schedule_report;
 pub mod scheduler_run;
+mod tenants;
 mod ticks;
 mod ticks_first;
 mod waiting;

@@ -1,7 +1,10 @@
 //! The scheduler's run: one tick per window, each sent its lead before the window opens.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::{Either, select};
 use tidegate_core::Window;
 use tidegate_core::config::SchedulerConfig;
 use tidegate_core::idle::RUN;
@@ -12,10 +15,10 @@ use crate::ports::{Account, Clock, Directory, Invoke, Ledger, PortError, Queues,
 pub use crate::schedule_report::ScheduleReport;
 use crate::ticks::Ticks;
 use crate::ticks_first::ticks_first;
-use crate::{account, campaigns, quota};
+use crate::{account, campaigns, quota, tenants};
 
-/// Counted from the run's start: how long the run waits for the list of campaigns if its ticks end earlier,
-/// as an idle run's do.
+/// Counted from the run's start: how long the run waits for the list of campaigns, and for what SES says of
+/// tenants, if its ticks end earlier, as an idle run's do.
 const LISTED_WITHIN: Duration = Duration::from_secs(55);
 /// Windows within which the newest claim lies while every window has a tick, even if two ticks were lost.
 const LATELY: u64 = 3;
@@ -36,7 +39,8 @@ const LATELY: u64 = 3;
 /// nothing is sent. An Invoke is not retried: one that fails or is slow costs its own window.
 ///
 /// If `TIDEGATE_CAMPAIGN_QUEUES` is set, the run also finds campaigns by their queues' tags. This delays no
-/// tick; it may end after the last tick, up to 55 s after the run's start.
+/// tick; it may end after the last tick, up to 55 s after the run's start. The same holds for the question
+/// whether SES's tenants for which campaigns are held may send again.
 ///
 /// # Errors
 /// [`PortError`] only if SES does not answer with the quota and no other quota is known.
@@ -73,10 +77,21 @@ pub async fn run(
     let first = Window::containing(now + config.lead).plus(1);
     report.first_window = Some(first);
     let mut ticks = Ticks::new((clock, invoke), (wall, started), (config.lead, rate), report);
+    let end = || clock.sleep_until(started + LISTED_WITHIN);
+    let lifting = async {
+        let Some(before) = &before else { return false };
+        let lifting = Box::pin(tenants::lift_holds(clock, account, (ledger, before)));
+        matches!(select(lifting, pin!(end())).await, Either::Left((true, _)))
+    };
+    let lifting = lifting.boxed_local().shared();
     let ticks = async {
         let from = match &before {
             Some(standing) if woken => (!is_ticked(standing, first)).then_some(first),
-            Some(standing) => ticks.sleep(config, (standing, first), ledger, queues).await,
+            Some(standing) => match ticks.sleep(config, (standing, first), ledger, queues).await {
+                // It slept over the mail of campaigns that this run may have set free.
+                None => lifting.clone().await.then(|| ticks.first_open()),
+                from => from,
+            },
             None => Some(first),
         };
         if let Some(from) = from {
@@ -86,9 +101,9 @@ pub async fn run(
         }
         ticks.finish().await
     };
-    let end = clock.sleep_until(started + LISTED_WITHIN);
+    let ticks = Box::pin(async { ticks_first(ticks, lifting.clone(), end()).await.0 });
     let campaigns = Box::pin(list_campaigns(config, clock, directory, (ledger, before.as_ref())));
-    let (mut report, campaigns) = ticks_first(ticks, campaigns, end).await;
+    let (mut report, campaigns) = ticks_first(ticks, campaigns, end()).await;
     if campaigns.is_none() {
         tracing::warn!("the campaigns were not found within the run: the list stays as it is");
     }

@@ -58,7 +58,7 @@ pub use monitor::MemoryMonitor;
 pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
 pub use ses::{
     BucketSeconds, Counting, DailyQuota, MaxSendRate, MemoryAccount, MemoryMailer, MemorySes,
-    MemorySuppressionList, SesArrival, SesSettings, failures,
+    MemorySuppressionList, SesArrival, SesSettings, SesTenant, failures,
 };
 pub use sliding_second::worst_second;
 pub use topic::MemoryTopic;

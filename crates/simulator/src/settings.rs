@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
@@ -38,6 +39,8 @@ pub struct WorldSettings {
     /// The behaviour of all queues, except for the largest message.
     pub queues: QueueSettings,
     pub campaigns: Vec<(String, u32)>,
+    /// SES's tenants of campaigns, by campaign.
+    pub tenants: BTreeMap<String, String>,
     /// Whether there is a merge queue; without one it is direct mode.
     pub merge: bool,
     pub express: bool,
@@ -67,6 +70,7 @@ impl WorldSettings {
             sqs_latency: Latency::between(ms(5), ms(15)),
             queues: QueueSettings::default(),
             campaigns: vec![("big".to_owned(), 90), ("small".to_owned(), 10)],
+            tenants: BTreeMap::new(),
             merge,
             express: false,
             variables: Vec::new(),
@@ -81,6 +85,12 @@ impl WorldSettings {
     pub fn campaigns<N: AsRef<str>>(mut self, campaigns: &[(N, u32)]) -> Self {
         let owned = campaigns.iter().map(|(name, weight)| (name.as_ref().to_owned(), *weight));
         self.campaigns = owned.collect();
+        self
+    }
+
+    /// These settings with SES's tenant of a campaign.
+    pub fn tenant(mut self, campaign: &str, tenant: &str) -> Self {
+        self.tenants.insert(campaign.to_owned(), tenant.to_owned());
         self
     }
 
@@ -110,7 +120,11 @@ impl WorldSettings {
     fn listed(&self) -> String {
         let named = |(name, weight): &(String, u32)| {
             let queue_url = url(name);
-            format!(r#"{{"name": "{name}", "queue_url": "{queue_url}", "weight": {weight}}}"#)
+            let tenant = self.tenants.get(name);
+            let tenant = tenant.map(|it| format!(r#", "tenant": "{it}""#)).unwrap_or_default();
+            format!(
+                r#"{{"name": "{name}", "queue_url": "{queue_url}", "weight": {weight}{tenant}}}"#
+            )
         };
         let campaigns: Vec<String> = self.campaigns.iter().map(named).collect();
         format!("[{}]", campaigns.join(","))

@@ -1,4 +1,5 @@
 import { Token } from 'aws-cdk-lib';
+import type { Campaign } from './props.js';
 import { SHARED_BUCKET_DEFAULTS } from './settings.js';
 import type { Settings } from './settings.js';
 import { SPILL_PREFIX } from './spill.js';
@@ -10,7 +11,7 @@ export type Environment = Record<string, string>;
 /** What the environments name of the stack; each a name or URL, or a token of one. */
 export interface Places {
   readonly ledgerTable: string;
-  readonly campaigns: { readonly name: string; readonly weight: number; readonly url: string }[];
+  readonly campaigns: (Campaign & { readonly url: string })[];
   readonly mergeQueue?: string;
   readonly expressQueue?: string;
   readonly domainQueues: string[];
@@ -81,8 +82,8 @@ export function checkEnvironmentSize(settings: Settings): void {
   const url = (queue: string) => `https://sqs.ap-southeast-1.amazonaws.com/123456789012/${queue}`;
   const places: Places = {
     ledgerTable: `${settings.name}-MailLedger12345678-ABCDEFGHIJKLM`,
-    campaigns: settings.campaigns.map(({ name, weight }) => (
-      { name, weight, url: url(campaignQueueName(settings.name, name)) }
+    campaigns: settings.campaigns.map((campaign) => (
+      { ...campaign, url: url(campaignQueueName(settings.name, campaign.name)) }
     )),
     mergeQueue: settings.mode === 'merge' ? url(`${settings.name}-merge.fifo`) : undefined,
     expressQueue: settings.expressQueue ? url(`${settings.name}-express`) : undefined,
@@ -135,7 +136,9 @@ function sharedBucket({ sharedBucket: given }: Settings): Variables {
 }
 
 function campaigns(places: Places): string {
-  const list = places.campaigns.map(({ name, weight, url }) => ({ name, queue_url: url, weight }));
+  const list = places.campaigns.map(({ name, weight, tenant, url }) => ({
+    name, queue_url: url, weight, tenant,
+  }));
   return JSON.stringify(list);
 }
 

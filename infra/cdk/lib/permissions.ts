@@ -43,6 +43,8 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
     ]),
     allow('Ledger', ['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'], [on.ledger.tableArn]),
     allow('Quota', ['ses:GetAccount'], ['*']),
+    // Asked for are the tenants for which campaigns are held.
+    allow('Tenants', ['ses:GetTenant', 'ses:ListTenantResources'], [ses('tenant')]),
     allow('FailedInvocations', ['sqs:SendMessage'], [on.failedInvocations.queueArn]),
     ...(feedbackQueue === undefined ? [] : [
       allow('Feedback', ['sqs:ReceiveMessage', 'sqs:DeleteMessage'], [feedbackQueue.queueArn]),
@@ -63,6 +65,7 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
     ...trace(settings),
   ]);
   explainEveryResource(made, settings, byTag ? ', ListQueues' : '');
+  explainResource(made, ses('tenant'), 'Campaigns name their SES tenants, and come and go.');
   explainCampaignQueues(made, settings);
   explainSpilled(made, spillBucket);
   return made;
@@ -162,7 +165,7 @@ function campaignQueues(settings: Settings): string {
   return `arn:${Aws.PARTITION}:sqs:${account}:${campaignQueueName(settings.name, '*')}`;
 }
 
-function ses(kind: 'identity' | 'template' | 'configuration-set'): string {
+function ses(kind: 'identity' | 'template' | 'configuration-set' | 'tenant'): string {
   return `arn:${Aws.PARTITION}:ses:${account}:${kind}/*`;
 }
 

@@ -16,6 +16,12 @@ export interface Campaign {
    * above 0, and after division by their greatest common divisor they add up to at most 10,000.
    */
   readonly weight: number;
+
+  /**
+   * The SES tenant for which its mails are sent: 1 to 64 letters, digits, - and _. It must exist, and
+   * be associated with the campaign's senders and configuration set. Default: none.
+   */
+  readonly tenant?: string;
 }
 
 /** Where the poller finds the list of campaigns. */

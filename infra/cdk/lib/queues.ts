@@ -123,7 +123,11 @@ export class CampaignQueue extends Construct {
       this, 'Queue', campaignQueueName(tidegate, campaign.name),
       props.removalPolicy ?? RemovalPolicy.DESTROY,
     );
-    const tags = { 'tidegate:weight': String(campaign.weight), 'tidegate:campaign': campaign.name };
+    const tags = {
+      'tidegate:weight': String(campaign.weight),
+      'tidegate:campaign': campaign.name,
+      ...(campaign.tenant === undefined ? {} : { 'tidegate:tenant': campaign.tenant }),
+    };
     for (const [key, value] of Object.entries(tags)) {
       Tags.of(this.queue).add(key, value, { includeResourceTypes: ['AWS::SQS::Queue'] });
     }

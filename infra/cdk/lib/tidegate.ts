@@ -286,8 +286,8 @@ export class Tidegate extends TidegateMetrics {
   private places(): Places {
     return {
       ledgerTable: this.ledger.tableName,
-      campaigns: this.settings.campaigns.map(({ name, weight }) => (
-        { name, weight, url: this.campaignQueue(name).queueUrl }
+      campaigns: this.settings.campaigns.map((campaign) => (
+        { ...campaign, url: this.campaignQueue(campaign.name).queueUrl }
       )),
       mergeQueue: this.settings.mode === 'merge' ? this.mergeQueue.queueUrl : undefined,
       expressQueue: this.settings.expressQueue ? this.expressQueue.queueUrl : undefined,

@@ -141,6 +141,9 @@ export function checkCampaign(campaign: Campaign, name: string, at: string): voi
     throw new InvalidProp(`${at}.name`, campaign.name, allowed);
   }
   checkRange(`${at}.weight`, campaign.weight, 0, LARGEST_WEIGHT_SUM, true);
+  if (campaign.tenant !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(campaign.tenant)) {
+    throw new InvalidProp(`${at}.tenant`, campaign.tenant, '1 to 64 letters, digits, - and _');
+  }
 }
 
 /** @throws InvalidProp where functions, queues and a configuration set cannot be named so. */

@@ -29,6 +29,7 @@ const SCHEDULER = {
   Tick: [['lambda:InvokeFunction'], [`arn:AWS::Partition:lambda:${ACCOUNT}:function:mail-poller`]],
   Ledger: [['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'], ['Arn of MailLedger']],
   Quota: [['ses:GetAccount'], ['*']],
+  Tenants: [['ses:GetTenant', 'ses:ListTenantResources'], [`${SES}:tenant/*`]],
   FailedInvocations: [['sqs:SendMessage'], ['Arn of mail-failed-invocations']],
   Feedback: [['sqs:ReceiveMessage', 'sqs:DeleteMessage'], ['Arn of mail-feedback']],
   Pressure: [['sqs:GetQueueAttributes'], MAIL],

@@ -180,6 +180,9 @@ const EFFECTS: [Partial<TidegateProps>, Record<string, Record<string, string | u
   [{ mode: 'direct' }, { both: { TIDEGATE_MERGE_QUEUE_URL: undefined } }],
   [{ expressQueue: true }, { both: { TIDEGATE_EXPRESS_QUEUE_URL: 'mail-express' } }],
   [{ campaignList: 'ledger' }, { both: { TIDEGATE_CAMPAIGNS: 'ledger' } }],
+  [{ campaigns: [{ name: 'big', weight: 1, tenant: 'acme' }] }, {
+    both: { TIDEGATE_CAMPAIGNS: '[{"name":"big","queue_url":"mail-campaign-big","weight":1,"tenant":"acme"}]' },
+  }],
   [{ campaignList: 'tags' }, {
     both: { TIDEGATE_CAMPAIGNS: 'ledger' }, scheduler: { TIDEGATE_CAMPAIGN_QUEUES: 'mail-campaign-' },
   }],

@@ -148,11 +148,13 @@ test('its parts are members', () => {
 
 test('a campaign of another stack is one by its queue\'s name and tags', () => {
   const other = new Stack(new App(), 'other');
-  new CampaignQueue(other, 'More', { tidegate: 'mail', campaign: { name: 'more', weight: 5 } });
+  const campaign = { name: 'more', weight: 5, tenant: 'acme' };
+  new CampaignQueue(other, 'More', { tidegate: 'mail', campaign });
   const shown = new Rendered(Template.fromStack(other).toJSON());
   const { Properties } = shown.queue('mail-campaign-more');
   assert.deepEqual(Properties.Tags, [
-    { Key: 'tidegate:campaign', Value: 'more' }, { Key: 'tidegate:weight', Value: '5' },
+    { Key: 'tidegate:campaign', Value: 'more' }, { Key: 'tidegate:tenant', Value: 'acme' },
+    { Key: 'tidegate:weight', Value: '5' },
   ]);
   assert.equal(Properties.MaximumMessageSize, 1_032_192);
   assert.equal(shown.alarm('age-more').Threshold, 864_000);
@@ -216,6 +218,7 @@ test('what is explained to cdk-nag is narrow: each rule on the queues, the table
     [`AwsSolutions-IAM5[Resource::${arn('ses')}:template/*]`]: poller,
     [`AwsSolutions-IAM5[Resource::${arn('ses')}:configuration-set/*]`]: poller,
     [`AwsSolutions-IAM5[Resource::${arn('ses')}:identity/*]`]: poller,
+    [`AwsSolutions-IAM5[Resource::${arn('ses')}:tenant/*]`]: ['mail/Mail/SchedulerRole'],
   });
   assert.ok(!nagged({ pointInTimeRecovery: true }).explained.has('AwsSolutions-DDB3'));
 });

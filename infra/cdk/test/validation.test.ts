@@ -20,6 +20,7 @@ const REFUSED: [object, string, string, string][] = [
   [{ campaigns: [one('a', -1)] }, 'campaigns[0].weight', '-1', 'from 0 to 10000'],
   [{ campaigns: [one('a', 0), one('b', 0)] }, 'campaigns[].weight', '[0,0]', 'not all 0'],
   [{ campaigns: [one('a', 9999), one('b', 2)] }, 'campaigns[].weight', '[9999,2]', 'at most 10000'],
+  [{ campaigns: [{ ...one('a'), tenant: 'a b' }] }, 'campaigns[0].tenant', '"a b"', 'letters, digits, - and _'],
   [{ campaigns: many(30) }, 'campaigns', '"30 campaigns"', 'use campaignList: \'tags\''],
   [{ campaignList: 'list' }, 'campaignList', '"list"', 'environment, tags, ledger'],
   [{ mode: 'both' }, 'mode', '"both"', 'merge, direct'],

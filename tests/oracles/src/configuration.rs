@@ -130,8 +130,9 @@ fn campaigns(list: &[Campaign]) {
     assert!(names.len() == list.len() && queues.len() == list.len() && !names.contains("express"));
     for campaign in list {
         let legal = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-        let name = &campaign.name;
-        assert!((1..=64).contains(&name.len()) && name.bytes().all(legal), "{name:?}");
+        for name in std::iter::once(&campaign.name).chain(&campaign.tenant) {
+            assert!((1..=64).contains(&name.len()) && name.bytes().all(legal), "{name:?}");
+        }
         let url = &campaign.queue_url;
         assert!(is_url(url) && !is_fifo(url), "{url:?}");
         assert!(campaign.weight <= 10_000);

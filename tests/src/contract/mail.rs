@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate_core::bucket::Pace;
+use tidegate_core::control::TenantStatus;
 use tidegate_core::email::Email;
-use tidegate_core::outcome::{Failure, Outcome, Stage, classify};
+use tidegate_core::outcome::{Failure, Outcome, Stage, classify, classify_for_tenant};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Account, AccountStatus, Clock, Mail, Mailer, Monotonic};
 
@@ -39,6 +40,7 @@ pub struct Taken {
     /// The id it is tagged with.
     pub id: String,
     pub recipients: u32,
+    pub tenant: Option<String>,
 }
 
 /// An SES account and what looks at it.
@@ -54,6 +56,8 @@ pub trait MailSite {
     fn taken(&self) -> Vec<Taken>;
     /// Changes its limits from now on.
     fn limit(&self, limits: Limits);
+    /// Replaces its tenants, each such as `acme,paused,identity/example.org`.
+    fn set_tenants(&self, tenants: &[&str]);
     /// Lets mails to `{id}@example.com` with that id fail from now on; called once.
     fn trouble(&self, id: &str, trouble: Trouble);
 }
@@ -79,6 +83,8 @@ pub async fn mailer_contract(room: &impl MailRoom) {
         over_the_rate_is_named_so_and_frees_up_within_a_second,
         over_the_daily_quota_is_named_so,
         a_paused_account_is_named_so,
+        a_mail_arrives_for_its_tenant,
+        a_tenant_that_is_unknown_or_paused_or_lacks_an_association_is_named_so,
         a_rejected_mail_is_permanent_and_its_neighbour_arrives,
         a_fault_of_ses_is_transient_and_tried_once_only,
         a_lost_answer_is_ambiguous_and_the_mail_arrived,
@@ -94,6 +100,8 @@ pub async fn account_contract(room: &impl MailRoom) {
         the_status_shows_quotas_and_what_was_sent,
         an_account_without_a_daily_quota_shows_minus_one,
         a_changed_quota_shows_at_once,
+        a_tenant_shows_whether_it_may_send_and_all_that_is_associated,
+        a_tenant_that_is_unknown_is_none,
     ])
     .await;
 }
@@ -112,20 +120,42 @@ fn email(id: &str, copies: usize) -> Email {
 
 async fn send_email(site: &impl MailSite, id: &str, email: &Email) -> Result<String, Failure> {
     let latest = site.clock().monotonic() + Duration::from_secs(10);
-    site.mailer()
-        .send(
-            Mail {
-                email,
-                campaign: "big",
-                id,
-                through: None,
-                limits: None,
-                pace: pace(),
-                domains: &[],
-            },
-            latest,
-        )
-        .await
+    let mail = Mail {
+        email,
+        campaign: "big",
+        id,
+        tenant: None,
+        through: None,
+        limits: None,
+        pace: pace(),
+        domains: &[],
+    };
+    site.mailer().send(mail, latest).await
+}
+
+async fn send_for(
+    site: &impl MailSite,
+    tenant: &str,
+    set: Option<&str>,
+) -> Result<String, Failure> {
+    let set = set.map(|set| format!(r#", "configuration_set": "{set}""#)).unwrap_or_default();
+    let email = Email::parse(&format!(
+        r#"{{"to": "ada@example.com", "from": "News <news@example.org>", "subject": "S", "text": "T."{set}}}"#
+    ));
+    let email = email.unwrap();
+    let latest = site.clock().monotonic() + Duration::from_secs(10);
+    let tenant = Some(tenant);
+    let mail = Mail {
+        email: &email,
+        campaign: "big",
+        id: "1",
+        tenant,
+        through: None,
+        limits: None,
+        pace: pace(),
+        domains: &[],
+    };
+    site.mailer().send(mail, latest).await
 }
 
 async fn send(site: &impl MailSite, id: &str) -> Result<String, Failure> {
@@ -148,6 +178,7 @@ async fn a_mail_arrives_once_with_its_tags_and_gets_its_own_message_id(room: &im
             campaign: "big".into(),
             id: id.into(),
             recipients: 1,
+            tenant: None,
         })
         .collect();
     let mut taken = site.taken();
@@ -192,6 +223,57 @@ async fn a_paused_account_is_named_so(room: &impl MailRoom) {
     assert_eq!(site.taken().len(), 1);
 }
 
+async fn a_mail_arrives_for_its_tenant(room: &impl MailRoom) {
+    let site = room.open(FREE).await;
+    site.set_tenants(&["acme,identity/example.org,configuration-set/news", "other"]);
+    send_for(&site, "acme", None).await.unwrap();
+    send_for(&site, "acme", Some("news")).await.unwrap();
+    send(&site, "a").await.unwrap();
+    let tenants: Vec<_> = site.taken().into_iter().map(|mail| mail.tenant).collect();
+    assert_eq!(tenants, [Some("acme".to_owned()), Some("acme".to_owned()), None]);
+}
+
+async fn a_tenant_that_is_unknown_or_paused_or_lacks_an_association_is_named_so(
+    room: &impl MailRoom,
+) {
+    let site = room.open(FREE).await;
+    let paused = "paused,paused,identity/example.org";
+    site.set_tenants(&["acme,identity/example.org", "bare", paused]);
+    for (tenant, set, named) in [
+        ("unknown", None, "unknown"),
+        ("paused", None, "paused"),
+        ("bare", None, "[arn:aws:ses:us-east-1:123456789012:identity/example.org]"),
+        ("acme", Some("news"), "[arn:aws:ses:us-east-1:123456789012:configuration-set/news]"),
+    ] {
+        let failure = send_for(&site, tenant, set).await.unwrap_err();
+        assert_eq!(classify_for_tenant(&failure), Outcome::Tenant, "{failure:?}");
+        assert!(failure.message.contains(named), "{failure:?}");
+    }
+    assert!(site.taken().is_empty());
+    site.set_tenants(&["acme,identity/news@example.org"]);
+    send_for(&site, "acme", None).await.unwrap();
+}
+
+async fn tenant(site: &impl MailSite, name: &str) -> Option<TenantStatus> {
+    site.account().tenant(name).await.expect("SES answers")
+}
+
+async fn a_tenant_shows_whether_it_may_send_and_all_that_is_associated(room: &impl MailRoom) {
+    let site = room.open(FREE).await;
+    let many: Vec<String> = (0..25).map(|n| format!("identity/n{n:02}.example")).collect();
+    site.set_tenants(&["paused,paused", &format!("acme,{}", many.join(","))]);
+    let paused = TenantStatus::default();
+    assert_eq!(tenant(&site, "paused").await, Some(paused));
+    let arns = many.iter().map(|name| format!("arn:aws:ses:us-east-1:123456789012:{name}"));
+    let acme = TenantStatus { sends: true, resources: arns.collect() };
+    assert_eq!(tenant(&site, "acme").await, Some(acme));
+}
+
+async fn a_tenant_that_is_unknown_is_none(room: &impl MailRoom) {
+    let site = room.open(FREE).await;
+    assert_eq!(tenant(&site, "acme").await, None);
+}
+
 async fn a_rejected_mail_is_permanent_and_its_neighbour_arrives(room: &impl MailRoom) {
     let site = room.open(FREE).await;
     site.trouble("bad", Trouble::Rejected);
@@ -229,6 +311,7 @@ async fn a_mail_past_its_latest_instant_is_never_sent(room: &impl MailRoom) {
         email: &email,
         campaign: "big",
         id: "late",
+        tenant: None,
         through: None,
         limits: None,
         pace: pace(),

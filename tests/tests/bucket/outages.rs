@@ -39,6 +39,7 @@ async fn send(mailer: &impl Mailer, slot: u64) -> Result<String, Failure> {
         email: &email,
         campaign: "big",
         id: "1",
+        tenant: None,
         through: None,
         limits: None,
         pace,

@@ -51,6 +51,7 @@ async fn other(
                 sent.borrow_mut().push(SesArrival {
                     at,
                     campaign: "other".to_owned(),
+                    tenant: None,
                     id: String::new(),
                     recipients: 1,
                     addresses: Vec::new(),

@@ -35,6 +35,7 @@ mod refusals;
 mod sampling;
 mod seeds;
 mod tags;
+mod tenants;
 mod ticks;
 mod weights;
 mod why;

@@ -22,6 +22,8 @@ pub(super) struct Request<'a> {
     email_tags: Vec<NamedValue<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     configuration_set_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant_name: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -117,6 +119,7 @@ pub(super) fn request<'a>(mail: &Mail<'a>, configuration_set: Option<&'a str>) -
         content: content(email),
         email_tags: tags(mail),
         configuration_set_name: mail.through.or(email.configuration_set()).or(configuration_set),
+        tenant_name: mail.tenant,
     }
 }
 

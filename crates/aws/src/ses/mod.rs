@@ -2,6 +2,7 @@
 
 mod content;
 mod get_account;
+mod get_tenant;
 mod send_email;
 mod suppression;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 use aws_sdk_sesv2::Client;
 use aws_sdk_sesv2::config::retry::RetryConfig;
 use aws_sdk_sesv2::config::timeout::TimeoutConfig;
+use tidegate_core::control::TenantStatus;
 use tidegate_core::outcome::Failure;
 use tidegate_delivery::ports::{Account, AccountStatus, Mail, Mailer, Monotonic, PortError};
 
@@ -17,7 +19,7 @@ use crate::clock::SystemClock;
 use crate::wire::RequestKind;
 pub use suppression::SesSuppressionList;
 
-/// The time limit of `GetAccount` with its retries. The scheduler calls it once, before its first tick.
+/// The time limit of a call with its retries. The scheduler calls `GetAccount` once, before its first tick.
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(2);
 const ACCOUNT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -65,7 +67,8 @@ impl Mailer for SesMailer {
     }
 }
 
-/// Asks SES v2 for the account's quota and state, within 2 s and with the SDK's standard retries.
+/// Asks SES v2 for the account's quota and state, and for its tenants': each call within 2 s and with the SDK's
+/// standard retries.
 #[derive(Clone, Debug)]
 pub struct SesAccount {
     client: Client,
@@ -86,5 +89,9 @@ impl SesAccount {
 impl Account for SesAccount {
     async fn account(&self) -> Result<AccountStatus, PortError> {
         get_account::account(&self.client).await
+    }
+
+    async fn tenant(&self, name: &str) -> Result<Option<TenantStatus>, PortError> {
+        get_tenant::tenant(&self.client, name).await
     }
 }

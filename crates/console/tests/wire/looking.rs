@@ -35,7 +35,7 @@ async fn what_changes_in_the_stack_is_told_within_a_look_and_figures_each_second
         let told = server.hub.look(|registry| registry.counts().sent["figures"]);
         assert!((4..=6).contains(&told), "{told} figures in 5 s");
         let detail = "by grace: typo".to_owned();
-        let hold = Hold { detail, since: world.universe.now().into(), until: None };
+        let hold = Hold::new(&detail, world.universe.now());
         let is_held = world.control(|control| {
             control.hold(Some("campaign-2"), HoldReason::Paused, hold);
         });

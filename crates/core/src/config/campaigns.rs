@@ -18,6 +18,10 @@ pub struct Campaign {
     pub queue_url: String,
     /// The campaign's weight, 0 to 10,000. With weight 0 it has no share: its mail waits.
     pub weight: u32,
+    /// SES's tenant for which its mail is sent: 1 to 64 letters, digits, `-` and `_`. The control record's list
+    /// has it in a member of its own (`Control::tenants`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
 }
 
 /// Whether a campaign may have this name: 1 to 64 letters, digits, `-` and `_`, but not `express`.
@@ -63,10 +67,11 @@ impl Campaign {
             && is_url(&self.queue_url)
             && !is_fifo(&self.queue_url)
             && self.weight <= 10_000
+            && self.tenant.as_deref().is_none_or(is_word)
     }
 }
 
 /// Whether `text` consists of 1 to 64 letters, digits, `-` and `_`.
-pub(super) fn is_word(text: &str) -> bool {
+pub fn is_word(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.chars().all(is_name_char)
 }

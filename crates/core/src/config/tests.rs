@@ -56,6 +56,21 @@ fn an_empty_variable_counts_as_not_set() {
 }
 
 #[test]
+fn a_campaign_may_have_a_tenant() {
+    let listed = |tenant: &str| {
+        let list = format!(
+            r#"[{{"name": "big", "queue_url": "https://sqs.example/1/big", "weight": 1, "tenant": {tenant}}}]"#
+        );
+        Campaigns::parse(&list)
+    };
+    let Some(Campaigns::Listed(list)) = listed(r#""acme_EU-1""#) else { panic!("refused") };
+    assert_eq!(list[0].tenant.as_deref(), Some("acme_EU-1"));
+    for wrong in [r#""""#, r#""acme corp""#, "7", &format!("{:?}", "n".repeat(65))] {
+        assert_eq!(listed(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
 fn campaigns_may_stand_in_the_ledger() {
     assert_eq!(poller(&[("TIDEGATE_CAMPAIGNS", "ledger")]).unwrap().campaigns, Campaigns::Ledger);
 }

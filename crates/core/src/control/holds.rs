@@ -24,6 +24,9 @@ pub enum HoldReason {
     /// An identity, mail-from domain, template or configuration set is missing or unverified. An
     /// operator lifts the hold.
     Deployment,
+    /// SES refuses the campaign's tenant: it is paused or unknown, or lacks an association. The scheduler lifts the
+    /// hold once SES says otherwise.
+    Tenant,
     /// Ten permanent refusals in a row with one code. An operator lifts the hold.
     Refusals,
     /// Too many bounces or complaints. An operator lifts the hold; counting then starts anew.
@@ -43,6 +46,7 @@ impl HoldReason {
             Self::Account => "account",
             Self::Credentials => "credentials",
             Self::Deployment => "deployment",
+            Self::Tenant => "tenant",
             Self::Refusals => "refusals",
             Self::Reputation => "reputation",
             Self::Cancelled => "cancelled",
@@ -68,6 +72,9 @@ pub struct Hold {
     /// Time at which the hold ends by itself; none if it must be lifted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<EpochMillis>,
+    /// SES's tenant that is the reason; none for any other reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
 }
 
 /// Characters of a hold's detail. The limit is small because every window reads and rewrites the
@@ -77,7 +84,8 @@ const MAX_DETAIL: usize = 256;
 impl Hold {
     /// A hold from `since` on, with the first 256 characters of `detail`.
     pub fn new(detail: &str, since: impl Into<EpochMillis>) -> Self {
-        Self { detail: detail.chars().take(MAX_DETAIL).collect(), since: since.into(), until: None }
+        let detail = detail.chars().take(MAX_DETAIL).collect();
+        Self { detail, since: since.into(), until: None, tenant: None }
     }
 
     /// The same hold, ending by itself at `until`.

@@ -4,6 +4,7 @@ mod apart;
 mod cancel;
 mod change;
 mod holds;
+mod tenant;
 mod weights;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ pub use apart::{ControlError, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl
 pub use cancel::{CANCELLED, Cancel};
 pub use change::ChangeRecord;
 pub use holds::{Hold, HoldReason, Holds};
+pub use tenant::TenantStatus;
 
 /// The control record. The ledger stores it beside the claim, and a poller reads both together.
 ///
@@ -71,6 +73,10 @@ pub struct Control {
     /// The campaigns, if `TIDEGATE_CAMPAIGNS` is `ledger`; otherwise empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub campaigns: Vec<Campaign>,
+    /// SES's tenants of the campaigns on that list, by campaign name. A member of its own, because an older
+    /// version refuses a campaign with a member that it does not know, and keeps a member of the record.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tenants: BTreeMap<String, String>,
     /// State of the circuit breaker; not written while it allows and watches nothing.
     #[serde(skip_serializing_if = "Breaker::is_default")]
     pub breaker: Breaker,
@@ -103,15 +109,50 @@ impl Campaigns {
     pub fn in_force(&self, control: &Control) -> Vec<Campaign> {
         match self {
             Self::Listed(list) => list.clone(),
-            Self::Ledger => control.campaigns.clone(),
+            Self::Ledger => control.listed(),
         }
     }
+
+    /// SES's tenants of the campaigns in force, by campaign name.
+    pub fn tenants(&self, control: &Control) -> BTreeMap<String, String> {
+        match self {
+            Self::Listed(list) => tenants_of(list),
+            Self::Ledger => control.tenants.clone(),
+        }
+    }
+}
+
+fn tenants_of(list: &[Campaign]) -> BTreeMap<String, String> {
+    list.iter().filter_map(|c| Some((c.name.clone(), c.tenant.clone()?))).collect()
 }
 
 impl Control {
     /// The weight of `campaign` in force; `configured` if the record does not replace it.
     pub fn weight(&self, campaign: &str, configured: u32) -> u32 {
         self.weights.get(campaign).copied().unwrap_or(configured)
+    }
+
+    /// The campaigns on the record's list, with their tenants.
+    pub fn listed(&self) -> Vec<Campaign> {
+        let mut list = self.campaigns.clone();
+        for campaign in &mut list {
+            campaign.tenant = self.tenants.get(&campaign.name).cloned();
+        }
+        list
+    }
+
+    /// Replaces the record's list. A campaign with another tenant than before is no longer held for that one.
+    pub fn list(&mut self, mut campaigns: Vec<Campaign>) {
+        let before = std::mem::replace(&mut self.tenants, tenants_of(&campaigns));
+        for campaign in &mut campaigns {
+            campaign.tenant = None;
+        }
+        self.campaigns = campaigns;
+        for (name, tenant) in before {
+            if self.tenants.get(&name) != Some(&tenant) {
+                self.lift(Some(&name), HoldReason::Tenant);
+            }
+        }
     }
 
     /// True if `campaign` itself is held. Holds on all sending do not count.
@@ -286,6 +327,33 @@ mod tests {
         assert!(!holds.is_empty() && !holds.stop_express());
         holds.add(HoldReason::DailyQuota, hold(""));
         assert!(holds.stop_express());
+    }
+
+    #[test]
+    fn a_listed_tenant_is_a_member_that_older_versions_keep_and_another_one_ends_its_hold() {
+        let campaign = |name: &str, tenant: Option<&str>| Campaign {
+            name: name.to_owned(),
+            queue_url: format!("https://sqs.example/1/{name}"),
+            weight: 1,
+            tenant: tenant.map(str::to_owned),
+        };
+        let mut control = Control::default();
+        let list = [campaign("big", Some("acme")), campaign("small", None)];
+        control.list(list.to_vec());
+        let written = serde_json::to_value(&control).unwrap();
+        assert_eq!(written["tenants"], serde_json::json!({"big": "acme"}));
+        assert!(written["campaigns"].as_array().unwrap().iter().all(|c| c.get("tenant").is_none()));
+        let read: Control = serde_json::from_value(written).unwrap();
+        assert_eq!(read.listed(), list);
+        assert_eq!(
+            Campaigns::Ledger.tenants(&read),
+            Campaigns::Listed(list.to_vec()).tenants(&read)
+        );
+        control.hold(Some("big"), HoldReason::Tenant, hold("paused"));
+        control.list(list.to_vec());
+        assert!(control.holds_campaign("big"));
+        control.list(vec![campaign("big", Some("acme-eu"))]);
+        assert!(!control.holds_campaign("big"));
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub enum Outcome {
     /// An identity, mail-from domain, template or configuration set is missing, unverified or paused:
     /// the campaign is held, with an alarm. Not an attempt.
     Deployment,
+    /// SES refuses the mail's tenant: it is paused or unknown, or lacks an association. The tenant's campaigns are
+    /// held, with an alarm. Not an attempt.
+    Tenant,
     /// SES will never accept this mail: it is dead-lettered.
     Permanent,
     /// The mail was not sent for a reason that may pass: it is retried.
@@ -62,6 +65,8 @@ pub enum HoldScope {
     All,
     /// The campaign of the failed mail.
     Campaign,
+    /// All campaigns with the failed mail's tenant.
+    Tenant,
 }
 
 impl Outcome {
@@ -73,6 +78,7 @@ impl Outcome {
             Self::AccountPaused => "account_paused",
             Self::Credentials => "credentials",
             Self::Deployment => "deployment",
+            Self::Tenant => "tenant",
             Self::Permanent => "permanent",
             Self::Transient => "transient",
             Self::Ambiguous => "ambiguous",
@@ -98,6 +104,7 @@ impl Outcome {
                 Some(HoldScope::All)
             }
             Self::Deployment => Some(HoldScope::Campaign),
+            Self::Tenant => Some(HoldScope::Tenant),
             _ => None,
         }
     }
@@ -192,6 +199,29 @@ pub fn classify(failure: &Failure) -> Outcome {
             let code = bare_code(failure.code.as_deref().unwrap_or_default());
             classify_answer(failure.http_status, &code, &failure.message.to_lowercase())
         }
+    }
+}
+
+/// Classifies a failure of a mail that was sent for a tenant: what may be the tenant's problem is not the
+/// account's.
+///
+/// SES answers 403 `AccessDeniedException` "Tenant not associated with resources […]." and 404 `NotFoundException`
+/// "Tenant acme for … not found.", as [observed] on AWS. Its reference names no error for a paused tenant, so every
+/// pause counts as the tenant's; an account that is paused is found by `GetAccount` within a minute. IAM may deny a single tenant (condition key `ses:TenantName`), so a denial holds the campaign alone.
+///
+/// [observed]: https://github.com/floci-io/floci/pull/2815
+pub fn classify_for_tenant(failure: &Failure) -> Outcome {
+    let message = failure.message.to_lowercase();
+    let is_tenant = |word: &str| word.trim_matches(|c: char| !c.is_alphabetic()) == "tenant";
+    let names_tenant = message.split_whitespace().any(is_tenant);
+    let code = bare_code(failure.code.as_deref().unwrap_or_default());
+    match classify(failure) {
+        Outcome::AccountPaused => Outcome::Tenant,
+        Outcome::Credentials | Outcome::Deployment | Outcome::Permanent if names_tenant => {
+            Outcome::Tenant
+        }
+        Outcome::Credentials if code.starts_with("accessdenied") => Outcome::Deployment,
+        other => other,
     }
 }
 

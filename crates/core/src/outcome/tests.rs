@@ -170,7 +170,7 @@ fn without_a_status_the_code_decides_and_without_both_the_mail_may_be_sent() {
 fn a_hold_is_not_an_attempt_and_only_ambiguity_may_have_sent() {
     use Outcome::{
         AccountPaused, Ambiguous, Credentials, DailyQuotaExceeded, Deployment, NotSent, Permanent,
-        RateExceeded, Transient,
+        RateExceeded, Tenant, Transient,
     };
     for (outcome, attempt, scope, sent) in [
         (RateExceeded, false, None, false),
@@ -178,6 +178,7 @@ fn a_hold_is_not_an_attempt_and_only_ambiguity_may_have_sent() {
         (AccountPaused, false, Some(HoldScope::All), false),
         (Credentials, false, Some(HoldScope::All), false),
         (Deployment, false, Some(HoldScope::Campaign), false),
+        (Tenant, false, Some(HoldScope::Tenant), false),
         (Permanent, true, None, false),
         (Transient, true, None, false),
         (Ambiguous, true, None, true),
@@ -187,6 +188,54 @@ fn a_hold_is_not_an_attempt_and_only_ambiguity_may_have_sent() {
         assert_eq!(outcome.hold_scope(), scope, "{outcome:?}");
         assert_eq!(outcome.is_hold(), scope.is_some(), "{outcome:?}");
         assert_eq!(outcome.possibly_sent(), sent, "{outcome:?}");
+    }
+}
+
+#[test]
+fn what_may_be_a_tenants_problem_is_not_the_accounts() {
+    const DENIED: &str = "User: arn:aws:iam::123456789012:role/poller is not authorized to perform: ses:SendEmail \
+        on resource: arn:aws:ses:eu-west-1:123456789012:tenant/acme/tn-1";
+    let lacks =
+        "Tenant not associated with resources [arn:aws:ses:eu-west-1:1:configuration-set/news].";
+    let unknown = "Tenant acme for AwsAccountId 123456789012 not found.";
+    let unverified = "Email address is not verified. The following identities failed the check in region \
+        EU-WEST-1: tenant@example.org";
+    for (status, code, message, with, without) in [
+        (403, "AccessDeniedException", lacks, Outcome::Tenant, Outcome::Credentials),
+        (403, "AccessDenied", DENIED, Outcome::Deployment, Outcome::Credentials),
+        (404, "NotFoundException", unknown, Outcome::Tenant, Outcome::Deployment),
+        (
+            404,
+            "NotFoundException",
+            "Template x does not exist",
+            Outcome::Deployment,
+            Outcome::Deployment,
+        ),
+        (400, "SendingPausedException", "", Outcome::Tenant, Outcome::AccountPaused),
+        (
+            400,
+            "MessageRejected",
+            "Sending paused for this account.",
+            Outcome::Tenant,
+            Outcome::AccountPaused,
+        ),
+        (
+            400,
+            "BadRequestException",
+            "The tenant is disabled.",
+            Outcome::Tenant,
+            Outcome::Permanent,
+        ),
+        (400, "MessageRejected", unverified, Outcome::Deployment, Outcome::Deployment),
+        (400, "MessageRejected", "to tenant@example.org", Outcome::Permanent, Outcome::Permanent),
+        (403, "InvalidClientTokenId", "", Outcome::Credentials, Outcome::Credentials),
+        (403, "", "", Outcome::Credentials, Outcome::Credentials),
+        (429, "TooManyRequestsException", "", Outcome::RateExceeded, Outcome::RateExceeded),
+        (500, "InternalFailure", "tenant", Outcome::Transient, Outcome::Transient),
+    ] {
+        let failure = answered(status, code, message);
+        let found = (classify_for_tenant(&failure), classify(&failure));
+        assert_eq!(found, (with, without), "{failure:?}");
     }
 }
 

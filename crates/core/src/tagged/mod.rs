@@ -8,16 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
-use crate::config::{Campaign, is_campaign_name};
+use crate::config::{Campaign, is_campaign_name, is_word};
 use crate::cycle::{Cycle, InvalidWeights};
 
 /// The tag that makes a queue a campaign. The value is the weight, 1 to 10,000.
 pub const WEIGHT_TAG: &str = "tidegate:weight";
 /// The tag that names the campaign. Without it the name is the queue's name after the prefix.
 pub const CAMPAIGN_TAG: &str = "tidegate:campaign";
+/// The tag that names SES's tenant for which the campaign's mail is sent.
+pub const TENANT_TAG: &str = "tidegate:tenant";
 
 const WEIGHTS: &str = "a whole number from 1 to 10000";
 const NAMES: &str = "1 to 64 letters, digits, - and _, other than express";
+const TENANTS: &str = "1 to 64 letters, digits, - and _";
 const STANDARD: &str = "a standard queue, whose name does not end in .fifo";
 
 /// A queue with its tags, as SQS lists them.
@@ -165,7 +168,12 @@ fn campaign(prefix: &str, queue: &TaggedQueue) -> Result<Option<Campaign>, Inval
     let digits = weight.bytes().all(|byte| byte.is_ascii_digit());
     let number = weight.parse().ok().filter(|weight| digits && (1..=10_000).contains(weight));
     let weight = number.ok_or_else(|| invalid("tag tidegate:weight", weight, WEIGHTS))?;
-    Ok(Some(Campaign { name: name.to_owned(), queue_url: queue.url.clone(), weight }))
+    let tenant = queue.tags.get(TENANT_TAG);
+    if let Some(other) = tenant.filter(|tenant| !is_word(tenant)) {
+        return Err(invalid("tag tidegate:tenant", other, TENANTS));
+    }
+    let (name, queue_url) = (name.to_owned(), queue.url.clone());
+    Ok(Some(Campaign { name, queue_url, weight, tenant: tenant.cloned() }))
 }
 
 fn checked(campaigns: Vec<Campaign>) -> Result<Vec<Campaign>, Refused> {

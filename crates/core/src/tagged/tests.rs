@@ -32,7 +32,7 @@ fn weighted(name: &str, weight: &str) -> TaggedQueue {
 }
 
 fn campaign(name: &str, queue: &str, weight: u32) -> Campaign {
-    Campaign { name: name.to_owned(), queue_url: url(queue), weight }
+    Campaign { name: name.to_owned(), queue_url: url(queue), weight, tenant: None }
 }
 
 fn found(queues: &[TaggedQueue], before: &[Campaign]) -> Vec<Campaign> {
@@ -45,10 +45,13 @@ fn a_queue_with_a_weight_is_a_campaign_and_one_without_is_none() {
         queue("b", &[(WEIGHT_TAG, "30"), ("team", "news")]),
         queue("second", &[(WEIGHT_TAG, "10000"), (CAMPAIGN_TAG, "a")]),
         queue("named", &[(CAMPAIGN_TAG, "c")]),
+        queue("of-acme", &[(WEIGHT_TAG, "10"), (TENANT_TAG, "acme_EU-1")]),
         queue("plain", &[("team", "news")]),
     ];
     let listing = listing(PREFIX, &queues, &[]);
-    let expected = [campaign("a", "second", 10_000), campaign("b", "b", 30)];
+    let tenant = Some("acme_EU-1".to_owned());
+    let of_acme = Campaign { tenant, ..campaign("of-acme", "of-acme", 10) };
+    let expected = [campaign("a", "second", 10_000), campaign("b", "b", 30), of_acme];
     assert_eq!(listing, Listing { campaigns: Ok(expected.to_vec()), invalid: vec![] });
 }
 
@@ -62,6 +65,10 @@ fn an_invalid_tag_is_told_with_queue_tag_value_and_what_is_allowed() {
     let names = names.map(|name| (named(name), "tag tidegate:campaign", name));
     let by_name = ["", "express"];
     let by_name = by_name.map(|name| (weighted(name, "5"), "the name after the prefix", name));
+    let tenants = ["", "acme corp", "acme/eu", &long];
+    let tenanted = |tenant: &str| queue("q", &[(WEIGHT_TAG, "5"), (TENANT_TAG, tenant)]);
+    let tenants = tenants.map(|tenant| (tenanted(tenant), "tag tidegate:tenant", tenant));
+    let names = names.into_iter().chain(tenants);
     let fifo = (weighted("q.fifo", "5"), "the name", "mail-campaign-q.fifo");
     for (queue, what, value) in weights.into_iter().chain(names).chain(by_name).chain([fifo]) {
         let listing = listing(PREFIX, &[weighted("other", "7"), queue.clone()], &[]);

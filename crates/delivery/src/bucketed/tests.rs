@@ -82,6 +82,7 @@ fn send(mailer: &impl Mailer, at: Monotonic) -> Result<String, Failure> {
         email: &email,
         campaign: "big",
         id: "1",
+        tenant: None,
         through: None,
         limits: None,
         pace,

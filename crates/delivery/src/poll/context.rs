@@ -10,7 +10,6 @@ use tidegate_core::Timestamp;
 use tidegate_core::allocation::Intake;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::counters::{Counter, WindowCounts};
-use tidegate_core::limits::LimitTable;
 
 use super::exclusion_cache::ExclusionCache;
 use super::plan::Plan;
@@ -50,9 +49,9 @@ impl<E: Environment> Context<'_, E> {
         self.time.now(self.env.clock())
     }
 
-    /// The settings and limits by which messages are read.
-    pub(super) const fn parsing(&self) -> (&PollerConfig, &LimitTable) {
-        (self.config, &self.plan.limits.table)
+    /// The settings and the plan by which messages are read.
+    pub(super) const fn parsing(&self) -> (&PollerConfig, &Plan) {
+        (self.config, self.plan)
     }
 
     pub(super) fn count(&self, counter: Counter, count: u64) {

@@ -33,19 +33,23 @@ pub(super) async fn raise_factor<E: Environment>(ctx: &Context<'_, E>) {
     }
 }
 
-/// Holds all sending, or one campaign's.
+/// Holds all sending, one campaign's, or that of all campaigns with the hold's tenant.
 pub(super) async fn hold<E: Environment>(
     ctx: &Context<'_, E>,
     campaign: Option<&str>,
     reason: HoldReason,
-    detail: &str,
+    hold: Hold,
 ) {
-    let hold = Hold::new(detail, ctx.now());
     let changed = change_control(ctx, |control| {
         if let Some(name) = campaign {
             control.refusals.remove(name); // it counts anew once the hold is lifted
         }
         control.hold(campaign, reason, hold.clone());
+        let of_tenant =
+            ctx.plan.tenants.iter().filter(|(_, other)| hold.tenant.as_ref() == Some(other));
+        for (name, _) in of_tenant {
+            control.hold(Some(name), reason, hold.clone());
+        }
     });
     log_failure("hold", changed.await);
 }

@@ -36,7 +36,7 @@ use futures_channel::mpsc::unbounded;
 use futures_util::future::{OptionFuture, join, join_all, join3};
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::{DECIDED, PollerConfig, REPORTED};
-use tidegate_core::control::HoldReason;
+use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::counters::Counter;
 use tidegate_core::tick::Tick;
 
@@ -110,7 +110,7 @@ impl<E: Environment> Poller<E> {
         report.slots = plan.slot_count();
         if plan.ends_the_day() {
             let (reason, detail) = (HoldReason::DailyBudget, plan.day_in_words());
-            let holding = control_record::hold(&ctx, None, reason, &detail);
+            let holding = control_record::hold(&ctx, None, reason, Hold::new(&detail, ctx.now()));
             ctx.within(DECIDED, holding).await;
         }
         if let Some(end) = idle_end(&plan) {

@@ -1,5 +1,7 @@
 use std::future::Future;
 
+use tidegate_core::control::TenantStatus;
+
 use super::PortError;
 
 /// SES's answer to `GetAccount`, as far as Tidegate uses it.
@@ -15,11 +17,17 @@ pub struct AccountStatus {
     pub sending_enabled: bool,
 }
 
-/// Access to the account's quota and state.
+/// Access to the quota and state of the account, and to the state of its tenants.
 pub trait Account {
     /// Calls SES's `GetAccount`.
     ///
     /// # Errors
     /// [`PortError`] if SES does not answer or refuses.
     fn account(&self) -> impl Future<Output = Result<AccountStatus, PortError>>;
+
+    /// Asks SES whether a tenant may send, and for its associated resources; `None` if there is no such tenant.
+    ///
+    /// # Errors
+    /// [`PortError`] if SES does not answer or refuses.
+    fn tenant(&self, name: &str) -> impl Future<Output = Result<Option<TenantStatus>, PortError>>;
 }

@@ -20,6 +20,8 @@ pub struct Mail<'a> {
     /// The value of the SES tag `tidegate_limit`: the limits that hear of its bounces, complaints and
     /// deferrals. Without one the mail has no such tag.
     pub limits: Option<&'a str>,
+    /// SES's tenant for which it is sent; none without one.
+    pub tenant: Option<&'a str>,
     /// The rate in force in recipients per second, and the rate margin.
     pub pace: Pace,
     /// The mail's recipients in limited domains; each domain's bucket is asked for them.

@@ -51,6 +51,8 @@ pub enum Operation {
     SetProgress,
     ForgetProgress,
     Account,
+    /// `Account::tenant`; the resource is the tenant.
+    Tenant,
     ListSuppressed,
     /// `SuppressionList::find`; the resource is the address.
     FindSuppressed,
@@ -90,6 +92,7 @@ impl Operation {
             Self::GetDeferred | Self::ReadProgress => "GetObject",
             Self::DeleteDeferred | Self::ForgetProgress => "DeleteObject",
             Self::Account => "GetAccount",
+            Self::Tenant => "GetTenant",
             Self::ListSuppressed => "ListSuppressedDestinations",
             Self::FindSuppressed => "GetSuppressedDestination",
             Self::Tick => "Invoke",

@@ -5,12 +5,14 @@ pub mod failures;
 mod providers;
 mod quota;
 mod suppression;
+mod tenant;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
 use tidegate_core::Timestamp;
+use tidegate_core::control::TenantStatus;
 use tidegate_core::email::Email;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
@@ -22,6 +24,8 @@ pub(crate) use error::SesError;
 pub use quota::{BucketSeconds, DailyQuota, MaxSendRate};
 pub(crate) use quota::{QuotaGate, QuotaRules};
 pub use suppression::MemorySuppressionList;
+pub use tenant::SesTenant;
+pub(crate) use tenant::admit;
 
 use crate::clock::{SimClock, Universe};
 use crate::entropy::SeededEntropy;
@@ -85,6 +89,8 @@ impl SesSettings {
 pub struct SesArrival {
     pub at: Timestamp,
     pub campaign: String,
+    /// SES's tenant for which it was sent.
+    pub tenant: Option<String>,
     /// The id that the poller gave the mail.
     pub id: String,
     pub recipients: u32,
@@ -110,6 +116,7 @@ struct MemorySesState {
     settings: SesSettings,
     quota: QuotaGate,
     refused_addresses: BTreeMap<String, Failure>,
+    tenants: Vec<SesTenant>,
     arrivals: Vec<SesArrival>,
     providers: Providers,
     warmed: usize,
@@ -123,6 +130,7 @@ impl MemorySes {
             settings,
             quota,
             refused_addresses: BTreeMap::new(),
+            tenants: Vec::new(),
             arrivals: Vec::new(),
             providers: Providers::default(),
             warmed: 0,
@@ -152,6 +160,11 @@ impl MemorySes {
             change(&mut state.settings);
             state.quota.retune(now.as_nanos(), &state.settings.quota_rules());
         });
+    }
+
+    /// Replaces the account's tenants.
+    pub fn set_tenants(&self, tenants: Vec<SesTenant>) {
+        self.state.with(|state| state.tenants = tenants);
     }
 
     /// Refuses every mail to `address` with `failure` from now on.
@@ -217,13 +230,14 @@ impl MemorySes {
         self.state.with(|state| {
             let addresses = addresses(mail.email);
             let recipients = mail.email.recipients();
-            let verdict = state.judge(at, recipients, &addresses).map(|()| message_id);
+            let verdict = state.judge(at, mail, &addresses).map(|()| message_id);
             if let Ok(message_id) = &verdict {
                 state.providers.reach(&mail, message_id, at);
             }
             state.arrivals.push(SesArrival {
                 at,
                 campaign: mail.campaign.to_owned(),
+                tenant: mail.tenant.map(str::to_owned),
                 id: mail.id.to_owned(),
                 recipients,
                 addresses,
@@ -244,14 +258,20 @@ impl MemorySes {
 }
 
 impl MemorySesState {
-    fn judge(&mut self, at: Timestamp, recipients: u32, to: &[String]) -> Result<(), Failure> {
+    fn judge(&mut self, at: Timestamp, mail: Mail<'_>, to: &[String]) -> Result<(), Failure> {
         if !self.settings.sending_enabled {
             return Err(failures::sending_paused());
+        }
+        if let Some(tenant) = mail.tenant {
+            let set = mail.email.configuration_set();
+            let used = set.map(|set| format!("configuration-set/{set}"));
+            admit(&self.tenants, tenant, mail.email.from().addr_spec(), used)?;
         }
         if let Some(failure) = to.iter().find_map(|address| self.refused_addresses.get(address)) {
             return Err(failure.clone());
         }
-        let admitted = self.quota.admit(&self.settings.quota_rules(), at.as_nanos(), recipients);
+        let admitted =
+            self.quota.admit(&self.settings.quota_rules(), at.as_nanos(), mail.email.recipients());
         admitted.map_err(|over| SesError::from(over).into())
     }
 }
@@ -335,5 +355,21 @@ impl Account for MemoryAccount {
             Ok(status)
         };
         self.faults.call(Operation::Account, "", read).await
+    }
+
+    async fn tenant(&self, name: &str) -> Result<Option<TenantStatus>, PortError> {
+        let ses = &self.ses;
+        let read = async {
+            let halves = ses.settings().latency.halves(&ses.entropy);
+            halves.request().await;
+            let find = |state: &mut MemorySesState| {
+                let found = state.tenants.iter().find(|tenant| tenant.name == name);
+                found.map(SesTenant::status)
+            };
+            let status = ses.state.with(find);
+            halves.answer().await;
+            Ok(status)
+        };
+        self.faults.call(Operation::Tenant, name, read).await
     }
 }

@@ -20,7 +20,16 @@ fn ses(per_second: f64) -> (MemorySes, SimClock) {
 
 fn mail(email: &Email) -> Mail<'_> {
     let pace = Pace { rate: Rate::MIN, rate_margin: RateMargin::default() };
-    Mail { email, campaign: "big", id: "42", through: None, limits: None, pace, domains: &[] }
+    Mail {
+        email,
+        campaign: "big",
+        id: "42",
+        tenant: None,
+        through: None,
+        limits: None,
+        pace,
+        domains: &[],
+    }
 }
 
 const NEVER: Monotonic = Monotonic::from_origin(Duration::MAX);
@@ -34,6 +43,7 @@ async fn a_mail_is_recorded_with_its_arrival_on_the_true_clock() {
     let arrival = SesArrival {
         at: Timestamp::from_millis(100_040),
         campaign: "big".into(),
+        tenant: None,
         id: "42".into(),
         recipients: 2,
         addresses: vec!["ada@example.com".into(), "bob@example.com".into()],

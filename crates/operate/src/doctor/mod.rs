@@ -6,6 +6,7 @@ mod environments;
 mod functions;
 mod permissions;
 mod queues;
+mod tenants;
 mod view;
 
 use serde::Serialize;
@@ -18,6 +19,7 @@ pub use permissions::{
     NOT_CHECKED, Permission, RolePermissions, StackArns, poller_needs, scheduler_needs,
 };
 pub use queues::{DeployedQueue, QueueAttributes, QueueKind};
+pub use tenants::TenantFacts;
 
 use crate::status::Status;
 
@@ -64,6 +66,7 @@ impl Finding {
 pub type ReadResult<T> = Result<T, String>;
 
 #[derive(Clone, Debug)]
+// More than 12 fields: one for each thing that is read.
 pub struct DeploymentFacts {
     pub status: Status,
     pub account: ReadResult<AccountHealth>,
@@ -71,6 +74,8 @@ pub struct DeploymentFacts {
     pub senders: Vec<SenderIdentity>,
     /// The configuration set of mails that name none, and whether SES has it.
     pub configuration_set: Option<(String, ReadResult<bool>)>,
+    /// The SES tenants of the campaigns.
+    pub tenants: Vec<TenantFacts>,
     pub queues: Vec<DeployedQueue>,
     /// The bucket of deferred mail, and whether it exists; `None` if deferral is off.
     pub deferral_bucket: Option<(String, ReadResult<bool>)>,
@@ -97,6 +102,7 @@ pub struct DoctorReport {
 impl DoctorReport {
     pub fn of(facts: &DeploymentFacts) -> Self {
         let mut findings = account::judge(facts);
+        findings.extend(tenants::judge(facts));
         findings.extend(functions::judge(facts));
         findings.extend(queues::judge(facts));
         findings.extend(facts.deferral_bucket.iter().map(deferral_bucket));

@@ -104,6 +104,11 @@ pub fn scheduler_needs(arns: StackArns<'_>) -> Vec<Permission> {
         needed(arns.poller, "the poller", &["lambda:InvokeFunction"]),
         needed(arns.ledger, "the ledger", &ledger),
         needed("*", "the account", &["ses:GetAccount"]),
+        needed(
+            &format!("{}tenant/any/any", arns.ses),
+            "a tenant",
+            &["ses:GetTenant", "ses:ListTenantResources"],
+        ),
     ];
     all.extend(arns.topic.map(|topic| needed(topic, "the alarm topic", &["sns:Publish"])));
     if let Some(feedback) = arns.feedback {

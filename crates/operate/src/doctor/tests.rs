@@ -2,6 +2,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::*;
+use tidegate_core::control::TenantStatus;
+
 use crate::page::Page;
 use crate::status::tests::{NOW, facts as standing};
 
@@ -105,6 +107,13 @@ fn the_deferral_bucket_domains_express_and_tags_are_asked_about_where_the_stack_
     }
 }
 
+fn tenant(name: &str, resources: &[&str]) -> TenantFacts {
+    let arns = resources.iter().map(|resource| format!("arn:aws:ses:eu-west-1:1:{resource}"));
+    let status = TenantStatus { sends: true, resources: arns.collect() };
+    let (name, campaigns) = (name.to_owned(), vec!["big".to_owned()]);
+    TenantFacts { name, campaigns, status: Ok(Some(status)) }
+}
+
 fn healthy() -> DeploymentFacts {
     let queues = ["arn:queue".to_owned()];
     let arns = everything(&queues);
@@ -124,6 +133,7 @@ fn healthy() -> DeploymentFacts {
             verified: Ok(Some(true)),
         }],
         configuration_set: Some(("tidegate".to_owned(), Ok(true))),
+        tenants: vec![tenant("acme", &["identity/example.com", "configuration-set/tidegate"])],
         queues: vec![
             queue("big", QueueKind::Campaign),
             queue("merge", QueueKind::Merge),
@@ -181,6 +191,18 @@ fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
     one(Failed, "configuration set tidegate", |f| {
         f.configuration_set = Some(("tidegate".into(), Ok(false)));
     });
+    one(Failed, "tenant acme: existence", |f| f.tenants[0].status = Ok(None));
+    one(Failed, "tenant acme: sending", |f| {
+        f.tenants[0].status.as_mut().unwrap().as_mut().unwrap().sends = false;
+    });
+    one(Failed, "tenant acme: configuration set", |f| {
+        f.tenants[0] = tenant("acme", &["identity/example.com"]);
+    });
+    for other in ["identity/other.example", "template/example.com"] {
+        let resources = [other, "configuration-set/tidegate"];
+        let found = found(|f| f.tenants[0] = tenant("acme", &resources));
+        assert_eq!(found, [(Failed, "tenant acme: senders".to_owned())], "{other}");
+    }
     one(Failed, "queue big: visibility timeout", |f| attributes(f, 0).visibility_s = 60);
     one(Warning, "queue dead letters: visibility timeout", |f| attributes(f, 2).visibility_s = 60);
     one(Warning, "queue big: largest message", |f| attributes(f, 0).max_bytes = 1_048_576);
@@ -210,11 +232,24 @@ fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
 }
 
 #[test]
+fn a_tenant_needs_one_of_the_allowed_senders_and_is_told_the_others() {
+    let identity =
+        |name: &str| SenderIdentity { identity: name.to_owned(), verified: Ok(Some(true)) };
+    let mut facts = healthy();
+    facts.senders = ["news@eu.example.com", "other.example"].map(identity).to_vec();
+    let report = DoctorReport::of(&facts);
+    let senders = report.findings.iter().find(|finding| finding.check == "tenant acme: senders");
+    let found = "news@eu.example.com associated; its mails from other.example are refused";
+    assert_eq!(senders, Some(&Finding::ok("tenant acme: senders", found)));
+}
+
+#[test]
 fn what_cannot_be_read_is_unknown_and_not_ok() {
     let why = || "AccessDenied".to_owned();
     let wrong = found(|facts| {
         facts.account = Err(why());
         facts.senders[0].verified = Err(why());
+        facts.tenants[0].status = Err(why());
         facts.queues[0].attributes = Err(why());
         facts.deferral_bucket.as_mut().unwrap().1 = Err(why());
         facts.functions[0].retries = Err(why());
@@ -223,7 +258,7 @@ fn what_cannot_be_read_is_unknown_and_not_ok() {
         facts.expiry = Err(why());
         facts.clocks = Err(why());
     });
-    assert_eq!(wrong.len(), 9);
+    assert_eq!(wrong.len(), 10);
     assert!(wrong.iter().all(|(state, _)| *state == CheckState::Unknown), "{wrong:?}");
 }
 

@@ -304,7 +304,10 @@ fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold) -> HoldStatus 
     let end = hold.until.map(|_| "its end".to_owned());
     let cancelled = reason == HoldReason::Cancelled.as_str();
     let cleared = cancelled.then(|| "the pollers, once its queue has none of that mail".to_owned());
-    let lifters: Vec<String> = end.into_iter().chain(cleared).chain(by_hand).collect();
+    let tenant = reason == HoldReason::Tenant.as_str();
+    let restored = tenant.then(|| "the scheduler, once SES lets the tenant send".to_owned());
+    let lifters = end.into_iter().chain(cleared).chain(restored).chain(by_hand);
+    let lifters: Vec<String> = lifters.collect();
     status.lifted_by =
         if lifters.is_empty() { "the scheduler".to_owned() } else { lifters.join(", or ") };
     status

@@ -47,6 +47,7 @@ pub(crate) fn facts() -> StackFacts {
         name: name.to_owned(),
         queue_url: format!("https://sqs.example/{name}"),
         weight,
+        tenant: None,
     };
     let depth = |visible, delayed| QueueDepth { visible, in_flight: 14, delayed };
     StackFacts {
@@ -110,6 +111,8 @@ fn holds_are_shown_with_who_lifts_them_and_no_address() {
     control.hold(Some("big"), HoldReason::Paused, Hold::new("by ada: lunch", since));
     let over = Hold::new("by ada: lunch", EpochMillis::new(0)).until(Some(since));
     control.hold(Some("small"), HoldReason::Paused, over);
+    let paused = Hold { tenant: Some("acme".to_owned()), ..Hold::new("tenant acme", since) };
+    control.hold(Some("small"), HoldReason::Tenant, paused);
     control.hold(None, HoldReason::DailyQuota, Hold::new("used up", since));
     let status = Status::of(&facts);
     let lifted: Vec<_> = status.holds.iter().map(|hold| &*hold.lifted_by).collect();
@@ -118,11 +121,18 @@ fn holds_are_shown_with_who_lifts_them_and_no_address() {
         [
             "the scheduler",
             "`tidegate resume big --reason '…'`",
-            "`tidegate lift refusals big --reason '…'`"
+            "`tidegate lift refusals big --reason '…'`",
+            "the scheduler, once SES lets the tenant send, or `tidegate lift tenant small --reason '…'`"
         ]
     );
     assert_eq!(status.sending().text, "held: daily_quota");
-    assert!(!status.campaigns[1].held, "a pause that is over holds nothing");
+    assert!(
+        !status
+            .holds
+            .iter()
+            .any(|hold| hold.campaign.as_deref() == Some("small") && hold.reason == "paused"),
+        "a pause that is over holds nothing"
+    );
     let text = page(&facts);
     assert!(!text.contains("ada@example.com") && text.contains("***@example.com"), "{text}");
     facts.settings.addresses = AddressVisibility::Shown;

@@ -81,6 +81,11 @@ fn hold(hold: &HoldStatus) -> Obstacle {
         _ if hold.reason == "account" => {
             ("within a minute of SES letting the account send again".to_owned(), None)
         }
+        _ if hold.reason == "tenant" => (
+            "within a minute of SES letting the tenant send, with all that it uses associated"
+                .to_owned(),
+            None,
+        ),
         _ => (format!("when an operator lifts it: {}", hold.lifted_by), None),
     };
     Obstacle { verdict, what, lets_go, until }

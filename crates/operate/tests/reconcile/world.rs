@@ -294,6 +294,7 @@ impl World {
             name: name.to_owned(),
             queue_url: url(name).to_string(),
             weight,
+            tenant: None,
         };
         let stack = StackSettings {
             campaigns: vec![campaign("big", 90), campaign("small", 10)],

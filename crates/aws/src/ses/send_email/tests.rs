@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use tidegate_core::bucket::Pace;
 use tidegate_core::email::Email;
-use tidegate_core::outcome::{Outcome, classify};
+use tidegate_core::outcome::{Outcome, classify, classify_for_tenant};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Clock as _, Mailer as _};
 
@@ -34,20 +34,43 @@ fn mailer(client: &aws_sdk_sesv2::Client) -> SesMailer {
 /// Sends with a minute to spare, so that the request is not late.
 async fn send(mailer: &SesMailer, email: &Email) -> Result<String, Failure> {
     let latest = mailer.clock.monotonic() + Duration::from_mins(1);
-    mailer
-        .send(
-            Mail {
-                email,
-                campaign: "spring",
-                id: "order 7",
-                through: None,
-                limits: None,
-                pace: pace(),
-                domains: &[],
-            },
-            latest,
-        )
-        .await
+    mailer.send(mail(email, None), latest).await
+}
+
+fn mail<'a>(email: &'a Email, tenant: Option<&'a str>) -> Mail<'a> {
+    Mail {
+        email,
+        campaign: "spring",
+        id: "order 7",
+        tenant,
+        through: None,
+        limits: None,
+        pace: pace(),
+        domains: &[],
+    }
+}
+
+/// The body of the 403 as SES writes it, with a capital `Message`.
+#[tokio::test]
+async fn a_mail_goes_out_for_its_tenant_and_an_association_that_is_missing_is_the_tenants_problem()
+{
+    let email = email();
+    let mailer_of = |ses: &Fake| mailer(&ses.ses());
+    for (tenant, expected) in [(Some("acme"), Some("acme".into())), (None, None)] {
+        let ses = Fake::once(200, SENT);
+        let mailer = mailer_of(&ses);
+        let latest = mailer.clock.monotonic() + Duration::from_mins(1);
+        mailer.send(mail(&email, tenant), latest).await.unwrap();
+        assert_eq!(ses.seen()[0].body.get("TenantName").cloned(), expected);
+    }
+    let said = r#"{"Message":"Tenant not associated with resources [arn:aws:ses:eu-west-1:1:identity/example.org]."}"#;
+    let headers = &[("x-amzn-errortype", "AccessDeniedException")];
+    let ses = Fake::new([FakeAnswer::Http(403, headers, said.to_owned())]);
+    let mailer = mailer_of(&ses);
+    let latest = mailer.clock.monotonic() + Duration::from_mins(1);
+    let failure = mailer.send(mail(&email, Some("acme")), latest).await.unwrap_err();
+    assert_eq!(classify_for_tenant(&failure), Outcome::Tenant, "{failure:?}");
+    assert!(failure.message.contains("identity/example.org"));
 }
 
 #[tokio::test]
@@ -249,6 +272,7 @@ async fn a_late_send_is_refused_before_it_is_written_on_any_client() {
         email: &mail,
         campaign: "spring",
         id: "1",
+        tenant: None,
         through: None,
         limits: None,
         pace: pace(),

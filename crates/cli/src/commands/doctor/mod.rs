@@ -24,7 +24,7 @@ use tidegate_core::in_full;
 /// Check a deployment, and say what to do about what is wrong
 ///
 /// Permissions of both functions (asked of IAM's policy simulator; what is not asked is named),
-/// SES's quota, production access and senders, the queues' attributes, the deferral bucket, the
+/// SES's quota, production access, senders and the campaigns' tenants, the queues' attributes, the deferral bucket, the
 /// functions' settings, memory against rate, concurrency of the account, clock, windows served, holds. Nothing is
 /// changed, nothing is sent.
 ///
@@ -72,6 +72,7 @@ async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandE
         account: ses::account(stack).await,
         senders: ses::senders(stack).await,
         configuration_set: ses::configuration_set(stack).await,
+        tenants: ses::tenants(stack, &standing.campaigns).await,
         deferral_bucket: deferral_bucket(stack).await,
         queues: queues.into_iter().map(|(queue, _)| queue).collect(),
         functions: lambda::functions(stack).await,

@@ -1,9 +1,15 @@
 //! Reads the state of the SES account and its identities.
 
+use std::collections::BTreeMap;
+
 use aws_sdk_sesv2::Client;
 use aws_sdk_sesv2::error::ProvideErrorMetadata as _;
+use tidegate_aws::SesAccount;
 use tidegate_aws::stack::Stack;
-use tidegate_operate::doctor::{AccountHealth, ReadResult, SenderIdentity};
+use tidegate_core::config::Campaign;
+use tidegate_core::in_full;
+use tidegate_delivery::ports::Account as _;
+use tidegate_operate::doctor::{AccountHealth, ReadResult, SenderIdentity, TenantFacts};
 
 use super::read;
 
@@ -73,6 +79,23 @@ pub(super) async fn configuration_set(stack: &Stack) -> Option<(String, ReadResu
         Err(error) => read("GetConfigurationSet", &name, Err(error)),
     };
     Some((name, there))
+}
+
+/// The tenants of the campaigns, each asked for once.
+pub(super) async fn tenants(stack: &Stack, campaigns: &[Campaign]) -> Vec<TenantFacts> {
+    let mut by_tenant: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for campaign in campaigns {
+        if let Some(tenant) = &campaign.tenant {
+            by_tenant.entry(tenant).or_default().push(campaign.name.clone());
+        }
+    }
+    let account = SesAccount::new(&client(stack));
+    let mut found = Vec::new();
+    for (name, campaigns) in by_tenant {
+        let status = account.tenant(name).await.map_err(|error| in_full(&error));
+        found.push(TenantFacts { name: name.to_owned(), campaigns, status });
+    }
+    found
 }
 
 #[cfg(test)]

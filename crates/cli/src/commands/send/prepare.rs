@@ -315,7 +315,8 @@ mod tests {
 
     #[test]
     fn the_campaign_is_named_or_called_as_the_file() {
-        let known = Campaign { name: "big".into(), queue_url: "https://q/big".into(), weight: 1 };
+        let (name, queue_url) = ("big".into(), "https://q/big".into());
+        let known = Campaign { name, queue_url, weight: 1, tenant: None };
         let campaigns = [known];
         assert_eq!(campaign(&args("x/big.csv"), &campaigns).unwrap().name, "big");
         assert_eq!(campaign(&args("a.csv --campaign big"), &campaigns).unwrap().name, "big");

@@ -124,6 +124,7 @@ async fn send<E: Environment>(
         email: &message.email,
         campaign,
         id: &id,
+        tenant: message.tenant.as_deref(),
         through: message.through.as_deref(),
         limits,
         pace,

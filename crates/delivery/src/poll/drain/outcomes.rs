@@ -8,7 +8,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::Acceptance;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limiter::Line;
-use tidegate_core::outcome::{Failure, Outcome, classify};
+use tidegate_core::outcome::{Failure, HoldScope, Outcome, classify, classify_for_tenant};
 use tidegate_core::waits::bucket;
 
 use super::state::Drain;
@@ -41,7 +41,9 @@ impl<E: Environment> Drain<'_, E> {
         }
         let is_held = self.is_held(&message);
         let result = result.map_err(|failure| {
-            let outcome = classify(&failure);
+            let has_tenant = message.tenant.is_some();
+            let outcome =
+                if has_tenant { classify_for_tenant(&failure) } else { classify(&failure) };
             (failure, outcome)
         });
         let send = EndedSend { message, result, latency, counts: true, is_held };
@@ -80,7 +82,8 @@ impl<E: Environment> Drain<'_, E> {
             Outcome::DailyQuotaExceeded
             | Outcome::AccountPaused
             | Outcome::Credentials
-            | Outcome::Deployment => self.hold(&message, &failure, outcome),
+            | Outcome::Deployment
+            | Outcome::Tenant => self.hold(&message, &failure, outcome),
         }
     }
 
@@ -194,15 +197,19 @@ impl<E: Environment> Drain<'_, E> {
             Outcome::DailyQuotaExceeded => HoldReason::DailyQuota,
             Outcome::AccountPaused => HoldReason::Account,
             Outcome::Credentials => HoldReason::Credentials,
+            Outcome::Tenant => HoldReason::Tenant,
             _ => HoldReason::Deployment,
         };
-        let campaign =
-            (reason == HoldReason::Deployment).then(|| message.envelope.campaign.clone());
-        if campaign.is_none() {
+        let is_all = outcome.hold_scope() == Some(HoldScope::All);
+        if is_all {
             self.stop();
         }
+        let campaign = (!is_all).then(|| message.envelope.campaign.clone());
         let code = failure.code.as_deref().unwrap_or("");
-        let detail = format!("{code}: {}", failure.message);
+        let mut detail = format!("{code}: {}", failure.message);
+        if let Some(tenant) = message.tenant.as_ref().filter(|_| reason == HoldReason::Tenant) {
+            detail = format!("tenant {tenant}, let it send or associate what it lacks: {detail}");
+        }
         self.ask_to_hold(campaign, reason, detail);
         self.leave(message);
     }

@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 use tidegate_core::Timestamp;
 use tidegate_core::config::{DECIDED, EXPRESS};
-use tidegate_core::control::HoldReason;
+use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::counters::Counter;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::limiter::{Limiter, Line};
@@ -405,9 +405,13 @@ impl<'a, E: Environment> Drain<'a, E> {
             return;
         }
         let ctx = self.parts.ctx;
-        self.held.extend(campaign.clone());
+        let tenant = campaign.as_ref().filter(|_| reason == HoldReason::Tenant);
+        let tenant = tenant.and_then(|campaign| ctx.plan.tenants.get(campaign));
+        let beside = ctx.plan.tenants.iter().filter(|(_, other)| Some(*other) == tenant);
+        self.held.extend(beside.map(|(name, _)| name).chain(&campaign).cloned());
         self.begin_own(async move {
-            let holding = control_record::hold(ctx, campaign.as_deref(), reason, &detail);
+            let hold = Hold { tenant: tenant.cloned(), ..Hold::new(&detail, ctx.now()) };
+            let holding = control_record::hold(ctx, campaign.as_deref(), reason, hold);
             ctx.within(DECIDED, holding).await;
             Vec::new()
         });

@@ -58,6 +58,8 @@ pub(super) struct Plan {
     pub(super) grid: SlotGrid,
     pub(super) slots: Range<u64>,
     pub(super) campaigns: Vec<PlannedCampaign>,
+    /// SES's tenants of the campaigns that have one.
+    pub(super) tenants: BTreeMap<String, String>,
     /// The cycle over all campaigns, by the weights in force.
     pub(super) cycle: Cycle,
     /// The campaigns that this window may ask, each with a lane.
@@ -138,6 +140,7 @@ impl Plan {
             grid,
             slots,
             campaigns: campaigns.collect(),
+            tenants: config.campaigns.tenants(&standing.control),
             limits,
             turns: Turns::all(&cycle, 0),
             cycle,

@@ -73,7 +73,7 @@ impl<'a, E: Environment> BreakerRule<'a, E> {
             Some(Outcome::NotSent) => return,
             None | Some(Outcome::Permanent) => false,
             Some(Outcome::RateExceeded | Outcome::Transient | Outcome::Ambiguous) => true,
-            // These outcomes (daily quota, account, credentials, deployment) show that SES works; the hold
+            // These outcomes (daily quota, account, credentials, deployment, tenant) show that SES works; the hold
             // that each causes stops sending by itself.
             Some(_) if self.is_probing() => false,
             Some(_) => return,

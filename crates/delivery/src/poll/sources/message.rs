@@ -11,9 +11,9 @@ use tidegate_core::identity::{
 };
 use tidegate_core::in_full;
 use tidegate_core::limiter::Line;
-use tidegate_core::limits::{Demands, LimitTable, MailFacts};
+use tidegate_core::limits::{Demands, MailFacts};
 
-use crate::poll::plan::PlannedCampaign;
+use crate::poll::plan::{Plan, PlannedCampaign};
 use crate::ports::{Body, Fifo, Monotonic, Outgoing, QueueUrl, Received};
 
 /// The queue from which a message was received.
@@ -53,6 +53,8 @@ impl Source {
 pub(in crate::poll) struct Message {
     pub(in crate::poll) email: Email,
     pub(in crate::poll) envelope: Envelope,
+    /// SES's tenant of its campaign; none without one.
+    pub(in crate::poll) tenant: Option<String>,
     pub(in crate::poll) line: Line,
     /// The place of the domain queue it comes from, if it does.
     pub(in crate::poll) domain: Option<usize>,
@@ -98,7 +100,7 @@ pub(in crate::poll) fn read(
     received: Received,
     source: &Source,
     since: Monotonic,
-    (config, limits): (&PollerConfig, &LimitTable),
+    (config, plan): (&PollerConfig, &Plan),
 ) -> Result<Message, Box<Rejected>> {
     let attributes = received.attributes;
     let held = Held {
@@ -165,11 +167,11 @@ pub(in crate::poll) fn read(
     let facts = MailFacts {
         campaign: &envelope.campaign,
         configuration_set: email.configuration_set().or(config.configuration_set.as_deref()),
-        tenant: None,
+        tenant: plan.tenants.get(&envelope.campaign).map(String::as_str),
     };
-    let demands = Demands::of(&email, facts, limits);
-    let (line, domain) = (source.line, source.domain);
-    Ok(Message { email, envelope, line, domain, demands, through: None, held, mark: None })
+    let demands = Demands::of(&email, facts, &plan.limits.table);
+    let (tenant, line, domain) = (facts.tenant.map(str::to_owned), source.line, source.domain);
+    Ok(Message { email, envelope, tenant, line, domain, demands, through: None, held, mark: None })
 }
 
 impl Message {

@@ -40,6 +40,9 @@ pub(crate) struct MailFields {
     pub(crate) subject: String,
     pub(crate) tags: Vec<(String, String)>,
     pub(crate) kind: MailKind,
+    pub(crate) tenant: Option<String>,
+    /// The resources that a mail for a tenant uses beside its sender, such as `configuration-set/news`.
+    pub(crate) used: Vec<String>,
 }
 
 impl MailFields {
@@ -109,6 +112,11 @@ impl MailRecord {
         self.draft.tag(name)
     }
 
+    /// SES's tenant for which it was sent.
+    pub fn tenant(&self) -> Option<&str> {
+        self.draft.tenant.as_deref()
+    }
+
     pub fn kind(&self) -> MailKind {
         self.draft.kind
     }
@@ -140,10 +148,12 @@ impl Serialize for MailRecord {
             subject: &'a str,
             tags: BTreeMap<&'a str, &'a str>,
             message_id: String,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            tenant: Option<&'a str>,
             kind: MailKind,
             status: MailStatus,
         }
-        let MailFields { from, to, cc, bcc, subject, tags, kind } = &self.draft;
+        let MailFields { from, to, cc, bcc, subject, tags, kind, .. } = &self.draft;
         Shown {
             seq: self.seq,
             arrived_at: rfc3339(self.arrived_ns),
@@ -156,6 +166,7 @@ impl Serialize for MailRecord {
             subject,
             tags: tags.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
             message_id: self.message_id(),
+            tenant: self.tenant(),
             kind: *kind,
             status: self.status,
         }

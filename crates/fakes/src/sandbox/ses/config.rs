@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::latency::Latency;
 use crate::sandbox::mailbox::MailboxLimits;
 use crate::sandbox::ses::fault::InjectedFault;
-use crate::ses::{BucketSeconds, DailyQuota, MaxSendRate, QuotaRules};
+use crate::ses::{BucketSeconds, DailyQuota, MaxSendRate, QuotaRules, SesTenant};
 
 /// Settings of the sandbox. Their types admit valid values only.
 ///
@@ -36,6 +36,8 @@ pub struct SesSandboxConfig {
     pub daily_quota: DailyQuota,
     /// Sending is paused for the account.
     pub paused: bool,
+    /// The account's tenants; none by default.
+    pub tenants: Vec<SesTenant>,
     /// Time from a request fully read to its answer; none by default.
     pub latency: Latency,
     /// Faults, tried in order; the first that meets a request decides.
@@ -58,6 +60,7 @@ impl Default for SesSandboxConfig {
             strict: false,
             daily_quota: DailyQuota::default(),
             paused: false,
+            tenants: Vec::new(),
             latency: Latency::default(),
             faults: Vec::new(),
             seed: 1,
@@ -91,6 +94,12 @@ pub struct SettingsChange {
     /// Start with sending paused for the account
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub paused: Option<bool>,
+    /// A tenant: `NAME[,paused][,identity/NAME][,configuration-set/NAME][,template/NAME]`; may be given many times
+    ///
+    /// A mail for a tenant is refused where the tenant is unknown or paused, or is not associated with the
+    /// mail's sender, configuration set or template.
+    #[arg(long = "tenant", value_name = "TENANT")]
+    pub tenants: Option<Vec<SesTenant>>,
     /// Time to answer: `80ms`, `50ms..5s` (uniform) or `p50=80ms,p99=400ms` (log-normal) [default: 0ms]
     #[arg(long, value_name = "TIME")]
     pub latency: Option<Latency>,
@@ -176,6 +185,7 @@ impl SesSandboxConfig {
         set(&mut self.strict, change.strict);
         set(&mut self.daily_quota, change.daily_quota);
         set(&mut self.paused, change.paused);
+        set(&mut self.tenants, change.tenants);
         set(&mut self.latency, change.latency);
         set(&mut self.faults, change.faults);
         set(&mut self.seed, change.seed);
@@ -222,6 +232,7 @@ mod tests {
             latency: "50ms..5s".parse().expect("latency"),
             faults: vec!["lost-answer,ratio=0.5,to=*@x".parse().expect("fault")],
             strict: true,
+            tenants: vec!["acme,paused,identity/x".parse().expect("tenant")],
             ..SesSandboxConfig::default()
         };
         let shown = serde_json::to_value(&config).expect("serialize");
@@ -238,6 +249,7 @@ mod tests {
             (json!({"latency": 80}), ["latency: ", "`80ms`", "not 80"]),
             (json!({"daily_quota": 1.5}), ["daily_quota: ", "unlimited", "not `1.5`"]),
             (json!({"faults": ["reset", "boom"]}), ["faults[1]: ", "`status`", "`boom`"]),
+            (json!({"tenants": ["a b"]}), ["tenants", "such as `acme`", "`a b`"]),
             (json!({"keep_bodies": -1}), ["keep_bodies: ", "-1", "usize"]),
             (json!({"paused": null}), ["paused: ", "null", "leave"]),
             (json!({"pasued": true}), ["pasued: ", "unknown field `pasued`", "`paused`"]),

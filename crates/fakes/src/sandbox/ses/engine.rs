@@ -13,7 +13,7 @@ use crate::sandbox::mailbox::{
 };
 use crate::sandbox::ses::config::SesSandboxConfig;
 use crate::sandbox::ses::fault::{self, FaultKind, InjectedFault, SesOperation};
-use crate::ses::{QuotaGate, SesError};
+use crate::ses::{QuotaGate, SesError, admit};
 
 /// The reply to a request, and the delay before it.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,6 +95,13 @@ impl SesEngine {
         self.tally.arrive(now_ns, recipients);
         if self.config.paused {
             return self.refuse(now_ns, SesError::paused(), recipients);
+        }
+        if let Some(tenant) = &draft.tenant {
+            let sender = crate::sandbox::mailbox::address_of(&draft.from);
+            let admitted = admit(&self.config.tenants, tenant, sender, draft.used.clone());
+            if let Err(refused) = admitted {
+                return self.refuse(now_ns, refused, recipients);
+            }
         }
         let addresses: Vec<&str> =
             draft.all_recipients().map(crate::sandbox::mailbox::address_of).collect();

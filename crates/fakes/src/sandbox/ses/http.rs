@@ -4,6 +4,7 @@ mod answer;
 mod control;
 mod ses;
 mod suppression;
+mod tenant;
 
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub(super) fn router(state: Arc<SesState>) -> Router {
             "/v2/email/suppression/addresses/{address}",
             get(suppression::find).delete(suppression::delete),
         )
+        .route("/v2/email/tenants/get", post(tenant::get))
+        .route("/v2/email/tenants/resources/list", post(tenant::resources))
         .route("/", get(control::page))
         .route("/_sandbox/config", get(control::config).patch(control::change))
         .route("/_sandbox/stats", get(control::stats))

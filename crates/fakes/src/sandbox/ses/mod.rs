@@ -1,7 +1,7 @@
 //! An Amazon SES v2 endpoint for local runs and tests: it enforces a quota as SES does, takes
 //! its time, fails on demand, and keeps a mailbox to look into.
 //!
-//! It speaks `SendEmail`, `GetAccount` and the suppression list as the SDKs do. Point one at it with
+//! It speaks `SendEmail`, `GetAccount`, the suppression list and the reading of tenants as the SDKs do. Point one at it with
 //! `AWS_ENDPOINT_URL_SESV2=http://127.0.0.1:4579`; signatures are not checked.
 //!
 //! # Quota

@@ -21,6 +21,8 @@ struct SendEmail {
     destination: Option<DestinationJson>,
     content: Option<ContentJson>,
     email_tags: Option<Vec<NameValue>>,
+    configuration_set_name: Option<String>,
+    tenant_name: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -109,9 +111,17 @@ pub(crate) fn parse_send_email(body: &[u8]) -> Result<MailFields, SesError> {
         cc: destination.cc_addresses.unwrap_or_default(),
         bcc: destination.bcc_addresses.unwrap_or_default(),
         tags,
+        tenant: request.tenant_name,
         ..MailFields::default()
     };
-    match request.content.unwrap_or_default() {
+    let content = request.content.unwrap_or_default();
+    if draft.tenant.is_some() {
+        let set = request.configuration_set_name.map(|set| format!("configuration-set/{set}"));
+        let template = content.template.as_ref().and_then(|it| it.template_name.as_ref());
+        let template = template.map(|name| format!("template/{name}"));
+        draft.used = set.into_iter().chain(template).collect();
+    }
+    match content {
         ContentJson { simple: Some(simple), raw: None, template: None } => {
             simple.fill(&mut draft)?;
         }

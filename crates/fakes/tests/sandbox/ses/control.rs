@@ -17,6 +17,7 @@ async fn every_setting_changes_while_the_sandbox_runs() {
         "paused": true, "latency": "50ms..5s", "seed": 9,
         "faults": [{"kind": "lost-answer", "operation": "SendEmail", "ratio": 0.5, "after": "2s"}],
         "keep_mails": 5, "keep_bodies": 2, "keep_body_bytes": 1024,
+        "tenants": ["acme,paused,configuration-set/news,identity/x"],
     });
     let answer = client.change(all.clone()).await;
     assert_eq!((answer.status, answer.json()), (200, all.clone()));
