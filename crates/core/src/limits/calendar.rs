@@ -68,6 +68,15 @@ impl Zone {
         (local.date(), local.time())
     }
 
+    /// The next instant after `window` opens at which the clock is set forward or back: hours that begin in the
+    /// hour that is left out have begun then.
+    fn next_jump(&self, window: Window) -> Option<Timestamp> {
+        let seconds = i64::try_from(window.epoch_second()).ok()?;
+        let after = jiff::Timestamp::from_second(seconds).ok()?;
+        let jump = self.0.following(after).next()?.timestamp();
+        Some(Window::from_epoch_second(u64::try_from(jump.as_second()).ok()?).opens())
+    }
+
     /// The instant at which the clock in this zone shows `minute` of `day` (1,440 is the next day's midnight).
     /// A time that daylight saving skips is as much later; of a time that comes twice it is the first.
     pub(super) fn at(&self, day: Date, minute: u16) -> Timestamp {
@@ -163,6 +172,7 @@ impl Hours {
             edges.extend(openings.flat_map(|o| [o.from, o.to]).map(|minute| zone.at(day, minute)));
             day = day.tomorrow().ok()?;
         }
+        edges.extend(zone.next_jump(window));
         edges.sort_unstable();
         let later = edges.into_iter().filter(|edge| *edge > window.opens());
         later.into_iter().find(|edge| self.is_open(zone, Window::containing(*edge)) != is_open)
@@ -372,6 +382,15 @@ mod tests {
         "Australia/Lord_Howe",
         "Pacific/Apia",
     ];
+
+    #[test]
+    fn hours_that_begin_in_the_hour_that_is_left_out_begin_when_the_clock_is_set() {
+        // On 28 March 2027 the clock in Berlin goes from 02:00 to 03:00.
+        let (hours, berlin) = (hours("02:01-03:01"), zone("Europe/Berlin"));
+        let change = |at: &str| hours.next_change(&berlin, window(at)).map(EpochMillis::from);
+        assert_eq!(change("2027-03-28T00:30:00Z"), Some("2027-03-28T01:00:00Z".parse().unwrap()));
+        assert_eq!(change("2027-03-28T01:00:00Z"), Some("2027-03-28T01:01:00Z".parse().unwrap()));
+    }
 
     proptest! {
         /// Also on the days on which clocks change.
