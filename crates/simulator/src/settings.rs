@@ -1,8 +1,11 @@
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::config::{Cap, ConfigError, LimitsConfig, PollerConfig, SchedulerConfig};
+use tidegate_core::config::{
+    Campaign, Cap, ConfigError, LimitsConfig, PollerConfig, SchedulerConfig, queue_key,
+};
 use tidegate_core::daily::DailyPolicy;
+use tidegate_core::email::Priority;
 use tidegate_core::limits::InitialLimits;
 use tidegate_core::rate::{InvalidRate, Rate};
 use tidegate_fakes::{Counting, Latency, QueueSettings, SesSettings};
@@ -38,6 +41,8 @@ pub struct WorldSettings {
     /// The behaviour of all queues, except for the largest message.
     pub queues: QueueSettings,
     pub campaigns: Vec<(String, u32)>,
+    /// The campaigns' priority queues, each named as `queue_key` does.
+    pub priority_queues: Vec<(String, Priority)>,
     /// Whether there is a merge queue; without one it is direct mode.
     pub merge: bool,
     pub express: bool,
@@ -67,6 +72,7 @@ impl WorldSettings {
             sqs_latency: Latency::between(ms(5), ms(15)),
             queues: QueueSettings::default(),
             campaigns: vec![("big".to_owned(), 90), ("small".to_owned(), 10)],
+            priority_queues: Vec::new(),
             merge,
             express: false,
             variables: Vec::new(),
@@ -108,11 +114,17 @@ impl WorldSettings {
     /// The campaigns as the JSON of `TIDEGATE_CAMPAIGNS`.
     fn listed(&self) -> String {
         let named = |(name, weight): &(String, u32)| {
-            let queue_url = url(name);
-            format!(r#"{{"name": "{name}", "queue_url": "{queue_url}", "weight": {weight}}}"#)
+            let queue = |priority: Priority| url(&queue_key(name, priority)).to_string();
+            let others = self.priority_queues.iter().filter(|(of, _)| of == name);
+            Campaign {
+                name: name.clone(),
+                queue_url: queue(Priority::Normal),
+                weight: *weight,
+                priority_queues: others.map(|(_, p)| (*p, queue(*p))).collect(),
+            }
         };
-        let campaigns: Vec<String> = self.campaigns.iter().map(named).collect();
-        format!("[{}]", campaigns.join(","))
+        let campaigns: Vec<Campaign> = self.campaigns.iter().map(named).collect();
+        serde_json::to_string(&campaigns).unwrap_or_default()
     }
 
     /// The poller's settings, read as in production.
