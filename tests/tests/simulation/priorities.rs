@@ -15,8 +15,11 @@ use tidegate_tests::simulation::{ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
-/// The longest time from SQS's acknowledgement of 20 mails in a priority queue to the last one's send.
-const BOUND: Duration = Duration::from_millis(4_500);
+/// The longest time from SQS's acknowledgement of 20 mails in a priority queue to the last one's send. Through the
+/// merge queue they are behind what was fed before.
+const fn bound(merge: bool) -> Duration {
+    Duration::from_millis(if merge { 4_500 } else { 3_000 })
+}
 
 fn with_queues(settings: WorldSettings, priorities: &[Priority]) -> WorldSettings {
     let of_big = priorities.iter().map(|priority| ("big".to_owned(), *priority));
@@ -68,22 +71,7 @@ async fn urgent_mail_passes_its_campaigns_backlog_soon_and_the_shares_stay() {
             let arrivals = world.ses.arrivals();
             let longest = bursts.iter().map(|(name, put)| took(&arrivals, name, *put)).max();
             let longest = longest.unwrap();
-            for (name, put) in &bursts {
-                let own = of(&arrivals, name);
-                let mut sent: Vec<_> =
-                    own.iter().map(|a| a.at.saturating_since(*put).as_millis()).collect();
-                sent.sort_unstable();
-                let mut fed: Vec<_> = world
-                    .taken(tidegate_tests::simulation::MERGE)
-                    .into_iter()
-                    .filter(|(_, id)| id.contains(&format!("{name}-")))
-                    .map(|(at, _)| at.saturating_since(*put).as_millis())
-                    .collect();
-                fed.sort_unstable();
-                println!("{name} {} fed {fed:?} sent {sent:?}", put);
-            }
-            println!("merge {merge}, {quota}/s: {longest:?}");
-            assert!(longest <= BOUND, "merge {merge}, {quota}/s: {longest:?}");
+            assert!(longest <= bound(merge), "merge {merge}, {quota}/s: {longest:?}");
             let span = measure::span(first, 5..42);
             let share = measure::share(&arrivals, "big", &span);
             assert!((share - 0.9).abs() <= 0.005, "merge {merge}, {quota}/s: {share:.4}");
@@ -131,7 +119,7 @@ async fn a_campaigns_queues_are_served_one_after_the_other() {
 async fn urgent_mail_of_a_limited_campaign_takes_its_limits_next_slots() {
     for merge in MODES {
         let world = world(50.0, merge);
-        let key: LimitKey = "big".parse().unwrap_or_else(|_| "campaign:big".parse().unwrap());
+        let key: LimitKey = "campaign:big".parse().unwrap();
         let limit: Limit = serde_json::from_str(r#"{"rate": "10/s"}"#).unwrap();
         world.control(|control| drop(control.limits.insert(key, Some(limit)))).await;
         world.fill("big", 1_000).await;
@@ -147,7 +135,7 @@ async fn urgent_mail_of_a_limited_campaign_takes_its_limits_next_slots() {
         let arrivals = world.ses.arrivals();
         let took = took(&arrivals, "urgent", put.unwrap());
         // 20 mails need two seconds of the limit.
-        assert!(took <= BOUND + Duration::from_secs(2), "merge {merge}: {took:?}");
+        assert!(took <= bound(merge) + Duration::from_secs(2), "merge {merge}: {took:?}");
         let big: Vec<SesArrival> =
             arrivals.iter().filter(|arrival| arrival.campaign == "big").cloned().collect();
         let worst = measure::worst_second(&big);
@@ -158,7 +146,7 @@ async fn urgent_mail_of_a_limited_campaign_takes_its_limits_next_slots() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_campaigns_priority_queue_is_not_served_and_mail_is_put_back_to_its_own() {
+async fn a_held_campaigns_priority_queue_is_not_served() {
     for merge in MODES {
         let world = world(50.0, merge);
         world.fill("big", 1_000).await;
@@ -168,30 +156,21 @@ async fn a_held_campaigns_priority_queue_is_not_served_and_mail_is_put_back_to_i
             .play(60, async |first| {
                 world.until(first, 5, MS(500)).await;
                 let hold = Hold::new("by hand", EpochMillis::new(0));
-                let all = |name| (Some(name), HoldReason::Paused);
-                world
-                    .control(|control| {
-                        let (campaign, reason) = all("big");
-                        assert!(control.hold(campaign, reason, hold));
-                    })
-                    .await;
+                let paused = HoldReason::Paused;
+                world.control(|control| assert!(control.hold(Some("big"), paused, hold))).await;
                 world.until(first, 8, MS(0)).await;
                 burst(&world, "big.high", "urgent").await;
                 world.until(first, 20, MS(0)).await;
                 held = of(&world.ses.arrivals(), "urgent").len();
                 assert_eq!(world.contents("big.high").len(), 20, "merge {merge}");
-                world
-                    .control(|control| {
-                        control.lift(Some("big"), HoldReason::Paused);
-                    })
-                    .await;
+                world.control(|control| assert!(control.lift(Some("big"), paused))).await;
             })
             .await;
         world.assert_clean();
         assert_eq!(held, 0, "merge {merge}");
         let lifted = first.plus(20).opens();
         let took = took(&world.ses.arrivals(), "urgent", lifted);
-        assert!(took <= BOUND, "merge {merge}: {took:?}");
+        assert!(took <= bound(merge), "merge {merge}: {took:?}");
     }
 }
 
@@ -258,7 +237,6 @@ async fn an_empty_priority_queue_costs_a_receive_a_window() {
             calls.push(world.queues.calls_by_kind().0 - before);
         }
         let more = calls[1].saturating_sub(calls[0]);
-        println!("merge {merge}: {calls:?}");
         assert!(more <= 64, "merge {merge}: {calls:?} in 60 windows");
     }
 }
@@ -288,9 +266,8 @@ async fn a_trickle_of_urgent_mail_is_sent_soon_and_wastes_no_slot() {
             waited.push(sent.at.saturating_since(*put));
         }
         waited.sort_unstable();
-        println!("merge {merge}: {:?} {:?} {:?}", waited[20], waited[36], waited[39]);
         assert!(waited[20] <= Duration::from_secs(3), "merge {merge}: {waited:?}");
-        assert!(waited[36] <= BOUND, "merge {merge}: {waited:?}");
+        assert!(waited[36] <= bound(merge), "merge {merge}: {waited:?}");
         let used = measure::utilisation(&world, first, 4..55, 10);
         assert!(used >= 0.95, "merge {merge}: {used:.4}");
     }
@@ -318,6 +295,6 @@ async fn a_priority_queue_is_found_by_its_tags() {
             .await;
         world.assert_clean();
         let took = took(&world.ses.arrivals(), "urgent", put.unwrap());
-        assert!(took <= Duration::from_mins(1) + BOUND, "merge {merge}: {took:?}");
+        assert!(took <= Duration::from_mins(1) + bound(merge), "merge {merge}: {took:?}");
     }
 }

@@ -143,7 +143,7 @@ pub fn listing(
     Listing { campaigns: checked(campaigns), invalid }
 }
 
-/// What a queue is for a campaign.
+/// A campaign's own queue, or one of its priority queues.
 #[derive(Clone)]
 enum Role {
     Own(Campaign),
@@ -210,7 +210,7 @@ pub fn same(one: &[Campaign], other: &[Campaign]) -> bool {
     by_name(one) == by_name(other)
 }
 
-/// What a queue's tags make of it; none without a tag for weight or priority.
+/// The role that a queue's tags give it; none without a tag for weight or priority.
 fn role(prefix: &str, queue: &TaggedQueue) -> Result<Option<Role>, InvalidTag> {
     let own = queue_name(&queue.url);
     let (weight, priority) = (queue.tags.get(WEIGHT_TAG), queue.tags.get(PRIORITY_TAG));

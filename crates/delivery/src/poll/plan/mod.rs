@@ -38,7 +38,7 @@ pub(super) enum IdleMode {
 
 #[derive(Clone, Debug)]
 pub(super) struct CampaignQueue {
-    /// Its name among the queues found empty, such as `news` or `news.high`.
+    /// The name among the queues found empty, such as `news` or `news.high`.
     pub(super) key: String,
     pub(super) url: QueueUrl,
     pub(super) priority: Priority,
@@ -49,7 +49,7 @@ pub(super) struct CampaignQueue {
 #[derive(Clone, Debug)]
 pub(super) struct PlannedCampaign {
     pub(super) name: String,
-    /// Its own queue, to which mail is put back.
+    /// The own queue, to which mail is put back.
     pub(super) queue: QueueUrl,
     /// All of its queues by falling priority.
     pub(super) queues: Vec<CampaignQueue>,

@@ -192,6 +192,19 @@ mod tests {
         assert!(supply.may_ask(LEFT));
     }
 
+    #[test]
+    fn a_queue_may_give_all_until_an_answer_is_short() {
+        let mut supply = QueueSupply::of(false);
+        assert!(!supply.may_give_all(), "nothing was asked");
+        for (got, may) in [(10, true), (3, false), (10, true), (0, false)] {
+            supply.asked(10);
+            supply.answered(10, Some(got), false);
+            supply.asked(10);
+            assert_eq!(supply.may_give_all(), may, "{got}");
+            supply.answered(10, Some(got), false);
+        }
+    }
+
     /// The verdicts after `times` answers `got`, and the sum of the pauses between them.
     fn vain(
         mut supply: QueueSupply,
