@@ -170,7 +170,8 @@ async fn a_held_campaigns_priority_queue_is_not_served() {
         assert_eq!(held, 0, "merge {merge}");
         let lifted = first.plus(20).opens();
         let took = took(&world.ses.arrivals(), "urgent", lifted);
-        assert!(took <= bound(merge), "merge {merge}: {took:?}");
+        // The window of the lift was claimed before it.
+        assert!(took <= bound(merge) + MS(1_000), "merge {merge}: {took:?}");
     }
 }
 
@@ -181,12 +182,9 @@ async fn a_cancel_takes_the_mail_off_all_queues_of_its_campaign() {
     world
         .play(30, async |first| {
             world.until(first, 3, MS(0)).await;
-            let at = EpochMillis::from(world.universe.now());
+            let at = EpochMillis::from(burst(&world, "big.high", "late").await);
             let cancel = Cancel { at, keep: false };
-            burst(&world, "big.high", "late").await;
             world.control(|control| control.cancel("big", cancel, "by ada: wrong link")).await;
-            let later = Cancel { at: EpochMillis::from(world.universe.now()), keep: false };
-            world.control(|control| control.cancel("big", later, "by ada: wrong link")).await;
         })
         .await;
     assert_eq!(of(&world.ses.arrivals(), "late").len(), 0);
