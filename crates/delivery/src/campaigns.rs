@@ -146,7 +146,7 @@ impl Scan<'_> {
 /// [`A_RUN`] per minute. Of 2,500 queues the run of minute m begins at place 1,000·m mod 2,500: at 0, 1,000,
 /// 2,000, 500, 1,500, …
 fn in_order(queues: Vec<QueueUrl>, standing: &Standing, clock: &impl Clock) -> Vec<QueueUrl> {
-    let stood = standing.control.campaigns.iter().map(|c| queue_name(&c.queue_url));
+    let stood = urls(standing).map(queue_name);
     let stood: BTreeSet<&str> = stood.collect();
     let (known, mut order): (Vec<_>, Vec<_>) =
         queues.into_iter().partition(|queue| stood.contains(queue.name()));
@@ -164,11 +164,15 @@ fn in_order(queues: Vec<QueueUrl>, standing: &Standing, clock: &impl Clock) -> V
 /// SQS answers that it does not exist.
 fn with_missing(listed: Vec<QueueUrl>, prefix: &str, standing: &Standing) -> Vec<QueueUrl> {
     let names: BTreeSet<&str> = listed.iter().map(QueueUrl::name).collect();
-    let stood = standing.control.campaigns.iter().map(|campaign| campaign.queue_url.as_str());
     let missing =
         |url: &&str| queue_name(url).starts_with(prefix) && !names.contains(queue_name(url));
-    let missing: Vec<QueueUrl> = stood.filter(missing).map(QueueUrl::new).collect();
+    let missing: Vec<QueueUrl> = urls(standing).filter(missing).map(QueueUrl::new).collect();
     listed.into_iter().chain(missing).collect()
+}
+
+/// The queues on the ledger's list.
+fn urls(standing: &Standing) -> impl Iterator<Item = &str> {
+    standing.control.campaigns.iter().flat_map(Campaign::queues).map(|(_, url)| url)
 }
 
 fn log_faults(found: &Listing) {
@@ -206,6 +210,8 @@ fn log_changes(before: &[Campaign], after: &[Campaign]) {
                 weight = now.weight,
                 weight_before = stood.weight,
                 tenant = now.tenant,
+                queues = now.queues().count(),
+                queues_before = stood.queues().count(),
                 "campaign changed"
             ),
             Some(_) => {}

@@ -3,7 +3,7 @@
 use futures_util::future::try_join;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tidegate_core::Window;
-use tidegate_core::config::{BackPressureConfig, Campaign, Campaigns};
+use tidegate_core::config::{BackPressureConfig, Campaign, Campaigns, queue_key};
 use tidegate_core::idle::RUN;
 use tidegate_core::limits::InitialLimits;
 
@@ -35,7 +35,7 @@ pub(crate) fn opens(config: &BackPressureConfig, standing: &Standing, window: Wi
 }
 
 /// The express queue, the merge queue, and the queues of campaigns of which mail may be sent in `window`,
-/// without those whose name `is_left_out` knows (a campaign's, or [`MERGE_QUEUE`]).
+/// without those whose name `is_left_out` knows (by [`queue_key`], or [`MERGE_QUEUE`]).
 pub(crate) fn queues(
     config: &BackPressureConfig,
     (standing, window): (&Standing, Window),
@@ -45,12 +45,13 @@ pub(crate) fn queues(
     let campaigns = listed(&config.campaigns, standing).iter();
     let campaigns = campaigns.filter(|campaign| {
         let name = campaign.name.as_str();
-        let is_closed = limits.closes_campaign(name, window);
-        !is_held(campaign, standing) && !is_closed && !is_left_out(name)
+        !is_held(campaign, standing) && !limits.closes_campaign(name, window)
     });
+    let queues =
+        campaigns.flat_map(|campaign| campaign.queues().map(move |queue| (campaign, queue)));
+    let left = queues.filter(|(of, (priority, _))| !is_left_out(&queue_key(&of.name, *priority)));
     let merge = config.merge_queue_url.as_deref().filter(|_| !is_left_out(MERGE_QUEUE));
-    campaigns
-        .map(|campaign| campaign.queue_url.as_str())
+    left.map(|(_, (_, url))| url)
         .chain(merge)
         .chain(config.express_queue_url.as_deref())
         .map(QueueUrl::new)

@@ -2,8 +2,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::config::{Cap, ConfigError, LimitsConfig, PollerConfig, SchedulerConfig};
+use tidegate_core::config::{
+    Campaign, Cap, ConfigError, LimitsConfig, PollerConfig, SchedulerConfig, queue_key,
+};
 use tidegate_core::daily::DailyPolicy;
+use tidegate_core::email::Priority;
 use tidegate_core::limits::InitialLimits;
 use tidegate_core::rate::{InvalidRate, Rate};
 use tidegate_fakes::{Counting, Latency, QueueSettings, SesSettings};
@@ -41,6 +44,8 @@ pub struct WorldSettings {
     pub campaigns: Vec<(String, u32)>,
     /// SES's tenants of campaigns, by campaign.
     pub tenants: BTreeMap<String, String>,
+    /// The campaigns' priority queues, each named as `queue_key` does.
+    pub priority_queues: Vec<(String, Priority)>,
     /// Whether there is a merge queue; without one it is direct mode.
     pub merge: bool,
     pub express: bool,
@@ -71,6 +76,7 @@ impl WorldSettings {
             queues: QueueSettings::default(),
             campaigns: vec![("big".to_owned(), 90), ("small".to_owned(), 10)],
             tenants: BTreeMap::new(),
+            priority_queues: Vec::new(),
             merge,
             express: false,
             variables: Vec::new(),
@@ -119,15 +125,18 @@ impl WorldSettings {
     /// The campaigns as the JSON of `TIDEGATE_CAMPAIGNS`.
     fn listed(&self) -> String {
         let named = |(name, weight): &(String, u32)| {
-            let queue_url = url(name);
-            let tenant = self.tenants.get(name);
-            let tenant = tenant.map(|it| format!(r#", "tenant": "{it}""#)).unwrap_or_default();
-            format!(
-                r#"{{"name": "{name}", "queue_url": "{queue_url}", "weight": {weight}{tenant}}}"#
-            )
+            let queue = |priority: Priority| url(&queue_key(name, priority)).to_string();
+            let others = self.priority_queues.iter().filter(|(of, _)| of == name);
+            Campaign {
+                name: name.clone(),
+                queue_url: queue(Priority::Normal),
+                weight: *weight,
+                tenant: self.tenants.get(name).cloned(),
+                priority_queues: others.map(|(_, p)| (*p, queue(*p))).collect(),
+            }
         };
-        let campaigns: Vec<String> = self.campaigns.iter().map(named).collect();
-        format!("[{}]", campaigns.join(","))
+        let campaigns: Vec<Campaign> = self.campaigns.iter().map(named).collect();
+        serde_json::to_string(&campaigns).unwrap_or_default()
     }
 
     /// The poller's settings, read as in production.

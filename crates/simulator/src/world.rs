@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::{LocalBoxFuture, join, join_all};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
-use tidegate_core::config::{PollerConfig, SchedulerConfig};
+use tidegate_core::config::{PollerConfig, SchedulerConfig, queue_key};
 use tidegate_core::control::Control;
 use tidegate_core::identity::CAMPAIGN_QUEUE_BYTES;
 use tidegate_core::outcome::Failure;
@@ -96,6 +96,8 @@ impl World {
         let names = settings.campaigns.iter().map(|(name, _)| name.as_str());
         let create = |name: &str| create(&queues, name, settings.queues);
         names.chain([MERGE, EXPRESS, DEAD_LETTERS]).for_each(create);
+        let others = settings.priority_queues.iter();
+        others.for_each(|(campaign, priority)| create(&queue_key(campaign, *priority)));
         (0..poller.limits.queues.len()).for_each(|place| create(&domain_queue(place)));
         if scheduler.feedback.is_some() {
             create(FEEDBACK);

@@ -48,7 +48,7 @@ fn facts(deployed: &Deployment) -> StackFacts {
         name: name.to_owned(),
         queue_url: format!("https://sqs.example/{name}"),
         weight,
-        tenant: None,
+        ..Campaign::default()
     };
     let depth = |visible| QueueDepth { visible, ..QueueDepth::default() };
     let Deployment { poller, scheduler } = deployed;

@@ -165,7 +165,7 @@ async fn a_new_campaign_acts_within_four_seconds() {
             name: name.into(),
             queue_url: format!("https://sqs.example/{name}"),
             weight,
-            tenant: None,
+            ..Campaign::default()
         };
         world.control(|control| control.campaigns = vec![listed("big", 90)]).await;
         world.fill("big", 2_600).await;

@@ -28,6 +28,7 @@ mod marks;
 mod operator;
 mod operator_site;
 mod outcomes;
+mod priorities;
 mod queues;
 mod rate;
 mod recipients;

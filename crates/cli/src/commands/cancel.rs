@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_aws::stack::Stack;
-use tidegate_core::config::EXPRESS;
+use tidegate_core::config::{Campaign, EXPRESS};
 use tidegate_core::control::{CANCELLED, Cancel};
 use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _};
 use tidegate_operate::dead::LetterFilter;
@@ -95,21 +95,26 @@ pub(super) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
 async fn question(args: &CancelArgs, stack: &Stack) -> Result<String, CommandError> {
     let (_, campaigns) = stack.standing().await?;
     let listed = campaigns.iter().find(|campaign| campaign.name == args.campaign);
-    let queue = listed.map(|campaign| QueueUrl::new(campaign.queue_url.as_str()));
-    let express = || stack.express().filter(|_| args.campaign == EXPRESS);
-    let Some(queue) = queue.or_else(express) else {
+    let own = |campaign: &Campaign| campaign.queues().map(|(_, url)| QueueUrl::new(url)).collect();
+    let express = || Some(vec![stack.express().filter(|_| args.campaign == EXPRESS)?]);
+    let Some(queues): Option<Vec<QueueUrl>> = listed.map(own).or_else(express) else {
         let known = campaigns.into_iter().map(|campaign| campaign.name).collect();
         let error = SteerError::NoCampaign { name: args.campaign.clone(), known };
         return Err(CommandError::Refused(error.into()));
     };
-    let depth = stack.queues().depth(&queue).await?;
-    let mails = counted(depth.visible + depth.in_flight + depth.delayed, "mail");
+    let mut mails = 0;
+    for queue in &queues {
+        mails += stack.queues().depth(queue).await?.all();
+    }
+    let mails = counted(mails, "mail");
     let then = match &args.export {
         Some(path) => format!("moves it to {}", path.display()),
         None => "deletes it for good".to_owned(),
     };
     let campaign = &args.campaign;
-    Ok(format!("Cancel the unsent mail of {campaign}? About {mails} on its queue; this {then}."))
+    Ok(format!(
+        "Cancel the unsent mail of {campaign}? About {mails} wait in its queues; this {then}."
+    ))
 }
 
 /// Waits until the pollers have taken the mail off and settled it; false if interrupted.

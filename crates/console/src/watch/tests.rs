@@ -41,6 +41,7 @@ pub(crate) fn status() -> Status {
             refused: 0,
             feedback: None,
             backlog: QueueStatus { visible: 900, ..QueueStatus::default() },
+            priority_queues: BTreeMap::new(),
             held: false,
         }],
         level: LevelStatus { level: BackPressureLevel::Clear, since: None },

@@ -1,15 +1,16 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::queue_url::{is_fifo, is_name_char, is_url};
 use crate::cycle::Cycle;
+use crate::email::Priority;
 
 /// The name under which express mail is counted. No campaign may have it.
 pub const EXPRESS: &str = "express";
 
 /// One campaign: a standard queue with a share of the quota.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Campaign {
     /// The campaign's name: 1 to 64 letters, digits, `-` and `_`, not `express`.
@@ -22,6 +23,19 @@ pub struct Campaign {
     /// has it in a member of its own (`Control::tenants`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// The URLs of its priority queues: of mail that is received before that in `queue_url` (`critical`,
+    /// `high`), or after it (`low`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub priority_queues: BTreeMap<Priority, String>,
+}
+
+/// The name of a campaign's queue: `news` for its own one, `news.high` for a priority queue. No campaign's
+/// name contains a dot.
+pub fn queue_key(campaign: &str, priority: Priority) -> String {
+    match priority {
+        Priority::Normal => campaign.to_owned(),
+        other => format!("{campaign}.{other}"),
+    }
 }
 
 /// Whether a campaign may have this name: 1 to 64 letters, digits, `-` and `_`, but not `express`.
@@ -53,21 +67,37 @@ impl Campaign {
     /// which a [`Cycle`] can be made.
     pub fn valid(list: &[Self]) -> bool {
         let names: BTreeSet<_> = list.iter().map(|campaign| &campaign.name).collect();
-        let queues: BTreeSet<_> = list.iter().map(|campaign| &campaign.queue_url).collect();
+        let queues: Vec<_> = list.iter().flat_map(Self::queues).map(|(_, url)| url).collect();
         let weights: Vec<u32> = list.iter().map(|campaign| campaign.weight).collect();
         (1..=1_000).contains(&list.len())
             && names.len() == list.len()
-            && queues.len() == list.len()
+            && BTreeSet::from_iter(&queues).len() == queues.len()
             && list.iter().all(Self::is_valid)
             && Cycle::new(&weights).is_ok()
     }
 
     fn is_valid(&self) -> bool {
         is_campaign_name(&self.name)
-            && is_url(&self.queue_url)
-            && !is_fifo(&self.queue_url)
+            && self.queues().all(|(_, url)| is_url(url) && !is_fifo(url))
+            && !self.priority_queues.contains_key(&Priority::Normal)
             && self.weight <= 10_000
             && self.tenant.as_deref().is_none_or(is_word)
+    }
+
+    /// The URLs of its queues in the order in which they are asked. Its own queue is that of normal priority.
+    pub fn queues(&self) -> impl Iterator<Item = (Priority, &str)> {
+        Priority::ALL.into_iter().filter_map(|priority| Some((priority, self.queue(priority)?)))
+    }
+
+    /// The URL of the queue to which a producer puts mail of a priority.
+    pub fn queue_for(&self, priority: Priority) -> &str {
+        self.queue(priority).unwrap_or(&self.queue_url)
+    }
+
+    /// The URL of its queue of a priority, if it has one.
+    pub fn queue(&self, priority: Priority) -> Option<&str> {
+        let own = (priority == Priority::Normal).then_some(&self.queue_url);
+        own.or_else(|| self.priority_queues.get(&priority)).map(String::as_str)
     }
 }
 

@@ -17,7 +17,7 @@ mod variables;
 use std::time::Duration;
 
 pub use back_pressure::BackPressureConfig;
-pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name, is_word};
+pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name, is_word, queue_key};
 pub use deadlines::{DECIDED, LAST_START, MOVED, POLLER_TIMEOUT, QUEUE_CALL, REPORTED, SETTLED};
 pub use error::{ConfigError, InvalidVariable};
 pub use feedback::FeedbackConfig;

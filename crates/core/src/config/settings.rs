@@ -131,7 +131,7 @@ macro_rules! settings {
 
 settings! {
     CAMPAIGNS = "TIDEGATE_CAMPAIGNS", Both,
-        Text("a JSON list such as [{\"name\": \"big\", \"queue_url\": \"https://…\", \"weight\": 90}] with 1 to 1000 campaigns (names of letters, digits, - and _, at most 64, each once, not express; each a standard queue's URL, each once; weights 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor; with a \"tenant\", that of an SES tenant: 1 to 64 letters, digits, - and _), or: ledger"),
+        Text("a JSON list such as [{\"name\": \"big\", \"queue_url\": \"https://…\", \"weight\": 90}] with 1 to 1000 campaigns (names of letters, digits, - and _, at most 64, each once, not express; each a standard queue's URL, each once, and optional priority_queues: {\"high\": \"https://…\"} by critical, high and low; weights 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor; with a \"tenant\", that of an SES tenant: 1 to 64 letters, digits, - and _), or: ledger"),
         Required,
         "The campaigns; `ledger` is the list in the [control record](operations/control-record.md). A scheduler may do without it and then knows no [back-pressure](operations/back-pressure.md) level.";
     MERGE_QUEUE = "TIDEGATE_MERGE_QUEUE_URL", Both, FifoQueue, Otherwise("none: direct mode"),

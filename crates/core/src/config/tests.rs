@@ -1,6 +1,7 @@
 use super::*;
 use crate::daily::DailyPolicy;
 use crate::daily::{DailyPace, Reserve};
+use crate::email::Priority;
 use crate::tick::EARLIEST;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -68,6 +69,36 @@ fn a_campaign_may_have_a_tenant() {
     for wrong in [r#""""#, r#""acme corp""#, "7", &format!("{:?}", "n".repeat(65))] {
         assert_eq!(listed(wrong), None, "{wrong}");
     }
+}
+
+#[test]
+fn a_campaign_may_have_a_queue_for_each_priority_but_normal() {
+    let listed = |queues: &'static str| poller(&[("TIDEGATE_CAMPAIGNS", queues)]);
+    let campaigns = listed(
+        r#"[{"name": "a", "queue_url": "https://q/a", "weight": 1,
+            "priority_queues": {"low": "https://q/l", "high": "https://q/h"}}]"#,
+    );
+    let Campaigns::Listed(campaigns) = campaigns.unwrap().campaigns else { panic!() };
+    let queues: Vec<_> = campaigns[0].queues().collect();
+    let expected = [
+        (Priority::High, "https://q/h"),
+        (Priority::Normal, "https://q/a"),
+        (Priority::Low, "https://q/l"),
+    ];
+    assert_eq!(queues, expected);
+    assert_eq!(campaigns[0].queue_for(Priority::Critical), "https://q/a");
+    for wrong in [
+        r#"[{"name": "a", "queue_url": "https://q/a", "weight": 1, "priority_queues": {"normal": "https://q/n"}}]"#,
+        r#"[{"name": "a", "queue_url": "https://q/a", "weight": 1, "priority_queues": {"urgent": "https://q/n"}}]"#,
+        r#"[{"name": "a", "queue_url": "https://q/a", "weight": 1, "priority_queues": {"high": "https://q/a"}}]"#,
+        r#"[{"name": "a", "queue_url": "https://q/a", "weight": 1, "priority_queues": {"high": "https://q/a.fifo"}}]"#,
+    ] {
+        assert!(listed(wrong).is_err(), "{wrong}");
+    }
+    // A version that does not know priority queues reads a list without them.
+    let plain = Campaign { priority_queues: BTreeMap::new(), ..campaigns[0].clone() };
+    let written = serde_json::to_string(&plain).unwrap();
+    assert_eq!(written, r#"{"name":"a","queue_url":"https://q/a","weight":1}"#);
 }
 
 #[test]

@@ -336,6 +336,7 @@ mod tests {
             queue_url: format!("https://sqs.example/1/{name}"),
             weight: 1,
             tenant: tenant.map(str::to_owned),
+            ..Campaign::default()
         };
         let mut control = Control::default();
         let list = [campaign("big", Some("acme")), campaign("small", None)];

@@ -40,7 +40,7 @@ mod tests {
             name: name.to_owned(),
             queue_url: format!("https://sqs.example/1/{name}"),
             weight,
-            tenant: None,
+            ..Campaign::default()
         };
         let listed = [campaign("bulk", 5), campaign("news", 90), campaign("shop", 10)];
         let limit = |hours: &str| -> Limit {

@@ -2,18 +2,23 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::error::EmailError;
 
 /// Orders the mails of one campaign that a poller has received for its window: the mail with the
 /// greater priority is sent first. Mail in the queue is not reordered: a critical mail behind a backlog
-/// waits until it is received.
+/// waits until it is received, unless it is in a priority queue.
 ///
 /// ```
 /// use tidegate_core::email::Priority;
 /// assert!(Priority::Critical > Priority::High);
 /// assert_eq!(Priority::default(), Priority::Normal);
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Priority {
     /// Sent after all mail of other priorities.
     Low,

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::config::{Campaign, is_campaign_name, is_word};
 use crate::cycle::{Cycle, InvalidWeights};
+use crate::email::Priority;
 
 /// The tag that makes a queue a campaign. The value is the weight, 1 to 10,000.
 pub const WEIGHT_TAG: &str = "tidegate:weight";
@@ -17,11 +18,18 @@ pub const WEIGHT_TAG: &str = "tidegate:weight";
 pub const CAMPAIGN_TAG: &str = "tidegate:campaign";
 /// The tag that names SES's tenant for which the campaign's mail is sent.
 pub const TENANT_TAG: &str = "tidegate:tenant";
+/// The tag that makes a queue a priority queue of the campaign that `tidegate:campaign` names. The value is
+/// `critical`, `high` or `low`; a weight is not looked at.
+pub const PRIORITY_TAG: &str = "tidegate:priority";
 
+const CAMPAIGN: &str = "tag tidegate:campaign";
+const PRIORITY: &str = "tag tidegate:priority";
 const WEIGHTS: &str = "a whole number from 1 to 10000";
 const NAMES: &str = "1 to 64 letters, digits, - and _, other than express";
 const TENANTS: &str = "1 to 64 letters, digits, - and _";
 const STANDARD: &str = "a standard queue, whose name does not end in .fifo";
+const PRIORITIES: &str = "critical, high or low, each once for a campaign";
+const LISTED: &str = "the name of a campaign";
 
 /// A queue with its tags, as SQS lists them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +54,13 @@ pub struct InvalidTag {
     pub allowed: &'static str,
     /// True if the queue stays on the list with its earlier name and weight.
     pub kept: bool,
+}
+
+impl InvalidTag {
+    fn new(url: &str, what: &'static str, value: &str, allowed: &'static str) -> Self {
+        let (queue, value) = (queue_name(url).to_owned(), value.to_owned());
+        Self { queue, what, value, allowed, kept: false }
+    }
 }
 
 /// Reason why the existing list is kept as a whole.
@@ -86,7 +101,8 @@ pub struct Listing {
 /// list. `unasked` contains the names of queues whose tags could not be read; they stay as they are in
 /// `before`.
 ///
-/// A queue without the tag `tidegate:weight` is not a campaign. A queue with wrong tags stays as it is
+/// A queue without the tag `tidegate:weight` is not a campaign, and without `tidegate:priority` no campaign's
+/// priority queue. A queue with wrong tags stays as it is
 /// in `before`, if it is there; the other queues are not affected.
 ///
 /// ```
@@ -109,24 +125,77 @@ pub fn listing(
     unasked: &BTreeSet<String>,
     before: &[Campaign],
 ) -> Listing {
-    let (mut campaigns, mut invalid) = (Vec::new(), Vec::new());
-    campaigns.extend(before.iter().filter(|c| unasked.contains(queue_name(&c.queue_url))).cloned());
+    let stood: Vec<Role> = before.iter().flat_map(Role::all).collect();
+    let is_unasked = |role: &&Role| unasked.contains(queue_name(role.url()));
+    let mut roles: Vec<Role> = stood.iter().filter(is_unasked).cloned().collect();
+    let mut invalid = Vec::new();
     for queue in queues {
-        match campaign(prefix, queue) {
-            Ok(found) => campaigns.extend(found),
+        match role(prefix, queue) {
+            Ok(found) => roles.extend(found),
             Err(mut fault) => {
-                let stood = before.iter().find(|c| queue_name(&c.queue_url) == fault.queue);
+                let stood = stood.iter().find(|role| queue_name(role.url()) == fault.queue);
                 fault.kept = stood.is_some();
                 invalid.push(fault);
                 // The URL may have changed; the one from SQS is used.
-                let kept =
-                    |stood: &Campaign| Campaign { queue_url: queue.url.clone(), ..stood.clone() };
-                campaigns.extend(stood.map(kept));
+                roles.extend(stood.map(|stood| stood.clone().at(&queue.url)));
             }
         }
     }
-    campaigns.sort_by(|a, b| (&a.name, &a.queue_url).cmp(&(&b.name, &b.queue_url)));
+    let (campaigns, without) = assembled(roles);
+    invalid.extend(without);
     Listing { campaigns: checked(campaigns), invalid }
+}
+
+/// A campaign's own queue, or one of its priority queues.
+#[derive(Clone)]
+enum Role {
+    Own(Campaign),
+    /// The priority queue of a campaign, with its URL.
+    Priority(String, Priority, String),
+}
+
+impl Role {
+    /// The queues of a campaign on the list.
+    fn all(campaign: &Campaign) -> Vec<Self> {
+        let own = Campaign { priority_queues: BTreeMap::new(), ..campaign.clone() };
+        let others = campaign.priority_queues.iter();
+        let others = others.map(|(p, url)| Self::Priority(own.name.clone(), *p, url.clone()));
+        others.chain([Self::Own(own.clone())]).collect()
+    }
+
+    fn url(&self) -> &str {
+        match self {
+            Self::Own(campaign) => &campaign.queue_url,
+            Self::Priority(.., url) => url,
+        }
+    }
+
+    fn at(mut self, to: &str) -> Self {
+        let (Self::Own(Campaign { queue_url: url, .. }) | Self::Priority(.., url)) = &mut self;
+        to.clone_into(url);
+        self
+    }
+}
+
+/// The campaigns with their priority queues, and the priority queues that none of them can have.
+fn assembled(mut roles: Vec<Role>) -> (Vec<Campaign>, Vec<InvalidTag>) {
+    roles.sort_by(|a, b| a.url().cmp(b.url()));
+    let own = |role: &Role| if let Role::Own(own) = role { Some(own.clone()) } else { None };
+    let mut campaigns: Vec<Campaign> = roles.iter().filter_map(own).collect();
+    campaigns.sort_by(|a, b| a.name.cmp(&b.name)); // stable: of one name by URL
+    let mut without = Vec::new();
+    for role in roles {
+        let Role::Priority(campaign, priority, url) = role else { continue };
+        let invalid = |what, value, allowed| InvalidTag::new(&url, what, value, allowed);
+        match campaigns.binary_search_by(|listed| listed.name.cmp(&campaign)) {
+            Ok(at) if campaigns[at].queue(priority).is_none() => {
+                campaigns[at].priority_queues.insert(priority, url);
+            }
+            Ok(_) => without.push(invalid(PRIORITY, priority.as_str(), PRIORITIES)),
+            Err(_) => without.push(invalid(CAMPAIGN, &campaign, LISTED)),
+        }
+    }
+    (campaigns, without)
 }
 
 /// The queue's name, which is the last part of its URL.
@@ -144,19 +213,17 @@ pub fn same(one: &[Campaign], other: &[Campaign]) -> bool {
     by_name(one) == by_name(other)
 }
 
-/// The campaign that a queue's tags define; none without a weight tag.
-fn campaign(prefix: &str, queue: &TaggedQueue) -> Result<Option<Campaign>, InvalidTag> {
+/// The role that a queue's tags give it; none without a tag for weight or priority.
+fn role(prefix: &str, queue: &TaggedQueue) -> Result<Option<Role>, InvalidTag> {
     let own = queue_name(&queue.url);
-    let Some(weight) = queue.tags.get(WEIGHT_TAG) else { return Ok(None) };
-    let invalid = |what, value: &str, allowed| InvalidTag {
-        queue: own.to_owned(),
-        what,
-        value: value.to_owned(),
-        allowed,
-        kept: false,
-    };
+    let (weight, priority) = (queue.tags.get(WEIGHT_TAG), queue.tags.get(PRIORITY_TAG));
+    if weight.or(priority).is_none() {
+        return Ok(None);
+    }
+    let invalid = |what, value: &str, allowed| InvalidTag::new(&queue.url, what, value, allowed);
     let (what, name) = match queue.tags.get(CAMPAIGN_TAG) {
-        Some(name) => ("tag tidegate:campaign", name.as_str()),
+        Some(name) => (CAMPAIGN, name.as_str()),
+        None if priority.is_some() => (CAMPAIGN, ""),
         None => ("the name after the prefix", own.strip_prefix(prefix).unwrap_or(own)),
     };
     if own.strip_suffix(".fifo").is_some() {
@@ -165,6 +232,13 @@ fn campaign(prefix: &str, queue: &TaggedQueue) -> Result<Option<Campaign>, Inval
     if !is_campaign_name(name) {
         return Err(invalid(what, name, NAMES));
     }
+    if let Some(priority) = priority {
+        let known = Priority::ALL.into_iter().find(|known| known.as_str() == priority);
+        let known = known.filter(|known| *known != Priority::Normal);
+        let known = known.ok_or_else(|| invalid(PRIORITY, priority, PRIORITIES))?;
+        return Ok(Some(Role::Priority(name.to_owned(), known, queue.url.clone())));
+    }
+    let weight = weight.map_or("", String::as_str);
     let digits = weight.bytes().all(|byte| byte.is_ascii_digit());
     let number = weight.parse().ok().filter(|weight| digits && (1..=10_000).contains(weight));
     let weight = number.ok_or_else(|| invalid("tag tidegate:weight", weight, WEIGHTS))?;
@@ -173,7 +247,8 @@ fn campaign(prefix: &str, queue: &TaggedQueue) -> Result<Option<Campaign>, Inval
         return Err(invalid("tag tidegate:tenant", other, TENANTS));
     }
     let (name, queue_url) = (name.to_owned(), queue.url.clone());
-    Ok(Some(Campaign { name, queue_url, weight, tenant: tenant.cloned() }))
+    let tenant = tenant.cloned();
+    Ok(Some(Role::Own(Campaign { name, queue_url, weight, tenant, ..Campaign::default() })))
 }
 
 fn checked(campaigns: Vec<Campaign>) -> Result<Vec<Campaign>, Refused> {

@@ -32,7 +32,8 @@ fn weighted(name: &str, weight: &str) -> TaggedQueue {
 }
 
 fn campaign(name: &str, queue: &str, weight: u32) -> Campaign {
-    Campaign { name: name.to_owned(), queue_url: url(queue), weight, tenant: None }
+    let (name, queue_url) = (name.to_owned(), url(queue));
+    Campaign { name, queue_url, weight, ..Campaign::default() }
 }
 
 fn found(queues: &[TaggedQueue], before: &[Campaign]) -> Vec<Campaign> {
@@ -95,6 +96,59 @@ fn a_queue_whose_tags_went_wrong_stays_as_it_stood() {
     }
 }
 
+fn urgent(name: &str, campaign: &str, priority: &str) -> TaggedQueue {
+    queue(name, &[(CAMPAIGN_TAG, campaign), (PRIORITY_TAG, priority)])
+}
+
+fn with(campaign: Campaign, queues: &[(Priority, &str)]) -> Campaign {
+    let priority_queues = queues.iter().map(|(priority, queue)| (*priority, url(queue)));
+    Campaign { priority_queues: priority_queues.collect(), ..campaign }
+}
+
+#[test]
+fn a_queue_with_a_priority_belongs_to_the_campaign_that_it_names() {
+    let queues = [urgent("news-1", "news", "high"), weighted("news", "3"), weighted("other", "7")];
+    let news = with(campaign("news", "news", 3), &[(Priority::High, "news-1")]);
+    let expected = vec![news, campaign("other", "other", 7)];
+    let listed = listing(PREFIX, &queues, &[]);
+    assert_eq!(listed, Listing { campaigns: Ok(expected.clone()), invalid: vec![] });
+    // It stays while nobody asked it, or its tag is wrong, and goes with its tag.
+    let unasked = ["mail-campaign-news-1".to_owned()].into();
+    let kept = super::listing(PREFIX, &queues[1..], &unasked, &expected);
+    assert_eq!(kept.campaigns, Ok(expected.clone()));
+    let wrong = [urgent("news-1", "news", "urgent"), weighted("news", "3"), weighted("other", "7")];
+    let kept = listing(PREFIX, &wrong, &expected);
+    assert_eq!((kept.campaigns, kept.invalid[0].kept), (Ok(expected.clone()), true));
+    let gone = found(&[queue("news-1", &[]), weighted("news", "3")], &expected);
+    assert_eq!(gone, [campaign("news", "news", 3)]);
+}
+
+#[test]
+fn a_priority_queue_that_no_campaign_can_have_is_told() {
+    for (queue, said) in [
+        (
+            urgent("q", "nobody", "high"),
+            r#"tag tidegate:campaign is "nobody"; allowed is the name"#,
+        ),
+        (
+            queue("q", &[(PRIORITY_TAG, "high")]),
+            r#"tag tidegate:campaign is ""; allowed is 1 to 64"#,
+        ),
+        (
+            urgent("q", "news", "normal"),
+            r#"tag tidegate:priority is "normal"; allowed is critical"#,
+        ),
+        (urgent("q", "news", "low"), r#"tag tidegate:priority is "low"; allowed is critical"#),
+    ] {
+        let queues = [weighted("news", "3"), urgent("a", "news", "low"), queue];
+        let listing = listing(PREFIX, &queues, &[]);
+        let expected = with(campaign("news", "news", 3), &[(Priority::Low, "a")]);
+        assert_eq!(listing.campaigns, Ok(vec![expected]), "{said}");
+        let fault = listing.invalid[0].to_string();
+        assert!(fault.contains(said), "{fault}");
+    }
+}
+
 #[test]
 fn what_gives_no_list_is_refused_as_a_whole() {
     let refused = |queues: &[TaggedQueue]| {
@@ -126,9 +180,15 @@ fn queues() -> impl Strategy<Value = Vec<TaggedQueue>> {
         2 => "[a-d]{1,2}".prop_map(Some),
         1 => ".{0,3}".prop_map(Some),
     ];
-    let tags = (weight, name).prop_map(|(weight, name)| {
+    let priority = prop_oneof![
+        6 => Just(None),
+        3 => prop_oneof!["critical", "high", "low"].prop_map(Some),
+        1 => ".{0,3}".prop_map(Some),
+    ];
+    let tags = (weight, name, priority).prop_map(|(weight, name, priority)| {
         let tag = |key: &str, value: Option<String>| value.map(|value| (key.to_owned(), value));
-        [tag(WEIGHT_TAG, weight), tag(CAMPAIGN_TAG, name)].into_iter().flatten().collect()
+        let tags = [tag(WEIGHT_TAG, weight), tag(CAMPAIGN_TAG, name), tag(PRIORITY_TAG, priority)];
+        tags.into_iter().flatten().collect()
     });
     let queue = ("[a-z]{1,3}", tags);
     prop::collection::btree_map(queue.0, queue.1, 0..8).prop_map(|queues| {
@@ -174,7 +234,9 @@ proptest! {
     ) {
         let Ok(before) = listing(PREFIX, &queues, &[]).campaigns else { return Ok(()) };
         let mut broken = queues;
-        at.get_mut(&mut broken).tags.insert(WEIGHT_TAG.to_owned(), value);
+        let tags = &mut at.get_mut(&mut broken).tags;
+        let tag = if tags.contains_key(PRIORITY_TAG) { PRIORITY_TAG } else { WEIGHT_TAG };
+        tags.insert(tag.to_owned(), format!("{value}!"));
         let after = listing(PREFIX, &broken, &before);
         prop_assert_eq!(after.campaigns, Ok(before));
         prop_assert!(!after.invalid.is_empty());

@@ -13,6 +13,7 @@ use futures_util::{StreamExt as _, select_biased};
 use tidegate_core::allocation::{Ask, Intake};
 use tidegate_core::control::Control;
 use tidegate_core::counters::Counter;
+use tidegate_core::limiter::Line;
 use tidegate_core::limits::LimitRef;
 
 use super::context::Context;
@@ -21,9 +22,10 @@ use super::limit_window::{LimitWindow, QueueMoves};
 use super::plan::limits::PlannedQueue;
 use super::policies::policy::{Policies, PolicyStep};
 use super::settle::{Job, Receipt, pack};
+use super::sources::lane_queues::LaneQueues;
 use super::sources::message::{Message, Source, read};
 use super::sources::receive::Wait;
-use super::sources::supply::{MOST_RECEIVES, QueueSupply};
+use super::sources::supply::MOST_RECEIVES;
 use crate::environment::Environment;
 use crate::ports::{Body, Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
 
@@ -69,7 +71,7 @@ pub(super) struct Arrival {
 ///
 /// Example: 100 recipients are to be fed, the weights are 90 and 10, and all mails have one recipient. Nine
 /// receives ask campaign A for 90 messages in all, and one asks B for 10. A turns out to hold 60: once it
-/// counts as empty (see [`QueueSupply`]), the 30 that are missing are asked of B in three receives.
+/// counts as empty (see [`PollVerdict`](super::sources::supply::PollVerdict)), the 30 that are missing are asked of B in three receives.
 ///
 /// The loop ends when nothing more is wanted, or 100 ms before the close, once every receive and every
 /// batch on its way has ended.
@@ -84,21 +86,24 @@ pub(super) async fn feed<E: Environment>(
     }
     let mut intake = ctx.intake(amount);
     let mut limited = Limited::of(ctx);
-    let mut supplies: Vec<QueueSupply> = plan.lanes().map(|c| QueueSupply::of(plan, c)).collect();
+    let lanes = plan.lanes().enumerate();
+    let mut lanes: Vec<LaneQueues> =
+        lanes.map(|(lane, c)| LaneQueues::of(plan, c, Line::Campaign(lane))).collect();
     let mut receives = FuturesUnordered::new();
     let mut forwards = FuturesUnordered::new();
-    let queue = |lane: usize| &plan.lane(lane).queue;
-    let mut probes: Vec<Ask> = plan.probes().map(|lane| supplies[lane].probe(plan, lane)).collect();
+    let each = lanes.iter_mut().enumerate();
+    let mut probes: Vec<(Ask, usize)> =
+        each.flat_map(|(lane, queues)| queues.probes(plan, lane)).collect();
     loop {
         while ctx.now() + LAST_RECEIVE < plan.window.closes() {
             if receives.len() >= MOST_RECEIVES {
                 break;
             }
-            // A probe asks a campaign that was found empty. It is beside the shares: no slot waits for its
+            // A probe asks a queue that was found empty. It is beside the shares: no slot waits for its
             // answer, so it may be a long poll.
-            if let Some(probe) = probes.pop() {
-                let wait = (Duration::ZERO, Wait::Within);
-                receives.push(receive(ctx, queue(probe.lane), probe, wait));
+            if let Some((probe, index)) = probes.pop() {
+                let queue = lanes[probe.lane].source(index).queue.clone();
+                receives.push(receive(ctx, queue, (probe, index), (Duration::ZERO, Wait::Within)));
                 continue;
             }
             if limited.is_full() {
@@ -107,28 +112,29 @@ pub(super) async fn feed<E: Environment>(
             let left = ctx.left_until(LAST_RECEIVE);
             // None if nothing is wanted beyond the receives under way, or no queue that may give it can be
             // asked now: then an answer has to come first.
-            let Some(ask) = intake.ask_of(|lane| supplies[lane].may_ask(left)) else { break };
-            let supply = &mut supplies[ask.lane];
-            supply.asked(ask.messages);
-            let pause = supply.pause();
-            // While another campaign may have mail for these slots, a long poll would only delay it: the
-            // campaign is asked by a short poll.
-            let others = intake.others_may_give(ask.lane);
+            let may_ask = |lane: usize| lanes[lane].next(left).is_some();
+            let Some(ask) = intake.ask_of(may_ask) else { break };
+            let lane = &mut lanes[ask.lane];
+            let index = lane.next(left).unwrap_or(0);
+            let (queue, pause) = lane.asked(index, ask.messages);
+            // While another queue may have mail for these slots, a long poll would only delay it: the
+            // queue is asked by a short poll.
+            let others = intake.others_may_give(ask.lane) || !lane.is_alone(index);
             let wait = if others { Wait::No } else { Wait::Within };
-            receives.push(receive(ctx, queue(ask.lane), ask, (pause, wait)));
+            receives.push(receive(ctx, queue, (ask, index), (pause, wait)));
         }
         if receives.is_empty() && forwards.is_empty() {
             break;
         }
         select_biased! {
-            (ask, long, result) = receives.select_next_some() => {
+            ((ask, index), long, result) = receives.select_next_some() => {
                 let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
-                let verdict = supplies[ask.lane].answered(ask.messages, counted, long);
-                feed.policies.iter().for_each(|policy| {
-                    policy.answered(&plan.lane(ask.lane).name, verdict, long);
-                });
+                let lane = &mut lanes[ask.lane];
+                let (of_queue, verdict) = lane.answered(index, ask.messages, counted, long);
+                let (source, key) = (lane.source(index), lane.source(index).idle_key());
+                feed.policies.iter().for_each(|policy| policy.answered(&key, of_queue, long));
                 let got = counted.unwrap_or(0);
-                let Taken { mails, left, away } = feed.take(&ask, result);
+                let Taken { mails, left, away } = feed.take(source, result);
                 limited.put_away(ask.lane, away);
                 if ask.recipients == 0 && got > 0 {
                     intake.revive(ask.lane); // the probe found mail again
@@ -160,16 +166,17 @@ pub(super) async fn feed<E: Environment>(
     Some(FedIntake { intake, had_limited_mail: limited.had_limited_mail })
 }
 
-/// An ask, whether its receive was a long poll, and the answer with the instant the receive began.
-type Receive = (Ask, bool, Result<(Vec<Received>, Monotonic), PortError>);
+/// An ask and the place of its queue in the lane, whether the receive was a long poll, and the answer with the
+/// instant at which it began.
+type Receive = ((Ask, usize), bool, Result<(Vec<Received>, Monotonic), PortError>);
 
 async fn receive<E: Environment>(
     ctx: &Context<'_, E>,
-    queue: &QueueUrl,
-    ask: Ask,
+    queue: QueueUrl,
+    ask: (Ask, usize),
     wait: (Duration, Wait),
 ) -> Receive {
-    let (long, result) = ctx.receive(queue, ask.messages, wait).await;
+    let (long, result) = ctx.receive(&queue, ask.0.messages, wait).await;
     (ask, long, result)
 }
 
@@ -195,19 +202,22 @@ struct Forward {
 impl<E: Environment> Feed<'_, E> {
     /// Reads the received messages: invalid ones are dead-lettered, the policies may take some, and mail over
     /// its limits stays away; the others are returned.
-    fn take(&self, ask: &Ask, result: Result<(Vec<Received>, Monotonic), PortError>) -> Taken {
-        let (ctx, campaign) = (self.ctx, self.ctx.plan.lane(ask.lane));
+    fn take(
+        &self,
+        source: &Source,
+        result: Result<(Vec<Received>, Monotonic), PortError>,
+    ) -> Taken {
+        let (ctx, campaign) = (self.ctx, source.campaign.as_deref().unwrap_or_default());
         let (messages, since) = result.unwrap_or_else(|error| {
-            tracing::error!(campaign = campaign.name, error = &error as &dyn StdError, "not fed");
+            tracing::error!(campaign, error = &error as &dyn StdError, "not fed");
             (Vec::new(), ctx.monotonic())
         });
-        let source = Source::campaign(campaign, ask.lane);
         let mut taken = Taken { mails: Vec::with_capacity(messages.len()), left: false, away: 0 };
         for received in messages {
             ctx.note_received(&received);
-            match read(received, &source, since, ctx.parsing()) {
+            match read(received, source, since, ctx.parsing()) {
                 Ok(message) => {
-                    ctx.running_means.received(&campaign.name, message.recipients());
+                    ctx.running_means.received(campaign, message.recipients());
                     match self.policies.collected(Box::new(message)) {
                         PolicyStep::Pass(message) if self.is_over(&message) => {
                             taken.away += message.recipients();

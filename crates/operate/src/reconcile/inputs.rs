@@ -14,7 +14,8 @@ pub(super) const LAG: Duration = Duration::from_secs(65);
 
 #[derive(Debug)]
 pub(super) struct CampaignRuns {
-    pub(super) queue: QueueUrl,
+    /// The campaign's queues.
+    pub(super) queues: Vec<QueueUrl>,
     pub(super) journals: Vec<JournalRun>,
     /// The baseline of the earliest run, and the time it was taken.
     first: Option<(EpochMillis, Baseline)>,
@@ -31,8 +32,8 @@ pub(super) struct JournalRun {
 }
 
 impl CampaignRuns {
-    pub(super) fn new(queue: QueueUrl) -> Self {
-        Self { queue, journals: Vec::new(), first: None }
+    pub(super) fn new(queues: Vec<QueueUrl>) -> Self {
+        Self { queues, journals: Vec::new(), first: None }
     }
 
     pub(super) fn add(&mut self, journal_run: JournalRun, header: &JournalHeader) {

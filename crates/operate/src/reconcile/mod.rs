@@ -97,7 +97,7 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>
     let runs = runs(stack, journals)?;
     let mut queued = BTreeMap::new();
     for (campaign, runs) in &runs {
-        queued.insert(campaign.clone(), queued_of(ports.queues, stack, &runs.queue).await?);
+        queued.insert(campaign.clone(), queued_of(ports.queues, stack, &runs.queues).await?);
     }
     for (campaign, mails) in deferred.await? {
         if let Some(queued) = queued.get_mut(&campaign) {
@@ -168,11 +168,12 @@ fn runs<J: JournalSource>(
         let mut records = open(journal)?;
         let Some(header) = records.contents().header.clone() else { continue };
         let known = |campaign: &&Campaign| {
-            campaign.name == header.campaign && campaign.queue_url == header.queue
+            campaign.name == header.campaign
+                && campaign.queues().any(|(_, url)| url == header.queue)
         };
-        if !stack.campaigns.iter().any(|campaign| known(&campaign)) {
+        let Some(campaign) = stack.campaigns.iter().find(known) else {
             return Err(stranger(stack, journal.path(), &header));
-        }
+        };
         while records.next_batch()?.is_some() {}
         let contents = records.contents();
         let run = SendRun {
@@ -182,8 +183,9 @@ fn runs<J: JournalSource>(
             enqueued: contents.acknowledged.count(),
             ended: contents.ended,
         };
-        let queue = QueueUrl::new(header.queue.as_str());
-        let known = runs.entry(header.campaign.clone()).or_insert_with(|| CampaignRuns::new(queue));
+        let queues = || campaign.queues().map(|(_, url)| QueueUrl::new(url)).collect();
+        let known = runs.entry(header.campaign.clone());
+        let known = known.or_insert_with(|| CampaignRuns::new(queues()));
         let modified_at = journal.modified_at().map_err(failed(journal, "looked at"))?;
         known.add(JournalRun { position, run, began: header.at, modified_at }, &header);
     }
@@ -196,15 +198,15 @@ fn stranger(stack: &StackSettings, journal: String, header: &JournalHeader) -> R
     ReconcileError::Stranger { journal, campaign, queue, has: has.join(", ") }
 }
 
-/// Depths of a campaign's queue and of the shared queues. The campaign's queue is read again after
-/// the shared queues and the larger value counts, so that a mail that was put back in between is not
+/// Depths of a campaign's queues and of the shared queues. The campaign's are read again after the
+/// shared queues and the larger value counts, so that a mail that was put back in between is not
 /// missed.
 async fn queued_of(
     queues: &impl Queues,
     stack: &StackSettings,
-    queue: &QueueUrl,
+    own: &[QueueUrl],
 ) -> Result<QueueCounts, PortError> {
-    let first = queues.depth(queue).await?;
+    let first = depth_of(queues, own).await?;
     if stack.shared.is_empty() {
         return Ok(QueueCounts::of(first, 0));
     }
@@ -212,11 +214,22 @@ async fn queued_of(
     for queue in &stack.shared {
         shared += queues.depth(queue).await?.all();
     }
-    let second = queues.depth(queue).await?;
+    let second = depth_of(queues, own).await?;
     let most = QueueDepth {
         visible: first.visible.max(second.visible),
         in_flight: first.in_flight.max(second.in_flight),
         delayed: first.delayed.max(second.delayed),
     };
     Ok(QueueCounts::of(most, shared))
+}
+
+async fn depth_of(queues: &impl Queues, all: &[QueueUrl]) -> Result<QueueDepth, PortError> {
+    let mut sum = QueueDepth::default();
+    for queue in all {
+        let depth = queues.depth(queue).await?;
+        sum.visible += depth.visible;
+        sum.in_flight += depth.in_flight;
+        sum.delayed += depth.delayed;
+    }
+    Ok(sum)
 }

@@ -6,17 +6,20 @@ use tidegate_delivery::ports::{Ledger, PortError, QueueUrl, Queues};
 use super::journal::Baseline;
 
 /// Reads the depths and counters before a run, for its journal; `tidegate reconcile` compares later
-/// values with them. `shared` are the queues on which mails of all campaigns wait.
+/// values with them. `own` are the campaign's queues, `shared` those on which mails of all
+/// campaigns wait.
 pub async fn baseline(
     queues: &impl Queues,
     ledger: &impl Ledger,
     campaign: &str,
-    queue: &QueueUrl,
+    own: &[QueueUrl],
     shared: &[QueueUrl],
 ) -> Result<Baseline, PortError> {
     let counters = ledger.read().await?.counters;
-    let queued = queues.depth(queue).await?.all();
-    let mut merging = 0;
+    let (mut queued, mut merging) = (0, 0);
+    for queue in own {
+        queued += queues.depth(queue).await?.all();
+    }
     for queue in shared {
         merging += queues.depth(queue).await?.all();
     }

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 
-use tidegate_core::config::{Campaign, Cap, LimitsConfig, PollerConfig, SchedulerConfig};
+use tidegate_core::config::{
+    Campaign, Cap, LimitsConfig, PollerConfig, SchedulerConfig, queue_key,
+};
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
 use tidegate_core::limits::{Adapted, Limit, LimitKey, LimitRef, Pace};
@@ -73,7 +75,7 @@ pub struct StackFacts {
     pub settings: StatusSettings,
     pub standing: Standing,
     pub campaigns: Vec<Campaign>,
-    /// How deep the campaigns' queues are, by campaign.
+    /// How deep the campaigns' queues are, by [`queue_key`].
     pub backlogs: BTreeMap<String, QueueDepth>,
     /// How deep the other queues are.
     pub depths: BTreeMap<&'static str, QueueDepth>,
@@ -97,8 +99,10 @@ pub async fn gather(
 ) -> Result<StackFacts, PortError> {
     let mut backlogs = BTreeMap::new();
     for campaign in &campaigns {
-        let url = QueueUrl::new(campaign.queue_url.as_str());
-        backlogs.insert(campaign.name.clone(), queues.depth(&url).await?);
+        for (priority, url) in campaign.queues() {
+            let depth = queues.depth(&QueueUrl::new(url)).await?;
+            backlogs.insert(queue_key(&campaign.name, priority), depth);
+        }
     }
     let mut depths = BTreeMap::new();
     for (name, url) in other_queues {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tidegate_core::Window;
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::breaker::Breaker;
-use tidegate_core::config::Campaign;
+use tidegate_core::config::{Campaign, queue_key};
 use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason};
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::cycle::Cycle;
@@ -144,7 +144,11 @@ pub struct CampaignStatus {
     /// Bounces and complaints of the last two to four days, with the recipients that they are judged by; none
     /// where they are not counted.
     pub feedback: Option<ReputationFigures>,
+    /// The depth of all of its queues together.
     pub backlog: QueueStatus,
+    /// The depths of its priority queues, by [`queue_key`], such as `news.high`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub priority_queues: BTreeMap<String, QueueStatus>,
     /// Whether this campaign is held, apart from holds on all sending.
     pub held: bool,
 }
@@ -211,6 +215,14 @@ pub struct QueueStatus {
 impl QueueStatus {
     pub const fn all(self) -> u64 {
         self.visible + self.in_flight + self.delayed
+    }
+
+    const fn plus(self, more: Self) -> Self {
+        Self {
+            visible: self.visible + more.visible,
+            in_flight: self.in_flight + more.in_flight,
+            delayed: self.delayed + more.delayed,
+        }
     }
 }
 
@@ -326,7 +338,12 @@ fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
     let total: u64 = facts.campaigns.iter().map(|campaign| u64::from(shown(campaign))).sum();
     let status = |campaign: &Campaign| {
         let weight = shown(campaign);
-        let depth = facts.backlogs.get(&campaign.name).copied().unwrap_or_default();
+        let depth = |key: &str| facts.backlogs.get(key).copied().unwrap_or_default().into();
+        let others = campaign.priority_queues.keys();
+        let others = others.map(|priority| queue_key(&campaign.name, *priority));
+        let priority_queues: BTreeMap<String, QueueStatus> =
+            others.map(|key| (key.clone(), depth(&key))).collect();
+        let own: QueueStatus = depth(&campaign.name);
         let sum =
             |counter: Counter| at_least_0(counter.sum_of(&campaign.name, &facts.standing.counters));
         let sent = sum(Counter::Sent);
@@ -344,7 +361,8 @@ fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
             sent,
             refused: sum(Counter::Refused),
             feedback,
-            backlog: depth.into(),
+            backlog: priority_queues.values().fold(own, |sum, more| sum.plus(*more)),
+            priority_queues,
             held: holds.get(&campaign.name).is_some_and(|holds| !holds.is_empty()),
         }
     };

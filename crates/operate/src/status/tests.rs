@@ -5,6 +5,7 @@ use tidegate_core::breaker::Breaker;
 use tidegate_core::config::{Cap, LimitsConfig};
 use tidegate_core::control::HoldReason;
 use tidegate_core::daily::{DailyPolicy, DailyReading};
+use tidegate_core::email::Priority;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::reputation::{Reputation, Tally};
@@ -47,7 +48,7 @@ pub(crate) fn facts() -> StackFacts {
         name: name.to_owned(),
         queue_url: format!("https://sqs.example/{name}"),
         weight,
-        tenant: None,
+        ..Campaign::default()
     };
     let depth = |visible, delayed| QueueDepth { visible, in_flight: 14, delayed };
     StackFacts {
@@ -99,6 +100,20 @@ fn a_running_stack_is_shown_with_quota_shares_and_backlogs() {
     let daily = status.quota.daily.unwrap();
     assert_eq!((daily.sent, daily.left_for_campaigns), (41_110, 49_500 - 41_110));
     snapbox::assert_data_eq!(page(&facts()), snapbox::file!["../../tests/golden/status.txt"]);
+}
+
+#[test]
+fn a_priority_queue_is_shown_and_counts_for_its_campaign() {
+    let mut facts = facts();
+    let depth = QueueDepth { visible: 7, in_flight: 2, delayed: 1 };
+    facts.backlogs.insert("small.high".to_owned(), depth);
+    let url = "https://sqs.example/small-high".to_owned();
+    facts.campaigns[1].priority_queues.insert(Priority::High, url);
+    let small = &Status::of(&facts).campaigns[1];
+    assert_eq!(small.backlog.visible, 988 + 7);
+    assert_eq!(small.priority_queues["small.high"], depth.into());
+    let text = page(&facts);
+    assert!(text.lines().any(|line| line.trim_start().starts_with("of it small.high")), "{text}");
 }
 
 #[test]

@@ -202,6 +202,13 @@ fn table(campaigns: &[CampaignStatus]) -> TextTable {
             Span::from(count(campaign.backlog.delayed)),
             held,
         ]);
+        for (name, depth) in &campaign.priority_queues {
+            let [visible, in_flight, delayed] =
+                [depth.visible, depth.in_flight, depth.delayed].map(|n| Span::from(count(n)));
+            let [weight, share, sent, held] = std::array::from_fn(|_| Span::default());
+            let name = Span::from(format!("  of it {name}"));
+            table.row([name, weight, share, sent, visible, in_flight, delayed, held]);
+        }
     }
     table
 }

@@ -24,7 +24,7 @@ fn campaigns() -> Vec<Campaign> {
         name: name.to_owned(),
         queue_url: format!("https://sqs.example/{name}"),
         weight,
-        tenant: None,
+        ..Campaign::default()
     };
     [("big", 90), ("small", 10)].map(named).to_vec()
 }

@@ -1,6 +1,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};
+use std::slice;
 use std::time::Duration;
 
 use tidegate_core::config::Campaign;
@@ -160,7 +161,9 @@ impl World {
         header.rows = rows;
         let shared = [url("merge.fifo"), url("domain-1")];
         header.before =
-            baseline(&self.queues, &self.ledger, campaign, &queue, &shared).await.unwrap();
+            baseline(&self.queues, &self.ledger, campaign, slice::from_ref(&queue), &shared)
+                .await
+                .unwrap();
         let session = Session {
             draft: &draft,
             file: "in.csv",
@@ -294,7 +297,7 @@ impl World {
             name: name.to_owned(),
             queue_url: url(name).to_string(),
             weight,
-            tenant: None,
+            ..Campaign::default()
         };
         let stack = StackSettings {
             campaigns: vec![campaign("big", 90), campaign("small", 10)],

@@ -41,7 +41,7 @@ fn facts(seconds: u64) -> StackFacts {
         name: name.to_owned(),
         queue_url: format!("https://sqs.example/{name}"),
         weight,
-        tenant: None,
+        ..Campaign::default()
     };
     let depth = |visible| QueueDepth { visible, ..QueueDepth::default() };
     StackFacts {

@@ -98,7 +98,7 @@ fn of_many(campaigns: usize) -> Control {
         reputation.campaigns.insert(name.clone(), Tally { bounced: 3, ..Tally::default() });
         let queue_url =
             format!("https://sqs.ap-southeast-2.amazonaws.com/123456789012/{name:0>80}");
-        control.campaigns.push(Campaign { name, queue_url, weight: 9, tenant: None });
+        control.campaigns.push(Campaign { name, queue_url, weight: 9, ..Campaign::default() });
     }
     control.reputation = Some(reputation);
     control

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::email::Priority;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{Outgoing, Standing};
@@ -126,6 +127,11 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Extras) {
     let story = format!(
         "{quota}/s, limits {limits:?}, merge {merge}, unsent {unsent}, deduplication {deduplication}, clocks {apart:?} apart"
     );
+    // Drawn beside the rest, too.
+    let urgent = Draw::new(seed.rotate_left(7)).one_in(3);
+    let story = if urgent { format!("{story}, big.high") } else { story };
+    let priority_queues = urgent.then(|| ("big".to_owned(), Priority::High)).into_iter().collect();
+    let settings = WorldSettings { priority_queues, ..settings };
     let world = World::new(extras.settings(settings));
     let limits = DrawnLimits::draw(seed, &world);
     let chaos = Chaos {
@@ -196,6 +202,12 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
     }
     let world = &chaos.world;
     let (small, big) = mails.split_at(mails.len() / draw.pick(&[10, 10, 2]));
+    // A fifth of a campaign with a priority queue is urgent.
+    let has_queue = !world.settings.priority_queues.is_empty();
+    let (urgent, big) = big.split_at(if has_queue { big.len() / 5 } else { 0 });
+    if has_queue {
+        world.put("big.high", urgent).await;
+    }
     world.put("big", big).await;
     world.put("small", small).await;
     if world.settings.express {

@@ -56,7 +56,12 @@ fn busy_control(campaigns: usize) -> Control {
         control.hold(Some(&name), HoldReason::Refusals, hold);
         control.weights.insert(name.clone(), 1_000);
         let queue = format!("https://sqs.ap-southeast-2.amazonaws.com/123456789012/{name:0>80}");
-        control.campaigns.push(Campaign { name, queue_url: queue, weight: 10_000, tenant: None });
+        control.campaigns.push(Campaign {
+            name,
+            queue_url: queue,
+            weight: 10_000,
+            ..Campaign::default()
+        });
     }
     control
 }

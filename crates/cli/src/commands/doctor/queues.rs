@@ -6,7 +6,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::operation::get_queue_attributes::GetQueueAttributesError;
 use aws_sdk_sqs::types::QueueAttributeName as Name;
 use tidegate_aws::stack::Stack;
-use tidegate_core::config::Campaign;
+use tidegate_core::config::{Campaign, queue_key};
 use tidegate_operate::doctor::{DeployedQueue, QueueAttributes, QueueKind, ReadResult};
 
 use super::read as told;
@@ -18,8 +18,12 @@ pub(super) async fn read(
 ) -> Vec<(DeployedQueue, Option<String>)> {
     let client = Client::new(stack.clients().sqs_config());
     let named = |name: &str, kind, url: &str| (name.to_owned(), kind, url.to_owned());
-    let mut all: Vec<(String, QueueKind, String)> =
-        campaigns.iter().map(|c| named(&c.name, QueueKind::Campaign, &c.queue_url)).collect();
+    let campaign = |c: &Campaign| -> Vec<(String, QueueKind, String)> {
+        let key = |priority| queue_key(&c.name, priority);
+        let queues = c.queues();
+        queues.map(|(priority, url)| named(&key(priority), QueueKind::Campaign, url)).collect()
+    };
+    let mut all: Vec<_> = campaigns.iter().flat_map(campaign).collect();
     all.extend(stack.express().map(|url| named("express", QueueKind::Express, url.as_str())));
     all.extend(stack.merge().map(|url| named("merge", QueueKind::Merge, url.as_str())));
     let domains = stack.poller.limits.queues.iter().zip(1..);

@@ -80,7 +80,8 @@ pub(super) struct MailArgs {
     #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = tag)]
     pub(super) tags: Vec<(String, String)>,
     /// critical, high, normal or low: orders mail that a poller has received for its window, and decides
-    /// whether back-pressure defers it [default: normal]
+    /// whether back-pressure defers it; the mail goes to the campaign's queue of that priority, if it has
+    /// one [default: normal]
     #[arg(long, value_name = "PRIORITY")]
     pub(super) priority: Option<String>,
     /// The configuration set in SES [default: the stack's]

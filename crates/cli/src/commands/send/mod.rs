@@ -73,7 +73,13 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     let at = EpochMillis::from(stack.clock().wall());
     let settings = prepare::settings(args, &sources, format, (&checked, &draft.recipients));
     let by = stack.operator().await;
-    let header = prepare::header((&campaign, &run), &by, at, settings, (args, format, &checked));
+    let header = prepare::header(
+        (&campaign, draft.parsed_priority(), &run),
+        &by,
+        at,
+        settings,
+        (args, format, &checked),
+    );
     let file = args.file.display().to_string();
     let prepared = PreparedRun { file, format, draft, checked, preview, header };
     let state = state(&journal, &prepared)?;
@@ -129,7 +135,7 @@ async fn test(
     if !is_express {
         draft.priority = Some(Priority::Critical.as_str().to_owned());
     }
-    let queue = express.unwrap_or_else(|| QueueUrl::new(campaign.queue_url.as_str()));
+    let queue = express.unwrap_or_else(|| QueueUrl::new(campaign.queue_for(Priority::Critical)));
     let file = args.file.display().to_string();
     let input = BufReader::new(prepare::open(&args.file)?);
     let (queues, at) = (stack.queues(), EpochMillis::from(stack.clock().wall()));
@@ -218,9 +224,9 @@ async fn enqueue(
     // Once more, now that no other process can write it.
     let state = run_state(&shown, &contents, &prepared.header).map_err(refused)?;
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
-    let queue = QueueUrl::new(campaign.queue_url.as_str());
+    let own: Vec<QueueUrl> = campaign.queues().map(|(_, url)| QueueUrl::new(url)).collect();
     let shared = stack.shared_queues();
-    let stood = baseline(&queues, &ledger, &campaign.name, &queue, &shared).await?;
+    let stood = baseline(&queues, &ledger, &campaign.name, &own, &shared).await?;
     let header = JournalHeader { before: stood, ..prepared.header };
     let done = enqueued(&state);
     let limits = SendLimits {

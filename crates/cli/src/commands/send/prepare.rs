@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use tidegate_core::config::Campaign;
-use tidegate_core::email::AllowedSenders;
+use tidegate_core::email::{AllowedSenders, Priority};
 use tidegate_operate::send::{
     AddressList, CampaignDraft, DraftContent, InputFault, InputFormat, InputSummary, JournalHeader,
     JournalInput, RecipientFilter, TemplatePart, TemplateSource, Templates, fingerprint,
@@ -238,13 +238,13 @@ pub(super) fn settings(
 
 /// The first record of a new journal.
 pub(super) fn header(
-    (campaign, run): (&Campaign, &str),
+    (campaign, priority, run): (&Campaign, Priority, &str),
     by: &str,
     at: tidegate_core::identity::EpochMillis,
     settings: BTreeMap<String, String>,
     (args, format, checked): (&SendArgs, InputFormat, &InputSummary),
 ) -> JournalHeader {
-    let header = JournalHeader::new(&campaign.name, &campaign.queue_url, run, by, at);
+    let header = JournalHeader::new(&campaign.name, campaign.queue_for(priority), run, by, at);
     let path = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
     let to_column = args.input.to_column.clone();
     let input = Some(JournalInput { path, format, to_column });
@@ -315,8 +315,12 @@ mod tests {
 
     #[test]
     fn the_campaign_is_named_or_called_as_the_file() {
-        let (name, queue_url) = ("big".into(), "https://q/big".into());
-        let known = Campaign { name, queue_url, weight: 1, tenant: None };
+        let known = Campaign {
+            name: "big".into(),
+            queue_url: "https://q/big".into(),
+            weight: 1,
+            ..Campaign::default()
+        };
         let campaigns = [known];
         assert_eq!(campaign(&args("x/big.csv"), &campaigns).unwrap().name, "big");
         assert_eq!(campaign(&args("a.csv --campaign big"), &campaigns).unwrap().name, "big");

@@ -149,7 +149,7 @@ fn waiting(ticket: usize, message: &Message) -> Waiting<usize> {
     Waiting {
         ticket,
         line: message.line,
-        priority: message.email.priority(),
+        priority: message.priority,
         recipients: message.email.recipients(),
     }
 }

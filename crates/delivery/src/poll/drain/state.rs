@@ -183,9 +183,9 @@ impl<'a, E: Environment> Drain<'a, E> {
         let ctx = self.parts.ctx;
         let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
         let judged = self.sources.judge(&origin, asked, counted, long);
-        let Some(SourceAnswer { source, queue, verdict }) = judged else { return };
+        let Some(SourceAnswer { source, queue, of_queue, verdict }) = judged else { return };
         for policy in self.parts.policies.iter() {
-            policy.answered(&queue, verdict, long);
+            policy.answered(&queue, of_queue, long);
         }
         let (messages, since) = result.unwrap_or_else(|error| {
             tracing::warn!(error = &error as &dyn StdError, ?verdict, "not received");

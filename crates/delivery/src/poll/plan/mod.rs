@@ -7,10 +7,11 @@ use std::ops::Range;
 
 use tidegate_core::Window;
 use tidegate_core::breaker::{Breaker, Permit};
-use tidegate_core::config::{Campaign, Campaigns, EXPRESS, PollerConfig};
+use tidegate_core::config::{Campaign, Campaigns, EXPRESS, PollerConfig, queue_key};
 use tidegate_core::control::Control;
 use tidegate_core::counters::{Counter, debt_of};
 use tidegate_core::cycle::Cycle;
+use tidegate_core::email::Priority;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::feed;
 use tidegate_core::grid::SlotGrid;
@@ -36,12 +37,25 @@ pub(super) enum IdleMode {
 }
 
 #[derive(Clone, Debug)]
+pub(super) struct CampaignQueue {
+    /// The name among the queues found empty, such as `news` or `news.high`.
+    pub(super) key: String,
+    pub(super) url: QueueUrl,
+    pub(super) priority: Priority,
+    /// If it was found empty: its pause, and the first window that asks it again.
+    pub(super) idle: Option<Idle>,
+}
+
+#[derive(Clone, Debug)]
 pub(super) struct PlannedCampaign {
     pub(super) name: String,
+    /// The own queue, to which mail is put back.
     pub(super) queue: QueueUrl,
-    /// Held, with weight 0, or closed by its limit: its queue is not asked.
+    /// All of its queues by falling priority.
+    pub(super) queues: Vec<CampaignQueue>,
+    /// Held, with weight 0, or closed by its limit: its queues are not asked.
     pub(super) held: bool,
-    /// If its queue was found empty: its pause, and the first window that asks it again.
+    /// If all of its queues were found empty: the pause that ends first.
     pub(super) idle: Option<Idle>,
     /// Recipients sent beyond its share, in thousandths; a credit if negative.
     pub(super) debt: i64,
@@ -113,13 +127,17 @@ impl Plan {
             PlannedLimits::of(&config.limits, &standing.control, at, grid, before, standing);
         let cycle = cycle((listed, &limits.table), standing, window);
         let weighted = listed.iter().zip(cycle.weights());
-        let campaigns = weighted.map(|(campaign, weight)| PlannedCampaign {
-            name: campaign.name.clone(),
-            queue: QueueUrl::new(campaign.queue_url.as_str()),
-            held: *weight == 0 || control.holds_campaign(&campaign.name),
-            idle: standing.idle.get(&campaign.name).copied(),
-            debt: counter(&debt_of(&campaign.name)),
-            limit: None,
+        let campaigns = weighted.map(|(campaign, weight)| {
+            let queues = queues(campaign, standing);
+            PlannedCampaign {
+                name: campaign.name.clone(),
+                queue: QueueUrl::new(campaign.queue_url.as_str()),
+                held: *weight == 0 || control.holds_campaign(&campaign.name),
+                idle: first_due(&queues),
+                queues,
+                debt: counter(&debt_of(&campaign.name)),
+                limit: None,
+            }
         });
         let slots = grid.usable(window, before);
         let unreported = running_means.unreported_windows() * rate.ceil();
@@ -236,17 +254,21 @@ impl Plan {
         most.min(self.for_campaigns)
     }
 
-    /// Whether a campaign's queue is asked in this window.
+    /// Whether any queue of a campaign is asked in this window.
     pub(super) fn asks(&self, campaign: &PlannedCampaign) -> bool {
-        !campaign.held
-            && match self.rest {
-                IdleMode::No => campaign.idle.is_none_or(|idle| idle.until <= self.window),
-                IdleMode::Look => true,
-                IdleMode::Leave => false,
-            }
+        !campaign.held && self.is_due(campaign.idle)
     }
 
-    /// Whether a campaign's queue is asked for its share, by the feed or in direct mode. Of a limited campaign it
+    /// Whether a campaign's queue with this pause is asked in this window.
+    pub(super) fn is_due(&self, idle: Option<Idle>) -> bool {
+        match self.rest {
+            IdleMode::No => idle.is_none_or(|idle| idle.until <= self.window),
+            IdleMode::Look => true,
+            IdleMode::Leave => false,
+        }
+    }
+
+    /// Whether a campaign's queues are asked for its share, by the feed or in direct mode. Of a limited campaign it
     /// is asked for its limit's slots.
     pub(super) fn asks_for_share(&self, campaign: &PlannedCampaign) -> bool {
         campaign.limit.is_none() && self.asks(campaign)
@@ -286,21 +308,9 @@ impl Plan {
         self.turns.lanes.iter().filter_map(|campaign| self.campaigns.get(*campaign))
     }
 
-    pub(super) fn lane(&self, lane: usize) -> &PlannedCampaign {
-        &self.campaigns[self.turns.lanes[lane]]
-    }
-
     /// Sums by campaign as sums by lane.
     pub(super) fn by_lane(&self, sums: &BTreeMap<String, u64>) -> Vec<u64> {
         self.lanes().map(|campaign| sums.get(&campaign.name).copied().unwrap_or(0)).collect()
-    }
-
-    /// Lanes of campaigns that were found empty and are due to be asked again.
-    pub(super) fn probes(&self) -> impl Iterator<Item = usize> {
-        let lanes = self.lanes().enumerate();
-        let due =
-            lanes.filter(|(_, campaign)| campaign.idle.is_some() && self.asks_for_share(campaign));
-        due.map(|(lane, _)| lane)
     }
 
     /// The campaigns that this window asks. If there are too many campaigns for its slots, they take turns.
@@ -393,6 +403,20 @@ fn listed<'a>(config: &'a PollerConfig, standing: &'a Standing) -> &'a [Campaign
             &[]
         }
     }
+}
+
+fn queues(campaign: &Campaign, standing: &Standing) -> Vec<CampaignQueue> {
+    let queue = |(priority, url): (Priority, &str)| {
+        let key = queue_key(&campaign.name, priority);
+        let idle = standing.idle.get(&key).copied();
+        CampaignQueue { key, url: QueueUrl::new(url), priority, idle }
+    };
+    campaign.queues().map(queue).collect()
+}
+
+fn first_due(queues: &[CampaignQueue]) -> Option<Idle> {
+    let all = queues.iter().map(|queue| queue.idle).collect::<Option<Vec<Idle>>>()?;
+    all.into_iter().min_by_key(|idle| idle.until)
 }
 
 fn upkeep(listed: &[Campaign], standing: &Standing, window: Window) -> Upkeep {

@@ -80,8 +80,12 @@ impl<'a, E: Environment> Policy<'a> for CancelledMail<'a, E> {
     fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
         let (sweep, jobs) = (Rc::clone(&self.sweep), self.jobs.take()?);
         let all = async move {
-            let queues = sweep.queues();
-            let swept = queues.iter().map(|(source, cancel)| sweep.queue(source, *cancel, &jobs));
+            let swept = sweep.campaigns().into_iter().map(async |(name, sources, cancel)| {
+                let queues = sources.iter().map(|source| sweep.queue(source, cancel, &jobs));
+                if join_all(queues).await.into_iter().all(|is_clear| is_clear) {
+                    sweep.cleared.borrow_mut().insert(name, cancel);
+                }
+            });
             join_all(swept).await;
         };
         Some(all.boxed_local())
@@ -105,7 +109,7 @@ impl<'a, E: Environment> Policy<'a> for CancelledMail<'a, E> {
 /// Takes the mail of open cancels off its campaigns' queues.
 struct Sweep<'a, E> {
     ctx: &'a Context<'a, E>,
-    /// The campaigns whose queue was found without cancelled mail, and the cancel.
+    /// The campaigns whose queues were found without cancelled mail, and the cancel.
     cleared: RefCell<BTreeMap<String, Cancel>>,
 }
 
@@ -116,21 +120,27 @@ impl<E: Environment> Sweep<'_, E> {
         cancel.concerns(mail.envelope.enqueued_at).then_some(*cancel)
     }
 
-    /// The queues to sweep. A campaign that is not listed any more has none.
-    fn queues(&self) -> Vec<(Source, Cancel)> {
+    /// The campaigns to sweep, with their queues. One that is not listed any more has none.
+    fn campaigns(&self) -> Vec<(String, Vec<Source>, Cancel)> {
         let (plan, config) = (self.ctx.plan, self.ctx.config);
-        let express = || config.express_queue_url.as_deref().map(QueueUrl::new);
+        let express = || {
+            let queue = QueueUrl::new(config.express_queue_url.as_deref()?);
+            Some(vec![Source::express(queue)])
+        };
+        let listed = |name| {
+            let campaign = plan.campaign(name)?;
+            let queues = campaign.queues.iter();
+            Some(queues.map(|queue| Source::campaign(campaign, queue, Line::Express)).collect())
+        };
         let open = plan.control.open_cancels().filter_map(|(name, cancel)| {
-            let listed = || plan.campaign(name).map(|campaign| campaign.queue.clone());
-            let queue = if name == EXPRESS { express() } else { listed() };
-            let (campaign, line) = (Some(name.to_owned()), Line::Express);
-            Some((Source { queue: queue?, line, campaign, domain: None }, cancel))
+            let sources = if name == EXPRESS { express() } else { listed(name) };
+            Some((name.to_owned(), sources?, cancel))
         });
         open.collect()
     }
 
-    /// Takes the cancelled mail off one queue until the window closes.
-    async fn queue(&self, source: &Source, cancel: Cancel, jobs: &UnboundedSender<Job>) {
+    /// Takes the cancelled mail off one queue until the window closes. Returns whether it has none.
+    async fn queue(&self, source: &Source, cancel: Cancel, jobs: &UnboundedSender<Job>) -> bool {
         let (mut taken, mut newer, mut is_empty) = (0, Vec::new(), false);
         while self.ctx.now() + LAST_RECEIVE < self.ctx.plan.window.closes() && taken < MOST {
             let wait = (Duration::ZERO, Wait::Within);
@@ -156,15 +166,11 @@ impl<E: Environment> Sweep<'_, E> {
                 }
             }
         }
-        if taken == 0
-            && (is_empty || !newer.is_empty())
-            && let Some(campaign) = &source.campaign
-        {
-            self.cleared.borrow_mut().insert(campaign.clone(), cancel);
-        }
+        let is_clear = taken == 0 && (is_empty || !newer.is_empty());
         for job in newer {
             let _ = jobs.unbounded_send(job);
         }
+        is_clear
     }
 
     /// The job for a message of a swept queue; as an error the one that shows a newer mail again.

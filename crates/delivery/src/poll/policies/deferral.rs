@@ -77,7 +77,7 @@ impl<'a, E: Environment> Policy<'a> for Deferral<'a, E> {
     /// Example: 60 slots allow 600 mails. At a level that defers low priority, the 601st such mail is left
     /// on its queue.
     fn collected(&self, mail: Box<Message>) -> PolicyStep<'a, Box<Message>> {
-        if !self.level.defers(mail.email.priority()) {
+        if !self.level.defers(mail.priority) {
             return PolicyStep::Pass(mail);
         }
         let bytes = self.bytes.get() + mail.held.body.len() + BESIDE;

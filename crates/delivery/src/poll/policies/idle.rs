@@ -21,6 +21,7 @@ use futures_util::future::LocalBoxFuture;
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::Counter;
+use tidegate_core::email::Priority;
 use tidegate_core::feed::pause_after_empty;
 use tidegate_core::idle::QueueChecks;
 use tidegate_core::parts::Upkeep;
@@ -122,7 +123,7 @@ async fn merge_drift<E: Environment>(ctx: &Context<'_, E>) -> i64 {
     }
 }
 
-/// Answers of the queues in one window, by campaign's name, [`MERGE_QUEUE`], [`EXPRESS`] or `idle_key`.
+/// Answers of the queues in one window, by [`Source::idle_key`](crate::poll::sources::message::Source::idle_key).
 #[derive(Clone, Debug, Default)]
 struct QueueAnswers {
     /// Whether the queue's last telling answer had mail.
@@ -175,7 +176,8 @@ impl QueueAnswers {
     fn looks(&self, plan: &Plan) -> QueueChecks {
         // If the ledger does not know when mail was last found, this window counts.
         let found = self.found || plan.looks.found.is_none();
-        let asked = plan.campaigns.iter().filter(|c| !c.held).map(|c| c.name.as_str());
+        let asked = plan.campaigns.iter().filter(|c| !c.held).flat_map(|c| &c.queues);
+        let asked = asked.map(|queue| queue.key.as_str());
         let asked = asked.chain(plan.merge.as_ref().map(|_| MERGE_QUEUE));
         let asked = asked.chain(plan.express.as_ref().map(|_| EXPRESS));
         let domains = plan.limits.queues.iter().filter(|queue| !queue.former);
@@ -201,8 +203,11 @@ impl QueueAnswers {
             let (pause, until) = pause_after_empty(pause, plan.window, most);
             news.insert(queue.to_owned(), Some(Idle { until, pause }));
         };
-        for campaign in &plan.campaigns {
-            let name = campaign.name.as_str();
+        let queues = plan.campaigns.iter().flat_map(|c| c.queues.iter().map(move |q| (c, q)));
+        for (campaign, queue) in queues {
+            let name = queue.key.as_str();
+            let is_beside = campaign.idle.is_none() && queue.priority > Priority::Normal;
+            let most = if is_beside { 1 } else { most }; // it is asked in every window
             // While all queues are thought to be empty, only an empty long poll doubles the pause; an empty
             // short poll is repeated by the next look. Otherwise any conclusion will do: other campaigns
             // used the slots, so an error costs nothing.
@@ -234,7 +239,8 @@ impl QueueAnswers {
 
 /// Queues that were known as empty when the window was claimed.
 fn known(plan: &Plan) -> BTreeMap<String, Idle> {
-    let campaigns = plan.campaigns.iter().map(|c| (c.name.clone(), c.idle));
+    let queues = plan.campaigns.iter().flat_map(|campaign| &campaign.queues);
+    let campaigns = queues.map(|queue| (queue.key.clone(), queue.idle));
     let domains = plan.limits.queues.iter().map(|queue| (idle_key(queue.place), queue.idle));
     let all = campaigns.chain(domains).chain([(MERGE_QUEUE.to_owned(), plan.merge_idle)]);
     all.filter_map(|(queue, idle)| Some((queue, idle?))).collect()

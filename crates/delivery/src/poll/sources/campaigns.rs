@@ -1,12 +1,15 @@
 //! The campaigns' queues as sources, or the merge queue in their place: how much is asked of each, and how
 //! much each owes or is owed in the end.
 
+use std::time::Duration;
+
 use tidegate_core::allocation::{Ask, BATCH, Intake, divide};
 use tidegate_core::counters::signed;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::limiter::Line;
 use tidegate_core::prefetch::Outlook;
 
+use super::lane_queues::LaneQueues;
 use super::mail_at_hand::MailAtHand;
 use super::message::Source;
 use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin, Wait};
@@ -17,10 +20,10 @@ use crate::poll::context::Context;
 /// One lane for each campaign of this window; with a merge queue a single lane.
 pub(super) struct CampaignLanes<'a, E> {
     ctx: &'a Context<'a, E>,
-    pub(super) lanes: Vec<(Source, QueueSupply)>,
+    pub(super) lanes: Vec<LaneQueues>,
     pub(super) intake: Intake,
-    /// Receives from campaigns that were found empty, still to be made.
-    probes: Vec<Ask>,
+    /// Receives from queues that were found empty, still to be made; each with its queue's place in the lane.
+    probes: Vec<(Ask, usize)>,
     /// Recipients of mails that were received and got no slot, by lane.
     not_used: Vec<u64>,
     /// By lane: whether any mail of it was moved to a domain queue.
@@ -45,7 +48,7 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
                 if !plan.asks_merge() {
                     intake.mark_dry(0); // until the feed brings something
                 }
-                (vec![(source, QueueSupply::expecting(expected))], intake)
+                (vec![LaneQueues::single(source, QueueSupply::expecting(expected))], intake)
             }
             None => {
                 // An empty list has no queue to ask.
@@ -65,7 +68,7 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
     }
 
     pub(super) fn outstanding(&self) -> u64 {
-        self.lanes.iter().map(|(_, supply)| supply.outstanding()).sum()
+        self.lanes.iter().map(LaneQueues::outstanding).sum()
     }
 
     /// The next receive, if `room` messages find room in the buffer. While express mail comes (`outlook`),
@@ -76,25 +79,31 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
         outlook: Option<&Outlook>,
         room: u64,
     ) -> Option<NextReceive> {
-        let ask = match self.probes.pop() {
-            Some(probe) => probe,
-            None => {
-                let ask = self.ask(hand, outlook)?;
-                if room < ask.messages {
-                    self.intake.withdraw(&ask);
-                    return None;
-                }
-                self.lanes[ask.lane].1.asked(ask.messages);
-                ask
-            }
-        };
-        let (source, supply) = &self.lanes[ask.lane];
-        let (queue, pause) = (source.queue.clone(), supply.pause());
-        let (origin, messages) = (ReceiveOrigin::Lane(ask), ask.messages);
-        Some(NextReceive { origin, queue, messages, pause, wait: self.wait_for(&ask) })
+        if let Some((ask, index)) = self.probes.pop() {
+            let (origin, messages) = (ReceiveOrigin::Lane(ask, index), ask.messages);
+            let queue = self.lanes[ask.lane].source(index).queue.clone();
+            let (pause, wait) = (Duration::ZERO, Wait::Within);
+            return Some(NextReceive { origin, queue, messages, pause, wait });
+        }
+        let left = self.ctx.left_until(LAST_RECEIVE);
+        let ask = self.ask(hand, outlook, left)?;
+        if room < ask.messages {
+            self.intake.withdraw(&ask);
+            return None;
+        }
+        let lane = &mut self.lanes[ask.lane];
+        let index = lane.next(left).unwrap_or(0);
+        let (queue, pause) = lane.asked(index, ask.messages);
+        let (origin, messages) = (ReceiveOrigin::Lane(ask, index), ask.messages);
+        Some(NextReceive { origin, queue, messages, pause, wait: self.wait_for(&ask, index) })
     }
 
-    fn ask(&mut self, hand: &MailAtHand<'_>, outlook: Option<&Outlook>) -> Option<Ask> {
+    fn ask(
+        &mut self,
+        hand: &MailAtHand<'_>,
+        outlook: Option<&Outlook>,
+        left: Duration,
+    ) -> Option<Ask> {
         let most = match outlook {
             None => u64::MAX,
             Some(outlook) => {
@@ -109,19 +118,17 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
                 room
             }
         };
-        let (lanes, left) = (&self.lanes, self.ctx.left_until(LAST_RECEIVE));
-        let may_ask = |lane: usize| lanes.get(lane).is_some_and(|(_, supply)| supply.may_ask(left));
+        let lanes = &self.lanes;
+        let may_ask = |lane: usize| lanes.get(lane).is_some_and(|lane| lane.next(left).is_some());
         self.intake.ask_within(most, may_ask)
     }
 
-    /// `WaitTimeSeconds` of a campaign's receive: 0 if another campaign may have mail for its slots, else a
-    /// second if the window has it. A probe, which has no slots, may always wait.
-    fn wait_for(&self, ask: &Ask) -> Wait {
+    /// `WaitTimeSeconds` of a campaign's receive: 0 if another queue may have mail for its slots, else a
+    /// second if the window has it.
+    fn wait_for(&self, ask: &Ask, index: usize) -> Wait {
         let other_gives = |lane| lane != ask.lane && !self.intake.is_dry(lane);
-        if ask.recipients > 0 && (0..self.lanes.len()).any(other_gives) {
-            return Wait::No;
-        }
-        Wait::Within
+        let others = !self.lanes[ask.lane].is_alone(index);
+        if others || (0..self.lanes.len()).any(other_gives) { Wait::No } else { Wait::Within }
     }
 
     /// Passes a receive's conclusion on to the intake: it brought `got` messages, of which `usable`
@@ -140,8 +147,8 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
 
     /// Notes that the feed brought `mails` into the merge queue: it is asked again even if it was empty.
     pub(super) fn arrived(&mut self, mails: u64) {
-        if let Some((_, supply)) = self.lanes.first_mut() {
-            supply.arrived(mails);
+        if let Some(lane) = self.lanes.first_mut() {
+            lane.arrived(mails);
             self.intake.revive(0);
         }
     }
@@ -174,7 +181,7 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
             Some(campaign) => self.ctx.running_means.recipients_per_mail(campaign),
             None => self.ctx.running_means.recipients_per_mail(source.queue.as_str()),
         };
-        self.lanes.iter().map(|(source, _)| mean(source)).fold(1.0, f64::max)
+        self.lanes.iter().map(|lane| mean(lane.source(0))).fold(1.0, f64::max)
     }
 
     /// Changes of the campaigns' debts by lane, in thousandths of a recipient: by what was received,
@@ -200,19 +207,18 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
     }
 }
 
-/// The lanes of direct mode, one for each campaign of this window. Those that were found empty get a probe
-/// if they are due.
+/// The lanes of direct mode, one for each campaign of this window. Queues that were found empty get a probe if
+/// they are due.
 fn direct_lanes<E: Environment>(
     ctx: &Context<'_, E>,
-    probes: &mut Vec<Ask>,
-) -> Vec<(Source, QueueSupply)> {
-    let lanes = ctx.plan.lanes().enumerate();
-    let lane = lanes.map(|(index, campaign)| {
-        (Source::campaign(campaign, index), QueueSupply::of(ctx.plan, campaign))
-    });
-    let mut lanes: Vec<(Source, QueueSupply)> = lane.collect();
-    if ctx.plan.intake_amount() > 0 {
-        probes.extend(ctx.plan.probes().map(|index| lanes[index].1.probe(ctx.plan, index)));
+    probes: &mut Vec<(Ask, usize)>,
+) -> Vec<LaneQueues> {
+    let (plan, lanes) = (ctx.plan, ctx.plan.lanes().enumerate());
+    let lane = lanes.map(|(index, c)| LaneQueues::of(plan, c, Line::Campaign(index)));
+    let mut lanes: Vec<LaneQueues> = lane.collect();
+    if plan.intake_amount() > 0 {
+        let each = lanes.iter_mut().enumerate();
+        probes.extend(each.flat_map(|(index, lane)| lane.probes(plan, index)));
     }
     lanes
 }

@@ -7,22 +7,22 @@ use tidegate_core::allocation::{BATCH, divide};
 use tidegate_core::limiter::Line;
 use tidegate_core::limits::LimitRef;
 
+use super::lane_queues::LaneQueues;
 use super::message::Source;
 use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin, Wait};
 use super::supply::{PollVerdict, QueueSupply};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::limit_window::LimitWindow;
-use crate::poll::plan::limits::{PlannedQueue, idle_key};
+use crate::poll::plan::limits::PlannedQueue;
 use crate::poll::plan::{IdleMode, PlannedCampaign};
 
 /// How long after the window's opening slots are kept for a queue that has not answered.
 const KEPT_FOR: Duration = Duration::from_millis(100);
 
-/// A queue of limited mail that this window asks.
+/// A queue of limited mail that this window asks, or a limited campaign's queues.
 pub(super) struct LimitedLine {
-    pub(super) source: Source,
-    pub(super) supply: QueueSupply,
+    pub(super) queues: LaneQueues,
     /// The limit that all of its mail falls under; none for a queue that is only emptied, and for that of `*`.
     limit: Option<LimitRef>,
     /// The most mails that may find slots in this window.
@@ -31,15 +31,6 @@ pub(super) struct LimitedLine {
     got: u64,
     /// Slots that other mail leaves to it until it has answered.
     kept: u64,
-    dry: bool,
-}
-
-impl LimitedLine {
-    /// The queue's name for the idle pauses: a campaign's, or one with a dot.
-    pub(super) fn idle_name(&self) -> String {
-        let place = self.source.domain.map(idle_key);
-        place.or_else(|| self.source.campaign.clone()).unwrap_or_default()
-    }
 }
 
 /// The queues of limited mail that this window asks.
@@ -64,17 +55,18 @@ fn domain_line<E: Environment>(ctx: &Context<'_, E>, queue: &PlannedQueue) -> Op
     let line = Line::Limited(usize::MAX);
     let most = most(ctx, queue.queue.as_str(), owned);
     (most > 0).then(|| LimitedLine {
-        source: Source::mixed(queue.queue.clone(), line, Some(queue.place)),
-        supply: QueueSupply::expecting(depth),
+        queues: LaneQueues::single(
+            Source::mixed(queue.queue.clone(), line, Some(queue.place)),
+            QueueSupply::expecting(depth),
+        ),
         limit: queue.limit.clone().filter(|_| queue.slots.is_some()),
         most,
         got: 0,
         kept: most.min(depth),
-        dry: false,
     })
 }
 
-/// A limited campaign's own queue, which is asked in its limit's slots alone. `part` are the window's slots
+/// A limited campaign's queues, which are asked in its limit's slots alone. `part` are the window's slots
 /// that the campaign has by weight: no more are kept for it, whatever its limit allows.
 fn campaign_line<E: Environment>(
     ctx: &Context<'_, E>,
@@ -84,15 +76,14 @@ fn campaign_line<E: Environment>(
 ) -> Option<LimitedLine> {
     let limit = campaign.limit.clone().filter(|_| ctx.plan.asks(campaign))?;
     let owned = limits.gates().whole(&limit)?;
-    let most = most(ctx, campaign.queue.as_str(), owned);
+    let queues = LaneQueues::of(ctx.plan, campaign, Line::Limited(index));
+    let most = most(ctx, queues.source(0).queue.as_str(), owned);
     (most > 0).then(|| LimitedLine {
-        source: Source { line: Line::Limited(index), ..Source::campaign(campaign, 0) },
-        supply: QueueSupply::of(ctx.plan, campaign),
+        queues,
         limit: Some(limit),
         most,
         got: 0,
         kept: if campaign.idle.is_none() { most.min(part) } else { 0 },
-        dry: false,
     })
 }
 
@@ -147,26 +138,31 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
         let (ctx, now) = (self.ctx, self.ctx.now());
         let left = ctx.left_until(LAST_RECEIVE);
         for (index, line) in self.lines.iter_mut().enumerate() {
-            if line.dry || !line.supply.may_ask(left) {
-                continue;
+            // A look into all queues asks each of a campaign for one message.
+            if let Some(place) = line.queues.next_due() {
+                let ((queue, pause), wait) = (line.queues.asked(place, 1), Wait::Within);
+                let origin = ReceiveOrigin::Limited(index, place);
+                return Some(NextReceive { origin, queue, messages: 1, pause, wait });
             }
-            let under_way = line.supply.outstanding();
+            let Some(place) = line.queues.next(left) else { continue };
+            let under_way = line.queues.outstanding();
             let room = line.limit.as_ref().and_then(|limit| self.limits.gates().room(limit, now));
             let (room, whole) = room.unwrap_or((slots, slots));
             // A look into all queues asks for one message even without a slot: it has to find out whether
             // there is mail.
             let looks = ctx.plan.rest == IdleMode::Look && line.got == 0;
             let room = if looks { room.max(1) } else { room };
-            let mean = line.source.campaign.as_deref().unwrap_or(line.source.queue.as_str());
+            let source = line.queues.source(place);
+            let mean = source.campaign.as_deref().unwrap_or(source.queue.as_str());
             let mean = ctx.running_means.recipients_per_mail(mean);
             let fit = mails_in(room.min(slots), whole, mean);
             let most = line.most.saturating_sub(line.got).min(fit);
             let messages = most.saturating_sub(under_way).min(BATCH);
             let messages = if is_probing { messages.min(1) } else { messages };
             if messages > 0 {
-                line.supply.asked(messages);
-                let (queue, pause) = (line.source.queue.clone(), line.supply.pause());
-                let (origin, wait) = (ReceiveOrigin::Limited(index), Wait::Within);
+                let (queue, pause) = line.queues.asked(place, messages);
+                let origin = ReceiveOrigin::Limited(index, place);
+                let wait = if line.queues.is_alone(place) { Wait::Within } else { Wait::No };
                 return Some(NextReceive { origin, queue, messages, pause, wait });
             }
         }
@@ -187,20 +183,19 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
     ) -> u64 {
         let Some(line) = self.lines.get_mut(index) else { return 0 };
         if verdict == PollVerdict::Empty && long {
-            self.limits.note().empty.extend(line.source.domain);
+            self.limits.note().empty.extend(line.queues.source(0).domain);
         }
-        line.dry |= verdict.is_dry();
         line.got += got;
-        let kept = line.kept.saturating_sub(got);
-        line.kept = if line.dry { 0 } else { kept };
-        if line.dry { kept } else { 0 }
+        let (kept, is_dry) = (line.kept.saturating_sub(got), line.queues.is_dry());
+        line.kept = if is_dry { 0 } else { kept };
+        if is_dry { kept } else { 0 }
     }
 
     /// Notes that the feed, or this drain, brought `mails` into the queue at `place`.
     pub(super) fn arrived(&mut self, place: usize, mails: u64) {
-        if let Some(line) = self.lines.iter_mut().find(|line| line.source.domain == Some(place)) {
-            line.supply.arrived(mails);
-            line.dry = false;
+        let is_at = |line: &&mut LimitedLine| line.queues.source(0).domain == Some(place);
+        if let Some(line) = self.lines.iter_mut().find(is_at) {
+            line.queues.arrived(mails);
         }
     }
 
@@ -210,9 +205,10 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
         self.ctx.running_means.took_in_turn(in_turn);
         let moves = self.limits.moves();
         for line in self.lines.iter().filter(|line| line.got > 0) {
-            let queue = line.source.queue.as_str();
-            let left = moves.left.get(queue).copied().unwrap_or(0);
-            self.ctx.running_means.served_limited(queue, line.got, left);
+            let left = |source: &Source| moves.left.get(source.queue.as_str()).copied();
+            let left = line.queues.sources().filter_map(left).sum();
+            let first = line.queues.source(0).queue.as_str();
+            self.ctx.running_means.served_limited(first, line.got, left);
         }
     }
 }

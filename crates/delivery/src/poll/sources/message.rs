@@ -1,10 +1,10 @@
 //! A received message, parsed: its mail and envelope, or the reason why it must not be sent.
 
 use tidegate_core::compression::decompress;
-use tidegate_core::config::{EXPRESS, PollerConfig};
+use tidegate_core::config::{EXPRESS, PollerConfig, queue_key};
 use tidegate_core::control::Cancel;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
-use tidegate_core::email::{Email, addressed_to, id_of};
+use tidegate_core::email::{Email, Priority, addressed_to, id_of};
 use tidegate_core::identity::{
     CAMPAIGN_QUEUE_BYTES, CampaignMessage, Envelope, EpochMillis, Identity, deduplication_id,
     group_id,
@@ -13,8 +13,9 @@ use tidegate_core::in_full;
 use tidegate_core::limiter::Line;
 use tidegate_core::limits::{Demands, MailFacts};
 
-use crate::poll::plan::{Plan, PlannedCampaign};
-use crate::ports::{Body, Fifo, Monotonic, Outgoing, QueueUrl, Received};
+use crate::poll::plan::limits::idle_key;
+use crate::poll::plan::{CampaignQueue, Plan, PlannedCampaign};
+use crate::ports::{Body, Fifo, MERGE_QUEUE, Monotonic, Outgoing, QueueUrl, Received};
 
 /// The queue from which a message was received.
 #[derive(Clone, Debug)]
@@ -25,26 +26,48 @@ pub(in crate::poll) struct Source {
     pub(in crate::poll) campaign: Option<String>,
     /// The place of the domain queue, if it is one.
     pub(in crate::poll) domain: Option<usize>,
+    /// The queue's priority: mail of a critical or high one has at least that priority.
+    pub(in crate::poll) priority: Priority,
 }
 
 impl Source {
     pub(in crate::poll) fn express(queue: QueueUrl) -> Self {
-        Self { queue, line: Line::Express, campaign: Some(EXPRESS.to_owned()), domain: None }
+        Self { campaign: Some(EXPRESS.to_owned()), ..Self::mixed(queue, Line::Express, None) }
     }
 
-    /// The queue of the campaign that has this lane.
-    pub(in crate::poll) fn campaign(campaign: &PlannedCampaign, lane: usize) -> Self {
+    /// One of a campaign's queues.
+    pub(in crate::poll) fn campaign(
+        campaign: &PlannedCampaign,
+        queue: &CampaignQueue,
+        line: Line,
+    ) -> Self {
         Self {
-            queue: campaign.queue.clone(),
-            line: Line::Campaign(lane),
             campaign: Some(campaign.name.clone()),
-            domain: None,
+            priority: queue.priority,
+            ..Self::mixed(queue.url.clone(), line, None)
+        }
+    }
+
+    /// The priority of a mail from this queue: that of its body, or the queue's if that is higher.
+    fn priority_of(&self, email: &Email) -> Priority {
+        match self.priority {
+            Priority::Normal | Priority::Low => email.priority(),
+            raised => raised.max(email.priority()),
         }
     }
 
     /// A queue with mail of several campaigns: the merge queue, or a domain queue.
     pub(in crate::poll) fn mixed(queue: QueueUrl, line: Line, domain: Option<usize>) -> Self {
-        Self { queue, line, campaign: None, domain }
+        Self { queue, line, campaign: None, domain, priority: Priority::Normal }
+    }
+
+    /// The queue's name for the idle pauses: a campaign's, or one with a dot.
+    pub(in crate::poll) fn idle_key(&self) -> String {
+        match (&self.campaign, self.domain) {
+            (Some(campaign), _) => queue_key(campaign, self.priority),
+            (None, Some(place)) => idle_key(place),
+            (None, None) => MERGE_QUEUE.to_owned(),
+        }
     }
 }
 
@@ -56,6 +79,8 @@ pub(in crate::poll) struct Message {
     /// SES's tenant of its campaign; none without one.
     pub(in crate::poll) tenant: Option<String>,
     pub(in crate::poll) line: Line,
+    /// The priority of its body, or that of its queue if that is higher.
+    pub(in crate::poll) priority: Priority,
     /// The place of the domain queue it comes from, if it does.
     pub(in crate::poll) domain: Option<usize>,
     /// Recipients that it has under each limit.
@@ -171,7 +196,19 @@ pub(in crate::poll) fn read(
     };
     let demands = Demands::of(&email, facts, &plan.limits.table);
     let (tenant, line, domain) = (facts.tenant.map(str::to_owned), source.line, source.domain);
-    Ok(Message { email, envelope, tenant, line, domain, demands, through: None, held, mark: None })
+    let (priority, through) = (source.priority_of(&email), None);
+    Ok(Message {
+        email,
+        envelope,
+        tenant,
+        line,
+        priority,
+        domain,
+        demands,
+        through,
+        held,
+        mark: None,
+    })
 }
 
 impl Message {

@@ -3,6 +3,7 @@
 
 mod campaigns;
 mod express;
+pub(super) mod lane_queues;
 mod limited_queues;
 pub(super) mod mail_at_hand;
 pub(super) mod message;
@@ -11,13 +12,11 @@ pub(super) mod supply;
 
 use tidegate_core::allocation::BATCH;
 use tidegate_core::breaker::Permit;
-use tidegate_core::config::EXPRESS;
 use tidegate_core::limiter::Line;
 
 use super::context::Context;
 use super::limit_window::LimitWindow;
 use crate::environment::Environment;
-use crate::ports::MERGE_QUEUE;
 use campaigns::CampaignLanes;
 use express::ExpressQueue;
 use limited_queues::LimitedLines;
@@ -39,8 +38,11 @@ pub(super) struct Sources<'a, E> {
 /// A receive's answer, as its source judges it.
 pub(super) struct SourceAnswer {
     pub(super) source: Source,
-    /// The queue's name for the idle pauses: a campaign's, or one with a dot.
+    /// The queue's name for the idle pauses.
     pub(super) queue: String,
+    /// The conclusion about the queue.
+    pub(super) of_queue: PollVerdict,
+    /// The conclusion about all queues of its lane.
     pub(super) verdict: PollVerdict,
 }
 
@@ -115,40 +117,31 @@ impl<'a, E: Environment> Sources<'a, E> {
         got: Option<u64>,
         long: bool,
     ) -> Option<SourceAnswer> {
-        let (source, supply, queue) = match origin {
+        let (source, (of_queue, verdict)) = match origin {
             ReceiveOrigin::Express => {
                 let express = self.express.as_mut()?;
-                (&express.source, &mut express.supply, EXPRESS.to_owned())
+                let verdict = express.supply.answered(asked, got, long);
+                express.answered(asked, got, verdict);
+                (express.source.clone(), (verdict, verdict))
             }
-            ReceiveOrigin::Lane(ask) => {
-                let (source, supply) = self.campaigns.lanes.get_mut(ask.lane)?;
-                let name = source.campaign.as_deref().unwrap_or(MERGE_QUEUE).to_owned();
-                (&*source, supply, name)
+            ReceiveOrigin::Lane(ask, index) => {
+                let lane = self.campaigns.lanes.get_mut(ask.lane)?;
+                if ask.recipients == 0 && got.unwrap_or(0) > 0 {
+                    self.campaigns.intake.revive(ask.lane); // the probe found mail again
+                }
+                let verdicts = lane.answered(*index, asked, got, long);
+                (lane.source(*index).clone(), verdicts)
             }
-            ReceiveOrigin::Limited(index) => {
-                let line = self.limited.get_mut(*index)?;
-                let name = line.idle_name();
-                (&line.source, &mut line.supply, name)
+            ReceiveOrigin::Limited(line, index) => {
+                let queues = &mut self.limited.get_mut(*line)?.queues;
+                let verdicts = queues.answered(*index, asked, got, long);
+                let source = queues.source(*index).clone();
+                let freed = self.limited.answered(*line, got.unwrap_or(0), (verdicts.0, long));
+                self.campaigns.intake.widen(freed);
+                (source, verdicts)
             }
         };
-        let (verdict, source) = (supply.answered(asked, got, long), source.clone());
-        match origin {
-            ReceiveOrigin::Express => {
-                if let Some(express) = &mut self.express {
-                    express.answered(asked, got, verdict);
-                }
-            }
-            ReceiveOrigin::Lane(ask) if ask.recipients == 0 && got.unwrap_or(0) > 0 => {
-                self.campaigns.intake.revive(ask.lane); // the probe found mail again
-            }
-            ReceiveOrigin::Lane(_) => {}
-            ReceiveOrigin::Limited(index) => {
-                let got = got.unwrap_or(0);
-                let freed = self.limited.answered(*index, got, (verdict, long));
-                self.campaigns.intake.widen(freed);
-            }
-        }
-        Some(SourceAnswer { source, queue, verdict })
+        Some(SourceAnswer { queue: source.idle_key(), source, of_queue, verdict })
     }
 
     /// Takes the rest of an answer, once its messages are read: `usable` recipients will use slots. If a
@@ -159,7 +152,7 @@ impl<'a, E: Environment> Sources<'a, E> {
         verdict: PollVerdict,
         (got, usable, is_left): (u64, u64, bool),
     ) {
-        if let ReceiveOrigin::Lane(ask) = origin {
+        if let ReceiveOrigin::Lane(ask, _) = origin {
             self.campaigns.answered(ask, verdict, (got, usable, is_left));
         }
     }

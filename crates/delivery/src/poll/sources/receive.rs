@@ -24,9 +24,10 @@ pub(in crate::poll) enum Wait {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::poll) enum ReceiveOrigin {
     Express,
-    Lane(Ask),
-    /// A queue of limited mail, by its index among those that this window asks.
-    Limited(usize),
+    /// The queue at this place of the ask's lane.
+    Lane(Ask, usize),
+    /// A queue of limited mail: its line's index among those that this window asks, and its place there.
+    Limited(usize, usize),
 }
 
 pub(in crate::poll) struct NextReceive {

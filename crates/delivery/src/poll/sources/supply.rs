@@ -17,7 +17,7 @@ use std::time::Duration;
 use tidegate_core::allocation::{Ask, BATCH, Intake};
 use tidegate_core::breaker::Permit;
 
-use crate::poll::plan::{Plan, PlannedCampaign};
+use crate::poll::plan::Plan;
 
 /// The most receives that feed and drain each have under way: a receive takes a connection, and an
 /// environment on Lambda has 1,024 file descriptors.
@@ -79,17 +79,18 @@ pub(in crate::poll) struct QueueSupply {
     plenty: bool,
     /// Empty answers and failures in a row.
     vain: u32,
+    /// The last answer brought less than was asked.
+    short: bool,
 }
 
 impl QueueSupply {
     /// Supply of a queue that probably holds `expected` messages.
     pub(in crate::poll) const fn expecting(expected: u64) -> Self {
-        Self { outstanding: 0, expected, plenty: false, vain: 0 }
+        Self { outstanding: 0, expected, plenty: false, vain: 0, short: false }
     }
 
-    /// Supply of a campaign's queue: unbounded, unless the queue was found empty before.
-    pub(in crate::poll) fn of(plan: &Plan, campaign: &PlannedCampaign) -> Self {
-        let plenty = plan.asks(campaign) && campaign.idle.is_none();
+    /// Supply of a campaign's queue. It is unbounded (`plenty`) if the queue was not found empty before.
+    pub(in crate::poll) const fn of(plenty: bool) -> Self {
         Self { plenty, ..Self::expecting(0) }
     }
 
@@ -105,6 +106,16 @@ impl QueueSupply {
     /// answers without a message.
     pub(in crate::poll) fn pause(&self) -> Duration {
         self.vain.checked_sub(1).map_or(Duration::ZERO, |times| FIRST_PAUSE * (1 << times.min(4)))
+    }
+
+    /// Whether an answer is awaited that may bring all that is wanted.
+    pub(in crate::poll) const fn may_give_all(&self) -> bool {
+        self.outstanding > 0 && !self.short
+    }
+
+    /// Whether the queue should hold more mail.
+    pub(in crate::poll) const fn is_expected(&self) -> bool {
+        self.plenty || self.expected > 0
     }
 
     pub(in crate::poll) const fn outstanding(&self) -> u64 {
@@ -137,8 +148,8 @@ impl QueueSupply {
         self.outstanding = self.outstanding.saturating_sub(asked);
         let messages = got.unwrap_or(0);
         self.vain = if messages > 0 { 0 } else { self.vain.saturating_add(1) };
-        let suggested = self.plenty || self.expected > 0;
-        let patience = if suggested { EMPTY_POLLS_OF_MAIL } else { EMPTY_POLLS };
+        self.short = messages < asked;
+        let patience = if self.is_expected() { EMPTY_POLLS_OF_MAIL } else { EMPTY_POLLS };
         match got {
             // Empty answers count too: a queue that alternates between errors and nothing must not be asked
             // for ever.
@@ -179,6 +190,19 @@ mod tests {
         assert_eq!(supply.answered(10, Some(10), false), PollVerdict::Mail);
         supply.asked(10);
         assert!(supply.may_ask(LEFT));
+    }
+
+    #[test]
+    fn a_queue_may_give_all_until_an_answer_is_short() {
+        let mut supply = QueueSupply::of(false);
+        assert!(!supply.may_give_all(), "nothing was asked");
+        for (got, may) in [(10, true), (3, false), (10, true), (0, false)] {
+            supply.asked(10);
+            supply.answered(10, Some(got), false);
+            supply.asked(10);
+            assert_eq!(supply.may_give_all(), may, "{got}");
+            supply.answered(10, Some(got), false);
+        }
     }
 
     /// The verdicts after `times` answers `got`, and the sum of the pauses between them.
