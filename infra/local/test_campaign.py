@@ -36,13 +36,21 @@ class CampaignTemplate(unittest.TestCase):
         self.assertNotIn("RedrivePolicy", self.queue)
         self.assertNotIn("FifoQueue", self.queue)
 
-    def test_the_scheduler_finds_it_by_name_and_weight_and_its_tenant_where_it_has_one(self) -> None:
-        self.assertEqual(self.queue["QueueName"], {"Fn::Sub": "${Stack}-campaign-${Campaign}"})
-        weight, tenant = self.queue["Tags"]
-        self.assertEqual(weight, {"Key": "tidegate:weight", "Value": {"Ref": "Weight"}})
-        condition, tag, otherwise = tenant["Fn::If"]
-        self.assertEqual((condition, otherwise), ("HasTenant", {"Ref": "AWS::NoValue"}))
-        self.assertEqual(tag, {"Key": "tidegate:tenant", "Value": {"Ref": "Tenant"}})
+    def test_the_scheduler_finds_it_by_its_name_and_its_tags(self) -> None:
+        name = "${Stack}-campaign-${Campaign}"
+        self.assertEqual(self.queue["QueueName"], {"Fn::If": [
+            "HasPriority", {"Fn::Sub": name + "-${Priority}"}, {"Fn::Sub": name}]})
+        def tag(key: str, parameter: str) -> dict[str, Any]:
+            return {"Key": f"tidegate:{key}", "Value": {"Ref": parameter}}
+
+        nothing = {"Ref": "AWS::NoValue"}
+        self.assertEqual([given["Fn::If"] for given in self.queue["Tags"]], [
+            ["HasPriority", nothing, tag("weight", "Weight")],
+            ["HasPriority", tag("campaign", "Campaign"), nothing],
+            ["HasPriority", tag("priority", "Priority"), nothing],
+            ["HasTenant", tag("tenant", "Tenant"), nothing],
+        ])
+        self.assertEqual(self.template["Parameters"]["Priority"]["AllowedValues"], ["", "critical", "high", "low"])
 
     def test_only_what_the_scheduler_takes_can_be_given(self) -> None:
         weight = self.template["Parameters"]["Weight"]

@@ -8,7 +8,7 @@ import { Construct } from 'constructs';
 import { agedMail, ageAlarm } from './alarm.js';
 import { explain } from './explain.js';
 import type { Campaign } from './props.js';
-import { campaignQueueName, checkCampaign, checkName, checkRange } from './validate.js';
+import { campaignQueueName, checkCampaign, checkName, checkPriority, checkRange } from './validate.js';
 
 /** Attributes and metadata of ours always fit beside a body of the size that is left. */
 const LARGEST_MAIL_BYTES = 1_032_192;
@@ -79,6 +79,12 @@ export interface CampaignQueueProps {
   readonly campaign: Campaign;
 
   /**
+   * Makes a priority queue of the campaign: `critical`, `high` or `low`. The campaign has its own queue beside.
+   * @default - the campaign's own queue
+   */
+  readonly priority?: string;
+
+  /**
    * Where its alarm goes: `Tidegate.alarmTopic`.
    * @default - nowhere
    */
@@ -119,22 +125,27 @@ export class CampaignQueue extends Construct {
     checkName(tidegate);
     checkCampaign(campaign, tidegate, 'campaign');
     checkRange('ageAlarmSeconds', ageAlarmSeconds, 60, 1_209_599, true);
+    const { priority } = props;
+    checkPriority(priority);
+    const name = priority === undefined ? campaign.name : `${campaign.name}-${priority}`;
     this.queue = mailQueue(
-      this, 'Queue', campaignQueueName(tidegate, campaign.name),
-      props.removalPolicy ?? RemovalPolicy.DESTROY,
+      this, 'Queue', campaignQueueName(tidegate, name), props.removalPolicy ?? RemovalPolicy.DESTROY,
     );
-    const tags = {
+    const own = {
       'tidegate:weight': String(campaign.weight),
-      'tidegate:campaign': campaign.name,
       ...(campaign.tenant === undefined ? {} : { 'tidegate:tenant': campaign.tenant }),
+    };
+    const tags = {
+      'tidegate:campaign': campaign.name,
+      ...(priority === undefined ? own : { 'tidegate:priority': priority }),
     };
     for (const [key, value] of Object.entries(tags)) {
       Tags.of(this.queue).add(key, value, { includeResourceTypes: ['AWS::SQS::Queue'] });
     }
     if (props.alarm === false) return;
     this.ageAlarm = ageAlarm(this, 'Age', {
-      name: `${tidegate}-age-${campaign.name}`,
-      description: agedMail(`the ${campaign.name} campaign's queue`),
+      name: `${tidegate}-age-${name}`,
+      description: agedMail(`the ${name} campaign's queue`),
       queue: this.queue,
       seconds: ageAlarmSeconds,
       topic: props.alarmTopic,

@@ -155,6 +155,13 @@ export function checkName(name: string): void {
   if (!/^[A-Za-z][A-Za-z0-9-]{0,53}$/.test(name)) throw new InvalidProp('name', name, allowed);
 }
 
+/** Checks that a priority queue is of a priority that there is. */
+export function checkPriority(priority: string | undefined): void {
+  if (priority !== undefined && !['critical', 'high', 'low'].includes(priority)) {
+    throw new InvalidProp('priority', priority, 'critical, high or low');
+  }
+}
+
 /** The name that makes a queue a campaign's. */
 export function campaignQueueName(name: string, campaign: string): string {
   return `${name}-campaign-${campaign}`;

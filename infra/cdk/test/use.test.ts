@@ -161,6 +161,17 @@ test('a campaign of another stack is one by its queue\'s name and tags', () => {
   assert.equal(shown.alarm('age-more').AlarmActions, undefined);
 });
 
+test('a priority queue of a campaign has the tags by which it is found', () => {
+  const other = new Stack(new App(), 'other');
+  const campaign = { name: 'more', weight: 5, tenant: 'acme' };
+  new CampaignQueue(other, 'Urgent', { tidegate: 'mail', campaign, priority: 'high' });
+  const shown = new Rendered(Template.fromStack(other).toJSON());
+  assert.deepEqual(shown.queue('mail-campaign-more-high').Properties.Tags, [
+    { Key: 'tidegate:campaign', Value: 'more' }, { Key: 'tidegate:priority', Value: 'high' },
+  ]);
+  assert.equal(shown.alarm('age-more-high').Threshold, 864_000);
+});
+
 /** The rules that a Tidegate breaks, and the explanations that it gives. */
 function nagged(props: Partial<TidegateProps>): { broken: string[]; explained: Map<string, Set<string>> } {
   const { stack } = made(props);

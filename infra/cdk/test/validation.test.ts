@@ -131,4 +131,5 @@ test('a campaign\'s own queue is checked as well', () => {
   refused('campaign', { campaign: one('merge') });
   refused('weight', { campaign: one('a', 10_001) });
   refused('age', { ageAlarmSeconds: 1 });
+  refused('priority', { priority: 'normal' });
 });
