@@ -137,7 +137,7 @@ fn a_profile_or_configuration_that_cannot_be_used_is_named() {
 #[test]
 fn domains_shows_providers_without_addresses_and_prints_its_table() {
     let folder = TempDir::new().unwrap();
-    std::fs::write(folder.path().join("list.csv"), "n,to\n1,ada@gmail.com\n2,bob@own.example\n")
+    std::fs::write(folder.path().join("list.csv"), "n,to\n1,zoe@gmail.com\n2,bob@own.example\n")
         .unwrap();
     let domains = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
@@ -148,7 +148,7 @@ fn domains_shows_providers_without_addresses_and_prints_its_table() {
     let (code, text) = domains(&["list.csv"]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("tidegate limit set gmail.com RATE --adaptive"), "{text}");
-    assert!(!text.contains("ada"), "{text}");
+    assert!(!text.contains("zoe") && !text.contains("bob"), "{text}");
     let (_, json) = domains(&["list.csv", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(

@@ -50,11 +50,11 @@ pub enum LookupError {
     TimeOver,
 }
 
-/// What lookups found, by domain.
+/// The mail exchangers that lookups found, by domain.
 pub type Found = BTreeMap<String, Result<Vec<String>, LookupError>>;
 
-/// Looks up the domains of `counts` that `table` does not know, most recipients first. Whatever `found` has heard of
-/// stays there if this future is dropped.
+/// Looks up the domains of `counts` that `table` does not know, most recipients first. Each answer goes to
+/// `found` at once, so that none is lost if this future is dropped.
 pub async fn look_up(
     counts: &DomainCounts,
     table: &ProviderTable,
@@ -87,7 +87,7 @@ pub struct ProviderShare {
     pub recipients: u64,
     /// Of all recipients.
     pub share: f64,
-    /// Its domains in the list as the key of a limit: those of the table, then hosted ones, the largest first.
+    /// The key of a limit with its domains in the list: those of the table, then hosted ones, the largest first.
     pub key: String,
     /// Hosted domains that do not fit into the key.
     #[serde(skip_serializing_if = "is_zero")]
