@@ -243,7 +243,7 @@ class Feedback(unittest.TestCase):
                 pattern, {"source": ["aws.ses"], "detail-type": [kind], "detail": detail | ours}
             )
 
-    def test_a_deferral_is_taken_where_it_concerns_the_providers_pace_and_an_adaptive_limit(
+    def test_a_deferral_is_taken_where_it_concerns_the_providers_pace_and_a_limit_hears_of_it(
         self,
     ) -> None:
         delays = [
@@ -261,7 +261,7 @@ class Feedback(unittest.TestCase):
                 {"bounce": {"bounceType": ["Transient"], "bounceSubType": ["General"]}},
             ),
         }
-        # Without an adaptive limit no mail has the tag, and no deferral costs anything.
+        # Without a limit that hears of deferrals no mail has the tag, and none costs anything.
         tags = {"ses:configuration-set": [NAME], "tidegate_limit": [{"exists": True}]}
         for logical, (kind, detail) in expected.items():
             self.assertEqual(

@@ -54,15 +54,15 @@ export class Feedback extends Construct {
         },
       },
     });
-    // Mail under an adaptive limit alone has the tag: without such a limit nothing comes through these two.
+    // Mail under an adaptive limit or a warm-up alone has the tag: without one nothing comes through these two.
     const limited = { tidegate_limit: [{ exists: true }] };
     const delays = this.rule('DelayRule', name, 'deferral', {
-      description: 'Deferrals of Tidegate\'s mails under adaptive limits, of which SES tries again.',
+      description: 'Providers\' deferrals of Tidegate\'s mails under limits that hear of them; SES tries again.',
       detailType: ['Email Delivery Delayed'],
       detail: { deliveryDelay: { delayType: DELAYS } },
     }, limited);
     const softBounces = this.rule('SoftBounceRule', name, 'deferral', {
-      description: 'Deferrals of Tidegate\'s mails under adaptive limits, of which SES gave up.',
+      description: 'Providers\' deferrals of Tidegate\'s mails under limits that hear of them; SES gave up.',
       detailType: ['Email Bounced'],
       detail: { bounce: { bounceType: ['Transient'], bounceSubType: ['General'] } },
     }, limited);

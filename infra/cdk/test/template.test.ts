@@ -284,7 +284,7 @@ test('the ledger expires what is old, costs by use, and can be restored if that 
 
 test('SES\'s bounces, complaints and deferrals reach the feedback queue without addresses', () => {
   const stack = rendered();
-  // Without an adaptive limit no mail has the tag, and no deferral costs anything.
+  // Without a limit that hears of deferrals no mail has the tag, and none costs anything.
   const limited = { 'ses:configuration-set': ['mail'], tidegate_limit: [{ exists: true }] };
   const rules = stack.all('AWS::Events::Rule').map((r) => r.Properties).filter((r) => r.EventPattern);
   assert.deepEqual(rules.map((rule) => [rule.EventPattern['detail-type'][0], rule.EventPattern.detail]), [

@@ -135,8 +135,16 @@ async fn the_limits_tag_is_left_out_where_the_producer_gives_all_that_ses_takes(
         let mailer = mailer(&ses.ses());
         let latest = mailer.clock.monotonic() + Duration::from_mins(1);
         let limits = Some("gmail_com");
-        let mail =
-            Mail { email: &email, campaign: "spring", id: "1", limits, pace: pace(), domains: &[] };
+        let mail = Mail {
+            email: &email,
+            campaign: "spring",
+            id: "1",
+            through: None,
+            limits,
+            tenant: None,
+            pace: pace(),
+            domains: &[],
+        };
         mailer.send(mail, latest).await.unwrap();
         let asked = ses.seen().remove(0).body["EmailTags"].take();
         let tag = json!({"Name": "tidegate_limit", "Value": "gmail_com"});
