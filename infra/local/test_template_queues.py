@@ -12,6 +12,13 @@ DOMAIN_QUEUES = [f"domain-{number}" for number in range(1, 7)]
 MAIL_QUEUES = {"campaign-first", "campaign-second", "express", "merge.fifo", "dead-letter"}
 MAIL_QUEUES |= set(DOMAIN_QUEUES)
 OWN_QUEUES = {"feedback", "failed-invocations"}
+# The rules that write to the feedback queue, and the kind of notice of each.
+RULES = {
+    "BounceRule": "bounce",
+    "ComplaintRule": "complaint",
+    "DelayRule": "deferral",
+    "SoftBounceRule": "deferral",
+}
 
 
 def queues(of: Rendered) -> dict[str, dict[str, Any]]:
@@ -61,7 +68,7 @@ class Queues(unittest.TestCase):
                 refusals[0]["Condition"], {"Bool": {"aws:SecureTransport": "false"}}, name
             )
 
-    def test_nobody_is_let_in_by_a_policy_but_the_two_rules(self) -> None:
+    def test_nobody_is_let_in_by_a_policy_but_the_four_rules(self) -> None:
         allowed = {
             name: [s for s in of_queue if s["Effect"] != "Deny"]
             for name, of_queue in statements(self.stack).items()
@@ -72,7 +79,7 @@ class Queues(unittest.TestCase):
         self.assertEqual(feedback["Action"], "sqs:SendMessage")
         self.assertEqual(
             feedback["Condition"],
-            {"ArnEquals": {"aws:SourceArn": ["arn:aws:BounceRule", "arn:aws:ComplaintRule"]}},
+            {"ArnEquals": {"aws:SourceArn": [f"arn:aws:{rule}" for rule in RULES]}},
         )
 
     def test_mail_does_not_come_back_while_its_poller_may_send_it(self) -> None:
@@ -203,12 +210,14 @@ class Ledger(unittest.TestCase):
 
 
 class Feedback(unittest.TestCase):
-    def test_the_configuration_set_tells_bounces_and_complaints_to_the_default_bus(self) -> None:
+    def test_the_configuration_set_tells_bounces_complaints_and_delays_to_the_default_bus(self) -> None:
         made = stack().resources
         self.assertEqual(made["ConfigurationSet"]["Name"], NAME)
         self.assertIs(made["ConfigurationSet"]["SendingOptions"]["SendingEnabled"], True)
         destination = made["FeedbackDestination"]["EventDestination"]
-        self.assertEqual(destination["MatchingEventTypes"], ["bounce", "complaint"])
+        self.assertEqual(
+            destination["MatchingEventTypes"], ["bounce", "complaint", "deliveryDelay"]
+        )
         bus = destination["EventBridgeDestination"]["EventBusArn"]
         self.assertEqual(bus, arn("events", "event-bus/default"))
 
@@ -234,8 +243,38 @@ class Feedback(unittest.TestCase):
                 pattern, {"source": ["aws.ses"], "detail-type": [kind], "detail": detail | ours}
             )
 
+    def test_a_deferral_is_taken_where_it_concerns_the_providers_pace_and_a_limit_hears_of_it(
+        self,
+    ) -> None:
+        delays = [
+            "General",
+            "IPFailure",
+            "RecipientServerError",
+            "SendingDeferral",
+            "SpamDetected",
+            "TransientCommunicationFailure",
+        ]
+        expected = {
+            "DelayRule": ("Email Delivery Delayed", {"deliveryDelay": {"delayType": delays}}),
+            "SoftBounceRule": (
+                "Email Bounced",
+                {"bounce": {"bounceType": ["Transient"], "bounceSubType": ["General"]}},
+            ),
+        }
+        # Without a limit that hears of deferrals no mail has the tag, and none costs anything.
+        tags = {"ses:configuration-set": [NAME], "tidegate_limit": [{"exists": True}]}
+        for logical, (kind, detail) in expected.items():
+            self.assertEqual(
+                stack().resources[logical]["EventPattern"],
+                {
+                    "source": ["aws.ses"],
+                    "detail-type": [kind],
+                    "detail": detail | {"mail": {"tags": tags}},
+                },
+            )
+
     def test_no_address_comes_into_the_queue(self) -> None:
-        for logical, kind in (("BounceRule", "bounce"), ("ComplaintRule", "complaint")):
+        for logical, kind in RULES.items():
             (target,) = stack().resources[logical]["Targets"]
             self.assertEqual(target["Arn"], arn("sqs", f"{NAME}-feedback"))
             transformer = target["InputTransformer"]
@@ -244,13 +283,15 @@ class Feedback(unittest.TestCase):
                 {
                     "campaign": "$.detail.mail.tags.tidegate_campaign",
                     "id": "$.detail.mail.messageId",
+                    "tags": "$.detail.mail.tags",
+                    "sent_at": "$.detail.mail.timestamp",
                 },
             )
             # EventBridge puts a value as JSON into its place: a tag is a list. What comes out is what
             # the scheduler's tests read.
             message = transformer["InputTemplate"]
             event = json.loads((INFRA.parent / "events" / f"{kind}.json").read_text("utf-8"))
-            for name in ("campaign", "id"):
+            for name in ("campaign", "id", "tags", "sent_at"):
                 message = message.replace(f"<{name}>", json.dumps(event[name]))
             self.assertEqual(json.loads(message), event)
             self.assertIsInstance(event["campaign"], list)

@@ -6,13 +6,22 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { tidegateQueue } from './queues.js';
 
-type Kind = 'bounce' | 'complaint';
+type Kind = 'bounce' | 'complaint' | 'deferral';
 
-/** SES's bounces and complaints, on their way to a queue that the scheduler reads. */
+/**
+ * Delays that the recipient's provider, or SES for its sake, asks for. A full mailbox, SES's own failures and unknown
+ * reasons say nothing of the provider's pace. The values: "Contents of event data" in the SES developer guide,
+ * https://docs.aws.amazon.com/ses/latest/dg/event-publishing-retrieving-sns-contents.html
+ */
+const DELAYS = [
+  'General', 'IPFailure', 'RecipientServerError', 'SendingDeferral', 'SpamDetected', 'TransientCommunicationFailure',
+];
+
+/** SES's bounces, complaints and deferrals, on their way to a queue that the scheduler reads. */
 export class Feedback extends Construct {
   /** The configuration set of mails that name none. */
   readonly configurationSet: ConfigurationSet;
-  /** Where one short message a bounce or complaint waits, without any address. */
+  /** Where one short message a bounce, complaint or deferral waits, without any address. */
   readonly queue: Queue;
 
   constructor(scope: Construct, name: string) {
@@ -25,7 +34,7 @@ export class Feedback extends Construct {
     this.configurationSet.addEventDestination('Events', {
       // SES writes to the default bus and to no other.
       destination: EventDestination.eventBus(EventBus.fromEventBusName(this, 'Bus', 'default')),
-      events: [EmailSendingEvent.BOUNCE, EmailSendingEvent.COMPLAINT],
+      events: [EmailSendingEvent.BOUNCE, EmailSendingEvent.COMPLAINT, EmailSendingEvent.DELIVERY_DELAY],
       enabled: true,
       configurationSetEventDestinationName: 'feedback',
     });
@@ -45,18 +54,33 @@ export class Feedback extends Construct {
         },
       },
     });
+    // Mail under an adaptive limit or a warm-up alone has the tag: without one nothing comes through these two.
+    const limited = { tidegate_limit: [{ exists: true }] };
+    const delays = this.rule('DelayRule', name, 'deferral', {
+      description: 'Providers\' deferrals of Tidegate\'s mails under limits that hear of them; SES tries again.',
+      detailType: ['Email Delivery Delayed'],
+      detail: { deliveryDelay: { delayType: DELAYS } },
+    }, limited);
+    const softBounces = this.rule('SoftBounceRule', name, 'deferral', {
+      description: 'Providers\' deferrals of Tidegate\'s mails under limits that hear of them; SES gave up.',
+      detailType: ['Email Bounced'],
+      detail: { bounce: { bounceType: ['Transient'], bounceSubType: ['General'] } },
+    }, limited);
+    const rules = [bounces, complaints, delays, softBounces];
     this.queue.addToResourcePolicy(new PolicyStatement({
       sid: 'Feedback',
       effect: Effect.ALLOW,
       principals: [new ServicePrincipal('events.amazonaws.com')],
       actions: ['sqs:SendMessage'],
       resources: [this.queue.queueArn],
-      conditions: { ArnEquals: { 'aws:SourceArn': [bounces.ruleArn, complaints.ruleArn] } },
+      conditions: { ArnEquals: { 'aws:SourceArn': rules.map((rule) => rule.ruleArn) } },
     }));
   }
 
-  private rule(id: string, name: string, kind: Kind, takes: EventPattern & { description: string }): Rule {
-    const mail = { tags: { 'ses:configuration-set': [name] } };
+  private rule(
+    id: string, name: string, kind: Kind, takes: EventPattern & { description: string }, tags: object = {},
+  ): Rule {
+    const mail = { tags: { 'ses:configuration-set': [name], ...tags } };
     return new Rule(this, id, {
       description: takes.description,
       eventPattern: {
@@ -81,8 +105,11 @@ function withoutAddresses(kind: Kind): RuleTargetInput {
       inputPathsMap: {
         campaign: '$.detail.mail.tags.tidegate_campaign',
         id: '$.detail.mail.messageId',
+        tags: '$.detail.mail.tags',
+        sent_at: '$.detail.mail.timestamp',
       },
-      inputTemplate: `{"kind": "${kind}", "campaign": <campaign>, "id": <id>}`,
+      inputTemplate:
+        `{"kind": "${kind}", "campaign": <campaign>, "id": <id>, "tags": <tags>, "sent_at": <sent_at>}`,
     }),
   };
 }

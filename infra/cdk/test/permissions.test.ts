@@ -147,6 +147,7 @@ test('who may write to the queue of feedback and to the topic', () => {
   assert.deepEqual([service, action], ['events.amazonaws.com', 'sqs:SendMessage']);
   assert.deepEqual(condition['aws:SourceArn'].map((arn: unknown) => stack.text(arn)), [
     'Arn of MailFeedbackBounceRule', 'Arn of MailFeedbackComplaintRule',
+    'Arn of MailFeedbackDelayRule', 'Arn of MailFeedbackSoftBounceRule',
   ]);
   assert.deepEqual(allowed('AWS::SQS::QueuePolicy', 'Queues', 'mail-campaign-big'), []);
 });

@@ -282,8 +282,10 @@ test('the ledger expires what is old, costs by use, and can be restored if that 
   assert.equal(recovery({ pointInTimeRecovery: true }), true);
 });
 
-test('SES\'s bounces and complaints reach the feedback queue without addresses', () => {
+test('SES\'s bounces, complaints and deferrals reach the feedback queue without addresses', () => {
   const stack = rendered();
+  // Without a limit that hears of deferrals no mail has the tag, and none costs anything.
+  const limited = { 'ses:configuration-set': ['mail'], tidegate_limit: [{ exists: true }] };
   const rules = stack.all('AWS::Events::Rule').map((r) => r.Properties).filter((r) => r.EventPattern);
   assert.deepEqual(rules.map((rule) => [rule.EventPattern['detail-type'][0], rule.EventPattern.detail]), [
     ['Email Bounced', {
@@ -293,17 +295,33 @@ test('SES\'s bounces and complaints reach the feedback queue without addresses',
       complaint: { complaintFeedbackType: [{ exists: false }, { 'anything-but': ['not-spam'] }] },
       mail: { tags: { 'ses:configuration-set': ['mail'] } },
     }],
+    ['Email Delivery Delayed', {
+      deliveryDelay: {
+        delayType: [
+          'General', 'IPFailure', 'RecipientServerError', 'SendingDeferral', 'SpamDetected',
+          'TransientCommunicationFailure',
+        ],
+      },
+      mail: { tags: limited },
+    }],
+    ['Email Bounced', {
+      bounce: { bounceType: ['Transient'], bounceSubType: ['General'] }, mail: { tags: limited },
+    }],
   ]);
-  for (const [index, kind] of ['bounce', 'complaint'].entries()) {
+  for (const [index, kind] of ['bounce', 'complaint', 'deferral', 'deferral'].entries()) {
     const [target] = rules[index].Targets;
     assert.equal(stack.text(target.Arn), 'Arn of mail-feedback');
     assert.deepEqual(target.InputTransformer, {
-      InputPathsMap: { campaign: '$.detail.mail.tags.tidegate_campaign', id: '$.detail.mail.messageId' },
-      InputTemplate: `{"kind": "${kind}", "campaign": <campaign>, "id": <id>}`,
+      InputPathsMap: {
+        campaign: '$.detail.mail.tags.tidegate_campaign', id: '$.detail.mail.messageId', tags: '$.detail.mail.tags',
+        sent_at: '$.detail.mail.timestamp',
+      },
+      InputTemplate:
+        `{"kind": "${kind}", "campaign": <campaign>, "id": <id>, "tags": <tags>, "sent_at": <sent_at>}`,
     });
   }
   const destination = stack.all('AWS::SES::ConfigurationSetEventDestination')[0]!.Properties.EventDestination;
-  assert.deepEqual(destination.MatchingEventTypes, ['bounce', 'complaint']);
+  assert.deepEqual(destination.MatchingEventTypes, ['bounce', 'complaint', 'deliveryDelay']);
   const set = stack.one('AWS::SES::ConfigurationSet', 'Name', 'mail').Properties;
   assert.deepEqual(set.ReputationOptions, { ReputationMetricsEnabled: true });
   assert.deepEqual(set.SendingOptions, { SendingEnabled: true });

@@ -159,8 +159,10 @@ fn content(email: &Email) -> SesContent<'_> {
     }
 }
 
-/// The producer's tags, the tags `tidegate_campaign` and `tidegate_id` that every mail carries, and that of its
-/// limits.
+/// Most tags of a mail that SES takes. A producer may give 48; then the tag of the limits is left out.
+const MAX_TAGS: usize = 50;
+
+/// The tags `tidegate_campaign` and `tidegate_id` that every mail carries, the producer's, and that of the limits.
 fn tags<'a>(mail: &Mail<'a>) -> Vec<NamedValue<'a>> {
     let own = [("tidegate_campaign", mail.campaign), ("tidegate_id", mail.id)];
     let own = own.map(|(name, value)| NamedValue { name, value: ses_tag_value(value) });
@@ -168,7 +170,7 @@ fn tags<'a>(mail: &Mail<'a>) -> Vec<NamedValue<'a>> {
         mail.limits.map(|value| NamedValue { name: LIMIT_TAG, value: ses_tag_value(value) });
     let producers = mail.email.tags().iter();
     let producers = producers.map(|(name, value)| NamedValue { name, value: value.into() });
-    own.into_iter().chain(limits).chain(producers).collect()
+    own.into_iter().chain(producers).chain(limits).take(MAX_TAGS).collect()
 }
 
 impl<'a> AttachmentBody<'a> {

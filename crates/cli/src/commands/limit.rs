@@ -5,6 +5,7 @@ use tidegate_core::limits::{
     Date, Hours, InvalidKey, Limit, LimitKey, LimitRate, Ramp, RampDays, Zone,
 };
 use tidegate_delivery::ports::Clock as _;
+use tidegate_operate::domains::{Provider, ProviderTable};
 use tidegate_operate::status::Status;
 use tidegate_operate::steer::SteerAction;
 use tidegate_views::status;
@@ -23,6 +24,7 @@ use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell};
   tidegate limit list
   tidegate limit set news 5000/h --reason 'support can answer no more'
   tidegate limit set gmail.com+googlemail.com 10/s --reason 'deferred by the provider'
+  tidegate limit set provider:gmail 50/s --adaptive --reason 'as fast as Gmail takes it'
   tidegate limit set news --hours 'Mon-Fri 08:00-20:00' --zone Europe/Berlin --reason 'by day only'
   tidegate limit set sender:new.example --warm-up '50 x1.5 to 50000' --from 2026-12-01 --reason 'a new domain'
   tidegate limit remove news --reason 'no limit needed'")]
@@ -50,7 +52,9 @@ struct ListArgs {
 #[derive(Clone, Debug, Args)]
 struct SetArgs {
     /// The mail: a campaign's name, a domain (or several, joined by +), an address, `campaign:NAME`, `sender:NAME`,
-    /// `set:NAME`, `tenant:NAME`; `*` in place of a name is each other name separately
+    /// `set:NAME`, `tenant:NAME`; `*` in place of a name is each other name separately; `provider:NAME` is all domains of
+    /// a provider in the table of `tidegate domains`
+    #[arg(value_parser = key)]
     key: LimitKey,
     /// Recipients per second, minute, hour or day such as 10/s or 5000/h, or a share of the quota such as 25%
     rate: Option<LimitRate>,
@@ -86,7 +90,8 @@ struct SetArgs {
 
 #[derive(Clone, Debug, Args)]
 struct RemoveArgs {
-    /// The limit's key, as `tidegate limit list` shows it
+    /// The limit's key, as `tidegate limit list` shows it, or `provider:NAME`
+    #[arg(value_parser = key)]
     key: LimitKey,
     #[command(flatten)]
     author: AuthorArgs,
@@ -137,6 +142,19 @@ impl SetArgs {
             ..Limit::default()
         })
     }
+}
+
+/// A limit's key, where `provider:NAME` stands for the domains of a provider.
+fn key(text: &str) -> Result<LimitKey, String> {
+    let Some(name) = text.trim().strip_prefix("provider:") else {
+        return text.parse().map_err(|error: InvalidKey| error.to_string());
+    };
+    let table = ProviderTable::shipped();
+    let Some(provider) = table.get(name.trim()) else {
+        let names: Vec<&str> = table.iter().map(Provider::name).collect();
+        return Err(format!("{name:?} is no provider; allowed are {}", names.join(", ")));
+    };
+    format!("domain:{}", provider.key()).parse().map_err(|error: InvalidKey| error.to_string())
 }
 
 pub(super) async fn limit(args: &LimitArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {

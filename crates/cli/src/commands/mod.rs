@@ -7,6 +7,7 @@ mod console;
 mod dead;
 mod deferred;
 mod doctor;
+mod domains;
 mod exclude;
 mod history;
 mod level;
@@ -38,6 +39,7 @@ pub use console::ConsoleArgs;
 pub use dead::DeadArgs;
 pub use deferred::DeferredArgs;
 pub use doctor::DoctorArgs;
+pub use domains::DomainsArgs;
 pub use exclude::ExcludeArgs;
 pub use history::HistoryArgs;
 pub use level::LevelArgs;
@@ -102,6 +104,8 @@ pub enum Command {
     Rate(RateArgs),
     /// Show the limits, set one, or remove one
     Limit(Box<LimitArgs>),
+    /// Show which providers take a list's mail, and the keys of limits for them
+    Domains(Box<DomainsArgs>),
     /// Find out what is known of a mail, and what it waits for if it waits
     Why(WhyArgs),
     /// Look through the dead letters, and replay them after review
@@ -150,6 +154,7 @@ impl Command {
             Self::Plan(args) => Some(args.on.output),
             Self::Bucket(args) => Some(args.output()),
             Self::Runs(args) => Some(args.output),
+            Self::Domains(args) => Some(args.output),
             Self::Local(_) | Self::Completions(_) | Self::Man(_) => None,
         }
     }
@@ -208,6 +213,7 @@ impl Command {
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
             Self::Limit(args) => Box::pin(limit::limit(&args, shell)).await,
+            Self::Domains(args) => Box::pin(domains::run(&args, shell)).await,
             Self::Reconcile(args) => Box::pin(reconcile::run(&args, shell)).await,
             Self::Results(args) => Box::pin(results::run(&args, shell)).await,
             Self::Runs(_) => Box::pin(runs::run(shell)).await,

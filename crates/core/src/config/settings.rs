@@ -147,7 +147,7 @@ settings! {
     DOMAIN_QUEUES = "TIDEGATE_DOMAIN_QUEUES", Both,
         Text("at most 21 URLs of standard queues, separated by commas, none twice (http or https, not ending in .fifo)"),
         NO_QUEUE,
-        "The queues for limited mail: one for each group of `TIDEGATE_DOMAIN_LIMITS` in its order, then one for `*`. Further queues are only emptied.";
+        "The queues for limited mail: one for each group of `TIDEGATE_DOMAIN_LIMITS` in its order, then one for `*`. Further queues are given to limits that operators add.";
     CAMPAIGN_FLOOR = "TIDEGATE_CAMPAIGN_FLOOR", Poller,
         Text("a whole share of the slots from 0% (no floor) to 90%, such as 20%"), Value("0%"),
         "The express floor: the share of the slots that campaigns' mail takes before [express mail](limits/express.md).";

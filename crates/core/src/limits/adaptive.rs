@@ -13,8 +13,10 @@ const FULL: u64 = 1_000_000;
 const FLOOR: u64 = 50_000;
 /// One decrease leaves half of the factor at least, and 97 % at most.
 const LEFT: std::ops::RangeInclusive<f64> = 0.5..=0.97;
-/// Windows between two increases.
+/// Windows between two increases, where deferrals are known within 12 s.
 const RISES_EVERY: u64 = 15;
+/// Longest lateness that counts, in windows: a bounce after hours of tries is no measure.
+const LATEST: u64 = 900;
 /// One increase is this part of the lowered factor.
 const RISE: u64 = 40;
 /// Increases after which they become four times as large: a provider that deferred nothing for a minute may take
@@ -33,7 +35,8 @@ const MOST: usize = 50;
 ///
 /// A deferral lowers it multiplicatively, by the share of the mail that was deferred: a provider that takes a
 /// quarter of the mail is reached in a few decreases. Every 15 seconds without one raise it additively. The
-/// factor follows from the time, so all pollers know that of every window.
+/// factor follows from the time, so all pollers know that of every window. Where deferrals are known late, the
+/// increases come as slowly: else a limit would rise further than it was lowered before the next deferral is known.
 ///
 /// ```
 /// use tidegate_core::limits::Adapted;
@@ -51,6 +54,9 @@ pub struct Adapted {
     millionths: u64,
     /// The window of the last decrease.
     since: Window,
+    /// Windows after which the newest of the deferrals was known. Deferrals after an increase come as late.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    late: u64,
     /// Deferrals in a row at the least factor.
     #[serde(default, skip_serializing_if = "is_zero")]
     at_floor: usize,
@@ -59,9 +65,8 @@ pub struct Adapted {
     opens: Option<Window>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
-const fn is_zero(count: &usize) -> bool {
-    *count == 0
+fn is_zero<N: Default + PartialEq>(count: &N) -> bool {
+    *count == N::default()
 }
 
 /// The adaptive limits that are lowered, by their tag ([`super::LimitTable::tag`]).
@@ -70,9 +75,15 @@ pub type AdaptedLimits = BTreeMap<String, Adapted>;
 impl Adapted {
     /// The factor in `window`, in millionths of the limit as it was set: 50,000 to 1,000,000.
     pub fn millionths(&self, window: Window) -> u64 {
-        let risen = window.epoch_second().saturating_sub(self.since.epoch_second()) / RISES_EVERY;
+        let passed = window.epoch_second().saturating_sub(self.since.epoch_second());
+        let risen = passed / self.rises_every();
         let risen = risen + 3 * risen.saturating_sub(SLOW_RISES);
         risen.saturating_mul(self.millionths / RISE).saturating_add(self.millionths).min(FULL)
+    }
+
+    /// An increase waits until deferrals of the one before would be known.
+    fn rises_every(&self) -> u64 {
+        RISES_EVERY.max(self.late + self.late / 4)
     }
 
     /// The window in which the limit opens again, if it is closed in `window`.
@@ -104,11 +115,12 @@ impl Adapted {
         let share = sent().count() as f64 / (per_second * seconds);
         let left = (1.0 - share).clamp(*LEFT.start(), *LEFT.end());
         let millionths = ((factor as f64 * left) as u64).max(FLOOR);
-        let in_a_row = before.filter(|of| now < of.since.plus(2 * RISES_EVERY));
+        let in_a_row = before.filter(|of| now < of.since.plus(2 * of.rises_every()));
         let at_floor = if factor > FLOOR + FLOOR / 10 { 0 } else { sent().count() };
         let at_floor = at_floor + in_a_row.map_or(0, |before| before.at_floor);
         let opens = (at_floor >= CLOSES).then(|| now.plus(CLOSED));
-        Some(Self { millionths, since: now, at_floor, opens })
+        let late = now.epoch_second().saturating_sub(last).min(LATEST);
+        Some(Self { millionths, since: now, late, at_floor, opens })
     }
 }
 
@@ -149,7 +161,7 @@ mod tests {
                 let factor = next.millionths(at(now));
                 prop_assert!((FLOOR..=FULL).contains(&factor));
                 prop_assert!(factor >= before / 2 && (factor < before || before == FLOOR));
-                prop_assert!(next.millionths(at(now + 3_100)) == FULL, "52 minutes raise it");
+                prop_assert!(next.millionths(at(now + 7_200)) == FULL, "two hours raise it");
                 adapted = Some(next);
             }
         }
@@ -183,6 +195,28 @@ mod tests {
     }
 
     #[test]
+    fn deferrals_that_are_known_minutes_later_lower_a_limit_for_good() {
+        for late in [20, 60, 300, 600] {
+            let (mut adapted, mut deferred) = (None::<Adapted>, Vec::new());
+            let (mut sent, mut taken) = (0, 0);
+            for second in 0..14_400 {
+                let now = at(second);
+                let factor = adapted.map_or(FULL, |of| of.millionths(now));
+                let mails = 40 * factor * (second + 1) / FULL - 40 * factor * second / FULL;
+                deferred.extend((10..mails).map(|_| at(second)));
+                if second >= 7_200 {
+                    (sent, taken) = (sent + mails, taken + mails.min(10));
+                }
+                let known = deferred.partition_point(|of| of.plus(late) <= now);
+                let known: Vec<Window> = deferred.drain(..known).collect();
+                adapted = Adapted::deferred(adapted, &known, rate(40.0), now).or(adapted);
+            }
+            assert!((sent - taken) * 100 <= sent * 2, "{late}: {} of {sent}", sent - taken);
+            assert!(taken * 100 >= 72_000 * 90, "{late}: {taken} of 72,000");
+        }
+    }
+
+    #[test]
     fn one_deferral_of_a_slow_limit_lowers_it_by_3_percent() {
         let lowered = Adapted::deferred(None, &[at(98)], rate(0.1), at(100)).unwrap();
         assert_eq!(lowered.millionths(at(100)), 970_000);
@@ -190,8 +224,13 @@ mod tests {
 
     #[test]
     fn of_many_limits_the_oldest_are_forgotten() {
-        let adapted =
-            |since| Adapted { millionths: FLOOR, since: at(since), at_floor: 0, opens: None };
+        let adapted = |since| Adapted {
+            millionths: FLOOR,
+            since: at(since),
+            late: 0,
+            at_floor: 0,
+            opens: None,
+        };
         let mut all: AdaptedLimits =
             (100..200).map(|second| (second.to_string(), adapted(second))).collect();
         tidy(&mut all, at(200));

@@ -255,12 +255,15 @@ fn a_body_that_is_no_notice_is_refused_without_showing_it() {
 
 #[test]
 fn the_events_are_notices() {
-    for (body, kind) in [
-        (include_str!("../../../../events/bounce.json"), NoticeKind::Bounce),
-        (include_str!("../../../../events/complaint.json"), NoticeKind::Complaint),
+    let sent_at = Some(EpochMillis::new(1_795_206_967_042));
+    for (body, kind, limits) in [
+        (include_str!("../../../../events/bounce.json"), NoticeKind::Bounce, ""),
+        (include_str!("../../../../events/complaint.json"), NoticeKind::Complaint, ""),
+        (include_str!("../../../../events/deferral.json"), NoticeKind::Deferral, "gmail_com"),
     ] {
         let notice = Notice::parse(body).unwrap();
         assert_eq!((notice.kind, &*notice.campaign), (kind, "spring"));
+        assert_eq!((&*notice.limits, notice.sent_at), (limits, sent_at));
     }
 }
 

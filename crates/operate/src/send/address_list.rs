@@ -39,21 +39,10 @@ impl AddressList {
     /// # Errors
     /// The first line that has no address, or cannot be read.
     pub fn read(&mut self, file: &str, input: impl Read) -> Result<(), Box<InputFault>> {
-        let mut input = BufReader::new(input);
-        let mut line = Vec::new();
-        for number in 1.. {
-            line.clear();
-            let read = input.read_until(b'\n', &mut line).map_err(|error| {
-                InputFault::bare(file, number, "line", format!("must be readable: {error}"))
-            })?;
-            if read == 0 {
-                break;
-            }
-            self.files.update(&line);
-            let text = utf8(file, number, || "line".to_owned(), &line)?;
-            let text = text.trim_start_matches('\u{feff}').trim();
-            if text.is_empty() || text.starts_with('#') || (number == 1 && !text.contains('@')) {
-                continue;
+        each_line(file, input, |number, bytes, text| {
+            self.files.update(bytes);
+            if number == 1 && !text.contains('@') {
+                return Ok(());
             }
             for field in fields(text) {
                 let address = Address::parse(&field).map_err(|error| {
@@ -61,8 +50,8 @@ impl AddressList {
                 })?;
                 self.addresses.insert(AddressKey::of(&address));
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Adds an address from another source than a file.
@@ -105,10 +94,38 @@ impl RecipientFilter {
     }
 }
 
-/// The addresses of a line: those in `to` of a JSON object, or else the first field.
-fn fields(line: &str) -> Vec<String> {
-    if let Ok(ExportedMail { to }) = serde_json::from_str(line) {
-        return to;
+/// Calls `take` with the number of each line, its bytes, and its text, which is empty for a comment.
+pub(crate) fn each_line(
+    file: &str,
+    input: impl Read,
+    mut take: impl FnMut(u64, &[u8], &str) -> Result<(), Box<InputFault>>,
+) -> Result<(), Box<InputFault>> {
+    let mut input = BufReader::new(input);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let read = input.read_until(b'\n', &mut line).map_err(|error| {
+            InputFault::bare(file, number, "line", format!("must be readable: {error}"))
+        })?;
+        if read == 0 {
+            break;
+        }
+        let text = utf8(file, number, || "line".to_owned(), &line)?;
+        let text = text.trim_start_matches('\u{feff}').trim();
+        take(number, &line, if text.starts_with('#') { "" } else { text })?;
+    }
+    Ok(())
+}
+
+/// The entries of a line: those in `to` of a JSON object, or else the first field; none of an empty line.
+pub(crate) fn fields(line: &str) -> Vec<String> {
+    if line.is_empty() {
+        return Vec::new();
+    }
+    match serde_json::from_str(line) {
+        Ok(ExportedMail { to: Recipients::All(all) }) => return all,
+        Ok(ExportedMail { to: Recipients::One(one) }) => return vec![one],
+        Err(_) => {}
     }
     let field = line.split([',', ';', '\t']).next().unwrap_or_default();
     vec![field.trim_matches(|c: char| c == '"' || c.is_whitespace()).to_owned()]
@@ -117,5 +134,12 @@ fn fields(line: &str) -> Vec<String> {
 /// The recipients in a line of JSON.
 #[derive(Deserialize)]
 struct ExportedMail {
-    to: Vec<String>,
+    to: Recipients,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Recipients {
+    All(Vec<String>),
+    One(String),
 }

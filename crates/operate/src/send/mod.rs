@@ -30,6 +30,7 @@ mod template;
 mod test_mail;
 
 pub use address_list::{AddressList, RecipientFilter};
+pub(crate) use address_list::{each_line, fields};
 pub use baseline::baseline;
 pub use check::{CheckOptions, InputSummary, check};
 pub use deliver::DeliverError;

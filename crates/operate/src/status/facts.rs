@@ -5,7 +5,7 @@ use tidegate_core::config::{
 };
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
-use tidegate_core::limits::{Adapted, Limit, LimitKey, LimitRef, Pace};
+use tidegate_core::limits::{Adapted, Limit, LimitRef, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::domain_waiting;
@@ -152,18 +152,32 @@ impl StackFacts {
             || quota::remembered(Some(&self.standing.control), cap),
             |status| quota::told(status, cap),
         );
-        let status = |(index, key, limit): (usize, &LimitKey, &Limit)| {
-            let own = table.queue_of(&LimitRef { index, name: None });
+        let status = |of: LimitRef| {
+            let (key, limit) = table.get(of.index)?;
+            let own = table.queue_of(&of);
             let waiting = own.map_or(0, |place| domain_waiting(&self.standing.counters, place));
-            let lowered = table.lowered(&LimitRef { index, name: None });
-            self.limit((key, limit, lowered), quota, waiting)
+            let key = match &of.name {
+                Some(name) => format!("{}:{name}", key.dimension().as_str()),
+                None => key.to_string(),
+            };
+            Some(self.limit(key, (limit, table.lowered(&of)), quota, waiting))
         };
-        table.indexed().map(status).collect()
+        let all = table.indexed().map(|(index, ..)| LimitRef { index, name: None });
+        // Each domain under an adaptive `*` is lowered by itself.
+        let now = Window::containing(self.at);
+        let is_lowered = |of: &LimitRef| {
+            let lowered = table.lowered(of).filter(|_| of.name.is_some());
+            lowered.is_some_and(|of| of.millionths(now) < 1_000_000 || of.opens(now).is_some())
+        };
+        let adapted = self.standing.control.adapted.keys();
+        let lowered = adapted.filter_map(|tag| table.tagged(tag)).filter(is_lowered);
+        all.chain(lowered).filter_map(status).collect()
     }
 
     fn limit(
         &self,
-        (key, limit, lowered): (&LimitKey, &Limit, Option<&Adapted>),
+        key: String,
+        (limit, lowered): (&Limit, Option<&Adapted>),
         quota: Option<Rate>,
         waiting: u64,
     ) -> LimitStatus {
@@ -184,7 +198,7 @@ impl StackFacts {
             Pace::Free | Pace::Slots(_) => None,
         };
         LimitStatus {
-            key: key.to_string(),
+            key,
             limit: limit.to_string(),
             per_second,
             closed: matches!(pace, Pace::Closed(_)),

@@ -1,14 +1,15 @@
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
 use tidegate_core::breaker::Breaker;
 use tidegate_core::config::{Cap, LimitsConfig};
 use tidegate_core::control::HoldReason;
 use tidegate_core::daily::{DailyPolicy, DailyReading};
 use tidegate_core::email::Priority;
 use tidegate_core::factor::RateFactor;
+use tidegate_core::limits::Adapted;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::reputation::{Reputation, Tally};
+use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{AccountStatus, PreviousClaim, Standing};
 
 use super::*;
@@ -222,6 +223,38 @@ fn limits_are_shown_with_what_waits_for_them() {
     );
     let text = Page::of(&status).plain();
     assert!(text.contains("Limits") && text.contains("2,500"), "{text}");
+}
+
+#[test]
+fn an_adaptive_limit_is_shown_as_it_was_set_and_with_the_rate_that_its_provider_takes() {
+    let mut facts = facts();
+    for (key, limit) in [
+        ("gmail.com+googlemail.com", r#"{"rate": "10/s", "adaptive": true}"#),
+        ("*", r#"{"rate": "8/s", "adaptive": true}"#),
+    ] {
+        let limit = serde_json::from_str(limit).unwrap();
+        facts.standing.control.limits.insert(key.parse().unwrap(), Some(limit));
+    }
+    // Half of the time's mail is deferred.
+    let now = Window::containing(NOW);
+    for (tag, per_second) in [("gmail_com", 10.0), ("slow_example", 8.0)] {
+        let lowered = Adapted::deferred(None, &[now; 25], rate(per_second), now).unwrap();
+        facts.standing.control.adapted.insert(tag.to_owned(), lowered);
+    }
+    let status = Status::of(&facts);
+    let limits = status.limits.iter().map(|l| (l.key.as_str(), l.limit.as_str(), l.per_second));
+    let expected = [
+        ("domain:*", "8/s adaptive", Some(8.0)),
+        ("domain:gmail.com+googlemail.com", "10/s adaptive", Some(5.0)),
+        ("domain:slow.example", "8/s adaptive", Some(4.0)),
+    ];
+    assert_eq!(limits.collect::<Vec<_>>(), expected);
+    let text = Page::of(&status).plain();
+    assert!(text.contains("10/s adaptive  5/s"), "{text}");
+    // Hours later it is what it was set to, and its record says nothing any more.
+    facts.at = NOW + Duration::from_hours(10);
+    let limits: Vec<_> = Status::of(&facts).limits.iter().map(|limit| limit.per_second).collect();
+    assert_eq!(limits, [Some(8.0), Some(10.0)]);
 }
 
 #[test]

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -120,6 +121,36 @@ async fn the_short_form_is_a_simple_message_with_tidegates_tags() {
         ],
     });
     assert_eq!(asked.body, expected);
+}
+
+#[tokio::test]
+async fn the_limits_tag_is_left_out_where_the_producer_gives_all_that_ses_takes() {
+    for (own, told) in [(0, true), (47, true), (48, false)] {
+        let tags: BTreeMap<String, &str> =
+            (0..own).map(|number| (format!("tag-{number}"), "1")).collect();
+        let body = json!({"to": "ada@example.com", "from": "news@example.org", "subject": "Hello",
+            "text": "Text.", "tags": tags});
+        let email = Email::parse(&body.to_string()).unwrap();
+        let ses = Fake::once(200, SENT);
+        let mailer = mailer(&ses.ses());
+        let latest = mailer.clock.monotonic() + Duration::from_mins(1);
+        let limits = Some("gmail_com");
+        let mail = Mail {
+            email: &email,
+            campaign: "spring",
+            id: "1",
+            through: None,
+            limits,
+            tenant: None,
+            pace: pace(),
+            domains: &[],
+        };
+        mailer.send(mail, latest).await.unwrap();
+        let asked = ses.seen().remove(0).body["EmailTags"].take();
+        let tag = json!({"Name": "tidegate_limit", "Value": "gmail_com"});
+        let tags = asked.as_array().unwrap();
+        assert_eq!((tags.contains(&tag), tags.len() <= 50), (told, true), "{own}");
+    }
 }
 
 #[tokio::test]

@@ -68,7 +68,7 @@ fn complete(sources: &mut Vec<(TemplatePart, TemplateSource)>) -> Result<(), Com
     Ok(())
 }
 
-pub(super) fn unreadable(path: &Path, source: std::io::Error) -> CommandError {
+pub(crate) fn unreadable(path: &Path, source: std::io::Error) -> CommandError {
     CommandError::File { path: path.to_owned(), doing: "cannot be read", source }
 }
 
