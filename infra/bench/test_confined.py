@@ -15,6 +15,7 @@ from pathlib import Path
 import bench
 import confined
 import confinement
+import limits
 import many
 from confinement import Group, Mounts, Throttling, counter, quota_us
 from runtime import Function, Settings, dispatch_seconds
@@ -271,7 +272,7 @@ class Cases(unittest.TestCase):
             self.assertTrue(least <= len(bodies[0]) <= most, len(bodies[0]))
 
     def test_all_parts_under_the_limits_have_one_name(self) -> None:
-        self.assertEqual(bench.parts("lambda"), [*confined.CASES, many.PART])
+        self.assertEqual(bench.parts("lambda"), [*confined.CASES, many.PART, limits.PART])
         self.assertEqual(bench.parts("lambda-50kb,start"), ["start", "lambda-50kb"])
 
 
