@@ -69,7 +69,7 @@ pub struct BackPressure<'a, Q, S, E> {
 
 /// The sums of the ledger's counters from which the figures are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct SendSums {
+pub(crate) struct SendSums {
     sent: i64,
     mails: i64,
     refused: i64,
@@ -80,7 +80,7 @@ struct SendSums {
 }
 
 impl SendSums {
-    fn of(counters: &BTreeMap<String, i64>) -> Self {
+    pub(crate) fn of(counters: &BTreeMap<String, i64>) -> Self {
         let of = |counter: Counter| counter.sum(counters);
         Self {
             sent: of(Counter::Sent),
@@ -106,7 +106,7 @@ impl SendSums {
     /// Mean recipients per mail, at least 1; 1 if no mail was sent. 3,000 recipients in 1,000 mails give
     /// 3.0.
     #[expect(clippy::cast_precision_loss, reason = "sums stay below 2^52")]
-    fn mean(self) -> f64 {
+    pub(crate) fn mean(self) -> f64 {
         if self.mails > 0 { (self.sent as f64 / self.mails as f64).max(1.0) } else { 1.0 }
     }
 }

@@ -26,12 +26,26 @@ pub(crate) fn is_held(campaign: &Campaign, standing: &Standing) -> bool {
     control.holds_campaign(&campaign.name) || control.weight(&campaign.name, campaign.weight) == 0
 }
 
-/// Whether the limit of a campaign that is closed in `window` opens before the scheduler's next run begins.
+/// The campaigns of which mail may be sent in `window`: neither held, nor with weight 0, nor with a closed limit.
+pub(crate) fn sending<'a>(
+    campaigns: &'a Campaigns,
+    standing: &'a Standing,
+    window: Window,
+) -> impl Iterator<Item = &'a Campaign> {
+    let (control, list) = (&standing.control, listed(campaigns, standing));
+    let limits = control.limit_table(&InitialLimits::default());
+    list.iter().filter(move |campaign| {
+        !control.holds_campaign(&campaign.name)
+            && control.weight_at(campaign, (list, &limits), window) > 0
+            && !limits.closes_campaign(&campaign.name, window)
+    })
+}
+
+/// Whether a campaign of which nothing may be sent in `window` may send before the scheduler's next run begins:
+/// its limit opens, or it has another weight then.
 pub(crate) fn opens(config: &BackPressureConfig, standing: &Standing, window: Window) -> bool {
-    let limits = standing.control.limit_table(&InitialLimits::default());
-    let closes = |campaign: &Campaign, at| limits.closes_campaign(&campaign.name, at);
-    let mut campaigns = listed(&config.campaigns, standing).iter();
-    campaigns.any(|campaign| closes(campaign, window) && !closes(campaign, window.plus(RUN)))
+    let now: Vec<&Campaign> = sending(&config.campaigns, standing, window).collect();
+    sending(&config.campaigns, standing, window.plus(RUN)).any(|then| !now.contains(&then))
 }
 
 /// The express queue, the merge queue, and the queues of campaigns of which mail may be sent in `window`,
@@ -41,12 +55,7 @@ pub(crate) fn queues(
     (standing, window): (&Standing, Window),
     is_left_out: impl Fn(&str) -> bool,
 ) -> Vec<QueueUrl> {
-    let limits = standing.control.limit_table(&InitialLimits::default());
-    let campaigns = listed(&config.campaigns, standing).iter();
-    let campaigns = campaigns.filter(|campaign| {
-        let name = campaign.name.as_str();
-        !is_held(campaign, standing) && !limits.closes_campaign(name, window)
-    });
+    let campaigns = sending(&config.campaigns, standing, window);
     let queues =
         campaigns.flat_map(|campaign| campaign.queues().map(move |queue| (campaign, queue)));
     let left = queues.filter(|(of, (priority, _))| !is_left_out(&queue_key(&of.name, *priority)));

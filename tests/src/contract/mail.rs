@@ -120,16 +120,7 @@ fn email(id: &str, copies: usize) -> Email {
 
 async fn send_email(site: &impl MailSite, id: &str, email: &Email) -> Result<String, Failure> {
     let latest = site.clock().monotonic() + Duration::from_secs(10);
-    let mail = Mail {
-        email,
-        campaign: "big",
-        id,
-        tenant: None,
-        through: None,
-        limits: None,
-        pace: pace(),
-        domains: &[],
-    };
+    let mail = Mail::new(email, "big", id, pace());
     site.mailer().send(mail, latest).await
 }
 
@@ -145,16 +136,7 @@ async fn send_for(
     let email = email.unwrap();
     let latest = site.clock().monotonic() + Duration::from_secs(10);
     let tenant = Some(tenant);
-    let mail = Mail {
-        email: &email,
-        campaign: "big",
-        id: "1",
-        tenant,
-        through: None,
-        limits: None,
-        pace: pace(),
-        domains: &[],
-    };
+    let mail = Mail { tenant, ..Mail::new(&email, "big", "1", pace()) };
     site.mailer().send(mail, latest).await
 }
 
@@ -307,16 +289,7 @@ async fn a_mail_past_its_latest_instant_is_never_sent(room: &impl MailRoom) {
     let latest: Monotonic = site.clock().monotonic();
     tokio::time::sleep(Duration::from_millis(5)).await;
     let email = email("late", 0);
-    let mail = Mail {
-        email: &email,
-        campaign: "big",
-        id: "late",
-        tenant: None,
-        through: None,
-        limits: None,
-        pace: pace(),
-        domains: &[],
-    };
+    let mail = Mail::new(&email, "big", "late", pace());
     let failure = site.mailer().send(mail, latest).await.unwrap_err();
     assert_eq!((classify(&failure), failure.stage), (Outcome::NotSent, Stage::NotSent));
     assert!(site.taken().is_empty());

@@ -35,16 +35,7 @@ async fn send(mailer: &impl Mailer, slot: u64) -> Result<String, Failure> {
     let email = Email::parse(body).unwrap();
     let pace =
         Pace { rate: Rate::per_second(1_000.0).unwrap(), rate_margin: RateMargin::default() };
-    let mail = Mail {
-        email: &email,
-        campaign: "big",
-        id: "1",
-        tenant: None,
-        through: None,
-        limits: None,
-        pace,
-        domains: &[],
-    };
+    let mail = Mail::new(&email, "big", "1", pace);
     mailer.send(mail, Monotonic::from_origin(Duration::from_millis(slot))).await
 }
 

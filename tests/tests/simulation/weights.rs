@@ -81,3 +81,40 @@ async fn a_campaign_has_its_off_peak_weight_outside_the_other_campaigns_hours_al
         assert!((0.89..=0.91).contains(&closed), "merge {merge}: {closed:.3} outside");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_with_a_weight_off_peak_alone_wakes_a_sleeping_stack_for_it() {
+    for merge in MODES {
+        let mut settings = WorldSettings::new(20.0, merge);
+        settings.campaigns.push(("bulk".to_owned(), 0));
+        let world = World::new(settings);
+        let mut closes = 0;
+        let first = world
+            .play(420, async |first| {
+                let opens = first.epoch_second() / 60 % 1_440;
+                let until = opens + 3;
+                closes = 180 - first.epoch_second() % 60;
+                let hours = format!(
+                    "{:02}:{:02}-{:02}:{:02}",
+                    opens / 60,
+                    opens % 60,
+                    until / 60,
+                    until % 60
+                );
+                let limit = serde_json::from_str(&format!(r#"{{"hours": "{hours}"}}"#)).unwrap();
+                world
+                    .control(|control| {
+                        control.limits.insert("big".parse().unwrap(), Some(limit));
+                        let rule = WeightRule::OffPeak { off_peak: 50 };
+                        control.weight_rules.insert("bulk".to_owned(), rule);
+                    })
+                    .await;
+                world.put("bulk", &ProducedMail::several("bulk", 100, 1)).await;
+            })
+            .await;
+        let arrivals = world.ses.arrivals();
+        assert_eq!(measure::sent(&arrivals, &measure::span(first, 0..closes)), 0, "merge {merge}");
+        let after = measure::sent(&arrivals, &measure::span(first, closes..closes + 75));
+        assert_eq!(after, 100, "merge {merge}: within a minute and a quarter");
+    }
+}

@@ -111,13 +111,13 @@ pub struct WeightsArgs {
     weights: Vec<GivenWeight>,
     /// Change the weight once a minute, within NAME=LEAST..MOST, so that the campaign's mail is sent by then, such
     /// as 18:00 or '2026-12-01 18:00' in the zone, or RFC 3339
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["off_peak", "reset"])]
+    #[arg(long, value_name = "TIME", requires = "weights", conflicts_with_all = ["off_peak", "reset"])]
     finish_by: Option<String>,
     /// The time zone of --finish-by, such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE", requires = "finish_by")]
     zone: Option<Zone>,
     /// The weight applies only while other campaigns have hours and none is within its hours
-    #[arg(long, conflicts_with = "reset")]
+    #[arg(long, requires = "weights", conflicts_with = "reset")]
     off_peak: bool,
     /// Go back to the configured weights
     #[arg(long, conflicts_with = "weights")]
@@ -326,4 +326,24 @@ async fn given_weights(
         }
     };
     Ok(SteerAction::WeightRule { campaign: campaign.clone(), rule })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_is_one_number_or_has_bounds() {
+        for (text, bounds) in [("big=80", (80, 80)), ("news=5..60", (5, 60)), ("a=0", (0, 0))] {
+            let given = weight(text).unwrap();
+            assert_eq!((given.least, given.most), bounds, "{text}");
+        }
+        for text in ["big", "=5", "big=10001", "big=-1", "news=60..5", "news=5..", "news=5..x"] {
+            let error = weight(text).unwrap_err();
+            assert!(
+                error.starts_with("allowed is NAME=WEIGHT with a weight from 0"),
+                "{text}: {error}"
+            );
+        }
+    }
 }

@@ -12,19 +12,16 @@ impl Control {
         (listed, limits): (&[Campaign], &LimitTable),
         window: Window,
     ) -> u32 {
+        let is_another = |other: &&Campaign| other.name != campaign.name;
+        let within = |other: &Campaign| limits.is_within_hours(&other.name, window);
+        let mut others = listed.iter().filter(is_another).filter_map(within).peekable();
         match self.weight_rules.get(&campaign.name) {
-            Some(WeightRule::OffPeak { off_peak }) => {
-                let mut others = listed.iter().filter(|other| other.name != campaign.name);
-                let in_hours = |other: &Campaign| limits.is_within_hours(&other.name, window);
-                let any = listed
-                    .iter()
-                    .any(|other| limits.is_within_hours(&other.name, window).is_some());
-                if any && others.all(|other| in_hours(other) != Some(true)) {
-                    return *off_peak;
-                }
-                self.weight(&campaign.name, campaign.weight)
+            Some(WeightRule::OffPeak { off_peak })
+                if others.peek().is_some() && !others.any(|is_open| is_open) =>
+            {
+                *off_peak
             }
-            Some(WeightRule::FinishBy(_)) | None => self.weight(&campaign.name, campaign.weight),
+            _ => self.weight(&campaign.name, campaign.weight),
         }
     }
 }
@@ -61,5 +58,7 @@ mod tests {
         assert_eq!([7, 9, 19, 21, 23].map(|hour| weight(&control, hour)), [70, 5, 5, 5, 70]);
         control.limits.clear();
         assert_eq!(weight(&control, 23), 5, "no campaign has hours");
+        control.limits.insert("bulk".parse().unwrap(), Some(limit("08:00-20:00")));
+        assert_eq!(weight(&control, 23), 5, "no other campaign has hours");
     }
 }

@@ -86,6 +86,11 @@ impl Adapted {
         RISES_EVERY.max(self.late + self.late / 4)
     }
 
+    /// A limit of `rate` in `window`, as far as it is `lowered`.
+    pub(super) fn rate(lowered: Option<&Self>, rate: Rate, window: Window) -> Rate {
+        lowered.map_or(rate, |lowered| rate.scaled(lowered.millionths(window)))
+    }
+
     /// The window in which the limit opens again, if it is closed in `window`.
     pub fn opens(&self, window: Window) -> Option<Window> {
         self.opens.filter(|opens| window < *opens)

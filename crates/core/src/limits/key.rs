@@ -4,7 +4,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
-use crate::config::is_campaign_name;
+use crate::config::{is_campaign_name, is_word};
 
 /// The property of a mail by which a limit counts its recipients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -244,11 +244,6 @@ impl<'de> Deserialize<'de> for LimitKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
-}
-
-fn is_word(name: &str) -> bool {
-    let legal = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    (1..=64).contains(&name.len()) && name.chars().all(legal)
 }
 
 /// Whether `name` has at least two labels of 1 to 63 lower-case letters, digits and inner hyphens, and

@@ -146,6 +146,11 @@ impl Limit {
         ends.chain(hours).chain(day).filter(|at| *at > window.opens()).min()
     }
 
+    /// The rate in `window`, as far as deferrals have `adapted` it; `None` if the limit has no rate.
+    pub fn rate_in(&self, window: Window, quota: Rate, adapted: Option<&Adapted>) -> Option<Rate> {
+        self.rate.map(|rate| Adapted::rate(adapted, rate.of(quota), window))
+    }
+
     /// The pace in `window`, for an account with this quota (without the rate factor), as far as deferrals have
     /// `adapted` it. A rate that is at least the quota paces nothing: the account's own slots keep it.
     pub fn pace(
@@ -174,9 +179,7 @@ impl Limit {
         if let Some(opens) = adapted.and_then(|adapted| adapted.opens(window)) {
             return Pace::Closed(Some(opens.opens()));
         }
-        let factor = adapted.map_or(1_000_000, |adapted| adapted.millionths(window));
-        let rate = self.rate.map(|rate| rate.of(quota).scaled(factor));
-        let rate = rate.filter(|rate| *rate < quota);
+        let rate = self.rate_in(window, quota, adapted).filter(|rate| *rate < quota);
         rate.map_or(Pace::Free, |rate| Pace::Slots(LimitGrid::even(rate, rate_margin)))
     }
 }

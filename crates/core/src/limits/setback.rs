@@ -7,7 +7,7 @@ use super::calendar::{Hours, Zone};
 use super::ramp::{Ramp, Setback};
 use crate::timestamp::Window;
 
-/// One of these on a day is no reason.
+/// A single notice on a day sets nothing back.
 const LEAST: u64 = 2;
 
 /// The notices about mail under one warm-up on one day.

@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -68,8 +66,14 @@ struct NoticeBody {
     campaign: TagValue,
     id: String,
     #[serde(default)]
-    tags: BTreeMap<String, serde_json::Value>,
+    tags: NoticeTags,
     sent_at: Option<EpochMillis>,
+}
+
+/// The mail's tags, of which the others do not matter.
+#[derive(Default, Deserialize)]
+struct NoticeTags {
+    tidegate_limit: Option<TagValue>,
 }
 
 /// A tag's value. SES's events have a list, here of one text; a plain text is accepted too.
@@ -106,8 +110,10 @@ impl Notice {
         if !(1..=128).contains(&written.id.len()) || !written.id.chars().all(legal) {
             return Err(NoticeError::Id);
         }
-        let limits = written.tags.get(LIMIT_TAG).and_then(|value| value.get(0)?.as_str());
-        let limits = limits.unwrap_or_default().to_owned();
+        let limits = match written.tags.tidegate_limit {
+            Some(TagValue::List([limits]) | TagValue::Text(limits)) => limits,
+            None => String::new(),
+        };
         Ok(Self { kind, campaign, ses_message_id: written.id, limits, sent_at: written.sent_at })
     }
 }

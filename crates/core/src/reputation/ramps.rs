@@ -2,28 +2,35 @@
 
 use super::{Notice, NoticeKind};
 use crate::control::Control;
-use crate::limits::{InitialLimits, RampTally};
+use crate::limits::{InitialLimits, LimitTable, RampTally};
 use crate::rate::Rate;
 use crate::timestamp::Window;
 
 /// Changes the limits of `control` by notices that were not counted before. `quota` is the account's rate.
 pub fn adapt(control: &mut Control, notices: &[&Notice], quota: Rate, now: Window) {
+    if notices.iter().all(|notice| notice.limits.is_empty()) {
+        return;
+    }
+    let table = control.limit_table(&InitialLimits::default());
     let deferrals = notices.iter().filter(|notice| notice.kind == NoticeKind::Deferral);
     let sent = |notice: &Notice| Window::containing(notice.sent_at.map_or(now.opens(), Into::into));
     let deferred: Vec<(&str, Window)> =
         deferrals.map(|notice| (&*notice.limits, sent(notice))).collect();
     if !deferred.is_empty() {
-        let table = control.limit_table(&InitialLimits::default());
         control.adapted = table.after_deferrals(&deferred, quota, now);
     }
     for notice in notices {
-        notice.tags().for_each(|tag| set_back(control, tag, notice.kind, now));
+        notice.tags().for_each(|tag| set_back(control, &table, (tag, notice.kind), now));
     }
 }
 
 /// Counts a notice for the warm-up with this tag, and sets the warm-up back if its day is a bad one.
-fn set_back(control: &mut Control, tag: &str, kind: NoticeKind, now: Window) {
-    let table = control.limit_table(&InitialLimits::default());
+fn set_back(
+    control: &mut Control,
+    table: &LimitTable,
+    (tag, kind): (&str, NoticeKind),
+    now: Window,
+) {
     let found = table.tagged(tag).and_then(|of| table.get(of.index));
     let Some((key, limit)) = found.filter(|(_, limit)| limit.ramp.is_some()) else { return };
     let (zone, hours) = (limit.zone(), limit.hours.as_ref());

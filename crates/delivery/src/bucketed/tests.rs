@@ -78,16 +78,7 @@ fn send(mailer: &impl Mailer, at: Monotonic) -> Result<String, Failure> {
     let email = email.unwrap();
     let pace = Pace { rate: Rate::per_second(14.0).unwrap(), rate_margin: RateMargin::default() };
     let domains = [domain()];
-    let mail = Mail {
-        email: &email,
-        campaign: "big",
-        id: "1",
-        tenant: None,
-        through: None,
-        limits: None,
-        pace,
-        domains: &domains,
-    };
+    let mail = Mail { domains: &domains, ..Mail::new(&email, "big", "1", pace) };
     mailer.send(mail, at).now_or_never().unwrap()
 }
 

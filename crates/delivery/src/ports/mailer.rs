@@ -28,6 +28,14 @@ pub struct Mail<'a> {
     pub domains: &'a [DomainTake],
 }
 
+impl<'a> Mail<'a> {
+    /// A mail without a tenant, and without limits that change or pace it.
+    pub const fn new(email: &'a Email, campaign: &'a str, id: &'a str, pace: Pace) -> Self {
+        let (through, limits, tenant) = (None, None, None);
+        Self { email, campaign, id, through, limits, tenant, pace, domains: &[] }
+    }
+}
+
 /// Counts of sends that the shared bucket affected, since the mailer was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Takes {

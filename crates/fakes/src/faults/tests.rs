@@ -184,32 +184,9 @@ async fn a_mail_whose_answer_is_lost_was_accepted() {
     let email = Email::parse(body).unwrap();
     let latest = clock.monotonic() + Duration::from_mins(1);
     let pace = Pace { rate: Rate::MIN, rate_margin: RateMargin::default() };
-    let lost = mailer
-        .send(
-            Mail {
-                email: &email,
-                campaign: "big",
-                id: "1",
-                tenant: None,
-                through: None,
-                limits: None,
-                pace,
-                domains: &[],
-            },
-            latest,
-        )
-        .await;
+    let lost = mailer.send(Mail::new(&email, "big", "1", pace), latest).await;
     assert_eq!(lost, Err(failures::answer_lost()));
-    let other = Mail {
-        email: &email,
-        campaign: "small",
-        id: "2",
-        tenant: None,
-        through: None,
-        limits: None,
-        pace,
-        domains: &[],
-    };
+    let other = Mail::new(&email, "small", "2", pace);
     assert!(mailer.send(other, latest).await.is_ok());
     assert_eq!(ses.accepted().len(), 2);
     mailer.warm(3).await;

@@ -20,16 +20,7 @@ fn ses(per_second: f64) -> (MemorySes, SimClock) {
 
 fn mail(email: &Email) -> Mail<'_> {
     let pace = Pace { rate: Rate::MIN, rate_margin: RateMargin::default() };
-    Mail {
-        email,
-        campaign: "big",
-        id: "42",
-        tenant: None,
-        through: None,
-        limits: None,
-        pace,
-        domains: &[],
-    }
+    Mail::new(email, "big", "42", pace)
 }
 
 const NEVER: Monotonic = Monotonic::from_origin(Duration::MAX);

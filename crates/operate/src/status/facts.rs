@@ -183,12 +183,12 @@ impl StackFacts {
     ) -> LimitStatus {
         // Without a quota, only a share of it is not known.
         let rates = (quota.unwrap_or(Rate::MAX), self.settings.rate_margin);
-        let pace = limit.pace(Window::containing(self.at), rates, lowered);
+        let now = Window::containing(self.at);
+        let pace = limit.pace(now, rates, lowered);
         let per_second = match (pace, limit.rate) {
-            (Pace::Slots(_), Some(rate)) => {
-                let now = Window::containing(self.at);
-                let factor = lowered.map_or(1_000_000, |lowered| lowered.millionths(now));
-                quota.map(|quota| rate.of(quota).scaled(factor).as_per_second())
+            (Pace::Slots(_), Some(_)) => {
+                let rate = quota.and_then(|quota| limit.rate_in(now, quota, lowered));
+                rate.map(Rate::as_per_second)
             }
             (Pace::Slots(grid), None) => Some(1e9 / super::as_f64(grid.period())),
             (Pace::Free | Pace::Closed(_), _) => None,

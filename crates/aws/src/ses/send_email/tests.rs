@@ -39,16 +39,7 @@ async fn send(mailer: &SesMailer, email: &Email) -> Result<String, Failure> {
 }
 
 fn mail<'a>(email: &'a Email, tenant: Option<&'a str>) -> Mail<'a> {
-    Mail {
-        email,
-        campaign: "spring",
-        id: "order 7",
-        tenant,
-        through: None,
-        limits: None,
-        pace: pace(),
-        domains: &[],
-    }
+    Mail { tenant, ..Mail::new(email, "spring", "order 7", pace()) }
 }
 
 /// The body of the 403 as SES writes it, with a capital `Message`.
@@ -135,16 +126,7 @@ async fn the_limits_tag_is_left_out_where_the_producer_gives_all_that_ses_takes(
         let mailer = mailer(&ses.ses());
         let latest = mailer.clock.monotonic() + Duration::from_mins(1);
         let limits = Some("gmail_com");
-        let mail = Mail {
-            email: &email,
-            campaign: "spring",
-            id: "1",
-            through: None,
-            limits,
-            tenant: None,
-            pace: pace(),
-            domains: &[],
-        };
+        let mail = Mail { limits, ..Mail::new(&email, "spring", "1", pace()) };
         mailer.send(mail, latest).await.unwrap();
         let asked = ses.seen().remove(0).body["EmailTags"].take();
         let tag = json!({"Name": "tidegate_limit", "Value": "gmail_com"});
@@ -299,16 +281,7 @@ impl aws_credential_types::provider::ProvideCredentials for Nobody {
 async fn a_late_send_is_refused_before_it_is_written_on_any_client() {
     let latest = Monotonic::default();
     let mail = email();
-    let mail = Mail {
-        email: &mail,
-        campaign: "spring",
-        id: "1",
-        tenant: None,
-        through: None,
-        limits: None,
-        pace: pace(),
-        domains: &[],
-    };
+    let mail = Mail::new(&mail, "spring", "1", pace());
     let service = Loopback::start(EndpointBehaviour::Answer(SENT, Duration::ZERO)).await;
     let ses = Fake::once(200, SENT);
     for client in [service.ses(), ses.ses()] {
