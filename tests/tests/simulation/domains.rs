@@ -69,8 +69,11 @@ async fn a_provider_is_sent_at_its_limit_and_others_take_the_slots() {
         let others = measure::to_domains(&arrivals, &["example.com"]);
         let last = others.last().unwrap().at.saturating_since(first.opens()).as_secs();
         assert!(others.len() == 2_000 && last <= 60, "merge {merge}: others ended after {last} s");
-        let most = moves(&world).into_values().max();
-        assert_eq!(most, Some(1), "merge {merge}: moved more than once");
+        // In merge mode what is fed before the limit is known to be full crosses two queues.
+        let moves = moves(&world);
+        let twice = moves.values().filter(|moves| **moves > 1).count();
+        assert!(moves.values().all(|moves| *moves <= 2), "merge {merge}: {moves:?}");
+        assert!(twice <= 40, "merge {merge}: {twice} moved twice");
     }
 }
 
@@ -221,5 +224,42 @@ async fn a_limit_taken_away_leaves_no_mail_behind() {
         world.assert_clean();
         assert_eq!(world.accepted().len(), 300, "merge {merge}");
         assert_eq!(world.contents(DEAD_LETTERS).len(), 0);
+    }
+}
+
+/// What 20 domains cost at 200 a second: the utilisation and the calls of SQS in 60 windows, with this limit for
+/// each; none without limits.
+async fn cost_of_20_domains(merge: bool, limit: Option<&str>) -> (f64, u64) {
+    let limits: Vec<String> =
+        (0..20).filter_map(|n| Some(format!("d{n}.example={}", limit?))).collect();
+    let settings = WorldSettings::new(200.0, merge);
+    let world = World::new(match limit {
+        Some(_) => settings.variable(LIMITS, limits.join(", ")),
+        None => settings,
+    });
+    let to = |campaign: &str, count: usize| -> Vec<ProducedMail> {
+        let mails = ProducedMail::several(campaign, count, 1).into_iter().enumerate();
+        mails.map(|(n, mail)| mail.to(&format!("d{}.example", n % 20))).collect()
+    };
+    world.put("big", &to("big", 12_600)).await;
+    world.put("small", &to("small", 1_400)).await;
+    let first = world.run(60).await;
+    world.assert_clean();
+    let (standard, fifo) = world.queues.calls_by_kind();
+    (measure::utilisation(&world, first, 10..58, 20), standard + fifo)
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_with_room_cost_few_calls_and_no_speed() {
+    for merge in MODES {
+        let (fast, free) = cost_of_20_domains(merge, None).await;
+        // Three times the mail of each domain. All limits have one period: without phases of their own, 2 % of the
+        // slots would be lost where windows meet.
+        let (used, calls) = cost_of_20_domains(merge, Some("30/s")).await;
+        assert!(
+            used >= 0.975 && fast >= 0.975,
+            "merge {merge}: {used:.3}, {fast:.3} without limits"
+        );
+        assert!(calls <= free * 108 / 100, "merge {merge}: {calls} calls of SQS, {free} without");
     }
 }

@@ -262,7 +262,7 @@ mod tests {
     /// All sends that a limit lets through in `windows`. Mails have the given sizes in turn, are
     /// available at the slots that `wants` names, and start as late in the slot as `lateness` says.
     fn sends(
-        (rate, rate_margin, account): (Rate, RateMargin, SlotGrid),
+        (grid, account): (LimitGrid, SlotGrid),
         windows: u64,
         sizes: &[u32],
         wants: impl Fn(u64) -> bool,
@@ -272,8 +272,7 @@ mod tests {
         let mut size = *sizes.next().unwrap();
         let mut starts = Vec::new();
         for window in (0..windows).map(|k| Window::from_epoch_second(BASE + k)) {
-            let mut slots =
-                LimitSlots::new(LimitGrid::even(rate, rate_margin), account, Some(account), window);
+            let mut slots = LimitSlots::new(grid, account, Some(account), window);
             for slot in account.slots_of(window) {
                 if wants(slot) && slots.admits(slot, size) {
                     slots.take(slot, size);
@@ -339,11 +338,12 @@ mod tests {
         #[test]
         fn every_second_holds_at_most_the_limit_and_one(
             rate in rates(-2.0, 3.0), quota in rates(-0.5, 3.5), rate_margin in rate_margins(), seed: u64,
-            always: bool,
+            always: bool, index: usize,
         ) {
             let account = SlotGrid::new(quota, rate_margin);
             let wants = |slot| always || hash(slot, seed).is_multiple_of(3);
-            let starts = sends((rate, rate_margin, account), 6, &[1], wants, |slot| hash(slot, !seed));
+            let grid = LimitGrid::even(rate, rate_margin).shifted(index, "");
+            let starts = sends((grid, account), 6, &[1], wants, |slot| hash(slot, !seed));
             prop_assert!(worst_second(starts) <= rate.ceil() + 1);
         }
 
@@ -353,7 +353,8 @@ mod tests {
             sizes in prop::collection::vec(1_u32..=5, 1..20),
         ) {
             let account = SlotGrid::new(quota, rate_margin);
-            let starts = sends((rate, rate_margin, account), 4, &sizes, |_| true, |slot| hash(slot, seed));
+            let grid = LimitGrid::even(rate, rate_margin).shifted(sizes.len(), "");
+            let starts = sends((grid, account), 4, &sizes, |_| true, |slot| hash(slot, seed));
             let largest = u64::from(*sizes.iter().max().unwrap());
             prop_assert!(worst_second(starts) < rate.ceil() + 2 * largest);
         }
@@ -363,7 +364,8 @@ mod tests {
             rate in rates(-1.5, 0.6), quota in rates(1.0, 3.0), rate_margin in rate_margins(), size in 5_u32..=50,
         ) {
             let account = SlotGrid::new(quota, rate_margin);
-            let starts = sends((rate, rate_margin, account), 200, &[size], |_| true, |_| 0);
+            let grid = LimitGrid::even(rate, rate_margin).shifted(1, "");
+            let starts = sends((grid, account), 200, &[size], |_| true, |_| 0);
             prop_assert!(!starts.is_empty());
             prop_assert!(worst_second(starts) <= (rate.ceil() + 1) * u64::from(size));
         }
@@ -373,7 +375,8 @@ mod tests {
             let quota = Rate::per_second((rate.as_per_second() * faster).max(2.0)).unwrap();
             let account = SlotGrid::new(quota, rate_margin);
             let seconds = 300;
-            let got = sends((rate, rate_margin, account), seconds, &[1], |_| true, |_| 0).len();
+            let grid = LimitGrid::even(rate, rate_margin).shifted(1, "");
+            let got = sends((grid, account), seconds, &[1], |_| true, |_| 0).len();
             let expected = rate.as_per_second() / (1.0 + rate_margin.as_share()) * 300.0;
             prop_assert!((got as f64 - expected).abs() <= 1.0 + expected * 1e-3, "{got} of {expected}");
         }

@@ -7,6 +7,8 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::adaptive::{Adapted, AdaptedLimits, tidy};
+#[cfg(doc)]
+use super::grid::LimitGrid;
 use super::key::{Dimension, InvalidKey, LimitKey, OTHERS};
 use super::limit::{Limit, Pace};
 use super::rate::{InvalidLimitRate, LimitRate};
@@ -268,10 +270,15 @@ impl LimitTable {
         }
     }
 
-    /// The pace of a limit in `window`; see [`Limit::pace`].
+    /// The pace of a limit in `window`, in a phase of its own; see [`Limit::pace`] and [`LimitGrid::shifted`].
     pub fn pace(&self, of: &LimitRef, window: Window, rates: (Rate, RateMargin)) -> Pace {
         let Some((_, limit)) = self.get(of.index) else { return Pace::Free };
-        limit.pace(window, rates, self.lowered(of))
+        match limit.pace(window, rates, self.lowered(of)) {
+            Pace::Slots(grid) => {
+                Pace::Slots(grid.shifted(of.index, of.name.as_deref().unwrap_or_default()))
+            }
+            pace => pace,
+        }
     }
 
     /// How far deferrals have lowered a limit; `None` if they have not.
@@ -425,7 +432,9 @@ pub fn digest(changes: &LimitChanges, adapted: &AdaptedLimits) -> u64 {
 /// The first 53 bits of the SHA-256 of `value` as JSON, because JSON readers that use doubles keep whole
 /// numbers up to 2^53 only.
 fn digest_of(value: &impl Serialize) -> u64 {
-    let text = serde_json::to_vec(value).unwrap_or_default();
+    // Raised when the same limits get other slots: to the next window they are other limits then.
+    const GRIDS: u8 = 2;
+    let text = serde_json::to_vec(&(GRIDS, value)).unwrap_or_default();
     let hash = Sha256::digest(&text);
     hash.iter().take(8).fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte)) >> 11
 }

@@ -1,6 +1,6 @@
 //! The feed: moves one window's worth of mail from the campaign queues into the merge queue, by weight.
-//! Mail under a limit with a queue of its own goes into that queue instead. Of other mail under limits, no more is
-//! moved than they let through in the next window. A limited campaign's mail is not fed: the drain receives it.
+//! Mail goes into the queue of a limit instead if that limit has no slot for it in the next window. Of mail under
+//! limits without a queue, no more is moved than they let through in the next window. A limited campaign's mail is not fed: the drain receives it.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt as _, select_biased};
+use tidegate_core::Timestamp;
 use tidegate_core::allocation::{Ask, Intake};
 use tidegate_core::control::Control;
 use tidegate_core::counters::Counter;
@@ -219,15 +220,7 @@ impl<E: Environment> Feed<'_, E> {
                 Ok(message) => {
                     ctx.running_means.received(campaign, message.recipients());
                     match self.policies.collected(Box::new(message)) {
-                        PolicyStep::Pass(message) if self.is_over(&message) => {
-                            taken.away += message.recipients();
-                            self.put_away(&message);
-                        }
-                        PolicyStep::Pass(mut message) => {
-                            message.held.body = self.compressed(message.held.body);
-                            let place = ctx.plan.limits.place_of(&message.demands);
-                            taken.mails.push(Forward::of(*message, place, &ctx.plan.control));
-                        }
+                        PolicyStep::Pass(message) => self.dispatch(*message, &mut taken),
                         PolicyStep::Gone | PolicyStep::Later(_) => {}
                         PolicyStep::Left => taken.left = true,
                     }
@@ -240,6 +233,20 @@ impl<E: Environment> Feed<'_, E> {
             }
         }
         taken
+    }
+
+    /// Sends a mail on to the merge queue, or to its limit's queue if that limit has no slot for it in the next
+    /// window; leaves it where it is if a limit without a queue has none.
+    fn dispatch(&self, mut message: Message, taken: &mut Taken) {
+        let mut next = self.limits.fed();
+        let place = self.limits.queue_for(&mut next, &message.demands, Timestamp::default(), true);
+        drop(next);
+        if self.is_over(&message) {
+            taken.away += message.recipients();
+            return self.put_away(&message);
+        }
+        message.held.body = self.compressed(message.held.body);
+        taken.mails.push(Forward::of(message, place, &self.ctx.plan.control));
     }
 
     /// Whether a limit without a queue has no slot in the next window for a mail, beside the mail that was

@@ -9,7 +9,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::counters::signed;
 use tidegate_core::limits::{Demands, LimitRef, LimitSlots};
 
-use super::plan::limits::{PlannedLimits, counters};
+use super::plan::limits::{PlannedLimits, PlannedQueue, counters};
 use super::running_means::{LONGEST_DELAY, RunningMeans};
 use crate::ports::LedgerReport;
 
@@ -47,6 +47,29 @@ impl<'a> LimitWindow<'a> {
         self.gates.borrow_mut()
     }
 
+    /// The place of the queue to which a mail from elsewhere goes: that of its slowest limit with a queue of its
+    /// own, if one of these limits has no slot in `gates` for it. Mail crosses such a queue only while it has to
+    /// wait: each crossing costs three calls. `is_new` is mail from a campaign: mail that waits in the limit's
+    /// queue has the slots before it.
+    ///
+    /// Example: a limit has 10 slots, and 4 recipients wait in its queue. 6 new recipients are sent without
+    /// crossing the queue; the 7th goes there.
+    pub(super) fn queue_for(
+        &self,
+        gates: &mut LimitGates<'_>,
+        demands: &Demands,
+        now: Timestamp,
+        is_new: bool,
+    ) -> Option<usize> {
+        let moves = self.moves();
+        let in_queue = |limit: &LimitRef| {
+            let queue = self.planned.queue_of(limit)?;
+            Some(if is_new { moves.waiting(queue) } else { 0 })
+        };
+        let place = gates.place_of(demands)?;
+        gates.is_over(demands, now, in_queue).then_some(place)
+    }
+
     pub(super) fn moves(&self) -> Ref<'_, QueueMoves> {
         self.moves.borrow()
     }
@@ -80,11 +103,22 @@ impl<'a> LimitGates<'a> {
         demands: &Demands,
         of: impl Fn(&LimitRef) -> bool,
     ) -> bool {
-        let fits = !self.is_over(demands, Timestamp::default(), of);
+        let fits = !self.is_over(demands, Timestamp::default(), |limit| of(limit).then_some(0));
         if fits {
             self.wait(demands);
         }
         fits
+    }
+
+    /// The place of the queue in which a mail waits for a limit with a queue of its own; under several, the
+    /// queue of the slowest.
+    pub(super) fn place_of(&mut self, demands: &Demands) -> Option<usize> {
+        let queued = demands.iter().filter_map(|(limit, _)| {
+            let place = self.limits.queue_of(limit)?.place;
+            Some((self.learn(limit)?.period(), place))
+        });
+        // Of limits with the same rate, the first.
+        queued.min_by_key(|(period, _)| std::cmp::Reverse(*period)).map(|(_, place)| place)
     }
 
     /// Recipients that a limit lets through in the whole window; `None` if it limits nothing.
@@ -120,16 +154,18 @@ impl<'a> LimitGates<'a> {
         }
     }
 
-    /// Whether the mails at hand leave no slot to this mail in the rest of the window, for any of the
-    /// limits that `of` selects.
+    /// Whether a limit leaves no slot to this mail in the rest of the window after the mails at hand.
+    /// `elsewhere` selects the limits: it gives the recipients that wait elsewhere for the limit's slots and have
+    /// them first, and `None` for a limit that is not asked.
     pub(super) fn is_over(
         &mut self,
         demands: &Demands,
         now: Timestamp,
-        of: impl Fn(&LimitRef) -> bool,
+        elsewhere: impl Fn(&LimitRef) -> Option<u64>,
     ) -> bool {
-        demands.iter().filter(|(key, _)| of(key)).any(|(key, recipients)| {
-            let waiting = self.waiting.get(key).copied().unwrap_or(0);
+        demands.iter().any(|(key, recipients)| {
+            let Some(elsewhere) = elsewhere(key) else { return false };
+            let waiting = self.waiting.get(key).copied().unwrap_or(0) + elsewhere;
             let Some(slots) = self.learn(key) else { return false };
             !slots.fits(now, waiting, recipients)
         })
@@ -204,11 +240,17 @@ impl QueueMoves {
         *sums.entry(place).or_insert(0) += recipients;
     }
 
+    /// Recipients in a queue, as far as this window knows.
+    fn waiting(&self, queue: &PlannedQueue) -> u64 {
+        let (fed, taken) = (sum(&self.fed, queue.place), sum(&self.taken, queue.place));
+        let back = sum(&self.back, queue.place);
+        u64::try_from(queue.depth + signed(fed + back) - signed(taken)).unwrap_or(0)
+    }
+
     /// Adds the window's moves to the report's counters, and corrects wrong depths. A depth below 0 is set
     /// to 0. If a queue was found empty, half of its depth is taken off: other pollers may hold the rest.
     /// Example: depth 9 and an empty queue take off 5, then 2, then 1, then 1.
     pub(super) fn tell(&self, planned: &PlannedLimits, report: &mut LedgerReport) {
-        let sum = |sums: &BTreeMap<usize, u64>, place| sums.get(&place).copied().unwrap_or(0);
         for queue in &planned.queues {
             let place = queue.place;
             let fed = signed(sum(&self.fed, place)) - queue.depth.min(0);
@@ -228,4 +270,8 @@ impl QueueMoves {
             }
         }
     }
+}
+
+fn sum(sums: &BTreeMap<usize, u64>, place: usize) -> u64 {
+    sums.get(&place).copied().unwrap_or(0)
 }

@@ -179,21 +179,9 @@ impl PlannedLimits {
         self.table.closes_campaign(campaign, self.window)
     }
 
-    /// The place of the queue in which a mail waits for a limit with a queue of its own; under several, the
-    /// queue of the slowest.
-    pub(in crate::poll) fn place_of(&self, demands: &Demands) -> Option<usize> {
-        let queued = demands.iter().filter_map(|(limit, _)| {
-            let place = self.table.queue_of(limit).filter(|place| self.find(*place).is_some())?;
-            let pace = self.table.pace(limit, self.window, self.rates);
-            let period = match pace {
-                Pace::Free => return None,
-                Pace::Closed(_) => u64::MAX,
-                Pace::Slots(grid) => grid.period(),
-            };
-            Some((period, place))
-        });
-        // Of limits with the same rate, the first.
-        queued.min_by_key(|(period, _)| std::cmp::Reverse(*period)).map(|(_, place)| place)
+    /// The queue of a limit that has one of its own.
+    pub(in crate::poll) fn queue_of(&self, limit: &LimitRef) -> Option<&PlannedQueue> {
+        self.find(self.table.queue_of(limit)?)
     }
 
     /// Whether mail over this limit waits in the queue of `*` or of its group. All other mail over a limit

@@ -36,8 +36,9 @@ use crate::poll::settle::Job;
 use crate::poll::sources::supply::PollVerdict;
 use crate::ports::{Idle, Ledger as _, LedgerReport, MERGE_QUEUE, Queues as _};
 
-/// Windows for which an empty queue that no group has any more is left alone.
-const FORMER_PAUSE: u64 = 60;
+/// The most windows for which an empty queue of limited mail is left alone. Pollers alone put mail there, and their
+/// reports say so. Only after a crash between the two does the mail wait so long.
+const LIMITED_PAUSE: u64 = 60;
 
 /// Notes which queues were empty, and tells the ledger.
 pub(in crate::poll) struct IdleQueues<'a, E> {
@@ -221,8 +222,7 @@ impl QueueAnswers {
         }
         for queue in &plan.limits.queues {
             if domains.empty.contains(&queue.place) {
-                let most = if queue.former { FORMER_PAUSE } else { most };
-                found_empty(&idle_key(queue.place), most);
+                found_empty(&idle_key(queue.place), LIMITED_PAUSE);
             }
         }
         let fed: BTreeSet<String> = domains.fed.keys().map(|place| idle_key(*place)).collect();

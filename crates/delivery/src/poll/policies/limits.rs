@@ -66,25 +66,31 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         if mail.line == Line::Express {
             let most = Duration::from_secs(mail.held.receive_count.min(EXPRESS_AWAY).into());
             let away = most.mul_f64(self.ctx.env.entropy().unit()).as_secs() + 1;
-            let over = gates.is_over(&mail.demands, now, |_| true);
+            let over = gates.is_over(&mail.demands, now, |_| Some(0));
             return over.then(|| OverLimit::ComeAgain(Duration::from_secs(away)));
         }
-        let own = planned.place_of(&mail.demands);
-        if let Some(place) = own.filter(|place| mail.domain != Some(*place)) {
+        let own = gates.place_of(&mail.demands);
+        let is_new = self.ctx.plan.merge.is_none();
+        if own.is_some()
+            && mail.domain != own
+            && let Some(place) = self.limits.queue_for(&mut gates, &mail.demands, now, is_new)
+        {
             return Some(OverLimit::Move(place, Duration::ZERO));
         }
         let others = planned.others().filter(|_| own.is_none());
         let in_others = |limit: &LimitRef| {
-            planned.table.queue_of(limit).is_none()
+            let is_it = planned.table.queue_of(limit).is_none()
                 && planned.has_queue(limit)
-                && !planned.overflows(limit)
+                && !planned.overflows(limit);
+            is_it.then_some(0)
         };
         if let Some(place) = others
             && gates.is_over(&mail.demands, now, in_others)
         {
             return self.way_to_others(mail, place, now, &gates);
         }
-        if !gates.is_over(&mail.demands, now, |limit| self.is_without_queue(mail, limit)) {
+        let without_queue = |limit: &LimitRef| self.is_without_queue(mail, limit).then_some(0);
+        if !gates.is_over(&mail.demands, now, without_queue) {
             return None;
         }
         if self.waits_for_next(mail) {
@@ -124,7 +130,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     fn overflow(&self, mail: &mut Message, now: Timestamp) {
         let table = &self.limits.planned.table;
         let over = mail.demands.iter().map(|(limit, _)| limit).find(|limit| {
-            let is_it = |of: &LimitRef| of == *limit;
+            let is_it = |of: &LimitRef| (of == *limit).then_some(0);
             self.limits.planned.overflows(limit)
                 && self.limits.gates().is_over(&mail.demands, now, is_it)
         });
