@@ -179,6 +179,16 @@ impl PlannedLimits {
         self.table.closes_campaign(campaign, self.window)
     }
 
+    /// The keys of the limits that let nothing through in this window.
+    pub(in crate::poll) fn closed(&self) -> Vec<String> {
+        let is_closed = |index| {
+            let limit = LimitRef { index, name: None };
+            matches!(self.table.pace(&limit, self.window, self.rates), Pace::Closed(_))
+        };
+        let limits = self.table.indexed().filter(|(index, ..)| is_closed(*index));
+        limits.map(|(_, key, _)| key.to_string()).collect()
+    }
+
     /// The place of the queue in which a mail waits for a limit with a queue of its own; under several, the
     /// queue of the slowest.
     pub(in crate::poll) fn place_of(&self, demands: &Demands) -> Option<usize> {
