@@ -128,6 +128,7 @@ enum AttributeChange {
 pub(super) async fn report(table: &LedgerTable, report: &LedgerReport) -> Result<(), PortError> {
     let mut parts = report.by_part();
     if report.looks != tidegate_core::idle::QueueChecks::default()
+        || report.window_left.is_some()
         || parts.keys().any(|part| *part > 0)
     {
         parts.entry(0).or_default();
