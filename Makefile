@@ -31,6 +31,8 @@ ZIG := $(TOOLS)/lambda/.installed-zig
 FOUND_REDIS := $(firstword $(shell command -v valkey-server redis-server 2>/dev/null))
 OWN_REDIS := $(TOOLS)/redis/.installed
 REDIS_SERVER ?= $(or $(FOUND_REDIS),$(TOOLS)/redis/bin/redis-server)
+# The other one of Valkey and Redis, where both are on the PATH: the shared bucket is tested on both.
+OTHER_REDIS := $(word 2,$(shell command -v valkey-server redis-server 2>/dev/null))
 REDIS_NEEDED := $(if $(filter $(TOOLS)/redis/%,$(REDIS_SERVER)),$(OWN_REDIS))
 # Prometheus's promtool, which evaluates the console's alerts: the one on the PATH, else Debian's.
 FOUND_PROMTOOL := $(firstword $(shell command -v promtool 2>/dev/null))
@@ -392,6 +394,7 @@ $(RUST_TESTS): $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) cdk test-binarie
 # Unit, property and contract tests: all but the simulation, which takes as long as the others together, and end to end.
 test-units:
 	$(CARGO_TEST) --lib --bin tidegate --test '[!es]*' --test 'e[!n]*' --test 's[!i]*'
+	$(if $(OTHER_REDIS),$(CARGO_TEST:$(REDIS_SERVER)=$(OTHER_REDIS)) --test bucket)
 
 # In simulated time; and examples in the documentation. They only compute.
 test-simulation:

@@ -72,7 +72,7 @@ class Stack:
 
 
 # By the parameter `Alarms`, without those of what is switched off by default. All come with a dashboard.
-ALARMS = {"few": 7, "all": 22}
+ALARMS = {"few": 7, "all": 23}
 # What only some stacks have, shown where they have it.
 OPTIONAL = ["S3", "Shared bucket and the way to it"]
 

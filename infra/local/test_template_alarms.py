@@ -56,6 +56,7 @@ ALARMS: dict[str, Row] = {
 ALARMS |= {
     "busy": ("Tidegate PressureLevel", SCHEDULER, "Maximum", 300, 12, 1),
     "overloaded": ("Tidegate PressureLevel", SCHEDULER, "Maximum", 300, 3, 2),
+    "backlog-grows": ("Tidegate BacklogGrows", SCHEDULER, "Maximum", 300, 1, 1),
 }
 # Those of what is switched on by a parameter.
 WITH: dict[str, tuple[dict[str, str], dict[str, Row]]] = {

@@ -55,7 +55,7 @@ impl Server {
         let found = executable.clone().filter(|path| path.is_file());
         let executable = found.ok_or_else(|| missing(&executable))?;
         let directory = TempDir::new()?;
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let address = free_address()?;
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         let process = launch(&executable, directory.path(), address, &options)?;
         let mut server = Self { executable, directory, address, options, process };
@@ -117,6 +117,16 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// A node of a cluster listens on a second port, which is 10,000 above.
+fn free_address() -> io::Result<SocketAddr> {
+    loop {
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        if address.port().checked_add(10_000).is_some() {
+            return Ok(address);
+        }
     }
 }
 

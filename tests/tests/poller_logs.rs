@@ -1,11 +1,14 @@
 //! Checks the functions' log events, and that they contain no addresses.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidegate_core::limiter::WaitingMails;
 use tidegate_delivery::ports::Queues as _;
 use tidegate_fakes::{Fault, Operation, Rule, failures};
+use tidegate_simulator::ProducedMail;
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{FEEDBACK, World, WorldSettings};
 use tracing_subscriber::filter::LevelFilter;
@@ -101,4 +104,38 @@ async fn feedback_that_is_none_is_deleted_and_logged_without_an_address() {
     assert_eq!(text.matches("feedback that is none, deleted").count(), 3, "{text}");
     assert!(text.contains("campaign is not allowed: 1 to 64 letters"), "{text}");
     assert!(text.contains("0102018f-1"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_window_logs_once_at_debug_what_it_left_by_line_and_priority_and_which_limits_are_closed()
+ {
+    let (log, _guard) = logged();
+    let world = World::new(WorldSettings::new(5.0, false).campaigns(&[("news", 1)]));
+    let closed = serde_json::json!({"until": "2000-01-01T00:00:00Z"});
+    let closed = serde_json::from_value(closed).unwrap();
+    world
+        .control(|control| {
+            control.limits.insert("campaign:other".parse().unwrap(), Some(closed));
+        })
+        .await;
+    let mails = ProducedMail::several("m", 40, 1).into_iter().map(|mail| mail.at("high"));
+    world.put("news", &mails.collect::<Vec<_>>()).await;
+    world.run(12).await;
+    let text = log.text();
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .filter(|line| line.contains("window over"))
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["fields"].clone())
+        .collect();
+    let windows: BTreeSet<&str> =
+        lines.iter().map(|line| line["window"].as_str().unwrap()).collect();
+    assert!(windows.len() == lines.len() && lines.len() >= 8, "{lines:?}");
+    assert!(lines.iter().all(|line| line["closed"] == "campaign:other"), "{lines:?}");
+    let of = |line: &serde_json::Value, name: &str| line[name].as_u64().unwrap();
+    assert!(lines.iter().all(|line| of(line, "high") == of(line, "campaigns")), "{lines:?}");
+    // Before the mail came to its end no slot was left, and after it all of them.
+    assert!(lines.iter().any(|line| of(line, "slots_left") == 0), "{lines:?}");
+    assert!(lines.iter().any(|line| of(line, "slots_left") >= 4), "{lines:?}");
+    let shown = world.ledger_now().await.window_left.unwrap();
+    assert!(shown.slots >= 4 && shown.mails == WaitingMails::default(), "{shown:?}");
 }

@@ -117,9 +117,9 @@ pub fn incidents(
         "blocked",
         "the circuit breaker blocks: too many sends failed",
     );
-    let level = control.back_pressure.filter(|reading| reading.level == control.level(now));
+    let reading = control.back_pressure.filter(|reading| !reading.is_old(now));
     let lasts = |least: BackPressureLevel, millis: u64| {
-        level.is_some_and(|reading| {
+        reading.is_some_and(|reading| {
             reading.level >= least
                 && now.as_millis().saturating_sub(reading.since.as_millis()) >= millis
         })
@@ -133,6 +133,11 @@ pub fn incidents(
         lasts(BackPressureLevel::Overloaded, OVERLOADED_MILLIS),
         "overloaded",
         "the stack is overloaded: mail waits for days, or SES refuses much of it",
+    );
+    add(
+        reading.is_some_and(|reading| reading.growing_since.is_some()),
+        "backlog-grows",
+        "more mail comes than the quota lets go: the backlog has grown for an hour",
     );
     add(
         run.quota_unknown >= QUOTA_UNKNOWN,

@@ -8,6 +8,7 @@ use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::idle::QueueChecks;
+use tidegate_core::limiter::WindowLeft;
 use tidegate_core::parts::{KEPT, campaign_of};
 use tidegate_delivery::ports::{
     CHANGES_KEPT, Claim, ClaimRequest, ExclusionShard, Exclusions, FailureKind, History, Ledger,
@@ -57,6 +58,7 @@ struct LedgerState {
     /// The number of parts, as the newest report gives it.
     count: u32,
     looks: QueueChecks,
+    window_left: Option<WindowLeft>,
     marks: BTreeMap<Identity, StoredMark>,
     changes: Vec<ChangeRecord>,
     exclusions: BTreeMap<u8, ExclusionShard>,
@@ -186,6 +188,7 @@ impl LedgerState {
         }
         self.looks.found = report.looks.found.or(self.looks.found);
         self.looks.empty = report.looks.empty.or(self.looks.empty);
+        self.window_left = report.window_left.or(self.window_left);
         Ok(())
     }
 
@@ -282,6 +285,7 @@ impl LedgerState {
             control: read(&self.control),
             control_version: self.control_version,
             looks: self.looks,
+            window_left: self.window_left,
             ..Standing::default()
         };
         standing.with_parts(parts, self.count)

@@ -104,9 +104,11 @@ fn back_pressure_metrics(report: &BackPressureReport, line: MetricsLine) -> Metr
     let BackPressureFigures { backlog_mails, backlog_seconds, age_seconds, refused_millionths } =
         report.reading.figures;
     let known = |figure: Option<u64>| figure.map_or(f64::NAN, number);
+    let grows = report.reading.growing_since.is_some();
     let line = line
         .metric("PressureLevel", Unit::None, f64::from(report.reading.level.as_number()))
         .metric("BacklogSeconds", Unit::Seconds, known(backlog_seconds))
+        .metric("BacklogGrows", Unit::None, f64::from(u8::from(grows)))
         .metric("MeanAgeSeconds", Unit::Seconds, known(age_seconds))
         .property("backlog_mails", backlog_mails)
         .property("refused_millionths", refused_millionths);

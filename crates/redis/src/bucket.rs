@@ -117,6 +117,11 @@ impl Bucket for RedisBucket {
     /// Connects and loads the script. This also detects a connection that died while it was idle.
     async fn warm(&self) {
         let load = async |mut connection: MultiplexedConnection| {
+            // A cluster sends a key's command to its node; a script is loaded wherever the call comes to.
+            let mut found = redis::cmd("GET");
+            let found =
+                found.arg(self.prefix.key(None)).query_async::<Option<String>>(&mut connection);
+            found.await.map_err(LinkError::Server)?;
             self.script.load_async(&mut connection).await.map_err(LinkError::Server)
         };
         if self.link.call("SCRIPT LOAD", load).await.is_err() {

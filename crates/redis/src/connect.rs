@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::TIME_LIMIT;
+use crate::cluster::NodeAddress;
 use crate::error::LinkError;
 
 /// The time limit of name resolution, TCP, TLS and greeting together. It is longer than a take waits,
@@ -56,15 +57,23 @@ impl RedisConnector {
         &self.url
     }
 
-    /// Opens a connection and waits for the greeting; a task of its own drives the connection.
-    pub(crate) async fn connect(self) -> Result<MultiplexedConnection, LinkError> {
-        let limit = CONNECT_LIMIT;
-        timeout(limit, self.open()).await.unwrap_or(Err(LinkError::ConnectTimedOut(limit)))
+    /// The address in the URL.
+    pub(crate) fn address(&self) -> NodeAddress {
+        NodeAddress { host: self.url.host.clone(), port: self.url.port }
     }
 
-    async fn open(&self) -> Result<MultiplexedConnection, LinkError> {
+    /// Opens a connection to `node` and waits for the greeting; a task of its own drives the connection.
+    pub(crate) async fn connect(
+        self,
+        node: NodeAddress,
+    ) -> Result<MultiplexedConnection, LinkError> {
+        let limit = CONNECT_LIMIT;
+        timeout(limit, self.open(&node)).await.unwrap_or(Err(LinkError::ConnectTimedOut(limit)))
+    }
+
+    async fn open(&self, node: &NodeAddress) -> Result<MultiplexedConnection, LinkError> {
         let failed = |error: io::Error| LinkError::Connect(Arc::new(error));
-        let address = (self.url.host.as_str(), self.url.port);
+        let address = (node.host.as_str(), node.port);
         let tcp = TcpStream::connect(address).await.map_err(failed)?;
         // Without `nodelay`, a take's small packet would wait for the acknowledgement of the one before
         // (Nagle's algorithm).
@@ -72,7 +81,7 @@ impl RedisConnector {
         match &self.tls {
             None => self.greet(tcp).await,
             Some(tls) => {
-                let host = ServerName::try_from(self.url.host.clone());
+                let host = ServerName::try_from(node.certified(&self.url.host).to_owned());
                 let host = host.map_err(|error| failed(io::Error::other(error)))?;
                 self.greet(tls.connect(host, tcp).await.map_err(failed)?).await
             }

@@ -10,9 +10,13 @@
 //! called by its digest; a server that has lost it receives it again. All takes use one connection and do
 //! not wait for each other's answers.
 //!
+//! On a cluster, calls follow its answers `MOVED` and `ASK` to the node that has the keys: one for all of them,
+//! because they have one hash tag.
+//!
 //! The take after a failure opens a new connection. No take waits longer than [`TIME_LIMIT`].
 
 mod bucket;
+mod cluster;
 mod connect;
 mod console;
 mod error;

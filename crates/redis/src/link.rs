@@ -1,4 +1,5 @@
-//! The one connection that all takes share. It is opened when needed and replaced after a failure.
+//! The one connection that all takes share. It is opened when needed, replaced after a failure, and follows a
+//! cluster to the node that has the keys.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,8 +11,13 @@ use tidegate_delivery::ports::PortError;
 use tokio::time::{Instant, timeout_at};
 
 use crate::TIME_LIMIT;
+use crate::cluster::{NodeAddress, Redirect};
 use crate::connect::RedisConnector;
 use crate::error::LinkError;
+
+/// How often a call is made if a cluster sends it to another node: to the one that has the keys, and while they
+/// move, from there to the next one, which may not know the script yet.
+const MOST_HOPS: usize = 5;
 
 type Opening = Shared<BoxFuture<'static, Result<MultiplexedConnection, LinkError>>>;
 
@@ -26,11 +32,14 @@ struct Current {
     /// later one.
     number: u64,
     opening: Option<Opening>,
+    /// The node of a cluster that has the keys; none for the address in the URL.
+    node: Option<NodeAddress>,
 }
 
-pub(crate) struct CurrentConnection {
-    pub(crate) connection: MultiplexedConnection,
+struct CurrentConnection {
+    connection: MultiplexedConnection,
     number: u64,
+    address: NodeAddress,
 }
 
 impl Link {
@@ -42,69 +51,106 @@ impl Link {
         self.connector.url()
     }
 
-    /// Runs `call` on the connection within the time limit. A failure is reported as one of `operation`.
+    /// Runs `call` on the connection within the time limit, again if a cluster sends it to another node. A failure
+    /// is reported as one of `operation`.
     pub(crate) async fn call<T>(
         &self,
         operation: &'static str,
-        call: impl AsyncFnOnce(MultiplexedConnection) -> Result<T, LinkError>,
+        call: impl AsyncFn(MultiplexedConnection) -> Result<T, LinkError>,
     ) -> Result<T, PortError> {
-        let deadline = Instant::now() + TIME_LIMIT;
-        let answer = match timeout_at(deadline, self.lend()).await {
-            Err(_) => Err(LinkError::TimedOut),
-            Ok(Err(error)) => Err(error),
-            Ok(Ok(lent)) => {
-                let called = timeout_at(deadline, call(lent.connection.clone())).await;
-                let answer = called.unwrap_or(Err(LinkError::TimedOut));
-                if answer.as_ref().is_err_and(LinkError::breaks) {
-                    self.discard(&lent);
-                }
-                answer
-            }
-        };
+        let answer = self.follow(Instant::now() + TIME_LIMIT, &call).await;
         answer.map_err(|error| error.told(operation, &self.url().authority()))
+    }
+
+    async fn follow<T>(
+        &self,
+        deadline: Instant,
+        call: &impl AsyncFn(MultiplexedConnection) -> Result<T, LinkError>,
+    ) -> Result<T, LinkError> {
+        let mut answer = Err(LinkError::TimedOut);
+        for _ in 0..MOST_HOPS {
+            let lent = within(deadline, self.lend()).await?;
+            answer = within(deadline, call(lent.connection)).await;
+            let Err(error) = &answer else { break };
+            match Redirect::of(error, &lent.address) {
+                Some(Redirect::Moved(node)) => self.replace(lent.number, Some(node)),
+                Some(Redirect::Ask(node)) => {
+                    answer = within(deadline, self.ask(&node, call)).await;
+                    if !answer.as_ref().is_err_and(|error| Redirect::of(error, &node).is_some()) {
+                        break;
+                    }
+                }
+                None => {
+                    if error.breaks() {
+                        self.replace(lent.number, None);
+                    }
+                    break;
+                }
+            }
+        }
+        answer
+    }
+
+    /// Runs `call` on a node to which the keys are about to move. The connection is for this call alone, because
+    /// `ASKING` holds for the command after it.
+    async fn ask<T>(
+        &self,
+        node: &NodeAddress,
+        call: &impl AsyncFn(MultiplexedConnection) -> Result<T, LinkError>,
+    ) -> Result<T, LinkError> {
+        let mut connection = self.connector.clone().connect(node.clone()).await?;
+        let asking = redis::cmd("ASKING").query_async::<()>(&mut connection).await;
+        asking.map_err(LinkError::Server)?;
+        call(connection).await
     }
 
     /// Returns the connection; waits if it is being opened.
     async fn lend(&self) -> Result<CurrentConnection, LinkError> {
-        let (number, opening) = self.opening();
+        let (number, address, opening) = self.opening();
         match opening.await {
-            Ok(connection) => Ok(CurrentConnection { connection, number }),
+            Ok(connection) => Ok(CurrentConnection { connection, number, address }),
             Err(error) => {
-                self.drop_number(number);
+                self.replace(number, None);
                 Err(error)
             }
         }
     }
 
-    /// Drops this connection after a failure, unless a newer one has replaced it.
-    fn discard(&self, lent: &CurrentConnection) {
-        self.drop_number(lent.number);
-    }
-
-    fn drop_number(&self, number: u64) {
+    /// Drops this connection, unless a newer one has replaced it. The next one is to `node`; without one, to the
+    /// address in the URL, whose cluster knows the node that takes over.
+    fn replace(&self, number: u64, node: Option<NodeAddress>) {
         let mut current = self.current();
         if current.number == number {
             current.opening = None;
+            current.node = node;
         }
     }
 
-    fn opening(&self) -> (u64, Opening) {
+    fn opening(&self) -> (u64, NodeAddress, Opening) {
         let mut current = self.current();
+        let address = current.node.clone().unwrap_or_else(|| self.connector.address());
         if let Some(opening) = &current.opening {
-            return (current.number, opening.clone());
+            return (current.number, address, opening.clone());
         }
         // A task of its own continues if the take gives up, so that the next take finds the connection open.
-        let task = tokio::spawn(self.connector.clone().connect());
+        let task = tokio::spawn(self.connector.clone().connect(address.clone()));
         let lost = |error| LinkError::Connect(std::sync::Arc::new(std::io::Error::other(error)));
         let opening = async move { task.await.unwrap_or_else(|error| Err(lost(error))) };
         let opening = opening.boxed().shared();
         current.number += 1;
         current.opening = Some(opening.clone());
-        (current.number, opening)
+        (current.number, address, opening)
     }
 
     /// No caller may hold the lock across an await point.
     fn current(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+async fn within<T>(
+    deadline: Instant,
+    call: impl Future<Output = Result<T, LinkError>>,
+) -> Result<T, LinkError> {
+    timeout_at(deadline, call).await.unwrap_or(Err(LinkError::TimedOut))
 }

@@ -175,6 +175,11 @@ export class Alarms extends Construct {
       + 'on, mail of priority normal is put aside too.', {
       metric, threshold: 2, evaluationPeriods: 3,
     });
+    this.add('backlog-grows', 'More mail comes than the quota lets go: the backlog has grown for an hour '
+      + 'by more than a tenth of what can be sent in it. See which queue grows (tidegate status) and what '
+      + 'slows sending (tidegate top), then ask SES for a higher quota, or let producers send less.', {
+      metric: this.props.metrics.metricBacklogGrows(FIVE_MINUTES), threshold: 1,
+    });
   }
 
   private spill(): void {

@@ -132,6 +132,11 @@ export abstract class TidegateMetrics extends Construct {
     return this.metric('scheduler', 'BacklogSeconds', gauge(options));
   }
 
+  /** 1 while the backlog has grown for an hour by more than a tenth of the quota (a maximum). */
+  metricBacklogGrows(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'BacklogGrows', gauge(options));
+  }
+
   /** Mean seconds that mails sent for the first time had waited (the maximum of the readings). */
   metricMeanAgeSeconds(options?: MetricOptions): Metric {
     return this.metric('scheduler', 'MeanAgeSeconds', gauge(options));

@@ -83,8 +83,8 @@ export interface TidegateProps {
   readonly domainLimits?: string;
 
   /**
-   * The shared bucket: a Valkey or Redis from which other software that sends from the account takes
-   * its sends, too. User and password are percent-encoded.
+   * The shared bucket: a Valkey or Redis, also a cluster, from which other software that sends from the
+   * account takes its sends, too. User and password are percent-encoded.
    * @default - none: nobody else sends
    */
   readonly sharedBucket?: SharedBucket;

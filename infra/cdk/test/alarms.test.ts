@@ -35,6 +35,7 @@ const ALARMS: Record<string, unknown[]> = {
   'complaint-rate': ['AWS/SES', 'Reputation.ComplaintRate', undefined, 'Average', 3600, '>= 0.001'],
   busy: ['Tidegate', 'PressureLevel', SCHEDULER, 'Maximum', 300, '>= 1'],
   overloaded: ['Tidegate', 'PressureLevel', SCHEDULER, 'Maximum', 300, '>= 2'],
+  'backlog-grows': ['Tidegate', 'BacklogGrows', SCHEDULER, 'Maximum', 300, '>= 1'],
 };
 /** Those of what a prop switches on. */
 const WITH: [Partial<TidegateProps>, Record<string, unknown[]>][] = [

@@ -100,11 +100,13 @@ test('metrics are methods, each with the name that the functions publish', () =>
   const scheduler = {
     metricQuota: 'Quota', metricQuotaUnknown: 'QuotaUnknown', metricHolds: 'Holds',
     metricTicksFailed: 'TicksFailed', metricPressureLevel: 'PressureLevel',
-    metricBacklogSeconds: 'BacklogSeconds', metricMeanAgeSeconds: 'MeanAgeSeconds',
+    metricBacklogSeconds: 'BacklogSeconds', metricBacklogGrows: 'BacklogGrows',
+    metricMeanAgeSeconds: 'MeanAgeSeconds',
     metricBroughtBack: 'BroughtBack', metricSpillReplayFailed: 'SpillReplayFailed',
   } as const;
   const gauges = [
-    'HighestReceiveCount', 'Rate', 'Quota', 'Holds', 'PressureLevel', 'BacklogSeconds', 'MeanAgeSeconds',
+    'HighestReceiveCount', 'Rate', 'Quota', 'Holds', 'PressureLevel', 'BacklogSeconds', 'BacklogGrows',
+    'MeanAgeSeconds',
   ];
   for (const [Function, methods] of Object.entries({ poller, scheduler })) {
     for (const [method, name] of Object.entries(methods)) {

@@ -11,6 +11,7 @@ use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::QueueChecks;
+use tidegate_core::limiter::{WaitingMails, WindowLeft};
 use tidegate_core::limits::{Limit, LimitChanges, LimitRate, digest};
 use tidegate_core::parts::{Upkeep, counters_of, parts_for};
 use tidegate_core::rate::{Rate, RateMargin};
@@ -60,6 +61,7 @@ pub async fn ledger_contract(room: &impl LedgerRoom) {
         the_claims_item_does_not_grow_with_the_campaigns,
         a_change_from_a_claim_keeps_what_the_claim_does_not_show,
         looks_are_replaced_one_by_one_or_left,
+        what_a_window_left_is_that_of_the_last_report,
         a_read_claims_nothing_and_shows_the_newest_claim,
         a_claim_leaves_control_counters_and_factor_alone,
         changes_are_shown_newest_first_and_the_oldest_go,
@@ -281,6 +283,23 @@ async fn looks_are_replaced_one_by_one_or_left(room: &impl LedgerRoom) {
     // Reports come in any order: the last one stands.
     assert_eq!(report(Some(6), None).await, looks(Some(window(6)), 9));
     assert_eq!(claimed(&ledger, &request(10, "a")).await.looks, looks(Some(window(6)), 9));
+}
+
+async fn what_a_window_left_is_that_of_the_last_report(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    let report = async |window_left: Option<WindowLeft>| {
+        ledger.report(&LedgerReport { window_left, ..LedgerReport::default() }).await.unwrap();
+        ledger.read().await.unwrap().window_left
+    };
+    let left = |second, mails| {
+        let mails = WaitingMails { limited: [0, 0, mails, 0], ..WaitingMails::default() };
+        Some(WindowLeft { window: window(second), slots: 3, mails })
+    };
+    assert_eq!(report(None).await, None);
+    assert_eq!(report(left(7, 2)).await, left(7, 2));
+    assert_eq!(report(None).await, left(7, 2));
+    assert_eq!(report(left(6, 0)).await, left(6, 0));
+    assert_eq!(claimed(&ledger, &request(8, "a")).await.window_left, left(6, 0));
 }
 
 async fn a_read_claims_nothing_and_shows_the_newest_claim(room: &impl LedgerRoom) {

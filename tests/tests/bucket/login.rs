@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use super::{bucket, is_granted, one, server};
 
 /// An ACL user with the rights that a taker needs on the keys of its prefix.
-pub(super) const TAKER: &str = "ACL SETUSER tidegate on >s@cret/1 resetkeys ~{tidegate}:* -@all +evalsha +script|load +time +get +set +mget +scan";
+pub(super) const TAKER: &str = "ACL SETUSER tidegate on >s@cret/1 resetkeys ~{tidegate}:* -@all +evalsha +script|load +time +get +set +mget +scan +asking";
 
 fn of(url: BucketUrl) -> RedisBucket {
     RedisBucket::new(url, KeyPrefix::default())

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
+mod cluster;
 mod console;
 mod login;
 mod many;

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::{bucket, is_granted, one, server};
 
 /// Accepts every mail.
-struct Ses;
+pub(super) struct Ses;
 
 impl Mailer for Ses {
     async fn send(&self, _: Mail<'_>, _: Monotonic) -> Result<String, Failure> {
@@ -30,7 +30,7 @@ impl Mailer for Ses {
 }
 
 /// Sends a mail in the slot at this many milliseconds.
-async fn send(mailer: &impl Mailer, slot: u64) -> Result<String, Failure> {
+pub(super) async fn send(mailer: &impl Mailer, slot: u64) -> Result<String, Failure> {
     let body = r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#;
     let email = Email::parse(body).unwrap();
     let pace =

@@ -3,6 +3,7 @@
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_delivery::ports::FailureKind;
 use tidegate_fakes::{Fault, Operation, Rule};
+use tidegate_simulator::ProducedMail;
 use tidegate_tests::simulation::{World, WorldSettings};
 
 use crate::MS;
@@ -64,4 +65,49 @@ async fn what_could_not_be_told_is_told_a_minute_later_and_what_could_not_be_not
         assert_eq!((told.is_empty(), told.len() > 1), (false, is_again), "{operation:?}: {told:?}");
         assert_eq!(world.ledger_now().await.control.incidents.len(), 1, "{operation:?}");
     }
+}
+
+/// Puts this many mails in each minute of a world that sends 60, with a minute in six in which SQS does not answer
+/// the scheduler. Returns the minutes in which incidents were told, with their subjects.
+async fn told_while(mails_of: impl Fn(u64) -> usize, minutes: u64) -> Vec<(u64, String)> {
+    let mut told = Vec::new();
+    let world = World::new(WorldSettings::new(1.02, true));
+    world
+        .play(minutes * 60, async |first| {
+            for minute in 0..minutes {
+                world
+                    .put("big", &ProducedMail::several(&format!("m{minute}"), mails_of(minute), 1))
+                    .await;
+                if minute % 6 == 5 {
+                    let unreachable = Fault::Before(FailureKind::Unreachable);
+                    let window = |number: u64| first.plus(minute * 60 + number).opens();
+                    world.faults.add(
+                        Rule::new(unreachable).on(Operation::Depth).during(window(0)..window(60)),
+                    );
+                }
+                world.until(first, minute * 60 + 59, MS(0)).await;
+                let now = world.topic.told().into_iter().map(|(_, subject)| (minute, subject));
+                told = told.iter().cloned().chain(now.skip(told.len())).collect();
+            }
+        })
+        .await;
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backlog_that_grows_for_an_hour_is_told_once_and_that_it_is_over_once() {
+    // 20 % more than can be sent for 90 minutes, then nothing.
+    let mails_of = |minute| if minute < 90 { 72 } else { 0 };
+    let told = told_while(mails_of, 115).await;
+    let subjects: Vec<&str> = told.iter().map(|(_, subject)| subject.as_str()).collect();
+    let begun =
+        "simulated: more mail comes than the quota lets go: the backlog has grown for an hour";
+    assert_eq!(subjects, [begun, "simulated: over: backlog-grows"]);
+    assert!((60..=85).contains(&told[0].0) && (95..=112).contains(&told[1].0), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_of_hours_that_comes_at_once_is_no_growth_and_neither_is_nearly_the_quota() {
+    assert_eq!(told_while(|minute| if minute == 20 { 9_000 } else { 0 }, 110).await, []);
+    assert_eq!(told_while(|_| 62, 110).await, []);
 }

@@ -33,6 +33,7 @@
 //! | `last_report` | S | the token of the last report |
 //! | `parts` | N | in part 0: the number of parts |
 //! | `last_find`, `last_empty` | N N | in part 0: the newest window with mail, and with every queue empty |
+//! | `window_left` | S | in part 0: the slots and mails that the window of the last report left |
 //! | `expires_at` | N | in all other parts: the table's time to live |
 //!
 //! With deduplication, also one item per mail:

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures_util::future::join_all;
 use tidegate_core::Window;
+use tidegate_core::limiter::WindowLeft;
 use tidegate_core::parts::{KEPT, MOST_PARTS, counters_of};
 use tidegate_delivery::ports::{Idle, LedgerReport, Part, PartChange, PortError, Standing};
 
@@ -21,6 +22,7 @@ const LEFT: &str = "left.";
 /// Not `found` and `empty`, because these are reserved words of DynamoDB.
 const LAST_FIND: &str = "last_find";
 const LAST_EMPTY: &str = "last_empty";
+const WINDOW_LEFT: &str = "window_left";
 const PARTS: &str = "parts";
 const EXPIRES: &str = "expires_at";
 
@@ -83,6 +85,8 @@ impl Parts {
                 let at = |name| Ok(reader.number(name)?.map(Window::from_epoch_second));
                 standing.looks.found = at(LAST_FIND)?;
                 standing.looks.empty = at(LAST_EMPTY)?;
+                // Only shown: a text of another version must not keep a poller from its window.
+                standing.window_left = reader.text(WINDOW_LEFT).and_then(WindowLeft::parse);
             }
         }
         Ok(standing.with_parts(parts, self.count))
@@ -124,6 +128,7 @@ enum AttributeChange {
 pub(super) async fn report(table: &LedgerTable, report: &LedgerReport) -> Result<(), PortError> {
     let mut parts = report.by_part();
     if report.looks != tidegate_core::idle::QueueChecks::default()
+        || report.window_left.is_some()
         || parts.keys().any(|part| *part > 0)
     {
         parts.entry(0).or_default();
@@ -183,7 +188,9 @@ fn beside(report: &LedgerReport, place: u32) -> Vec<AttributeChange> {
     let set = |(name, value): (&str, Option<u64>)| {
         Some(AttributeChange::Set(name.to_owned(), number(&value?)))
     };
-    all.into_iter().filter_map(set).collect()
+    let left = report.window_left.map(|left| text(left.to_string()));
+    let left = left.map(|left| AttributeChange::Set(WINDOW_LEFT.to_owned(), left));
+    all.into_iter().filter_map(set).chain(left).collect()
 }
 
 /// Applies the changes once, even if the call is retried: a retry that finds its own token in `last_report`

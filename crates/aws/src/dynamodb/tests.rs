@@ -9,6 +9,7 @@ use tidegate_core::daily::DailyReading;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::QueueChecks;
 use tidegate_core::in_full;
+use tidegate_core::limiter::WindowLeft;
 use tidegate_core::parts::Upkeep;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{FailureKind, Idle, PreviousClaim};
@@ -114,6 +115,7 @@ fn standing() -> Standing {
         looks: QueueChecks { found: Some(window(70)), empty: None },
         parts: 1,
         left: [("fall".to_owned(), window(60))].into(),
+        window_left: None,
     }
 }
 
@@ -323,6 +325,33 @@ async fn an_empty_report_writes_nothing_and_idle_alone_is_written() {
     let seen = fake.seen().remove(0).body;
     assert_eq!(seen["UpdateExpression"], "SET last_report = :token REMOVE #0");
     assert_eq!(seen["ExpressionAttributeNames"], json!({"#0": "idle.spring"}));
+}
+
+#[tokio::test]
+async fn what_a_window_left_is_written_with_the_report_and_no_other_call() {
+    let (fake, ledger) = ledger([ok(&json!({}))]);
+    let left = WindowLeft { window: window(100), slots: 2, ..WindowLeft::default() };
+    let report = LedgerReport {
+        counters: [("sent".to_owned(), 3)].into(),
+        window_left: Some(left),
+        ..LedgerReport::default()
+    };
+    ledger.report(&report).await.unwrap();
+    let seen = fake.seen();
+    assert_eq!(seen.len(), 1);
+    let body = &seen[0].body;
+    assert_eq!(body["UpdateExpression"], "SET last_report = :token, #1 = :1 ADD #0 :0");
+    assert_eq!(body["ExpressionAttributeNames"]["#1"], "window_left");
+    let text = "100 2 0 0 0 0 0 0 0 0 0 0 0 0";
+    assert_eq!(body["ExpressionAttributeValues"][":1"], json!({"S": text}));
+}
+
+#[tokio::test]
+async fn what_another_version_wrote_of_a_window_is_no_reason_to_send_nothing() {
+    let mut part = part();
+    part["window_left"] = json!({"S": "of a later version"});
+    let (_, ledger) = ledger_of(&[part], [ok(&json!({"Attributes": claimed_item()}))]);
+    assert_eq!(ledger.claim(&request()).await.unwrap(), Claim::Claimed(standing()));
 }
 
 #[tokio::test(start_paused = true)]

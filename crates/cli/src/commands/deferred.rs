@@ -84,7 +84,7 @@ impl DeferredArgs {
 pub(super) async fn run(args: &DeferredArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     match &args.command {
         DeferredCommand::List(args) => listed(args, shell).await,
-        DeferredCommand::Replay(args) => replayed(args, shell).await,
+        DeferredCommand::Replay(args) => Box::pin(replayed(args, shell)).await,
     }
 }
 

@@ -102,7 +102,7 @@ export function renderTiles() {
   const waiting = figures.rows.reduce((sum, row) => sum + row.waiting, 0);
   const flight = status.campaigns.reduce((sum, campaign) => sum + (campaign.backlog?.in_flight ?? 0), 0);
   const delayed = status.campaigns.reduce((sum, campaign) => sum + (campaign.backlog?.delayed ?? 0), 0);
-  fill('waiting', count(waiting), waiting, waiting === 1 ? 'mail' : 'mails', `${count(flight)} in flight, ${count(delayed)} delayed.`);
+  fill('waiting', count(waiting), waiting, waiting === 1 ? 'mail' : 'mails', `${count(flight)} in flight, ${count(delayed)} delayed. ${atHand(status.serving.left)}`);
 
   const at = figures.express;
   const held = status.holds.some((hold) => hold.campaign === 'express');
@@ -141,6 +141,26 @@ function alarms({ failed, report }) {
   const lost = report.failed.map(({ function: name, errors, throttles }) => [errors && `${plural(errors, 'failed invocation')} of ${name}`, throttles && `${count(throttles)} of ${name} throttled`]).flat().filter(Boolean);
   const many = report.ringing.length;
   fill('alarms', count(many), many, `of ${count(report.alarms)}`, lost.length ? `${lost.join(', ')}, within an hour` : 'no invocation failed within an hour', many ? 'bad' : lost.length ? 'warn' : '');
+}
+
+const LINES = { express: 'express', campaigns: 'of campaigns', limited: 'under limits' };
+
+/**
+ * The mails that got no slot in the last window, by line and by priority.
+ * @param {import('./types.js').Figures['status']['serving']['left']} left
+ */
+function atHand(left) {
+  if (!left) return '';
+  /** @type {{[priority: string]: number}} */
+  const priorities = {};
+  const lines = Object.entries(LINES).map(([line, words]) => {
+    const mails = Object.entries(left.mails[line] ?? {});
+    for (const [priority, many] of mails) priorities[priority] = (priorities[priority] ?? 0) + many;
+    return /** @type {[string, number]} */ ([words, mails.reduce((sum, [, many]) => sum + many, 0)]);
+  });
+  const listed = (/** @type {[string, number][]} */ parts) => parts.filter(([, many]) => many > 0).map(([of, many]) => `${count(many)} ${of}`).join(', ');
+  const of = listed(lines);
+  return of ? `In the last second ${of} got no slot (${listed(Object.entries(priorities))}); ${plural(left.slots, 'slot')} left.` : '';
 }
 
 /** @param {number} sent */

@@ -36,7 +36,7 @@
  *   reason: string | null}} Steering
  *
  * @typedef {{stack: string, at: string, quota: Quota,
- *   serving: {state: string, last_window: string | null},
+ *   serving: {state: string, last_window: string | null, left: {slots: number, mails: {[line: string]: {[priority: string]: number}}} | null},
  *   breaker: {state: string, since: string | null, until: string | null},
  *   holds: Hold[], campaigns: Campaign[],
  *   level: {level: string, since: string | null} | null,

@@ -50,7 +50,7 @@ impl Collector for StackCollector {
 }
 
 /// The metrics and their meanings, but for the ledger's sums, whose meanings the list of counters has.
-pub(super) const METRICS: [(&str, &str); 37] = [
+pub(super) const METRICS: [(&str, &str); 39] = [
     ("console_addresses", "Client addresses that are known"),
     ("console_bucket_empty", "Events that had to wait for a token, by the bucket that had none"),
     ("console_changes", "Changes of state since the history began"),
@@ -115,6 +115,11 @@ pub(super) const METRICS: [(&str, &str); 37] = [
     ("sent_recipients_per_second", "Recipients a second, over the last ten seconds"),
     ("serving", "Whether the pollers serve: 1 of the state that stands"),
     ("weight", "Weights in force"),
+    (
+        "window_mails_left",
+        "Mails that were received for the newest reported window and got no slot, by line and priority",
+    ),
+    ("window_slots_left", "Slots of the newest reported window that no mail took"),
 ];
 
 /// Writes metrics with a single value, or with one value for each set of labels.
@@ -221,6 +226,14 @@ fn regulator(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
     }
     let serving = ["serving", "idle", "stopped", "never"];
     writer.states("serving", "state", &serving, status.serving.state)?;
+    if let Some(left) = &status.serving.left {
+        writer.gauge("window_slots_left", precise(left.slots))?;
+        let mails = left.mails.iter().flat_map(|(line, mails)| {
+            let labels = move |priority: &'static str| [("line", *line), ("priority", priority)];
+            mails.iter().map(move |(priority, mails)| (labels(priority), precise(*mails)))
+        });
+        writer.gauges("window_mails_left", mails)?;
+    }
     let breaker = ["allowing", "blocking", "probing"];
     writer.states("breaker", "state", &breaker, status.breaker.state)?;
     let levels = ["clear", "busy", "overloaded"];

@@ -28,7 +28,7 @@ pub(crate) fn status() -> Status {
             daily: None,
             sending_enabled: Some(true),
         },
-        serving: ServingStatus { state: "serving", last_window: Some(at(0)) },
+        serving: ServingStatus { state: "serving", last_window: Some(at(0)), left: None },
         breaker: BreakerStatus { state: "allowing", since: None, until: None },
         holds: Vec::new(),
         campaigns: vec![CampaignStatus {

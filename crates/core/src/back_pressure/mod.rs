@@ -10,6 +10,7 @@
 //! At 9 h (75 % of 12 h) it is calm; after 5 calm minutes the level is clear again. At 10 h (83 %) it
 //! would stay busy.
 
+mod growth;
 mod thresholds;
 
 use std::fmt;
@@ -20,14 +21,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::Timestamp;
 use crate::email::Priority;
 use crate::identity::EpochMillis;
+pub use growth::BacklogHistory;
 pub use thresholds::{ALLOWED as ALLOWED_THRESHOLDS, Thresholds};
 
 /// Time for which every figure must stay under 80 % of a level's thresholds before the level falls one
 /// step.
 pub const CALM: Duration = Duration::from_mins(5);
-/// Age at which an unchanged reading is written again. Unchanged readings are not written every minute,
-/// because each write to the ledger is billed.
-pub const RENEWED: Duration = Duration::from_mins(5);
 /// Age from which a reading counts as clear. The scheduler has then failed to judge 15 times, and mail
 /// must not be deferred for ever on an old reading.
 pub const KEPT: Duration = Duration::from_mins(15);
@@ -162,6 +161,12 @@ pub struct Reading {
     /// The figures that this level was judged by.
     #[serde(default)]
     pub figures: BackPressureFigures,
+    /// The backlog of the last 75 minutes.
+    #[serde(default, skip_serializing_if = "BacklogHistory::is_empty")]
+    pub backlog: BacklogHistory,
+    /// Time since which it has been known that the backlog has grown for an hour; none if it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growing_since: Option<EpochMillis>,
     /// Time of the judgement that was written last.
     pub read_at: EpochMillis,
 }
@@ -184,12 +189,17 @@ impl Reading {
             .then(|| since(self.since, now))
     }
 
-    /// True if this reading must replace `before` in the ledger: the level changed, a calm period began
-    /// or ended, or `before` is at least [`RENEWED`] old.
+    /// True if this reading must replace `before` in the ledger: the level changed, a calm period or a growth
+    /// began or ended, or it is the first of its five minutes, or the first of them with a backlog. Not each
+    /// minute's is written, because each write is billed.
     pub fn is_news(&self, before: Option<&Self>) -> bool {
+        let judged = |reading: &Self| {
+            (reading.level, reading.calm_since.is_some(), reading.growing_since.is_some())
+        };
         before.is_none_or(|before| {
-            (before.level, before.calm_since.is_some()) != (self.level, self.calm_since.is_some())
-                || since(before.read_at, self.read_at) >= RENEWED
+            judged(before) != judged(self)
+                || BacklogHistory::periods(before.read_at, self.read_at) > 0
+                || self.backlog.is_newer_than(&before.backlog)
         })
     }
 }
@@ -283,8 +293,20 @@ impl BackPressurePolicy {
         let (stood, stood_since) =
             before.map_or((BackPressureLevel::Clear, now), |b| (b.level, b.since));
         let demanded = self.demanded(&figures);
-        let reading =
-            |level, since, calm_since| Reading { level, since, calm_since, figures, read_at: now };
+        let periods = before.map_or(0, |before| BacklogHistory::periods(before.read_at, now));
+        let backlog = before.map_or_else(BacklogHistory::default, |before| before.backlog);
+        let backlog = backlog.then(periods, figures.backlog_mails);
+        let grew = before.and_then(|before| before.growing_since);
+        let growing_since = backlog.grows(&figures, grew.is_some()).then(|| grew.unwrap_or(now));
+        let reading = |level, since, calm_since| Reading {
+            level,
+            since,
+            calm_since,
+            figures,
+            backlog,
+            growing_since,
+            read_at: now,
+        };
         if demanded > stood {
             return reading(demanded, now, None);
         }

@@ -5,7 +5,7 @@ use super::*;
 const HOUR: u64 = 3_600;
 
 fn at(minute: u64) -> EpochMillis {
-    EpochMillis::new(1_795_207_000_000 + minute * 60_000)
+    EpochMillis::new(1_795_206_900_000 + minute * 60_000)
 }
 
 fn backlog(seconds: u64) -> BackPressureFigures {
@@ -197,15 +197,140 @@ fn a_reading_that_nobody_renews_counts_as_clear() {
 #[test]
 fn only_news_is_written_and_every_five_minutes() {
     let policy = BackPressurePolicy::default();
-    let clear = policy.judge(None, backlog(0), at(0));
+    let clear = policy.judge(None, backlog(HOUR), at(0));
     assert!(clear.is_news(None));
-    let next = policy.judge(Some(&clear), backlog(HOUR), at(4));
-    assert!(!next.is_news(Some(&clear)));
+    for same in [backlog(2 * HOUR), backlog(0), BackPressureFigures::default()] {
+        assert!(!policy.judge(Some(&clear), same, at(4)).is_news(Some(&clear)), "{same:?}");
+    }
     assert!(policy.judge(Some(&clear), backlog(HOUR), at(5)).is_news(Some(&clear)));
     let busy = policy.judge(Some(&clear), backlog(12 * HOUR), at(1));
     assert!(busy.is_news(Some(&clear)));
     let calm = policy.judge(Some(&busy), backlog(0), at(2));
     assert!(calm.is_news(Some(&busy)), "or the wait for the fall never began");
+    let unknown = policy.judge(None, BackPressureFigures::default(), at(0));
+    assert!(policy.judge(Some(&unknown), backlog(1), at(1)).is_news(Some(&unknown)));
+}
+
+/// The judgements of a backlog in mails, once a minute, of which only the news are kept, as in the ledger. The
+/// quota lets `per_minute` go.
+fn judged(per_minute: u64, mails: impl IntoIterator<Item = Option<u64>>) -> Vec<Reading> {
+    let policy = BackPressurePolicy::default();
+    let mut stands: Option<Reading> = None;
+    let judge = |(minute, mails): (u64, Option<u64>)| {
+        let figures = BackPressureFigures {
+            backlog_mails: mails,
+            backlog_seconds: mails.map(|mails| (mails * 60).div_ceil(per_minute)),
+            ..BackPressureFigures::default()
+        };
+        let reading = policy.judge(stands.as_ref(), figures, at(minute));
+        stands = if reading.is_news(stands.as_ref()) { Some(reading) } else { stands };
+        reading
+    };
+    (0..).zip(mails).map(judge).collect()
+}
+
+fn grew(readings: &[Reading]) -> Vec<bool> {
+    readings.iter().map(|reading| reading.growing_since.is_some()).collect()
+}
+
+/// What SQS may answer for `mails`: a count of up to a minute ago, in every fifth minute none, and in one reading
+/// of each quarter of an hour anything at all.
+fn counted(mails: &[u64], noise: &[u64]) -> Vec<Option<u64>> {
+    let count = |(minute, noise): (usize, &u64)| match (minute % 15, noise % 4) {
+        // A period's reading is its first that is known.
+        (5 | 6, 0) => Some(noise * 7),
+        (_, 1) => Some(mails[minute.saturating_sub(1)]),
+        _ if minute % 5 == 4 => None,
+        _ => Some(mails[minute]),
+    };
+    noise.iter().enumerate().take(mails.len()).map(count).collect()
+}
+
+proptest! {
+    #[test]
+    fn a_backlog_that_grows_for_an_hour_by_more_than_a_tenth_is_found_within_80_minutes(
+        (per_minute, per_cent) in (60_u64..6_000, 14_u64..300),
+        begin in 1_000_u64..10_000_000,
+        noise in prop::collection::vec(0_u64..10_000_000, 80),
+    ) {
+        let mails: Vec<u64> =
+            (0..80).map(|minute| begin + minute * per_minute * per_cent / 100).collect();
+        prop_assert!(grew(&judged(per_minute, counted(&mails, &noise)))[79]);
+    }
+
+    #[test]
+    fn a_backlog_that_grows_by_less_than_a_tenth_or_falls_is_not_said_to_grow(
+        (per_minute, per_cent, falls) in (60_u64..6_000, 0_u64..7, any::<bool>()),
+        noise in prop::collection::vec(0_u64..10_000_000, 200),
+    ) {
+        let by = |minute: u64| minute * per_minute * per_cent / 100;
+        let mails: Vec<u64> =
+            (0..200).map(|at| if falls { 10_000_000 - by(at) } else { 100_000 + by(at) }).collect();
+        let readings = judged(per_minute, counted(&mails, &noise));
+        prop_assert!(!grew(&readings).contains(&true));
+    }
+
+    /// One large campaign is no growth, however large.
+    #[test]
+    fn mail_that_comes_within_half_an_hour_is_no_growth(
+        (waits, comes) in (0_u64..100_000, 1_000_u64..100_000_000),
+        (from, minutes) in (10_usize..150, 1_usize..30),
+    ) {
+        let per_minute = 840;
+        let mails = (0_usize..240).map(|minute| {
+            let came = comes * minute.saturating_sub(from).min(minutes) as u64 / minutes as u64;
+            Some((waits + came).saturating_sub(per_minute * minute as u64))
+        });
+        prop_assert!(!grew(&judged(per_minute, mails)).contains(&true));
+    }
+
+    /// The record stays small, and is read back as it was written.
+    #[test]
+    fn any_backlog_is_judged_and_a_growth_begins_at_most_once_in_a_quarter_of_an_hour(
+        mails in prop::collection::vec(prop::option::weighted(0.9, 0_u64..1_000_000), 1..400),
+    ) {
+        let readings = judged(60, mails);
+        let grew = grew(&readings);
+        let begins = (1..grew.len()).filter(|minute| grew[*minute] && !grew[minute - 1]);
+        let begins: Vec<usize> = begins.collect();
+        prop_assert!(begins.windows(2).all(|pair| pair[1] - pair[0] >= 15), "{begins:?}");
+        for reading in readings {
+            let text = serde_json::to_string(&reading).unwrap();
+            prop_assert!(text.len() < 400, "{text}");
+            prop_assert_eq!(serde_json::from_str::<Reading>(&text).unwrap(), reading);
+        }
+    }
+}
+
+#[test]
+fn a_growth_is_over_when_the_backlog_is_no_larger_than_an_hour_before() {
+    // Grows by 20 % of the quota for two hours, then stays.
+    let mails = (0..300_u64).map(|minute| Some(10_000 + 12 * minute.min(120)));
+    let grew = grew(&judged(60, mails));
+    let changes: Vec<usize> = (1..300).filter(|minute| grew[*minute] != grew[minute - 1]).collect();
+    assert_eq!(changes, [65, 185], "begins and ends");
+}
+
+#[test]
+fn an_empty_backlog_and_a_scheduler_that_did_not_run_forget_what_was_before() {
+    let grows = |minute: u64| Some(1_000 + 60 * minute);
+    let emptied = (0..140).map(|minute| if minute == 40 { Some(0) } else { grows(minute) });
+    assert_eq!(grew(&judged(60, emptied)).iter().position(|grew| *grew), Some(105));
+    let readings = judged(60, (0..100).map(grows));
+    assert!(readings[99].growing_since.is_some());
+    let later = BackPressurePolicy::default().judge(readings.last(), backlog(9_000), at(116));
+    assert_eq!(later.growing_since, None);
+    assert_eq!(serde_json::to_value(later.backlog).unwrap(), serde_json::json!([9_000]));
+}
+
+#[test]
+fn a_history_of_another_length_is_read_by_its_newest_readings() {
+    for length in [0, 1, 14, 15, 16, 100] {
+        let written: Vec<Option<u64>> = (1..=length).map(Some).collect();
+        let read: BacklogHistory = serde_json::from_value(serde_json::json!(written)).unwrap();
+        let newest = written[written.len().saturating_sub(15)..].to_vec();
+        assert_eq!(Vec::from(read), newest);
+    }
 }
 
 #[test]

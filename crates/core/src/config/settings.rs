@@ -154,7 +154,7 @@ settings! {
     SHARED_BUCKET = "TIDEGATE_SHARED_BUCKET", Poller,
         Text("redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], or the same with rediss:// for TLS"),
         Otherwise("none"),
-        "The [shared bucket](limits/shared-bucket.md): a Valkey or Redis from which other software that sends from the account takes its sends, too. User and password are percent-encoded.";
+        "The [shared bucket](limits/shared-bucket.md): a Valkey or Redis, also a cluster, from which other software that sends from the account takes its sends, too. User and password are percent-encoded.";
     SHARED_BUCKET_LOST = "TIDEGATE_SHARED_BUCKET_LOST", Poller, Choice(&["closed", "open"]), Value("closed"),
         "While the shared bucket does not answer, `closed` sends nothing, and `open` sends by the slot grid alone, whatever the others send.";
     SHARED_BUCKET_PREFIX = "TIDEGATE_SHARED_BUCKET_PREFIX", Poller,

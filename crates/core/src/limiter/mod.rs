@@ -12,6 +12,7 @@
 
 mod floor;
 mod gates;
+mod left;
 mod turns;
 mod waiting;
 
@@ -22,6 +23,7 @@ use crate::grid::SlotGrid;
 use crate::timestamp::Timestamp;
 pub use floor::{Floor, InvalidFloor};
 pub use gates::{Gates, Open};
+pub use left::{WaitingMails, WindowLeft};
 use turns::DomainTurns;
 use waiting::WaitingLane;
 pub use waiting::{Line, Waiting};
@@ -54,10 +56,8 @@ pub enum NextSend<T> {
 pub struct SlotState {
     /// The number of slots that can still be acquired.
     pub slots_left: u64,
-    /// The number of messages that wait in the express line.
-    pub express: usize,
-    /// The number of messages that wait in campaigns' lines, by priority: critical, high, normal, low.
-    pub waiting: [usize; 4],
+    /// The messages that wait, by line and priority.
+    pub waiting: WaitingMails,
     /// Slots that were lost because the caller came too late, while a message that fitted them waited.
     pub skipped: u64,
     /// Slots that passed while no message waited that fitted.
@@ -231,17 +231,15 @@ impl<T: Copy> Limiter<T> {
         self.end.saturating_sub(self.cursor)
     }
 
-    /// The limiter's counters, with the waiting messages by priority.
+    /// The limiter's counters, with the waiting messages.
     pub fn state(&self) -> SlotState {
-        let lanes = self.lanes.iter().chain(self.limited.lanes());
-        let waiting = lanes.fold([0; 4], |mut sums, lane| {
-            sums.iter_mut().zip(lane.by_priority()).for_each(|(sum, n)| *sum += n);
-            sums
-        });
         SlotState {
             slots_left: self.slots_left(),
-            express: self.express.len(),
-            waiting,
+            waiting: WaitingMails {
+                express: self.express.by_priority(),
+                campaigns: by_priority(self.lanes.iter()),
+                limited: by_priority(self.limited.lanes()),
+            },
             skipped: self.skipped,
             unused: self.unused,
             limited_in_turn: self.limited.in_turn(),
@@ -363,6 +361,13 @@ impl<T: Copy> Limiter<T> {
 /// last.
 fn may<T: Copy>(gates: &impl Gates<T>, cursor: u64) -> impl Fn(&Waiting<T>) -> bool {
     move |message| gates.admits(message.ticket, cursor + u64::from(message.recipients.max(1)) - 1)
+}
+
+fn by_priority<'a, T: Copy + 'a>(lanes: impl Iterator<Item = &'a WaitingLane<T>>) -> [u64; 4] {
+    lanes.fold([0; 4], |mut sums, lane| {
+        sums.iter_mut().zip(lane.by_priority()).for_each(|(sum, mails)| *sum += mails);
+        sums
+    })
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ fn priority_orders_the_messages_of_one_campaign() {
     for (ticket, priority) in order.into_iter().enumerate() {
         limiter.wait(message(ticket, Line::Campaign(0), priority, 1));
     }
-    assert_eq!(limiter.state().waiting, [1, 1, 1, 1]);
+    assert_eq!(limiter.state().waiting.campaigns, [1, 1, 1, 1]);
     assert_eq!(tickets(&run(&mut limiter)), [2, 3, 1, 0]);
 }
 
@@ -53,7 +53,7 @@ fn express_goes_before_every_campaign_whatever_the_priority() {
     let mut limiter = limiter(14.0, &[1]);
     limiter.wait(message(0, Line::Campaign(0), Priority::Critical, 1));
     limiter.wait(message(1, Line::Express, Priority::Low, 1));
-    assert_eq!(limiter.state().express, 1);
+    assert_eq!(limiter.state().waiting.express.iter().sum::<u64>(), 1);
     assert_eq!(tickets(&run(&mut limiter)), [1, 0]);
 }
 

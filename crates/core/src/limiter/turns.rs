@@ -53,7 +53,7 @@ impl<T: Copy> DomainTurns<T> {
         may: &impl Fn(&Waiting<T>) -> bool,
         others: &[WaitingLane<T>],
     ) -> Option<Waiting<T>> {
-        if self.lanes.iter().all(|lane| lane.len() == 0) {
+        if self.lanes.iter().all(WaitingLane::is_empty) {
             return None;
         }
         let mut ahead = (0..self.cycle.len() as u64).map(|k| self.cycle.owner(cursor + k));

@@ -43,9 +43,6 @@ impl<T> Default for WaitingLane<T> {
     }
 }
 
-const PRIORITIES: [Priority; 4] =
-    [Priority::Critical, Priority::High, Priority::Normal, Priority::Low];
-
 impl<T: Copy> WaitingLane<T> {
     pub(super) fn push(&mut self, message: Waiting<T>) {
         self.arrivals += 1;
@@ -75,18 +72,18 @@ impl<T: Copy> WaitingLane<T> {
         std::mem::take(&mut self.messages).into_values().collect()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.messages.len()
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
     }
 
     pub(super) const fn recipients(&self) -> u64 {
         self.recipients
     }
 
-    pub(super) fn by_priority(&self) -> [usize; 4] {
-        PRIORITIES.map(|priority| {
+    pub(super) fn by_priority(&self) -> [u64; 4] {
+        Priority::ALL.map(|priority| {
             let from = (priority, Reverse(u32::MAX), 0);
-            self.messages.range(from..=(priority, Reverse(0), u64::MAX)).count()
+            self.messages.range(from..=(priority, Reverse(0), u64::MAX)).count() as u64
         })
     }
 
@@ -96,7 +93,7 @@ impl<T: Copy> WaitingLane<T> {
         may: impl Fn(&Waiting<T>) -> bool,
     ) -> Option<(Priority, Reverse<u32>, u64)> {
         let largest = u32::try_from(slots).unwrap_or(u32::MAX);
-        PRIORITIES.into_iter().find_map(|priority| {
+        Priority::ALL.into_iter().find_map(|priority| {
             let from = (priority, Reverse(largest), 0);
             let to = (priority, Reverse(0), u64::MAX);
             let mut range = self.messages.range(from..=to);

@@ -38,6 +38,7 @@ use tidegate_core::breaker::Permit;
 use tidegate_core::config::{DECIDED, PollerConfig, REPORTED};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::counters::Counter;
+use tidegate_core::limiter::WindowLeft;
 use tidegate_core::tick::Tick;
 
 use crate::environment::Environment;
@@ -208,7 +209,14 @@ async fn tell<E: Environment>(
             "a message is received again and again without being sent"
         );
     }
+    let left = WindowLeft {
+        window: report.window,
+        slots: report.count(Counter::Unused),
+        mails: drained.waiting.unwrap_or_default(),
+    };
+    report::log(&left, || ctx.plan.limits.closed());
     let mut entry = report.to_ledger(&debts);
+    entry.window_left = Some(left);
     entry.upkeep = ctx.plan.upkeep.clone().beside(&entry.counters);
     policies.iter().for_each(|policy| policy.report(&mut entry));
     let has_sent = report.count(Counter::Refused) == 0 && report.count(Counter::Mails) > 0;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tidegate_core::Window;
 use tidegate_core::counters::{Counter, WindowCounts, debt_of};
+use tidegate_core::email::Priority;
+use tidegate_core::limiter::WindowLeft;
 use tidegate_core::rate::Rate;
 
 use crate::ports::LedgerReport;
@@ -84,6 +86,30 @@ impl WindowReport {
         counters.extend(debts.map(|(campaign, debt)| (debt_of(campaign), *debt)));
         LedgerReport { window: self.window, counters, ..LedgerReport::default() }
     }
+}
+
+/// Logs at `debug` the slots and mails that a window left, and the limits that let nothing through in it.
+pub(super) fn log(left: &WindowLeft, closed: impl FnOnce() -> Vec<String>) {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let [express, campaigns, limited] =
+        left.mails.by_line().map(|(_, mails)| mails.iter().sum::<u64>());
+    let mails: BTreeMap<Priority, u64> = left.mails.by_priority().into();
+    let of = |priority| mails.get(&priority).copied();
+    tracing::debug!(
+        window = %left.window,
+        slots_left = left.slots,
+        express,
+        campaigns,
+        limited,
+        critical = of(Priority::Critical),
+        high = of(Priority::High),
+        normal = of(Priority::Normal),
+        low = of(Priority::Low),
+        closed = closed().join(" "),
+        "window over"
+    );
 }
 
 /// Recipients sent to, by campaign, from the sums of all reports.

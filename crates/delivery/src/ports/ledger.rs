@@ -6,6 +6,7 @@ use tidegate_core::Window;
 use tidegate_core::control::Control;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::idle::QueueChecks;
+use tidegate_core::limiter::WindowLeft;
 use tidegate_core::parts::Upkeep;
 use tidegate_core::rate::{Rate, RateMargin};
 
@@ -90,6 +91,8 @@ pub struct Standing {
     pub parts: u32,
     /// Campaigns that have left the list, and the window in which this was noted.
     pub left: BTreeMap<String, Window>,
+    /// The slots and mails that the window of the newest report left; `None` before the first.
+    pub window_left: Option<WindowLeft>,
 }
 
 /// The merge queue's name among the empty queues. It cannot collide, because no campaign's name contains a
@@ -118,6 +121,8 @@ pub struct LedgerReport {
     pub looks: QueueChecks,
     /// Changes to what is kept of campaigns that were removed or added.
     pub upkeep: Upkeep,
+    /// The slots and mails that the window left, in place of what the report before says; `None` leaves that.
+    pub window_left: Option<WindowLeft>,
 }
 
 /// The ledger: the state that pollers share.

@@ -162,7 +162,7 @@ fn a_run_that_finds_the_stack_asleep_publishes_nothing() {
 
 #[test]
 fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there_is_some() {
-    use tidegate_core::back_pressure::BackPressurePolicy;
+    use tidegate_core::back_pressure::{BackPressurePolicy, Reading};
     use tidegate_core::identity::EpochMillis;
     let figures = BackPressureFigures {
         backlog_mails: Some(700_000),
@@ -171,7 +171,9 @@ fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there
         refused_millionths: Some(12_500),
     };
     let reading = BackPressurePolicy::default().judge(None, figures, EpochMillis::new(1));
-    let line = |brought_back, back_failed| {
+    let line = |brought_back, back_failed: bool| {
+        let growing_since = back_failed.then_some(EpochMillis::new(1));
+        let reading = Reading { growing_since, ..reading };
         let report = BackPressureReport { reading, brought_back, back_failed };
         let line = MetricsLine::new(Timestamp::from_millis(1));
         back_pressure_metrics(&report, line).into_value().unwrap()
@@ -180,10 +182,14 @@ fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there
     for (name, expected) in [("PressureLevel", 1.0), ("BacklogSeconds", 50_000.0)] {
         assert_eq!(value(&told, name).to_bits(), f64::to_bits(expected), "{name}");
     }
-    assert!(told.get("MeanAgeSeconds").is_none() && told.get("BroughtBack").is_none());
+    for unknown_or_zero in ["MeanAgeSeconds", "BroughtBack", "BacklogGrows"] {
+        assert!(told.get(unknown_or_zero).is_none(), "{unknown_or_zero}");
+    }
     let told = line(Some(BroughtBack { mails: 210, ..BroughtBack::default() }), true);
     assert_eq!(value(&told, "BroughtBack").to_bits(), 210_f64.to_bits());
-    assert_eq!(value(&told, "SpillReplayFailed").to_bits(), 1_f64.to_bits());
+    for name in ["SpillReplayFailed", "BacklogGrows"] {
+        assert_eq!(value(&told, name).to_bits(), 1_f64.to_bits(), "{name}");
+    }
     let mut served = report(End::Served);
     served.counts.add_for(Counter::Deferred, "big", 140);
     let lines = poller_metrics(Timestamp::from_millis(1), &served, 0);

@@ -57,6 +57,9 @@ pub struct LevelReport {
     pub is_old: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figures: Option<BackPressureFigures>,
+    /// Since when it has been known that the backlog has grown for an hour; `None` if it has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub growing_since: Option<EpochMillis>,
     /// The thresholds of `busy`; `None` if the stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy: Option<String>,
@@ -91,6 +94,7 @@ impl LevelReport {
             read_at: reading.map(|reading| reading.read_at),
             is_old: reading.is_some_and(|reading| reading.is_old(now)),
             figures: reading.map(|reading| reading.figures),
+            growing_since: reading.and_then(|reading| reading.growing_since),
             busy: policy.map(|policy| policy.busy.to_string()),
             overloaded: policy.map(|policy| policy.overloaded.to_string()),
             deferral,

@@ -19,7 +19,7 @@ fn busy() -> Reading {
         refused_millionths: Some(1_250),
     };
     let reading = BackPressurePolicy::default().judge(None, figures, at(0));
-    Reading { since: at(0), read_at: at(40), ..reading }
+    Reading { since: at(0), growing_since: Some(at(10)), read_at: at(40), ..reading }
 }
 
 #[test]

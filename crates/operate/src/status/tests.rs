@@ -6,6 +6,7 @@ use tidegate_core::control::HoldReason;
 use tidegate_core::daily::{DailyPolicy, DailyReading};
 use tidegate_core::email::Priority;
 use tidegate_core::factor::RateFactor;
+use tidegate_core::limiter::WaitingMails;
 use tidegate_core::limits::Adapted;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::reputation::{Reputation, Tally};
@@ -200,6 +201,24 @@ fn weights_that_give_no_cycle_are_not_in_force() {
     facts.standing.control.weights = [("big".to_owned(), 30)].into();
     let status = Status::of(&facts);
     assert!((status.campaigns[0].share - 0.75).abs() < 1e-12);
+}
+
+#[test]
+fn what_the_last_window_left_is_shown_by_line_and_priority_while_its_report_is_new() {
+    let mut facts = facts();
+    let now = Window::containing(NOW);
+    let mails =
+        WaitingMails { express: [1, 0, 0, 0], campaigns: [0, 2, 1_200, 0], limited: [0, 0, 3, 0] };
+    let left = |mails| Some(WindowLeft { window: now, slots: 1, mails });
+    facts.standing.window_left = left(mails);
+    let text = "last window      1 slot left; 1,206 mails without: 1 express, 1,202 of campaigns, 3 under limits (1 critical, 2 high, 1,203 normal)";
+    assert!(page(&facts).contains(text), "{}", page(&facts));
+    let json = serde_json::to_value(Status::of(&facts)).unwrap();
+    assert_eq!(json["serving"]["left"]["mails"]["campaigns"]["high"], 2);
+    facts.standing.window_left = left(WaitingMails::default());
+    assert!(page(&facts).contains("last window      1 slot left, no mail waits for one"));
+    facts.at = NOW + Duration::from_secs(6);
+    assert!(!page(&facts).contains("last window"));
 }
 
 #[test]

@@ -50,6 +50,8 @@ fn limits(limits: &[LimitStatus]) -> TextTable {
 impl Status {
     fn summary(&self) -> Vec<(&'static str, Span)> {
         let mut fields = vec![("sending", self.sending()), ("quota", self.quota.line())];
+        fields
+            .extend(self.serving.left.as_ref().map(|left| ("last window", left.in_words().into())));
         if let Some(daily) = &self.quota.daily {
             let text = format!(
                 "{} of {} recipients sent in 24 hours; campaigns may use {} more",
@@ -58,6 +60,11 @@ impl Status {
                 count(daily.left_for_campaigns)
             );
             fields.push(("daily quota", Span::from(text)));
+        }
+        let closed = self.limits.iter().filter(|limit| limit.closed);
+        let closed: Vec<&str> = closed.map(LimitStatus::name).collect();
+        if !closed.is_empty() {
+            fields.push(("limits closed", Span::new(Tone::Warning, closed.join(", "))));
         }
         if let Some(text) = self.level.in_words() {
             fields.push(("level", Span::new(Tone::Warning, text)));

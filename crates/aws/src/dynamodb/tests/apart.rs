@@ -46,6 +46,7 @@ fn busy_control(campaigns: usize) -> Control {
         "figures": {
             "backlog_mails": 9_876_543, "backlog_seconds": 12_345, "age_seconds": 4_321, "refused_millionths": 1_234,
         },
+        "backlog": vec![9_876_543; 15], "growing_since": at,
     }))
     .ok();
     assert!(control.back_pressure.is_some());

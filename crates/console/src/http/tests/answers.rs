@@ -2,14 +2,19 @@ use std::collections::BTreeSet;
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
+use tidegate_core::Window;
 use tidegate_core::counters::{Counter, LedgerSums};
+use tidegate_core::limiter::{WaitingMails, WindowLeft};
+use tidegate_delivery::ports::{Clock as _, Ledger as _, LedgerReport};
 
 use super::super::metrics::METRICS;
 use super::{
-    About, EpochMillis, StackMenu, StackRequest, access, call, console, console_about, csrf,
+    About, App, EpochMillis, StackMenu, StackRequest, about, access, call, console, console_about,
+    csrf,
 };
 use crate::event::{ChangeKind, StateChange};
 use crate::stream::tests::change;
+use crate::testing::{on, world};
 
 #[tokio::test(start_paused = true)]
 async fn the_history_has_curves_and_the_changes_of_its_span() {
@@ -249,6 +254,30 @@ async fn metrics_say_how_streams_and_regulator_stand() {
                 "{line} is not in\n{}",
                 answer.body
             );
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_say_what_the_last_window_left() {
+    let world = world();
+    let now = world.universe.clock().wall();
+    let mails = WaitingMails { limited: [0, 4, 0, 0], ..WaitingMails::default() };
+    let left = WindowLeft { window: Window::containing(now), slots: 3, mails };
+    let report = LedgerReport { window_left: Some(left), ..LedgerReport::default() };
+    world.ledger.report(&report).await.unwrap();
+    on(&world, None, async |shared| {
+        let clock = Box::new(move || now.into());
+        let app = App::new(shared, access("127.0.0.1:7878", None), about(), clock).unwrap();
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        let metrics = call(&app, "GET", "/metrics", &[], Value::Null).await.body;
+        for line in [
+            "tidegate_window_slots_left 3.0",
+            "tidegate_window_mails_left{line=\"limited\",priority=\"high\"} 4.0",
+            "tidegate_window_mails_left{line=\"express\",priority=\"low\"} 0.0",
+        ] {
+            assert!(metrics.lines().any(|found| found == line), "{line} is not in\n{metrics}");
         }
     })
     .await;

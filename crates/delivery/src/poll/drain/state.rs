@@ -13,7 +13,7 @@ use tidegate_core::config::{DECIDED, EXPRESS};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::counters::Counter;
 use tidegate_core::cycle::Cycle;
-use tidegate_core::limiter::{Limiter, Line};
+use tidegate_core::limiter::{Limiter, Line, WaitingMails};
 
 use super::slots::{SlotEvent, Slots};
 use crate::environment::Environment;
@@ -71,6 +71,8 @@ pub(in crate::poll) struct DrainResult {
     pub(in crate::poll) answers: (Duration, u32),
     /// Changes of the debts by lane, in thousandths of a recipient; none with a merge queue.
     pub(in crate::poll) debts: Option<Vec<i64>>,
+    /// The mails that waited when no slot was left.
+    pub(in crate::poll) waiting: Option<WaitingMails>,
 }
 
 /// The parts of the window that the drain works with.
@@ -476,6 +478,8 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     /// Leaves the mail that waits for a slot, once there is none left.
     pub(super) fn leave_what_waits(&mut self) {
+        let waiting = self.slots.limiter.state().waiting;
+        self.result.waiting.get_or_insert(waiting);
         for message in self.slots.drain().collect::<Vec<_>>() {
             self.leave_unused(&message);
         }

@@ -184,6 +184,16 @@ impl PlannedLimits {
         self.find(self.table.queue_of(limit)?)
     }
 
+    /// The keys of the limits that let nothing through in this window.
+    pub(in crate::poll) fn closed(&self) -> Vec<String> {
+        let is_closed = |index| {
+            let limit = LimitRef { index, name: None };
+            matches!(self.table.pace(&limit, self.window, self.rates), Pace::Closed(_))
+        };
+        let limits = self.table.indexed().filter(|(index, ..)| is_closed(*index));
+        limits.map(|(_, key, _)| key.to_string()).collect()
+    }
+
     /// Whether mail over this limit waits in the queue of `*` or of its group. All other mail over a limit
     /// waits in its campaign's queue.
     pub(in crate::poll) fn has_queue(&self, limit: &LimitRef) -> bool {
