@@ -8,7 +8,7 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::compression::decompress;
 use tidegate_core::counters::Counter;
 use tidegate_core::identity::Identity;
-use tidegate_core::limits::{Dimension, LimitChanges, LimitTable};
+use tidegate_core::limits::Dimension;
 use tidegate_core::reputation::REMEMBERED;
 use tidegate_delivery::poll::End;
 use tidegate_fakes::{Operation, SesArrival};
@@ -117,8 +117,7 @@ impl Chaos {
     /// ⌈q⌉ + 2r − 1 in any second, as many more as clocks that differ let through; a mail of more recipients
     /// than its limit lets through in a window counts as one.
     fn the_domains_limits_hold(&self, broken: &mut Vec<String>) {
-        let Ok(config) = self.world.settings.poller() else { return };
-        let table = LimitTable::of(&config.limits.initial, &LimitChanges::new());
+        let Some(table) = self.limit_table() else { return };
         let arrivals = self.world.ses.arrivals();
         for domain in DOMAINS {
             let limit = table.find(Dimension::Domain, domain);

@@ -81,6 +81,7 @@ pub async fn run(seed: u64) -> Chaos {
     for minute in 0..MINUTES {
         if !chaos.world.is_drained() {
             chaos.world.run(60).await;
+            chaos.limits.report(&chaos.world).await;
             operate(&chaos.world).await;
         }
         if minute % 10 == 9 && chaos.world.settings.daily_quota.is_some() {
@@ -132,8 +133,12 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Extras) {
     let story = if urgent { format!("{story}, big.high") } else { story };
     let priority_queues = urgent.then(|| ("big".to_owned(), Priority::High)).into_iter().collect();
     let settings = WorldSettings { priority_queues, ..settings };
-    let world = World::new(extras.settings(settings));
-    let limits = DrawnLimits::draw(seed, &world);
+    let settings = limits::with_tenant(seed, extras.settings(settings));
+    let story =
+        if settings.tenants.is_empty() { story } else { format!("{story}, tenant of small") };
+    let world = World::new(settings);
+    limits::pause_tenant(&world, false);
+    let limits = DrawnLimits::draw(seed, &world, extras.reported > 0);
     let chaos = Chaos {
         world,
         story: vec![story, extras.story(), limits.story()],
@@ -231,7 +236,8 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
 /// The storm: faults, crashes, late ticks, and what operators do meanwhile.
 #[expect(clippy::unwrap_used, reason = "a test's own settings")]
 async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
-    let Chaos { world, story, crashes, highest_quota, .. } = chaos;
+    let Chaos { world, story, crashes, highest_quota, limits: drawn, .. } = chaos;
+    let tenant = Draw::new(world.settings.seed.rotate_left(21));
     let old = world.settings.poller().unwrap();
     let new = world.settings.clone().variable("TIDEGATE_RATE_MARGIN", 0.05).poller().unwrap();
     let another = draw.one_in(5).then(|| Duration::from_millis(draw.below(8_000)));
@@ -290,6 +296,12 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
                 }
                 _ => {}
             }
+            if !world.settings.tenants.is_empty() && tenant.one_in(10) {
+                let paused = tenant.one_in(2);
+                tell(if paused { "tenant paused" } else { "tenant released" });
+                limits::pause_tenant(world, paused);
+            }
+            drawn.report(world).await;
             let late = if draw.one_in(6) { draw.pick(&[600, 900, 1_500]) } else { 0 };
             world.tick_delay.set(Duration::from_millis(late));
         }
@@ -307,6 +319,7 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
         .await;
     world.tick_delay.set(Duration::ZERO);
     world.unscheduled.set(false);
+    limits::pause_tenant(world, false);
     world.ses.configure(|ses| ses.sending_enabled = true);
 }
 
