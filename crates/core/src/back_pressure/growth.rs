@@ -2,6 +2,7 @@
 
 use std::array::from_fn;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,8 @@ const PERIOD: u64 = 5 * 60 * 1_000;
 const QUARTER: usize = 3;
 /// Readings that are kept: those of five quarters. The medians of the first and the last are an hour apart.
 const KEPT: usize = 5 * QUARTER;
+/// How long a growth lasts at least.
+const LASTS: Duration = Duration::from_mins(30);
 /// Seconds of sending by which the backlog must grow in an hour: a tenth of it.
 const TENTH: u64 = 360;
 
@@ -54,14 +57,15 @@ impl BacklogHistory {
     }
 
     /// True if the backlog, now with these `figures`, has grown for an hour: each quarter of an hour is above the
-    /// one before, and the last is above the first by more than a tenth of what can be sent in an hour. Once it
-    /// `grew` that is so until the backlog is no larger than an hour before, so that an operator hears of it once.
-    pub(super) fn grows(&self, figures: &BackPressureFigures, grew: bool) -> bool {
+    /// one before, and the last is above the first by more than a tenth of what can be sent in an hour. Once that
+    /// was `found`, so long ago, it is so until the backlog is no larger than an hour before, and for half an hour
+    /// at least, so that an operator hears of it once.
+    pub(super) fn grows(&self, figures: &BackPressureFigures, found: Option<Duration>) -> bool {
         if self.is_empty() {
             return false;
         }
         let quarters = self.0.chunks(QUARTER).map(median);
-        let Some(quarters) = quarters.collect::<Option<Vec<u64>>>() else { return grew };
+        let Some(quarters) = quarters.collect::<Option<Vec<u64>>>() else { return found.is_some() };
         let grown = quarters[quarters.len() - 1].saturating_sub(quarters[0]);
         let above = |seconds: u64| match (figures.backlog_mails, figures.backlog_seconds) {
             // Mails of a tenth of an hour: `seconds` of the sending that takes `takes` for all `mails`.
@@ -70,7 +74,10 @@ impl BacklogHistory {
             }
             _ => false,
         };
-        if grew { grown > 0 } else { quarters.is_sorted_by(|a, b| a < b) && above(TENTH) }
+        match found {
+            Some(ago) => grown > 0 || ago < LASTS,
+            None => quarters.is_sorted_by(|a, b| a < b) && above(TENTH),
+        }
     }
 }
 

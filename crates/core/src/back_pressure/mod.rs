@@ -297,7 +297,8 @@ impl BackPressurePolicy {
         let backlog = before.map_or_else(BacklogHistory::default, |before| before.backlog);
         let backlog = backlog.then(periods, figures.backlog_mails);
         let grew = before.and_then(|before| before.growing_since);
-        let growing_since = backlog.grows(&figures, grew.is_some()).then(|| grew.unwrap_or(now));
+        let found = grew.map(|grew| since(grew, now));
+        let growing_since = backlog.grows(&figures, found).then(|| grew.unwrap_or(now));
         let reading = |level, since, calm_since| Reading {
             level,
             since,

@@ -1,6 +1,7 @@
 //! The status of a stack: quota and use, campaigns, holds, breaker, queues.
 
 mod facts;
+mod left;
 mod view;
 
 use std::collections::BTreeMap;
@@ -14,18 +15,17 @@ use tidegate_core::config::{Campaign, queue_key};
 use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason};
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::cycle::Cycle;
-use tidegate_core::email::Priority;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::{EXACT, RUN};
-use tidegate_core::limiter::WindowLeft;
 use tidegate_core::reputation::ReputationFigures;
 use tidegate_core::weight_rule::WeightRule;
 use tidegate_delivery::ports::QueueDepth;
 
-use crate::format::{count, counted, time};
+use crate::format::time;
 use crate::history;
 use crate::suggest::SuggestedCommand;
 pub use facts::{OtherQueues, StackFacts, StatusSettings, gather, other_queues};
+pub use left::LeftStatus;
 
 /// Without a claim for this many seconds the pollers have stopped, or every queue is empty.
 const SERVED_WITHIN: u64 = 5;
@@ -93,56 +93,6 @@ pub struct ServingStatus {
     pub last_window: Option<EpochMillis>,
     /// The slots and mails that the newest reported window left; `None` if the last report is old.
     pub left: Option<LeftStatus>,
-}
-
-/// The slots of a window that no mail took, and the mails that were received for it and got none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LeftStatus {
-    pub window: EpochMillis,
-    pub slots: u64,
-    /// By line (`express`, `campaigns`, `limited`: from domain queues), and in it by priority.
-    pub mails: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
-}
-
-impl From<WindowLeft> for LeftStatus {
-    fn from(left: WindowLeft) -> Self {
-        let priorities = Priority::ALL.map(Priority::as_str);
-        let line =
-            |(line, mails): (_, [u64; 4])| (line, priorities.into_iter().zip(mails).collect());
-        Self {
-            window: left.window.opens().into(),
-            slots: left.slots,
-            mails: left.mails.by_line().map(line).into(),
-        }
-    }
-}
-
-impl LeftStatus {
-    /// The mails of each line and of each priority that are not 0, such as `3 mails: 1 express, 2 of campaigns (1
-    /// high, 2 normal)`.
-    pub fn in_words(&self) -> String {
-        let lines =
-            [("express", "express"), ("campaigns", "of campaigns"), ("limited", "under limits")];
-        let of_line = |line| self.mails.get(line).map_or(0, |mails| mails.values().sum());
-        let of_priority = |priority: Priority| -> u64 {
-            self.mails.values().filter_map(|mails| mails.get(priority.as_str())).sum()
-        };
-        let listed = |parts: Vec<(u64, &str)>| {
-            let some = parts.into_iter().filter(|(mails, _)| *mails > 0);
-            some.map(|(mails, of)| format!("{} {of}", count(mails))).collect::<Vec<_>>().join(", ")
-        };
-        let by_line: Vec<(u64, &str)> =
-            lines.into_iter().map(|(line, of)| (of_line(line), of)).collect();
-        let all = by_line.iter().map(|(mails, _)| mails).sum();
-        let slots = format!("{} left", counted(self.slots, "slot"));
-        if all == 0 {
-            return format!("{slots}, no mail waits for one");
-        }
-        let by_priority =
-            Priority::ALL.map(|priority| (of_priority(priority), priority.as_str())).to_vec();
-        let (by_line, by_priority) = (listed(by_line), listed(by_priority));
-        format!("{slots}; {} without: {by_line} ({by_priority})", counted(all, "mail"))
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

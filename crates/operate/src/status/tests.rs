@@ -6,7 +6,7 @@ use tidegate_core::control::HoldReason;
 use tidegate_core::daily::{DailyPolicy, DailyReading};
 use tidegate_core::email::Priority;
 use tidegate_core::factor::RateFactor;
-use tidegate_core::limiter::WaitingMails;
+use tidegate_core::limiter::{WaitingMails, WindowLeft};
 use tidegate_core::limits::Adapted;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::reputation::{Reputation, Tally};
