@@ -1,15 +1,16 @@
 //! Reads the SDK's configuration once and creates the adapters from it.
 
-use std::time::Duration;
-
 use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 
+use tidegate_core::channel::Channel;
+use tidegate_core::config::{Cap, PollerConfig};
 use tidegate_core::deferral::Location;
+use tidegate_core::text_message::Origins;
 
 use crate::{
-    DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount, SesMailer, SesSuppressionList,
-    SnsTopic, SqsFeedback, SqsQueues, SystemClock, Wire,
+    ChannelAccount, ChannelMailer, DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount,
+    SesMailer, SesSuppressionList, SnsTopic, SqsFeedback, SqsQueues, SystemClock, Wire,
 };
 
 /// The SDK's configuration and the one HTTP client that all adapters share.
@@ -80,12 +81,34 @@ impl Clients {
         SqsFeedback::new(&aws_sdk_sqs::Client::new(&self.sqs), url)
     }
 
-    /// Creates a mailer; see [`SesMailer::new`].
-    pub fn mailer(&self, clock: SystemClock, send_timeout: Duration) -> SesMailer {
-        SesMailer::new(&aws_sdk_sesv2::Client::new(&self.ses), clock, send_timeout)
+    /// Creates the mailer of the poller's channel; see [`SesMailer::new`].
+    pub fn mailer(&self, poller: &PollerConfig, clock: SystemClock) -> ChannelMailer {
+        let (limit, set) = (poller.send_timeout, poller.configuration_set.clone());
+        match poller.channel {
+            #[cfg(feature = "sms")]
+            Channel::Sms => ChannelMailer::Sms(
+                crate::SmsMailer::new(&self.ses, clock, limit).with_configuration_set(set),
+            ),
+            _ => ChannelMailer::Email(
+                SesMailer::new(&aws_sdk_sesv2::Client::new(&self.ses), clock, limit)
+                    .with_configuration_set(set),
+            ),
+        }
     }
 
-    pub fn account(&self) -> SesAccount {
+    /// The account of a channel. The quota of text messages is the configured one (`cap`), or that of the first origin.
+    pub fn account(&self, channel: Channel, cap: &Cap, origins: &Origins) -> ChannelAccount {
+        match channel {
+            #[cfg(feature = "sms")]
+            Channel::Sms => {
+                ChannelAccount::Sms(crate::SmsAccount::new(&self.ses, cap.quota, origins.first()))
+            }
+            _ => ChannelAccount::Email(self.ses_account()),
+        }
+    }
+
+    /// SES's account, whatever the stack's channel is.
+    pub fn ses_account(&self) -> SesAccount {
         SesAccount::new(&aws_sdk_sesv2::Client::new(&self.ses))
     }
 

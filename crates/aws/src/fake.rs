@@ -76,6 +76,12 @@ impl Fake {
         Self { always: Some((operation, body.to_string())), ..self }
     }
 
+    /// The configuration of a client without an SDK of its own.
+    #[cfg(feature = "sms")]
+    pub(crate) fn config(&self) -> aws_config::SdkConfig {
+        config(self.clone())
+    }
+
     client!(sqs, aws_sdk_sqs);
     client!(ses, aws_sdk_sesv2);
     client!(lambda, aws_sdk_lambda);
@@ -137,6 +143,19 @@ impl HttpConnector for Fake {
             }
         })
     }
+}
+
+/// A configuration on any HTTP client.
+#[cfg(feature = "sms")]
+pub(crate) fn config(http: impl HttpClient + 'static) -> aws_config::SdkConfig {
+    use aws_credential_types::provider::SharedCredentialsProvider;
+    let credentials = Credentials::new("AKID", "secret", None, None, "test");
+    aws_config::SdkConfig::builder()
+        .behavior_version(aws_config::BehaviorVersion::latest())
+        .region(Region::from_static("eu-west-1"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .http_client(http)
+        .build()
 }
 
 fn response(status: u16, headers: &[(&'static str, &'static str)], body: String) -> HttpResponse {

@@ -7,6 +7,8 @@
 //! | `Feedback` | [`SqsFeedback::new`]`(&aws_sdk_sqs::Client, queue_url)` |
 //! | `Mailer` | [`SesMailer::new`]`(&aws_sdk_sesv2::Client, SystemClock, send_timeout)` |
 //! | `Account` | [`SesAccount::new`]`(&aws_sdk_sesv2::Client)` |
+//! | both, for text messages | `SmsMailer::new`, `SmsAccount::new`, with the feature `sms` |
+//! | both, of the stack's channel | [`ChannelMailer`], [`ChannelAccount`] |
 //! | `SuppressionList` | [`SesSuppressionList::new`]`(aws_sdk_sesv2::Client)` |
 //! | `Ledger`, `Marks`, `Exclusions`, `History` | [`DynamoLedger::new`]`(&aws_sdk_dynamodb::Client, table)` |
 //! | `DeferralStore` | [`S3DeferralStore::new`]`(&aws_sdk_s3::Client, location)` |
@@ -23,6 +25,7 @@
 //! [`emf`] formats metrics that `CloudWatch` extracts from the log. [`stack`] is a deployed stack, as the
 //! operator's tools reach it.
 
+mod channel;
 mod clients;
 mod clock;
 #[cfg(feature = "cloudwatch")]
@@ -34,7 +37,10 @@ mod error;
 mod json;
 mod lambda;
 mod s3;
+mod send;
 mod ses;
+#[cfg(feature = "sms")]
+mod sms;
 mod sns;
 mod sqs;
 pub mod stack;
@@ -46,6 +52,7 @@ mod fake;
 #[cfg(test)]
 mod loopback;
 
+pub use channel::{ChannelAccount, ChannelMailer};
 pub use clients::Clients;
 pub use clock::SystemClock;
 #[cfg(feature = "cloudwatch")]
@@ -55,6 +62,8 @@ pub use entropy::SystemEntropy;
 pub use lambda::LambdaInvoke;
 pub use s3::S3DeferralStore;
 pub use ses::{SesAccount, SesMailer, SesSuppressionList};
+#[cfg(feature = "sms")]
+pub use sms::{SmsAccount, SmsMailer};
 pub use sns::SnsTopic;
 pub use sqs::{SqsFeedback, SqsQueues};
 pub use waker::Waker;

@@ -18,7 +18,8 @@
 //! | [`tick`] | which window a poller serves, and whether it is still in time |
 //! | [`control`], [`factor`] | which changes of operators, refusals and failures are in force |
 //! | [`breaker`], [`daily`], [`refusals`], [`reputation`] | when sending stops, and when it continues |
-//! | [`email`], [`identity`] | which messages are valid, and which are the same mail |
+//! | [`email`], [`text_message`], [`identity`] | which messages are valid, and which are the same mail |
+//! | [`channel`] | what the poller asks of a mail or a text message |
 //! | [`outcome`], [`retry`], [`dead_letter`] | what SES's answers mean, and where failed mail goes |
 //! | [`deduplication`] | whether a copy of a mail is sent |
 //! | [`exclusions`] | which recipients get no mail of a campaign |
@@ -37,6 +38,7 @@ pub mod back_pressure;
 pub mod breaker;
 pub mod bucket;
 mod causes;
+pub mod channel;
 pub mod compression;
 pub mod config;
 pub mod control;
@@ -66,6 +68,7 @@ pub mod refusals;
 pub mod reputation;
 pub mod retry;
 pub mod tagged;
+pub mod text_message;
 pub mod tick;
 pub mod timestamp;
 pub mod turns;

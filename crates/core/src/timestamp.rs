@@ -49,6 +49,12 @@ impl Timestamp {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// The year and the month, 1 to 12, in UTC.
+    pub fn month(self) -> (i32, u8) {
+        let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0));
+        at.map_or((1970, 1), |at| (at.year(), at.month().into()))
+    }
+
     /// The time `by` before this; the epoch if that would lie before it.
     pub fn saturating_sub(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(by)))

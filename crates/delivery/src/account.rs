@@ -83,17 +83,22 @@ fn apply(
         control.daily = reading;
     }
     let rate = control.last_known_quota.unwrap_or(Rate::MIN);
+    let other_limit = status.spend_limit != control.spend_limit;
+    control.spend_limit = status.spend_limit;
     let free = |reason| match (reason, &control.daily) {
         (HoldReason::Account, _) => status.sending_enabled,
         (HoldReason::DailyQuota, Some(reading)) => frees_all(reading, rate),
         (HoldReason::DailyBudget, Some(reading)) => policy.frees_campaigns(reading, rate),
         (HoldReason::DailyQuota | HoldReason::DailyBudget, None) => true,
+        (HoldReason::SpendLimit, _) => other_limit,
         _ => false,
     };
     let gone: Vec<HoldReason> = control
         .holds
         .known()
-        .filter(|(reason, hold)| free(*reason) && hold.since < asked)
+        .filter(|(reason, hold)| {
+            free(*reason) && hold.since < asked || has_new_month(*reason, hold.since, asked)
+        })
         .map(|(reason, _)| reason)
         .collect();
     for reason in gone {
@@ -103,6 +108,15 @@ fn apply(
         let hold = Hold::new("GetAccount: SendingEnabled is false", asked);
         control.hold(None, HoldReason::Account, hold);
     }
+}
+
+/// True if money of a new month may be spent since the hold began. AWS does not say by which clock its months begin, so
+/// a hold of a month's first day is tried again every hour.
+fn has_new_month(reason: HoldReason, since: EpochMillis, now: EpochMillis) -> bool {
+    let (since, now) = (Timestamp::from(since), Timestamp::from(now));
+    let is_old = now.saturating_since(since) >= Duration::from_hours(1);
+    let before = since.saturating_sub(DAY);
+    reason == HoldReason::SpendLimit && is_old && before.month() != now.month()
 }
 
 /// True if `after` differs from `before` only by its time, and by less than [`RENEWED`]. While nothing is
@@ -134,6 +148,7 @@ mod tests {
             max_24_hour_send: 50_000.0,
             sent_last_24_hours: sent,
             sending_enabled: true,
+            spend_limit: None,
         }
     }
 

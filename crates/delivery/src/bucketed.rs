@@ -113,7 +113,7 @@ impl<M: Mailer, B: Bucket> Bucketed<M, B> {
         if !asks {
             return self.without(false);
         }
-        let recipients = mail.email.recipients();
+        let recipients = mail.content.slots();
         let request = TakeRequest {
             pace: mail.pace,
             wanted: recipients,

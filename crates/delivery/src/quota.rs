@@ -61,6 +61,7 @@ mod tests {
             max_24_hour_send,
             sent_last_24_hours: 0.0,
             sending_enabled: true,
+            spend_limit: None,
         }
     }
 

@@ -28,6 +28,8 @@ pub enum BodyForm {
     Repeated,
     /// The repeated text, which the producer sends in the compressed form (if it has 4 KB).
     Compressed,
+    /// A text message, with as many parts as the mail would have recipients.
+    TextMessage,
 }
 
 impl ProducedMail {
@@ -49,6 +51,12 @@ impl ProducedMail {
     pub fn several(prefix: &str, count: usize, recipients: u32) -> Vec<Self> {
         let numbered = |n| Self { recipients, ..Self::new(format!("{prefix}-{n}")) };
         (0..count).map(numbered).collect()
+    }
+
+    /// `count` text messages of `parts` parts each; their ids are `prefix-0`, `prefix-1` and so on.
+    pub fn texts(prefix: &str, count: usize, parts: u32) -> Vec<Self> {
+        let text = |mail| Self { body: BodyForm::TextMessage, ..mail };
+        Self::several(prefix, count, parts).into_iter().map(text).collect()
     }
 
     pub fn at(mut self, priority: &'static str) -> Self {
@@ -75,21 +83,40 @@ impl ProducedMail {
     }
 
     pub fn body(&self) -> String {
+        if self.body == BodyForm::TextMessage {
+            return self.text_message();
+        }
         let (id, domain, sender) = (&self.id, &self.domain, &self.sender);
         let words = self.text.div_ceil(5);
         let text = match self.body {
             BodyForm::Random => letters(5 * words),
-            BodyForm::Repeated | BodyForm::Compressed => "Text.".repeat(words),
+            _ => "Text.".repeat(words),
         };
         let to: Vec<String> =
             (0..self.recipients).map(|n| format!(r#""{id}.{n}@{domain}""#)).collect();
-        let priority = self.priority.map(|p| format!(r#", "priority": "{p}""#)).unwrap_or_default();
+        let priority = self.priority();
         let body = format!(
             r#"{{"id": "{id}", "to": [{}], "from": "{sender}", "subject": "Hello", "text": "{text}"{priority}}}"#,
             to.join(", ")
         );
         let compressed = matches!(self.body, BodyForm::Compressed).then(|| compress(&body));
         compressed.flatten().unwrap_or(body)
+    }
+
+    /// The phone number that a text message with this id goes to.
+    pub fn phone(id: &str) -> String {
+        let number = id.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
+        format!("+1206{:07}", number % 10_000_000)
+    }
+
+    fn text_message(&self) -> String {
+        let (id, priority, to) = (&self.id, self.priority(), Self::phone(&self.id));
+        let text = "a".repeat(153 * self.recipients as usize);
+        format!(r#"{{"id": "{id}", "to_phone": "{to}", "text": "{text}"{priority}}}"#)
+    }
+
+    fn priority(&self) -> String {
+        self.priority.map(|p| format!(r#", "priority": "{p}""#)).unwrap_or_default()
     }
 }
 

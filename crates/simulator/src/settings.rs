@@ -35,6 +35,8 @@ pub struct WorldSettings {
     pub counting: Counting,
     /// The account's daily quota in recipients; `None` for no limit.
     pub daily_quota: Option<u64>,
+    /// The most that text messages may cost in a month, at a dollar a part.
+    pub spend_limit: Option<u64>,
     /// Time from writing a request to SES's answer.
     pub latency: Latency,
     /// How long a call to SQS takes.
@@ -71,6 +73,7 @@ impl WorldSettings {
             real_quota: None,
             counting: Counting::SlidingSecond,
             daily_quota: None,
+            spend_limit: None,
             latency: Latency::between(ms(73), ms(87)),
             sqs_latency: Latency::between(ms(5), ms(15)),
             queues: QueueSettings::default(),
@@ -232,6 +235,7 @@ impl WorldSettings {
             counting: self.counting,
             latency: self.latency,
             max_24_hour_send: self.daily_quota,
+            spend_limit: self.spend_limit,
             ..SesSettings::of_rate(enforced)
         })
     }

@@ -65,6 +65,7 @@ fn facts(deployed: &Deployment) -> StackFacts {
             max_24_hour_send: -1.0,
             sent_last_24_hours: 0.0,
             sending_enabled: true,
+            spend_limit: None,
         }),
         changes: Vec::new(),
     }

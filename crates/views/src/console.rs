@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use tidegate_aws::stack::Stack;
-use tidegate_aws::{CloudWatch, DynamoLedger, SesAccount, SqsQueues, SystemClock};
+use tidegate_aws::{ChannelAccount, CloudWatch, DynamoLedger, SqsQueues, SystemClock};
 use tidegate_console::engine::{Engine, StackPorts};
 use tidegate_console::http::{About, Access, AccessError, App, StackMenu, serve};
 use tidegate_console::state_file::StateFile;
@@ -31,7 +31,7 @@ pub enum ConsoleError {
     Port(#[from] PortError),
 }
 
-type AwsPorts = (SqsQueues, DynamoLedger, SesAccount, SystemClock, CloudWatch);
+type AwsPorts = (SqsQueues, DynamoLedger, ChannelAccount, SystemClock, CloudWatch);
 
 /// A console that listens, and answers as soon as it is served.
 pub struct OpenConsole {

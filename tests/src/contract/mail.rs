@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate_core::bucket::Pace;
+use tidegate_core::channel::Content;
 use tidegate_core::control::TenantStatus;
 use tidegate_core::email::Email;
 use tidegate_core::outcome::{Failure, Outcome, Stage, classify, classify_for_tenant};
@@ -108,17 +109,17 @@ pub async fn account_contract(room: &impl MailRoom) {
 
 const FREE: Limits = Limits { rate: 1_000.0, daily: None, paused: false };
 
-fn email(id: &str, copies: usize) -> Email {
+fn email(id: &str, copies: usize) -> Content {
     let copies: Vec<String> = (0..copies).map(|n| format!(r#""copy-{n}@example.com""#)).collect();
     let body = format!(
         r#"{{"to": "{id}@example.com", "cc": [{}], "from": "news@example.org",
             "subject": "Grüße", "text": "Text."}}"#,
         copies.join(", ")
     );
-    Email::parse(&body).unwrap()
+    Email::parse(&body).unwrap().into()
 }
 
-async fn send_email(site: &impl MailSite, id: &str, email: &Email) -> Result<String, Failure> {
+async fn send_email(site: &impl MailSite, id: &str, email: &Content) -> Result<String, Failure> {
     let latest = site.clock().monotonic() + Duration::from_secs(10);
     let mail = Mail::new(email, "big", id, pace());
     site.mailer().send(mail, latest).await
@@ -133,7 +134,7 @@ async fn send_for(
     let email = Email::parse(&format!(
         r#"{{"to": "ada@example.com", "from": "News <news@example.org>", "subject": "S", "text": "T."{set}}}"#
     ));
-    let email = email.unwrap();
+    let email = email.unwrap().into();
     let latest = site.clock().monotonic() + Duration::from_secs(10);
     let tenant = Some(tenant);
     let mail = Mail { tenant, ..Mail::new(&email, "big", "1", pace()) };
@@ -317,6 +318,7 @@ async fn the_status_shows_quotas_and_what_was_sent(room: &impl MailRoom) {
         max_24_hour_send: 50_000.0,
         sent_last_24_hours: 3.0,
         sending_enabled: true,
+        spend_limit: None,
     };
     assert_eq!(status(&site).await, expected);
 }

@@ -32,7 +32,7 @@ impl Mailer for Ses {
 /// Sends a mail in the slot at this many milliseconds.
 pub(super) async fn send(mailer: &impl Mailer, slot: u64) -> Result<String, Failure> {
     let body = r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#;
-    let email = Email::parse(body).unwrap();
+    let email = Email::parse(body).unwrap().into();
     let pace =
         Pace { rate: Rate::per_second(1_000.0).unwrap(), rate_margin: RateMargin::default() };
     let mail = Mail::new(&email, "big", "1", pace);

@@ -37,6 +37,7 @@ mod sampling;
 mod seeds;
 mod tags;
 mod tenants;
+mod texts;
 mod ticks;
 mod weights;
 mod why;

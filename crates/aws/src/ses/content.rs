@@ -105,9 +105,12 @@ struct AttachmentBody<'a> {
     raw_content: &'a [u8],
 }
 
-/// The request for a mail; `configuration_set` is used if the mail names none.
-pub(super) fn request<'a>(mail: &Mail<'a>, configuration_set: Option<&'a str>) -> Request<'a> {
-    let email = mail.email;
+/// The request for the mail `email`; `configuration_set` is used if the mail names none.
+pub(super) fn request<'a>(
+    mail: &Mail<'a>,
+    email: &'a Email,
+    configuration_set: Option<&'a str>,
+) -> Request<'a> {
     Request {
         from_email_address: email.from().header_value(),
         destination: Destination {
@@ -117,7 +120,7 @@ pub(super) fn request<'a>(mail: &Mail<'a>, configuration_set: Option<&'a str>) -
         },
         reply_to_addresses: addresses(email.reply_to()),
         content: content(email),
-        email_tags: tags(mail),
+        email_tags: tags(mail, email),
         configuration_set_name: mail.through.or(email.configuration_set()).or(configuration_set),
         tenant_name: mail.tenant,
     }
@@ -163,12 +166,12 @@ fn content(email: &Email) -> SesContent<'_> {
 const MAX_TAGS: usize = 50;
 
 /// The tags `tidegate_campaign` and `tidegate_id` that every mail carries, the producer's, and that of the limits.
-fn tags<'a>(mail: &Mail<'a>) -> Vec<NamedValue<'a>> {
+fn tags<'a>(mail: &Mail<'a>, email: &'a Email) -> Vec<NamedValue<'a>> {
     let own = [("tidegate_campaign", mail.campaign), ("tidegate_id", mail.id)];
     let own = own.map(|(name, value)| NamedValue { name, value: ses_tag_value(value) });
     let limits =
         mail.limits.map(|value| NamedValue { name: LIMIT_TAG, value: ses_tag_value(value) });
-    let producers = mail.email.tags().iter();
+    let producers = email.tags().iter();
     let producers = producers.map(|(name, value)| NamedValue { name, value: value.into() });
     own.into_iter().chain(producers).chain(limits).take(MAX_TAGS).collect()
 }

@@ -17,6 +17,7 @@ pub(super) async fn account(client: &Client) -> Result<AccountStatus, PortError>
         max_24_hour_send: quota.max24_hour_send(),
         sent_last_24_hours: quota.sent_last24_hours(),
         sending_enabled: answer.sending_enabled(),
+        spend_limit: None,
     })
 }
 
@@ -41,6 +42,7 @@ mod tests {
             max_24_hour_send: 50_000.0,
             sent_last_24_hours: 17.0,
             sending_enabled: true,
+            spend_limit: None,
         };
         assert_eq!(account, expected);
         assert!(ses.seen()[0].path.ends_with("/v2/email/account"));

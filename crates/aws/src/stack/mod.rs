@@ -20,7 +20,7 @@ use tidegate_delivery::ports::{Ledger as _, PortError, QueueUrl, Standing};
 pub use error::StackError;
 pub use local::{KnownRun, LocalEndpoint, LocalRuns, state_folder};
 
-use crate::{Clients, DynamoLedger, SesAccount, SqsQueues, SystemClock, Waker};
+use crate::{ChannelAccount, Clients, DynamoLedger, SqsQueues, SystemClock, Waker};
 
 /// A Lambda function of the stack, as Lambda's API describes it.
 #[derive(Clone, Debug)]
@@ -92,8 +92,9 @@ impl Stack {
         self.clients.ledger(&self.table)
     }
 
-    pub fn account(&self) -> SesAccount {
-        self.clients.account()
+    pub fn account(&self) -> ChannelAccount {
+        let SchedulerConfig { channel, cap, origins, .. } = &self.scheduler;
+        self.clients.account(*channel, cap, origins)
     }
 
     pub fn clock(&self) -> SystemClock {

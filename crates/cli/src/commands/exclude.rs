@@ -93,7 +93,7 @@ async fn show(args: &ExcludeArgs, shell: &Shell) -> Result<CommandEnd, CommandEr
     let ledger = stack.ledger();
     let standing = state(&ledger).await?;
     let contains = match &args.address {
-        Some(address) => Some(read(&ledger).await?.contains(address)),
+        Some(address) => Some(read(&ledger).await?.contains(address.addr_spec())),
         None => None,
     };
     let (addresses, version) = (standing.addresses, standing.version);

@@ -31,12 +31,14 @@ pub use values::{Cap, LedgerKind};
 use variables::Variables;
 
 use crate::breaker::BreakerPolicy;
+use crate::channel::{Channel, Content};
 use crate::deduplication::Deduplication;
 use crate::deferral::Location;
-use crate::email::AllowedSenders;
+use crate::email::{AllowedSenders, EmailError};
 use crate::limiter::Floor;
 use crate::memory::Memory;
 use crate::rate::RateMargin;
+use crate::text_message::{AllowedTexts, Origins};
 
 /// The treatment of messages that were received and are unsent at the end of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -52,6 +54,8 @@ pub enum Unsent {
 #[derive(Clone, Debug, PartialEq)]
 // More than 12 fields: one for each setting; a policy takes its own.
 pub struct PollerConfig {
+    /// `TIDEGATE_CHANNEL`.
+    pub channel: Channel,
     /// `TIDEGATE_CAMPAIGNS`: the list of campaigns, or `ledger`.
     pub campaigns: Campaigns,
     /// `TIDEGATE_MERGE_QUEUE_URL`; without it the poller receives from the campaign queues (direct
@@ -87,6 +91,8 @@ pub struct PollerConfig {
     pub idle_windows: u64,
     /// `TIDEGATE_ALLOWED_SENDERS`: sender addresses and domains.
     pub allowed_senders: AllowedSenders,
+    /// `TIDEGATE_ORIGINS` and `TIDEGATE_ALLOWED_COUNTRIES`.
+    pub allowed_texts: AllowedTexts,
     /// `TIDEGATE_BREAKER_…`: when sending stops because SES fails, and for how long.
     pub breaker: BreakerPolicy,
     /// `TIDEGATE_DEDUPLICATION`.
@@ -106,7 +112,12 @@ pub struct PollerConfig {
 
 /// The scheduler's settings, checked and with defaults applied; [`SETTINGS`] has ranges and defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
+// More than 12 fields: one for each setting.
 pub struct SchedulerConfig {
+    /// `TIDEGATE_CHANNEL`.
+    pub channel: Channel,
+    /// `TIDEGATE_ORIGINS`: the first one's type gives the quota of text messages.
+    pub origins: Origins,
     /// `TIDEGATE_POLLER_FUNCTION`: the poller function's name or ARN.
     pub poller_function: String,
     /// `TIDEGATE_LEDGER`.
@@ -135,6 +146,17 @@ pub struct SchedulerConfig {
 }
 
 impl PollerConfig {
+    /// Checks that a message may be sent from where and to where it wants.
+    ///
+    /// # Errors
+    /// [`EmailError`] with the field that is not allowed.
+    pub fn admit(&self, content: Content) -> Result<Content, EmailError> {
+        match content {
+            Content::Email(email) => self.allowed_senders.admit(*email).map(Content::from),
+            Content::Text(text) => self.allowed_texts.admit(text).map(Content::Text),
+        }
+    }
+
     /// Reads the poller's variables through `lookup` (in production [`std::env::var`]).
     ///
     /// # Errors
@@ -148,6 +170,7 @@ impl PollerConfig {
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut vars = Variables::new(&lookup);
         let config = Self {
+            channel: vars.channel(),
             campaigns: vars
                 .read(&settings::CAMPAIGNS, Campaigns::parse)
                 .unwrap_or(Campaigns::Ledger),
@@ -173,6 +196,10 @@ impl PollerConfig {
             allowed_senders: vars
                 .explained(&settings::ALLOWED_SENDERS)
                 .unwrap_or_else(AllowedSenders::everyone),
+            allowed_texts: AllowedTexts {
+                origins: vars.explained(&settings::ORIGINS).unwrap_or_default(),
+                countries: vars.explained(&settings::ALLOWED_COUNTRIES).unwrap_or_default(),
+            },
             breaker: vars.breaker(),
             deduplication: vars.choice(
                 &settings::DEDUPLICATION,
@@ -206,6 +233,8 @@ impl SchedulerConfig {
         // Without a shared ledger two pollers would serve a window for which two ticks arrive.
         let overlaps = ledger_is_shared || vars.get(settings::OVERLAP.name).is_some();
         let config = Self {
+            channel: vars.channel(),
+            origins: vars.explained(&settings::ORIGINS).unwrap_or_default(),
             poller_function: vars.text(&settings::POLLER_FUNCTION).unwrap_or_default(),
             ledger,
             cap: vars.cap(),

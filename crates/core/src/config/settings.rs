@@ -130,6 +130,8 @@ macro_rules! settings {
 }
 
 settings! {
+    CHANNEL = "TIDEGATE_CHANNEL", Both, Choice(&["email", "sms"]), Value("email"),
+        "What the stack sends: e-mail through SES, or text messages through AWS End User Messaging (SMS). A slot is a recipient of a mail, or a part of a text.";
     CAMPAIGNS = "TIDEGATE_CAMPAIGNS", Both,
         Text("a JSON list such as [{\"name\": \"big\", \"queue_url\": \"https://…\", \"weight\": 90}] with 1 to 1000 campaigns (names of letters, digits, - and _, at most 64, each once, not express; each a standard queue's URL, each once, and optional priority_queues: {\"high\": \"https://…\"} by critical, high and low; weights 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor; with a \"tenant\", that of an SES tenant: 1 to 64 letters, digits, - and _), or: ledger"),
         Required,
@@ -202,6 +204,12 @@ settings! {
     ALLOWED_SENDERS = "TIDEGATE_ALLOWED_SENDERS", Poller,
         Text("addresses and domains (example.org or *@example.org), separated by commas, or *"), Value("*"),
         "Senders that mail may have; `*` is everyone. Mail is sent with its sender spelt as in the list.";
+    ORIGINS = "TIDEGATE_ORIGINS", Both,
+        Text("phone numbers in E.164, sender ids, pools and their ARNs, separated by commas, or *"), Value("*"),
+        "Origins that text messages may have; `*` is any. Texts that name none have the first one, and its type gives the quota.";
+    ALLOWED_COUNTRIES = "TIDEGATE_ALLOWED_COUNTRIES", Poller,
+        Text("country codes such as +49, or longer beginnings of numbers such as +1340, separated by commas, or *"), Value("*"),
+        "Countries that text messages may go to; `*` is every one.";
     CAMPAIGN_QUEUES = "TIDEGATE_CAMPAIGN_QUEUES", Scheduler,
         Text("1 to 79 letters, digits, - and _ that queues' names begin with, such as tidegate-campaign-"),
         Otherwise("none"),

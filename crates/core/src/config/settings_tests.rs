@@ -12,7 +12,12 @@ use crate::daily::Reserve;
 use crate::rate::Rate;
 
 /// Settings whose errors name the faulty part instead of the range.
-const EXPLAINED: [&str; 2] = ["TIDEGATE_DOMAIN_LIMITS", "TIDEGATE_ALLOWED_SENDERS"];
+const EXPLAINED: [&str; 4] = [
+    "TIDEGATE_DOMAIN_LIMITS",
+    "TIDEGATE_ALLOWED_SENDERS",
+    "TIDEGATE_ORIGINS",
+    "TIDEGATE_ALLOWED_COUNTRIES",
+];
 
 /// Values that a setting takes, and others that it refuses; in `infra/settings.json` they test the
 /// patterns of the SAM template and the CDK construct, too.
@@ -64,6 +69,8 @@ fn examples_of_text(name: &str) -> Examples {
             &["ledger", r#"[{"name": "a", "queue_url": "https://q/a", "weight": 1}]"#],
             &["[]", "a", r#"[{"name": "a", "queue_url": "https://q/a", "weight": 0}]"#],
         ),
+        "TIDEGATE_ORIGINS" => examples(&["*", "+12065550100,NEWS"], &["two words", "a,,b"]),
+        "TIDEGATE_ALLOWED_COUNTRIES" => examples(&["*", "+1,+49"], &["49", "DE", "+0"]),
         "TIDEGATE_ALARM_TOPIC" => examples(
             &["arn:aws:sns:eu-west-1:123456789012:tidegate-alarms"],
             &["tidegate-alarms", "arn:aws:sqs:eu-west-1:123456789012:alarms", "arn:aws:sns:x"],

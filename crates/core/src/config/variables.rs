@@ -8,6 +8,7 @@ use super::renamed::RENAMED;
 use super::settings::{self, DefaultValue, Setting};
 use super::values::{Cap, LedgerKind};
 use crate::breaker::BreakerPolicy;
+use crate::channel::Channel;
 use crate::daily::{DailyPace, DailyPolicy};
 
 /// Reads variables and collects all faults, so that one start reports all of them.
@@ -120,6 +121,10 @@ impl<'a> Variables<'a> {
             self.refuse_with(settings::CAMPAIGN_QUEUES.name, allowed.to_owned());
         }
         Some(prefix)
+    }
+
+    pub(super) fn channel(&mut self) -> Channel {
+        self.choice(&settings::CHANNEL, &[("email", Channel::Email), ("sms", Channel::Sms)])
     }
 
     pub(super) fn ledger(&mut self) -> LedgerKind {

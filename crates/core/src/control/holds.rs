@@ -19,6 +19,9 @@ pub enum HoldReason {
     /// SES paused or suspended the account. The scheduler lifts the hold once `GetAccount` allows
     /// sending.
     Account,
+    /// The month's money for text messages is spent. The scheduler lifts the hold once the limit is another one or a
+    /// new month has begun.
+    SpendLimit,
     /// SES refuses the credentials or permissions. An operator lifts the hold.
     Credentials,
     /// An identity, mail-from domain, template or configuration set is missing or unverified. An
@@ -44,6 +47,7 @@ impl HoldReason {
             Self::DailyQuota => "daily_quota",
             Self::DailyBudget => "daily_budget",
             Self::Account => "account",
+            Self::SpendLimit => "spend_limit",
             Self::Credentials => "credentials",
             Self::Deployment => "deployment",
             Self::Tenant => "tenant",
@@ -54,7 +58,8 @@ impl HoldReason {
     }
 
     /// The reasons for which the scheduler lifts a hold on all sending.
-    pub const LIFTED_BY_SCHEDULER: [Self; 3] = [Self::DailyQuota, Self::DailyBudget, Self::Account];
+    pub const LIFTED_BY_SCHEDULER: [Self; 4] =
+        [Self::DailyQuota, Self::DailyBudget, Self::Account, Self::SpendLimit];
 
     /// True if express mail is sent in spite of a hold for this reason.
     pub const fn spares_express(self) -> bool {

@@ -86,6 +86,9 @@ pub struct Control {
     /// The last `MaxSendRate` of `GetAccount`, used while `GetAccount` does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_known_quota: Option<Rate>,
+    /// The last known limit of `DescribeSpendLimits`, in US dollars a month; none for e-mail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spend_limit: Option<u64>,
     /// The last reading of the daily quota; none if the account has no such limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daily: Option<DailyReading>,

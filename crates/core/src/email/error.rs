@@ -19,8 +19,10 @@ pub enum EmailErrorKind {
     Missing,
     /// A member has a value that is not allowed.
     Invalid,
-    /// `TIDEGATE_ALLOWED_SENDERS` does not name the sender.
+    /// `TIDEGATE_ALLOWED_SENDERS` does not name the sender, or `TIDEGATE_ORIGINS` the origin of a text.
     SenderNotAllowed,
+    /// `TIDEGATE_ALLOWED_COUNTRIES` does not name the country of a text's recipient.
+    CountryNotAllowed,
 }
 
 impl EmailErrorKind {
@@ -34,6 +36,7 @@ impl EmailErrorKind {
             Self::Missing => "MissingMember",
             Self::Invalid => "InvalidMember",
             Self::SenderNotAllowed => "SenderNotAllowed",
+            Self::CountryNotAllowed => "CountryNotAllowed",
         }
     }
 }
@@ -57,7 +60,7 @@ fn found(value: Option<&str>) -> String {
 }
 
 impl EmailError {
-    pub(super) fn new(
+    pub(crate) fn new(
         kind: EmailErrorKind,
         field: impl Into<String>,
         problem: impl Into<Cow<'static, str>>,
@@ -66,22 +69,22 @@ impl EmailError {
     }
 
     /// An error for a value that is not allowed. `problem` says what is allowed ("must …").
-    pub(super) fn invalid(field: impl Into<String>, problem: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn invalid(field: impl Into<String>, problem: impl Into<Cow<'static, str>>) -> Self {
         Self::new(EmailErrorKind::Invalid, field, problem)
     }
 
-    pub(super) fn missing(field: impl Into<String>, problem: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn missing(field: impl Into<String>, problem: impl Into<Cow<'static, str>>) -> Self {
         Self::new(EmailErrorKind::Missing, field, problem)
     }
 
     /// Adds the text that was found, shortened and with control characters escaped.
-    pub(super) fn with_value(mut self, text: &str) -> Self {
+    pub(crate) fn with_value(mut self, text: &str) -> Self {
         self.value = Some(format!("{:?}", shorten(text)));
         self
     }
 
     /// Adds a description of a value that is not a text, such as "a list" or `42`.
-    pub(super) fn with_found(mut self, found: impl Into<String>) -> Self {
+    pub(crate) fn with_found(mut self, found: impl Into<String>) -> Self {
         self.value = Some(found.into());
         self
     }

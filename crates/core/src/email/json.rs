@@ -14,7 +14,7 @@ const LONG_TEXTS: [&str; 3] = ["text", "html", "body"];
 
 /// One JSON value. Numbers are kept as text, because only error messages show them.
 #[derive(Debug)]
-pub(super) enum Node {
+pub(crate) enum Node {
     Null,
     Bool(bool),
     Number(String),
@@ -27,7 +27,7 @@ pub(super) enum Node {
 
 impl Node {
     /// Reads a body. Syntax errors name line and column.
-    pub(super) fn read(body: &str) -> Result<Self, EmailError> {
+    pub(crate) fn read(body: &str) -> Result<Self, EmailError> {
         serde_json::from_str(body).map(|Body(node)| node).map_err(|fault| {
             EmailError::new(
                 EmailErrorKind::NotJson,
@@ -57,7 +57,7 @@ impl Node {
     }
 
     /// Refuses a member that occurs twice in one object, at any depth.
-    pub(super) fn refuse_duplicates(&self, path: &str) -> Result<(), EmailError> {
+    pub(crate) fn refuse_duplicates(&self, path: &str) -> Result<(), EmailError> {
         match self {
             Self::List(items) => items
                 .iter()

@@ -8,7 +8,7 @@ use super::literal::TextLiteral;
 const MISSPELLING: usize = 2;
 
 /// The members of one object that have not been read yet. `null` counts as absent.
-pub(super) struct Members {
+pub(crate) struct Members {
     path: String,
     entries: Vec<(String, Node)>,
 }
@@ -29,7 +29,7 @@ impl Members {
     }
 
     /// Takes an object. Refuses members that are neither `known`, nor `metadata`, nor start with `x_`.
-    pub(super) fn known(path: &str, node: Node, known: &[&str]) -> Result<Self, EmailError> {
+    pub(crate) fn known(path: &str, node: Node, known: &[&str]) -> Result<Self, EmailError> {
         let mut members = Self::any(path, node)?;
         members.entries.retain(|(name, _)| name != "metadata" && !name.starts_with("x_"));
         match members.entries.iter().find(|(name, _)| !known.contains(&name.as_str())) {
@@ -53,7 +53,7 @@ impl Members {
         Some(self.entries.swap_remove(at).1)
     }
 
-    pub(super) fn take_text(&mut self, name: &str) -> Result<Option<String>, EmailError> {
+    pub(crate) fn take_text(&mut self, name: &str) -> Result<Option<String>, EmailError> {
         self.take(name).map(|node| text(&self.path_of(name), node)).transpose()
     }
 

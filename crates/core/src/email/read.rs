@@ -30,10 +30,8 @@ pub(super) fn email(body: &str) -> Result<Email, EmailError> {
     }
     let is_short = short.is_some();
     let id = read_id(&mut members)?;
-    let priority = members
-        .take_text("priority")?
-        .map_or(Ok(Priority::Normal), |name| Priority::read(&name))?;
-    let tags = members.take("tags").map_or_else(|| Ok(BTreeMap::new()), tags::read)?;
+    let priority = read_priority(&mut members)?;
+    let tags = read_tags(&mut members)?;
     let email = if is_short { read_short(&mut members)? } else { read_long(&mut members, body)? };
     let recipients = email.to.len() + email.cc.len() + email.bcc.len();
     if !(1..=MAX_RECIPIENTS).contains(&recipients) {
@@ -47,7 +45,7 @@ fn is_id(id: &str) -> bool {
     !id.is_empty() && id.chars().count() <= MAX_ID_CHARS && !has_control(id)
 }
 
-fn read_id(members: &mut Members) -> Result<Option<String>, EmailError> {
+pub(crate) fn read_id(members: &mut Members) -> Result<Option<String>, EmailError> {
     match members.take_text("id")? {
         Some(id) if !is_id(&id) => {
             let problem = "must be 1 to 256 characters, no control characters";
@@ -55,6 +53,14 @@ fn read_id(members: &mut Members) -> Result<Option<String>, EmailError> {
         }
         id => Ok(id),
     }
+}
+
+pub(crate) fn read_priority(members: &mut Members) -> Result<Priority, EmailError> {
+    members.take_text("priority")?.map_or(Ok(Priority::Normal), |name| Priority::read(&name))
+}
+
+pub(crate) fn read_tags(members: &mut Members) -> Result<BTreeMap<String, String>, EmailError> {
+    members.take("tags").map_or_else(|| Ok(BTreeMap::new()), tags::read)
 }
 
 fn read_short(members: &mut Members) -> Result<Email, EmailError> {
@@ -167,7 +173,7 @@ pub fn id_of(body: &str) -> Option<String> {
     }
 }
 
-/// The recipients that a body names in `to` and `to_address`, unchecked. The dead-letter entry of a
+/// The recipients that a body names in `to`, `to_address` and `to_phone`, unchecked. The dead-letter entry of a
 /// body that [`Email::parse`] refuses contains them. Those behind a syntax fault are missing.
 pub fn addressed_to(body: &str) -> Vec<String> {
     let texts = |value: &RawValue| match serde_json::from_str(value.get()) {
@@ -177,5 +183,5 @@ pub fn addressed_to(body: &str) -> Vec<String> {
         }
         _ => Vec::new(),
     };
-    readable(body, &["to_address", "to"]).into_iter().flat_map(texts).collect()
+    readable(body, &["to_address", "to", "to_phone"]).into_iter().flat_map(texts).collect()
 }

@@ -12,7 +12,7 @@ use super::grid::LimitGrid;
 use super::key::{Dimension, InvalidKey, LimitKey, OTHERS};
 use super::limit::{Limit, Pace};
 use super::rate::{InvalidLimitRate, LimitRate};
-use crate::email::Email;
+use crate::channel::Content;
 use crate::rate::{Rate, RateMargin};
 use crate::timestamp::Window;
 
@@ -444,19 +444,19 @@ fn digest_of(value: &impl Serialize) -> u64 {
 pub struct Demands(Vec<(LimitRef, u32)>);
 
 impl Demands {
-    /// The recipients of `email` (to, cc and bcc) under each limit of `table`.
-    pub fn of(email: &Email, facts: MailFacts<'_>, table: &LimitTable) -> Self {
+    /// The slots of `content` under each limit of `table`: a mail's recipients (to, cc and bcc), a text's parts.
+    pub fn of(content: &Content, facts: MailFacts<'_>, table: &LimitTable) -> Self {
         if table.is_empty() {
             return Self::default();
         }
         let mut demands = Self::default();
-        for address in email.to().iter().chain(email.cc()).chain(email.bcc()) {
-            demands.add(table.find(Dimension::Domain, address.domain()), 1);
+        for (_, domain) in content.recipients().filter_map(|to| to.rsplit_once('@')) {
+            demands.add(table.find(Dimension::Domain, domain), 1);
         }
-        let all = email.recipients();
+        let all = content.slots();
         let of = |dimension, name: Option<&str>| name.and_then(|name| table.find(dimension, name));
         demands.add(of(Dimension::Campaign, Some(facts.campaign)), all);
-        demands.add(of(Dimension::Sender, Some(email.from().addr_spec())), all);
+        demands.add(of(Dimension::Sender, content.sender()), all);
         demands.add(of(Dimension::ConfigurationSet, facts.configuration_set), all);
         demands.add(of(Dimension::Tenant, facts.tenant), all);
         demands

@@ -40,6 +40,8 @@ pub enum Outcome {
     DailyQuotaExceeded,
     /// SES paused or suspended the account: all sending is held, with an alarm. Not an attempt.
     AccountPaused,
+    /// The month's money for text messages is spent: all sending is held, with an alarm. Not an attempt.
+    SpendLimit,
     /// SES refuses credentials or permissions: all sending is held, with an alarm. Not an attempt.
     Credentials,
     /// An identity, mail-from domain, template or configuration set is missing, unverified or paused:
@@ -50,6 +52,8 @@ pub enum Outcome {
     Tenant,
     /// SES will never accept this mail: it is dead-lettered.
     Permanent,
+    /// The recipient takes no text messages: it is dead-lettered. It says nothing about other recipients.
+    OptedOut,
     /// The mail was not sent for a reason that may pass: it is retried.
     Transient,
     /// SES may or may not have accepted the mail: it is retried and counted as possibly sent.
@@ -76,10 +80,12 @@ impl Outcome {
             Self::RateExceeded => "rate_exceeded",
             Self::DailyQuotaExceeded => "daily_quota_exceeded",
             Self::AccountPaused => "account_paused",
+            Self::SpendLimit => "spend_limit",
             Self::Credentials => "credentials",
             Self::Deployment => "deployment",
             Self::Tenant => "tenant",
             Self::Permanent => "permanent",
+            Self::OptedOut => "opted_out",
             Self::Transient => "transient",
             Self::Ambiguous => "ambiguous",
             Self::NotSent => "not_sent",
@@ -89,7 +95,7 @@ impl Outcome {
     /// True if the send counts towards `TIDEGATE_MAX_ATTEMPTS`: the cause was the mail itself or the
     /// way to SES.
     pub const fn counts_as_attempt(self) -> bool {
-        matches!(self, Self::Permanent | Self::Transient | Self::Ambiguous)
+        matches!(self, Self::Permanent | Self::OptedOut | Self::Transient | Self::Ambiguous)
     }
 
     /// True if sending is held until the scheduler or an operator lifts the hold.
@@ -100,9 +106,10 @@ impl Outcome {
     /// The sending that is held; none if nothing is.
     pub const fn hold_scope(self) -> Option<HoldScope> {
         match self {
-            Self::DailyQuotaExceeded | Self::AccountPaused | Self::Credentials => {
-                Some(HoldScope::All)
-            }
+            Self::DailyQuotaExceeded
+            | Self::AccountPaused
+            | Self::SpendLimit
+            | Self::Credentials => Some(HoldScope::All),
             Self::Deployment => Some(HoldScope::Campaign),
             Self::Tenant => Some(HoldScope::Tenant),
             _ => None,

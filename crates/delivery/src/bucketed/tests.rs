@@ -75,7 +75,7 @@ fn send(mailer: &impl Mailer, at: Monotonic) -> Result<String, Failure> {
     let email = Email::parse(
         r#"{"to": ["a@example.com", "b@example.com"], "from": "news@example.org", "subject": "Hello", "text": "Text."}"#,
     );
-    let email = email.unwrap();
+    let email = email.unwrap().into();
     let pace = Pace { rate: Rate::per_second(14.0).unwrap(), rate_margin: RateMargin::default() };
     let domains = [domain()];
     let mail = Mail { domains: &domains, ..Mail::new(&email, "big", "1", pace) };

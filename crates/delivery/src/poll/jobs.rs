@@ -30,7 +30,7 @@ pub(super) fn accepted(message: &Message, ses_message_id: &str, latency: Duratio
     tracing::debug!(
         campaign = message.envelope.campaign,
         identity = %message.envelope.identity,
-        recipients = message.email.recipients(),
+        recipients = message.content.slots(),
         attempt = message.envelope.next_attempt(),
         latency_ms = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
         ses_message_id,

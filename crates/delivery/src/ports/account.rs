@@ -15,6 +15,8 @@ pub struct AccountStatus {
     pub sent_last_24_hours: f64,
     /// `SendingEnabled`: false while SES does not let the account send.
     pub sending_enabled: bool,
+    /// The most that text messages may cost in a month, in US dollars; none for e-mail.
+    pub spend_limit: Option<u64>,
 }
 
 /// Access to the quota and state of the account, and to the state of its tenants.

@@ -1,16 +1,16 @@
 use std::future::Future;
 
 use tidegate_core::bucket::Pace;
-use tidegate_core::email::Email;
+use tidegate_core::channel::Content;
 use tidegate_core::outcome::Failure;
 
 use super::{DomainTake, Monotonic};
 
-/// A mail to send, with the data that the send needs beside the content.
+/// A mail or text message to send, with the data that the send needs beside the content.
 #[derive(Clone, Copy, Debug)]
 pub struct Mail<'a> {
-    /// The mail's content and its recipients (1 to 50).
-    pub email: &'a Email,
+    /// The content, with its recipients.
+    pub content: &'a Content,
     /// The value of the SES tag `tidegate_campaign`, not yet made legal for SES.
     pub campaign: &'a str,
     /// The value of the SES tag `tidegate_id`, not yet made legal for SES.
@@ -30,9 +30,9 @@ pub struct Mail<'a> {
 
 impl<'a> Mail<'a> {
     /// A mail without a tenant, and without limits that change or pace it.
-    pub const fn new(email: &'a Email, campaign: &'a str, id: &'a str, pace: Pace) -> Self {
+    pub const fn new(content: &'a Content, campaign: &'a str, id: &'a str, pace: Pace) -> Self {
         let (through, limits, tenant) = (None, None, None);
-        Self { email, campaign, id, through, limits, tenant, pace, domains: &[] }
+        Self { content, campaign, id, through, limits, tenant, pace, domains: &[] }
     }
 }
 
@@ -46,7 +46,7 @@ pub struct Takes {
     pub lost: u64,
 }
 
-/// Sends mail through SES, or through a stand-in for it.
+/// Sends mail through SES or text messages through AWS End User Messaging, or through a stand-in for them.
 pub trait Mailer {
     /// Sends one mail once, without hidden retries, and returns SES's message id.
     ///

@@ -181,7 +181,7 @@ async fn a_mail_whose_answer_is_lost_was_accepted() {
     plan.add(Rule::new(Fault::Slow(slow)).on(Operation::Warm));
     let body = r#"{"to_address": "ada@example.com", "from_address": "news@example.org",
         "subject": "Hello", "body": "Text."}"#;
-    let email = Email::parse(body).unwrap();
+    let email = Email::parse(body).unwrap().into();
     let latest = clock.monotonic() + Duration::from_mins(1);
     let pace = Pace { rate: Rate::MIN, rate_margin: RateMargin::default() };
     let lost = mailer.send(Mail::new(&email, "big", "1", pace), latest).await;

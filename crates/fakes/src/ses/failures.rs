@@ -1,4 +1,4 @@
-//! Errors of SES and of the connection to it, for a fault plan.
+//! Errors of SES, of AWS End User Messaging, and of the connection to them, for a fault plan.
 
 use tidegate_core::outcome::{Failure, Stage};
 
@@ -49,6 +49,34 @@ pub fn server_error() -> Failure {
         "InternalFailure",
         "The request processing has failed because of an unknown error.",
     )
+}
+
+/// Text messages over the rate.
+pub fn throttled() -> Failure {
+    answered(400, "ThrottlingException", "ThrottlingException: Rate exceeded")
+}
+
+/// The month's money for text messages is spent.
+pub fn spend_limit_reached() -> Failure {
+    let said = "ServiceQuotaExceededException: Monthly spend limit reached for text messages";
+    answered(400, "MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT", said)
+}
+
+/// The recipient has opted out of text messages.
+pub fn opted_out() -> Failure {
+    let said = "ConflictException: Destination phone number has opted out";
+    answered(400, "DESTINATION_PHONE_NUMBER_OPTED_OUT", said)
+}
+
+/// No phone has this number.
+pub fn invalid_number() -> Failure {
+    let said = "ValidationException: Invalid parameter: DestinationPhoneNumber";
+    answered(400, "INVALID_PARAMETER", said)
+}
+
+/// The account does not send to the recipient's country.
+pub fn country_blocked() -> Failure {
+    answered(400, "DESTINATION_COUNTRY_BLOCKED", "ValidationException: Destination country blocked")
 }
 
 pub fn connection_refused() -> Failure {

@@ -1,4 +1,4 @@
-//! SES in memory: one account, with the mailers that send from it and its status.
+//! SES and AWS End User Messaging in memory: one account, with the mailers that send from it and its status.
 
 mod error;
 pub mod failures;
@@ -8,12 +8,13 @@ mod suppression;
 mod tenant;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use std::collections::BTreeMap;
 
 use tidegate_core::Timestamp;
+use tidegate_core::channel::Content;
 use tidegate_core::control::TenantStatus;
-use tidegate_core::email::Email;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{Account, AccountStatus, Clock, Mail, Mailer, Monotonic, PortError};
@@ -54,6 +55,8 @@ pub struct SesSettings {
     /// `Max24HourSend`, recipients in any 24 hours; `None` without a limit.
     pub max_24_hour_send: Option<u64>,
     pub sending_enabled: bool,
+    /// The most that text messages may cost in a calendar month, at a dollar a part; `None` without a limit.
+    pub spend_limit: Option<u64>,
     /// Time from writing the request to its answer.
     pub latency: Latency,
     /// Time from the call to writing the request: signing, and connecting if no connection is open.
@@ -69,6 +72,7 @@ impl SesSettings {
             counting: Counting::Bucket,
             max_24_hour_send: None,
             sending_enabled: true,
+            spend_limit: None,
             latency: Latency::NONE,
             hand_over: Latency::NONE,
         }
@@ -119,6 +123,7 @@ struct MemorySesState {
     tenants: Vec<SesTenant>,
     arrivals: Vec<SesArrival>,
     providers: Providers,
+    spent: texts::Spent,
     warmed: usize,
 }
 
@@ -133,6 +138,7 @@ impl MemorySes {
             tenants: Vec::new(),
             arrivals: Vec::new(),
             providers: Providers::default(),
+            spent: texts::Spent::default(),
             warmed: 0,
         };
         Self { universe, entropy: SeededEntropy::new(seed), state: SharedState::new(state) }
@@ -228,8 +234,8 @@ impl MemorySes {
         let at = self.universe.now();
         let message_id = self.entropy.uuid();
         self.state.with(|state| {
-            let addresses = addresses(mail.email);
-            let recipients = mail.email.recipients();
+            let addresses: Vec<String> = mail.content.recipients().map(str::to_owned).collect();
+            let recipients = mail.content.slots();
             let verdict = state.judge(at, mail, &addresses).map(|()| message_id);
             if let Ok(message_id) = &verdict {
                 state.providers.reach(&mail, message_id, at);
@@ -243,7 +249,7 @@ impl MemorySes {
                 addresses,
                 configuration_set: mail
                     .through
-                    .or(mail.email.configuration_set())
+                    .or(mail.content.configuration_set())
                     .map(str::to_owned),
                 environment,
                 verdict: verdict.clone(),
@@ -263,22 +269,27 @@ impl MemorySesState {
             return Err(failures::sending_paused());
         }
         if let Some(tenant) = mail.tenant {
-            let set = mail.email.configuration_set();
+            let set = mail.content.configuration_set();
             let used = set.map(|set| format!("configuration-set/{set}"));
-            admit(&self.tenants, tenant, mail.email.from().addr_spec(), used)?;
+            admit(&self.tenants, tenant, mail.content.sender().unwrap_or_default(), used)?;
         }
         if let Some(failure) = to.iter().find_map(|address| self.refused_addresses.get(address)) {
             return Err(failure.clone());
         }
-        let admitted =
-            self.quota.admit(&self.settings.quota_rules(), at.as_nanos(), mail.email.recipients());
-        admitted.map_err(|over| SesError::from(over).into())
+        let slots = mail.content.slots();
+        let is_text = matches!(mail.content, Content::Text(_));
+        if is_text && !self.spent.leaves(slots, self.settings.spend_limit, at) {
+            return Err(failures::spend_limit_reached());
+        }
+        let admitted = self.quota.admit(&self.settings.quota_rules(), at.as_nanos(), slots);
+        if is_text && admitted.is_ok() {
+            self.spent.add(slots, at);
+        }
+        admitted.map_err(|over| match over {
+            _ if is_text => failures::throttled(),
+            over => SesError::from(over).into(),
+        })
     }
-}
-
-fn addresses(email: &Email) -> Vec<String> {
-    let recipients = email.to().iter().chain(email.cc()).chain(email.bcc());
-    recipients.map(|address| address.addr_spec().to_owned()).collect()
 }
 
 /// Sends to a [`MemorySes`] from one environment. A clone is the same mailer.
@@ -350,6 +361,7 @@ impl Account for MemoryAccount {
                 max_24_hour_send: state.settings.max_24_hour_send.map_or(-1.0, |most| most as f64),
                 sent_last_24_hours: state.quota.sent_last_24_hours(now.as_nanos()) as f64,
                 sending_enabled: state.settings.sending_enabled,
+                spend_limit: state.settings.spend_limit,
             });
             halves.answer().await;
             Ok(status)

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use tidegate_core::Timestamp;
-use tidegate_core::email::Email;
+use tidegate_core::channel::Content;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::timestamp::SECOND;
 use tidegate_delivery::ports::Mail;
@@ -36,7 +36,7 @@ impl Providers {
     /// A mail that SES accepted reaches the provider of each recipient.
     pub(super) fn reach(&mut self, mail: &Mail<'_>, message_id: &str, now: Timestamp) {
         for provider in &mut self.providers {
-            for _ in 0..provider.recipients(mail.email) {
+            for _ in 0..provider.recipients(mail.content) {
                 if !provider.takes(now) {
                     self.deferrals.push(notice(mail, message_id, now));
                 }
@@ -50,9 +50,9 @@ impl Providers {
 }
 
 impl Provider {
-    fn recipients(&self, email: &Email) -> usize {
-        let all = email.to().iter().chain(email.cc()).chain(email.bcc());
-        all.filter(|to| self.domains.iter().any(|domain| domain == to.domain())).count()
+    fn recipients(&self, content: &Content) -> usize {
+        let domains = content.recipients().filter_map(|to| Some(to.rsplit_once('@')?.1));
+        domains.filter(|domain| self.domains.iter().any(|own| own == domain)).count()
     }
 
     fn takes(&mut self, now: Timestamp) -> bool {

@@ -1,15 +1,17 @@
 use std::time::Duration;
 
 use tidegate_core::bucket::Pace;
+use tidegate_core::channel::Content;
+use tidegate_core::email::Email;
 use tidegate_core::rate::RateMargin;
 
 use super::*;
 
-fn email(to: &str) -> Email {
+fn email(to: &str) -> Content {
     let body = format!(
         r#"{{"to": [{to}], "from": "news@example.org", "subject": "Hello", "text": "Text."}}"#
     );
-    Email::parse(&body).unwrap()
+    Email::parse(&body).unwrap().into()
 }
 
 fn ses(per_second: f64) -> (MemorySes, SimClock) {
@@ -18,7 +20,7 @@ fn ses(per_second: f64) -> (MemorySes, SimClock) {
     (MemorySes::new(universe, 1, settings), universe.clock_with_offset(50_000_000))
 }
 
-fn mail(email: &Email) -> Mail<'_> {
+fn mail(email: &Content) -> Mail<'_> {
     let pace = Pace { rate: Rate::MIN, rate_margin: RateMargin::default() };
     Mail::new(email, "big", "42", pace)
 }
@@ -92,6 +94,7 @@ async fn the_account_tells_what_holds_and_the_mailer_obeys_it() {
         max_24_hour_send: 1.0,
         sent_last_24_hours: 1.0,
         sending_enabled: false,
+        spend_limit: None,
     };
     assert_eq!(ses.account().account().await.unwrap(), expected);
 }

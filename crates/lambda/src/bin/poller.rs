@@ -6,6 +6,7 @@ use std::time::Duration;
 use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
 use serde_json::Value;
 use tidegate_aws::{Clients, SystemClock, SystemEntropy};
+use tidegate_core::channel::Channel;
 use tidegate_core::config::{Campaigns, ConfigError, LedgerKind, PollerConfig};
 use tidegate_core::tick::Tick;
 use tidegate_delivery::environment::{Environment, Ports};
@@ -41,17 +42,20 @@ impl LambdaFunction for PollerFunction {
         &self.0.ledger
     }
 
+    fn channel(&self) -> Channel {
+        self.0.channel
+    }
+
     async fn serve(self, clients: Clients, ledger: impl Ledger + Marks + Exclusions) -> ExitCode {
         let Self(config) = self;
         let clock = SystemClock::new();
         let ledger = CountedLedger::new(ledger);
         let failures = ledger.failures();
-        let mailer = clients.mailer(clock, config.send_timeout);
-        let mailer = mailer.with_configuration_set(config.configuration_set.clone());
+        let mailer = clients.mailer(&config, clock);
         let ports = Ports {
             queues: clients.queues(),
             mailer: bucketed(mailer, config.shared_bucket.as_ref()),
-            account: clients.account(),
+            account: clients.account(config.channel, &config.cap, &config.allowed_texts.origins),
             ledger,
             clock,
             entropy: SystemEntropy,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
 use serde_json::Value;
 use tidegate_aws::{Clients, SystemClock, SystemEntropy};
+use tidegate_core::channel::Channel;
 use tidegate_core::config::{ConfigError, LedgerKind, SchedulerConfig};
 use tidegate_core::idle::is_wake;
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
@@ -33,11 +34,15 @@ impl LambdaFunction for SchedulerFunction {
         &self.0.ledger
     }
 
+    fn channel(&self) -> Channel {
+        self.0.channel
+    }
+
     async fn serve(self, clients: Clients, ledger: impl Ledger + Marks + Exclusions) -> ExitCode {
         let Self(config) = self;
         let clock = SystemClock::new();
-        let (account, invoke) =
-            (clients.account(), clients.invoke(config.poller_function.as_str()));
+        let account = clients.account(config.channel, &config.cap, &config.origins);
+        let invoke = clients.invoke(config.poller_function.as_str());
         let queues = clients.queues();
         let ledger = CountedLedger::new(ledger);
         let feedback =

@@ -168,7 +168,8 @@ impl RunFacts {
     }
 
     fn excludes(&self, to: &str) -> bool {
-        self.has_marks && Address::parse(to).is_ok_and(|address| self.excluded.contains(&address))
+        self.has_marks
+            && Address::parse(to).is_ok_and(|address| self.excluded.contains(address.addr_spec()))
     }
 
     /// SES accepted it. Whether it arrived can only be told from the suppression list, which has one entry for

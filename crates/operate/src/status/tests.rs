@@ -78,6 +78,7 @@ pub(crate) fn facts() -> StackFacts {
             max_24_hour_send: 50_000.0,
             sent_last_24_hours: 41_000.0,
             sending_enabled: true,
+            spend_limit: None,
         }),
         changes: vec![ChangeRecord {
             at: EpochMillis::new(1_795_206_000_000),

@@ -73,6 +73,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
                 max_24_hour_send: -1.0,
                 sent_last_24_hours: 0.0,
                 sending_enabled: true,
+                spend_limit: None,
             }),
             changes: Vec::new(),
         },

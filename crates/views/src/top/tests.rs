@@ -68,6 +68,7 @@ fn facts(seconds: u64) -> StackFacts {
             max_24_hour_send: -1.0,
             sent_last_24_hours: 0.0,
             sending_enabled: true,
+            spend_limit: None,
         }),
         changes: Vec::new(),
     }

@@ -1,11 +1,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use aws_credential_types::provider::error::CredentialsError;
 use futures_util::future::join_all;
 use serde_json::json;
 use tidegate_core::bucket::Pace;
+use tidegate_core::channel::Content;
 use tidegate_core::email::Email;
-use tidegate_core::outcome::{Outcome, classify, classify_for_tenant};
+use tidegate_core::outcome::{Outcome, Stage, classify, classify_for_tenant};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Clock as _, Mailer as _};
 
@@ -17,10 +19,10 @@ use crate::loopback::{EndpointBehaviour, Loopback};
 const SENT: &str = r#"{"MessageId":"0102018f-1"}"#;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-fn email() -> Email {
+fn email() -> Content {
     let body = r#"{"to_address": "ada@example.com", "from_address": "news@example.org",
         "subject": "Hello", "body": "Text."}"#;
-    Email::parse(body).unwrap()
+    Email::parse(body).unwrap().into()
 }
 
 /// Any pace will do: only a shared bucket uses it.
@@ -33,12 +35,12 @@ fn mailer(client: &aws_sdk_sesv2::Client) -> SesMailer {
 }
 
 /// Sends with a minute to spare, so that the request is not late.
-async fn send(mailer: &SesMailer, email: &Email) -> Result<String, Failure> {
+async fn send(mailer: &SesMailer, email: &Content) -> Result<String, Failure> {
     let latest = mailer.clock.monotonic() + Duration::from_mins(1);
     mailer.send(mail(email, None), latest).await
 }
 
-fn mail<'a>(email: &'a Email, tenant: Option<&'a str>) -> Mail<'a> {
+fn mail<'a>(email: &'a Content, tenant: Option<&'a str>) -> Mail<'a> {
     Mail { tenant, ..Mail::new(email, "spring", "order 7", pace()) }
 }
 
@@ -69,7 +71,7 @@ async fn a_mail_goes_out_for_its_tenant_and_an_association_that_is_missing_is_th
 async fn the_configured_set_is_of_mails_that_name_none() {
     let named = r#"{"to": "ada@example.com", "from": "news@example.org", "subject": "Hello",
         "text": "Text.", "configuration_set": "own"}"#;
-    let named = Email::parse(named).unwrap();
+    let named: Content = Email::parse(named).unwrap().into();
     for (configured, email, expected) in [
         (None, email(), None),
         (Some("tidegate"), email(), Some("tidegate")),
@@ -121,7 +123,7 @@ async fn the_limits_tag_is_left_out_where_the_producer_gives_all_that_ses_takes(
             (0..own).map(|number| (format!("tag-{number}"), "1")).collect();
         let body = json!({"to": "ada@example.com", "from": "news@example.org", "subject": "Hello",
             "text": "Text.", "tags": tags});
-        let email = Email::parse(&body.to_string()).unwrap();
+        let email = Email::parse(&body.to_string()).unwrap().into();
         let ses = Fake::once(200, SENT);
         let mailer = mailer(&ses.ses());
         let latest = mailer.clock.monotonic() + Duration::from_mins(1);
@@ -147,7 +149,7 @@ async fn the_long_form_goes_out_whole() {
             "content": "AAEC/w=="}],
     });
     let ses = Fake::once(200, SENT);
-    send(&mailer(&ses.ses()), &Email::parse(&body.to_string()).unwrap()).await.unwrap();
+    send(&mailer(&ses.ses()), &Email::parse(&body.to_string()).unwrap().into()).await.unwrap();
     let mut asked = ses.seen().remove(0).body;
     let simple = asked["Content"]["Simple"].take();
     let destination = json!({"ToAddresses": ["Ada <ada@example.com>", "b@example.com"],
@@ -172,7 +174,7 @@ async fn a_template_goes_out_with_its_data_as_written() {
     let body = r#"{"to": "ada@example.com", "from": "news@example.org",
         "template": {"name": "welcome", "data": {"price": 19.90}}}"#;
     let ses = Fake::once(200, SENT);
-    send(&mailer(&ses.ses()), &Email::parse(body).unwrap()).await.unwrap();
+    send(&mailer(&ses.ses()), &Email::parse(body).unwrap().into()).await.unwrap();
     let expected =
         json!({"Template": {"TemplateName": "welcome", "TemplateData": r#"{"price":19.90}"#}});
     assert_eq!(ses.seen()[0].body["Content"], expected);

@@ -121,7 +121,7 @@ async fn send<E: Environment>(
     let limits = ctx.plan.limits.table.tags(&message.demands);
     let limits = limits.as_deref();
     let mail = Mail {
-        email: &message.email,
+        content: &message.content,
         campaign,
         id: &id,
         tenant: message.tenant.as_deref(),

@@ -8,7 +8,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::Acceptance;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limiter::Line;
-use tidegate_core::outcome::{Failure, HoldScope, Outcome, classify, classify_for_tenant};
+use tidegate_core::outcome::{Failure, HoldScope, Outcome};
 use tidegate_core::waits::bucket;
 
 use super::state::Drain;
@@ -41,9 +41,7 @@ impl<E: Environment> Drain<'_, E> {
         }
         let is_held = self.is_held(&message);
         let result = result.map_err(|failure| {
-            let has_tenant = message.tenant.is_some();
-            let outcome =
-                if has_tenant { classify_for_tenant(&failure) } else { classify(&failure) };
+            let outcome = message.content.classify(&failure, message.tenant.as_deref());
             (failure, outcome)
         });
         let send = EndedSend { message, result, latency, counts: true, is_held };
@@ -75,12 +73,13 @@ impl<E: Environment> Drain<'_, E> {
                 self.wait_again(message);
             }
             Outcome::RateExceeded => self.refused(&message, &failure),
-            Outcome::Permanent => self.give_up(&message, &failure, outcome),
+            Outcome::Permanent | Outcome::OptedOut => self.give_up(&message, &failure, outcome),
             Outcome::Transient | Outcome::Ambiguous => {
                 self.retry_or_give_up(&message, &failure, outcome, counts);
             }
             Outcome::DailyQuotaExceeded
             | Outcome::AccountPaused
+            | Outcome::SpendLimit
             | Outcome::Credentials
             | Outcome::Deployment
             | Outcome::Tenant => self.hold(&message, &failure, outcome),
@@ -102,7 +101,7 @@ impl<E: Environment> Drain<'_, E> {
             ctx.count_for(Counter::ExpressWaits, &bucket(waited), 1);
         }
         *self.result.waited.entry(campaign.clone()).or_default() +=
-            waited.mul_f64(message.email.recipients().into());
+            waited.mul_f64(message.content.slots().into());
         if matches!(message.line, Line::Limited(_)) {
             *self.result.limited.entry(campaign.clone()).or_insert(0) += recipients;
         }
@@ -196,6 +195,7 @@ impl<E: Environment> Drain<'_, E> {
         let reason = match outcome {
             Outcome::DailyQuotaExceeded => HoldReason::DailyQuota,
             Outcome::AccountPaused => HoldReason::Account,
+            Outcome::SpendLimit => HoldReason::SpendLimit,
             Outcome::Credentials => HoldReason::Credentials,
             Outcome::Tenant => HoldReason::Tenant,
             _ => HoldReason::Deployment,

@@ -150,6 +150,6 @@ fn waiting(ticket: usize, message: &Message) -> Waiting<usize> {
         ticket,
         line: message.line,
         priority: message.priority,
-        recipients: message.email.recipients(),
+        recipients: message.content.slots(),
     }
 }

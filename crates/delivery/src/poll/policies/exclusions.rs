@@ -97,7 +97,7 @@ impl<'a, E: Environment> Policy<'a> for ExcludedRecipients<'a, E> {
 }
 
 fn concerns(list: &ExclusionList, mail: &Message) -> bool {
-    mail.email.to().iter().any(|to| list.contains(to))
+    mail.content.to().any(|to| list.contains(to))
 }
 
 fn take_out<E: Environment>(ctx: &Context<'_, E>, mail: Box<Message>) -> [Effect; 2] {

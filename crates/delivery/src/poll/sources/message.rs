@@ -1,10 +1,11 @@
 //! A received message, parsed: its mail and envelope, or the reason why it must not be sent.
 
+use tidegate_core::channel::Content;
 use tidegate_core::compression::decompress;
 use tidegate_core::config::{EXPRESS, PollerConfig, queue_key};
 use tidegate_core::control::Cancel;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
-use tidegate_core::email::{Email, Priority, addressed_to, id_of};
+use tidegate_core::email::{Priority, addressed_to, id_of};
 use tidegate_core::identity::{
     CAMPAIGN_QUEUE_BYTES, CampaignMessage, Envelope, EpochMillis, Identity, deduplication_id,
     group_id,
@@ -49,10 +50,10 @@ impl Source {
     }
 
     /// The priority of a mail from this queue: that of its body, or the queue's if that is higher.
-    fn priority_of(&self, email: &Email) -> Priority {
+    fn priority_of(&self, content: &Content) -> Priority {
         match self.priority {
-            Priority::Normal | Priority::Low => email.priority(),
-            raised => raised.max(email.priority()),
+            Priority::Normal | Priority::Low => content.priority(),
+            raised => raised.max(content.priority()),
         }
     }
 
@@ -71,10 +72,10 @@ impl Source {
     }
 }
 
-/// A valid mail, ready to be sent.
+/// A valid mail or text message, ready to be sent.
 #[derive(Debug)]
 pub(in crate::poll) struct Message {
-    pub(in crate::poll) email: Email,
+    pub(in crate::poll) content: Content,
     pub(in crate::poll) envelope: Envelope,
     /// SES's tenant of its campaign; none without one.
     pub(in crate::poll) tenant: Option<String>,
@@ -142,9 +143,9 @@ pub(in crate::poll) fn read(
             LastError { code: Some(code.to_owned()), http_status: None, provider_message: what };
         Box::new(Rejected { held, envelope, reason, redacted })
     };
-    let parsed = Email::parse(&held.body);
+    let parsed = Content::parse(config.channel, &held.body);
     let id = match &parsed {
-        Ok(email) => email.id().map(str::to_owned),
+        Ok(content) => content.id().map(str::to_owned),
         Err(_) => id_of(&held.body),
     };
     let attribute = |name: &str| attributes.get(name).map(String::as_str);
@@ -172,8 +173,8 @@ pub(in crate::poll) fn read(
         let (text, redacted) = (in_full(&error), error.to_string());
         return Err(reject(held, envelope, "InvalidCompression", text, redacted));
     }
-    let email = match parsed.and_then(|email| config.allowed_senders.admit(email)) {
-        Ok(email) => email,
+    let content = match parsed.and_then(|content| config.admit(content)) {
+        Ok(content) => content,
         Err(error) => {
             let code = error.kind().code();
             return Err(reject(held, envelope, code, error.to_string(), error.redacted()));
@@ -191,14 +192,14 @@ pub(in crate::poll) fn read(
     }
     let facts = MailFacts {
         campaign: &envelope.campaign,
-        configuration_set: email.configuration_set().or(config.configuration_set.as_deref()),
+        configuration_set: content.configuration_set().or(config.configuration_set.as_deref()),
         tenant: plan.tenants.get(&envelope.campaign).map(String::as_str),
     };
-    let demands = Demands::of(&email, facts, &plan.limits.table);
+    let demands = Demands::of(&content, facts, &plan.limits.table);
     let (tenant, line, domain) = (facts.tenant.map(str::to_owned), source.line, source.domain);
-    let (priority, through) = (source.priority_of(&email), None);
+    let (priority, through) = (source.priority_of(&content), None);
     Ok(Message {
-        email,
+        content,
         envelope,
         tenant,
         line,
@@ -212,8 +213,9 @@ pub(in crate::poll) fn read(
 }
 
 impl Message {
+    /// A mail's recipients, or a text's parts: the slots that it uses.
     pub(in crate::poll) fn recipients(&self) -> u64 {
-        u64::from(self.email.recipients())
+        u64::from(self.content.slots())
     }
 
     /// The message for a domain queue, with the same pass, since this is no further try.
@@ -276,7 +278,7 @@ fn letter(
     let entry = DeadLetter {
         message_id: message.held.message_id.clone(),
         campaign: last.campaign.clone(),
-        to: message.email.to().iter().map(|to| to.addr_spec().to_owned()).collect(),
+        to: message.content.to().map(str::to_owned).collect(),
         first_attempt_at: last.first_attempt_at,
         last_attempt_at: at,
         attempts: last.attempt,

@@ -1,0 +1,110 @@
+//! The channel of a stack, e-mail or SMS, and what the poller asks of a message of either.
+
+use crate::email::{Address, Email, EmailError, Priority};
+use crate::outcome::{Failure, Outcome, classify, classify_for_tenant};
+use crate::text_message::{TextMessage, classify_text};
+
+/// `TIDEGATE_CHANNEL`: what a stack sends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Channel {
+    /// E-mail, through SES.
+    #[default]
+    Email,
+    /// Text messages, through AWS End User Messaging.
+    Sms,
+}
+
+/// What a message holds: a mail or a text message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A mail.
+    Email(Box<Email>),
+    /// A text message.
+    Text(TextMessage),
+}
+
+impl Content {
+    /// Reads a message body of the channel.
+    ///
+    /// # Errors
+    /// [`EmailError`] for the first fault, with the field.
+    pub fn parse(channel: Channel, body: &str) -> Result<Self, EmailError> {
+        match channel {
+            Channel::Email => Email::parse(body).map(Self::from),
+            Channel::Sms => TextMessage::parse(body).map(Self::Text),
+        }
+    }
+
+    /// The slots that it uses: a mail's recipients (1 to 50), a text's parts (1 to 11).
+    pub fn slots(&self) -> u32 {
+        match self {
+            Self::Email(email) => email.recipients(),
+            Self::Text(text) => text.parts(),
+        }
+    }
+
+    /// The producer's id of 1 to 256 characters; none if the message has none.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Email(email) => email.id(),
+            Self::Text(text) => text.id(),
+        }
+    }
+
+    /// The priority within its campaign.
+    pub const fn priority(&self) -> Priority {
+        match self {
+            Self::Email(email) => email.priority(),
+            Self::Text(text) => text.priority(),
+        }
+    }
+
+    /// The addresses in a mail's `to`, without display names, or a text's phone number.
+    pub fn to(&self) -> impl Iterator<Item = &str> {
+        let (addresses, phone) = match self {
+            Self::Email(email) => (email.to(), None),
+            Self::Text(text) => (&[][..], Some(text.to())),
+        };
+        addresses.iter().map(Address::addr_spec).chain(phone)
+    }
+
+    /// As [`Content::to`], with the addresses in `cc` and `bcc`.
+    pub fn recipients(&self) -> impl Iterator<Item = &str> {
+        let (cc, bcc) = match self {
+            Self::Email(email) => (email.cc(), email.bcc()),
+            Self::Text(_) => (&[][..], &[][..]),
+        };
+        self.to().chain(cc.iter().chain(bcc).map(Address::addr_spec))
+    }
+
+    /// The sender's address without display name, or a text's origin; none if AWS chooses that.
+    pub fn sender(&self) -> Option<&str> {
+        match self {
+            Self::Email(email) => Some(email.from().addr_spec()),
+            Self::Text(text) => text.origination(),
+        }
+    }
+
+    /// The configuration set; none if the message names none.
+    pub fn configuration_set(&self) -> Option<&str> {
+        match self {
+            Self::Email(email) => email.configuration_set(),
+            Self::Text(text) => text.configuration_set(),
+        }
+    }
+
+    /// Classifies the failure of its send, which may have been made for a `tenant` of SES.
+    pub fn classify(&self, failure: &Failure, tenant: Option<&str>) -> Outcome {
+        match self {
+            Self::Text(_) => classify_text(failure),
+            Self::Email(_) if tenant.is_some() => classify_for_tenant(failure),
+            Self::Email(_) => classify(failure),
+        }
+    }
+}
+
+impl From<Email> for Content {
+    fn from(email: Email) -> Self {
+        Self::Email(Box::new(email))
+    }
+}

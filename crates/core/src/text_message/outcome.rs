@@ -1,0 +1,58 @@
+//! The meaning of the answers of AWS End User Messaging.
+
+use crate::outcome::{Failure, Outcome, Stage, classify};
+
+/// A recipient who takes no texts. It says nothing about the campaign's other texts.
+const OPTED_OUT: [&str; 1] = ["DESTINATION_PHONE_NUMBER_OPTED_OUT"];
+
+/// Origins, configuration sets and account settings that an operator puts right. The sandbox of an account takes
+/// verified numbers only.
+const DEPLOYMENT: [&str; 12] = [
+    "ResourceNotFoundException",
+    "DESTINATION_PHONE_NUMBER_NOT_VERIFIED",
+    "EVENT_DESTINATION_MISMATCH",
+    "KEYWORD_MISMATCH",
+    "MESSAGE_TYPE_MISMATCH",
+    "NO_ORIGINATION_IDENTITIES_FOUND",
+    "NUMBER_CAPABILITIES_MISMATCH",
+    "RESOURCE_NOT_ACCESSIBLE",
+    "RESOURCE_NOT_ACTIVE",
+    "SENDER_ID_NOT_REGISTERED",
+    "SENDER_ID_REQUIRES_REGISTRATION",
+    "OPT_OUT_LIST_MISMATCH",
+];
+
+/// The account may not send; an operator writes to AWS.
+const ACCOUNT: [&str; 2] = ["ACCOUNT_DISABLED", "INSUFFICIENT_ACCOUNT_REPUTATION"];
+
+const SPEND_LIMIT: &str = "MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT";
+
+/// Classifies the failure of a text message.
+///
+/// The failure's code is the `Reason` of [AWS's exception], or its name if it has no reason. Countries that are blocked,
+/// numbers that are none and prices above the limit concern the one text, so they are permanent, as every other refusal.
+///
+/// [AWS's exception]: https://docs.aws.amazon.com/pinpoint/latest/apireference_smsvoicev2/API_SendTextMessage.html
+///
+/// ```
+/// use tidegate_core::outcome::{Failure, Outcome, Stage};
+/// use tidegate_core::text_message::classify_text;
+/// let failure = |code: &str| Failure {
+///     http_status: Some(400),
+///     code: Some(code.to_owned()),
+///     message: String::new(),
+///     stage: Stage::Answered,
+/// };
+/// assert_eq!(classify_text(&failure("ThrottlingException")), Outcome::RateExceeded);
+/// assert_eq!(classify_text(&failure("MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT")), Outcome::SpendLimit);
+/// ```
+pub fn classify_text(failure: &Failure) -> Outcome {
+    let code = failure.code.as_deref().unwrap_or_default();
+    match failure.stage {
+        Stage::Answered if code == SPEND_LIMIT => Outcome::SpendLimit,
+        Stage::Answered if OPTED_OUT.contains(&code) => Outcome::OptedOut,
+        Stage::Answered if DEPLOYMENT.contains(&code) => Outcome::Deployment,
+        Stage::Answered if ACCOUNT.contains(&code) => Outcome::Credentials,
+        _ => classify(failure),
+    }
+}
