@@ -82,10 +82,12 @@ FUZZ_OPTIONS := --fuzz-dir tests/fuzz --sanitizer none --target-dir $(TARGET_DIR
 # What a run finds stays here: inputs that reach something new, crashes, the log.
 FUZZ_FOUND := .local/fuzz
 
-# For `make run`: QUOTA=200 MESSAGES=6000 LATENCY=80ms SECONDS=120 KEEP=1, or any options in ARGS.
+# For `make run`: QUOTA=200 MESSAGES=6000 LATENCY=80ms SECONDS=120 KEEP=1, or any options in ARGS. With CHANNEL=sms
+# it sends texts, of which the small campaign's have three parts.
 LOCAL_OPTIONS = --python $(LOCAL_PYTHON) --bin-dir $(BIN) \
   $(if $(QUOTA),--quota $(QUOTA)) $(if $(MESSAGES),--messages $(MESSAGES)) \
   $(if $(LATENCY),--latency $(LATENCY)) \
+  $(if $(CHANNEL),--channel $(CHANNEL)) $(if $(filter sms,$(CHANNEL)),--recipients-small 3) \
   $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS)) \
   $(if $(KEEP),--keep-running) $(ARGS)
 
@@ -96,7 +98,7 @@ help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(LOCAL_VENV) local-binaries ## Sends two campaigns through a local AWS, and reports (QUOTA MESSAGES LATENCY SECONDS KEEP ARGS)
+run: $(LOCAL_VENV) local-binaries ## Sends two campaigns through a local AWS, and reports (CHANNEL QUOTA MESSAGES LATENCY SECONDS KEEP ARGS)
 	$(BIN)/devstack $(LOCAL_OPTIONS)
 
 .PHONY: watch

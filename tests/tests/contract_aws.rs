@@ -13,7 +13,8 @@ use aws_sdk_dynamodb::types::{
 };
 use aws_sdk_sesv2::types::SuppressionListReason;
 use tidegate_aws::{
-    DynamoLedger, S3DeferralStore, SesAccount, SesMailer, SesSuppressionList, SnsTopic, SystemClock,
+    DynamoLedger, S3DeferralStore, SesAccount, SesMailer, SesSuppressionList, SmsAccount,
+    SmsMailer, SnsTopic, SystemClock,
 };
 use tidegate_core::deferral::Location;
 use tidegate_delivery::ports::{Announce, PortError, SuppressionReason};
@@ -31,6 +32,7 @@ use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::queues_contract;
 use tidegate_tests::contract::sqs::SqsRoom;
 use tidegate_tests::contract::suppression::{SuppressionRoom, suppression_contract};
+use tidegate_tests::contract::texts::{TakenText, TextLimits, TextRoom, TextSite, text_contract};
 use tidegate_tests::contract::topic::{TopicRoom, topic_contract};
 use tidegate_tests::local::{Ministack, sdk_config};
 
@@ -229,6 +231,90 @@ async fn the_mailer_on_ses_keeps_the_contract() {
 #[tokio::test]
 async fn the_account_on_ses_keeps_the_contract() {
     account_contract(&Sites).await;
+}
+
+/// An account for text messages on the sandbox.
+struct TextAccount {
+    sandbox: SesSandbox,
+    mailer: SmsMailer,
+    account: SmsAccount,
+    clock: SystemClock,
+}
+
+struct TextAccounts;
+
+fn text_change(limits: TextLimits) -> SettingsChange {
+    SettingsChange {
+        quota: Some(MaxSendRate::per_second(limits.rate).unwrap()),
+        spend_limit: limits.spend.map(DailyQuota::Recipients),
+        ..SettingsChange::default()
+    }
+}
+
+impl TextRoom for TextAccounts {
+    type Site = TextAccount;
+
+    async fn open(&self, limits: TextLimits) -> TextAccount {
+        let config = SesSandboxConfig::default().changed(text_change(limits));
+        let sandbox = SesSandbox::start(config, ([127, 0, 0, 1], 0).into()).await.unwrap();
+        let (config, clock) = (sdk_config(sandbox.url()).await, SystemClock::new());
+        let mailer = SmsMailer::new(&config, clock, Duration::from_secs(5));
+        let account = SmsAccount::new(&config, None, Some("pool-sandbox"));
+        TextAccount { sandbox, mailer, account, clock }
+    }
+}
+
+impl TextSite for TextAccount {
+    type Mailer = SmsMailer;
+    type Account = SmsAccount;
+    type Clock = SystemClock;
+
+    fn mailer(&self) -> &SmsMailer {
+        &self.mailer
+    }
+
+    fn account(&self) -> &SmsAccount {
+        &self.account
+    }
+
+    fn clock(&self) -> &SystemClock {
+        &self.clock
+    }
+
+    fn taken(&self) -> Vec<TakenText> {
+        let texts = self.sandbox.mails(0, 1_000);
+        let tag = |text: &tidegate_fakes::sandbox::ses::MailRecord, name| {
+            text.tag(name).unwrap_or_default().to_owned()
+        };
+        texts
+            .iter()
+            .map(|text| TakenText {
+                message_id: text.message_id(),
+                tags: (tag(text, "tidegate_campaign"), tag(text, "tidegate_id")),
+                parts: text.recipients(),
+            })
+            .collect()
+    }
+
+    fn limit(&self, limits: TextLimits) {
+        self.sandbox.change(text_change(limits));
+    }
+
+    fn trouble(&self, _: &str, phone: &str, trouble: Trouble) {
+        let kind = match trouble {
+            Trouble::Rejected => "DESTINATION_PHONE_NUMBER_OPTED_OUT",
+            Trouble::ServerError => "InternalServerException,status=500",
+            Trouble::AnswerLost => "lost-answer",
+        };
+        let fault = format!("{kind},to={phone}").parse().unwrap();
+        let change = SettingsChange { faults: Some(vec![fault]), ..SettingsChange::default() };
+        self.sandbox.change(change);
+    }
+}
+
+#[tokio::test]
+async fn text_messages_on_end_user_messaging_keep_the_contract() {
+    text_contract(&TextAccounts).await;
 }
 
 /// Suppression lists of sandboxes, which end with the room.

@@ -30,6 +30,7 @@ use tidegate_tests::contract::mail::{
 use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::{QueueRoom, queues_contract, sqs_contract};
 use tidegate_tests::contract::suppression::{SuppressionRoom, suppression_contract};
+use tidegate_tests::contract::texts::{TakenText, TextLimits, TextRoom, TextSite, text_contract};
 use tidegate_tests::contract::topic::{TopicRoom, topic_contract};
 
 fn universe() -> Universe {
@@ -292,6 +293,70 @@ async fn the_memory_mailer_keeps_the_contract() {
 #[tokio::test(start_paused = true)]
 async fn the_memory_account_keeps_the_contract() {
     account_contract(&Sites).await;
+}
+
+/// Accounts of memory for text messages.
+struct TextSites;
+
+fn text_settings(limits: TextLimits) -> SesSettings {
+    SesSettings {
+        spend_limit: limits.spend,
+        ..SesSettings::of_rate(Rate::per_second(limits.rate).unwrap())
+    }
+}
+
+impl TextRoom for TextSites {
+    type Site = Site;
+
+    async fn open(&self, limits: TextLimits) -> Site {
+        let site = Sites.open(Limits { rate: limits.rate, daily: None, paused: false }).await;
+        TextSite::limit(&site, limits);
+        site
+    }
+}
+
+impl TextSite for Site {
+    type Mailer = MemoryMailer;
+    type Account = MemoryAccount;
+    type Clock = SimClock;
+
+    fn mailer(&self) -> &Self::Mailer {
+        &self.mailer
+    }
+
+    fn account(&self) -> &Self::Account {
+        &self.account
+    }
+
+    fn clock(&self) -> &Self::Clock {
+        &self.clock
+    }
+
+    fn taken(&self) -> Vec<TakenText> {
+        let taken = |mail: Taken| TakenText {
+            message_id: mail.message_id,
+            tags: (mail.campaign, mail.id),
+            parts: mail.recipients,
+        };
+        MailSite::taken(self).into_iter().map(taken).collect()
+    }
+
+    fn limit(&self, limits: TextLimits) {
+        self.ses.configure(|current| *current = text_settings(limits));
+    }
+
+    fn trouble(&self, id: &str, phone: &str, trouble: Trouble) {
+        match trouble {
+            Trouble::Rejected => self.ses.refuse_address(phone, failures::opted_out()),
+            Trouble::ServerError => self.ses.refuse_address(phone, failures::server_error()),
+            Trouble::AnswerLost => MailSite::trouble(self, id, trouble),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn text_messages_in_memory_keep_the_contract() {
+    text_contract(&TextSites).await;
 }
 
 struct Buckets;

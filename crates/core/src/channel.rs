@@ -14,7 +14,7 @@ pub enum Channel {
     Sms,
 }
 
-/// What a message holds: a mail or a text message.
+/// The content of a message: a mail or a text message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// A mail.

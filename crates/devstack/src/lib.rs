@@ -42,7 +42,7 @@ pub use figures::{
 };
 pub use fill::{body, fill, is_of_plan};
 pub use options::LocalArgs;
-pub use plan::{InvalidWeightPair, LocalCampaign, LocalPlan, WeightPair, split};
+pub use plan::{InvalidWeightPair, LocalCampaign, LocalChannel, LocalPlan, WeightPair, split};
 pub use report::{Ending, LocalReport, Mails, PollerUsage, Promise, SqsCalls};
 pub use sandbox::{SandboxStats, SesSandboxClient};
 pub use setup::{Infra, Mode, RunSettings, Setup, Sqs};

@@ -108,12 +108,12 @@ impl Mailbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::LocalCampaign;
+    use crate::plan::{LocalCampaign, LocalChannel};
 
     #[test]
     fn a_mail_counts_once_and_what_is_not_planned_completes_nothing() {
         let big = LocalCampaign { name: "big".to_owned(), weight: 90, mails: 3, recipients: 1 };
-        let plan = LocalPlan { quota: 14.0, campaigns: vec![big] };
+        let plan = LocalPlan { quota: 14.0, channel: LocalChannel::Email, campaigns: vec![big] };
         let arrival = |campaign: &str, number: u64| MailArrival {
             at_ns: 1_795_206_967_000_000_000,
             campaign: campaign.to_owned(),
@@ -136,7 +136,8 @@ mod tests {
             mails: 90,
             recipients: 1,
         };
-        let plan = LocalPlan { quota: 4.0, campaigns: vec![campaign("big"), campaign("small")] };
+        let campaigns = vec![campaign("big"), campaign("small")];
+        let plan = LocalPlan { quota: 4.0, channel: LocalChannel::Email, campaigns };
         let mut mailbox = Mailbox::new(SesSandboxClient::at("http://127.0.0.1:9"));
         // Both send one a second for half a minute, then big alone sends three a second.
         for quarter in 0..160_u64 {

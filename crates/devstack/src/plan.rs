@@ -13,7 +13,7 @@ pub struct LocalCampaign {
     /// From 1 to 10,000; shares are in proportion.
     pub weight: u32,
     pub mails: u64,
-    /// Recipients of each of its mails, 1 to 50.
+    /// Recipients of each of its mails, or parts of each of its texts: 1 to 50.
     pub recipients: u32,
 }
 
@@ -23,11 +23,24 @@ impl LocalCampaign {
     }
 }
 
+/// The channel of a local run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LocalChannel {
+    /// E-mail, through SES.
+    #[default]
+    Email,
+    /// Text messages, through AWS End User Messaging.
+    Sms,
+}
+
 /// The workload of a local run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalPlan {
-    /// Recipients a second that the account may send.
+    /// Recipients or parts a second that the account may send.
     pub quota: f64,
+    #[serde(default)]
+    pub channel: LocalChannel,
     /// The campaigns, in the order of the template's queues.
     pub campaigns: Vec<LocalCampaign>,
 }

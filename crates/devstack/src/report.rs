@@ -172,6 +172,7 @@ pub(super) mod tests {
         let settings = RunSettings {
             quota: 10.0,
             rate_margin: None,
+            channel: crate::plan::LocalChannel::Email,
             infra: Infra::Sam,
             mode: Mode::Merge,
             sqs: Sqs::Ministack,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_core::rate::{Rate, RateMargin, UnreadableRate};
 
 use super::place::Place;
-use super::plan::{LocalCampaign, LocalPlan};
+use super::plan::{LocalCampaign, LocalChannel, LocalPlan};
 
 /// The way in which mail gets from the campaign queues to the poller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -62,6 +62,10 @@ pub struct RunSettings {
     #[arg(long, value_name = "SHARE", value_parser = rate_margin)]
     #[serde(rename = "guard")]
     pub rate_margin: Option<f64>,
+    /// The channel of the campaigns: e-mail, or text messages
+    #[arg(long, value_name = "CHANNEL", default_value = "email")]
+    #[serde(default)]
+    pub channel: LocalChannel,
     /// The stack's description: the SAM template, or the CDK app (which `make cdk` builds)
     #[arg(long, value_name = "WHICH", default_value = "sam")]
     #[serde(default)]
@@ -89,7 +93,8 @@ pub struct RunSettings {
 impl RunSettings {
     /// The campaigns' mails, and the quota they share.
     pub fn plan(&self) -> LocalPlan {
-        LocalPlan { quota: self.quota, campaigns: self.campaigns.to_vec() }
+        let Self { quota, channel, campaigns, .. } = self;
+        LocalPlan { quota: *quota, channel: *channel, campaigns: campaigns.to_vec() }
     }
 }
 
@@ -168,6 +173,11 @@ impl Setup {
             ("SecondCampaignName", second.name.clone()),
             ("SecondCampaignWeight", second.weight.to_string()),
         ];
+        if settings.channel == LocalChannel::Sms {
+            // The sandbox's pool, whose numbers have its whole rate.
+            parameters
+                .extend([("Channel", "sms".to_owned()), ("Origins", "pool-sandbox".to_owned())]);
+        }
         parameters.extend(settings.rate_margin.map(|share| ("RateMargin", share.to_string())));
         let own = parameters.into_iter().map(|(name, value)| (name.to_owned(), value));
         let replaced = |name: &str| self.parameters.iter().any(|(other, _)| other == name);
@@ -190,6 +200,7 @@ pub(super) mod tests {
             settings: RunSettings {
                 quota: 0.5,
                 rate_margin: Some(0.05),
+                channel: LocalChannel::Email,
                 infra: Infra::Sam,
                 mode: Mode::Direct,
                 sqs: Sqs::Ministack,
@@ -225,5 +236,16 @@ pub(super) mod tests {
         assert_eq!(of("Schedule"), ["ENABLED"]);
         assert_eq!((of("RateMargin"), of("Mode")), (vec!["0.05"], vec!["direct"]));
         assert_eq!(of("SesEndpointUrl"), ["http://127.0.0.1:1"]);
+        assert_eq!(of("Channel"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_stack_for_text_messages_sends_from_the_sandboxs_pool() {
+        let mut setup = setup();
+        setup.settings.channel = LocalChannel::Sms;
+        let parameters = setup.parameters("http://127.0.0.1:1");
+        for given in [("Channel", "sms"), ("Origins", "pool-sandbox")] {
+            assert!(parameters.iter().any(|(name, value)| (&**name, &**value) == given));
+        }
     }
 }

@@ -22,6 +22,7 @@ pub mod marks;
 pub mod queues;
 pub mod sqs;
 pub mod suppression;
+pub mod texts;
 pub mod topic;
 
 use std::panic::AssertUnwindSafe;

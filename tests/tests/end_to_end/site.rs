@@ -17,8 +17,8 @@ use tidegate_delivery::ports::{
     Clock as _, Ledger as _, Outgoing, QueueDepth, QueueUrl, Queues as _, Received,
 };
 use tidegate_devstack::{
-    Infra, LocalAws, LocalCampaign, LocalPlan, MailArrival, Mode, RunFigures, RunSettings,
-    SandboxStats, Setup, Sqs, figures, fill, is_of_plan,
+    Infra, LocalAws, LocalCampaign, LocalChannel, LocalPlan, MailArrival, Mode, RunFigures,
+    RunSettings, SandboxStats, Setup, Sqs, figures, fill, is_of_plan,
 };
 use tidegate_tests::local::sdk_config;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -73,6 +73,7 @@ pub(crate) fn plan(big: u64, small: u64) -> LocalPlan {
         recipients: 1,
     };
     LocalPlan {
+        channel: LocalChannel::Email,
         quota: RATE,
         campaigns: vec![campaign("big", 90, big), campaign("small", 10, small)],
     }
@@ -115,6 +116,7 @@ fn setup() -> Setup {
     let campaigns = plan(0, 0).campaigns.try_into().unwrap();
     Setup {
         settings: RunSettings {
+            channel: LocalChannel::Email,
             quota: RATE,
             rate_margin: None,
             infra: Infra::Sam,

@@ -6,7 +6,8 @@ use tidegate_core::Window;
 use tidegate_core::control::HoldReason;
 use tidegate_core::counters::Counter;
 use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
-use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, measure};
+use tidegate_tests::simulation::mail::produced;
+use tidegate_tests::simulation::{EXPRESS, FEEDBACK, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
@@ -161,6 +162,34 @@ async fn a_text_that_is_not_allowed_is_dead_lettered_unsent() {
     codes.sort();
     assert_eq!(codes, ["CountryNotAllowed", "UnknownMember"]);
     assert!(world.ses.arrivals().is_empty());
+}
+
+/// Receipts come from AWS as they are, over the same queue as SES's notices.
+#[tokio::test(start_paused = true)]
+async fn receipts_of_texts_hold_their_campaign_by_parts() {
+    let settings = texts(true).variable("TIDEGATE_FEEDBACK", "hold");
+    let world = World::new(settings.variable("TIDEGATE_FEEDBACK_MINIMUM", 100));
+    world.put("big", &ProducedMail::texts("big", 600, 2)).await;
+    world.put("small", &ProducedMail::texts("small", 300, 1)).await;
+    let receipt = include_str!("../../../events/text_receipt.json").replace("spring", "big");
+    world
+        .play(70, async |first| {
+            world.until(first, 20, MS(500)).await;
+            let sent = world.ledger_now().await.counters["sent.big"];
+            // 7 % of the parts, in half as many receipts of two parts each.
+            let count = usize::try_from(sent / 28).expect("few");
+            let delivered = produced(receipt.replace("TEXT_UNREACHABLE", "TEXT_DELIVERED"));
+            world.put_raw(FEEDBACK, &vec![delivered; count]).await;
+            world.until(first, 23, MS(500)).await;
+            assert!(world.ledger_now().await.control.campaign_holds.is_empty());
+            world.put_raw(FEEDBACK, &vec![produced(receipt); count]).await;
+            world.until(first, 26, MS(500)).await;
+            let holds = world.ledger_now().await.control.campaign_holds;
+            assert!(holds["big"].get(HoldReason::Reputation).is_some());
+        })
+        .await;
+    world.assert_nothing_lost();
+    assert!(world.accepted().keys().filter(|id| id.starts_with("small")).count() == 300);
 }
 
 fn limited() -> WorldSettings {

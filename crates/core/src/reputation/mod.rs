@@ -141,8 +141,8 @@ impl Reputation {
             self.remembered.push(*mark);
             let tally = self.campaigns.entry(notice.campaign.clone()).or_default();
             match notice.kind {
-                NoticeKind::Bounce => tally.bounced += 1,
-                NoticeKind::Complaint => tally.complained += 1,
+                NoticeKind::Bounce => tally.bounced += notice.slots,
+                NoticeKind::Complaint => tally.complained += notice.slots,
                 NoticeKind::Deferral => {}
             }
             new.push(notice);

@@ -4,6 +4,7 @@ use thiserror::Error;
 use crate::config::{EXPRESS, is_campaign_name};
 use crate::identity::EpochMillis;
 use crate::limits::TAGS;
+use crate::text_message::Receipt;
 
 /// The SES tag with the limits that hear of a mail's bounces, complaints and deferrals.
 pub const LIMIT_TAG: &str = "tidegate_limit";
@@ -35,6 +36,8 @@ pub struct Notice {
     pub campaign: String,
     /// SES's message id of the mail, as in the log event `sent`; 1 to 128 characters.
     pub ses_message_id: String,
+    /// The slots that it concerns: 1, or the parts of a text, as they were counted when it was sent.
+    pub slots: u64,
     /// The limits that hear of it, from the mail's tag `tidegate_limit` ([`crate::limits::LimitTable::tags`]);
     /// empty without one.
     pub limits: String,
@@ -49,7 +52,7 @@ pub enum NoticeError {
     /// text).
     #[error("it is no JSON object with the texts kind, campaign and id")]
     Form,
-    /// The kind is none of these.
+    /// The kind is none of these, or a text's receipt says nothing of that sort.
     #[error("kind is not allowed: bounce, complaint and deferral are")]
     Kind,
     /// The campaign is not a campaign name, so Tidegate did not send the mail.
@@ -58,6 +61,14 @@ pub enum NoticeError {
     /// The id is not in the form of SES's message ids.
     #[error("id is not allowed: 1 to 128 letters, digits, ., - and _ are")]
     Id,
+}
+
+/// A notice that the stack's rules make of SES's events, or a text's receipt as AWS gives it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Notice(NoticeBody),
+    Receipt(Receipt),
 }
 
 #[derive(Deserialize)]
@@ -95,25 +106,43 @@ impl Notice {
     /// # Errors
     /// [`NoticeError`], which names the faulty member.
     pub fn parse(body: &str) -> Result<Self, NoticeError> {
-        let written: NoticeBody = serde_json::from_str(body).map_err(|_| NoticeError::Form)?;
-        let kind = match &*written.kind {
-            "bounce" => NoticeKind::Bounce,
-            "complaint" => NoticeKind::Complaint,
-            "deferral" => NoticeKind::Deferral,
-            _ => return Err(NoticeError::Kind),
-        };
-        let (TagValue::List([campaign]) | TagValue::Text(campaign)) = written.campaign;
+        let (kind, campaign, id, slots, limits, sent_at) =
+            match serde_json::from_str(body).map_err(|_| NoticeError::Form)? {
+                Written::Notice(NoticeBody { kind, campaign, id, tags, sent_at }) => {
+                    let limits = tags.tidegate_limit.map_or_else(String::new, TagValue::text);
+                    (kind_of(&kind), campaign.text(), id, 1, limits, sent_at)
+                }
+                Written::Receipt(mut receipt) => {
+                    let mut tag = |name| receipt.context.remove(name).unwrap_or_default();
+                    let (campaign, limits) = (tag("tidegate_campaign"), tag(LIMIT_TAG));
+                    let (slots, sent_at) = (receipt.parts.max(1), receipt.sent_at());
+                    (receipt.kind(), campaign, receipt.message_id, slots, limits, sent_at)
+                }
+            };
+        let kind = kind.ok_or(NoticeError::Kind)?;
         let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if !is_campaign_name(&campaign) && campaign != EXPRESS {
             return Err(NoticeError::Campaign);
         }
-        if !(1..=128).contains(&written.id.len()) || !written.id.chars().all(legal) {
+        if !(1..=128).contains(&id.len()) || !id.chars().all(legal) {
             return Err(NoticeError::Id);
         }
-        let limits = match written.tags.tidegate_limit {
-            Some(TagValue::List([limits]) | TagValue::Text(limits)) => limits,
-            None => String::new(),
-        };
-        Ok(Self { kind, campaign, ses_message_id: written.id, limits, sent_at: written.sent_at })
+        Ok(Self { kind, campaign, ses_message_id: id, slots, limits, sent_at })
+    }
+}
+
+fn kind_of(name: &str) -> Option<NoticeKind> {
+    match name {
+        "bounce" => Some(NoticeKind::Bounce),
+        "complaint" => Some(NoticeKind::Complaint),
+        "deferral" => Some(NoticeKind::Deferral),
+        _ => None,
+    }
+}
+
+impl TagValue {
+    fn text(self) -> String {
+        let (Self::List([text]) | Self::Text(text)) = self;
+        text
     }
 }

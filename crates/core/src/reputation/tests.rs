@@ -50,6 +50,7 @@ impl Ledger {
             kind,
             campaign: campaign.to_owned(),
             ses_message_id: "0102018f-1".to_owned(),
+            slots: 1,
             limits: String::new(),
             sent_at: None,
         };
@@ -265,6 +266,34 @@ fn the_events_are_notices() {
         assert_eq!((notice.kind, &*notice.campaign), (kind, "spring"));
         assert_eq!((&*notice.limits, notice.sent_at), (limits, sent_at));
     }
+}
+
+#[test]
+fn a_texts_receipt_is_a_notice_where_it_says_something_of_the_list() {
+    let event = include_str!("../../../../events/text_receipt.json");
+    let kind = |event_type: &str| {
+        let body = event.replace("TEXT_UNREACHABLE", event_type);
+        Notice::parse(&body).map(|notice| notice.kind)
+    };
+    let notice = Notice::parse(event).unwrap();
+    assert_eq!((notice.kind, &*notice.campaign), (NoticeKind::Bounce, "spring"));
+    assert_eq!(
+        (&*notice.limits, &*notice.ses_message_id),
+        ("campaign_spring", "862a8790-60c0-4430-9b2b-658bdexample")
+    );
+    assert_eq!((notice.sent_at, notice.slots), (Some(EpochMillis::new(1_795_206_967_042)), 2));
+    for bounce in ["TEXT_INVALID", "TEXT_UNREACHABLE", "TEXT_BLOCKED"] {
+        assert_eq!(kind(bounce), Ok(NoticeKind::Bounce), "{bounce}");
+    }
+    for complaint in ["TEXT_SPAM", "TEXT_CARRIER_BLOCKED"] {
+        assert_eq!(kind(complaint), Ok(NoticeKind::Complaint), "{complaint}");
+    }
+    assert_eq!(kind("TEXT_CARRIER_UNREACHABLE"), Ok(NoticeKind::Deferral));
+    for silent in ["TEXT_DELIVERED", "TEXT_SUCCESSFUL", "TEXT_PENDING", "TEXT_UNKNOWN"] {
+        assert_eq!(kind(silent), Err(NoticeError::Kind), "{silent}");
+    }
+    let foreign = event.replace("tidegate_campaign", "campaign");
+    assert_eq!(Notice::parse(&foreign), Err(NoticeError::Campaign));
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod allowed;
 mod outcome;
 mod parts;
 mod read;
+mod receipt;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use std::collections::BTreeMap;
 pub use allowed::{AllowedTexts, AllowedTextsError, Countries, Origins};
 pub use outcome::classify_text;
 pub use parts::{Alphabet, TextLength};
+pub(crate) use receipt::Receipt;
 
 use crate::email::{EmailError, Priority};
 
@@ -39,7 +41,7 @@ pub struct TextMessage {
     tags: BTreeMap<String, String>,
 }
 
-/// What AWS may do with a text: in some countries promotional ones are held at night.
+/// The kind of a text: in some countries promotional ones are held at night.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageType {
     /// Time-sensitive, such as a code for a login.

@@ -12,7 +12,8 @@ fn plan(quota: f64, big: u64, small: u64) -> LocalPlan {
         mails,
         recipients: 1,
     };
-    LocalPlan { quota, campaigns: vec![campaign("big", 90, big), campaign("small", 10, small)] }
+    let campaigns = vec![campaign("big", 90, big), campaign("small", 10, small)];
+    LocalPlan { quota, channel: crate::plan::LocalChannel::Email, campaigns }
 }
 
 /// A perfect regulator's arrivals: a mail a slot, every tenth of the small campaign while it lasts.

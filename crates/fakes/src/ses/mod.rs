@@ -27,6 +27,7 @@ pub(crate) use quota::{QuotaGate, QuotaRules};
 pub use suppression::MemorySuppressionList;
 pub use tenant::SesTenant;
 pub(crate) use tenant::admit;
+pub(crate) use texts::Spent;
 
 use crate::clock::{SimClock, Universe};
 use crate::entropy::SeededEntropy;
@@ -123,7 +124,7 @@ struct MemorySesState {
     tenants: Vec<SesTenant>,
     arrivals: Vec<SesArrival>,
     providers: Providers,
-    spent: texts::Spent,
+    spent: Spent,
     warmed: usize,
 }
 
@@ -138,7 +139,7 @@ impl MemorySes {
             tenants: Vec::new(),
             arrivals: Vec::new(),
             providers: Providers::default(),
-            spent: texts::Spent::default(),
+            spent: Spent::default(),
             warmed: 0,
         };
         Self { universe, entropy: SeededEntropy::new(seed), state: SharedState::new(state) }

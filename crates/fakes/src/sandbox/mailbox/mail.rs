@@ -18,6 +18,8 @@ pub enum MailKind {
     Raw,
     /// Name or text of a template, with its data.
     Template,
+    /// A text message; the subject is its text.
+    Text,
 }
 
 /// The answer that the sender received about an accepted mail.
@@ -43,6 +45,8 @@ pub(crate) struct MailFields {
     pub(crate) tenant: Option<String>,
     /// The resources that a mail for a tenant uses beside its sender, such as `configuration-set/news`.
     pub(crate) used: Vec<String>,
+    /// The parts of a text message, which count as a mail's recipients do; none for a mail.
+    pub(crate) parts: Option<u32>,
 }
 
 impl MailFields {
@@ -51,7 +55,8 @@ impl MailFields {
     }
 
     pub(crate) fn recipients(&self) -> u32 {
-        u32::try_from(self.to.len() + self.cc.len() + self.bcc.len()).unwrap_or(u32::MAX)
+        let recipients = self.to.len() + self.cc.len() + self.bcc.len();
+        self.parts.unwrap_or_else(|| u32::try_from(recipients).unwrap_or(u32::MAX))
     }
 
     pub(crate) fn tag(&self, name: &str) -> Option<&str> {
@@ -97,7 +102,7 @@ impl MailRecord {
         &self.draft.to
     }
 
-    /// Recipients in To, Cc and Bcc.
+    /// Recipients in To, Cc and Bcc, or a text message's parts.
     pub fn recipients(&self) -> u32 {
         self.draft.recipients()
     }

@@ -25,6 +25,7 @@ use crate::ses::{BucketSeconds, DailyQuota, MaxSendRate, QuotaRules, SesTenant};
 /// # Ok::<(), tidegate_fakes::ValueError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
+// More than 12 fields: one for each setting.
 pub struct SesSandboxConfig {
     /// Recipients per second; 14 by default.
     pub quota: MaxSendRate,
@@ -36,6 +37,8 @@ pub struct SesSandboxConfig {
     pub daily_quota: DailyQuota,
     /// Sending is paused for the account.
     pub paused: bool,
+    /// US dollars that text messages may cost in a calendar month, at a dollar a part; unlimited by default.
+    pub spend_limit: DailyQuota,
     /// The account's tenants; none by default.
     pub tenants: Vec<SesTenant>,
     /// Time from a request fully read to its answer; none by default.
@@ -60,6 +63,7 @@ impl Default for SesSandboxConfig {
             strict: false,
             daily_quota: DailyQuota::default(),
             paused: false,
+            spend_limit: DailyQuota::default(),
             tenants: Vec::new(),
             latency: Latency::default(),
             faults: Vec::new(),
@@ -75,6 +79,7 @@ impl Default for SesSandboxConfig {
 /// `PATCH /_sandbox/config` are both read into this.
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+// More than 12 fields: one for each setting.
 pub struct SettingsChange {
     /// Recipients per second that the account may send [default: 14]
     #[arg(long, value_name = "RATE")]
@@ -94,6 +99,10 @@ pub struct SettingsChange {
     /// Start with sending paused for the account
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub paused: Option<bool>,
+    /// US dollars that text messages may cost in a calendar month, at a dollar a part, or `unlimited` [default:
+    /// unlimited]
+    #[arg(long, value_name = "DOLLARS", allow_hyphen_values = true)]
+    pub spend_limit: Option<DailyQuota>,
     /// A tenant: `NAME[,paused][,identity/NAME][,configuration-set/NAME][,template/NAME]`; may be given many times
     ///
     /// A mail for a tenant is refused where the tenant is unknown or paused, or is not associated with the
@@ -185,6 +194,7 @@ impl SesSandboxConfig {
         set(&mut self.strict, change.strict);
         set(&mut self.daily_quota, change.daily_quota);
         set(&mut self.paused, change.paused);
+        set(&mut self.spend_limit, change.spend_limit);
         set(&mut self.tenants, change.tenants);
         set(&mut self.latency, change.latency);
         set(&mut self.faults, change.faults);

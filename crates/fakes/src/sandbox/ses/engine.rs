@@ -13,7 +13,11 @@ use crate::sandbox::mailbox::{
 };
 use crate::sandbox::ses::config::SesSandboxConfig;
 use crate::sandbox::ses::fault::{self, FaultKind, InjectedFault, SesOperation};
-use crate::ses::{QuotaGate, SesError, admit};
+use crate::ses::{QuotaGate, SesError, Spent, admit};
+use tidegate_core::Timestamp;
+
+/// AWS's reason for a refused text message.
+const SPEND_LIMIT: &str = "MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT";
 
 /// The reply to a request, and the delay before it.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,6 +61,7 @@ pub(crate) struct SesEngine {
     config: SesSandboxConfig,
     gate: QuotaGate,
     entropy: SeededEntropy,
+    spent: Spent,
     mails: MailStore,
     tally: ArrivalCounts,
     last_seq: u64,
@@ -68,6 +73,7 @@ impl SesEngine {
         Self {
             gate: QuotaGate::new(&config.quota_rules(), now_ns),
             entropy: SeededEntropy::new(config.seed),
+            spent: Spent::default(),
             mails: MailStore::default(),
             tally: ArrivalCounts::default(),
             last_seq: 0,
@@ -116,9 +122,15 @@ impl SesEngine {
             }
             return self.fail(fault);
         }
+        let (at, limit) = (Timestamp::from_nanos(now_ns), self.config.spend_limit.most());
+        if draft.parts.is_some_and(|parts| !self.spent.leaves(parts, limit, at)) {
+            let reached = SesError::new(SPEND_LIMIT, 400, "The monthly spend limit is reached.");
+            return self.refuse(now_ns, reached, recipients);
+        }
         if let Err(over) = self.gate.admit(&self.config.quota_rules(), now_ns, recipients) {
             return self.refuse(now_ns, over.into(), recipients);
         }
+        self.spent.add(draft.parts.unwrap_or(0), at);
         let status = if loses_answer { MailStatus::AnswerLost } else { MailStatus::Accepted };
         let message_id = self.record(now_ns, draft, status, body);
         if let Some(fault) = fault {

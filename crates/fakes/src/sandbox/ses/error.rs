@@ -7,6 +7,10 @@ use crate::ses::SesError;
 /// Code, status and usual message of the errors that a client must tell apart.
 const USUAL: &[(&str, u16, &str)] = &[
     ("AccessDeniedException", 403, "User is not authorized to perform this action."),
+    ("DESTINATION_COUNTRY_BLOCKED", 400, "The destination country is blocked."),
+    ("DESTINATION_PHONE_NUMBER_OPTED_OUT", 400, "The destination phone number has opted out."),
+    ("INVALID_PARAMETER", 400, "The destination phone number is not valid."),
+    ("MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT", 400, "The monthly spend limit is reached."),
     ("AccountSuspendedException", 400, "The account is suspended."),
     ("BadRequestException", 400, "The input you provided is invalid."),
     ("ExpiredTokenException", 403, "The security token included in the request is expired."),

@@ -5,6 +5,7 @@ mod control;
 mod ses;
 mod suppression;
 mod tenant;
+mod texts;
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub(super) fn router(state: Arc<SesState>) -> Router {
         )
         .route("/v2/email/tenants/get", post(tenant::get))
         .route("/v2/email/tenants/resources/list", post(tenant::resources))
-        .route("/", get(control::page))
+        .route("/", get(control::page).post(texts::call))
         .route("/_sandbox/config", get(control::config).patch(control::change))
         .route("/_sandbox/stats", get(control::stats))
         .route("/_sandbox/mails", get(control::mails).delete(control::clear))

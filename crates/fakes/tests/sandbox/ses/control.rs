@@ -14,7 +14,7 @@ async fn every_setting_changes_while_the_sandbox_runs() {
     let mut client = Client::connect(&sandbox).await;
     let all = json!({
         "quota": 200.0, "bucket_seconds": 0.5, "strict": true, "daily_quota": 1000,
-        "paused": true, "latency": "50ms..5s", "seed": 9,
+        "paused": true, "spend_limit": 500, "latency": "50ms..5s", "seed": 9,
         "faults": [{"kind": "lost-answer", "operation": "SendEmail", "ratio": 0.5, "after": "2s"}],
         "keep_mails": 5, "keep_bodies": 2, "keep_body_bytes": 1024,
         "tenants": ["acme,paused,configuration-set/news,identity/x"],

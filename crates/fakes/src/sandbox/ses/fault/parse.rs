@@ -18,7 +18,7 @@ const MEMBERS: &str = "a fault with the members `kind` (`error`, `lost-answer`, 
 const RATIO: &str = "a fault whose `ratio` is a number from 0 to 1";
 const AFTER: &str = "a fault whose `after` is a time such as `10s`, at most 1h";
 const STATUS: &str = "a fault whose `status` is an HTTP error from 400 to 599";
-const CODE: &str = "a fault whose error code is made of letters and digits, with a `status` unless \
+const CODE: &str = "a fault whose error code is made of letters, digits and _, with a `status` unless \
     it is one of SES's own";
 const OPERATION: &str = "a fault whose `operation` is `SendEmail` (then `to` may be given) or \
     `GetAccount`";
@@ -142,7 +142,7 @@ fn error(
 }
 
 fn is_code(code: &str) -> bool {
-    !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 #[cfg(test)]

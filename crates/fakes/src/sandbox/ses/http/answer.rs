@@ -13,9 +13,13 @@ use crate::ses::SesError;
 
 const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
 
-/// Waits as long as planned and ends the request as planned. A request that waits for ever ends
+/// Waits as long as planned and ends the request as planned; `refusal` writes an error. A request that waits for ever ends
 /// when the sandbox stops.
-pub(super) async fn send_reply<T: Serialize>(state: &SesState, plan: PlannedReply<T>) -> Response {
+pub(super) async fn send_reply<T: Serialize>(
+    state: &SesState,
+    plan: PlannedReply<T>,
+    refusal: fn(&SesError) -> Response,
+) -> Response {
     match plan.wait {
         Some(wait) if wait.is_zero() => {}
         Some(wait) => tokio::time::sleep(wait).await,
@@ -23,7 +27,7 @@ pub(super) async fn send_reply<T: Serialize>(state: &SesState, plan: PlannedRepl
     }
     match plan.end {
         Reply::Answer(Ok(answer)) => with_request_id(Json(answer).into_response()),
-        Reply::Answer(Err(error)) => error_response(&error),
+        Reply::Answer(Err(error)) => refusal(&error),
         Reply::Close => sever(DroppedConnection::Closed),
         Reply::Reset => sever(DroppedConnection::Reset),
     }

@@ -49,13 +49,13 @@ pub(super) async fn send_email(
         Reply::Close => Reply::Close,
         Reply::Reset => Reply::Reset,
     };
-    send_reply(&state, PlannedReply { wait, end }).await
+    send_reply(&state, PlannedReply { wait, end }, error_response).await
 }
 
 pub(super) async fn get_account(State(state): State<Arc<SesState>>) -> Response {
     let now_ns = state.now_ns();
     let plan = state.engine().account(now_ns);
-    send_reply(&state, plan).await
+    send_reply(&state, plan, error_response).await
 }
 
 /// The sandbox accepts every sender, so every identity is verified.
@@ -74,7 +74,7 @@ pub(super) async fn unknown(method: Method, uri: Uri) -> Response {
 }
 
 /// Logs one event for each outcome, without recipients.
-fn log(plan: &PlannedReply<String>) {
+pub(super) fn log(plan: &PlannedReply<String>) {
     let wait_ms = plan.wait.map(|wait| wait.as_millis());
     match &plan.end {
         Reply::Answer(Ok(message_id)) => tracing::debug!(message_id, wait_ms, "accepted"),
