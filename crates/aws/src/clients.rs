@@ -84,7 +84,7 @@ impl Clients {
     /// Creates the mailer of the poller's channel; see [`SesMailer::new`].
     pub fn mailer(&self, poller: &PollerConfig, clock: SystemClock) -> ChannelMailer {
         let (limit, set) = (poller.send_timeout, poller.configuration_set.clone());
-        match poller.channel {
+        match poller.rules.channel {
             #[cfg(feature = "sms")]
             Channel::Sms => ChannelMailer::Sms(
                 crate::SmsMailer::new(&self.ses, clock, limit).with_configuration_set(set),

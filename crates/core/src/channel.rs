@@ -1,8 +1,8 @@
 //! The channel of a stack, e-mail or SMS, and what the poller asks of a message of either.
 
-use crate::email::{Address, Email, EmailError, Priority};
+use crate::email::{Address, AllowedSenders, Email, EmailError, Priority};
 use crate::outcome::{Failure, Outcome, classify, classify_for_tenant};
-use crate::text_message::{TextMessage, classify_text};
+use crate::text_message::{AllowedTexts, TextMessage, classify_text};
 
 /// `TIDEGATE_CHANNEL`: what a stack sends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -12,6 +12,45 @@ pub enum Channel {
     Email,
     /// Text messages, through AWS End User Messaging.
     Sms,
+}
+
+/// The messages that a stack sends: its channel, and where they may come from and go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageRules {
+    /// `TIDEGATE_CHANNEL`.
+    pub channel: Channel,
+    /// `TIDEGATE_ALLOWED_SENDERS`: sender addresses and domains of mails.
+    pub senders: AllowedSenders,
+    /// `TIDEGATE_ORIGINS` and `TIDEGATE_ALLOWED_COUNTRIES`, of text messages.
+    pub texts: AllowedTexts,
+}
+
+impl MessageRules {
+    /// Checks that a message may be sent from where and to where it wants.
+    ///
+    /// # Errors
+    /// [`EmailError`] with the field that is not allowed.
+    pub fn admit(&self, content: Content) -> Result<Content, EmailError> {
+        match content {
+            Content::Email(email) => self.senders.admit(*email).map(Content::from),
+            Content::Text(text) => self.texts.admit(text).map(Content::Text),
+        }
+    }
+
+    /// Reads a message body and checks it, as the poller does.
+    ///
+    /// # Errors
+    /// [`EmailError`] for the first fault, with the field.
+    pub fn read(&self, body: &str) -> Result<Content, EmailError> {
+        Content::parse(self.channel, body).and_then(|content| self.admit(content))
+    }
+}
+
+impl From<AllowedSenders> for MessageRules {
+    /// The rules of a stack for e-mail.
+    fn from(senders: AllowedSenders) -> Self {
+        Self { channel: Channel::Email, senders, texts: AllowedTexts::default() }
+    }
 }
 
 /// The content of a message: a mail or a text message.

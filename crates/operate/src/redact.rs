@@ -1,4 +1,4 @@
-//! Masks e-mail addresses in output, unless they are requested.
+//! Masks e-mail addresses and phone numbers in output, unless they are requested.
 
 use std::ops::Range;
 
@@ -38,8 +38,8 @@ impl AddressVisibility {
         if domain.is_empty() { MASK.to_owned() } else { format!("{MASK}@{domain}") }
     }
 
-    /// Shows a text that may contain addresses. Masked, the part of each before its `@` is replaced,
-    /// and nothing else.
+    /// Shows a text that may contain addresses and phone numbers. Masked, the part of an address before its `@` is
+    /// replaced, and a phone number in E.164 but for its last two digits; nothing else.
     ///
     /// That part consists of letters, digits, and `. _ + -`, or stands in quotes. The escapes of URLs and
     /// JSON count as what they mean: in `%3Cada%40example.com` and `\nada@example.com` it is `ada`.
@@ -49,12 +49,15 @@ impl AddressVisibility {
     /// let html = r#"{"html":"<a href=\"mailto:ada@example.com\">"}"#;
     /// let masked = r#"{"html":"<a href=\"mailto:***@example.com\">"}"#;
     /// assert_eq!(AddressVisibility::Masked.within(html), masked);
+    /// let text = r#"{"to_phone": "+12065550199"}"#;
+    /// assert_eq!(AddressVisibility::Masked.within(text), r#"{"to_phone": "+***99"}"#);
     /// ```
     pub fn within(self, text: &str) -> String {
         if self == Self::Shown {
             return text.to_owned();
         }
-        replaced(text, locals(text).into_iter().map(|local| (local, MASK)))
+        let masked = replaced(text, locals(text).into_iter().map(|local| (local, MASK)));
+        replaced(&masked, phones(&masked).map(|digits| (digits, MASK)))
     }
 }
 
@@ -104,6 +107,15 @@ fn locals(text: &str) -> Vec<Range<usize>> {
         }
     }
     found
+}
+
+/// The digits of phone numbers in E.164 (`+` and 7 to 15 digits), but for the last two of each.
+fn phones(text: &str) -> impl Iterator<Item = Range<usize>> {
+    text.match_indices('+').filter_map(|(plus, _)| {
+        let digits = &text[plus + 1..];
+        let count = digits.bytes().take_while(u8::is_ascii_digit).count();
+        (7..=15).contains(&count).then(|| plus + 1..plus + count - 1)
+    })
 }
 
 /// The masks that stand for such parts.
@@ -212,6 +224,8 @@ mod tests {
     fn an_address_is_masked_wherever_it_stands_and_nothing_beside_it() {
         for (text, expected) in [
             ("ada@example.com", "***@example.com"),
+            (r#"{"to_phone":"+12065550199"}"#, r#"{"to_phone":"+***99"}"#),
+            ("+4917012345678, +1206 or 1+12", "+***78, +1206 or 1+12"),
             ("Ada <ada@example.com>, bob@b.org.", "Ada <***@example.com>, ***@b.org."),
             (r#"{"to":"ada@example.com"}"#, r#"{"to":"***@example.com"}"#),
             (r#"{"to":["a@b.org","c@d.org"],"x":1}"#, r#"{"to":["***@b.org","***@d.org"],"x":1}"#),

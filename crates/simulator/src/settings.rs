@@ -180,7 +180,7 @@ impl WorldSettings {
             ledger: read.ledger,
             cap: self.cap(read.cap, deployed.poller.cap),
             rate_margin,
-            allowed_senders: read.allowed_senders,
+            rules: read.rules,
             deferral: read.deferral,
             ..deployed.poller.clone()
         })

@@ -104,7 +104,7 @@ fn poller(config: &PollerConfig, lines: &Lines<'_>) {
     }
     assert!(config.cap.daily.open_to_campaigns(1_000) <= 1_000);
     let listed = lines.get("TIDEGATE_ALLOWED_SENDERS").is_some_and(|list| !list.trim().is_empty());
-    assert!(listed || config.allowed_senders == AllowedSenders::everyone());
+    assert!(listed || config.rules.senders == AllowedSenders::everyone());
 }
 
 /// The bucket's URL as it is logged parses as the same place, and does not contain the password.

@@ -47,7 +47,7 @@ pub(crate) async fn review(
         include_unknown,
         drop_sent: false,
         campaign_queues: campaigns(world).into_iter().map(home).collect(),
-        senders: world.settings.poller().unwrap().allowed_senders,
+        rules: world.settings.poller().unwrap().rules,
         deduplication,
     };
     let reading = dead_letters(world).await;

@@ -5,10 +5,12 @@ use std::time::Duration;
 use tidegate_core::Window;
 use tidegate_core::control::HoldReason;
 use tidegate_core::counters::Counter;
+use tidegate_core::deduplication::Deduplication;
 use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{EXPRESS, FEEDBACK, ProducedMail, World, WorldSettings, measure};
 
+use crate::operator_site::{replay, review, why};
 use crate::{MODES, MS};
 
 /// 1,600 parts a minute.
@@ -149,6 +151,39 @@ async fn a_number_that_takes_no_texts_is_dead_lettered_and_the_campaign_goes_on(
     assert_eq!((code("INVALID_PARAMETER"), code("DESTINATION_COUNTRY_BLOCKED")), (1, 1));
     assert!(dead.iter().all(|letter| letter.to[0].starts_with("+1206")));
     assert!(world.ledger_now().await.control.campaign_holds.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_of_a_text_is_explained_and_replayed() {
+    let world = World::new(texts(true));
+    let phone = ProducedMail::phone("big-0");
+    world.ses.refuse_address(&phone, failures::invalid_number());
+    world.put("big", &ProducedMail::texts("big", 3, 2)).await;
+    world.run(5).await;
+    assert_eq!((world.accepted().len(), world.dead_letters().len()), (2, 1));
+    let explained = serde_json::to_string(&why(&world, Some("big"), "big-0").await);
+    let explained = explained.expect("it is JSON");
+    assert!(explained.contains("INVALID_PARAMETER"), "{explained}");
+    assert!(!explained.contains(&phone), "{explained}");
+    world.ses.accept_address(&phone);
+    let found = review(&world, Deduplication::Off, false).await;
+    assert_eq!(found.to_send(), 1);
+    assert!(replay(&world, &found).await.is_whole());
+    world.run(90).await;
+    world.assert_nothing_lost();
+    assert_eq!((world.accepted().len(), world.dead_letters().len()), (3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_deduplication_a_text_whose_answer_was_lost_is_not_sent_twice() {
+    let world = World::new(texts(true).variable("TIDEGATE_DEDUPLICATION", "park"));
+    world.put("big", &sized("big", 200, &[1, 3])).await;
+    let lost = Rule::new(Fault::After(failures::answer_lost())).on(Operation::Mail).chance(0.2);
+    world.mail_faults.add(lost);
+    world.run(400).await;
+    world.assert_nothing_lost();
+    assert_eq!((world.duplicates(), world.accepted().len()), (Vec::new(), 100));
+    assert!(!world.dead_letters().is_empty(), "nobody knows of some whether they were sent");
 }
 
 #[tokio::test(start_paused = true)]

@@ -97,7 +97,7 @@ impl<P: PortTypes> Engine<P> {
             include_unknown: asked.include_unknown,
             drop_sent: asked.drop_sent,
             campaign_queues: self.site.campaign_queues(&campaigns),
-            senders: self.site.poller.allowed_senders.clone(),
+            rules: self.site.poller.rules.clone(),
             deduplication: self.site.poller.deduplication,
         };
         let now = self.site.clock.wall();

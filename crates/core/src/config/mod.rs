@@ -31,10 +31,10 @@ pub use values::{Cap, LedgerKind};
 use variables::Variables;
 
 use crate::breaker::BreakerPolicy;
-use crate::channel::{Channel, Content};
+use crate::channel::{Channel, MessageRules};
 use crate::deduplication::Deduplication;
 use crate::deferral::Location;
-use crate::email::{AllowedSenders, EmailError};
+use crate::email::AllowedSenders;
 use crate::limiter::Floor;
 use crate::memory::Memory;
 use crate::rate::RateMargin;
@@ -54,8 +54,6 @@ pub enum Unsent {
 #[derive(Clone, Debug, PartialEq)]
 // More than 12 fields: one for each setting; a policy takes its own.
 pub struct PollerConfig {
-    /// `TIDEGATE_CHANNEL`.
-    pub channel: Channel,
     /// `TIDEGATE_CAMPAIGNS`: the list of campaigns, or `ledger`.
     pub campaigns: Campaigns,
     /// `TIDEGATE_MERGE_QUEUE_URL`; without it the poller receives from the campaign queues (direct
@@ -89,10 +87,8 @@ pub struct PollerConfig {
     pub unsent: Unsent,
     /// `TIDEGATE_IDLE_WINDOWS`: the longest pause, in windows, before an empty queue is asked again.
     pub idle_windows: u64,
-    /// `TIDEGATE_ALLOWED_SENDERS`: sender addresses and domains.
-    pub allowed_senders: AllowedSenders,
-    /// `TIDEGATE_ORIGINS` and `TIDEGATE_ALLOWED_COUNTRIES`.
-    pub allowed_texts: AllowedTexts,
+    /// The channel, and the senders, origins and countries of its messages.
+    pub rules: MessageRules,
     /// `TIDEGATE_BREAKER_…`: when sending stops because SES fails, and for how long.
     pub breaker: BreakerPolicy,
     /// `TIDEGATE_DEDUPLICATION`.
@@ -146,17 +142,6 @@ pub struct SchedulerConfig {
 }
 
 impl PollerConfig {
-    /// Checks that a message may be sent from where and to where it wants.
-    ///
-    /// # Errors
-    /// [`EmailError`] with the field that is not allowed.
-    pub fn admit(&self, content: Content) -> Result<Content, EmailError> {
-        match content {
-            Content::Email(email) => self.allowed_senders.admit(*email).map(Content::from),
-            Content::Text(text) => self.allowed_texts.admit(text).map(Content::Text),
-        }
-    }
-
     /// Reads the poller's variables through `lookup` (in production [`std::env::var`]).
     ///
     /// # Errors
@@ -170,7 +155,6 @@ impl PollerConfig {
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut vars = Variables::new(&lookup);
         let config = Self {
-            channel: vars.channel(),
             campaigns: vars
                 .read(&settings::CAMPAIGNS, Campaigns::parse)
                 .unwrap_or(Campaigns::Ledger),
@@ -193,12 +177,15 @@ impl PollerConfig {
                 &[("timeout", Unsent::Timeout), ("release", Unsent::Release)],
             ),
             idle_windows: vars.parsed(&settings::IDLE_WINDOWS),
-            allowed_senders: vars
-                .explained(&settings::ALLOWED_SENDERS)
-                .unwrap_or_else(AllowedSenders::everyone),
-            allowed_texts: AllowedTexts {
-                origins: vars.explained(&settings::ORIGINS).unwrap_or_default(),
-                countries: vars.explained(&settings::ALLOWED_COUNTRIES).unwrap_or_default(),
+            rules: MessageRules {
+                channel: vars.channel(),
+                senders: vars
+                    .explained(&settings::ALLOWED_SENDERS)
+                    .unwrap_or_else(AllowedSenders::everyone),
+                texts: AllowedTexts {
+                    origins: vars.explained(&settings::ORIGINS).unwrap_or_default(),
+                    countries: vars.explained(&settings::ALLOWED_COUNTRIES).unwrap_or_default(),
+                },
             },
             breaker: vars.breaker(),
             deduplication: vars.choice(

@@ -116,7 +116,7 @@ impl Notice {
                     let mut tag = |name| receipt.context.remove(name).unwrap_or_default();
                     let (campaign, limits) = (tag("tidegate_campaign"), tag(LIMIT_TAG));
                     let (slots, sent_at) = (receipt.parts.max(1), receipt.sent_at());
-                    (receipt.kind(), campaign, receipt.message_id, slots, limits, sent_at)
+                    (kind_of(receipt.kind()), campaign, receipt.message_id, slots, limits, sent_at)
                 }
             };
         let kind = kind.ok_or(NoticeError::Kind)?;

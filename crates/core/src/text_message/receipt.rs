@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::identity::EpochMillis;
-use crate::reputation::NoticeKind;
 
 /// The members of an event that count. It also has the recipient's phone number, which is not read.
 #[derive(Deserialize)]
@@ -24,7 +23,7 @@ pub(crate) struct Receipt {
 }
 
 impl Receipt {
-    /// What the receipt says of the campaign's list; none for one that says nothing, such as a delivery.
+    /// The kind of notice that the receipt is; empty for one that says nothing of the campaign's list, such as a delivery.
     ///
     /// | [event] | counts as |
     /// |---|---|
@@ -33,12 +32,12 @@ impl Receipt {
     /// | `TEXT_CARRIER_UNREACHABLE` | deferral: a fault of the carrier that may pass |
     ///
     /// [event]: https://docs.aws.amazon.com/sms-voice/latest/userguide/configuration-sets-event-types.html
-    pub(crate) fn kind(&self) -> Option<NoticeKind> {
+    pub(crate) fn kind(&self) -> &'static str {
         match &*self.event_type {
-            "TEXT_INVALID" | "TEXT_UNREACHABLE" | "TEXT_BLOCKED" => Some(NoticeKind::Bounce),
-            "TEXT_SPAM" | "TEXT_CARRIER_BLOCKED" => Some(NoticeKind::Complaint),
-            "TEXT_CARRIER_UNREACHABLE" => Some(NoticeKind::Deferral),
-            _ => None,
+            "TEXT_INVALID" | "TEXT_UNREACHABLE" | "TEXT_BLOCKED" => "bounce",
+            "TEXT_SPAM" | "TEXT_CARRIER_BLOCKED" => "complaint",
+            "TEXT_CARRIER_UNREACHABLE" => "deferral",
+            _ => "",
         }
     }
 

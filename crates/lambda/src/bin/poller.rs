@@ -43,7 +43,7 @@ impl LambdaFunction for PollerFunction {
     }
 
     fn channel(&self) -> Channel {
-        self.0.channel
+        self.0.rules.channel
     }
 
     async fn serve(self, clients: Clients, ledger: impl Ledger + Marks + Exclusions) -> ExitCode {
@@ -55,7 +55,11 @@ impl LambdaFunction for PollerFunction {
         let ports = Ports {
             queues: clients.queues(),
             mailer: bucketed(mailer, config.shared_bucket.as_ref()),
-            account: clients.account(config.channel, &config.cap, &config.allowed_texts.origins),
+            account: clients.account(
+                config.rules.channel,
+                &config.cap,
+                &config.rules.texts.origins,
+            ),
             ledger,
             clock,
             entropy: SystemEntropy,

@@ -3,9 +3,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use std::time::Duration;
 use tidegate_core::Timestamp;
+use tidegate_core::channel::MessageRules;
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState};
-use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{Marks, Outgoing, PortError, QueueUrl, VISIBILITY_TIMEOUT};
 
@@ -27,7 +27,8 @@ pub struct ReviewOptions {
     pub drop_sent: bool,
     /// The campaigns' queues, by name; express mail under its own.
     pub campaign_queues: BTreeMap<String, QueueUrl>,
-    pub senders: AllowedSenders,
+    /// The rules by which pollers read a mail or a text message.
+    pub rules: MessageRules,
     pub deduplication: Deduplication,
 }
 
@@ -238,8 +239,7 @@ fn order(
     let Some(queue) = options.campaign_queues.get(&entry.campaign) else {
         return Err(format!("there is no campaign {} any more", entry.campaign));
     };
-    let email = Email::parse(&entry.message).and_then(|email| options.senders.admit(email));
-    if let Err(error) = email {
+    if let Err(error) = options.rules.read(&entry.message) {
         return Err(format!("would be dead-lettered again: {}", error.redacted()));
     }
     let identity = letter.identity().ok_or("no identity")?;

@@ -156,7 +156,7 @@ fn replay(facts: &MailFacts, letter: &Letter) -> String {
             .chain(express)
             .map(|(name, url)| (name.to_owned(), QueueUrl::new(url)))
             .collect(),
-        senders: facts.poller.allowed_senders.clone(),
+        rules: facts.poller.rules.clone(),
         deduplication: facts.poller.deduplication,
     };
     let identity = letter.identity();

@@ -114,7 +114,7 @@ async fn options(
         include_unknown: args.include_unknown,
         drop_sent: args.pace.drop_sent,
         campaign_queues,
-        senders: stack.poller.allowed_senders.clone(),
+        rules: stack.poller.rules.clone(),
         deduplication: stack.poller.deduplication,
     })
 }

@@ -52,7 +52,7 @@ pub(super) async fn roles(
     let feedback = feedback_arn(stack, dead_letter);
     let (ses, partition) = ses(dead_letter);
     let identity = |identity: &str| format!("{ses}identity/{identity}");
-    let identities: Vec<String> = stack.poller.allowed_senders.identities().map(identity).collect();
+    let identities: Vec<String> = stack.poller.rules.senders.identities().map(identity).collect();
     let deferral = stack.poller.deferral.as_ref().map(|deferral| {
         let bucket = format!("arn:{partition}:s3:::{}", deferral.bucket());
         let objects = format!("{bucket}/{}", deferral.key("mail", "any"));
@@ -74,7 +74,7 @@ pub(super) async fn roles(
         topic: stack.scheduler.alarm_topic.as_deref(),
     };
     let client = Client::new(stack.clients().config());
-    let sender = stack.poller.allowed_senders.identities().next().map(from_address);
+    let sender = stack.poller.rules.senders.identities().next().map(from_address);
     let (scheduler, poller) = (&stack.scheduler_function.role, &stack.poller_function.role);
     let scheduled = denied(&client, scheduler, scheduler_needs(arns), None).await;
     let polled = denied(&client, poller, poller_needs(arns), sender.as_deref()).await;

@@ -34,7 +34,7 @@ pub(super) async fn account(stack: &Stack) -> ReadResult<AccountHealth> {
 pub(super) async fn senders(stack: &Stack) -> Vec<SenderIdentity> {
     let client = client(stack);
     let mut senders = Vec::new();
-    for identity in stack.poller.allowed_senders.identities() {
+    for identity in stack.poller.rules.senders.identities() {
         let verified = verified(&client, identity).await;
         senders.push(SenderIdentity { identity: identity.to_owned(), verified });
     }

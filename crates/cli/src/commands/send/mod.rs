@@ -58,7 +58,7 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
     let campaign = prepare::campaign(args, &facts.campaigns)?;
     let (run, journal) = prepare::run_and_journal(args, &campaign.name)?;
-    let senders = stack.poller.allowed_senders.clone();
+    let senders = stack.poller.rules.senders.clone();
     let mut draft = prepare::draft(args, &campaign.name, &run, sources.clone(), senders)
         .map_err(|fault| CommandError::Input(fault.to_string()))?;
     draft.recipients = recipients;

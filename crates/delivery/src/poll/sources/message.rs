@@ -143,7 +143,7 @@ pub(in crate::poll) fn read(
             LastError { code: Some(code.to_owned()), http_status: None, provider_message: what };
         Box::new(Rejected { held, envelope, reason, redacted })
     };
-    let parsed = Content::parse(config.channel, &held.body);
+    let parsed = Content::parse(config.rules.channel, &held.body);
     let id = match &parsed {
         Ok(content) => content.id().map(str::to_owned),
         Err(_) => id_of(&held.body),
@@ -173,7 +173,7 @@ pub(in crate::poll) fn read(
         let (text, redacted) = (in_full(&error), error.to_string());
         return Err(reject(held, envelope, "InvalidCompression", text, redacted));
     }
-    let content = match parsed.and_then(|content| config.admit(content)) {
+    let content = match parsed.and_then(|content| config.rules.admit(content)) {
         Ok(content) => content,
         Err(error) => {
             let code = error.kind().code();

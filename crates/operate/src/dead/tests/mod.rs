@@ -86,7 +86,7 @@ impl Bench {
             include_unknown,
             drop_sent: include_unknown,
             campaign_queues: ["big", "small"].map(|name| (name.to_owned(), url(name))).into(),
-            senders: AllowedSenders::everyone(),
+            rules: AllowedSenders::everyone().into(),
             deduplication: self.deduplication,
         };
         review(reading, &options, &self.ledger, self.universe.now()).await.unwrap()
