@@ -33,8 +33,9 @@ RENAMED: dict[str, str] = json.loads((INFRA / "renamed.json").read_text(encoding
 FUNCTIONS = ("scheduler", "poller")
 # As the template names the folder of the binaries, from its own.
 BINARIES = "../../target/lambda"
-# What says of its own accord what it is: make's ARCH.
-ARCHITECTURE = "Architecture"
+# What the functions are built for, and how make is told.
+ARCHITECTURE, CHANNEL = "Architecture", "Channel"
+OF_THE_BUILD = {ARCHITECTURE: "ARCH, such as ARCH=x86_64", CHANNEL: "CHANNEL, such as CHANNEL=sms"}
 
 
 class Refused(Exception):
@@ -61,8 +62,8 @@ def read_parameters(path: Path, known: Mapping[str, Any]) -> dict[str, str]:
             raise Refused(f"{path}: the parameter {name} is now called {RENAMED[name]}")
         if name not in known:
             raise Refused(f"{path}: the template has no parameter {name}; it has {', '.join(known)}")
-        if name == ARCHITECTURE:
-            raise Refused(f"{path}: {name} is given by make's ARCH, such as ARCH=x86_64")
+        if name in OF_THE_BUILD:
+            raise Refused(f"{path}: {name} is given by make's {OF_THE_BUILD[name]}")
         if not isinstance(value, str):
             raise Refused(f"{path}: {name} is not one text; write a list or JSON in quotes")
     return given
@@ -159,7 +160,7 @@ def _resources(cloudformation: Any, stack: str) -> list[dict[str, Any]]:
 def deploy(args: argparse.Namespace) -> None:
     template = sam_template.source()
     given = {} if args.settings is None else read_parameters(args.settings, template["Parameters"])
-    wanted = values(template, given | {ARCHITECTURE: args.architecture})
+    wanted = values(template, given | {ARCHITECTURE: args.architecture, CHANNEL: args.channel})
     file = "no file (SETTINGS=FILE)" if args.settings is None else str(args.settings)
     cloudformation = boto3.client("cloudformation", region_name=args.region)
     check_nothing_is_lost(cloudformation, args.stack, wanted, set(given), file)
@@ -230,6 +231,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         if name == "deploy":
             option.add_argument("--settings", type=Path, metavar="FILE")
             option.add_argument("--architecture", required=True)
+            option.add_argument("--channel", default="email")
             option.add_argument("--binaries", type=Path, required=True, metavar="DIR")
             option.add_argument("--tidegate", type=Path, required=True, metavar="FILE")
     return parser.parse_args(arguments)

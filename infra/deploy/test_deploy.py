@@ -73,8 +73,9 @@ class Parameters(unittest.TestCase):
 
     def test_what_is_no_parameter_is_refused_by_its_name(self) -> None:
         for text, said in (
-            ("Moed: direct", "the template has no parameter Moed; it has FirstCampaignName"),
+            ("Moed: direct", "the template has no parameter Moed; it has Channel, "),
             ("Architecture: x86_64", "Architecture is given by make's ARCH"),
+            ("Channel: sms", "Channel is given by make's CHANNEL"),
             ("Campaigns: [{name: a}]", "Campaigns is not one text"),
             ("Mode", "holds no parameters"),
             ("a: [", "is not YAML"),

@@ -19,12 +19,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     setting["name"]: setting
     for setting in json.loads((ROOT / "infra" / "settings.json").read_text(encoding="utf-8"))
 }
-# Of the local run and of tests alone: neither the template nor the construct gives them. They do not deploy a stack
-# for text messages yet.
-NOT_DEPLOYED = {
-    "TIDEGATE_OVERLAP_WINDOWS", "TIDEGATE_SEND_TIMEOUT_MS",
-    "TIDEGATE_CHANNEL", "TIDEGATE_ORIGINS", "TIDEGATE_ALLOWED_COUNTRIES",
-}  # fmt: skip
+# Of the local run and of tests alone: neither the template nor the construct gives them.
+NOT_DEPLOYED = {"TIDEGATE_OVERLAP_WINDOWS", "TIDEGATE_SEND_TIMEOUT_MS"}
 # The stack's own names and URLs, which no parameter and no prop gives.
 OF_THE_STACK = {
     f"TIDEGATE_{name}" for name in (
@@ -37,6 +33,7 @@ OTHER_VALUES = {"TIDEGATE_CAMPAIGNS", "TIDEGATE_DEFERRAL"}
 GIVEN = {name: s for name, s in SETTINGS.items() if name not in NOT_DEPLOYED | OF_THE_STACK | OTHER_VALUES}
 # Where a deployment wants something else than a start without the variable.
 OWN_DEFAULTS = {"TIDEGATE_FEEDBACK": "hold"}
+LISTS = {"TIDEGATE_ALLOWED_SENDERS", "TIDEGATE_ORIGINS", "TIDEGATE_ALLOWED_COUNTRIES"}
 # Empty: the scheduler has the default.
 LEFT_TO_THE_FUNCTION = {"TIDEGATE_BACK_PRESSURE_BUSY", "TIDEGATE_BACK_PRESSURE_OVERLOADED"}
 QUOTA = r"0\.(00[1-9]|0[1-9][0-9]?|[1-9][0-9]{0,2})|[1-9][0-9]{0,3}(\.[0-9]{1,3})?|10000"
@@ -80,7 +77,7 @@ def props_of(name: str, value: str) -> dict[str, Any]:
         return {"sharedBucket": {"url": "redis://cache.example", part: value}}
     if SETTINGS[name]["range"].keys() & {"whole", "number"}:
         return {prop: None if value == "NaN" else float(value)}
-    return {prop: value.split(",") if name == "TIDEGATE_ALLOWED_SENDERS" else value}
+    return {prop: value.split(",") if name in LISTS else value}
 
 
 def takes(parameter: dict[str, Any], value: str) -> bool:

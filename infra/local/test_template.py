@@ -36,6 +36,7 @@ CROSSED = {
     "Campaigns": ["", "tags", "ledger", '[{"name": "a", "queue_url": "u", "weight": 1}]'],
     "SecondCampaignName": ["", "minor"],
     "Mode": ["merge", "direct"],
+    "Channel": ["email", "sms"],
     "Feedback": ["off", "count", "hold"],
     "AlarmEmail": ["", "ops@example.org"],
     "Deferral": ["off", "on"],
@@ -77,6 +78,8 @@ class Parameters(unittest.TestCase):
             ("ReservedConcurrency", ["0", "10", "999", "1000"], ["1", "9", "1001", "05", ""]),
             ("AllowedSenders", ["*", "a@b.org", "*@b.org"], ["b.org", "a b@c.org", "a@b@c", ""]),
             ("Campaigns", ["", "tags", "ledger", "[]"], ["tag", "Tags", "{}"]),
+            ("Origins", ["*", "+12065550100", "NEWS", "pool-0a"], ["two words", "+0", ""]),
+            ("AllowedCountries", ["*", "+1", "+1340"], ["49", "DE", "+0", ""]),
             ("AlarmEmail", ["", "ops@example.org"], ["ops", "a@b,c@d"]),
             ("CampaignFloor", ["0%", "9%", "12%", "90%"], ["91%", "9.5%", "10", "100%", ""]),
             (
@@ -135,7 +138,7 @@ class Combinations(unittest.TestCase):
                     self.assertTrue(actions(made, role))
                 self.check_environment(given, made)
             count += 1
-        self.assertEqual(count, 2 * 4 * 2 * 2 * 3 * 2 * 2)
+        self.assertEqual(count, 2 * 4 * 2 * 2 * 2 * 3 * 2 * 2)
 
     def outputs(self, made: Rendered) -> Iterator[object]:
         for output in rendered()["Outputs"].values():
@@ -150,6 +153,8 @@ class Combinations(unittest.TestCase):
         self.assertEqual("TIDEGATE_CAMPAIGN_QUEUES" in scheduler, tags)
         self.assertEqual("TIDEGATE_FEEDBACK_QUEUE_URL" in scheduler, feedback)
         self.assertEqual("TIDEGATE_CONFIGURATION_SET" in poller, feedback)
+        for name in ("CHANNEL", "ORIGINS", "ALLOWED_COUNTRIES"):
+            self.assertEqual(f"TIDEGATE_{name}" in poller, given["Channel"] == "sms")
         self.assertEqual("TIDEGATE_MERGE_QUEUE_URL" in poller, given["Mode"] == "merge")
         self.assertEqual("TIDEGATE_EXPRESS_QUEUE_URL" in poller, "ExpressQueue" in given)
         on = "DomainLimits" in given

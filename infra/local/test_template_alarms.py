@@ -138,6 +138,8 @@ class Alarms(unittest.TestCase):
                 few = stack(**given)
                 self.assertEqual(set(alarms(few)), FEW)
                 self.assertEqual(few.of_type("AWS::CloudWatch::Dashboard"), {})
+        texts = alarms(stack(Channel="sms"))
+        self.assertEqual(set(texts), FEW - {"bounce-rate", "complaint-rate"})
         for name, alarm in self.alarms.items():
             expected = COMPARISONS.get(name, "GreaterThanOrEqualToThreshold")
             self.assertEqual(alarm["ComparisonOperator"], expected, name)

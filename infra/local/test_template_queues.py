@@ -296,7 +296,32 @@ class Feedback(unittest.TestCase):
             self.assertEqual(json.loads(message), event)
             self.assertIsInstance(event["campaign"], list)
 
+    def test_receipts_that_say_something_of_the_list_come_as_they_are_from_our_configuration_set_alone(
+        self,
+    ) -> None:
+        made = stack(Channel="sms")
+        topic = arn("sns", f"{NAME}-receipts")
+        (destination,) = made.resources["TextConfigurationSet"]["EventDestinations"]
+        self.assertEqual(destination["SnsDestination"], {"TopicArn": topic})
+        self.assertEqual(len(destination["MatchingEventTypes"]), 6)
+        (subscription,) = made.of_type("AWS::SNS::Subscription").values()
+        self.assertIs(subscription["RawMessageDelivery"], True)
+        self.assertEqual(subscription["Endpoint"], arn("sqs", f"{NAME}-feedback"))
+        _, published = made.resources["ReceiptTopicPolicy"]["PolicyDocument"]["Statement"]
+        self.assertEqual(published["Principal"], {"Service": "sms-voice.amazonaws.com"})
+        ours = arn("sms-voice", f"configuration-set/{NAME}")
+        self.assertEqual(
+            published["Condition"],
+            {"StringEquals": {"aws:SourceAccount": ACCOUNT}, "ArnEquals": {"aws:SourceArn": ours}},
+        )
+        (written,) = [s for s in statements(made)["feedback"] if s["Effect"] == "Allow"]
+        self.assertEqual(written["Principal"], {"Service": "sns.amazonaws.com"})
+        self.assertEqual(written["Condition"], {"ArnEquals": {"aws:SourceArn": topic}})
+
     def test_off_makes_none_of_it(self) -> None:
+        texts = stack(Channel="sms", Feedback="off")
+        self.assertEqual(texts.of_type("AWS::SMSVOICE::ConfigurationSet"), {})
+        self.assertEqual(set(texts.of_type("AWS::SNS::Topic")), {f"{NAME}-alarms"})
         made = stack(Feedback="off")
         self.assertEqual(made.of_type("AWS::SES::ConfigurationSet"), {})
         self.assertEqual(made.of_type("AWS::SES::ConfigurationSetEventDestination"), {})

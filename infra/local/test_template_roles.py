@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import unittest
+from typing import Any
 
-from sam_template import NAME, actions, arn, stack
+from sam_template import NAME, Rendered, actions, arn, stack
 
 POLLER = arn("lambda", f"function:{NAME}-poller")
 LEDGER = "arn:aws:AWS::DynamoDB::Table"
@@ -85,6 +87,28 @@ VPC = {"SubnetIds": "subnet-0a,subnet-0b", "SecurityGroupIds": "sg-0a"}
 TRACES = {"xray:PutTraceSegments": ANYWHERE, "xray:PutTelemetryRecords": ANYWHERE}
 
 
+def sms(*names: str) -> dict[str, dict[str, object]]:
+    return {arn("sms-voice", f"{name}/*"): {} for name in names}
+
+
+# In place of everything of SES.
+TEXT_QUOTA = {
+    "sms-voice:DescribePhoneNumbers": sms("phone-number"),
+    "sms-voice:DescribeSpendLimits": ANYWHERE,
+}
+TEXTS = TEXT_QUOTA | {
+    "sms-voice:SendTextMessage": sms("phone-number", "pool", "sender-id", "configuration-set")
+}
+
+
+def wide(of: Rendered, role: str) -> set[str]:
+    return {action for action, resources in actions(of, role).items() if "*" in resources}
+
+
+def without_ses(may: dict[str, Any]) -> dict[str, Any]:
+    return {action: on for action, on in may.items() if not action.startswith("ses:")}
+
+
 class Roles(unittest.TestCase):
     maxDiff = None
 
@@ -122,6 +146,17 @@ class Roles(unittest.TestCase):
             with self.subTest(given):
                 self.assertEqual(actions(stack(**given), "PollerRole"), expected)
 
+    def test_a_stack_for_texts_may_do_nothing_with_ses_and_one_for_mail_nothing_with_texts(self) -> None:
+        given = {"Channel": "sms", "AllowedSenders": "*@example.org"}
+        made = stack(**given)
+        scheduler = without_ses(SCHEDULER_MAY) | FEEDBACK | TEXT_QUOTA
+        self.assertEqual(actions(made, "SchedulerRole"), scheduler)
+        self.assertEqual(actions(made, "PollerRole"), without_ses(POLLER_MAY) | TEXTS)
+        for text, channel in (("ses:", "sms"), ("AWS::SES", "sms"), ("sms-voice", "email"), ("SMSVOICE", "email")):
+            for more in ({}, {"Alarms": "all", "Campaigns": "tags", "Feedback": "off"}):
+                shown = json.dumps(stack(Channel=channel, **more).resources)
+                self.assertNotIn(text, shown)
+
     def test_the_poller_sends_with_the_given_identities_as_the_given_senders(self) -> None:
         identities = [arn("ses", f"identity/{domain}") for domain in ("example.org", "example.net")]
         made = stack(
@@ -136,10 +171,10 @@ class Roles(unittest.TestCase):
 
     def test_only_what_knows_no_resource_is_allowed_on_every_resource(self) -> None:
         made = stack(Campaigns="tags", Tracing="on", **VPC)
+        self.assertEqual(wide(stack(Channel="sms"), "PollerRole"), {"sms-voice:DescribeSpendLimits"})
         network = {"ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets"}
         for role in ("SchedulerRole", "PollerRole"):
-            wide = {a for a, resources in actions(made, role).items() if "*" in resources}
-            self.assertLessEqual(wide, {"ses:GetAccount", "sqs:ListQueues", *TRACES, *network}, role)
+            self.assertLessEqual(wide(made, role), {"ses:GetAccount", "sqs:ListQueues", *TRACES, *network}, role)
 
     def test_no_action_is_a_pattern(self) -> None:
         for role in ("SchedulerRole", "PollerRole"):

@@ -31,6 +31,7 @@ def pairs(stack: Rendered) -> Pairs:
         _named(stack, "AWS::S3::Bucket", "bucket"),
         _policies(stack, "AWS::S3::BucketPolicy", "Bucket", "bucket policy"),
         _named(stack, "AWS::SES::ConfigurationSet", "configuration set"),
+        _named(stack, "AWS::SMSVOICE::ConfigurationSet", "configuration set of texts"),
         _list(stack, "AWS::SES::ConfigurationSetEventDestination", "event destination"),
         _list(stack, "AWS::SNS::Subscription", "subscription"),
         _dashboards(stack),

@@ -29,6 +29,7 @@ NAMES = {
     "AWS::Lambda::Function": "FunctionName",
     "AWS::Logs::LogGroup": "LogGroupName",
     "AWS::SES::ConfigurationSet": "Name",
+    "AWS::SMSVOICE::ConfigurationSet": "ConfigurationSetName",
     "AWS::SNS::Topic": "TopicName",
     "AWS::SQS::Queue": "QueueName",
 }

@@ -38,6 +38,13 @@ CASES: dict[str, dict[str, str]] = {
         "Schedule": "DISABLED",
         "Alarms": "all",
     },
+    "text messages": {
+        "Channel": "sms",
+        "Origins": "+12065550100,NEWS",
+        "AllowedCountries": "+1,+49",
+        "Alarms": "all",
+    },
+    "text messages without receipts": {"Channel": "sms", "Feedback": "off"},
     "everything that can be switched on": {
         "ExpressQueue": "true",
         "AlarmEmail": "ops@example.org",
@@ -97,6 +104,7 @@ QUEUES = f"https://sqs.{REGION}.amazonaws.com/123456789012"
 # What may differ: the case, the beginning of the path, and the reason.
 ALLOWED: dict[tuple[str, str], str] = {
     ("everything that can be switched on", "alarm mail-age-second AlarmDescription"): OWN_NAME,
+    ("text messages", "alarm mail-age-second AlarmDescription"): OWN_NAME,
     (ONE_CAMPAIGN, "alarm mail-age-second"): STAYS,
     (ONE_CAMPAIGN, "queue mail-campaign-second"): STAYS,
     (ONE_CAMPAIGN, f"queue policy {QUEUES}/mail-campaign-second"): STAYS,

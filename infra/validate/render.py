@@ -58,7 +58,7 @@ def plain(stack: Rendered) -> dict[str, Any]:
 
 
 def main(folder: Path) -> None:
-    templates = {"template": sam_template.stack(**EVERYTHING)}
+    templates = {"template": sam_template.stack(**EVERYTHING), "texts": sam_template.stack(Channel="sms", **EVERYTHING)}
     for path in sorted((INFRA / "sam").glob("*.yaml")):
         if path.stem not in templates:
             given = {"Stack": "mail", "Campaign": "spring"}

@@ -16,6 +16,9 @@ type Reader = (name: string, value: unknown) => unknown;
 const PROPS: Record<Exclude<keyof TidegateProps, 'code'>, Reader> = {
   campaigns,
   name: text,
+  channel: text,
+  origins: list,
+  allowedCountries: list,
   campaignList: text,
   mode: text,
   expressQueue: yesNo,

@@ -45,12 +45,13 @@ export class Alarms extends Construct {
   constructor(scope: Construct, private readonly props: AlarmsProps) {
     super(scope, 'Alarms');
     this.byName = this.made;
-    const { alarms, deferral, sharedBucket, domainLimits } = props.settings;
+    const { alarms, channel, deferral, sharedBucket, domainLimits } = props.settings;
     this.sending();
     if (alarms === 'all') this.ages();
     this.scheduling();
     this.functions();
     this.mails();
+    if (channel === 'email') this.reputation();
     this.pressure();
     if (deferral) this.spill();
     if (sharedBucket !== undefined) this.sharedBucket();
@@ -147,6 +148,9 @@ export class Alarms extends Construct {
       threshold: 100,
       comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
     });
+  }
+
+  private reputation(): void {
     const metric = (metricName: string) => new Metric({
       namespace: 'AWS/SES', metricName, statistic: Stats.AVERAGE, period: Duration.hours(1),
     });

@@ -70,6 +70,7 @@ export function pollerEnvironment(settings: Settings, places: Places): Environme
     TIDEGATE_BREAKER_STOP_SECONDS: settings.breakerStopSeconds,
     TIDEGATE_BREAKER_PROBE_SECONDS: settings.breakerProbeSeconds,
     TIDEGATE_ALLOWED_SENDERS: settings.allowedSenders.join(','),
+    TIDEGATE_ALLOWED_COUNTRIES: settings.channel === 'sms' ? settings.allowedCountries.join(',') : undefined,
   });
 }
 
@@ -107,6 +108,7 @@ export function checkEnvironmentSize(settings: Settings): void {
 function shared(settings: Settings, places: Places): Variables {
   return {
     TIDEGATE_LEDGER: `dynamodb:${places.ledgerTable}`,
+    ...(settings.channel === 'sms' ? { TIDEGATE_CHANNEL: 'sms', TIDEGATE_ORIGINS: settings.origins.join(',') } : {}),
     TIDEGATE_QUOTA_PER_SECOND: settings.quotaPerSecond,
     TIDEGATE_CAMPAIGNS: settings.campaignList === 'environment' ? campaigns(places) : 'ledger',
     TIDEGATE_MERGE_QUEUE_URL: places.mergeQueue,

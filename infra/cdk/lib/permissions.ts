@@ -7,6 +7,7 @@ import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import { explain } from './explain.js';
+import { smsVoice } from './receipts.js';
 import type { Settings } from './settings.js';
 import { SPILL_PREFIX } from './spill.js';
 import { campaignQueueName } from './validate.js';
@@ -42,9 +43,11 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
       `arn:${Aws.PARTITION}:lambda:${account}:function:${settings.name}-poller`,
     ]),
     allow('Ledger', ['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'], [on.ledger.tableArn]),
-    allow('Quota', ['ses:GetAccount'], ['*']),
+    ...quota(settings),
     // Asked for are the tenants for which campaigns are held.
-    allow('Tenants', ['ses:GetTenant', 'ses:ListTenantResources'], [ses('tenant')]),
+    ...(settings.channel === 'sms' ? [] : [
+      allow('Tenants', ['ses:GetTenant', 'ses:ListTenantResources'], [ses('tenant')]),
+    ]),
     allow('FailedInvocations', ['sqs:SendMessage'], [on.failedInvocations.queueArn]),
     ...(feedbackQueue === undefined ? [] : [
       allow('Feedback', ['sqs:ReceiveMessage', 'sqs:DeleteMessage'], [feedbackQueue.queueArn]),
@@ -65,7 +68,9 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
     ...trace(settings),
   ]);
   explainEveryResource(made, settings, byTag ? ', ListQueues' : '');
-  explainResource(made, ses('tenant'), 'Campaigns name their SES tenants, and come and go.');
+  if (settings.channel === 'email') {
+    explainResource(made, ses('tenant'), 'Campaigns name their SES tenants, and come and go.');
+  }
   explainCampaignQueues(made, settings);
   explainSpilled(made, spillBucket);
   return made;
@@ -79,13 +84,6 @@ export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Rol
   const { settings, mergeQueue, domainQueues, spillBucket } = on;
   const inVpc = settings.sharedBucket?.vpc !== undefined;
   const spilled = spillBucket.arnForObjects(`${SPILL_PREFIX}/*`);
-  // SES checks all three, whichever form the mail has; and it checks identity, template and
-  // configuration set each by itself.
-  const send = ['ses:SendEmail', 'ses:SendRawEmail', 'ses:SendTemplatedEmail'];
-  const identities = settings.senderIdentityArns.includes('*')
-    ? [ses('identity')] : settings.senderIdentityArns;
-  const senders = settings.allowedSenders.includes('*')
-    ? undefined : { StringLike: { 'ses:FromAddress': settings.allowedSenders } };
   const made = role(scope, 'poller', [
     allow('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], [log.logGroupArn]),
     // Sent to are the queues of mails for what is tried again.
@@ -99,9 +97,8 @@ export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Rol
     allow('Ledger', ['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], [
       on.ledger.tableArn,
     ]),
-    allow('SendAs', send, identities, senders),
-    allow('SendWith', send, [ses('template'), ses('configuration-set')]),
-    allow('Quota', ['ses:GetAccount'], ['*']),
+    ...(settings.channel === 'sms' ? sendTexts() : sendMails(settings)),
+    ...quota(settings),
     allow('FailedInvocations', ['sqs:SendMessage'], [on.failedInvocations.queueArn]),
     ...(inVpc ? network() : []),
     ...trace(settings),
@@ -113,13 +110,41 @@ export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Rol
     explainResource(made, INTERFACES, 'Lambda makes and removes the network interfaces, whose names nobody '
       + 'knows before; it wants to be let onto all of them.');
   }
-  explainResource(made, ses('template'), 'A mail may name its own template.');
-  explainResource(made, ses('configuration-set'), 'A mail may name its own configuration set.');
-  for (const identity of identities.filter((arn) => arn.includes('*'))) {
-    explainResource(made, identity, 'The senders are the user\'s choice: senderIdentityArns narrows the '
-      + 'identities, and allowedSenders the addresses (ses:FromAddress).');
-  }
+  explainSends(made, settings);
   return made;
+}
+
+/** SES checks all three, whichever form the mail has; and identity, template and configuration set each by itself. */
+function sendMails(settings: Settings): PolicyStatement[] {
+  const send = ['ses:SendEmail', 'ses:SendRawEmail', 'ses:SendTemplatedEmail'];
+  const senders = settings.allowedSenders.includes('*')
+    ? undefined : { StringLike: { 'ses:FromAddress': settings.allowedSenders } };
+  return [
+    allow('SendAs', send, identities(settings), senders),
+    allow('SendWith', send, [ses('template'), ses('configuration-set')]),
+  ];
+}
+
+function identities({ senderIdentityArns }: Settings): string[] {
+  return senderIdentityArns.includes('*') ? [ses('identity')] : senderIdentityArns;
+}
+
+/**
+ * What the sending of a text is checked on.
+ * https://docs.aws.amazon.com/service-authorization/latest/reference/list_pinpoint-sms-voice-v2.html
+ */
+const OF_TEXTS = ['phone-number/*', 'pool/*', 'sender-id/*', 'configuration-set/*'];
+
+function sendTexts(): PolicyStatement[] {
+  return [allow('SendText', ['sms-voice:SendTextMessage'], OF_TEXTS.map(smsVoice))];
+}
+
+function quota({ channel }: Settings): PolicyStatement[] {
+  if (channel === 'email') return [allow('Quota', ['ses:GetAccount'], ['*'])];
+  return [
+    allow('TextQuota', ['sms-voice:DescribePhoneNumbers'], [smsVoice('phone-number/*')]),
+    allow('Quota', ['sms-voice:DescribeSpendLimits'], ['*']),
+  ];
 }
 
 function role(scope: Construct, of: 'scheduler' | 'poller', statements: PolicyStatement[]): Role {
@@ -171,7 +196,27 @@ function ses(kind: 'identity' | 'template' | 'configuration-set' | 'tenant'): st
 
 function explainEveryResource(made: Role, settings: Settings, more: string): void {
   const traced = settings.tracing ? ', PutTraceSegments, PutTelemetryRecords' : '';
-  explainResource(made, '*', `These actions know no resources: GetAccount${more}${traced}.`);
+  const account = settings.channel === 'sms' ? 'DescribeSpendLimits' : 'GetAccount';
+  explainResource(made, '*', `These actions know no resources: ${account}${more}${traced}.`);
+  if (settings.channel === 'sms') {
+    explainResource(made, smsVoice('phone-number/*'), 'The numbers\' rates give the quota; a pool has several.');
+  }
+}
+
+function explainSends(made: Role, settings: Settings): void {
+  if (settings.channel === 'sms') {
+    for (const kind of OF_TEXTS) {
+      explainResource(made, smsVoice(kind), 'A text may name its own origin and configuration set; origins narrows '
+        + 'the former.');
+    }
+    return;
+  }
+  explainResource(made, ses('template'), 'A mail may name its own template.');
+  explainResource(made, ses('configuration-set'), 'A mail may name its own configuration set.');
+  for (const identity of identities(settings).filter((arn) => arn.includes('*'))) {
+    explainResource(made, identity, 'The senders are the user\'s choice: senderIdentityArns narrows the '
+      + 'identities, and allowedSenders the addresses (ses:FromAddress).');
+  }
 }
 
 function explainCampaignQueues(made: Role, settings: Settings): void {

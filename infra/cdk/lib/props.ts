@@ -41,6 +41,28 @@ export interface TidegateProps {
   readonly campaigns: Campaign[];
 
   /**
+   * What the stack sends: e-mail through SES, or text messages through AWS End User Messaging (SMS). A slot
+   * is a recipient of a mail, or a part of a text. For `sms` the functions must be built with it
+   * (`make build CHANNEL=sms`, and `code`).
+   * @default 'email'
+   */
+  readonly channel?: 'email' | 'sms';
+
+  /**
+   * Origins that text messages may have; `*` is any. Texts that name none have the first one, and its type
+   * gives the quota. Phone numbers, sender ids, pools and their ARNs, or `*`.
+   * @default ['*']
+   */
+  readonly origins?: string[];
+
+  /**
+   * Countries that text messages may go to; `*` is every one. Country codes such as `+49`, or longer
+   * beginnings of numbers.
+   * @default ['*']
+   */
+  readonly allowedCountries?: string[];
+
+  /**
    * What every physical name begins with: 1 to 54 letters, digits and -, a letter first.
    * @default - the stack's name
    */

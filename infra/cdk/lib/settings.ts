@@ -11,6 +11,9 @@ type Optional = 'quotaPerSecond' | 'maxInFlight' | 'alarmEmail' | 'code'
 export type Settings = Required<Omit<TidegateProps, Optional>> & Pick<TidegateProps, Optional>;
 
 export const DEFAULTS = {
+  channel: 'email',
+  origins: ['*'],
+  allowedCountries: ['*'],
   campaignList: 'environment',
   mode: 'merge',
   expressQueue: false,

@@ -47,7 +47,7 @@ export class TidegateStack extends Stack {
     // The name under which a campaign's own stack (infra/sam/campaign.yaml) finds the topic.
     this.output('AlarmTopic', mail.alarmTopic.topicArn, `${this.stackName}-AlarmTopic`);
     this.output('Dashboard', mail.dashboard?.dashboardName);
-    this.output('ConfigurationSet', mail.configurationSet?.configurationSetName);
+    this.output('ConfigurationSet', mail.configurationSet?.configurationSetName ?? mail.textConfigurationSet?.ref);
     this.campaignQueues();
   }
 

@@ -1,4 +1,5 @@
 import { Aws, Duration, Stack } from 'aws-cdk-lib';
+import type { CfnResource } from 'aws-cdk-lib';
 import type { Alarm, Dashboard } from 'aws-cdk-lib/aws-cloudwatch';
 import { AttributeType, BillingMode, Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
@@ -24,10 +25,15 @@ import { TidegateMetrics } from './metrics.js';
 import { pollerRole, schedulerRole } from './permissions.js';
 import type { TidegateProps } from './props.js';
 import { CampaignQueue, domainQueue, mailQueue, mergeQueue, tidegateQueue, withRemoval } from './queues.js';
+import { Receipts } from './receipts.js';
 import { withDefaults } from './settings.js';
 import type { Settings } from './settings.js';
 import { SPILL_PREFIX, spillBucket } from './spill.js';
 import { domainQueueNames, InvalidProp, validate } from './validate.js';
+
+/** What an operator reads of the channel's account. */
+const SES_READS = ['ses:GetAccount', 'ses:GetSuppressedDestination', 'ses:ListSuppressedDestinations'];
+const SMS_READS = ['sms-voice:DescribePhoneNumbers', 'sms-voice:DescribeSpendLimits'];
 
 /**
  * Sends e-mail campaigns through Amazon SES at exactly the account's quota: queues, two functions,
@@ -66,10 +72,12 @@ export class Tidegate extends TidegateMetrics {
   readonly spillBucket: Bucket;
   /** Asynchronous invokes that neither function took. */
   readonly failedInvocationsQueue: Queue;
-  /** SES's bounces and complaints, unless `feedback` is off. */
+  /** SES's bounces and complaints, or the receipts of texts, unless `feedback` is off. */
   readonly feedbackQueue?: Queue;
   /** The configuration set of mails that name none, unless `feedback` is off. */
   readonly configurationSet?: ConfigurationSet;
+  /** That of texts, with `channel: 'sms'`. */
+  readonly textConfigurationSet?: CfnResource;
   /** What every alarm tells. */
   readonly alarmTopic: Topic;
   /** The alarms, by their names without the Tidegate's. */
@@ -105,9 +113,13 @@ export class Tidegate extends TidegateMetrics {
     this.failedInvocationsQueue = tidegateQueue(
       this, 'FailedInvocationsQueue', `${this.name}-failed-invocations`,
     );
-    const feedback = settings.feedback === 'off' ? undefined : new Feedback(this, this.name);
-    this.feedbackQueue = feedback?.queue;
-    this.configurationSet = feedback?.configurationSet;
+    if (settings.feedback !== 'off') {
+      if (settings.channel === 'sms') {
+        ({ queue: this.feedbackQueue, configurationSet: this.textConfigurationSet } = new Receipts(this, this.name));
+      } else {
+        ({ queue: this.feedbackQueue, configurationSet: this.configurationSet } = new Feedback(this, this.name));
+      }
+    }
     this.ledger = this.table();
 
     this.schedulerLog = logGroup(this, 'scheduler', settings);
@@ -199,9 +211,7 @@ export class Tidegate extends TidegateMetrics {
       // These know no resources, or can be told none that is not the account's.
       may('cloudwatch:DescribeAlarms', '*'),
       may('cloudwatch:GetMetricData', '*'),
-      may('ses:GetAccount', '*'),
-      may('ses:GetSuppressedDestination', '*'),
-      may('ses:ListSuppressedDestinations', '*'),
+      ...(this.settings.channel === 'sms' ? SMS_READS : SES_READS).map((action) => may(action, '*')),
     ].reduce(
       (all, grant) => all.combine(grant),
       this.ledger.grant(grantee, 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'),
@@ -296,7 +306,7 @@ export class Tidegate extends TidegateMetrics {
       alarmTopic: this.alarmTopic.topicArn,
       deadLetterQueue: this.deadLetterQueue.queueUrl,
       feedbackQueue: this.feedbackQueue?.queueUrl,
-      configurationSet: this.configurationSet?.configurationSetName,
+      configurationSet: this.configurationSet?.configurationSetName ?? this.textConfigurationSet?.ref,
     };
   }
 

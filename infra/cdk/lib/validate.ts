@@ -58,6 +58,7 @@ export const RANGES = {
 
 /** TypeScript checks these at compile time; JavaScript and `-c` do not. */
 export const CHOICES = {
+  channel: ['email', 'sms'],
   campaignList: ['environment', 'tags', 'ledger'],
   mode: ['merge', 'direct'],
   unsent: ['timeout', 'release'],
@@ -122,6 +123,7 @@ export function validate(settings: Settings): void {
     }
   }
   checkSenders(settings);
+  checkTexts(settings);
   if (settings.sharedBucket !== undefined) checkSharedBucket(settings.sharedBucket);
   if (settings.reservedConcurrency !== 0) {
     const allowed = '0 (none), or a whole number from 10 to 1000';
@@ -228,6 +230,12 @@ function checkSenders(settings: Settings): void {
   checkList('allowedSenders', settings.allowedSenders, sender, 'addresses and *@domain, or *');
   const identity = /^(\*|arn:[^:]+:ses:[^:]*:[^:]*:identity\/.+)$/;
   checkList('senderIdentityArns', settings.senderIdentityArns, identity, 'ARNs of SES identities, or *');
+}
+
+function checkTexts(settings: Settings): void {
+  const origin = /^(\*|\+[1-9][0-9]{6,14}|[A-Za-z0-9_:/-]{1,256})$/;
+  checkList('origins', settings.origins, origin, 'phone numbers such as +12065550100, sender ids, pools and their ARNs, or *');
+  checkList('allowedCountries', settings.allowedCountries, /^(\*|\+[1-9][0-9]{0,6})$/, 'country codes such as +49, or *');
 }
 
 function checkList(prop: string, values: string[], pattern: RegExp, allowed: string): void {

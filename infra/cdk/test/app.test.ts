@@ -38,6 +38,8 @@ test('without settings it is the stack of the SAM template', () => {
 });
 
 test('settings are read from their texts', () => {
+  const texts = only({ name: 'mail', channel: 'sms', origins: '+12065550100, NEWS' });
+  assert.equal(texts.environment('poller').TIDEGATE_ORIGINS, '+12065550100,NEWS');
   const stack = only({
     name: 'mail', campaigns: 'big:2,small-one:1', mode: 'direct', expressQueue: 'true', rateMargin: '0.05',
     allowedSenders: 'a@example.org, *@example.net', architecture: 'x86_64', logRetentionDays: '7',

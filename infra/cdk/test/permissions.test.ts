@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Template } from 'aws-cdk-lib/assertions';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Tidegate } from '../lib/index.js';
 import { code, made, rendered, Rendered } from './support.js';
 
@@ -126,6 +127,29 @@ test('senders narrow what the poller may send as', () => {
   assert.deepEqual(permissions(stack, 'poller').SendAs, [SEND, [arn], {
     StringLike: { 'ses:FromAddress': ['a@example.org', '*@example.net'] },
   }]);
+});
+
+test('a stack for texts may do nothing with SES, and one for mail nothing with texts', () => {
+  const stack = rendered({ channel: 'sms', alarms: 'all' });
+  const sms = (kind: string) => `arn:AWS::Partition:sms-voice:${ACCOUNT}:${kind}/*`;
+  const quota = {
+    TextQuota: [['sms-voice:DescribePhoneNumbers'], [sms('phone-number')]],
+    Quota: [['sms-voice:DescribeSpendLimits'], ['*']],
+  };
+  const { Tenants, ...scheduler } = SCHEDULER;
+  const { SendAs, SendWith, ...poller } = POLLER;
+  assert.deepEqual(permissions(stack, 'scheduler'), { ...scheduler, ...quota });
+  const kinds = ['phone-number', 'pool', 'sender-id', 'configuration-set'];
+  assert.deepEqual(permissions(stack, 'poller'), {
+    ...poller, ...quota, SendText: [['sms-voice:SendTextMessage'], kinds.map(sms)],
+  });
+  for (const [channel, others] of [['sms', /ses:|AWS::SES|AWS\/SES/], ['email', /sms-voice|SMSVOICE/]] as const) {
+    for (const more of [{}, { feedback: 'off' }] as const) {
+      const { stack: whole, mail } = made({ channel, ...more });
+      mail.grantOperate(new Role(whole, 'Operator', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));
+      assert.doesNotMatch(JSON.stringify(Template.fromStack(whole).toJSON()), others);
+    }
+  }
 });
 
 test('without feedback the scheduler may not read it', () => {

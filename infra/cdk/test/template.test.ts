@@ -164,6 +164,16 @@ test('the poller\'s environment', () => {
   });
 });
 
+test('a stack for texts says so to its functions, and where texts may come from and go to', () => {
+  const stack = rendered({ channel: 'sms', origins: ['+12065550100', 'NEWS'], allowedCountries: ['+1', '+49'] });
+  const texts_ = { TIDEGATE_CHANNEL: 'sms', TIDEGATE_ORIGINS: '+12065550100,NEWS' };
+  assert.deepEqual(texts(stack, 'scheduler'), { ...texts(rendered(), 'scheduler'), ...texts_ });
+  assert.deepEqual(texts(stack, 'poller'), {
+    ...texts(rendered(), 'poller'), ...texts_, TIDEGATE_CONFIGURATION_SET: 'MailFeedbackConfigurationSet',
+    TIDEGATE_ALLOWED_COUNTRIES: '+1,+49',
+  });
+});
+
 /** What a prop puts into which environment. */
 const EFFECTS: [Partial<TidegateProps>, Record<string, Record<string, string | undefined>>][] = [
   [{ quotaPerSecond: 0.5 }, { both: { TIDEGATE_QUOTA_PER_SECOND: '0.5' } }],

@@ -199,6 +199,7 @@ test('cdk-nag finds nothing that is not explained, whatever is switched on', () 
     allowedSenders: ['*@example.org'], alarmEmail: 'ops@example.org', deferral: true,
     domainLimits: '*=10%', sharedBucket: { url: 'redis://10.0.0.1' },
   }).broken, []);
+  assert.deepEqual(nagged({ channel: 'sms', tracing: true }).broken, []);
   const { stack } = made();
   new Tidegate(stack, 'Other', {
     campaigns: [{ name: 'a', weight: 1 }], name: 'other', code: code(),
