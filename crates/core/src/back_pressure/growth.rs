@@ -64,7 +64,8 @@ impl BacklogHistory {
         if self.is_empty() {
             return false;
         }
-        let quarters = self.0.chunks(QUARTER).map(median);
+        let quarters = self.0.chunks(QUARTER).enumerate();
+        let quarters = quarters.map(|(quarter, readings)| median(readings, quarter == 0));
         let Some(quarters) = quarters.collect::<Option<Vec<u64>>>() else { return found.is_some() };
         let grown = quarters[quarters.len() - 1].saturating_sub(quarters[0]);
         let above = |seconds: u64| match (figures.backlog_mails, figures.backlog_seconds) {
@@ -85,11 +86,13 @@ fn reading(mails: Option<u64>) -> Option<NonZeroU32> {
     NonZeroU32::new(u32::try_from(mails?).unwrap_or(u32::MAX))
 }
 
-/// The median of the known readings, of two the lower; none if less than two are known.
-fn median(readings: &[Option<NonZeroU32>]) -> Option<u64> {
+/// The median of the known readings; none if less than two are known. Of two it is the lower one, in the `first`
+/// quarter the upper one: the one that says less of a growth.
+fn median(readings: &[Option<NonZeroU32>], first: bool) -> Option<u64> {
     let mut known: Vec<u64> = readings.iter().flatten().map(|mails| mails.get().into()).collect();
     known.sort_unstable();
-    if known.len() < 2 { None } else { known.get((known.len() - 1) / 2).copied() }
+    let middle = if first { known.len() / 2 } else { known.len().saturating_sub(1) / 2 };
+    if known.len() < 2 { None } else { known.get(middle).copied() }
 }
 
 impl From<BacklogHistory> for Vec<Option<u64>> {
