@@ -45,7 +45,7 @@ impl LimitGrid {
         }
         let name = name.bytes().fold(0, |sum: u64, byte| sum.wrapping_mul(31) + u64::from(byte));
         let turn = name.wrapping_add(index as u64).wrapping_mul(GOLDEN);
-        let phase = u128::from(turn) * u128::from(grid.period()) >> 64;
+        let phase = (u128::from(turn) * u128::from(grid.period())) >> 64;
         Self::Even(grid, u64::try_from(phase).unwrap_or(0))
     }
 
@@ -140,7 +140,7 @@ mod tests {
         let mut phases: Vec<Duration> = (0..20).map(phase).collect();
         phases.sort();
         // 34 ms divided by 20 are 1.7 ms.
-        let apart = phases.windows(2).map(|pair| pair[1] - pair[0]);
+        let apart = phases.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         assert!(apart.min() >= Some(Duration::from_micros(500)), "{phases:?}");
         let of = |name| grid(30.0).shifted(0, name);
         assert_ne!(of("a.example"), of("b.example"));

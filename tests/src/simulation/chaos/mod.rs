@@ -235,6 +235,7 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
 
 /// The storm: faults, crashes, late ticks, and what operators do meanwhile.
 #[expect(clippy::unwrap_used, reason = "a test's own settings")]
+#[expect(clippy::too_many_lines, reason = "one arm for each kind of trouble")]
 async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
     let Chaos { world, story, crashes, highest_quota, limits: drawn, .. } = chaos;
     let tenant = Draw::new(world.settings.seed.rotate_left(21));
