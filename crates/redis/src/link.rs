@@ -75,7 +75,8 @@ impl Link {
             match Redirect::of(error, &lent.address) {
                 Some(Redirect::Moved(node)) => self.replace(lent.number, Some(node)),
                 Some(Redirect::Ask(node)) => {
-                    answer = within(deadline, self.ask(&node, call)).await;
+                    let connection = within(deadline, self.asking(&node)).await?;
+                    answer = within(deadline, call(connection)).await;
                     if !answer.as_ref().is_err_and(|error| Redirect::of(error, &node).is_some()) {
                         break;
                     }
@@ -91,17 +92,19 @@ impl Link {
         answer
     }
 
-    /// Runs `call` on a node to which the keys are about to move. The connection is for this call alone, because
-    /// `ASKING` holds for the command after it.
-    async fn ask<T>(
+    /// A connection to a node to which the keys are about to move. It is for one call, because `ASKING` holds for
+    /// the command after it. On the heap and not generic, as it is seldom needed and the future of a connect is large.
+    fn asking(
         &self,
         node: &NodeAddress,
-        call: &impl AsyncFn(MultiplexedConnection) -> Result<T, LinkError>,
-    ) -> Result<T, LinkError> {
-        let mut connection = self.connector.clone().connect(node.clone()).await?;
-        let asking = redis::cmd("ASKING").query_async::<()>(&mut connection).await;
-        asking.map_err(LinkError::Server)?;
-        call(connection).await
+    ) -> BoxFuture<'static, Result<MultiplexedConnection, LinkError>> {
+        let opening = self.connector.clone().connect(node.clone());
+        let asking = async move {
+            let mut connection = opening.await?;
+            let asked = redis::cmd("ASKING").query_async::<()>(&mut connection).await;
+            asked.map(|()| connection).map_err(LinkError::Server)
+        };
+        asking.boxed()
     }
 
     /// Returns the connection; waits if it is being opened.
