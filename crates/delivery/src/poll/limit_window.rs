@@ -67,7 +67,7 @@ impl<'a> LimitWindow<'a> {
             Some(if is_new { moves.waiting(queue) } else { 0 })
         };
         let place = gates.place_of(demands)?;
-        gates.is_over(demands, now, in_queue).then_some(place)
+        gates.is_over_behind(demands, now, in_queue).then_some(place)
     }
 
     pub(super) fn moves(&self) -> Ref<'_, QueueMoves> {
@@ -103,7 +103,7 @@ impl<'a> LimitGates<'a> {
         demands: &Demands,
         of: impl Fn(&LimitRef) -> bool,
     ) -> bool {
-        let fits = !self.is_over(demands, Timestamp::default(), |limit| of(limit).then_some(0));
+        let fits = !self.is_over(demands, Timestamp::default(), of);
         if fits {
             self.wait(demands);
         }
@@ -154,10 +154,20 @@ impl<'a> LimitGates<'a> {
         }
     }
 
-    /// Whether a limit leaves no slot to this mail in the rest of the window after the mails at hand.
-    /// `elsewhere` selects the limits: it gives the recipients that wait elsewhere for the limit's slots and have
-    /// them first, and `None` for a limit that is not asked.
+    /// Whether the mails at hand leave no slot to this mail in the rest of the window, for any of the
+    /// limits that `of` selects.
     pub(super) fn is_over(
+        &mut self,
+        demands: &Demands,
+        now: Timestamp,
+        of: impl Fn(&LimitRef) -> bool,
+    ) -> bool {
+        self.is_over_behind(demands, now, |limit| of(limit).then_some(0))
+    }
+
+    /// As [`Self::is_over`], behind the recipients that wait elsewhere and have the limit's slots first;
+    /// `elsewhere` gives their number, and `None` for a limit that is not asked.
+    fn is_over_behind(
         &mut self,
         demands: &Demands,
         now: Timestamp,

@@ -71,6 +71,7 @@ pub async fn run(seed: u64) -> Chaos {
     storms(&mut chaos, &draw, &extras, storm).await;
     chaos.world.faults.clear();
     chaos.world.mail_faults.clear();
+    limits::pause_tenant(&chaos.world, false);
     chaos.story.push(format!("the storm was from {first}, {storm} windows"));
     operate(&chaos.world).await;
     extras.defer(&mut chaos).await;
@@ -235,10 +236,8 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
 
 /// The storm: faults, crashes, late ticks, and what operators do meanwhile.
 #[expect(clippy::unwrap_used, reason = "a test's own settings")]
-#[expect(clippy::too_many_lines, reason = "one arm for each kind of trouble")]
 async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
     let Chaos { world, story, crashes, highest_quota, limits: drawn, .. } = chaos;
-    let tenant = Draw::new(world.settings.seed.rotate_left(21));
     let old = world.settings.poller().unwrap();
     let new = world.settings.clone().variable("TIDEGATE_RATE_MARGIN", 0.05).poller().unwrap();
     let another = draw.one_in(5).then(|| Duration::from_millis(draw.below(8_000)));
@@ -297,12 +296,7 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
                 }
                 _ => {}
             }
-            if !world.settings.tenants.is_empty() && tenant.one_in(10) {
-                let paused = tenant.one_in(2);
-                tell(if paused { "tenant paused" } else { "tenant released" });
-                limits::pause_tenant(world, paused);
-            }
-            drawn.report(world).await;
+            drawn.trouble(world, number).await.into_iter().for_each(&mut tell);
             let late = if draw.one_in(6) { draw.pick(&[600, 900, 1_500]) } else { 0 };
             world.tick_delay.set(Duration::from_millis(late));
         }
@@ -320,7 +314,6 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
         .await;
     world.tick_delay.set(Duration::ZERO);
     world.unscheduled.set(false);
-    limits::pause_tenant(world, false);
     world.ses.configure(|ses| ses.sending_enabled = true);
 }
 

@@ -56,7 +56,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     /// The way of a received mail whose limit has no slot for it now; none if it may wait here.
     ///
     /// Express mail over a limit stays in its queue, invisible for a random number of seconds up to its
-    /// receive count, at most 30: a flood to one domain then does not keep other express mail out. Mail under
+    /// receive count, at most 30: a flood to one domain then does not keep other express mail out. Mail over
     /// a limit with a queue of its own goes to that queue, unless it comes from there. All other mail is moved,
     /// with a delay, only if it is over a limit: its queue holds mail under many limits, and without delays
     /// the mail under one busy limit would be received again and again.
@@ -66,7 +66,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         if mail.line == Line::Express {
             let most = Duration::from_secs(mail.held.receive_count.min(EXPRESS_AWAY).into());
             let away = most.mul_f64(self.ctx.env.entropy().unit()).as_secs() + 1;
-            let over = gates.is_over(&mail.demands, now, |_| Some(0));
+            let over = gates.is_over(&mail.demands, now, |_| true);
             return over.then(|| OverLimit::ComeAgain(Duration::from_secs(away)));
         }
         let own = gates.place_of(&mail.demands);
@@ -79,18 +79,16 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         }
         let others = planned.others().filter(|_| own.is_none());
         let in_others = |limit: &LimitRef| {
-            let is_it = planned.table.queue_of(limit).is_none()
+            planned.table.queue_of(limit).is_none()
                 && planned.has_queue(limit)
-                && !planned.overflows(limit);
-            is_it.then_some(0)
+                && !planned.overflows(limit)
         };
         if let Some(place) = others
             && gates.is_over(&mail.demands, now, in_others)
         {
             return self.way_to_others(mail, place, now, &gates);
         }
-        let without_queue = |limit: &LimitRef| self.is_without_queue(mail, limit).then_some(0);
-        if !gates.is_over(&mail.demands, now, without_queue) {
+        if !gates.is_over(&mail.demands, now, |limit| self.is_without_queue(mail, limit)) {
             return None;
         }
         if self.waits_for_next(mail) {
@@ -130,7 +128,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     fn overflow(&self, mail: &mut Message, now: Timestamp) {
         let table = &self.limits.planned.table;
         let over = mail.demands.iter().map(|(limit, _)| limit).find(|limit| {
-            let is_it = |of: &LimitRef| (of == *limit).then_some(0);
+            let is_it = |of: &LimitRef| of == *limit;
             self.limits.planned.overflows(limit)
                 && self.limits.gates().is_over(&mail.demands, now, is_it)
         });
