@@ -44,7 +44,11 @@ CASES: dict[str, dict[str, str]] = {
         "AllowedCountries": "+1,+49",
         "Alarms": "all",
     },
-    "text messages without receipts": {"Channel": "sms", "Feedback": "off"},
+    "text messages without receipts, on a local service": {
+        "Channel": "sms",
+        "Feedback": "off",
+        "SesEndpointUrl": "http://127.0.0.1:4567",
+    },
     "everything that can be switched on": {
         "ExpressQueue": "true",
         "AlarmEmail": "ops@example.org",

@@ -174,9 +174,10 @@ impl Setup {
             ("SecondCampaignWeight", second.weight.to_string()),
         ];
         if settings.channel == LocalChannel::Sms {
-            // The sandbox's pool, whose numbers have its whole rate.
-            parameters
-                .extend([("Channel", "sms".to_owned()), ("Origins", "pool-sandbox".to_owned())]);
+            // The sandbox's pool, whose numbers have its whole rate. The local AWS knows no configuration set of
+            // End User Messaging, and the sandbox sends no receipts.
+            let given = [("Channel", "sms"), ("Origins", "pool-sandbox"), ("Feedback", "off")];
+            parameters.extend(given.map(|(name, value)| (name, value.to_owned())));
         }
         parameters.extend(settings.rate_margin.map(|share| ("RateMargin", share.to_string())));
         let own = parameters.into_iter().map(|(name, value)| (name.to_owned(), value));
@@ -244,7 +245,7 @@ pub(super) mod tests {
         let mut setup = setup();
         setup.settings.channel = LocalChannel::Sms;
         let parameters = setup.parameters("http://127.0.0.1:1");
-        for given in [("Channel", "sms"), ("Origins", "pool-sandbox")] {
+        for given in [("Channel", "sms"), ("Origins", "pool-sandbox"), ("Feedback", "off")] {
             assert!(parameters.iter().any(|(name, value)| (&**name, &**value) == given));
         }
     }

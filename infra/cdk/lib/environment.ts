@@ -123,6 +123,7 @@ function shared(settings: Settings, places: Places): Variables {
     AWS_ENDPOINT_URL: settings.endpointUrl,
     AWS_ENDPOINT_URL_SQS: settings.sqsEndpointUrl,
     AWS_ENDPOINT_URL_SESV2: settings.sesEndpointUrl,
+    AWS_ENDPOINT_URL_PINPOINT_SMS_VOICE_V2: settings.channel === 'sms' ? settings.sesEndpointUrl : undefined,
   };
 }
 

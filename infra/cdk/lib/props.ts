@@ -395,7 +395,7 @@ export interface TidegateProps {
   readonly sqsEndpointUrl?: string;
 
   /**
-   * Endpoint of SES alone.
+   * Endpoint of SES alone, and of End User Messaging in a stack for text messages.
    * @default - `endpointUrl`
    */
   readonly sesEndpointUrl?: string;

@@ -165,8 +165,14 @@ test('the poller\'s environment', () => {
 });
 
 test('a stack for texts says so to its functions, and where texts may come from and go to', () => {
-  const stack = rendered({ channel: 'sms', origins: ['+12065550100', 'NEWS'], allowedCountries: ['+1', '+49'] });
-  const texts_ = { TIDEGATE_CHANNEL: 'sms', TIDEGATE_ORIGINS: '+12065550100,NEWS' };
+  const sesEndpointUrl = 'http://127.0.0.1:4567';
+  const stack = rendered({
+    channel: 'sms', origins: ['+12065550100', 'NEWS'], allowedCountries: ['+1', '+49'], sesEndpointUrl,
+  });
+  const texts_ = {
+    TIDEGATE_CHANNEL: 'sms', TIDEGATE_ORIGINS: '+12065550100,NEWS',
+    AWS_ENDPOINT_URL_SESV2: sesEndpointUrl, AWS_ENDPOINT_URL_PINPOINT_SMS_VOICE_V2: sesEndpointUrl,
+  };
   assert.deepEqual(texts(stack, 'scheduler'), { ...texts(rendered(), 'scheduler'), ...texts_ });
   assert.deepEqual(texts(stack, 'poller'), {
     ...texts(rendered(), 'poller'), ...texts_, TIDEGATE_CONFIGURATION_SET: 'MailFeedbackConfigurationSet',
