@@ -22,4 +22,5 @@ mod site;
 mod start;
 mod tagged;
 mod terminal;
+mod texts;
 mod traces;
