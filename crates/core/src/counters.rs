@@ -154,7 +154,7 @@ counters! {
     Parked, "parked", Mails, Total, None,
         "Mails dead-lettered as `unknown`, also counted in `dead`: a poller began to send them and did not note the outcome.";
     Deferred, "spilled", Mails, Total, Some("Spilled"),
-        "Mails of low priority moved from their queues to the store of deferred mail, by campaign.";
+        "Mails moved from their queues to the store of deferred mail, by campaign: of low priority, or left at a limit's end.";
     DeferralFailed, "deferral_failed", Mails, Total, Some("SpillFailed"),
         "Mails that should have been deferred and could not be written: they stay on their queues.";
     DomainFed, "domain_fed", Recipients, None, Some("DomainMoved"),

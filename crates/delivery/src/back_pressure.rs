@@ -10,6 +10,7 @@ use std::time::Duration;
 use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel, Reading};
 use tidegate_core::config::{BackPressureConfig, Campaign, SchedulerConfig};
 use tidegate_core::counters::Counter;
+use tidegate_core::limits::InitialLimits;
 use tidegate_core::{Timestamp, Window};
 
 use crate::poll::all_domains_waiting;
@@ -145,7 +146,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         let figures = figures(mails, mails_a_second, lately);
         let stood = standing.control.back_pressure;
         let reading = back_pressure.policy.judge(stood.as_ref(), figures, now.into());
-        let destinations = destinations(campaigns, standing);
+        let destinations = destinations(campaigns, standing, now);
         *report.borrow_mut() =
             Some(BackPressureReport { reading, brought_back: None, back_failed: false });
         log(stood.map_or(BackPressureLevel::Clear, |stood| stood.level_at(now.into())), &reading);
@@ -261,10 +262,14 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
     }
 }
 
-/// The queues to which the deferred mail of these campaigns may return, and the campaigns that are held.
-pub fn destinations(campaigns: &[Campaign], standing: &Standing) -> Destinations {
+/// The queues to which the deferred mail of these campaigns may return, and the campaigns that are held, or
+/// whose mail is deferred as their limit has ended.
+pub fn destinations(campaigns: &[Campaign], standing: &Standing, now: Timestamp) -> Destinations {
+    let limits = standing.control.limit_table(&InitialLimits::default());
+    let defers = |name: &str| limits.defers_campaign(name, Window::containing(now));
     let queue = |c: &Campaign| (c.name.clone(), QueueUrl::new(c.queue_url.as_str()));
-    let held = campaigns.iter().filter(|campaign| is_held(campaign, standing));
+    let held = campaigns.iter();
+    let held = held.filter(|campaign| is_held(campaign, standing) || defers(&campaign.name));
     let held: BTreeSet<String> = held.map(|campaign| campaign.name.clone()).collect();
     Destinations { queues: campaigns.iter().map(queue).collect(), held }
 }

@@ -26,7 +26,8 @@ pub(crate) fn is_held(campaign: &Campaign, standing: &Standing) -> bool {
     control.holds_campaign(&campaign.name) || control.weight(&campaign.name, campaign.weight) == 0
 }
 
-/// The campaigns of which mail may be sent in `window`: neither held, nor with weight 0, nor with a closed limit.
+/// The campaigns of which mail may be sent in `window`, or is to be deferred: neither held, nor with weight 0, nor
+/// with a limit that is closed and lets mail wait.
 pub(crate) fn sending<'a>(
     campaigns: &'a Campaigns,
     standing: &'a Standing,
@@ -37,7 +38,8 @@ pub(crate) fn sending<'a>(
     list.iter().filter(move |campaign| {
         !control.holds_campaign(&campaign.name)
             && control.weight_at(campaign, (list, &limits), window) > 0
-            && !limits.closes_campaign(&campaign.name, window)
+            && (!limits.closes_campaign(&campaign.name, window)
+                || limits.defers_campaign(&campaign.name, window))
     })
 }
 

@@ -301,3 +301,39 @@ async fn a_bad_day_sets_the_warm_up_back_and_says_why() {
     assert!(shown.contains(&format!("set back by 1 since {today}: ")), "{shown}");
     assert!(shown.ends_with(" % bounces (5 % are allowed)"), "{shown}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_a_campaign_at_its_end_is_deferred_and_returns_when_the_limit_goes() {
+    for merge in MODES {
+        let settings = WorldSettings::new(20.0, merge)
+            .variable("TIDEGATE_BACK_PRESSURE_BUSY", "depth=10m")
+            .variable("TIDEGATE_BACK_PRESSURE_OVERLOADED", "depth=20m")
+            .variable("TIDEGATE_DEFERRAL", "s3://tides/deferral");
+        let world = World::new(settings);
+        let end = world.next_window().plus(10).opens();
+        set(&world, "big", &format!(r#"{{"until": "{end}", "defers": true}}"#)).await;
+        world.put("big", &ProducedMail::several("big", 900, 1)).await;
+        world.put("small", &ProducedMail::several("small", 900, 1)).await;
+        let first = world.run(60).await;
+        // The last mail may still be under way to SES.
+        let network = Duration::from_millis(200);
+        let late =
+            of(&world.ses.arrivals(), "big").iter().filter(|a| a.at >= end + network).count();
+        assert_eq!(late, 0, "merge {merge}: sent after the end");
+        // The others have all slots from then on.
+        let small =
+            measure::sent(&of(&world.ses.arrivals(), "small"), &measure::span(first, 20..40));
+        assert!(small >= 20 * 19, "merge {merge}: {small} of 400");
+        world.run(120).await;
+        let (sent, deferred) = (of(&world.ses.arrivals(), "big").len(), world.deferred().len());
+        assert_eq!(sent + deferred, 900, "merge {merge}: {sent} sent, {deferred} deferred");
+        assert!(world.is_drained() || deferred > 600, "merge {merge}: {:?}", world.waiting());
+        // Nothing returns while the limit stands, however long the stack has nothing to do.
+        world.run(15 * 60).await;
+        assert_eq!(of(&world.ses.arrivals(), "big").len(), sent, "merge {merge}");
+        set(&world, "big", "null").await;
+        world.run(20 * 60).await;
+        world.assert_clean();
+        assert_eq!(of(&world.ses.arrivals(), "big").len(), 900, "merge {merge}");
+    }
+}

@@ -141,7 +141,7 @@ async fn replayed(args: &ReplayArgs, shell: &Shell) -> Result<CommandEnd, Comman
     {
         return Ok(ended);
     }
-    let destinations = destinations(&campaigns, &standing);
+    let destinations = destinations(&campaigns, &standing, clock.wall());
     let (queues, me) = (stack.queues(), SystemEntropy.token());
     let site = DeferralReplayPorts {
         deferral: &deferral,

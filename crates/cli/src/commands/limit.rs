@@ -64,12 +64,8 @@ struct SetArgs {
     /// The time zone of hours, times and warm-up, such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE")]
     zone: Option<Zone>,
-    /// Nothing is sent before, such as '2026-12-01 08:00' in the zone, or RFC 3339
-    #[arg(long, value_name = "TIME")]
-    not_before: Option<String>,
-    /// Nothing is sent from then on: what is left waits
-    #[arg(long, value_name = "TIME")]
-    until: Option<String>,
+    #[command(flatten)]
+    span: SpanArgs,
     /// Recipients of each day: a table such as 50,100,500, or '50 x1.5 to 50000'
     #[arg(long, value_name = "DAYS", requires = "from", conflicts_with = "rate")]
     warm_up: Option<RampDays>,
@@ -86,6 +82,20 @@ struct SetArgs {
     author: AuthorArgs,
     #[command(flatten)]
     on: OnStack,
+}
+
+/// Begin and end.
+#[derive(Clone, Debug, Args)]
+struct SpanArgs {
+    /// Nothing is sent before, such as '2026-12-01 08:00' in the zone, or RFC 3339
+    #[arg(long, value_name = "TIME")]
+    not_before: Option<String>,
+    /// Nothing is sent from then on: what is left waits, or is deferred
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Defer what is left of a campaign at its end to the stack's deferral bucket; it returns when the limit is changed
+    #[arg(long, requires = "until")]
+    defer: bool,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -134,8 +144,9 @@ impl SetArgs {
             rate: self.rate,
             hours: self.hours.clone(),
             zone: self.zone.clone(),
-            not_before: at(&self.not_before)?,
-            until: at(&self.until)?,
+            not_before: at(&self.span.not_before)?,
+            until: at(&self.span.until)?,
+            defers: self.span.defer,
             ramp,
             adaptive: self.adaptive,
             overflow: self.overflow.clone(),
@@ -184,6 +195,10 @@ async fn set(
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
     let stack = on.stack.open().await?;
+    if limit.as_ref().is_some_and(|limit| limit.defers) && stack.deferral().is_none() {
+        let said = "--defer needs a bucket for deferred mail: the stack's functions have no TIDEGATE_DEFERRAL";
+        return Err(CommandError::Input(said.to_owned()));
+    }
     let action = SteerAction::Limit { key: key.clone(), limit };
     change(&stack, &action, author.author(&stack).await, shell).await
 }

@@ -104,6 +104,7 @@ impl From<JobError> for ErrorResponse {
                 | SteerError::Overlap { .. }
                 | SteerError::NotAdaptive(_)
                 | SteerError::NoOverflow(_)
+                | SteerError::NotDeferred(_)
                 | SteerError::TooManyLimits(_)
                 | SteerError::Limit(_) => Self::input("limit", said),
                 SteerError::Conflict => Self::new(StatusCode::CONFLICT, "conflict", said),

@@ -36,6 +36,9 @@ pub struct Limit {
     /// Nothing is sent from then on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<EpochMillis>,
+    /// Whether mail that is left at the end is deferred to the stack's bucket; else it waits in its queue.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub defers: bool,
     /// Warm-up: recipients per day, in place of a rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ramp: Option<Ramp>,
@@ -76,6 +79,11 @@ pub enum InvalidLimit {
         /// The end.
         until: EpochMillis,
     },
+    /// Mail left at the end is to be deferred, and there is no end.
+    #[error(
+        "the limit defers what is left at its end and has no end; give one, such as --until 18:00"
+    )]
+    DefersWithoutEnd,
     /// The warm-up cannot be.
     #[error(transparent)]
     Ramp(#[from] InvalidRamp),
@@ -112,6 +120,9 @@ impl Limit {
         if self.adaptive && self.rate.is_none() {
             return Err(InvalidLimit::AdaptiveWithoutRate);
         }
+        if self.defers && self.until.is_none() {
+            return Err(InvalidLimit::DefersWithoutEnd);
+        }
         match &self.ramp {
             Some(_) if self.rate.is_some() => Err(InvalidLimit::RateAndRamp),
             Some(ramp) => Ok(ramp.check(self.hours.as_ref())?),
@@ -124,6 +135,11 @@ impl Limit {
             }
             None => Ok(()),
         }
+    }
+
+    /// Whether the limit's end has come by the opening of `window`.
+    pub fn has_ended(&self, window: Window) -> bool {
+        self.until.is_some_and(|end| window.opens() >= Timestamp::from(end))
     }
 
     /// Whether SES's notices about its mail change it.
@@ -163,7 +179,7 @@ impl Limit {
         if let Some(begin) = self.not_before.map(Timestamp::from).filter(|begin| opens < *begin) {
             return Pace::Closed(Some(begin));
         }
-        if self.until.is_some_and(|end| opens >= Timestamp::from(end)) {
+        if self.has_ended(window) {
             return Pace::Closed(None);
         }
         let zone = self.zone();
@@ -195,7 +211,9 @@ impl std::fmt::Display for Limit {
             }),
             self.hours.as_ref().map(|hours| format!("{hours}{zone}")),
             self.not_before.map(|at| format!("not before {at}")),
-            self.until.map(|at| format!("until {at}")),
+            self.until.map(|at| {
+                format!("until {at}{}", if self.defers { ", then deferred" } else { "" })
+            }),
             self.overflow.as_ref().map(|set| format!("the rest through {set}")),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
@@ -246,6 +264,8 @@ mod tests {
         let ends = read(r#"{"not_before":"2026-12-02T00:00:00Z","until":"2026-12-01T00:00:00Z"}"#);
         assert!(ends.check().unwrap_err().to_string().contains("ends at 2026-12-01"));
         assert_eq!(read(r#"{"until":"2026-12-01T00:00:00Z"}"#).check(), Ok(()));
+        let defers = read(r#"{"rate":"10/s","defers":true}"#);
+        assert_eq!(defers.check(), Err(InvalidLimit::DefersWithoutEnd));
     }
 
     #[test]

@@ -366,6 +366,13 @@ impl LimitTable {
         limit.is_some_and(|limit| matches!(self.pace(&limit, window, rates), Pace::Closed(_)))
     }
 
+    /// Whether a campaign's limit has ended by `window` and defers what is left.
+    pub fn defers_campaign(&self, campaign: &str, window: Window) -> bool {
+        let limit = self.find(Dimension::Campaign, campaign);
+        let limit = limit.and_then(|limit| self.get(limit.index));
+        limit.is_some_and(|(_, limit)| limit.defers && limit.has_ended(window))
+    }
+
     /// Whether `window` is within the hours of a campaign's limit; `None` if it has no hours.
     pub fn is_within_hours(&self, campaign: &str, window: Window) -> Option<bool> {
         let limit = self.find(Dimension::Campaign, campaign)?;

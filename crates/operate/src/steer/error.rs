@@ -56,6 +56,8 @@ pub enum SteerError {
         "the rest of {0} cannot go through another configuration set; allowed is that for a sender, a set and a tenant"
     )]
     NoOverflow(String),
+    #[error("what is left of {0} cannot be deferred; allowed is that for a campaign")]
+    NotDeferred(String),
     #[error(transparent)]
     Limit(#[from] InvalidLimit),
     /// Concurrent changes by others prevented this one repeatedly.

@@ -38,6 +38,9 @@ pub(super) fn apply(
     if limit.overflow.is_some() && !may_overflow {
         return Err(SteerError::NoOverflow(key.to_string()));
     }
+    if limit.defers && key.dimension() != Dimension::Campaign {
+        return Err(SteerError::NotDeferred(key.to_string()));
+    }
     if let Some(other) = table.conflict(key) {
         return Err(SteerError::Overlap { key: key.to_string(), other: other.to_string() });
     }

@@ -293,6 +293,14 @@ async fn limits_are_set_replaced_and_removed_beside_the_deployments() {
     let overflow: Limit = serde_json::from_str(r#"{"rate": "5/s", "overflow": "pool-b"}"#).unwrap();
     let of_campaign =
         SteerAction::Limit { key: "big".parse().unwrap(), limit: Some(Box::new(overflow)) };
+    let defers: Limit =
+        serde_json::from_str(r#"{"until": "2026-12-01T00:00:00Z", "defers": true}"#).unwrap();
+    let key = "sender:example.org".parse().unwrap();
+    let error = refused(&ledger, SteerAction::Limit { key, limit: Some(Box::new(defers)) }).await;
+    assert_eq!(
+        error,
+        "what is left of sender:example.org cannot be deferred; allowed is that for a campaign"
+    );
     let error = refused(&ledger, of_campaign).await;
     assert!(error.starts_with("the rest of campaign:big cannot go through another"), "{error}");
     let error = refused(&ledger, action).await;

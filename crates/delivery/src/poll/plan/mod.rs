@@ -146,7 +146,10 @@ impl Plan {
         });
         let express = config.express_queue_url.as_deref().map(QueueUrl::new);
         let campaigns = campaigns.map(|campaign| PlannedCampaign {
-            held: campaign.held || limits.closes(&campaign.name),
+            held: campaign.held
+                || limits.closes(&campaign.name)
+                    && !(config.deferral.is_some()
+                        && limits.table.defers_campaign(&campaign.name, window)),
             limit: limits.pacing(&campaign.name),
             ..campaign
         });

@@ -1,5 +1,5 @@
-//! Deferral: mail that the back-pressure level defers leaves its queue for the store of deferred mail, in
-//! one object for each campaign and window.
+//! Deferral: mail that the back-pressure level defers, and mail that is left when its campaign's limit ends, leaves
+//! its queue for the store of deferred mail, in one object for each campaign and window.
 //!
 //! It is collected while the window is served and written after the last slot, so that the upload delays no
 //! send. It is deleted from its queue only after the store acknowledged the object: a crash in between
@@ -45,6 +45,7 @@ struct PendingDeferral {
 /// Collects the mail that a window defers, and writes it to the store of deferred mail.
 pub(in crate::poll) struct Deferral<'a, E> {
     ctx: &'a Context<'a, E>,
+    stores: bool,
     level: BackPressureLevel,
     most: u64,
     most_bytes: usize,
@@ -57,11 +58,11 @@ impl<'a, E: Environment> Deferral<'a, E> {
     /// Deferred mail gets a quarter of the room for mail. Without a store nothing is deferred.
     pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
         let plan = ctx.plan;
-        let level = || plan.control.level(plan.window.opens().into());
         let bytes = usize::try_from(ctx.config.memory.mail_bytes() / 4).unwrap_or(MOST_BYTES);
         Self {
             ctx,
-            level: ctx.env.deferral().map_or(BackPressureLevel::Clear, |_| level()),
+            stores: ctx.env.deferral().is_some(),
+            level: plan.control.level(plan.window.opens().into()),
             most: plan.slot_count().saturating_mul(A_SLOT).clamp(LEAST, MOST),
             most_bytes: bytes.min(MOST_BYTES),
             held: RefCell::default(),
@@ -69,15 +70,23 @@ impl<'a, E: Environment> Deferral<'a, E> {
             bytes: Cell::new(0),
         }
     }
+
+    /// Whether a mail's campaign has a limit that ends before the mail could be sent, and that defers it. What is
+    /// fed is sent in the next window.
+    fn is_late(&self, mail: &Message) -> bool {
+        let plan = self.ctx.plan;
+        let window = plan.window.plus(plan.merge.is_some().into());
+        plan.limits.table.defers_campaign(&mail.envelope.campaign, window)
+    }
 }
 
 impl<'a, E: Environment> Policy<'a> for Deferral<'a, E> {
-    /// Keeps a mail of low priority, as far as there is room.
+    /// Keeps a mail of low priority, or of a campaign whose limit has ended, as far as there is room.
     ///
     /// Example: 60 slots allow 600 mails. At a level that defers low priority, the 601st such mail is left
     /// on its queue.
     fn collected(&self, mail: Box<Message>) -> PolicyStep<'a, Box<Message>> {
-        if !self.level.defers(mail.priority) {
+        if !self.stores || !(self.level.defers(mail.priority) || self.is_late(&mail)) {
             return PolicyStep::Pass(mail);
         }
         let bytes = self.bytes.get() + mail.held.body.len() + BESIDE;
