@@ -235,7 +235,7 @@ class Dashboard(unittest.TestCase):
         wanted = {"Sent", "Rate", "Quota", "SlotsSkipped", "SlotsUnused", "Refused", "Failed"}
         wanted |= {"DeadLettered", "Holds", "BlockedWindows", "HeldWindows", "Bounced"}
         wanted |= {"Complained", "SqsCalls", "PressureLevel", "BacklogSeconds", "MeanAgeSeconds"}
-        wanted |= {"Spilled", "BroughtBack", "DomainMoved", "BucketRefused", "BucketLost"}
+        wanted |= {"Spilled", "BroughtBack", "LimitMoved", "BucketRefused", "BucketLost"}
         self.assertEqual(wanted - shown, set())
 
     def test_it_shows_this_stacks_metrics_and_no_others(self) -> None:

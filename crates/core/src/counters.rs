@@ -110,7 +110,7 @@ counters! {
     ExpressWaits, "express_waits", Mails, ByCampaign, None,
         "Express mails by the time from their queue to SES's acceptance, by the upper bound in milliseconds (`more`: above a minute).";
     First, "first", Recipients, Total, None,
-        "Recipients that SES accepted of campaign mail that was never put back and has no domain limit.";
+        "Recipients that SES accepted of campaign mail that was never put back and has no limit.";
     FirstWaited, "first_waited", RecipientSeconds, Total, None,
         "Time that the mail in `first` had waited since it was put on its queue.";
     Mails, "mails", Mails, Total, None,
@@ -157,10 +157,10 @@ counters! {
         "Mails moved from their queues to the store of deferred mail, by campaign: of low priority, or left at a limit's end.";
     DeferralFailed, "deferral_failed", Mails, Total, Some("SpillFailed"),
         "Mails that should have been deferred and could not be written: they stay on their queues.";
-    DomainFed, "domain_fed", Recipients, None, Some("DomainMoved"),
-        "Recipients moved into domain queues, by limit: the group's first domain, or `others`.";
-    DomainLeft, "domain_left", Mails, None, Some("DomainWaiting"),
-        "Mails received from domain queues that got no slot.";
+    LimitFed, "limit_fed", Recipients, None, Some("LimitMoved"),
+        "Recipients moved into limit queues, by limit: the group's first domain, or `others`.";
+    LimitLeft, "limit_left", Mails, None, Some("LimitWaiting"),
+        "Mails received from limit queues that got no slot.";
     LimitedAgain, "limited_again", Recipients, Total, None,
         "Recipients of mails that came for a limit without a queue of its own and were too many: they stay away until it may have a slot.";
     BucketRefused, "bucket_refused", Mails, Total, Some("BucketRefused"),

@@ -13,7 +13,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::limits::InitialLimits;
 use tidegate_core::{Timestamp, Window};
 
-use crate::poll::all_domains_waiting;
+use crate::poll::all_limits_waiting;
 use crate::ports::{
     Clock, DeferralStore, Entropy, Ledger, PortError, QueueDepth, QueueUrl, Queues, Standing,
 };
@@ -227,11 +227,11 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         }
     }
 
-    /// Counts the mails in the merge queue, in the express queue, in the domain queues, and in the queues
+    /// Counts the mails in the merge queue, in the express queue, in the limit queues, and in the queues
     /// of campaigns that are not held. A queue that the pollers found empty and do not ask yet is left out.
     /// Returns `None` if a queue does not answer.
     ///
-    /// Of domain queues the pollers' reports tell the recipients; `recipients` is their mean number per
+    /// Of limit queues the pollers' reports tell the recipients; `recipients` is their mean number per
     /// mail. Deferred mail does not count: it comes back only once the level is clear, so it would keep
     /// itself deferred.
     async fn backlog(
@@ -250,7 +250,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         let urls = waiting::queues(back_pressure, (standing, window), is_empty);
         match waiting::depths(self.queues, &urls).await {
             Ok(depths) => {
-                let domains = mails_of(all_domains_waiting(&standing.counters), recipients);
+                let domains = mails_of(all_limits_waiting(&standing.counters), recipients);
                 let all = |mails: u64, depth: &QueueDepth| mails.saturating_add(depth.all());
                 Some(depths.iter().fold(domains, all))
             }

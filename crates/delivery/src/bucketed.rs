@@ -118,7 +118,7 @@ impl<M: Mailer, B: Bucket> Bucketed<M, B> {
             pace: mail.pace,
             wanted: recipients,
             least: recipients,
-            domains: mail.domains,
+            limits: mail.takes,
         };
         let answer = self.bucket.take(&request).await.map(|taken| taken.answer);
         if answer.is_ok() {

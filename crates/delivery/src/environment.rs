@@ -6,7 +6,7 @@ use crate::ports::{
 
 /// The ports that a poller needs, as types and as values.
 pub trait Environment {
-    /// SQS: campaign queues, merge queue, express queue, domain queues and dead-letter queue.
+    /// SQS: campaign queues, merge queue, express queue, limit queues and dead-letter queue.
     type Queues: Queues;
     /// The mailer that sends mail through SES.
     type Mailer: Mailer;

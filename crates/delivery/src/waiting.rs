@@ -69,14 +69,14 @@ pub(crate) fn queues(
         .collect()
 }
 
-/// The domain queues into which mail was ever moved.
-fn used_domain_queues(config: &BackPressureConfig, standing: &Standing) -> Vec<QueueUrl> {
-    let urls = config.domain_queues.iter().enumerate();
+/// The limit queues into which mail was ever moved.
+fn used_limit_queues(config: &BackPressureConfig, standing: &Standing) -> Vec<QueueUrl> {
+    let urls = config.limit_queues.iter().enumerate();
     let used = urls.filter(|(place, _)| was_used(&standing.counters, *place));
     used.map(|(_, url)| QueueUrl::new(url.as_str())).collect()
 }
 
-/// True if SQS counts nothing that could be sent now. In domain queues delayed messages count, too: mail
+/// True if SQS counts nothing that could be sent now. In limit queues delayed messages count, too: mail
 /// under a slow limit is delayed until shortly before its slot, and would miss it if nobody were there.
 pub(crate) async fn is_empty(
     queues: &impl Queues,
@@ -84,7 +84,7 @@ pub(crate) async fn is_empty(
     (standing, window): (&Standing, Window),
 ) -> Result<bool, PortError> {
     let sources = self::queues(config, (standing, window), |_| false);
-    let domains = used_domain_queues(config, standing);
+    let domains = used_limit_queues(config, standing);
     let (sources, domains) = try_join(depths(queues, &sources), depths(queues, &domains)).await?;
     Ok(sources.iter().all(|depth| depth.visible == 0)
         && domains.iter().all(|depth| depth.all() == 0))

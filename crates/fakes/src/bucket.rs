@@ -86,13 +86,13 @@ impl BucketState {
             wanted: request.wanted.into(),
             least: request.least.into(),
         };
-        let domain = |take: &tidegate_delivery::ports::DomainTake| {
+        let domain = |take: &tidegate_delivery::ports::LimitTake| {
             let count = take.recipients.into();
             let demand = Demand { terms: take.terms(request.pace), wanted: count, least: count };
             (Some(take.name.clone()), demand)
         };
         let demands: Vec<_> =
-            std::iter::once((None, account)).chain(request.domains.iter().map(domain)).collect();
+            std::iter::once((None, account)).chain(request.limits.iter().map(domain)).collect();
         let full_at =
             |name| self.buckets.get(name).map_or(0, |stored: &StoredBucket| stored.full_at);
         let stand: Vec<_> = demands.iter().map(|(name, demand)| (full_at(name), *demand)).collect();

@@ -90,7 +90,7 @@ fn answer(request: &TakeRequest<'_>, told: (u64, u64, usize, u64)) -> Result<Tak
         let count = u32::try_from(granted).map_err(|_| LinkError::Answer(format!("{told:?}")))?;
         Answer::Granted(count)
     } else {
-        let by = key.checked_sub(2).and_then(|index| request.domains.get(index));
+        let by = key.checked_sub(2).and_then(|index| request.limits.get(index));
         let by = by.map(|domain| domain.name.clone());
         Answer::Refused { after: Duration::from_micros(wait), by }
     };
@@ -102,7 +102,7 @@ impl Bucket for RedisBucket {
         let mut call = self.script.key(self.prefix.key(None));
         let Terms { period, tolerance } = Terms::of(request.pace);
         call.arg(request.least).arg(period).arg(tolerance).arg(request.wanted);
-        for domain in request.domains {
+        for domain in request.limits {
             let Terms { period, tolerance } = domain.terms(request.pace);
             call.key(self.prefix.key(Some(&domain.name)));
             call.arg(period).arg(tolerance).arg(domain.recipients);

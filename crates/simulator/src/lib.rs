@@ -36,6 +36,6 @@ mod world;
 pub use environment::{LambdaEnvironment, PollerEnd, PollerRun, SimulatedPorts};
 pub use error::{PutError, SettingsError};
 pub use mail::{BodyForm, ProducedMail};
-pub use names::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, domain_queue};
+pub use names::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, limit_queue};
 pub use settings::{Deployment, WorldSettings};
 pub use world::World;

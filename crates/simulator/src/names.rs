@@ -9,11 +9,11 @@ pub const DEAD_LETTERS: &str = "dead.letters";
 /// The name of the queue with SES's bounces and complaints.
 pub const FEEDBACK: &str = "feedback.events";
 
-/// The prefix of the domain queues' names.
+/// The prefix of the limit queues' names.
 pub(crate) const DOMAIN: &str = "domain.";
 
 /// The name of the recipient domain's queue at `place`, from 0.
-pub fn domain_queue(place: usize) -> String {
+pub fn limit_queue(place: usize) -> String {
     format!("{DOMAIN}{}", place + 1)
 }
 

@@ -11,7 +11,7 @@ use tidegate_core::limits::InitialLimits;
 use tidegate_core::rate::{InvalidRate, Rate};
 use tidegate_fakes::{Counting, Latency, QueueSettings, SesSettings};
 
-use super::names::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, domain_queue, url};
+use super::names::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, limit_queue, url};
 
 const LIMITS: &str = "TIDEGATE_DOMAIN_LIMITS";
 
@@ -109,14 +109,14 @@ impl WorldSettings {
         self
     }
 
-    /// The URLs of the domain queues, separated by commas: six, as a stack has, or as many as the given or deployed
+    /// The URLs of the limit queues, separated by commas: six, as a stack has, or as many as the given or deployed
     /// limits need.
-    fn domain_queues(&self) -> String {
+    fn limit_queues(&self) -> String {
         let given = self.given(LIMITS).and_then(|text| text.parse::<InitialLimits>().ok());
         let deployed =
             self.deployed.as_ref().map(|deployed| deployed.poller.limits.initial.clone());
         let needed = given.or(deployed).map_or(0, |limits| limits.len());
-        let urls = (0..needed.max(6)).map(|place| url(&domain_queue(place)).to_string());
+        let urls = (0..needed.max(6)).map(|place| url(&limit_queue(place)).to_string());
         urls.collect::<Vec<_>>().join(",")
     }
 
@@ -156,7 +156,7 @@ impl WorldSettings {
                 "TIDEGATE_MERGE_QUEUE_URL" => self.merge.then(|| url(MERGE).to_string()),
                 "TIDEGATE_EXPRESS_QUEUE_URL" => self.express.then(|| url(EXPRESS).to_string()),
                 "TIDEGATE_DOMAIN_QUEUES" => {
-                    Some(self.domain_queues()).filter(|urls| !urls.is_empty())
+                    Some(self.limit_queues()).filter(|urls| !urls.is_empty())
                 }
                 "TIDEGATE_DEAD_LETTER_QUEUE_URL" => Some(url(DEAD_LETTERS).to_string()),
                 "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
@@ -200,7 +200,7 @@ impl WorldSettings {
             "TIDEGATE_CAMPAIGNS" => Some(self.listed()),
             "TIDEGATE_MERGE_QUEUE_URL" => self.merge.then(|| url(MERGE).to_string()),
             "TIDEGATE_EXPRESS_QUEUE_URL" => self.express.then(|| url(EXPRESS).to_string()),
-            "TIDEGATE_DOMAIN_QUEUES" => Some(self.domain_queues()).filter(|urls| !urls.is_empty()),
+            "TIDEGATE_DOMAIN_QUEUES" => Some(self.limit_queues()).filter(|urls| !urls.is_empty()),
             _ => None,
         };
         let read = SchedulerConfig::from_variables(lookup)?;

@@ -31,7 +31,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::environment::{LambdaEnvironment, PollerRun};
 use crate::error::{PutError, SettingsError};
 use crate::mail::{ProducedMail, produced};
-use crate::names::{DEAD_LETTERS, DOMAIN, EXPRESS, FEEDBACK, MERGE, domain_queue, url};
+use crate::names::{DEAD_LETTERS, DOMAIN, EXPRESS, FEEDBACK, MERGE, limit_queue, url};
 use crate::settings::WorldSettings;
 
 fn create(queues: &MemoryQueues, name: &str, settings: QueueSettings) {
@@ -98,7 +98,7 @@ impl World {
         names.chain([MERGE, EXPRESS, DEAD_LETTERS]).for_each(create);
         let others = settings.priority_queues.iter();
         others.for_each(|(campaign, priority)| create(&queue_key(campaign, *priority)));
-        (0..poller.limits.queues.len()).for_each(|place| create(&domain_queue(place)));
+        (0..poller.limits.queues.len()).for_each(|place| create(&limit_queue(place)));
         if scheduler.feedback.is_some() {
             create(FEEDBACK);
         }
@@ -136,8 +136,8 @@ impl World {
         })
     }
 
-    /// How many recipient domains' queues there are.
-    pub fn domain_queues(&self) -> usize {
+    /// How many recipient limits' queues there are.
+    pub fn limit_queues(&self) -> usize {
         self.poller.borrow().limits.queues.len()
     }
 

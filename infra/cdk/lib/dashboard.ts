@@ -111,7 +111,7 @@ function spill(of: OfFunction): Widget {
 }
 
 function limits(of: OfFunction): Widget {
-  const names = ['DomainMoved', 'DomainWaiting', 'BucketRefused', 'BucketLost'];
+  const names = ['LimitMoved', 'LimitWaiting', 'BucketRefused', 'BucketLost'];
   return graph('Recipient domains, shared bucket', 8, names.map((name) => of('poller', name)));
 }
 

@@ -163,13 +163,13 @@ export abstract class TidegateMetrics extends Construct {
   }
 
   /** Mails moved to the queue of their recipient's domain. */
-  metricDomainMoved(options?: MetricOptions): Metric {
-    return this.metric('poller', 'DomainMoved', options);
+  metricLimitMoved(options?: MetricOptions): Metric {
+    return this.metric('poller', 'LimitMoved', options);
   }
 
   /** Mails that their domain's limit let wait. */
-  metricDomainWaiting(options?: MetricOptions): Metric {
-    return this.metric('poller', 'DomainWaiting', options);
+  metricLimitWaiting(options?: MetricOptions): Metric {
+    return this.metric('poller', 'LimitWaiting', options);
   }
 
   /** Sends that the shared bucket refused, and that wait for another slot. */

@@ -94,7 +94,7 @@ test('metrics are methods, each with the name that the functions publish', () =>
     metricHeldWindows: 'HeldWindows', metricBlockedWindows: 'BlockedWindows',
     metricLedgerFailed: 'LedgerFailed', metricHighestReceiveCount: 'HighestReceiveCount',
     metricRate: 'Rate', metricSqsCalls: 'SqsCalls', metricSpilled: 'Spilled',
-    metricSpillFailed: 'SpillFailed', metricDomainMoved: 'DomainMoved', metricDomainWaiting: 'DomainWaiting',
+    metricSpillFailed: 'SpillFailed', metricLimitMoved: 'LimitMoved', metricLimitWaiting: 'LimitWaiting',
     metricBucketRefused: 'BucketRefused', metricBucketLost: 'BucketLost',
   } as const;
   const scheduler = {

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tidegate_core::bucket::{Pace, Terms};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{
-    Answer, Bucket, BucketLevel, BucketLevels, DomainTake, TakeRequest, Taken,
+    Answer, Bucket, BucketLevel, BucketLevels, LimitTake, TakeRequest, Taken,
 };
 
 use super::{behaviours, hold_in_turn};
@@ -43,11 +43,11 @@ fn pace(rate: f64) -> Pace {
 }
 
 fn ask(rate: f64, wanted: u32, least: u32) -> TakeRequest<'static> {
-    TakeRequest { pace: pace(rate), wanted, least, domains: &[] }
+    TakeRequest { pace: pace(rate), wanted, least, limits: &[] }
 }
 
-fn domain(name: &str, rate: f64, recipients: u32) -> DomainTake {
-    DomainTake { name: name.to_owned(), rate: Rate::per_second(rate).unwrap(), recipients }
+fn domain(name: &str, rate: f64, recipients: u32) -> LimitTake {
+    LimitTake { name: name.to_owned(), rate: Rate::per_second(rate).unwrap(), recipients }
 }
 
 async fn take(bucket: &impl Bucket, request: TakeRequest<'_>) -> Taken {
@@ -123,7 +123,7 @@ async fn account_and_domains_are_taken_together_or_not_at_all(room: &impl Bucket
     let bucket = room.open().await;
     let (quick, slow) = ([domain("quick", 100.0, 1)], [domain("slow", 0.5, 1)]);
     let both = [domain("quick", 100.0, 1), domain("slow", 0.5, 1)];
-    let with = |domains| TakeRequest { domains, ..ask(100.0, 1, 1) };
+    let with = |limits| TakeRequest { limits, ..ask(100.0, 1, 1) };
     assert_eq!(granted(&bucket, with(&slow)).await, 1);
     room.wait(Duration::from_millis(30)).await;
     let (after, by) = refused(&bucket, with(&both)).await;
@@ -144,7 +144,7 @@ async fn domains_are_apart_from_each_other(room: &impl BucketRoom) {
     let bucket = room.open().await;
     for name in ["gmail.com", "tiny.example", "*", "xn--bcher-kva.example"] {
         let one = [domain(name, 0.5, 1)];
-        let request = TakeRequest { domains: &one, ..ask(10_000.0, 1, 1) };
+        let request = TakeRequest { limits: &one, ..ask(10_000.0, 1, 1) };
         assert_eq!(granted(&bucket, request).await, 1, "{name}");
         let (_, by) = refused(&bucket, request).await;
         assert_eq!(by.as_deref(), Some(name));
@@ -155,7 +155,7 @@ async fn a_bucket_tells_its_level(room: &impl BucketRoom) {
     let bucket = room.open().await;
     assert_eq!(bucket.levels().await.unwrap().1, []);
     let some = [domain("b.example", 0.1, 2), domain("a.example", 7.0, 1)];
-    let request = TakeRequest { domains: &some, ..ask(14.0, 3, 3) };
+    let request = TakeRequest { limits: &some, ..ask(14.0, 3, 3) };
     let at = take(&bucket, request).await.at_micros;
     let (now, levels) = bucket.levels().await.unwrap();
     assert!((at..at + 5_000_000).contains(&now));

@@ -7,7 +7,7 @@ mod world;
 use tidegate_core::rate::Rate;
 pub use tidegate_simulator::{
     BodyForm, DEAD_LETTERS, EXPRESS, FEEDBACK, LambdaEnvironment, MERGE, PollerEnd, PollerRun,
-    ProducedMail, SimulatedPorts, WorldSettings, domain_queue, mail,
+    ProducedMail, SimulatedPorts, WorldSettings, limit_queue, mail,
 };
 pub use world::World;
 

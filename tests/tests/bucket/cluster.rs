@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_core::config::{BucketLost, KeyPrefix};
 use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::ports::{
-    Bucket as _, BucketLevels as _, DomainTake, Mailer as _, TakeRequest,
+    Bucket as _, BucketLevels as _, LimitTake, Mailer as _, TakeRequest,
 };
 use tidegate_redis::{RedisBucket, TIME_LIMIT};
 use tokio::time::{Instant, sleep};
@@ -106,12 +106,12 @@ async fn keys(server: &Server) -> String {
 async fn from_any_node_the_bucket_is_found_on_the_one_that_has_it() {
     let cluster = Cluster::start().await;
     let domains =
-        [DomainTake { name: "gmail.example".to_owned(), rate: one(1.0).pace.rate, recipients: 1 }];
+        [LimitTake { name: "gmail.example".to_owned(), rate: one(1.0).pace.rate, recipients: 1 }];
     for server in &cluster.nodes {
         let bucket = bucket(server);
         bucket.warm().await;
         assert!(is_granted(&bucket, 10_000.0).await.unwrap());
-        let request = TakeRequest { domains: &domains, ..one(10_000.0) };
+        let request = TakeRequest { limits: &domains, ..one(10_000.0) };
         bucket.take(&request).await.unwrap();
         assert_eq!(bucket.levels().await.unwrap().1.len(), 2, "all keys are on one node");
     }

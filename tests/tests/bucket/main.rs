@@ -32,7 +32,7 @@ fn bucket(server: &Server) -> RedisBucket {
 /// One recipient, at so many a second.
 fn one(rate: f64) -> TakeRequest<'static> {
     let pace = Pace { rate: Rate::per_second(rate).unwrap(), rate_margin: RateMargin::default() };
-    TakeRequest { pace, wanted: 1, least: 1, domains: &[] }
+    TakeRequest { pace, wanted: 1, least: 1, limits: &[] }
 }
 
 async fn is_granted(bucket: &RedisBucket, rate: f64) -> Result<bool, PortError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_core::bucket::{Pace, SECOND_MICROS, Terms};
 use tidegate_core::config::KeyPrefix;
 use tidegate_core::rate::{Rate, RateMargin};
-use tidegate_delivery::ports::{Answer, Bucket as _, DomainTake, TakeRequest};
+use tidegate_delivery::ports::{Answer, Bucket as _, LimitTake, TakeRequest};
 use tidegate_redis::RedisBucket;
 use tokio::time::{Instant, sleep};
 
@@ -38,7 +38,7 @@ async fn taker() {
     let told: Vec<&str> = told.split(' ').collect();
     let (prefix, every): (KeyPrefix, u64) = (told[1].parse().unwrap(), told[2].parse().unwrap());
     let bucket = RedisBucket::new(told[0].parse().unwrap(), prefix);
-    let domains = [DomainTake {
+    let domains = [LimitTake {
         name: DOMAIN.to_owned(),
         rate: Rate::per_second(RATES.1).unwrap(),
         recipients: 1,
@@ -50,7 +50,7 @@ async fn taker() {
         let recipients = if large { LARGE.1 } else { 1 };
         let domains = if mail.is_multiple_of(every) && !large { &domains[..] } else { &[] };
         let pace = pace(RATES.0);
-        let request = TakeRequest { pace, wanted: recipients, least: recipients, domains };
+        let request = TakeRequest { pace, wanted: recipients, least: recipients, limits: domains };
         let taken = bucket.take(&request).await.unwrap();
         match taken.answer {
             Answer::Granted(count) => {
@@ -129,7 +129,7 @@ async fn no_second_holds_more_than_the_bound_among_many_processes() {
     let ((account, some), (few, domain)) =
         futures_util::future::join(crew(&url, CREWS[0]), crew(&url, CREWS[1])).await;
     let whole = Terms::of(pace(RATES.0));
-    let part = Terms::of_domain(Rate::per_second(RATES.1).unwrap(), pace(RATES.0));
+    let part = Terms::of_limit(Rate::per_second(RATES.1).unwrap(), pace(RATES.0));
     assert_bounded("the account, which limits", &account, RATES.0, (whole, LARGE.1.into()));
     assert_bounded("the domain beside it", &some, RATES.1, (part, 1));
     assert_bounded("the domain, which limits", &domain, RATES.1, (part, 1));

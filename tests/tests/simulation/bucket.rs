@@ -11,7 +11,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::bucket::Pace;
 use tidegate_core::counters::Counter;
 use tidegate_core::rate::{Rate, RateMargin};
-use tidegate_delivery::ports::{Answer, Bucket as _, DomainTake, TakeRequest};
+use tidegate_delivery::ports::{Answer, Bucket as _, LimitTake, TakeRequest};
 use tidegate_fakes::{MemoryBucket, SesArrival};
 use tidegate_tests::simulation::{World, WorldSettings, measure};
 use tokio::time::sleep;
@@ -39,11 +39,11 @@ async fn world(settings: WorldSettings, mails: usize) -> World {
 async fn other(
     bucket: MemoryBucket,
     every: Duration,
-    domains: &[DomainTake],
+    domains: &[LimitTake],
     sent: &RefCell<Vec<SesArrival>>,
 ) {
     let pace = Pace { rate: Rate::per_second(QUOTA).unwrap(), rate_margin: RateMargin::default() };
-    let request = TakeRequest { pace, wanted: 1, least: 1, domains };
+    let request = TakeRequest { pace, wanted: 1, least: 1, limits: domains };
     loop {
         match bucket.take(&request).await.unwrap() {
             taken if taken.answer == Answer::Granted(1) => {
@@ -73,12 +73,9 @@ async fn other(
 async fn together_with_other_software_no_second_holds_more_than_the_quota() {
     // It wants less than there is; or as much as it can get, held to its share by a bucket of its own:
     // whoever asks again the moment the bucket is free would leave nothing to a pacer.
-    let share = [DomainTake {
-        name: "crm".to_owned(),
-        rate: Rate::per_second(6.0).unwrap(),
-        recipients: 1,
-    }];
-    let cases: [(Duration, &[DomainTake]); 2] = [(MS(200), &[]), (MS(1), &share)];
+    let share =
+        [LimitTake { name: "crm".to_owned(), rate: Rate::per_second(6.0).unwrap(), recipients: 1 }];
+    let cases: [(Duration, &[LimitTake]); 2] = [(MS(200), &[]), (MS(1), &share)];
     for (merge, (every, domains)) in MODES.into_iter().flat_map(|m| cases.map(|case| (m, case))) {
         let world = world(settings(merge, "closed"), 500).await;
         let others = RefCell::default();

@@ -7,7 +7,7 @@ use tidegate_core::limits::InitialLimits;
 use tidegate_fakes::Counting;
 use tidegate_operate::why::MailVerdict;
 use tidegate_tests::simulation::{
-    DEAD_LETTERS, EXPRESS, MERGE, ProducedMail, World, WorldSettings, domain_queue, measure,
+    DEAD_LETTERS, EXPRESS, MERGE, ProducedMail, World, WorldSettings, limit_queue, measure,
 };
 
 use crate::MODES;
@@ -25,7 +25,7 @@ fn mails(prefix: &str, count: usize, domain: &str) -> Vec<ProducedMail> {
 
 /// The number of times that each mail was moved to another queue.
 fn moves(world: &World) -> BTreeMap<String, usize> {
-    let queues = [MERGE.to_owned(), domain_queue(0), domain_queue(1)];
+    let queues = [MERGE.to_owned(), limit_queue(0), limit_queue(1)];
     let mut moves = BTreeMap::new();
     for (_, id) in queues.iter().flat_map(|queue| world.taken(queue)) {
         *moves.entry(id).or_insert(0) += 1;
@@ -216,7 +216,7 @@ async fn a_limit_taken_away_leaves_no_mail_behind() {
         let world = World::new(limited(20.0, merge, "gmail.com=1/s"));
         world.put("big", &mails("g", 300, "gmail.com")).await;
         world.run(30).await;
-        assert!(world.contents(&domain_queue(0)).len() > 100, "merge {merge}");
+        assert!(world.contents(&limit_queue(0)).len() > 100, "merge {merge}");
         let mut poller = world.settings.poller().unwrap();
         poller.limits.initial = InitialLimits::default();
         world.deploy(poller);

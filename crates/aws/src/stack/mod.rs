@@ -121,7 +121,7 @@ impl Stack {
         self.poller.merge_queue_url.as_deref().map(QueueUrl::new)
     }
 
-    /// The queues on which mails of all campaigns wait: the merge queue and the domain queues.
+    /// The queues on which mails of all campaigns wait: the merge queue and the limit queues.
     pub fn shared_queues(&self) -> Vec<QueueUrl> {
         let domains = self.poller.limits.queues.iter().map(|url| QueueUrl::new(url.as_str()));
         self.merge().into_iter().chain(domains).collect()

@@ -24,11 +24,11 @@ impl Intake {
 
     /// As [`Intake::debt_changes`], with the recipients of each campaign that were sent to from domain
     /// queues counted in addition. `had_limited_mail` says by campaign whether at least one of its mails went
-    /// to a domain queue in place of a slot: if such a campaign took less than its part, it counts as an
+    /// to a limit queue in place of a slot: if such a campaign took less than its part, it counts as an
     /// empty one and gains no credit.
     pub fn debt_changes_with(
         &self,
-        from_domain_queues: &[u64],
+        from_limit_queues: &[u64],
         had_limited_mail: &[bool],
     ) -> Vec<i64> {
         let used: Vec<u64> = self
@@ -36,8 +36,8 @@ impl Intake {
             .iter()
             .enumerate()
             .map(|(index, lane)| {
-                lane.taken.saturating_sub(lane.for_domain_queues)
-                    + from_domain_queues.get(index).copied().unwrap_or(0)
+                lane.taken.saturating_sub(lane.for_limit_queues)
+                    + from_limit_queues.get(index).copied().unwrap_or(0)
             })
             .collect();
         let mut included: Vec<bool> = self.lanes.iter().map(|lane| !lane.dry).collect();

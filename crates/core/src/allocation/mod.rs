@@ -35,7 +35,7 @@ struct CampaignLane {
     /// The mean of recipients per mail in earlier windows; at least 1.
     recipients_per_mail: f64,
     /// Recipients within `taken` that are not sent by this window.
-    for_domain_queues: u64,
+    for_limit_queues: u64,
     /// The campaign is known to have no more mail, or has weight 0.
     dry: bool,
 }
@@ -288,10 +288,10 @@ impl Intake {
 
     /// Counts `recipients` of a campaign as taken although this window does not send them; they make no
     /// debt.
-    pub fn count_for_domain_queue(&mut self, lane: usize, recipients: u64) {
+    pub fn count_for_limit_queue(&mut self, lane: usize, recipients: u64) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.taken += recipients;
-            lane.for_domain_queues += recipients;
+            lane.for_limit_queues += recipients;
         }
     }
 

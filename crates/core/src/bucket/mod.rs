@@ -124,7 +124,7 @@ impl Terms {
     /// The terms of a domain's bucket of `rate`, for senders that pace the account at `pace`. A
     /// domain's mail starts at one of the account's slots, so it may be one period of the account later
     /// than its own time. The bound is therefore ⌈q⌉ + 1, as on the domain's own slot grid.
-    pub const fn of_domain(rate: Rate, pace: Pace) -> Self {
+    pub const fn of_limit(rate: Rate, pace: Pace) -> Self {
         let (own, account) =
             (Self::of(Pace { rate, rate_margin: pace.rate_margin }), Self::of(pace));
         Self { period: own.period, tolerance: own.tolerance + account.period }

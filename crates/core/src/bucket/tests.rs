@@ -98,7 +98,7 @@ proptest! {
     fn a_domain_has_its_rate_and_one_more(account in paces(), share in 0.0_f64..1.0, tries in tries(1)) {
         let rate = account.rate.as_per_second() * share;
         let rate = Rate::per_second(rate.max(0.001)).unwrap();
-        let terms = Terms::of_domain(rate, account);
+        let terms = Terms::of_limit(rate, account);
         let worst = worst_second(&run(terms, &tries));
         prop_assert!(terms.most_in_a_second(1) <= rate.ceil() + 1);
         prop_assert!(worst <= terms.most_in_a_second(1), "{worst}");

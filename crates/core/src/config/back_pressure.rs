@@ -17,7 +17,7 @@ pub struct BackPressureConfig {
     /// `TIDEGATE_EXPRESS_QUEUE_URL`, as the poller has it; `None` without express mail.
     pub express_queue_url: Option<String>,
     /// `TIDEGATE_DOMAIN_QUEUES`, as the poller has it; empty without limits by recipient domain.
-    pub domain_queues: Vec<String>,
+    pub limit_queues: Vec<String>,
     /// `TIDEGATE_BACK_PRESSURE_BUSY` and `TIDEGATE_BACK_PRESSURE_OVERLOADED`: the thresholds of both
     /// levels.
     pub policy: BackPressurePolicy,
@@ -35,13 +35,13 @@ impl Variables<'_> {
             is_given.then(|| self.read(&settings::CAMPAIGNS, Campaigns::parse)).flatten();
         let merge_queue_url = self.text(&settings::MERGE_QUEUE);
         let express_queue_url = self.text(&settings::EXPRESS_QUEUE);
-        let domain_queues = self.read(&settings::DOMAIN_QUEUES, urls).unwrap_or_default();
+        let limit_queues = self.read(&settings::DOMAIN_QUEUES, urls).unwrap_or_default();
         let replays = self.choice(&settings::DEFERRAL_REPLAY, &[("auto", true), ("off", false)]);
         Some(BackPressureConfig {
             campaigns: campaigns?,
             merge_queue_url,
             express_queue_url,
-            domain_queues,
+            limit_queues,
             policy,
             replays,
         })

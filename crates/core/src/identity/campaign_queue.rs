@@ -16,7 +16,7 @@
 //! two, and if no attempt would be left, attempts count from 0 again.
 //!
 //! A producer of one campaign can therefore use up passes and attempts of that campaign's mail only.
-//! Merge queue and domain queues are written by pollers alone.
+//! Merge queue and limit queues are written by pollers alone.
 
 use std::time::Duration;
 

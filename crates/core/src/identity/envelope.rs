@@ -160,7 +160,7 @@ impl Envelope {
     }
 
     /// Reads the envelope of a message that only Tidegate can have written: from the merge queue, a
-    /// domain queue, the dead-letter queue, or deferred mail. `attribute` returns an attribute's value
+    /// limit queue, the dead-letter queue, or deferred mail. `attribute` returns an attribute's value
     /// by name. For queues that producers write use [`super::CampaignMessage::envelope`], which accepts
     /// less.
     ///

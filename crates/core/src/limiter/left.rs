@@ -11,7 +11,7 @@ pub struct WaitingMails {
     pub express: [u64; 4],
     /// In the campaigns' lines.
     pub campaigns: [u64; 4],
-    /// In the lines of mail from domain queues.
+    /// In the lines of mail from limit queues.
     pub limited: [u64; 4],
 }
 

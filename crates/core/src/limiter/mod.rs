@@ -7,7 +7,7 @@
 //! enough for it), then the earlier arrival.
 //!
 //! A message may also have to pass a gate ([`Gates`]), such as the limit of its recipient domain. While
-//! the gate does not admit it, other messages take the slots. Mail from domain queues waits in its own
+//! the gate does not admit it, other messages take the slots. Mail from limit queues waits in its own
 //! lines ([`Line::Limited`]); it takes slots of its campaign, and slots that no other message can use.
 
 mod floor;
@@ -24,7 +24,7 @@ use crate::timestamp::Timestamp;
 pub use floor::{Floor, InvalidFloor};
 pub use gates::{Gates, Open};
 pub use left::{WaitingMails, WindowLeft};
-use turns::DomainTurns;
+use turns::LimitTurns;
 use waiting::WaitingLane;
 pub use waiting::{Line, Waiting};
 
@@ -62,7 +62,7 @@ pub struct SlotState {
     pub skipped: u64,
     /// Slots that passed while no message waited that fitted.
     pub unused: u64,
-    /// Slots that mail from domain queues took when it was its campaign's turn.
+    /// Slots that mail from limit queues took when it was its campaign's turn.
     pub limited_in_turn: u64,
 }
 
@@ -88,7 +88,7 @@ pub struct Limiter<T> {
     end: u64,
     express: WaitingLane<T>,
     lanes: Vec<WaitingLane<T>>,
-    limited: DomainTurns<T>,
+    limited: LimitTurns<T>,
     /// By campaign, the slots that its large mails took from campaigns that waited; it gives as many of
     /// its own slots to them.
     debts: Vec<u64>,
@@ -112,7 +112,7 @@ impl<T: Copy> Limiter<T> {
             end: slots.end.max(slots.start),
             express: WaitingLane::default(),
             lanes: (0..campaigns).map(|_| WaitingLane::default()).collect(),
-            limited: DomainTurns::new(Cycle::single(), Vec::new()),
+            limited: LimitTurns::new(Cycle::single(), Vec::new()),
             debts: vec![0; campaigns],
             floor: Floor::default(),
             floor_owed: 0,
@@ -122,11 +122,11 @@ impl<T: Copy> Limiter<T> {
         }
     }
 
-    /// This limiter with turns for mail from domain queues. `cycle` says which of all campaigns owns
+    /// This limiter with turns for mail from limit queues. `cycle` says which of all campaigns owns
     /// which slot; `lines` names for each campaign the lane that may hold other mail of it: the lane of
     /// the merge queue's mail, or the campaign's own.
     pub fn with_turns(mut self, cycle: Cycle, lines: Vec<Option<usize>>) -> Self {
-        self.limited = DomainTurns::new(cycle, lines);
+        self.limited = LimitTurns::new(cycle, lines);
         self
     }
 

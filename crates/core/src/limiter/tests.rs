@@ -272,7 +272,7 @@ fn a_domains_mail_takes_its_campaigns_slots_and_what_nobody_else_can_use() {
     );
     // The other campaign has no mail, so all slots are this one's.
     assert_eq!(share(vec![Some(0), None], 100), (count, count, count));
-    // The other mail takes 3 slots, less than its share; the domain queue's mail takes all the others.
+    // The other mail takes 3 slots, less than its share; the limit queue's mail takes all the others.
     let (limited, in_turn, _) = share(vec![Some(0), Some(0)], 3);
     assert_eq!((limited, in_turn), (count - 3, count - 3));
 }

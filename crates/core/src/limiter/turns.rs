@@ -1,12 +1,12 @@
 use super::waiting::{Waiting, WaitingLane};
 use crate::cycle::Cycle;
 
-/// The mail from domain queues, by campaign. It takes slots of its campaign, before the campaign's
+/// The mail from limit queues, by campaign. It takes slots of its campaign, before the campaign's
 /// other mail (its limit leaves it fewer slots to choose from), and slots that no other message can
 /// use. So it does not take slots from other campaigns that wait, and is not slowed more than its limit
 /// demands.
 #[derive(Clone, Debug)]
-pub(super) struct DomainTurns<T> {
+pub(super) struct LimitTurns<T> {
     cycle: Cycle,
     /// By campaign, the lane that may hold other mail of it.
     lines: Vec<Option<usize>>,
@@ -15,7 +15,7 @@ pub(super) struct DomainTurns<T> {
     in_turn: u64,
 }
 
-impl<T: Copy> DomainTurns<T> {
+impl<T: Copy> LimitTurns<T> {
     pub(super) fn new(cycle: Cycle, lines: Vec<Option<usize>>) -> Self {
         let lanes = (0..=cycle.weights().len()).map(|_| WaitingLane::default()).collect();
         Self { cycle, lines, lanes, in_turn: 0 }
@@ -44,7 +44,7 @@ impl<T: Copy> DomainTurns<T> {
     /// the cycle that has any mail that fits. Returns `None` if that campaign has only other mail,
     /// which then goes first.
     ///
-    /// Example: A and B own slots in turn, A has mail from a domain queue, B has other mail. At A's
+    /// Example: A and B own slots in turn, A has mail from a limit queue, B has other mail. At A's
     /// slots A's mail is taken; at B's slots `None` is returned, and B's other mail takes them.
     pub(super) fn take_in_turn(
         &mut self,

@@ -11,7 +11,7 @@ pub enum Line {
     /// A line of the cycle, by index: one campaign's in direct mode; with a merge queue, line 0 holds the mail
     /// of all campaigns.
     Campaign(usize),
-    /// A campaign's line for mail from domain queues, by the campaign's index among all campaigns. Any other
+    /// A campaign's line for mail from limit queues, by the campaign's index among all campaigns. Any other
     /// index stands for a removed campaign.
     Limited(usize),
 }

@@ -80,7 +80,7 @@ impl InitialLimits {
         self.0.is_empty()
     }
 
-    /// The number of limits, which is the number of domain queues that they need.
+    /// The number of limits, which is the number of limit queues that they need.
     pub const fn len(&self) -> usize {
         self.0.len()
     }

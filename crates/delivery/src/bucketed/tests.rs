@@ -7,10 +7,10 @@ use tidegate_core::outcome::{Outcome, classify};
 use tidegate_core::rate::{Rate, RateMargin};
 
 use super::*;
-use crate::ports::{DomainTake, FailureKind, Taken};
+use crate::ports::{FailureKind, LimitTake, Taken};
 
 /// A recorded request: rate, recipients wanted, the fewest of use, domains.
-type Taking = (f64, u32, u32, Vec<DomainTake>);
+type Taking = (f64, u32, u32, Vec<LimitTake>);
 
 /// Gives the answer that a test has set, without waiting.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Bucket for &Fake {
             rate,
             request.wanted,
             request.least,
-            request.domains.to_vec(),
+            request.limits.to_vec(),
         ));
         match self.answer.borrow().clone() {
             Some(answer) => Ok(Taken { answer, at_micros: 1 }),
@@ -63,8 +63,8 @@ impl Mailer for &Ses {
     }
 }
 
-fn domain() -> DomainTake {
-    DomainTake { name: "example.com".to_owned(), rate: Rate::MIN, recipients: 2 }
+fn domain() -> LimitTake {
+    LimitTake { name: "example.com".to_owned(), rate: Rate::MIN, recipients: 2 }
 }
 
 fn slot(millis: u64) -> Monotonic {
@@ -78,7 +78,7 @@ fn send(mailer: &impl Mailer, at: Monotonic) -> Result<String, Failure> {
     let email = email.unwrap().into();
     let pace = Pace { rate: Rate::per_second(14.0).unwrap(), rate_margin: RateMargin::default() };
     let domains = [domain()];
-    let mail = Mail { domains: &domains, ..Mail::new(&email, "big", "1", pace) };
+    let mail = Mail { takes: &domains, ..Mail::new(&email, "big", "1", pace) };
     mailer.send(mail, at).now_or_never().unwrap()
 }
 

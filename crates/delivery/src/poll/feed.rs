@@ -56,7 +56,7 @@ pub(super) struct Feed<'a, E> {
     pub(super) compressing: Cell<Duration>,
 }
 
-/// Mails that the merge queue acknowledged, or the domain queue at `place`.
+/// Mails that the merge queue acknowledged, or the limit queue at `place`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub(super) place: Option<usize>,
@@ -145,7 +145,7 @@ pub(super) async fn feed<E: Environment>(
                 // Only what goes to the merge queue fills slots of this window. Limited mail counts as far
                 // as its limits let it through soon; the intake asks for other mail in place of the rest.
                 verdict.apply_to(&mut intake, &ask, got, merged);
-                intake.count_for_domain_queue(ask.lane, limited.count(ask.lane, &mails));
+                intake.count_for_limit_queue(ask.lane, limited.count(ask.lane, &mails));
                 if left {
                     intake.mark_dry(ask.lane); // for this window: its slots go to the others
                 }
@@ -191,7 +191,7 @@ struct Taken {
     away: u64,
 }
 
-/// A mail on its way into the merge queue, or into the domain queue at `place`.
+/// A mail on its way into the merge queue, or into the limit queue at `place`.
 struct Forward {
     place: Option<usize>,
     campaign: String,
@@ -313,7 +313,7 @@ impl<E: Environment> Feed<'_, E> {
             Some(place) => {
                 QueueMoves::add(&mut self.limits.note().fed, place, recipients);
                 let limit = self.limits.planned.name(place);
-                self.ctx.count_for(Counter::DomainFed, limit, recipients);
+                self.ctx.count_for(Counter::LimitFed, limit, recipients);
             }
             None => self.ctx.count_for(Counter::Fed, &forward.campaign, recipients),
         }
@@ -325,7 +325,7 @@ impl Forward {
         let cancel = control.cancels.get(&message.envelope.campaign);
         Self {
             outgoing: match place {
-                Some(_) => message.to_domain(Duration::ZERO),
+                Some(_) => message.to_limit_queue(Duration::ZERO),
                 None => message.to_merge(cancel),
             },
             place,
@@ -362,7 +362,7 @@ async fn forward<E: Environment>(
     (place, batch, result)
 }
 
-/// Mail of this window for domain queues.
+/// Mail of this window for limit queues.
 ///
 /// A queue's room is what two windows of its limit let through, less what waits in it already. Mail within
 /// the room counts as its campaign's part of the window, since it is sent soon. Mail beyond it is moved
@@ -407,7 +407,7 @@ impl Limited {
         }
     }
 
-    /// Notes which of a lane's mails go to domain queues; returns the recipients that have room there.
+    /// Notes which of a lane's mails go to limit queues; returns the recipients that have room there.
     fn count(&mut self, lane: usize, mails: &[Forward]) -> u64 {
         let mut counted = 0;
         for (place, recipients) in mails.iter().filter_map(|m| Some((m.place?, m.recipients))) {

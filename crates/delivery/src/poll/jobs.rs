@@ -158,11 +158,11 @@ pub(super) fn retry(
     move_to(campaign, outgoing, &message.held, true)
 }
 
-/// It is under a domain limit: move it to that limit's queue, visible after `delay`. The delay counts from
+/// It is under a limit: move it to that limit's queue, visible after `delay`. The delay counts from
 /// now, so a delayed move does not wait for a batch to fill.
 pub(super) fn move_on(message: &Message, queue: &QueueUrl, delay: Duration) -> Job {
     let (to, from) = (queue.clone(), receipt(&message.held, true));
-    let message = Box::new(message.to_domain(delay));
+    let message = Box::new(message.to_limit_queue(delay));
     if delay.is_zero() {
         Job::Move { to, message, from }
     } else {

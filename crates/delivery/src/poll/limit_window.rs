@@ -1,5 +1,5 @@
 //! Limits while a window is served: what their slots still let through, and the mail that came into and out of
-//! the domain queues. Feed, sources and the limits' policy share it.
+//! the limit queues. Feed, sources and the limits' policy share it.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet};
@@ -232,7 +232,7 @@ impl<'a> LimitGates<'a> {
     }
 }
 
-/// Recipients that feed or drain moved into domain queues and received from them, by place.
+/// Recipients that feed or drain moved into limit queues and received from them, by place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct QueueMoves {
     pub(super) fed: BTreeMap<usize, u64>,

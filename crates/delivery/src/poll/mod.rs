@@ -52,7 +52,7 @@ use feed::{FedIntake, Feed, feed};
 use limit_window::LimitWindow;
 use plan::Plan;
 pub(crate) use plan::limits::was_used;
-pub use plan::limits::{all_domains_waiting, domain_waiting};
+pub use plan::limits::{all_limits_waiting, limit_waiting};
 use policies::policy::{Policies, Policy};
 pub(crate) use report::sent_by_campaign;
 pub use report::{End, WindowReport};
@@ -240,7 +240,7 @@ async fn tell<E: Environment>(
 }
 
 /// Changes of the campaigns' debts in this window, in thousandths of a recipient. With a merge queue, mail
-/// becomes a debt as it is fed; recipients that were sent to from domain queues count beside it. In direct
+/// becomes a debt as it is fed; recipients that were sent to from limit queues count beside it. In direct
 /// mode the drain counts what it received.
 fn debts(plan: &Plan, fed: Option<&FedIntake>, drained: &DrainResult) -> BTreeMap<String, i64> {
     let changes = match (fed, &drained.debts) {

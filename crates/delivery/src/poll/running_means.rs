@@ -27,7 +27,7 @@ pub(super) struct RunningMeans {
     recipients: RefCell<BTreeMap<String, f64>>,
     last_sent: Cell<Option<Monotonic>>,
     express_share: Cell<f64>,
-    /// Recipients of domain queues that got a slot in their campaigns' turn, mean of a window.
+    /// Recipients of limit queues that got a slot in their campaigns' turn, mean of a window.
     in_turn: Cell<f64>,
     /// The most mails of each queue of limited mail that may find slots in a window, by its URL.
     limited: RefCell<BTreeMap<String, u64>>,
@@ -87,13 +87,13 @@ impl RunningMeans {
         self.express_share.get()
     }
 
-    /// Notes the recipients of domain queues that got a slot in their campaigns' turn in one window.
+    /// Notes the recipients of limit queues that got a slot in their campaigns' turn in one window.
     pub(super) fn took_in_turn(&self, recipients: u64) {
         let seen = u32::try_from(recipients).map_or(f64::MAX, f64::from);
         self.in_turn.set(self.in_turn.get() + (seen - self.in_turn.get()) / 2.0);
     }
 
-    /// Recipients of domain queues that probably get a slot in their campaigns' turn in a window.
+    /// Recipients of limit queues that probably get a slot in their campaigns' turn in a window.
     pub(super) fn limited_in_turn(&self) -> u64 {
         whole(self.in_turn.get().round()) as u64
     }

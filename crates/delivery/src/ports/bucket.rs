@@ -16,25 +16,25 @@ pub struct TakeRequest<'a> {
     /// The fewest recipients of use, from 1 to `wanted`. A mail needs its recipients as one block (`least` =
     /// `wanted`); `least` = 1 takes up to `wanted` single ones.
     pub least: u32,
-    /// Takes from domains' buckets, granted together with the account's.
-    pub domains: &'a [DomainTake],
+    /// Takes from limits' buckets, granted together with the account's.
+    pub limits: &'a [LimitTake],
 }
 
-/// Recipients to take from one domain's bucket, as one block.
+/// Recipients to take from one limit's bucket, as one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DomainTake {
-    /// The bucket's name: the domain, or the group of domains.
+pub struct LimitTake {
+    /// The bucket's name: the limit's, such as `gmail.com` or `campaign:news`.
     pub name: String,
-    /// The domain's limit, in recipients per second.
+    /// The limit's rate, in recipients per second.
     pub rate: Rate,
     /// The number of recipients, at least 1.
     pub recipients: u32,
 }
 
-impl DomainTake {
-    /// The terms of this domain's bucket for a sender that paces the account at `pace`.
+impl LimitTake {
+    /// The terms of this limit's bucket for a sender that paces the account at `pace`.
     pub const fn terms(&self, pace: Pace) -> Terms {
-        Terms::of_domain(self.rate, pace)
+        Terms::of_limit(self.rate, pace)
     }
 }
 
@@ -51,14 +51,14 @@ pub struct Taken {
 /// A bucket's answer to a take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The recipients granted from the account's bucket, from `least` to `wanted`; from each domain's bucket
+    /// The recipients granted from the account's bucket, from `least` to `wanted`; from each limit's bucket
     /// all were granted.
     Granted(u32),
     /// No recipients were granted, and no bucket has changed.
     Refused {
         /// The same take is certainly refused before this time has passed.
         after: Duration,
-        /// The domain whose bucket has the longest wait; `None` if it is the account's.
+        /// The limit whose bucket has the longest wait; `None` if it is the account's.
         by: Option<String>,
     },
 }
@@ -79,7 +79,7 @@ pub trait Bucket {
 /// The state of one bucket on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketLevel {
-    /// The domain's name; `None` for the account's bucket.
+    /// The limit's name; `None` for the account's bucket.
     pub name: Option<String>,
     /// The time at which the bucket is full again, in microseconds of the server's clock.
     pub full_at: FullAt,
@@ -90,7 +90,7 @@ pub struct BucketLevel {
 /// Reads the buckets without taking.
 pub trait BucketLevels {
     /// Returns the server's time in microseconds since the epoch, and the state of each bucket that the
-    /// server holds: the account's first, then the domains' by name. A bucket that is full and unused for a
+    /// server holds: the account's first, then the limits' by name. A bucket that is full and unused for a
     /// while is not stored and not listed.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use tidegate_core::bucket::Pace;
 use tidegate_core::channel::Content;
 use tidegate_core::outcome::Failure;
 
-use super::{DomainTake, Monotonic};
+use super::{LimitTake, Monotonic};
 
 /// A mail or text message to send, with the data that the send needs beside the content.
 #[derive(Clone, Copy, Debug)]
@@ -24,15 +24,15 @@ pub struct Mail<'a> {
     pub tenant: Option<&'a str>,
     /// The rate in force in recipients per second, and the rate margin.
     pub pace: Pace,
-    /// The mail's recipients in limited domains; each domain's bucket is asked for them.
-    pub domains: &'a [DomainTake],
+    /// The mail's recipients under limits with a rate; each limit's bucket is asked for them.
+    pub takes: &'a [LimitTake],
 }
 
 impl<'a> Mail<'a> {
     /// A mail without a tenant, and without limits that change or pace it.
     pub const fn new(content: &'a Content, campaign: &'a str, id: &'a str, pace: Pace) -> Self {
         let (through, limits, tenant) = (None, None, None);
-        Self { content, campaign, id, through, limits, tenant, pace, domains: &[] }
+        Self { content, campaign, id, through, limits, tenant, pace, takes: &[] }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::bucket::Pace;
-use tidegate_delivery::ports::{Answer, Bucket, Clock, DomainTake, PortError, TakeRequest};
+use tidegate_delivery::ports::{Answer, Bucket, Clock, LimitTake, PortError, TakeRequest};
 
 use super::ACCOUNT;
 
@@ -16,7 +16,7 @@ pub struct TakeOptions {
     /// The fewest recipients that are of use: all of them for a mail, 1 for a claim.
     pub least: u32,
     /// Recipients to take from domains' buckets in the same step.
-    pub domains: Vec<DomainTake>,
+    pub domains: Vec<LimitTake>,
     /// How long to retry after refusals.
     pub patience: Duration,
 }
@@ -53,7 +53,7 @@ pub(super) async fn take(
     asked: &TakeOptions,
 ) -> Result<TakeReport, PortError> {
     let TakeOptions { pace, wanted, least, ref domains, patience } = *asked;
-    let request = TakeRequest { pace, wanted, least, domains };
+    let request = TakeRequest { pace, wanted, least, limits: domains };
     let began = clock.monotonic();
     // What refusals were waited out, without the calls.
     let mut waited = Duration::ZERO;

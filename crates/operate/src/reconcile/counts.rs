@@ -83,7 +83,7 @@ pub(super) fn account(
     account
         .allowing(
             before.merging,
-            "stood on the merge queue or a domain queue as the first run began, of any campaign",
+            "stood on the merge queue or a limit queue as the first run began, of any campaign",
         )
         .allowing(
             grown(Counter::PossiblySent.sum(counters), before.possibly_sent),

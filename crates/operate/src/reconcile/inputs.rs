@@ -92,7 +92,7 @@ pub(super) struct QueueCounts {
     pub(super) retrying: u64,
     /// In S3, deferred.
     pub(super) deferred: u64,
-    /// On the merge queue and the domain queues, of all campaigns.
+    /// On the merge queue and the limit queues, of all campaigns.
     pub(super) shared: u64,
 }
 

@@ -29,7 +29,7 @@ pub use report::{AccountVerdict, CampaignAccount, Method, Reconciliation, SendRu
 #[derive(Clone, Debug)]
 pub struct StackSettings {
     pub campaigns: Vec<Campaign>,
-    /// The queues on which mails of all campaigns wait: the merge queue and the domain queues.
+    /// The queues on which mails of all campaigns wait: the merge queue and the limit queues.
     pub shared: Vec<QueueUrl>,
     pub deduplication: Deduplication,
     /// How long a mark is kept.

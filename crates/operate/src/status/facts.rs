@@ -8,7 +8,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::limits::{Adapted, Limit, LimitRef, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
-use tidegate_delivery::poll::domain_waiting;
+use tidegate_delivery::poll::limit_waiting;
 use tidegate_delivery::ports::{
     Account, AccountStatus, Clock, History, PortError, QueueDepth, QueueUrl, Queues, Standing,
 };
@@ -155,7 +155,7 @@ impl StackFacts {
         let status = |of: LimitRef| {
             let (key, limit) = table.get(of.index)?;
             let own = table.queue_of(&of);
-            let waiting = own.map_or(0, |place| domain_waiting(&self.standing.counters, place));
+            let waiting = own.map_or(0, |place| limit_waiting(&self.standing.counters, place));
             let key = match &of.name {
                 Some(name) => format!("{}:{name}", key.dimension().as_str()),
                 None => key.to_string(),

@@ -12,7 +12,7 @@ use crate::format::{count, counted};
 pub struct LeftStatus {
     pub window: EpochMillis,
     pub slots: u64,
-    /// By line (`express`, `campaigns`, `limited`: from domain queues), and in it by priority.
+    /// By line (`express`, `campaigns`, `limited`: from limit queues), and in it by priority.
     pub mails: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
 }
 

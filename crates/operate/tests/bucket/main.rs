@@ -9,7 +9,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::bucket::Pace;
 use tidegate_core::config::KeyPrefix;
 use tidegate_core::rate::{Rate, RateMargin};
-use tidegate_delivery::ports::DomainTake;
+use tidegate_delivery::ports::LimitTake;
 use tidegate_fakes::{MemoryBucket, SimClock, Universe};
 use tidegate_operate::bucket::{TakeOptions, TakeReport, TakeScript, levels, take};
 use tidegate_operate::page::Page;
@@ -33,7 +33,7 @@ fn pace() -> Pace {
 }
 
 fn mail(recipients: u32, domains: &[(&str, f64, u32)]) -> TakeOptions {
-    let domain = |&(name, per_second, recipients): &(&str, f64, u32)| DomainTake {
+    let domain = |&(name, per_second, recipients): &(&str, f64, u32)| LimitTake {
         name: name.to_owned(),
         rate: rate(per_second),
         recipients,

@@ -45,7 +45,7 @@ pub(crate) enum Became {
     Retrying,
     /// It stands on the merge queue.
     Merging,
-    /// It stands on a domain queue.
+    /// It stands on a limit queue.
     Limited,
     /// Back-pressure stored it in S3.
     Deferred,

@@ -14,7 +14,7 @@ use super::record::{ServiceUsage, WindowRecord, number};
 use super::scenario::Scenario;
 use crate::environment::PollerRun;
 use crate::mail::{ProducedMail, produced};
-use crate::names::{EXPRESS, MERGE, domain_queue, url};
+use crate::names::{EXPRESS, MERGE, limit_queue, url};
 use crate::world::World;
 
 /// The pollers of a window have reported this many windows later.
@@ -250,7 +250,7 @@ impl SimulationState {
 
     /// Whether every mail is sent or dead-lettered.
     pub(super) fn is_done(&self, world: &World) -> bool {
-        let limited = (0..world.domain_queues()).map(domain_queue);
+        let limited = (0..world.limit_queues()).map(limit_queue);
         let mut queues = limited.chain([MERGE.to_owned()]);
         let is_empty = |name: String| world.queues.true_depth(&url(&name)).all() == 0;
         self.waiting(world) == 0 && queues.all(is_empty)

@@ -15,7 +15,7 @@ use tidegate_fakes::{Operation, SesArrival};
 
 use super::extras::DEFERRAL;
 use super::{Chaos, DOMAINS};
-use crate::simulation::{EXPRESS, MERGE, PollerEnd, PollerRun, domain_queue, measure, rate};
+use crate::simulation::{EXPRESS, MERGE, PollerEnd, PollerRun, limit_queue, measure, rate};
 
 /// A merge queue recognises a repeated deduplication id for this long.
 const FORGOTTEN: Duration = Duration::from_mins(5);
@@ -253,7 +253,7 @@ struct OfMail<'a> {
     /// Times at which it came back to its campaign's queue, to the express queue or to a domain
     /// queue.
     put_back: Vec<Timestamp>,
-    /// Times at which it came to a domain queue.
+    /// Times at which it came to a limit queue.
     aside: Vec<Timestamp>,
     merged: Vec<Timestamp>,
     /// No merge queue would know it again, where a standard queue gives it twice.
@@ -318,8 +318,8 @@ impl Causes {
         // A limited campaign's mail does not pass through the merge queue.
         let merges = chaos.world.settings.merge && !chaos.limits.pace_campaign(campaign);
         let unmerged = !merges || campaign == EXPRESS;
-        let places = 0..chaos.world.domain_queues();
-        let aside: Vec<Timestamp> = places.flat_map(|place| stood(&domain_queue(place))).collect();
+        let places = 0..chaos.world.limit_queues();
+        let aside: Vec<Timestamp> = places.flat_map(|place| stood(&limit_queue(place))).collect();
         let unknown = unmerged || forgotten || !aside.is_empty();
         OfMail {
             causes: self,
@@ -363,7 +363,7 @@ impl OfMail<'_> {
             self.merged.iter().filter(|stood| undeleted(stood)).any(|stood| {
                 self.merged.iter().any(|at| *stood + FORGOTTEN <= *at && *at <= again)
             });
-        // A domain queue does not know what the merge queue has.
+        // A limit queue does not know what the merge queue has.
         let fed_aside = self
             .merged
             .iter()

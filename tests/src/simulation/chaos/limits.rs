@@ -76,7 +76,7 @@ impl DrawnLimits {
         let begin = draw.one_in(3).then_some(begin);
         let key_of: LimitKey = key.parse().unwrap();
         let may_queue = key_of.campaign().is_none() && !key_of.is_each();
-        limit.queue = (draw.one_in(2) && may_queue).then(|| world.domain_queues() - 1);
+        limit.queue = (draw.one_in(2) && may_queue).then(|| world.limit_queues() - 1);
         // A warm-up's hours have no break.
         let closed = (draw.one_in(3) && limit.ramp.is_none()).then(|| {
             // The world begins at 20:36:40.

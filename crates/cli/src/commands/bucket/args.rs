@@ -3,7 +3,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use tidegate_core::config::{BucketUrl, InvalidBucketUrl, KeyPrefix};
 use tidegate_core::rate::{Rate, RateMargin};
-use tidegate_delivery::ports::DomainTake;
+use tidegate_delivery::ports::LimitTake;
 
 use crate::commands::{OnStack, UnparsedUrl};
 use crate::shell::OutputArgs;
@@ -63,7 +63,7 @@ pub(super) struct TakeArgs {
     /// Recipients of a domain, with its rate: 10/s, 6/m, 100/h, 500/d; may be given more than once.
     /// Any name is a bucket: crm=4/s:1 holds this software to 4 a second of the account
     #[arg(long, value_name = "NAME=RATE:N", value_parser = domain)]
-    domain: Vec<DomainTake>,
+    domain: Vec<LimitTake>,
     /// The account's rate [default: the rate in force of the stack]
     #[arg(long, value_name = "PER_SECOND")]
     pub(super) rate: Option<Rate>,
@@ -124,8 +124,8 @@ impl TakeArgs {
     }
 
     /// The domains to take from. A domain that is given twice is an error, which names it.
-    pub(super) fn domains(&self) -> Result<Vec<DomainTake>, &str> {
-        let twice = |(index, take): (usize, &DomainTake)| {
+    pub(super) fn domains(&self) -> Result<Vec<LimitTake>, &str> {
+        let twice = |(index, take): (usize, &LimitTake)| {
             self.domain[..index].iter().any(|before| before.name == take.name)
         };
         match self.domain.iter().enumerate().find(|&one| twice(one)) {
@@ -147,19 +147,19 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// `gmail.com=10/s:2`; without a unit the rate is a second's, without a number one recipient is taken.
-fn domain(text: &str) -> Result<DomainTake, String> {
+fn domain(text: &str) -> Result<LimitTake, String> {
     parse_take(text).ok_or_else(|| {
         "allowed is NAME=RATE:N, such as gmail.com=10/s:2: a name without blanks, a rate of 0.001 to 10000 a second (units /s, /m, /h, /d), recipients from 1 to 10000".to_owned()
     })
 }
 
-fn parse_take(text: &str) -> Option<DomainTake> {
+fn parse_take(text: &str) -> Option<LimitTake> {
     let (name, rest) = text.split_once('=')?;
     let (rate, recipients) = rest.split_once(':').unwrap_or((rest, "1"));
     let legal = |c: char| !c.is_whitespace() && !c.is_control();
     let name = (1..=253).contains(&name.len()) && name.chars().all(legal);
     let name = name.then(|| text.split_once('=').map_or("", |(name, _)| name).to_lowercase())?;
-    Some(DomainTake {
+    Some(LimitTake {
         name,
         rate: rate.parse().ok()?,
         recipients: recipients.parse().ok().filter(|count| (1..=10_000).contains(count))?,
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_domain_is_a_name_a_rate_and_recipients() {
         let take = |name: &str, rate, recipients| {
-            Ok(DomainTake {
+            Ok(LimitTake {
                 name: name.to_owned(),
                 rate: Rate::per_second(rate).unwrap(),
                 recipients,

@@ -116,7 +116,7 @@ async fn send<E: Environment>(
     let started = ctx.monotonic();
     let id = message.envelope.identity.id();
     let pace = Pace { rate: ctx.plan.rate, rate_margin: ctx.config.rate_margin };
-    let domains = ctx.plan.limits.takes(&message.demands);
+    let takes = ctx.plan.limits.takes(&message.demands);
     let campaign = &message.envelope.campaign;
     let limits = ctx.plan.limits.table.tags(&message.demands);
     let limits = limits.as_deref();
@@ -128,7 +128,7 @@ async fn send<E: Environment>(
         through: message.through.as_deref(),
         limits,
         pace,
-        domains: &domains,
+        takes: &takes,
     };
     let result = ctx.env.mailer().send(mail, latest).await;
     let latency = ctx.monotonic().saturating_since(started);

@@ -92,7 +92,7 @@ impl<E: Environment> Drain<'_, E> {
         let waited = ctx.now().saturating_since(message.envelope.enqueued_at.into());
         ctx.count(Counter::Mails, 1);
         ctx.count_for(Counter::Sent, campaign, recipients);
-        let is_bulk = message.domain.is_none() && message.line != Line::Express;
+        let is_bulk = message.limit_queue.is_none() && message.line != Line::Express;
         if is_bulk && message.envelope.pass == 0 {
             ctx.count(Counter::First, recipients);
             ctx.count(Counter::FirstWaited, waited.as_secs() * recipients);
@@ -247,13 +247,13 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// Counts a mail as gone from the merge queue or its domain queue, for good or until it is received
+    /// Counts a mail as gone from the merge queue or its limit queue, for good or until it is received
     /// again: the reported depth must not include mail that no poller can receive.
     pub(super) fn take(&self, message: &Message) {
         if self.is_merged(message.line) {
             self.parts.ctx.count(Counter::Taken, message.recipients());
         }
-        if let Some(place) = message.domain {
+        if let Some(place) = message.limit_queue {
             let mut moves = self.parts.limits.note();
             QueueMoves::add(&mut moves.taken, place, message.recipients());
         }
@@ -306,8 +306,8 @@ impl<E: Environment> Drain<'_, E> {
             let queue = message.held.queue.as_str().to_owned();
             *parts.limits.note().left.entry(queue).or_insert(0) += 1;
         }
-        if let Some(place) = message.domain {
-            parts.ctx.count_for(Counter::DomainLeft, parts.limits.planned.name(place), 1);
+        if let Some(place) = message.limit_queue {
+            parts.ctx.count_for(Counter::LimitLeft, parts.limits.planned.name(place), 1);
         }
     }
 

@@ -65,7 +65,7 @@ pub(super) struct FinishedWork {
 pub(in crate::poll) struct DrainResult {
     /// Waiting time of accepted mail, times its recipients, by campaign.
     pub(in crate::poll) waited: BTreeMap<String, Duration>,
-    /// The part of the recipients sent to that came from domain queues, by campaign.
+    /// The part of the recipients sent to that came from limit queues, by campaign.
     pub(in crate::poll) limited: BTreeMap<String, u64>,
     /// Sum and number of SES's answer times.
     pub(in crate::poll) answers: (Duration, u32),
@@ -233,7 +233,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         if self.is_merged(source.line) {
             self.parts.ctx.count(Counter::Back, recipients);
         }
-        if let Some(place) = source.domain {
+        if let Some(place) = source.limit_queue {
             QueueMoves::add(&mut self.parts.limits.note().back, place, recipients);
         }
     }
@@ -246,19 +246,19 @@ impl<'a, E: Environment> Drain<'a, E> {
             ctx.count(Counter::Back, u64::from(receive_count > 1));
             ctx.count(Counter::Taken, 1);
         }
-        if let Some(place) = source.domain {
+        if let Some(place) = source.limit_queue {
             QueueMoves::add(&mut self.parts.limits.note().taken, place, 1);
         }
         self.job(reject(rejected, &ctx.plan.dead_letter, true));
     }
 
-    /// The line in which a message waits: its campaign's limited line if it comes from a domain queue.
+    /// The line in which a message waits: its campaign's limited line if it comes from a limit queue.
     fn line_of(&self, message: &Message) -> Line {
         let campaign = || {
             let mut campaigns = self.parts.ctx.plan.campaigns.iter();
             campaigns.position(|campaign| campaign.name == message.envelope.campaign)
         };
-        match message.domain {
+        match message.limit_queue {
             Some(_) => Line::Limited(campaign().unwrap_or(usize::MAX)),
             None => message.line,
         }
@@ -268,7 +268,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// has no place in the buffer.
     fn collect(&self, source: &Source, message: Box<Message>) -> PolicyStep<'a, Box<Message>> {
         let is_own = self.parts.ctx.plan.merge.is_none() || matches!(source.line, Line::Limited(_));
-        let is_fresh = is_own && source.domain.is_none();
+        let is_fresh = is_own && source.limit_queue.is_none();
         if !is_fresh || source.line == Line::Express {
             return PolicyStep::Pass(message);
         }
@@ -290,7 +290,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         if message.line != Line::Express {
             // The mean is kept by queue where several campaigns share one, else by campaign.
             let lane = match &ctx.plan.merge {
-                _ if message.domain.is_some() => message.held.queue.as_str(),
+                _ if message.limit_queue.is_some() => message.held.queue.as_str(),
                 Some(merge) if self.is_merged(message.line) => merge.as_str(),
                 Some(_) | None => &message.envelope.campaign,
             };
@@ -386,7 +386,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         }
     }
 
-    /// Notes that the feed brought `mails` into the domain queue at `place`, or into the merge queue.
+    /// Notes that the feed brought `mails` into the limit queue at `place`, or into the merge queue.
     pub(super) fn arrived(&mut self, place: Option<usize>, mails: u64) {
         self.sources.arrived(place, mails);
     }

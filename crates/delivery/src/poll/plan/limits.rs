@@ -9,12 +9,12 @@ use tidegate_core::grid::SlotGrid;
 use tidegate_core::limits::{Demands, Dimension, LimitRef, LimitSlots, LimitTable, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
 
-use crate::ports::{DomainTake, Idle, PreviousClaim, QueueUrl, Standing};
+use crate::ports::{Idle, LimitTake, PreviousClaim, QueueUrl, Standing};
 
 #[derive(Clone, Debug)]
 pub(in crate::poll) struct PlannedQueue {
     pub(in crate::poll) queue: QueueUrl,
-    /// Place in the configured list of domain queues, from 0.
+    /// Place in the configured list of limit queues, from 0.
     pub(in crate::poll) place: usize,
     /// Recipients that the queue's limit lets through in this window; `None` if it has no limit, and mail
     /// in it is only sent on.
@@ -60,7 +60,8 @@ pub(in crate::poll) fn idle_key(place: usize) -> String {
     format!(".domain.{}", place + 1)
 }
 
-/// How the counters of recipients that were moved into a domain queue begin.
+/// How the sums of recipients that were moved into a limit queue begin in the ledger. These names and those of
+/// [`idle_key`] are stored: they are as the first version wrote them.
 const FED: &str = "domain_fed.";
 
 /// Names of the counters of recipients that were moved into the queue at `place`, and that left it.
@@ -68,22 +69,22 @@ pub(in crate::poll) fn counters(place: usize) -> [String; 2] {
     [format!("{FED}{}", place + 1), format!("domain_taken.{}", place + 1)]
 }
 
-/// Recipients that wait in the domain queue at `place` (from 0), from the counters' sums in the ledger:
+/// Recipients that wait in the limit queue at `place` (from 0), from the counters' sums in the ledger:
 /// moved in less left, at least 0.
-pub fn domain_waiting(sums: &BTreeMap<String, i64>, place: usize) -> u64 {
+pub fn limit_waiting(sums: &BTreeMap<String, i64>, place: usize) -> u64 {
     let [fed, taken] = counters(place).map(|name| sums.get(&name).copied().unwrap_or(0));
     u64::try_from(fed - taken).unwrap_or(0)
 }
 
-/// True if mail was ever moved into the domain queue at `place` (from 0).
+/// True if mail was ever moved into the limit queue at `place` (from 0).
 pub(crate) fn was_used(sums: &BTreeMap<String, i64>, place: usize) -> bool {
     counters(place).iter().any(|name| sums.contains_key(name))
 }
 
-/// Recipients that wait in all domain queues, also in those that no limit has any more.
-pub fn all_domains_waiting(sums: &BTreeMap<String, i64>) -> u64 {
+/// Recipients that wait in all limit queues, also in those that no limit has any more.
+pub fn all_limits_waiting(sums: &BTreeMap<String, i64>) -> u64 {
     let places = sums.keys().filter_map(|name| name.strip_prefix(FED)?.parse::<usize>().ok());
-    places.filter(|place| *place > 0).map(|place| domain_waiting(sums, place - 1)).sum()
+    places.filter(|place| *place > 0).map(|place| limit_waiting(sums, place - 1)).sum()
 }
 
 impl PlannedLimits {
@@ -213,10 +214,10 @@ impl PlannedLimits {
 
     /// Recipients that a mail takes from the shared buckets of its limits, for each limit with a rate below
     /// the account's.
-    pub(in crate::poll) fn takes(&self, demands: &Demands) -> Vec<DomainTake> {
+    pub(in crate::poll) fn takes(&self, demands: &Demands) -> Vec<LimitTake> {
         let take = |(limit, recipients): (&LimitRef, u32)| {
             let rate = self.table.rate(limit, self.rates.0)?;
-            Some(DomainTake { name: self.table.name(limit), rate, recipients })
+            Some(LimitTake { name: self.table.name(limit), rate, recipients })
         };
         demands.iter().filter_map(take).collect()
     }

@@ -85,7 +85,7 @@ pub(super) struct Plan {
     pub(super) looks: QueueChecks,
     pub(super) express: Option<QueueUrl>,
     pub(super) limits: PlannedLimits,
-    /// Recipients of domain queues that get a slot in their campaigns' turn in a window, as a running mean.
+    /// Recipients of limit queues that get a slot in their campaigns' turn in a window, as a running mean.
     pub(super) limited_in_turn: u64,
     pub(super) dead_letter: QueueUrl,
     /// Recipients in the merge queue that can be received: fed less taken, as reported. Negative for a
@@ -282,13 +282,13 @@ impl Plan {
         self.merge.is_some() && (self.rest != IdleMode::Leave || self.depth > 0)
     }
 
-    /// The most recipients beyond their limits' room that one window moves to domain queues: the recipients
+    /// The most recipients beyond their limits' room that one window moves to limit queues: the recipients
     /// of four windows, and 200, so that small quotas also get through. Example: 100 slots: 600.
     pub(super) fn out_of_the_way(&self) -> u64 {
         4 * self.slot_count() + 200
     }
 
-    /// For each campaign the line in which other mail of it may wait beside that of domain queues: 0 (the
+    /// For each campaign the line in which other mail of it may wait beside that of limit queues: 0 (the
     /// merge queue), or its lane in direct mode.
     pub(super) fn lines_of_campaigns(&self) -> Vec<Option<usize>> {
         if self.merge.is_some() {
@@ -337,9 +337,9 @@ impl Plan {
         Turns::taken(&self.cycle, &has_mail, &probes, self.slots.clone())
     }
 
-    /// Whether a domain queue is asked. A queue that no group has any more is asked only when its pause
+    /// Whether a limit queue is asked. A queue that no group has any more is asked only when its pause
     /// ends.
-    pub(super) fn asks_domain(&self, queue: &PlannedQueue) -> bool {
+    pub(super) fn asks_limit(&self, queue: &PlannedQueue) -> bool {
         let due = queue.idle().is_none_or(|idle| idle.until <= self.window);
         match self.rest {
             _ if self.for_campaigns == 0 => false,
@@ -358,7 +358,7 @@ impl Plan {
         self.campaigns.iter().find(|campaign| campaign.name == name)
     }
 
-    /// Whether the merge queue, a domain queue or, in direct mode, any campaign probably holds mail.
+    /// Whether the merge queue, a limit queue or, in direct mode, any campaign probably holds mail.
     pub(super) fn expects_mail(&self) -> bool {
         let limited = self.limits.queues.iter().any(|queue| queue.depth > 0);
         self.depth > 0 || limited || self.campaigns.iter().any(|c| !c.held && c.idle.is_none())

@@ -1,9 +1,9 @@
 //! Cancelled mail: it is not sent, but deleted, or dead-lettered where the cancel keeps it.
 //!
-//! A cancel holds its campaign. So its mail in the merge queue and the domain queues goes back to the campaign's
+//! A cancel holds its campaign. So its mail in the merge queue and the limit queues goes back to the campaign's
 //! queue, and this policy takes it off that queue, 10 messages at a time, beside the slots. Once a window finds
 //! none of it there, the hold is lifted. Mail that no receive could reach by then is stopped on its way to a
-//! slot: it was invisible, delayed for a retry, on a domain queue, or deferred.
+//! slot: it was invisible, delayed for a retry, on a limit queue, or deferred.
 //!
 //! Mail that was enqueued after the cancel is left alone. Example: a queue has 12 cancelled mails and 3 newer ones.
 //! The first window deletes 12 and shows 3 again at its end; the next one finds 3 newer ones, shows them again,

@@ -40,7 +40,7 @@ const CLOSE_RECEIVES: u32 = 5;
 enum OverLimit {
     /// It is received again from its own queue after this time.
     ComeAgain(Duration),
-    /// It goes to the domain queue at this place, visible after the delay.
+    /// It goes to the limit queue at this place, visible after the delay.
     Move(usize, Duration),
     /// It goes back to its campaign's queue, visible after the delay.
     PutBack(Duration),
@@ -72,7 +72,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         let own = gates.place_of(&mail.demands);
         let is_new = self.ctx.plan.merge.is_none();
         if own.is_some()
-            && mail.domain != own
+            && mail.limit_queue != own
             && let Some(place) = self.limits.queue_for(&mut gates, &mail.demands, now, is_new)
         {
             return Some(OverLimit::Move(place, Duration::ZERO));
@@ -95,8 +95,8 @@ impl<'a, E: Environment> LimitRule<'a, E> {
             return Some(OverLimit::Wait);
         }
         let away = gates.away(&mail.demands, now, self.ctx.running_means);
-        let is_own =
-            is_limited_campaigns(mail) || (mail.domain.is_none() && self.ctx.plan.merge.is_none());
+        let is_own = is_limited_campaigns(mail)
+            || (mail.limit_queue.is_none() && self.ctx.plan.merge.is_none());
         Some(if is_own { OverLimit::ComeAgain(away) } else { OverLimit::PutBack(away) })
     }
 
@@ -108,7 +108,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         now: Timestamp,
         gates: &LimitGates<'_>,
     ) -> Option<OverLimit> {
-        let is_back = mail.domain == Some(place);
+        let is_back = mail.limit_queue == Some(place);
         if is_back && self.is_kept_close(mail) && !gates.has_waiting(&mail.demands) {
             // A mail with several recipients that comes too late in its window for all its slots would come
             // too late every time. And a delay is a whole number of seconds: mail that is delayed while two
@@ -172,14 +172,14 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     /// are: it costs a receive each time.
     fn is_kept_close(&self, mail: &Message) -> bool {
         let planned = self.limits.planned;
-        let of_others = mail.domain.is_some() && mail.domain == planned.others();
+        let of_others = mail.limit_queue.is_some() && mail.limit_queue == planned.others();
         let is_kept = of_others
-            || (mail.domain.is_some() && has_several(mail))
+            || (mail.limit_queue.is_some() && has_several(mail))
             || mail.demands.iter().any(|(limit, _)| !planned.has_queue(limit));
         is_kept && mail.held.receive_count < CLOSE_RECEIVES
     }
 
-    /// Moves a mail to the domain queue at `place`, visible after `delay`.
+    /// Moves a mail to the limit queue at `place`, visible after `delay`.
     fn move_to(
         &self,
         mail: Box<Message>,
@@ -191,7 +191,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         };
         let (line, recipients) = (mail.line, mail.recipients());
         QueueMoves::add(&mut self.limits.note().fed, place, recipients);
-        self.ctx.count_for(Counter::DomainFed, self.limits.planned.name(place), recipients);
+        self.ctx.count_for(Counter::LimitFed, self.limits.planned.name(place), recipients);
         let job = move_on(&mail, queue, delay);
         effects.extend([Effect::Settle(mail, job), Effect::MovedAway(line, recipients)]);
         if delay.is_zero() {
@@ -283,7 +283,7 @@ impl<'a, E: Environment> Policy<'a> for LimitRule<'a, E> {
 
 /// Whether a mail comes from the queue of a limited campaign.
 const fn is_limited_campaigns(mail: &Message) -> bool {
-    matches!(mail.line, Line::Limited(_)) && mail.domain.is_none()
+    matches!(mail.line, Line::Limited(_)) && mail.limit_queue.is_none()
 }
 
 /// Whether a mail needs several slots of a limit.

@@ -135,7 +135,7 @@ pub(in crate::poll) enum Effect {
     GiveBack(Line, u64),
     /// As many recipients of a campaign were moved out of the way of its other mail.
     MovedAway(Line, u64),
-    /// So many mails came into the domain queue at this place.
+    /// So many mails came into the limit queue at this place.
     Arrived(usize, u64),
     /// No further send starts in this window.
     Stop,

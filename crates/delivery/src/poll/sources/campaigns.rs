@@ -26,14 +26,14 @@ pub(super) struct CampaignLanes<'a, E> {
     probes: Vec<(Ask, usize)>,
     /// Recipients of mails that were received and got no slot, by lane.
     not_used: Vec<u64>,
-    /// By lane: whether any mail of it was moved to a domain queue.
+    /// By lane: whether any mail of it was moved to a limit queue.
     had_limited_mail: Vec<bool>,
-    /// Recipients moved to domain queues so far.
+    /// Recipients moved to limit queues so far.
     moved_away: u64,
 }
 
 impl<'a, E: Environment> CampaignLanes<'a, E> {
-    /// Lanes that leave `kept` slots to the domain queues.
+    /// Lanes that leave `kept` slots to the limit queues.
     pub(super) fn new(ctx: &'a Context<'a, E>, kept: u64) -> Self {
         let plan = ctx.plan;
         let campaigns = plan.turns.lanes.len();
@@ -162,7 +162,7 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
         }
     }
 
-    /// Notes that mail was moved to a domain queue. Other mail is received for its slots, until the window
+    /// Notes that mail was moved to a limit queue. Other mail is received for its slots, until the window
     /// has moved as many recipients as `Plan::out_of_the_way` allows.
     pub(super) fn moved_away(&mut self, line: Line, recipients: u64) {
         let Line::Campaign(lane) = line else { return };
@@ -185,7 +185,7 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
     }
 
     /// Changes of the campaigns' debts by lane, in thousandths of a recipient: by what was received,
-    /// corrected by what was not used. `limited` are the recipients sent to from domain queues, by lane.
+    /// corrected by what was not used. `limited` are the recipients sent to from limit queues, by lane.
     ///
     /// Recipients that were received and got no slot are no use to their campaign. Each campaign that had
     /// mail to the end bears its part of them by weight, and is given back its own. Example with weights 9

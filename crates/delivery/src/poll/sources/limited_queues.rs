@@ -1,4 +1,4 @@
-//! The queues whose mail waits for one limit as sources: domain queues, and the queues of limited campaigns. No
+//! The queues whose mail waits for one limit as sources: limit queues, and the queues of limited campaigns. No
 //! more mail is received from each than its limit, its room and the window's slots let through.
 
 use std::time::Duration;
@@ -40,12 +40,12 @@ pub(super) struct LimitedLines<'a, E> {
     lines: Vec<LimitedLine>,
 }
 
-/// The domain queues that this window asks, with the slots kept for each.
+/// The limit queues that this window asks, with the slots kept for each.
 ///
 /// Example: a limit has 2 slots in this window, and 5 recipients wait in its queue: 2 slots are kept. With
 /// 1 recipient it is 1 slot; with none no slot, but the queue is still asked.
-fn domain_line<E: Environment>(ctx: &Context<'_, E>, queue: &PlannedQueue) -> Option<LimitedLine> {
-    if !ctx.plan.asks_domain(queue) {
+fn limit_line<E: Environment>(ctx: &Context<'_, E>, queue: &PlannedQueue) -> Option<LimitedLine> {
+    if !ctx.plan.asks_limit(queue) {
         return None;
     }
     let others = (ctx.plan.slot_count() / 2).max(1);
@@ -105,7 +105,7 @@ fn lines<E: Environment>(ctx: &Context<'_, E>, limits: &LimitWindow<'_>) -> Vec<
     let weights = plan.campaigns.iter().zip(plan.cycle.weights()).map(weight).collect::<Vec<_>>();
     let campaigns = plan.campaigns.iter().enumerate().zip(divide(plan.slot_count(), &weights));
     let campaigns = campaigns.filter_map(|(named, part)| campaign_line(ctx, limits, named, part));
-    let domains = plan.limits.queues.iter().filter_map(|queue| domain_line(ctx, queue));
+    let domains = plan.limits.queues.iter().filter_map(|queue| limit_line(ctx, queue));
     let mut free = plan.intake_amount();
     let mut keep = |line: LimitedLine| {
         let kept = line.kept.min(free);
@@ -183,7 +183,7 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
     ) -> u64 {
         let Some(line) = self.lines.get_mut(index) else { return 0 };
         if verdict == PollVerdict::Empty && long {
-            self.limits.note().empty.extend(line.queues.source(0).domain);
+            self.limits.note().empty.extend(line.queues.source(0).limit_queue);
         }
         line.got += got;
         let (kept, is_dry) = (line.kept.saturating_sub(got), line.queues.is_dry());
@@ -193,7 +193,7 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
 
     /// Notes that the feed, or this drain, brought `mails` into the queue at `place`.
     pub(super) fn arrived(&mut self, place: usize, mails: u64) {
-        let is_at = |line: &&mut LimitedLine| line.queues.source(0).domain == Some(place);
+        let is_at = |line: &&mut LimitedLine| line.queues.source(0).limit_queue == Some(place);
         if let Some(line) = self.lines.iter_mut().find(is_at) {
             line.queues.arrived(mails);
         }

@@ -9,7 +9,7 @@ use crate::poll::sources::message::Message;
 pub(in crate::poll) struct PolicyMail {
     /// Express mails.
     pub(in crate::poll) express: u64,
-    /// Recipients of campaign mail, mail from domain queues included.
+    /// Recipients of campaign mail, mail from limit queues included.
     pub(in crate::poll) campaigns: u64,
 }
 
@@ -48,13 +48,13 @@ impl MailAtHand<'_> {
         self.limiter.slots_left()
     }
 
-    /// Recipients of campaign mail, mail from domain queues included.
+    /// Recipients of campaign mail, mail from limit queues included.
     pub(in crate::poll) fn campaigns(&self) -> u64 {
         let waiting = self.limiter.recipients_waiting();
         waiting.saturating_sub(self.limiter.express_waiting()) + self.kept.campaigns
     }
 
-    /// Recipients of campaign mail without mail from domain queues, which waits for slots of its own limit.
+    /// Recipients of campaign mail without mail from limit queues, which waits for slots of its own limit.
     pub(in crate::poll) fn unlimited(&self) -> u64 {
         self.limiter.campaigns_waiting() + self.kept.campaigns
     }

@@ -25,8 +25,8 @@ pub(in crate::poll) struct Source {
     pub(in crate::poll) line: Line,
     /// The campaign whose queue it is; none for a queue with mail of several campaigns.
     pub(in crate::poll) campaign: Option<String>,
-    /// The place of the domain queue, if it is one.
-    pub(in crate::poll) domain: Option<usize>,
+    /// The place of the limit queue, if it is one.
+    pub(in crate::poll) limit_queue: Option<usize>,
     /// The queue's priority: mail of a critical or high one has at least that priority.
     pub(in crate::poll) priority: Priority,
 }
@@ -57,14 +57,14 @@ impl Source {
         }
     }
 
-    /// A queue with mail of several campaigns: the merge queue, or a domain queue.
-    pub(in crate::poll) fn mixed(queue: QueueUrl, line: Line, domain: Option<usize>) -> Self {
-        Self { queue, line, campaign: None, domain, priority: Priority::Normal }
+    /// A queue with mail of several campaigns: the merge queue, or a limit queue.
+    pub(in crate::poll) fn mixed(queue: QueueUrl, line: Line, limit_queue: Option<usize>) -> Self {
+        Self { queue, line, campaign: None, limit_queue, priority: Priority::Normal }
     }
 
     /// The queue's name for the idle pauses: a campaign's, or one with a dot.
     pub(in crate::poll) fn idle_key(&self) -> String {
-        match (&self.campaign, self.domain) {
+        match (&self.campaign, self.limit_queue) {
             (Some(campaign), _) => queue_key(campaign, self.priority),
             (None, Some(place)) => idle_key(place),
             (None, None) => MERGE_QUEUE.to_owned(),
@@ -82,8 +82,8 @@ pub(in crate::poll) struct Message {
     pub(in crate::poll) line: Line,
     /// The priority of its body, or that of its queue if that is higher.
     pub(in crate::poll) priority: Priority,
-    /// The place of the domain queue it comes from, if it does.
-    pub(in crate::poll) domain: Option<usize>,
+    /// The place of the limit queue it comes from, if it does.
+    pub(in crate::poll) limit_queue: Option<usize>,
     /// Recipients that it has under each limit.
     pub(in crate::poll) demands: Demands,
     /// The configuration set through which it is sent in place of its own.
@@ -196,17 +196,15 @@ pub(in crate::poll) fn read(
         tenant: plan.tenants.get(&envelope.campaign).map(String::as_str),
     };
     let demands = Demands::of(&content, facts, &plan.limits.table);
-    let (tenant, line, domain) = (facts.tenant.map(str::to_owned), source.line, source.domain);
-    let (priority, through) = (source.priority_of(&content), None);
     Ok(Message {
+        tenant: facts.tenant.map(str::to_owned),
+        line: source.line,
+        priority: source.priority_of(&content),
+        limit_queue: source.limit_queue,
         content,
         envelope,
-        tenant,
-        line,
-        priority,
-        domain,
         demands,
-        through,
+        through: None,
         held,
         mark: None,
     })
@@ -218,8 +216,8 @@ impl Message {
         u64::from(self.content.slots())
     }
 
-    /// The message for a domain queue, with the same pass, since this is no further try.
-    pub(in crate::poll) fn to_domain(&self, delay: std::time::Duration) -> Outgoing {
+    /// The message for a limit queue, with the same pass, since this is no further try.
+    pub(in crate::poll) fn to_limit_queue(&self, delay: std::time::Duration) -> Outgoing {
         Outgoing {
             body: self.held.body.to_queue(),
             attributes: self.envelope.to_attributes(),

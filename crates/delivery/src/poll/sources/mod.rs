@@ -157,7 +157,7 @@ impl<'a, E: Environment> Sources<'a, E> {
         }
     }
 
-    /// Notes that the feed, or a policy, brought `mails` into the domain queue at `place`, or into the
+    /// Notes that the feed, or a policy, brought `mails` into the limit queue at `place`, or into the
     /// merge queue.
     pub(super) fn arrived(&mut self, place: Option<usize>, mails: u64) {
         match place {
@@ -181,7 +181,7 @@ impl<'a, E: Environment> Sources<'a, E> {
         self.campaigns.not_used(line, recipients);
     }
 
-    /// Notes for the next windows how much express mail was sent, and how many recipients of domain queues
+    /// Notes for the next windows how much express mail was sent, and how many recipients of limit queues
     /// got a slot in their campaigns' turn.
     pub(super) fn learn(&self, express_sent: u64, in_turn: u64) {
         self.limited.learn(in_turn);
