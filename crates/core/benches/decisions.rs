@@ -21,7 +21,7 @@ use tidegate_core::email::{Email, Priority};
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::limiter::{Limiter, Line, NextSend, Waiting};
 use tidegate_core::rate::{Rate, RateMargin};
-use tidegate_core::turns::{self, Turns};
+use tidegate_core::turns::{self, BATCH, Turns};
 
 const SHORT: &str = include_str!("../../../events/message_short.json");
 const LONG: &str = include_str!("../../../events/message_long.json");
@@ -102,7 +102,7 @@ fn window_shares(weights: &[u32], start: u64) -> u64 {
     let slots = start..start + 196;
     let has_mail: Vec<bool> = (0..weights.len()).map(|campaign| campaign % 10 != 9).collect();
     let turns = if turns::are_taken(weights.len(), 196) {
-        Turns::taken(&cycle, &has_mail, &[9], slots.clone())
+        Turns::taken(&cycle, &has_mail, &[9], (slots.clone(), BATCH))
     } else {
         Turns::all(&cycle, weights.len())
     };

@@ -67,10 +67,16 @@ impl Turns {
     }
 
     /// The campaigns that have mail and whose turn is in the window of `slots` or the next one; and
-    /// `probes`, campaigns found empty that are asked again and get only slots that others leave.
-    pub fn taken(cycle: &Cycle, has_mail: &[bool], probes: &[usize], slots: Range<u64>) -> Self {
-        let count = slots.end.saturating_sub(slots.start).max(BATCH);
-        let owners = owners(cycle, has_mail, slots.start..slots.start + AHEAD * count);
+    /// `probes`, campaigns found empty that are asked again and get only slots that others leave. A turn is
+    /// [`BATCH`] slots, or fewer of campaigns whose limits let fewer through.
+    pub fn taken(
+        cycle: &Cycle,
+        has_mail: &[bool],
+        probes: &[usize],
+        (slots, turn): (Range<u64>, u64),
+    ) -> Self {
+        let count = slots.end.saturating_sub(slots.start).max(turn);
+        let owners = owners(cycle, has_mail, (slots.start..slots.start + AHEAD * count, turn));
         let mut places = BTreeMap::new();
         let mut lanes = Vec::new();
         let mut lane_of = |campaign: usize| {
@@ -92,21 +98,20 @@ impl Turns {
 }
 
 /// The owner of each of `slots` among the campaigns that have mail; empty if none has.
-fn owners(cycle: &Cycle, has_mail: &[bool], slots: Range<u64>) -> Vec<usize> {
+fn owners(cycle: &Cycle, has_mail: &[bool], (slots, turn): (Range<u64>, u64)) -> Vec<usize> {
     let has = |campaign: usize| has_mail.get(campaign).copied().unwrap_or(false);
     let weights = cycle.weights().iter().enumerate();
     let weights = weights.map(|(campaign, weight)| if has(campaign) { *weight } else { 0 });
     let weights: Vec<u32> = weights.map(|weight| u32::try_from(weight).unwrap_or(0)).collect();
     let Ok(others) = Cycle::new(&weights) else { return Vec::new() };
-    // One position of a cycle stands for ten slots.
-    let owner = |cycle: &Cycle, slot: u64| cycle.owner(slot / BATCH);
-    // The number of slots before `slots` whose campaign has no mail: whole blocks of ten, and the block
-    // begun.
-    let (blocks, begun) = (slots.start / BATCH, slots.start % BATCH);
+    // One position of a cycle stands for the slots of a turn.
+    let owner = |cycle: &Cycle, slot: u64| cycle.owner(slot / turn);
+    // The number of slots before `slots` whose campaign has no mail: whole turns, and the turn begun.
+    let (blocks, begun) = (slots.start / turn, slots.start % turn);
     let before = cycle.shares(0..blocks).into_iter().enumerate();
     let before: u64 = before.filter(|(campaign, _)| !has(*campaign)).map(|(_, n)| n).sum();
     let begun = if has(cycle.owner(blocks)) { 0 } else { begun };
-    let mut left = before * BATCH + begun;
+    let mut left = before * turn + begun;
     let next = |slot| {
         let own = owner(cycle, slot);
         if has(own) {

@@ -16,7 +16,7 @@ fn got(cycle: &Cycle, has_mail: &[bool], start: u64, (windows, length): (u64, u6
     let mut sums = vec![0; has_mail.len()];
     for window in 0..windows {
         let slots = start + window * length..start + (window + 1) * length;
-        let turns = Turns::taken(cycle, has_mail, &[], slots.clone());
+        let turns = Turns::taken(cycle, has_mail, &[], (slots.clone(), BATCH));
         for (lane, share) in turns.lanes.iter().zip(turns.cycle.shares(slots)) {
             sums[*lane] += share;
         }
@@ -82,7 +82,7 @@ proptest! {
     #[test]
     fn a_window_asks_few_campaigns((weights, has_mail, start) in worlds(), length in 1_u64..120) {
         let cycle = Cycle::new(&weights).unwrap();
-        let turns = Turns::taken(&cycle, &has_mail, &[0], start..start + length);
+        let turns = Turns::taken(&cycle, &has_mail, &[0], (start..start + length, BATCH));
         let most = AHEAD * length.max(BATCH) / BATCH + 2;
         // One begun block of own turns, one of the others' slots, and the probe.
         prop_assert!(turns.lanes.len() as u64 <= 2 * most + 1, "{turns:?}");
@@ -93,7 +93,7 @@ proptest! {
 #[test]
 fn of_ten_slots_in_a_row_all_are_one_campaigns() {
     let cycle = Cycle::new(&[1; 30]).unwrap();
-    let turns = Turns::taken(&cycle, &[true; 30], &[], 70..110);
+    let turns = Turns::taken(&cycle, &[true; 30], &[], (70..110, BATCH));
     assert_eq!(turns.lanes[..4], [7, 8, 9, 10]);
     assert!((70..80).all(|slot| turns.cycle.owner(slot) == 0));
     assert_eq!(turns.cycle.owner(80), 1);
@@ -102,5 +102,5 @@ fn of_ten_slots_in_a_row_all_are_one_campaigns() {
 #[test]
 fn where_nobody_has_mail_the_probes_are_asked() {
     let cycle = Cycle::new(&[1; 30]).unwrap();
-    assert_eq!(Turns::taken(&cycle, &[false; 30], &[4, 9], 70..110).lanes, [4, 9]);
+    assert_eq!(Turns::taken(&cycle, &[false; 30], &[4, 9], (70..110, BATCH)).lanes, [4, 9]);
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::counters::signed;
 use tidegate_core::limits::{Demands, LimitRef, LimitSlots};
+use tidegate_core::timestamp::SECOND;
 
 use super::plan::limits::{PlannedLimits, PlannedQueue, counters};
 use super::running_means::{LONGEST_DELAY, RunningMeans};
@@ -124,6 +125,11 @@ impl<'a> LimitGates<'a> {
     /// Recipients that a limit lets through in the whole window; `None` if it limits nothing.
     pub(super) fn whole(&mut self, limit: &LimitRef) -> Option<u64> {
         self.learn(limit).map(LimitSlots::owned_slots)
+    }
+
+    /// Slots that a limit has in a second, rounded up; 1 if it limits nothing.
+    pub(super) fn per_second(&mut self, limit: &LimitRef) -> u64 {
+        self.learn(limit).map_or(1, |slots| SECOND.div_ceil(slots.period()))
     }
 
     /// Notes that a mail waits for slots of its limits.

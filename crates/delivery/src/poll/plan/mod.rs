@@ -19,7 +19,7 @@ use tidegate_core::idle::{self, QueueChecks};
 use tidegate_core::limits::{LimitRef, LimitTable};
 use tidegate_core::parts::{Upkeep, campaign_of};
 use tidegate_core::rate::Rate;
-use tidegate_core::turns::{self, Turns};
+use tidegate_core::turns::{self, BATCH, Turns};
 
 use super::running_means::RunningMeans;
 use crate::ports::{Idle, MERGE_QUEUE, PreviousClaim, QueueUrl, Standing};
@@ -334,7 +334,7 @@ impl Plan {
             due.truncate(turns::probes(self.slot_count()));
         }
         let probes: Vec<usize> = due.into_iter().map(|(_, index)| index).collect();
-        Turns::taken(&self.cycle, &has_mail, &probes, self.slots.clone())
+        Turns::taken(&self.cycle, &has_mail, &probes, (self.slots.clone(), BATCH))
     }
 
     /// Whether a limit queue is asked. A queue that no group has any more is asked only when its pause

@@ -1,13 +1,16 @@
 //! The queues whose mail waits for one limit as sources: limit queues, and the queues of limited campaigns. No
 //! more mail is received from each than its limit, its room and the window's slots let through.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::allocation::{BATCH, divide};
 use tidegate_core::limiter::Line;
 use tidegate_core::limits::LimitRef;
+use tidegate_core::turns::{self, Turns};
 
 use super::lane_queues::LaneQueues;
+use super::mail_at_hand::MailAtHand;
 use super::message::Source;
 use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin, Wait};
 use super::supply::{PollVerdict, QueueSupply};
@@ -38,6 +41,8 @@ pub(super) struct LimitedLines<'a, E> {
     ctx: &'a Context<'a, E>,
     limits: &'a LimitWindow<'a>,
     lines: Vec<LimitedLine>,
+    /// The campaigns take turns: no more mail is received than there are slots.
+    in_turns: bool,
 }
 
 /// The limit queues that this window asks, with the slots kept for each.
@@ -66,8 +71,54 @@ fn limit_line<E: Environment>(ctx: &Context<'_, E>, queue: &PlannedQueue) -> Opt
     })
 }
 
-/// A limited campaign's queues, which are asked in its limit's slots alone. `part` are the window's slots
-/// that the campaign has by weight: no more are kept for it, whatever its limit allows.
+/// The limited campaigns' queues, which are asked in their limits' slots alone. For each are kept the slots of the
+/// window that the campaign has by weight, whatever its limit allows. If there are too many campaigns for the
+/// window's slots, they take turns.
+///
+/// Example: 1,000 campaigns with a limit of 2/s each, at 200 slots a window: a turn is two slots. The 100 campaigns
+/// whose turn it is are asked, and those of the next window in place of the ones that have no mail.
+fn campaign_lines<E: Environment>(
+    ctx: &Context<'_, E>,
+    limits: &LimitWindow<'_>,
+) -> (Vec<LimitedLine>, bool) {
+    let plan = ctx.plan;
+    let weight = |(campaign, weight): (&PlannedCampaign, &u64)| {
+        if campaign.held || campaign.idle.is_some() { 0 } else { *weight }
+    };
+    let weights = plan.campaigns.iter().zip(plan.cycle.weights()).map(weight).collect::<Vec<_>>();
+    let campaigns = plan.campaigns.iter().enumerate().zip(divide(plan.slot_count(), &weights));
+    let lines = campaigns
+        .filter_map(|(named, part)| Some((named.0, campaign_line(ctx, limits, named, part)?)));
+    let mut lines: BTreeMap<usize, LimitedLine> = lines.collect();
+    let has_mail = |index: usize| plan.campaigns[index].idle.is_none();
+    let busy: Vec<bool> =
+        (0..plan.campaigns.len()).map(|at| lines.contains_key(&at) && has_mail(at)).collect();
+    if !turns::are_taken(busy.iter().filter(|busy| **busy).count(), plan.slot_count()) {
+        return (lines.into_values().collect(), false);
+    }
+    let limits_of_busy = lines.iter().filter(|(at, _)| busy[**at]);
+    let limits_of_busy = limits_of_busy.filter_map(|(_, line)| line.limit.as_ref());
+    let turn = limits_of_busy.map(|limit| limits.gates().per_second(limit)).min();
+    let turn = turn.unwrap_or(1).clamp(1, BATCH);
+    let mut kept: u64 = lines.values().map(|line| line.kept).sum();
+    let turns = Turns::taken(&plan.cycle, &busy, &[], (plan.slots.clone(), turn));
+    let by_turn: Vec<LimitedLine> = turns.lanes.iter().filter_map(|at| lines.remove(at)).collect();
+    // Campaigns that were found empty are asked first, who has waited longest before the others: no slot would be
+    // left for their answers.
+    let mut asked: Vec<(usize, LimitedLine)> =
+        lines.into_iter().filter(|(at, _)| !busy[*at]).collect();
+    asked.sort_by_key(|(at, _)| plan.campaigns[*at].idle.map(|idle| idle.until));
+    asked.truncate(turns::probes(plan.slot_count()));
+    let mut asked: Vec<LimitedLine> = asked.into_iter().map(|(_, line)| line).collect();
+    asked.extend(by_turn.into_iter().map(|line| {
+        let line = LimitedLine { kept: line.most.min(turn).min(kept), ..line };
+        kept -= line.kept;
+        line
+    }));
+    (asked, true)
+}
+
+/// A limited campaign's queues. `part` are the window's slots that the campaign has by weight.
 fn campaign_line<E: Environment>(
     ctx: &Context<'_, E>,
     limits: &LimitWindow<'_>,
@@ -94,30 +145,29 @@ fn most<E: Environment>(ctx: &Context<'_, E>, queue: &str, owned: u64) -> u64 {
     owned.min(ctx.running_means.limited_most(queue)).max(looks)
 }
 
-fn lines<E: Environment>(ctx: &Context<'_, E>, limits: &LimitWindow<'_>) -> Vec<LimitedLine> {
+fn lines<E: Environment>(
+    ctx: &Context<'_, E>,
+    limits: &LimitWindow<'_>,
+) -> (Vec<LimitedLine>, bool) {
     let plan = ctx.plan;
     if plan.for_campaigns == 0 {
-        return Vec::new();
+        return (Vec::new(), false);
     }
-    let weight = |(campaign, weight): (&PlannedCampaign, &u64)| {
-        if campaign.held || campaign.idle.is_some() { 0 } else { *weight }
-    };
-    let weights = plan.campaigns.iter().zip(plan.cycle.weights()).map(weight).collect::<Vec<_>>();
-    let campaigns = plan.campaigns.iter().enumerate().zip(divide(plan.slot_count(), &weights));
-    let campaigns = campaigns.filter_map(|(named, part)| campaign_line(ctx, limits, named, part));
-    let domains = plan.limits.queues.iter().filter_map(|queue| limit_line(ctx, queue));
+    let queues = plan.limits.queues.iter().filter_map(|queue| limit_line(ctx, queue));
     let mut free = plan.intake_amount();
     let mut keep = |line: LimitedLine| {
         let kept = line.kept.min(free);
         free -= kept;
         LimitedLine { kept, ..line }
     };
-    domains.chain(campaigns).map(&mut keep).collect()
+    let (campaigns, in_turns) = campaign_lines(ctx, limits);
+    (queues.chain(campaigns).map(&mut keep).collect(), in_turns)
 }
 
 impl<'a, E: Environment> LimitedLines<'a, E> {
     pub(super) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
-        Self { ctx, limits, lines: lines(ctx, limits) }
+        let (lines, in_turns) = lines(ctx, limits);
+        Self { ctx, limits, lines, in_turns }
     }
 
     /// Slots that other mail leaves to the queues of limited mail.
@@ -133,9 +183,14 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
         self.lines.iter_mut().map(|line| std::mem::take(&mut line.kept)).sum()
     }
 
-    /// The next receive, while the window has so many `slots` left. A breaker that probes wants one mail.
-    pub(super) fn next(&mut self, slots: u64, is_probing: bool) -> Option<NextReceive> {
+    /// The next receive, while the window has slots left. A breaker that probes wants one mail.
+    pub(super) fn next(&mut self, hand: &MailAtHand<'_>, is_probing: bool) -> Option<NextReceive> {
         let (ctx, now) = (self.ctx, self.ctx.now());
+        let mut slots = hand.slots_left();
+        if self.in_turns {
+            let under_way: u64 = self.lines.iter().map(|line| line.queues.outstanding()).sum();
+            slots = slots.saturating_sub(hand.campaigns() + under_way);
+        }
         let left = ctx.left_until(LAST_RECEIVE);
         for (index, line) in self.lines.iter_mut().enumerate() {
             // A look into all queues asks each of a campaign for one message.

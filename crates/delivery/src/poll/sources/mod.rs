@@ -75,7 +75,7 @@ impl<'a, E: Environment> Sources<'a, E> {
             return Some(next);
         }
         let is_probing = self.ctx.plan.permit == Permit::Probe;
-        if let Some(next) = self.limited.next(hand.slots_left(), is_probing) {
+        if let Some(next) = self.limited.next(hand, is_probing) {
             return Some(next);
         }
         // Express mail at hand is bounded by its slots and does not count here: neither kind can keep the
