@@ -2,14 +2,14 @@
 
 use crate::suggest::quoted;
 
-/// What a table of recipients and the options of a campaign look like.
+/// The words of a table of recipients and of the options, by channel.
 #[derive(Debug)]
 pub(super) struct MessageForm {
     /// The message's member with the recipient.
     pub(super) recipient: &'static str,
     /// The columns of the recipient, of which the first one that there is counts.
     pub(super) columns: &'static [&'static str],
-    /// What the name of a column may contain that has the recipient too.
+    /// Words in the names of other columns that may have the recipient.
     pub(super) column_words: &'static [&'static str],
     /// A recipient in words.
     pub(super) one: &'static str,

@@ -34,7 +34,7 @@ pub(super) const TEXT_FORM: MessageForm = MessageForm {
     check: |to| check_phone_number(to).map_err(|error| error.problem().to_owned()),
 };
 
-/// What the text messages of a run say, and what their parts cost.
+/// The text of a run's messages, and the prices of their parts.
 #[derive(Debug)]
 pub struct TextDraft {
     /// Templates of which [`TemplatePart::Text`] is the text.

@@ -1,4 +1,4 @@
-//! What AWS asks for a part of a text, as the operator gives it.
+//! The prices of a part of a text, as the operator gives them.
 
 use std::str::FromStr;
 

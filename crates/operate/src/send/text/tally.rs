@@ -15,7 +15,7 @@ const MOST_ROWS: usize = 10;
 /// Characters that are shown, because of which texts are written in UCS-2.
 const MOST_CHARACTERS: usize = 5;
 
-/// What the texts of an input come to. It needs about 40 bytes of memory per row.
+/// The texts of an input, counted. It needs about 40 bytes of memory per row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TextTally {
     /// Parts of all texts, which are their slots.
