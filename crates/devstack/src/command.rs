@@ -167,11 +167,7 @@ impl Session<'_> {
     }
 }
 
-fn print_access(
-    aws: &LocalAws,
-    console: Option<&str>,
-    example: &str,
-) -> Result<(), LocalError> {
+fn print_access(aws: &LocalAws, console: Option<&str>, example: &str) -> Result<(), LocalError> {
     let (endpoint, sqs) = (aws.endpoint(), aws.sqs_endpoint());
     let option = aws.option();
     let steer = format!(
