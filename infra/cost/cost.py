@@ -84,7 +84,7 @@ OPTIONAL = ["S3", "Shared bucket and the way to it"]
 ALWAYS = {"poller": ("poller_metrics",),
           "scheduler": ("scheduler_metrics", "minute_metrics", "back_pressure_metrics")}
 # The metrics of one feature alone are those of the counters whose names begin so.
-FEATURES = {"domain": "Domain", "deferral": "Defer", "bucket": "Bucket"}
+FEATURES = {"domain": "Limit", "deferral": "Defer", "bucket": "Bucket"}
 # A line of the list of counters that has a metric: the counter, and the metric.
 COUNTER = re.compile(r'^    (\w+), "\w+", \w+, \w+, Some\("(\w+)"\)', re.MULTILINE)
 

@@ -152,7 +152,7 @@ class Calculating(unittest.TestCase):
         before = cost.metrics_of(source)
         for line, another, of in (
             ('    BucketLost, ', '    BucketMore, "more", Mails, Total, Some("More"),\n', "bucket"),
-            ('    DomainFed, ', '    DomainMore, "more", Mails, None, Some("More"),\n', "domain"),
+            ('    LimitFed, ', '    LimitMore, "more", Mails, None, Some("More"),\n', "domain"),
             ('    Deferred, ', '    DeferredMore, "more", Mails, None, Some("More"),\n', "deferral"),
             ('.metric("PressureLevel", ', '.metric("Another", Unit::Count, 1.0)', "scheduler"),
         ):
