@@ -15,7 +15,7 @@ use super::fingerprint::hex;
 use super::form::MessageForm;
 use super::rows::InputRow;
 use super::template::{Columns, TemplatePart, Templates};
-use super::text::{TEXT_FORM, TextDraft};
+use super::text::{TEXT_FORM, TextDraft, TextJson};
 
 /// The parts that all messages of a run share, and the columns and templates of the others.
 #[derive(Debug)]
@@ -197,21 +197,16 @@ impl CampaignDraft {
     /// The first option that the poller would refuse.
     pub(super) fn check_options(&self) -> Result<(), InputFault> {
         let form = self.form();
-        let data = BTreeMap::new();
-        let template = match &self.content {
-            DraftContent::SesTemplate { name, .. } => Some(SesTemplateJson { name, data: &data }),
-            DraftContent::Templates(_) | DraftContent::Text(_) => None,
-        };
-        let content = template.is_none().then(|| "-".to_owned());
-        let shared = self.shared(form.example);
+        let (shared, text) = (self.shared(form.example), Some("-".to_owned()));
         let body = match &self.content {
-            DraftContent::Text(text) => text.json(self, form.example, "-"),
-            _ => serde_json::to_string(&MessageJson {
-                subject: content.clone(),
-                text: content,
-                template,
-                ..shared
-            }),
+            DraftContent::Text(text) => self.text_json(text, form.example, "-"),
+            DraftContent::SesTemplate { name, .. } => {
+                let template = Some(SesTemplateJson { name, data: &BTreeMap::new() });
+                serde_json::to_string(&MessageJson { template, ..shared })
+            }
+            DraftContent::Templates(_) => {
+                serde_json::to_string(&MessageJson { subject: text.clone(), text, ..shared })
+            }
         };
         match self.rules.read(&body.unwrap_or_default()) {
             // The example's country may be none of the stack's.
@@ -290,6 +285,18 @@ impl CampaignDraft {
         }
     }
 
+    fn text_json(&self, draft: &TextDraft, to: &str, text: &str) -> serde_json::Result<String> {
+        serde_json::to_string(&TextJson {
+            priority: self.priority.as_deref(),
+            to_phone: to,
+            text,
+            origination: self.from.as_deref(),
+            message_type: draft.message_type.as_deref(),
+            configuration_set: self.configuration_set.as_deref(),
+            tags: &self.tags,
+        })
+    }
+
     /// A message with the members that all mails of the run have.
     fn shared<'a>(&'a self, to: &'a str) -> MessageJson<'a> {
         MessageJson {
@@ -314,7 +321,7 @@ impl CampaignDraft {
         let (templates, ses) = match &self.content {
             DraftContent::Text(text) => {
                 let said = text.render(file, row)?;
-                return text.json(self, to, &said).map(for_sqs).map_err(unwritable);
+                return self.text_json(text, to, &said).map(for_sqs).map_err(unwritable);
             }
             DraftContent::Templates(templates) => (templates, None),
             DraftContent::SesTemplate { name, headers } => {

@@ -136,6 +136,7 @@ fn what_all_rows_share_is_said_once_with_the_option_that_mends_it() {
     let csv = format!("to,first_name,token\n{rows}");
     for (changed, option) in [
         (CampaignDraft { from: Some("news".to_owned()), ..draft() }, "--from: must be one address"),
+        (CampaignDraft { from: None, ..draft() }, "--from: must be one address"),
         (CampaignDraft { reply_to: vec!["x".to_owned()], ..draft() }, "--reply-to: must be"),
         (CampaignDraft { tags: [("a b".to_owned(), "c".to_owned())].into(), ..draft() }, "--tag: "),
         (

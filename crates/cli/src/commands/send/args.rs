@@ -4,9 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tidegate_operate::send::recipient;
+use tidegate_operate::send::{PartPrice, recipient};
 
-use super::texts::TextArgs;
 use crate::commands::OnStack;
 use crate::shell::ConfirmArgs;
 
@@ -100,6 +99,19 @@ pub(super) struct MailArgs {
     /// The configuration set in SES, or of AWS's text messages [default: the stack's]
     #[arg(long, value_name = "NAME")]
     pub(super) configuration_set: Option<String>,
+}
+
+/// Options that only text messages have
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Text messages")]
+pub(super) struct TextArgs {
+    /// transactional, such as codes for a login, or promotional [default: AWS decides]
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(super) message_type: Option<String>,
+    /// AWS's price of a part, in US dollars, for the dry run's prices: `0.0075`, or by country `+49=0.0075`;
+    /// may be given several times. AWS's prices change: <https://aws.amazon.com/end-user-messaging/pricing/>
+    #[arg(long, value_name = "[CODE=]DOLLARS")]
+    pub(super) price_per_part: Vec<PartPrice>,
 }
 
 /// The format of the recipient list, and how strictly it is checked.

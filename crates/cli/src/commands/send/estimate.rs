@@ -17,6 +17,7 @@ const OPTIONS: ForecastOptions = ForecastOptions { seeds: 1, every_window: false
 /// The mails that a run still has to enqueue.
 pub(super) struct RunLoad<'a> {
     pub(super) campaign: &'a str,
+    pub(super) messages: u64,
     /// The slots of its messages.
     pub(super) slots: u64,
     pub(super) priority: Priority,
@@ -35,6 +36,10 @@ pub(super) async fn estimated(
     let mut scenario = Scenario::from_stack(facts, deployed);
     let name = run.campaign.to_owned();
     scenario.add(&CampaignLoad { name, weight: 0, mails: run.slots, recipients: 1 });
+    if run.slots > run.messages {
+        let said = "a text of several parts takes no longer than as many of one part";
+        scenario.assumptions.push(said.to_owned());
+    }
     let status = Status::of(facts);
     let level = status.level.level;
     if level.defers(run.priority) {

@@ -91,6 +91,7 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
     let load = RunLoad {
         campaign: &campaign.name,
+        messages: prepared.checked.rows.saturating_sub(enqueued(&state)),
         slots: prepared.checked.slots_after(enqueued(&state)),
         priority: prepared.draft.parsed_priority(),
         even_if_deferred: args.run.even_if_deferred,

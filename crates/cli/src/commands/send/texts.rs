@@ -1,24 +1,10 @@
-//! Options of text messages, and whether a file is sent as mails or as text messages.
+//! The draft of text messages, and whether a file is sent as mails or as text messages.
 
-use clap::Args;
 use tidegate_core::channel::Channel;
-use tidegate_operate::send::{PartPrice, PartPrices, Templates, TextDraft};
+use tidegate_operate::send::{PartPrices, Templates, TextDraft};
 
-use super::args::SendArgs;
+use super::args::{SendArgs, TextArgs};
 use crate::shell::CommandError;
-
-/// Options that only text messages have
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Text messages")]
-pub(super) struct TextArgs {
-    /// transactional, such as codes for a login, or promotional [default: AWS decides]
-    #[arg(long = "type", value_name = "TYPE")]
-    pub(super) message_type: Option<String>,
-    /// AWS's price of a part, in US dollars, for the dry run's prices: `0.0075`, or by country `+49=0.0075`;
-    /// may be given several times. AWS's prices change: <https://aws.amazon.com/end-user-messaging/pricing/>
-    #[arg(long, value_name = "[CODE=]DOLLARS")]
-    price_per_part: Vec<PartPrice>,
-}
 
 impl TextArgs {
     pub(super) fn draft(&self, templates: Templates) -> TextDraft {

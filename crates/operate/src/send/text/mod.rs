@@ -12,7 +12,6 @@ use serde::Serialize;
 pub use tally::{TextRow, TextTally};
 use tidegate_core::text_message::check_phone_number;
 
-use super::draft::CampaignDraft;
 use super::fault::InputFault;
 use super::form::MessageForm;
 use super::rows::InputRow;
@@ -45,19 +44,19 @@ pub struct TextDraft {
 }
 
 #[derive(Serialize)]
-struct TextJson<'a> {
+pub(super) struct TextJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<&'a str>,
-    to_phone: &'a str,
-    text: &'a str,
+    pub(super) priority: Option<&'a str>,
+    pub(super) to_phone: &'a str,
+    pub(super) text: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    origination: Option<&'a str>,
+    pub(super) origination: Option<&'a str>,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    message_type: Option<&'a str>,
+    pub(super) message_type: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    configuration_set: Option<&'a str>,
+    pub(super) configuration_set: Option<&'a str>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    tags: &'a BTreeMap<String, String>,
+    pub(super) tags: &'a BTreeMap<String, String>,
 }
 
 impl TextDraft {
@@ -65,23 +64,5 @@ impl TextDraft {
     pub(super) fn render(&self, file: &str, row: &InputRow) -> Result<String, InputFault> {
         let text = self.templates.render(TemplatePart::Text, &Columns::of(row), (file, row))?;
         Ok(text.unwrap_or_default().trim().to_owned())
-    }
-
-    /// The message's body, without an id.
-    pub(super) fn json(
-        &self,
-        shared: &CampaignDraft,
-        to: &str,
-        text: &str,
-    ) -> Result<String, serde_json::Error> {
-        serde_json::to_string(&TextJson {
-            priority: shared.priority.as_deref(),
-            to_phone: to,
-            text,
-            origination: shared.from.as_deref(),
-            message_type: self.message_type.as_deref(),
-            configuration_set: shared.configuration_set.as_deref(),
-            tags: &shared.tags,
-        })
     }
 }
