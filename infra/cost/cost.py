@@ -56,6 +56,8 @@ class Stack:
     domain_groups: int = 0
     deferred_share: float | None = None
     bucket_zones: int = 0
+    # Whether the mails are texts of one part.
+    texts: bool = False
 
     @property
     def memory_mb(self) -> int:
@@ -73,6 +75,8 @@ class Stack:
 
 # By the parameter `Alarms`, without those of what is switched off by default. All come with a dashboard.
 ALARMS = {"few": 7, "all": 23}
+# Alarms on SES's reputation, which a stack for texts does not have.
+SES_ALARMS = 2
 # What only some stacks have, shown where they have it.
 OPTIONAL = ["S3", "Shared bucket and the way to it"]
 
@@ -80,7 +84,7 @@ OPTIONAL = ["S3", "Shared bucket and the way to it"]
 ALWAYS = {"poller": ("poller_metrics",),
           "scheduler": ("scheduler_metrics", "minute_metrics", "back_pressure_metrics")}
 # The metrics of one feature alone are those of the counters whose names begin so.
-FEATURES = {"domain": "Domain", "deferral": "Defer", "bucket": "Bucket"}
+FEATURES = {"domain": "Limit", "deferral": "Defer", "bucket": "Bucket"}
 # A line of the list of counters that has a metric: the counter, and the metric.
 COUNTER = re.compile(r'^    (\w+), "\w+", \w+, \w+, Some\("(\w+)"\)', re.MULTILINE)
 
@@ -194,7 +198,7 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     on = {"domain": (bool(stack.domain_groups), DOMAIN_QUEUES),
           "deferral": (stack.deferred_share is not None, 2), "bucket": (bool(stack.bucket_zones), 2)}
     published += sum(series[feature] for feature, (is_on, _) in on.items() if is_on)
-    alarms = ALARMS[stack.alarms]
+    alarms = ALARMS[stack.alarms] - (SES_ALARMS if stack.texts else 0)
     if stack.alarms == "all":
         alarms += sum(more for is_on, more in on.values() if is_on)
     return optional(stack, assumed) | {
@@ -277,6 +281,12 @@ SCENARIOS = {
     "100 M mails, 200/s": Stack(mails=100_000_000, rate=200.0),
 }
 
+TEXTS = {
+    "idle, texts": Stack(texts=True),
+    "1 M texts, 14 parts/s": Stack(texts=True, mails=1_000_000, rate=14.0),
+    "1 M texts, 100 parts/s": Stack(texts=True, mails=1_000_000, rate=100.0),
+}
+
 KNOBS: dict[str, dict[str, Any]] = {
     "300 campaigns": {"campaigns": 300},
     "1,000 campaigns": {"campaigns": 1_000},
@@ -313,6 +323,7 @@ def calculate(measured: Measured) -> dict[str, Any]:
     return {
         "stacks": {name: asdict(stack) for name, stack in SCENARIOS.items()},
         "by_service": base,
+        "texts": {name: monthly(stack, measured) for name, stack in TEXTS.items()},
         "total": {name: sum(costs.values()) for name, costs in base.items()},
         "ses": {name: stack.mails * price("ses_mail") for name, stack in SCENARIOS.items()},
         "knobs": knobs,
@@ -322,7 +333,7 @@ def calculate(measured: Measured) -> dict[str, Any]:
 def calculated(result: dict[str, Any]) -> dict[str, Any]:
     """The metrics that a stack publishes, and the months that forecasts are compared with."""
     months = {name: {service: round(of, 4) for service, of in costs.items()}
-              for name, costs in result["by_service"].items()}
+              for name, costs in {**result["by_service"], **result["texts"]}.items()}
     return {"metrics": metrics_of(metrics_source()), "months": months}
 
 
@@ -340,6 +351,15 @@ def lines(result: dict[str, Any]) -> list[list[str]]:
     body.append(["**Tidegate**", *(f"**{dollars(result['total'][name])}**" for name in names)])
     body.append(["SES beside it", *(dollars(result["ses"][name]) for name in names)])
     return body
+
+
+def text_lines(result: dict[str, Any]) -> list[list[str]]:
+    """Without AWS's price for the texts, which is by country and changes."""
+    months = result["texts"]
+    body = [["a month", *months]]
+    body += [[service, *(dollars(costs[service]) for costs in months.values())] for service in SERVICES]
+    total = [f"**{dollars(sum(costs.values()))}**" for costs in months.values()]
+    return [*body, ["**Tidegate**", *total]]
 
 
 def knob_lines(result: dict[str, Any]) -> list[list[str]]:
@@ -394,7 +414,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(calculated(result), indent=1))
         return 0
     write = markdown if args.markdown else text
-    print(write(lines(result)) + "\n\n" + write(knob_lines(result)))
+    print("\n\n".join(write(table(result)) for table in (lines, knob_lines, text_lines)))
     return 0
 
 

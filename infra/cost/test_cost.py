@@ -80,6 +80,17 @@ class Calculating(unittest.TestCase):
         self.assertAlmostEqual(guarded["DynamoDB"] - one["DynamoDB"], 1.29, delta=0.01)
         self.assertLess(cost.monthly(replace(MILLION, mode="direct"), MEASURED)["SQS"], one["SQS"])
 
+    def test_a_text_costs_what_a_small_mail_costs_without_the_alarms_of_ses(self) -> None:
+        mails = cost.monthly(MILLION, MEASURED)
+        texts = cost.monthly(replace(MILLION, texts=True), MEASURED)
+        alarms = "CloudWatch alarms and dashboard"
+        self.assertAlmostEqual(mails.pop(alarms) - texts.pop(alarms), 2 * 0.10)
+        self.assertEqual(texts, mails)
+        # They are those of the template that need the channel e-mail.
+        template = (ROOT / "infra/sam/template.yaml").read_text(encoding="utf-8")
+        of_ses = template.count("Type: AWS::CloudWatch::Alarm\n    Condition: IsEmail\n")
+        self.assertEqual(of_ses, cost.SES_ALARMS)
+
     def test_each_64_kb_of_a_call_are_a_request(self) -> None:
         """By hand: ten mails of 30 KB are 300 KB, five requests where four KB each are one."""
         million = replace(MILLION, mode="direct", compressed=False)
@@ -141,7 +152,7 @@ class Calculating(unittest.TestCase):
         before = cost.metrics_of(source)
         for line, another, of in (
             ('    BucketLost, ', '    BucketMore, "more", Mails, Total, Some("More"),\n', "bucket"),
-            ('    DomainFed, ', '    DomainMore, "more", Mails, None, Some("More"),\n', "domain"),
+            ('    LimitFed, ', '    LimitMore, "more", Mails, None, Some("More"),\n', "domain"),
             ('    Deferred, ', '    DeferredMore, "more", Mails, None, Some("More"),\n', "deferral"),
             ('.metric("PressureLevel", ', '.metric("Another", Unit::Count, 1.0)', "scheduler"),
         ):

@@ -1,17 +1,46 @@
 //! The channel of a stack, e-mail or SMS, and what the poller asks of a message of either.
 
+use serde::Serialize;
+
 use crate::email::{Address, AllowedSenders, Email, EmailError, Priority};
 use crate::outcome::{Failure, Outcome, classify, classify_for_tenant};
 use crate::text_message::{AllowedTexts, TextMessage, classify_text};
 
 /// `TIDEGATE_CHANNEL`: what a stack sends.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Channel {
     /// E-mail, through SES.
     #[default]
     Email,
     /// Text messages, through AWS End User Messaging.
     Sms,
+}
+
+impl Channel {
+    /// One of its messages in a word, such as "mail".
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::Email => "mail",
+            Self::Sms => "text",
+        }
+    }
+
+    /// The thing that takes a slot, in a word.
+    pub const fn slot(self) -> &'static str {
+        match self {
+            Self::Email => "recipient",
+            Self::Sms => "part",
+        }
+    }
+
+    /// Who sends the messages, as reports call it.
+    pub const fn service(self) -> &'static str {
+        match self {
+            Self::Email => "SES",
+            Self::Sms => "AWS",
+        }
+    }
 }
 
 /// The messages that a stack sends: its channel, and where they may come from and go to.

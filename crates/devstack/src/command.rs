@@ -27,9 +27,6 @@ use super::run::LocalRun;
 use super::setup::Setup;
 use super::{browser, cargo_lambda, chart, console, folder};
 
-/// A message as a producer writes it.
-const EXAMPLE: &str = r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#;
-
 /// The result of the command, which decides its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunOutcome {
@@ -147,7 +144,7 @@ impl Session<'_> {
             if report.is_kept() { RunOutcome::PromisesKept } else { RunOutcome::PromiseBroken };
         *reported = Some(outcome);
         if self.args.keep_running {
-            print_access(aws, console)?;
+            print_access(aws, console, self.plan.channel.example())?;
             keep_running(aws).await?;
         }
         Ok(outcome)
@@ -170,7 +167,7 @@ impl Session<'_> {
     }
 }
 
-fn print_access(aws: &LocalAws, console: Option<&str>) -> Result<(), LocalError> {
+fn print_access(aws: &LocalAws, console: Option<&str>, example: &str) -> Result<(), LocalError> {
     let (endpoint, sqs) = (aws.endpoint(), aws.sqs_endpoint());
     let option = aws.option();
     let steer = format!(
@@ -194,7 +191,7 @@ fn print_access(aws: &LocalAws, console: Option<&str>) -> Result<(), LocalError>
     for line in [
         format!("  AWS_ACCESS_KEY_ID={KEY} AWS_SECRET_ACCESS_KEY={KEY} aws --region {REGION} \\"),
         format!("    --endpoint-url {sqs} sqs send-message --queue-url {queue} \\"),
-        format!("    --message-body '{EXAMPLE}'"),
+        format!("    --message-body '{example}'"),
     ] {
         page.line(Tone::Plain, line);
     }

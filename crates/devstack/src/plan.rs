@@ -34,6 +34,18 @@ pub enum LocalChannel {
     Sms,
 }
 
+impl LocalChannel {
+    /// A message body of the channel.
+    pub(crate) const fn example(self) -> &'static str {
+        match self {
+            Self::Email => {
+                r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#
+            }
+            Self::Sms => r#"{"to_phone": "+12065550100", "text": "Your parcel is here."}"#,
+        }
+    }
+}
+
 /// The workload of a local run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalPlan {

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use tidegate_core::text_message::check_phone_number;
+
 /// The forms of an `@`: plain, in a URL, in an identity with such a URL, in JSON, in HTML.
 const AT: [&str; 5] = ["@", "%40", "%2540", r"\u0040", "&#64;"];
 
@@ -19,13 +21,15 @@ pub enum AddressVisibility {
 }
 
 impl AddressVisibility {
-    /// Shows a text that is an address as a whole; masked, only the part after its last `@` remains.
+    /// Shows a text that is an address or a phone number as a whole; masked, only the part after its last `@` remains,
+    /// or the last two digits.
     ///
     /// ```
     /// use tidegate_operate::redact::AddressVisibility;
     /// assert_eq!(AddressVisibility::Masked.one("Ada <ada@example.com>"), "***@example.com");
     /// assert_eq!(AddressVisibility::Shown.one("ada@example.com"), "ada@example.com");
     /// assert_eq!(AddressVisibility::Masked.one("ada%40example.com"), "***@example.com");
+    /// assert_eq!(AddressVisibility::Masked.one("+12065550199"), "+***99");
     /// assert_eq!(AddressVisibility::Masked.one("no address"), "***");
     /// ```
     pub fn one(self, address: &str) -> String {
@@ -35,6 +39,9 @@ impl AddressVisibility {
         let after = |at: &&str| address.rfind(at).map(|place| place + at.len());
         let domain = AT.iter().filter_map(after).max().map_or("", |start| &address[start..]);
         let domain = domain.trim_end_matches(['>', ' ']);
+        if check_phone_number(address).is_ok() {
+            return self.within(address);
+        }
         if domain.is_empty() { MASK.to_owned() } else { format!("{MASK}@{domain}") }
     }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is a finding")]
 
 use tidegate_core::Timestamp;
+use tidegate_core::channel::Channel;
 use tidegate_core::daily::DailyPace;
 use tidegate_operate::page::Page;
 use tidegate_simulator::plan::{
@@ -261,6 +262,56 @@ fn the_recorded_example_is_what_is_said() {
     assert!(
         svg.starts_with("<svg") && svg.contains("outage") && svg.contains("recipients a minute")
     );
+}
+
+fn texts(campaigns: &[&str], weights: &str) -> Scenario {
+    Scenario { channel: Channel::Sms, ..scenario(campaigns, weights) }
+}
+
+#[test]
+fn each_part_of_a_text_takes_a_slot_and_has_its_price() {
+    let one = forecast_of(&texts(&["codes=1200"], "codes=1"), false);
+    let three = Scenario { price_per_part: Some(0.01), ..texts(&["news=400x3"], "news=1") };
+    let three = forecast_of(&three, false);
+    let ends = [&one, &three].map(|forecast| forecast.ends_after_seconds.unwrap().expected);
+    // A third of the texts takes no less time, but more: a text whose parts do not fit into its window waits.
+    assert!(ends[1] > ends[0] - 3.0 && ends[1] < 1.5 * ends[0], "{ends:?}");
+    assert_eq!((one.cost.ses, one.cost.texts), (0.0, None));
+    let asked = three.cost.texts.unwrap();
+    assert!((asked - 12.0).abs() < 1e-6 && three.cost.total > asked, "{asked}");
+}
+
+#[test]
+fn a_forecast_of_texts_speaks_of_parts_and_of_what_is_not_known() {
+    let page = |scenario: &Scenario| {
+        Page::of(&PlanReport { forecasts: vec![forecast_of(scenario, false)] }).plain()
+    };
+    let unpriced = texts(&["codes=600", "news=20x3"], "codes=90,news=10");
+    let said = page(&unpriced);
+    assert!(said.starts_with("620 texts at 14 parts a second from "), "{said}");
+    assert!(said.contains("What AWS asks for the texts is not in it: --price-per-part"), "{said}");
+    let idle = "A stack that sends nothing costs $0.74 a month.";
+    assert!(said.contains(idle) && said.contains("calls a text"), "{said}");
+    for word in ["mail", "recipient", "SES"] {
+        assert!(!said.contains(word), "{word}: {said}");
+    }
+    let priced = page(&Scenario { price_per_part: Some(0.01), ..unpriced });
+    assert!(priced.contains(": texts $6.60, SQS $"), "{priced}");
+}
+
+#[test]
+fn what_only_mails_have_is_refused_for_texts_and_the_other_way_round() {
+    let said = |scenario: &Scenario| scenario.check().unwrap_err().to_string();
+    let daily = Some(DailyQuotaSettings { quota: 50_000, sent: 0, pace: DailyPace::Full });
+    let daily = said(&Scenario { daily, ..texts(&["a=1"], "a=1") });
+    assert!(daily.contains("daily quota") && daily.contains("only for e-mail"), "{daily}");
+    let domains = vec!["gmail.com=40%".parse().unwrap()];
+    let domains = said(&Scenario { domains, ..texts(&["a=1"], "a=1") });
+    assert!(domains.contains("only for e-mail"), "{domains}");
+    let long = said(&texts(&["a=1x11"], "a=1"));
+    assert!(long.contains("parts a text of campaign a") && long.contains("1 to 10"), "{long}");
+    let price = said(&Scenario { price_per_part: Some(0.1), ..scenario(&["a=1"], "a=1") });
+    assert!(price.contains("price per part") && price.contains("only for texts"), "{price}");
 }
 
 #[test]

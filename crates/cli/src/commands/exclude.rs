@@ -2,12 +2,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use tidegate_core::email::Address;
 use tidegate_core::exclusions::AddressKey;
 use tidegate_operate::exclude::{
     ExcludeAction, ExcludeError, ExclusionsReport, exclude, read, state,
 };
 use tidegate_operate::format::counted;
+use tidegate_operate::send::recipient;
 
 use super::send::prepare::addresses;
 use super::send::progress::MailProgressBar;
@@ -15,7 +15,7 @@ use super::steer::AuthorArgs;
 use super::{OnStack, stop_unless_confirmed};
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, OutputArgs, Shell};
 
-/// Show the exclusion list, or change it: campaigns send nothing to its addresses
+/// Show the exclusion list, or change it: campaigns send nothing to its addresses and phone numbers
 ///
 /// A mail to one of them is deleted instead of sent, also where it was enqueued before, and counted (`excluded`). In
 /// force within two seconds. Express mail is sent all the same. The ledger keeps a hash of each address.
@@ -33,9 +33,9 @@ use crate::shell::{CommandEnd, CommandError, ConfirmArgs, OutputArgs, Shell};
 pub struct ExcludeArgs {
     #[command(subcommand)]
     command: Option<ExcludeCommand>,
-    /// Say whether this address is on the list
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    address: Option<Address>,
+    /// Say whether this address or phone number is on the list
+    #[arg(long, value_name = "ADDRESS", value_parser = recipient)]
+    address: Option<String>,
     #[command(flatten)]
     on: OnStack,
 }
@@ -51,12 +51,12 @@ enum ExcludeCommand {
 /// The addresses, and who changes the list.
 #[derive(Clone, Debug, Args)]
 struct ChangeArgs {
-    /// Files of addresses: one a line, or a CSV's first field
+    /// Files of addresses and phone numbers: one a line, or a CSV's first field
     #[arg(value_name = "FILE", required_unless_present = "address")]
     files: Vec<PathBuf>,
-    /// An address; may be given several times
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    address: Vec<Address>,
+    /// An address or phone number; may be given several times
+    #[arg(long, value_name = "ADDRESS", value_parser = recipient)]
+    address: Vec<String>,
     #[command(flatten)]
     author: AuthorArgs,
     #[command(flatten)]
@@ -74,10 +74,6 @@ impl ExcludeArgs {
     }
 }
 
-fn address(text: &str) -> Result<Address, String> {
-    Address::parse(text).map_err(|error| error.to_string())
-}
-
 pub(super) async fn run(args: &ExcludeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     match &args.command {
         None => show(args, shell).await,
@@ -93,7 +89,7 @@ async fn show(args: &ExcludeArgs, shell: &Shell) -> Result<CommandEnd, CommandEr
     let ledger = stack.ledger();
     let standing = state(&ledger).await?;
     let contains = match &args.address {
-        Some(address) => Some(read(&ledger).await?.contains(address.addr_spec())),
+        Some(address) => Some(read(&ledger).await?.contains(address)),
         None => None,
     };
     let (addresses, version) = (standing.addresses, standing.version);
@@ -108,7 +104,7 @@ async fn change(
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
     let mut keys: BTreeSet<AddressKey> = addresses(&args.files)?.keys().clone();
-    keys.extend(args.address.iter().map(AddressKey::of));
+    keys.extend(args.address.iter().map(|address| AddressKey::of_text(address)));
     if keys.is_empty() {
         return Err(CommandError::Input("no address is given: the files have none".to_owned()));
     }

@@ -74,9 +74,7 @@ pub struct OnStack {
 pub enum Command {
     /// Send two campaigns through a local AWS on this machine, and watch them in a browser
     Local(LocalArgs),
-    /// Send a campaign from a file: a row a mail
     Send(Box<SendArgs>),
-    /// Forecast when each campaign ends, what limits it, and what it costs
     Plan(Box<PlanArgs>),
     /// Watch a running stack, live, and steer it
     Top(TopArgs),
@@ -94,7 +92,6 @@ pub enum Command {
     Resume(ResumeArgs),
     /// Take back the unsent mail of a campaign
     Cancel(CancelArgs),
-    /// Show the exclusion list, or change it: campaigns send nothing to its addresses
     Exclude(Box<ExcludeArgs>),
     /// Lift a hold, regardless of who set it
     Lift(LiftArgs),
@@ -106,7 +103,6 @@ pub enum Command {
     Limit(Box<LimitArgs>),
     /// Show which providers take a list's mail, and the keys of limits for them
     Domains(Box<DomainsArgs>),
-    /// Find out what is known of a mail, and what it waits for if it waits
     Why(WhyArgs),
     /// Look through the dead letters, and replay them after review
     Dead(Box<DeadArgs>),

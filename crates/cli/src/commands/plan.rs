@@ -6,6 +6,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_aws::SystemClock;
 use tidegate_core::Window;
+use tidegate_core::channel::Channel;
 use tidegate_core::limits::InitialLimits;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_simulator::Deployment;
@@ -41,6 +42,8 @@ use crate::shell::{CommandEnd, CommandError, Shell};
       Variants side by side.
   tidegate plan --campaign big=40k --fault 5xx,from=10m,to=40m --fault throttle,ratio=0.01 --chart plan.svg
       An outage of half an hour, and a chart.
+  tidegate plan --channel sms --campaign codes=20k --campaign news=5kx3 --quota 3 --price-per-part 0.0075
+      Text messages: those of news have three parts each, and the quota counts parts.
   tidegate plan --live --stack mail --variant 'hurry: weights=small=50'
       What stands on a stack's queues now, with its settings, and what other weights would do.")]
 // More than 12 fields: one for each option of the command.
@@ -48,7 +51,7 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub(crate) on: OnStack,
     /// A campaign and its mails, such as `big=40000`, `news=20k`, or `teams=500x8` for mails of 8
-    /// recipients each; may be given many times
+    /// recipients, or texts of 8 parts each; may be given many times
     #[arg(long = "campaign", value_name = "NAME=MAILS", required_unless_present = "live", value_parser = parsed::<CampaignLoad>)]
     campaigns: Vec<CampaignLoad>,
     /// Forecast what stands on the stack's queues now, with its weights, quota and settings; mails of
@@ -58,9 +61,15 @@ pub struct PlanArgs {
     /// Weights, such as `big=90,small=10` [default: 1 each, or the stack's]
     #[arg(long, value_name = "NAME=WEIGHT", value_parser = parsed::<WeightList>)]
     weights: Vec<WeightList>,
-    /// Recipients a second [default: 14, or the stack's]
+    /// Recipients, or parts of texts, a second [default: 14, or the stack's]
     #[arg(long, value_name = "RECIPIENTS")]
     quota: Option<f64>,
+    /// The channel: `email`, or `sms` for text messages [default: email; with --live the stack's]
+    #[arg(long, value_name = "CHANNEL", value_parser = channel, conflicts_with = "live")]
+    channel: Option<Channel>,
+    /// AWS's price of a part of a text, in US dollars: <https://aws.amazon.com/end-user-messaging/pricing/>
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    price_per_part: Option<f64>,
     /// Recipients in any 24 hours [default: no limit, or the stack's]
     #[arg(long, value_name = "RECIPIENTS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     daily_quota: Option<u64>,
@@ -116,6 +125,19 @@ pub struct PlanArgs {
     /// Simulate every window, which takes a minute for a million mails
     #[arg(long)]
     every_window: bool,
+}
+
+fn channel(text: &str) -> Result<Channel, String> {
+    match text {
+        "email" => Ok(Channel::Email),
+        "sms" => Ok(Channel::Sms),
+        _ => Err("allowed is email or sms".to_owned()),
+    }
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    let dollars = text.parse().ok().filter(|dollars| (0.0..1_000.0).contains(dollars));
+    dollars.ok_or_else(|| "allowed are US dollars such as 0.0075".to_owned())
 }
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
@@ -237,6 +259,8 @@ impl PlanArgs {
         for weights in &self.weights {
             weights.set(&mut scenario).map_err(refused)?;
         }
+        scenario.channel = self.channel.unwrap_or(scenario.channel);
+        scenario.price_per_part = self.price_per_part;
         scenario.quota = self.quota.unwrap_or(scenario.quota);
         scenario.latency = plan::latency(&self.latency).map_err(refused)?;
         scenario.sqs_latency = plan::latency(&self.sqs_latency).map_err(refused)?;

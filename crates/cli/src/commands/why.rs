@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tidegate_aws::stack::Stack;
+use tidegate_core::channel::Channel;
 use tidegate_delivery::ports::SuppressionList as _;
 use tidegate_operate::dead::LetterSnapshot;
 use tidegate_operate::results::{ResultsError, RunJournal};
@@ -24,18 +25,19 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 /// it is on, and on the dead-letter queue, which is read without taking anything off it. If neither
 /// names it, the answer says what can have become of it, and what mail of its campaign waits for.
 ///
-/// For an address, the mails to it are looked for in the inputs of the runs whose journals are in .tidegate
-/// (or of --journal) and among the dead letters; and the account's suppression list is asked.
+/// For an address or a phone number, the mails or texts to it are looked for in the inputs of the runs whose journals are in .tidegate
+/// (or of --journal) and among the dead letters; and the account's suppression list is asked for an address.
 ///
 /// Exit code: 0; 3 where the stack or a service cannot be reached.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   tidegate why order-4711 --campaign receipts
   tidegate why ada@example.org
+  tidegate why +12065550100
   tidegate why news/id/4711                     a whole identity, as the poller logs it
   tidegate why 5a1f0c52-77aa-4e0f-a1d2-1f4e52d1c7b1   an SQS message id")]
 pub struct WhyArgs {
-    /// The mail's `id`, an SQS message id, a whole identity (campaign/id/…), or a recipient's address
+    /// The mail's `id`, an SQS message id, a whole identity (campaign/id/…), or a recipient's address or phone number
     id: String,
     /// The mail's campaign, or `express`; without it every campaign is looked at
     #[arg(long, value_name = "NAME")]
@@ -90,7 +92,10 @@ impl StackReading<'_> {
         shell: &Shell,
     ) -> Result<AddressReport, CommandError> {
         let address = args.id.as_str();
-        let suppressed = self.stack.clients().suppression_list().find(address).await?;
+        let suppressed = match self.stack.poller.rules.channel {
+            Channel::Email => self.stack.clients().suppression_list().find(address).await?,
+            Channel::Sms => None,
+        };
         let paths = if args.journal.is_empty() {
             journals_in(Path::new(".tidegate"))?
         } else {

@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 pub use allowed::{AllowedTexts, AllowedTextsError, Countries, Origins};
 pub use outcome::classify_text;
 pub use parts::{Alphabet, TextLength};
+pub use read::check_phone_number;
 pub(crate) use receipt::Receipt;
 
 use crate::email::{EmailError, Priority};

@@ -37,6 +37,16 @@ pub struct TextLength {
     pub parts: u32,
 }
 
+impl Alphabet {
+    /// The name that AWS uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gsm7 => "GSM-7",
+            Self::Ucs2 => "UCS-2",
+        }
+    }
+}
+
 impl TextLength {
     /// Counts a text's units and parts.
     pub fn of(text: &str) -> Self {
@@ -48,6 +58,17 @@ impl TextLength {
                 Self::filled(Alphabet::Ucs2, &widths, 70, 67)
             }
         }
+    }
+
+    /// The first character that GSM-7 does not have, because of which the text is written in UCS-2; `None` if there is
+    /// none.
+    ///
+    /// ```
+    /// use tidegate_core::text_message::TextLength;
+    /// assert_eq!(TextLength::outside_gsm7("5 € for “you”"), Some('“'));
+    /// ```
+    pub fn outside_gsm7(text: &str) -> Option<char> {
+        text.chars().find(|c| septets(*c).is_none())
     }
 
     /// Fills parts in order. A character of two units stands in one part: no phone joins the halves of an escape or

@@ -80,6 +80,17 @@ fn read_type(members: &mut Members) -> Result<Option<MessageType>, EmailError> {
     known.map(Some).ok_or_else(|| EmailError::invalid("type", problem).with_value(&name))
 }
 
+/// Checks that a text is a phone number in E.164, such as `+12065550100`.
+///
+/// # Errors
+/// [`EmailError`] on `to_phone`.
+pub fn check_phone_number(text: &str) -> Result<(), EmailError> {
+    if is_e164(text) {
+        return Ok(());
+    }
+    Err(EmailError::invalid("to_phone", E164).with_value(text))
+}
+
 /// E.164 allows 15 digits, of which the country code is the beginning; none begins with 0.
 pub(super) fn is_e164(text: &str) -> bool {
     let digits = text.strip_prefix('+').unwrap_or_default();

@@ -5,14 +5,16 @@ use std::io::{BufRead, BufReader, Read};
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use tidegate_core::email::{Address, Email};
+use tidegate_core::channel::Content;
+use tidegate_core::email::Address;
 use tidegate_core::exclusions::AddressKey;
+use tidegate_core::text_message::check_phone_number;
 
 use super::csv_rows::utf8;
 use super::fault::InputFault;
 use super::fingerprint::hex;
 
-/// A set of addresses, of which upper and lower case are the same.
+/// A set of addresses, of which upper and lower case are the same, and of phone numbers.
 ///
 /// It needs about 16 bytes for each address: it keeps keys of 64 bits. With a million addresses and a million
 /// recipients, one recipient is taken for another with a probability of about 1 in 18 million.
@@ -23,7 +25,7 @@ pub struct AddressList {
 }
 
 impl AddressList {
-    /// Adds the addresses of `input`, which is called `file` in faults: one at the beginning of each line, alone
+    /// Adds the addresses and phone numbers of `input`, which is called `file` in faults: one at the beginning of each line, alone
     /// as the first field of a CSV, or all of `to` in JSON Lines, as `tidegate dead export` writes them. Empty lines,
     /// lines that begin with `#`, and a first line without an address are left out.
     ///
@@ -41,14 +43,13 @@ impl AddressList {
     pub fn read(&mut self, file: &str, input: impl Read) -> Result<(), Box<InputFault>> {
         each_line(file, input, |number, bytes, text| {
             self.files.update(bytes);
-            if number == 1 && !text.contains('@') {
+            if number == 1 && !text.contains(['@', '+']) {
                 return Ok(());
             }
             for field in fields(text) {
-                let address = Address::parse(&field).map_err(|error| {
-                    InputFault::new(file, number, "address", error.to_string(), &field)
-                })?;
-                self.addresses.insert(AddressKey::of(&address));
+                let recipient = recipient(&field)
+                    .map_err(|error| InputFault::new(file, number, "address", error, &field))?;
+                self.add(&recipient);
             }
             Ok(())
         })
@@ -59,9 +60,9 @@ impl AddressList {
         self.addresses.insert(AddressKey::of_text(address));
     }
 
-    /// Whether a recipient of `email` is one of the addresses.
-    pub fn contain(&self, email: &Email) -> bool {
-        email.to().iter().any(|to| self.addresses.contains(&AddressKey::of(to)))
+    /// Whether a recipient of a message is one of the addresses.
+    pub fn contain(&self, content: &Content) -> bool {
+        content.to().any(|to| self.addresses.contains(&AddressKey::of_text(to)))
     }
 
     /// SHA-256 of all files that were read, in hex; `None` without any address.
@@ -73,6 +74,18 @@ impl AddressList {
     pub fn keys(&self) -> &BTreeSet<AddressKey> {
         &self.addresses
     }
+}
+
+/// Reads a recipient: an address, of which the part without a name is returned, or a phone number.
+///
+/// # Errors
+/// A text that is neither; the error says what is allowed.
+pub fn recipient(text: &str) -> Result<String, String> {
+    if check_phone_number(text).is_ok() {
+        return Ok(text.to_owned());
+    }
+    let address = Address::parse(text).map_err(|error| error.to_string())?;
+    Ok(address.addr_spec().to_owned())
 }
 
 /// The recipients of a file that get mail.
@@ -87,10 +100,10 @@ pub struct RecipientFilter {
 }
 
 impl RecipientFilter {
-    /// Whether a mail is left out because of its recipients.
-    pub(super) fn leaves_out(&self, email: &Email) -> bool {
-        let is_other = self.only.as_ref().is_some_and(|only| !only.contain(email));
-        is_other || self.exclude.contain(email) || self.suppressed.contain(email)
+    /// Whether a message is left out because of its recipients.
+    pub(super) fn leaves_out(&self, content: &Content) -> bool {
+        let is_other = self.only.as_ref().is_some_and(|only| !only.contain(content));
+        is_other || self.exclude.contain(content) || self.suppressed.contain(content)
     }
 }
 

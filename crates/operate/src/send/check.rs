@@ -7,13 +7,14 @@ use std::hash::BuildHasher as _;
 use std::io::Read;
 
 use sha2::{Digest as _, Sha256};
-use tidegate_core::email::Email;
+use tidegate_core::channel::{Channel, Content};
 
 use super::batch::Counter;
-use super::draft::{CampaignDraft, RenderedMessage};
+use super::draft::{CampaignDraft, DraftContent, RenderedMessage};
 use super::fault::InputFault;
 use super::fingerprint::hex;
 use super::rows::{InputFormat, InputRows};
+use super::text::TextTally;
 
 #[derive(Clone, Copy, Debug)]
 pub struct CheckOptions {
@@ -24,10 +25,15 @@ pub struct CheckOptions {
     pub allow_duplicates: bool,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct InputSummary {
-    /// The rows that get a mail, which is the number of mails and of recipients.
+    pub channel: Channel,
+    /// The rows that get a message.
     pub rows: u64,
+    /// The slots of all messages.
+    pub slots: u64,
+    /// The parts and prices of text messages.
+    pub texts: Option<TextTally>,
     /// Rows whose recipient is excluded.
     pub excluded: u64,
     pub bytes: u64,
@@ -41,7 +47,16 @@ pub struct InputSummary {
     pub sha256: String,
 }
 
-/// Checks the whole of `input`, which faults call `file`. `on_mail` is called for every mail
+impl InputSummary {
+    /// The slots of the rows that are left after the first `rows`; of texts in proportion, because rows differ.
+    pub fn slots_after(&self, rows: u64) -> u64 {
+        let left = u128::from(self.rows.saturating_sub(rows));
+        let slots = (left * u128::from(self.slots)).div_ceil(u128::from(self.rows.max(1)));
+        u64::try_from(slots).unwrap_or(u64::MAX)
+    }
+}
+
+/// Checks the whole of `input`, which faults call `file`. `on_message` is called for every message
 /// without a fault.
 ///
 /// It needs about 40 bytes of memory per row, to find repeated addresses and ids.
@@ -53,7 +68,7 @@ pub fn check<R: Read>(
     file: &str,
     input: R,
     checking: CheckOptions,
-    mut on_mail: impl FnMut(&RenderedMessage, &Email),
+    mut on_message: impl FnMut(&RenderedMessage, &Content),
 ) -> Result<InputSummary, Vec<InputFault>> {
     let mut input = HashingReader { input, hash: Sha256::new() };
     let rows = InputRows::new(file, checking.format, &mut input).map_err(|fault| vec![fault])?;
@@ -64,18 +79,18 @@ pub fn check<R: Read>(
     if !shared.is_empty() {
         return Err(shared);
     }
-    let mut pass = CheckPass::new(file, checking);
+    let mut pass = CheckPass::new(draft, file, checking);
     for row in rows {
         let message = row.and_then(|row| draft.message(file, &row));
-        let message = message.and_then(|(message, email)| {
-            pass.check_duplicates(&message, &email)?;
-            Ok((message, email))
+        let message = message.and_then(|(message, content)| {
+            pass.check_duplicates(&message, &content)?;
+            Ok((message, content))
         });
         match message {
-            Ok((_, email)) if draft.recipients.leaves_out(&email) => pass.summary.excluded += 1,
-            Ok((message, email)) => {
-                pass.count(&message);
-                on_mail(&message, &email);
+            Ok((_, content)) if draft.recipients.leaves_out(&content) => pass.summary.excluded += 1,
+            Ok((message, content)) => {
+                pass.count(&message, &content);
+                on_message(&message, &content);
             }
             Err(fault) => pass.add_fault(fault),
         }
@@ -102,6 +117,7 @@ pub fn check<R: Read>(
 }
 
 struct CheckPass<'a> {
+    draft: &'a CampaignDraft,
     file: &'a str,
     checking: CheckOptions,
     summary: InputSummary,
@@ -114,11 +130,13 @@ struct CheckPass<'a> {
 }
 
 impl<'a> CheckPass<'a> {
-    fn new(file: &'a str, checking: CheckOptions) -> Self {
+    fn new(draft: &'a CampaignDraft, file: &'a str, checking: CheckOptions) -> Self {
+        let channel = draft.rules.channel;
         Self {
+            draft,
             file,
             checking,
-            summary: InputSummary::default(),
+            summary: InputSummary { channel, ..InputSummary::default() },
             counter: Counter::default(),
             faults: Vec::new(),
             hasher: RandomState::new(),
@@ -127,10 +145,15 @@ impl<'a> CheckPass<'a> {
         }
     }
 
-    fn count(&mut self, message: &RenderedMessage) {
+    fn count(&mut self, message: &RenderedMessage, content: &Content) {
         let size = message.body.len();
         let summary = &mut self.summary;
         summary.rows += 1;
+        summary.slots += u64::from(content.slots());
+        if let (DraftContent::Text(draft), Content::Text(text)) = (&self.draft.content, content) {
+            let texts = summary.texts.get_or_insert_default();
+            texts.add(message.line, text, &draft.prices);
+        }
         summary.bytes += size as u64;
         summary.largest = summary.largest.max(size as u64);
         summary.given_ids += u64::from(message.id_given);
@@ -148,7 +171,7 @@ impl<'a> CheckPass<'a> {
     fn check_duplicates(
         &mut self,
         message: &RenderedMessage,
-        email: &Email,
+        content: &Content,
     ) -> Result<(), InputFault> {
         let line = message.line;
         if message.id_given {
@@ -158,8 +181,8 @@ impl<'a> CheckPass<'a> {
                 return Err(InputFault::new(self.file, line, "id", problem, &message.id));
             }
         }
-        for to in email.to() {
-            let address = to.addr_spec().to_ascii_lowercase();
+        for to in content.to() {
+            let address = to.to_ascii_lowercase();
             // Hashes instead of texts save memory. With 64 bits and a million rows a collision has
             // a probability of about 1 in 37 million.
             let first = *self.addresses.entry(self.hasher.hash_one(&address)).or_insert(line);
@@ -172,7 +195,8 @@ impl<'a> CheckPass<'a> {
                     "must stand in one row only, or with --allow-duplicates; line {first} has the \
                      same"
                 );
-                return Err(InputFault::new(self.file, line, "to", problem, to.addr_spec()));
+                let field = self.draft.form().recipient;
+                return Err(InputFault::new(self.file, line, field, problem, to));
             }
         }
         Ok(())

@@ -5,35 +5,39 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tidegate_core::email::{Address, AllowedSenders, Email, Priority};
+use tidegate_core::channel::{Channel, Content, MessageRules};
+use tidegate_core::email::{Address, Priority};
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 
 use super::address_list::RecipientFilter;
 use super::fault::InputFault;
 use super::fingerprint::hex;
+use super::form::MessageForm;
 use super::rows::InputRow;
 use super::template::{Columns, TemplatePart, Templates};
-use crate::suggest::quoted;
+use super::text::{TEXT_FORM, TextDraft, TextJson};
 
-/// The parts that all mails of a run share, and the columns and templates of the others.
+/// The parts that all messages of a run share, and the columns and templates of the others.
 #[derive(Debug)]
 pub struct CampaignDraft {
     pub campaign: String,
     /// The run's name. The ids are derived from it, the campaign, the row's number and the mail's
     /// content.
     pub run: String,
-    pub from: String,
+    /// A mail's sender, or a text's origin; `None` for a text that is sent from the stack's first origin.
+    pub from: Option<String>,
     pub reply_to: Vec<String>,
     /// `priority`, if it is not the default.
     pub priority: Option<String>,
     pub tags: BTreeMap<String, String>,
     pub configuration_set: Option<String>,
     pub content: DraftContent,
-    /// The column of the recipient; `None` for `to` or `email`.
+    /// The column of the recipient; `None` for `to` or `email`, or a text's `to_phone`.
     pub to_column: Option<String>,
     /// The column of the id; `None` for `id` if there is such a column.
     pub id_column: Option<String>,
-    pub senders: AllowedSenders,
+    /// The messages that the stack may send.
+    pub rules: MessageRules,
     /// The recipients that get no mail.
     pub recipients: RecipientFilter,
 }
@@ -48,7 +52,25 @@ pub enum DraftContent {
         /// Templates of the headers, without subject and body.
         headers: Templates,
     },
+    Text(TextDraft),
 }
+
+const MAIL_FORM: MessageForm = MessageForm {
+    recipient: "to",
+    columns: &["to", "email"],
+    column_words: &["mail", "address", "recipient"],
+    one: "one address",
+    example: "recipient@example.com",
+    options: &[
+        ("from", "--from"),
+        ("reply_to", "--reply-to"),
+        ("priority", "--priority"),
+        ("tags", "--tag"),
+        ("configuration_set", "--configuration-set"),
+        ("template", "--template-name"),
+    ],
+    check: |to| Address::parse(to).map(drop).map_err(|error| error.to_string()),
+};
 
 /// A message, ready for its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +88,8 @@ pub struct RenderedMessage {
 struct MessageJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<&'a str>,
-    from: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'a str>,
     to: &'a str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     reply_to: &'a [String],
@@ -109,15 +132,23 @@ impl CampaignDraft {
         named.unwrap_or_default()
     }
 
-    /// The message of `row`, and the mail as the poller will read it.
+    /// How recipients and options are called.
+    pub(super) const fn form(&self) -> &'static MessageForm {
+        match self.rules.channel {
+            Channel::Email => &MAIL_FORM,
+            Channel::Sms => &TEXT_FORM,
+        }
+    }
+
+    /// The message of `row`, and its content as the poller will read it.
     ///
     /// # Errors
-    /// An error if the poller would refuse the mail, a column is missing, or a template cannot be rendered.
+    /// An error if the poller would refuse the message, a column is missing, or a template cannot be rendered.
     pub fn message(
         &self,
         file: &str,
         row: &InputRow,
-    ) -> Result<(RenderedMessage, Email), InputFault> {
+    ) -> Result<(RenderedMessage, Content), InputFault> {
         let (column, to) = self.recipient(file, row)?;
         let given = self.given_id(file, row)?;
         let body = self.body(file, row, &to)?;
@@ -125,9 +156,10 @@ impl CampaignDraft {
         let body = with_id(&id, &body).map_err(|error| {
             InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
         })?;
-        let email = self.read(file, row, &body).map_err(|fault| {
-            // Faults name the input's column instead of the message's member `to`.
-            if fault.field == "to" { InputFault { field: column, ..fault } } else { fault }
+        let content = self.read(file, row, &body).map_err(|fault| {
+            // Faults name the input's column instead of the message's member.
+            let is_recipient = fault.field == self.form().recipient;
+            if is_recipient { InputFault { field: column, ..fault } } else { fault }
         })?;
         let message = RenderedMessage {
             row: row.number,
@@ -136,10 +168,10 @@ impl CampaignDraft {
             id_given: given.is_some(),
             body,
         };
-        Ok((message, email))
+        Ok((message, content))
     }
 
-    /// The body of the mail of `row`, to another recipient and under another id.
+    /// The body of the message of `row`, to another recipient and under another id.
     ///
     /// # Errors
     /// As those of [`CampaignDraft::message`].
@@ -147,45 +179,45 @@ impl CampaignDraft {
         &self,
         file: &str,
         row: &InputRow,
-        to: &Address,
+        to: &str,
         id: &str,
     ) -> Result<String, InputFault> {
+        (self.form().check)(to).map_err(|error| InputFault::new("--test", 0, "", error, to))?;
         self.recipient(file, row)?;
-        let body = self.body(file, row, &to.to_string())?;
+        let body = self.body(file, row, to)?;
         let body = with_id(id, &body).map_err(|error| {
             InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
         })?;
         self.read(file, row, &body).map(|_| body)
     }
 
-    /// Checks what all mails share, with a mail that has nothing else.
+    /// Checks what all messages share, with a message that has nothing else.
     ///
     /// # Errors
     /// The first option that the poller would refuse.
     pub(super) fn check_options(&self) -> Result<(), InputFault> {
-        const OPTIONS: [(&str, &str); 6] = [
-            ("from", "--from"),
-            ("reply_to", "--reply-to"),
-            ("priority", "--priority"),
-            ("tags", "--tag"),
-            ("configuration_set", "--configuration-set"),
-            ("template", "--template-name"),
-        ];
-        let data = BTreeMap::new();
-        let template = match &self.content {
-            DraftContent::Templates(_) => None,
-            DraftContent::SesTemplate { name, .. } => Some(SesTemplateJson { name, data: &data }),
+        let form = self.form();
+        let (shared, text) = (self.shared(form.example), Some("-".to_owned()));
+        let body = match &self.content {
+            DraftContent::Text(text) => self.text_json(text, form.example, "-"),
+            DraftContent::SesTemplate { name, .. } => {
+                let template = Some(SesTemplateJson { name, data: &BTreeMap::new() });
+                serde_json::to_string(&MessageJson { template, ..shared })
+            }
+            DraftContent::Templates(_) => {
+                serde_json::to_string(&MessageJson { subject: text.clone(), text, ..shared })
+            }
         };
-        let content = template.is_none().then(|| "-".to_owned());
-        let shared = self.shared("recipient@example.com");
-        let body = MessageJson { subject: content.clone(), text: content, template, ..shared };
-        let body = serde_json::to_string(&body).unwrap_or_default();
-        let parsed = Email::parse(&body).and_then(|email| self.senders.admit(email));
-        parsed.map(drop).map_err(|error| {
-            let of = |(member, _): &&(&str, &str)| error.field().starts_with(member);
-            let option = OPTIONS.iter().find(of).map_or("the mail's options", |(_, option)| option);
-            InputFault::of_option(option, &error)
-        })
+        match self.rules.read(&body.unwrap_or_default()) {
+            // The example's country may be none of the stack's.
+            Err(error) if error.field() != form.recipient => {
+                let of = |(member, _): &&(&str, &str)| error.field().starts_with(member);
+                let option = form.options.iter().find(of);
+                let option = option.map_or("the options", |(_, option)| option);
+                Err(InputFault::of_option(option, &error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks that a CSV has the columns of recipient and id.
@@ -200,7 +232,7 @@ impl CampaignDraft {
         };
         let named = self.recipient_columns();
         if !named.iter().any(|name| has(name)) {
-            return missing(&named.join(" or "), column_hint(columns).unwrap_or_default());
+            return missing(&named.join(" or "), self.form().column_hint(columns));
         }
         match &self.id_column {
             Some(column) if !has(column) => missing(column, String::new()),
@@ -211,7 +243,7 @@ impl CampaignDraft {
     fn recipient_columns(&self) -> Vec<&str> {
         match &self.to_column {
             Some(column) => vec![column.as_str()],
-            None => vec!["to", "email"],
+            None => self.form().columns.to_vec(),
         }
     }
 
@@ -221,24 +253,21 @@ impl CampaignDraft {
         let found = named.iter().find_map(|name| Some(((*name).to_owned(), row.text(name)?)));
         match found {
             Some((column, to)) if to.trim().is_empty() => {
-                let problem = "must not be empty: the recipient, one address";
+                let problem = format!("must not be empty: the recipient, {}", self.form().one);
                 Err(InputFault::bare(file, row.line, column, problem))
             }
             // Checked before rendering, so that a template's fault does not hide it.
-            Some((column, to)) => match Address::parse(&to) {
-                Ok(_) => Ok((column, to)),
-                Err(error) => Err(InputFault::new(file, row.line, column, error.to_string(), to)),
+            Some((column, to)) => match (self.form().check)(&to) {
+                Ok(()) => Ok((column, to)),
+                Err(error) => Err(InputFault::new(file, row.line, column, error, to)),
             },
             None => {
                 let columns: Vec<&str> = row.columns.keys().map(String::as_str).collect();
                 let columns = columns.join(", ");
                 let field = format!("column {}", named.join(" or "));
-                Err(InputFault::bare(
-                    file,
-                    row.line,
-                    field,
-                    format!("is missing: the recipient, one address; there are: {columns}"),
-                ))
+                let one = self.form().one;
+                let problem = format!("is missing: the recipient, {one}; there are: {columns}");
+                Err(InputFault::bare(file, row.line, field, problem))
             }
         }
     }
@@ -250,17 +279,29 @@ impl CampaignDraft {
             Some(id) => Ok(Some(id)),
             None if self.id_column.is_none() && !row.columns.contains_key(column) => Ok(None),
             None => {
-                let problem = "is missing: the mail's id, a text or a number";
+                let problem = "is missing: the message's id, a text or a number";
                 Err(InputFault::bare(file, row.line, column, problem))
             }
         }
+    }
+
+    fn text_json(&self, draft: &TextDraft, to: &str, text: &str) -> serde_json::Result<String> {
+        serde_json::to_string(&TextJson {
+            priority: self.priority.as_deref(),
+            to_phone: to,
+            text,
+            origination: self.from.as_deref(),
+            message_type: draft.message_type.as_deref(),
+            configuration_set: self.configuration_set.as_deref(),
+            tags: &self.tags,
+        })
     }
 
     /// A message with the members that all mails of the run have.
     fn shared<'a>(&'a self, to: &'a str) -> MessageJson<'a> {
         MessageJson {
             priority: self.priority.as_deref(),
-            from: &self.from,
+            from: self.from.as_deref(),
             to,
             reply_to: &self.reply_to,
             subject: None,
@@ -274,7 +315,14 @@ impl CampaignDraft {
     }
 
     fn body(&self, file: &str, row: &InputRow, to: &str) -> Result<String, InputFault> {
+        let unwritable = |error: serde_json::Error| {
+            InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
+        };
         let (templates, ses) = match &self.content {
+            DraftContent::Text(text) => {
+                let said = text.render(file, row)?;
+                return self.text_json(text, to, &said).map(for_sqs).map_err(unwritable);
+            }
             DraftContent::Templates(templates) => (templates, None),
             DraftContent::SesTemplate { name, headers } => {
                 (headers, Some(SesTemplateJson { name, data: &row.columns }))
@@ -293,10 +341,7 @@ impl CampaignDraft {
             list_unsubscribe: unsubscribing.then_some(UnsubscribeJson { url, mailto }),
             ..self.shared(to)
         };
-        let json = serde_json::to_string(&body).map_err(|error| {
-            InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
-        })?;
-        Ok(for_sqs(json))
+        serde_json::to_string(&body).map(for_sqs).map_err(unwritable)
     }
 
     /// Derives an id from campaign, run, row number and content. A repeated run gets the same ids,
@@ -311,10 +356,10 @@ impl CampaignDraft {
     }
 
     /// Reads the body as the poller does.
-    fn read(&self, file: &str, row: &InputRow, body: &str) -> Result<Email, InputFault> {
-        let parsed = Email::parse(body).and_then(|email| self.senders.admit(email));
-        let email = parsed.map_err(|error| InputFault::of_mail(file, row.line, &error))?;
-        let identity = Identity::from_body_id(&self.campaign, email.id().unwrap_or_default());
+    fn read(&self, file: &str, row: &InputRow, body: &str) -> Result<Content, InputFault> {
+        let read = self.rules.read(body);
+        let content = read.map_err(|error| InputFault::of_mail(file, row.line, &error))?;
+        let identity = Identity::from_body_id(&self.campaign, content.id().unwrap_or_default());
         let envelope = Envelope::fresh(&self.campaign, identity, EpochMillis::MAX);
         let allowed = CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes());
         if body.len() > allowed {
@@ -324,7 +369,7 @@ impl CampaignDraft {
             let bare = InputFault::bare(file, row.line, "body", problem);
             return Err(InputFault { value: Some(format!("{} bytes", body.len())), ..bare });
         }
-        Ok(email)
+        Ok(content)
     }
 }
 
@@ -332,26 +377,6 @@ impl CampaignDraft {
 fn with_id(id: &str, body: &str) -> Result<String, serde_json::Error> {
     let id = for_sqs(serde_json::to_string(id)?);
     Ok(format!("{{\"id\":{id},{}", &body[1..]))
-}
-
-/// Says how to name the recipient's column, as far as the first line of the CSV shows it.
-fn column_hint(columns: &[String]) -> Option<String> {
-    let first = columns.first()?;
-    let separator = [';', '\t', '|', ','].into_iter().find(|&separator| first.contains(separator));
-    if let Some(separator) = separator.filter(|_| columns.len() == 1) {
-        let value =
-            if separator == '\t' { "tab".to_owned() } else { quoted(&separator.to_string()) };
-        return Some(format!("; if that is the separator, add --delimiter {value}"));
-    }
-    if columns.iter().any(|column| column.contains('@')) {
-        return Some("; the first line has to name the columns, such as: to,first_name".to_owned());
-    }
-    let is_address = |column: &&String| {
-        let name = column.to_lowercase();
-        ["mail", "address", "recipient"].iter().any(|word| name.contains(word))
-    };
-    let column = quoted(columns.iter().find(is_address)?);
-    Some(format!("; if it is that one, add --to-column {column}"))
 }
 
 /// Escapes U+FFFE and U+FFFF, which JSON allows and SQS refuses.

@@ -6,7 +6,7 @@
 //! Acknowledged rows are written to a journal ([`read_journal`]), from which an interrupted run is
 //! resumed.
 //!
-//! A mail's id is given in the input, or derived from campaign, run, row number and content. A
+//! A message's id is given in the input, or derived from campaign, run, row number and content. A
 //! repeated run gets the same ids, so deduplication recognises a mail that is enqueued twice.
 
 mod address_list;
@@ -19,6 +19,8 @@ mod deliver;
 mod draft;
 mod fault;
 mod fingerprint;
+mod form;
+mod input_report;
 mod journal;
 mod preview;
 mod progress;
@@ -28,8 +30,9 @@ mod rows;
 mod session;
 mod template;
 mod test_mail;
+mod text;
 
-pub use address_list::{AddressList, RecipientFilter};
+pub use address_list::{AddressList, RecipientFilter, recipient};
 pub(crate) use address_list::{each_line, fields};
 pub use baseline::baseline;
 pub use check::{CheckOptions, InputSummary, check};
@@ -38,6 +41,7 @@ pub use draft::{CampaignDraft, DraftContent, RenderedMessage};
 pub use fault::{FileLine, InputFault};
 pub use fingerprint::fingerprint;
 pub(crate) use fingerprint::fingerprint_of;
+pub use input_report::InputReport;
 pub use journal::{
     AcknowledgedRows, Baseline, JournalContents, JournalError, JournalFile, JournalHeader,
     JournalInput, JournalReader, JournalRecord, JournalSink, JournalWriter, RowRanges,
@@ -51,3 +55,4 @@ pub use rows::{InputFormat, InputRow, InputRows};
 pub use session::{SendError, SendLimits, SendPorts, Session, run_state};
 pub use template::{Columns, TemplatePart, TemplateSource, Templates};
 pub use test_mail::{TestMailError, TestReport, send_test};
+pub use text::{PartPrice, PartPrices, PreviewedText, TextDraft, TextRow, TextTally};

@@ -1,16 +1,20 @@
 //! A preview of the first mails.
 
 use serde::Serialize;
-use tidegate_core::email::{Content, Email, TextLiteral};
+use tidegate_core::channel::Content;
+use tidegate_core::email::{Content as MailContent, Email, TextLiteral};
 
 use super::draft::RenderedMessage;
+use super::text::PreviewedText;
 use crate::page::{Page, Span, Tone, View};
 use crate::redact::AddressVisibility;
 
-/// The first mails of an input.
+/// The first mails or texts of an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Preview {
     pub mails: Vec<PreviewedMail>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<PreviewedText>,
     #[serde(skip)]
     most: usize,
     #[serde(skip)]
@@ -43,23 +47,31 @@ pub struct PreviewedMail {
 impl Preview {
     /// A preview of the first `most` mails.
     pub fn new(most: usize, addresses: AddressVisibility) -> Self {
-        Self { mails: Vec::new(), most, addresses }
+        Self { most, addresses, ..Self::default() }
     }
 
-    /// Adds a mail if the preview has room.
-    pub fn see(&mut self, message: &RenderedMessage, email: &Email) {
-        if self.mails.len() >= self.most {
-            return;
+    /// Adds a message if the preview has room.
+    pub fn see(&mut self, message: &RenderedMessage, content: &Content) {
+        match content {
+            _ if self.mails.len() + self.texts.len() >= self.most => {}
+            Content::Email(email) => self.see_mail(message, email),
+            Content::Text(text) => {
+                let place = (message.line, message.id.as_str());
+                self.texts.push(PreviewedText::of(place, text, self.addresses));
+            }
         }
+    }
+
+    fn see_mail(&mut self, message: &RenderedMessage, email: &Email) {
         let addresses = self.addresses;
         let one = |address: &tidegate_core::email::Address| addresses.one(&address.to_string());
         let shown = |text: &str| addresses.within(text);
         let long = |text: &TextLiteral| addresses.within(&text.decode());
         let (subject, text, html, template) = match email.content() {
-            Content::Simple { subject, text, html } => {
+            MailContent::Simple { subject, text, html } => {
                 (Some(shown(subject)), text.as_ref().map(long), html.as_ref().map(long), None)
             }
-            Content::Template { name, data } => {
+            MailContent::Template { name, data } => {
                 (None, None, None, Some((name.clone(), shown(data))))
             }
         };
@@ -84,9 +96,8 @@ impl Preview {
 
 impl View for Preview {
     fn view(&self, page: &mut Page) {
-        for mail in &self.mails {
-            mail.view(page);
-        }
+        self.mails.iter().for_each(|mail| mail.view(page));
+        self.texts.iter().for_each(|text| text.view(page));
     }
 }
 

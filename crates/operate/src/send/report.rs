@@ -4,14 +4,17 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use serde::Serialize;
+use tidegate_core::channel::Channel;
 use tidegate_core::in_full;
 
 use super::check::InputSummary;
 use super::fault::InputFault;
+use super::input_report::InputReport;
 use super::journal::JournalHeader;
 use super::preview::Preview;
 use super::progress::RunState;
 use super::restart::{Resume, days};
+use super::text::TextTally;
 use crate::format::{bytes, count, counted, rate, span};
 use crate::page::{Page, Span, Tone, View};
 use crate::suggest::SuggestedCommand;
@@ -28,11 +31,13 @@ pub enum RunEnd {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
+// More than 12 fields: one for each line of the report.
 pub struct SendReport {
+    pub channel: Channel,
     pub campaign: String,
     pub run: String,
     pub journal: String,
-    /// Rows that get a mail.
+    /// Rows that get a message.
     pub rows: u64,
     /// Rows whose recipient is excluded.
     pub excluded: u64,
@@ -51,6 +56,7 @@ pub struct SendReport {
 impl SendReport {
     pub(super) fn new(header: &JournalHeader, journal: String, before: u64) -> Self {
         Self {
+            channel: Channel::default(),
             campaign: header.campaign.clone(),
             run: header.run.clone(),
             journal,
@@ -93,7 +99,8 @@ impl SendReport {
 
     /// The error with which the program exits if rows are left.
     pub fn unfinished(&self) -> UnfinishedRun {
-        UnfinishedRun { left: self.left(), command: self.command() }
+        let left = counted(self.left(), self.channel.message());
+        UnfinishedRun { left, command: self.command() }
     }
 
     /// The command that continues the run.
@@ -115,7 +122,7 @@ fn duration_text(seconds: f64) -> String {
 
 impl View for SendReport {
     fn view(&self, page: &mut Page) {
-        let what = counted(self.enqueued, "mail");
+        let what = counted(self.enqueued, self.channel.message());
         let (tone, said) = match &self.ended {
             RunEnd::Done => (Tone::Good, format!("{what} enqueued for campaign {}", self.campaign)),
             RunEnd::Interrupted => (Tone::Warning, format!("Interrupted: {what} enqueued")),
@@ -157,9 +164,9 @@ impl View for SendReport {
 
 /// The error after the report if rows are left.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} not enqueued: run {command}", counted(*.left, "mail"))]
+#[error("{left} not enqueued: run {command}")]
 pub struct UnfinishedRun {
-    pub left: u64,
+    left: String,
     command: String,
 }
 
@@ -170,6 +177,9 @@ pub struct PreviewReport {
     pub preview: Option<Preview>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<DryRun>,
+    /// An input that was checked without a stack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputReport>,
 }
 
 impl View for PreviewReport {
@@ -179,6 +189,9 @@ impl View for PreviewReport {
         }
         if let Some(dry_run) = &self.dry_run {
             dry_run.view(page);
+        }
+        if let Some(input) = &self.input {
+            input.view(page);
         }
     }
 }
@@ -223,26 +236,27 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Seconds until the last of `rows` is sent with the whole quota and without holds; `None` if they
+    /// Seconds until the last of `slots` is used with the whole quota and without holds; `None` if they
     /// are not all sent.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn seconds_alone(&self, rows: u64) -> Option<f64> {
+    fn seconds_alone(&self, slots: u64) -> Option<f64> {
         self.ends_after_seconds?;
         let quota = self.quota_per_second.filter(|quota| *quota > 0.0)?;
-        Some((rows + self.ahead) as f64 / quota)
+        Some((slots + self.ahead) as f64 / quota)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 // More than 12 fields: one for each line of the report.
 pub struct DryRun {
+    pub channel: Channel,
     pub campaign: String,
     pub queue: String,
     pub run: String,
     pub file: String,
     /// The journal that it would write.
     pub journal: String,
-    /// Rows that get a mail, which is the number of mails and recipients.
+    /// Rows that get a message.
     pub rows: u64,
     /// Rows whose recipient is excluded.
     pub excluded: u64,
@@ -267,6 +281,9 @@ pub struct DryRun {
     pub seconds_alone: Option<f64>,
     /// Seconds until all are sent, by the forecast.
     pub seconds_at_share: Option<f64>,
+    /// Parts and prices, if they are text messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub texts: Option<TextTally>,
 }
 
 impl DryRun {
@@ -284,8 +301,9 @@ impl DryRun {
             RunState::New => 0,
             RunState::Interrupted(rows) => rows.count(),
         };
-        let left = checked.rows.saturating_sub(enqueued_before);
+        let slots = checked.slots_after(enqueued_before);
         Self {
+            channel: checked.channel,
             campaign: header.campaign.clone(),
             queue: header.queue.clone(),
             run: header.run.clone(),
@@ -301,9 +319,10 @@ impl DryRun {
             given_ids: checked.given_ids,
             guarded: kept.is_some(),
             ids_known_seconds: kept.map(|kept| kept.as_secs()),
-            seconds_alone: estimate.seconds_alone(left),
+            seconds_alone: estimate.seconds_alone(slots),
             seconds_at_share: estimate.ends_after_seconds,
             estimate,
+            texts: checked.texts.clone(),
         }
     }
 
@@ -312,7 +331,8 @@ impl DryRun {
         let left = self.rows.saturating_sub(self.enqueued_before);
         let more = if self.enqueued_before > 0 { " more" } else { "" };
         let deleted = self.deleted().map_or_else(String::new, |said| format!(" ({said})"));
-        format!("Enqueue {}{more} for campaign {}{deleted}?", counted(left, "mail"), self.campaign)
+        let left = counted(left, self.channel.message());
+        format!("Enqueue {left}{more} for campaign {}{deleted}?", self.campaign)
     }
 
     /// A warning about mails that deduplication would delete because their ids may have been sent
@@ -354,7 +374,8 @@ impl DryRun {
 impl View for DryRun {
     fn view(&self, page: &mut Page) {
         let left = self.rows.saturating_sub(self.enqueued_before);
-        page.heading(format!("{} for campaign {}", counted(left, "mail"), self.campaign));
+        let message = self.channel.message();
+        page.heading(format!("{} for campaign {}", counted(left, message), self.campaign));
         let mut fields = vec![
             ("input", self.input().into()),
             ("run", Span::from(&self.run)),
@@ -371,13 +392,14 @@ impl View for DryRun {
             "SQS calls",
             format!("at most {} to enqueue all", count(self.sqs_calls)).into(),
         ));
-        fields.push(("ahead of them", counted(self.estimate.ahead, "mail").into()));
+        fields.push(("ahead of them", counted(self.estimate.ahead, message).into()));
         fields.extend(self.when());
         if self.repeated_addresses > 0 {
             let said = format!("{} have an earlier row's", counted(self.repeated_addresses, "row"));
             fields.push(("addresses", Span::new(Tone::Warning, said)));
         }
         page.fields(fields);
+        self.texts.iter().for_each(|texts| texts.view(page));
         for warning in &self.estimate.warnings {
             page.line(Tone::Warning, format!("Note: {warning}."));
         }

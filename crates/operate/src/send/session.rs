@@ -172,7 +172,7 @@ impl Session<'_> {
             }
         };
         let mut report = SendReport::new(self.header, journal.path(), before.count());
-        report.excluded = self.checked.excluded;
+        (report.channel, report.excluded) = (self.checked.channel, self.checked.excluded);
         let started = ports.clock.monotonic();
         let mut input = HashingReader { input, hash: Sha256::new() };
         let queue = QueueUrl::new(self.header.queue.as_str());

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate_core::email::Address;
+use tidegate_core::channel::Channel;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{EntryError, Outgoing, PortError, QueueUrl, Queues};
 
@@ -17,6 +17,7 @@ use crate::page::{Page, Span, Tone, View};
 /// The test mails that were put on a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TestReport {
+    pub channel: Channel,
     pub to: String,
     pub queue: String,
     /// Whether they go ahead of all campaigns, and count for none: the stack has an express queue.
@@ -44,7 +45,7 @@ pub enum TestMailError {
 pub async fn send_test(
     (draft, file, format): (&CampaignDraft, &str, InputFormat),
     input: impl Read,
-    (to, rows): (&Address, usize),
+    (to, rows): (&str, usize),
     (queues, queue, express): (&impl Queues, &QueueUrl, bool),
     at: EpochMillis,
 ) -> Result<TestReport, TestMailError> {
@@ -75,13 +76,15 @@ pub async fn send_test(
         }
         ids.push(id);
     }
-    Ok(TestReport { to: to.to_string(), queue: queue.to_string(), express, ids })
+    let (channel, to) = (draft.rules.channel, to.to_owned());
+    Ok(TestReport { channel, to, queue: queue.to_string(), express, ids })
 }
 
 impl View for TestReport {
     fn view(&self, page: &mut Page) {
-        let mails = counted(self.ids.len() as u64, "test mail");
-        page.line(Tone::Good, format!("{mails} to {} on the queue", self.to));
+        let test = format!("test {}", self.channel.message());
+        let tests = counted(self.ids.len() as u64, &test);
+        page.line(Tone::Good, format!("{tests} to {} on the queue", self.to));
         let place = if self.express {
             Span::from("express: ahead of all campaigns, and counted for none")
         } else {

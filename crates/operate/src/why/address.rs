@@ -1,7 +1,6 @@
 //! The answer for an address: the mails that are known to go to it, and whether SES delivers to it at all.
 
 use serde::Serialize;
-use tidegate_core::email::Address;
 use tidegate_delivery::ports::SuppressedAddress;
 
 use super::explain::FIND_ID;
@@ -10,6 +9,7 @@ use crate::dead::LetterSnapshot;
 use crate::format::{counted, time};
 use crate::page::{Page, Span, Tone, View};
 use crate::redact::AddressVisibility;
+use crate::send::recipient;
 use crate::suppression::{addr_spec, in_words};
 
 /// Everything that is known of an address.
@@ -56,9 +56,9 @@ impl AddressReport {
     }
 }
 
-/// Whether `text` is an address rather than a mail's id.
+/// Whether `text` is an address or a phone number rather than a mail's id.
 pub fn is_address(text: &str) -> bool {
-    text.contains('@') && !text.contains('/') && Address::parse(text).is_ok()
+    text.contains(['@', '+']) && !text.contains('/') && recipient(text).is_ok()
 }
 
 /// The campaigns and ids of the dead letters to an address.

@@ -456,6 +456,7 @@ fn the_pages_of_three_verdicts() {
 #[test]
 fn an_address_is_told_from_an_id_and_its_dead_letters_are_found() {
     assert!(is_address("Ada <ada@example.com>"));
+    assert!(is_address("+12065550100"));
     for id in ["4711", "small/id/ada@example.com", "ada@", "order@4711 x"] {
         assert!(!is_address(id), "{id}");
     }

@@ -4,10 +4,11 @@ use std::io::{self, BufRead};
 use std::slice;
 use std::time::Duration;
 
+use tidegate_core::Timestamp;
 use tidegate_core::config::Campaign;
 use tidegate_core::deduplication::{Acceptance, Deduplication};
+use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::{EpochMillis, Identity};
-use tidegate_core::{Timestamp, email::Email};
 use tidegate_delivery::ports::{
     Clock as _, DeferralStore as _, Fifo, Ledger as _, LedgerReport, MarkRequest, Marks as _,
     Outgoing, QueueUrl, Queues as _,
@@ -142,7 +143,7 @@ impl World {
         let draft = CampaignDraft {
             campaign: campaign.to_owned(),
             run: run.to_owned(),
-            from: "news@example.org".to_owned(),
+            from: Some("news@example.org".to_owned()),
             reply_to: Vec::new(),
             priority: None,
             tags: BTreeMap::new(),
@@ -150,7 +151,7 @@ impl World {
             content: DraftContent::Templates(Templates::compile(parts).unwrap()),
             to_column: None,
             id_column: None,
-            senders: "*".parse().unwrap(),
+            rules: AllowedSenders::everyone().into(),
             recipients: RecipientFilter::default(),
         };
         let checking = CheckOptions { format: FORMAT, max_faults: 1, allow_duplicates: false };

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_core::email::Email;
+use tidegate_core::channel::Content;
+use tidegate_core::email::AllowedSenders;
 use tidegate_operate::send::{
     AddressList, CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, TemplatePart,
     check,
@@ -63,8 +64,9 @@ fn an_id_column_is_taken_as_it_is_and_must_not_repeat() {
 #[test]
 fn what_the_poller_would_refuse_is_refused_here() {
     let csv = "to,first_name,token\na@example.com,A,t\n";
-    let senders = "other@example.org".parse().unwrap();
-    let said = first_fault(&CampaignDraft { senders, ..draft() }, csv);
+    let senders: AllowedSenders = "other@example.org".parse().unwrap();
+    let rules = senders.into();
+    let said = first_fault(&CampaignDraft { rules, ..draft() }, csv);
     assert!(said.starts_with("--from: must be a sender that TIDEGATE_ALLOWED"), "{said}");
     let priority = Some("soon".to_owned());
     let said = first_fault(&CampaignDraft { priority, ..draft() }, csv);
@@ -133,7 +135,8 @@ fn what_all_rows_share_is_said_once_with_the_option_that_mends_it() {
     }
     let csv = format!("to,first_name,token\n{rows}");
     for (changed, option) in [
-        (CampaignDraft { from: "news".to_owned(), ..draft() }, "--from: must be one address"),
+        (CampaignDraft { from: Some("news".to_owned()), ..draft() }, "--from: must be one address"),
+        (CampaignDraft { from: None, ..draft() }, "--from: must be one address"),
         (CampaignDraft { reply_to: vec!["x".to_owned()], ..draft() }, "--reply-to: must be"),
         (CampaignDraft { tags: [("a b".to_owned(), "c".to_owned())].into(), ..draft() }, "--tag: "),
         (
@@ -194,7 +197,7 @@ fn json_lines_and_a_template_of_ses_s() {
     let lines = "{\"to\": \"a@example.com\", \"n\": 19.5, \"order\": {\"id\": 7}}\n";
     let checking = CheckOptions { format: InputFormat::JsonLines, ..CHECKING };
     let mut bodies = Vec::new();
-    let seen = |message: &tidegate_operate::send::RenderedMessage, _: &Email| {
+    let seen = |message: &tidegate_operate::send::RenderedMessage, _: &Content| {
         bodies.push(message.body.clone());
     };
     check(&draft, "in.jsonl", lines.as_bytes(), checking, seen).unwrap();
@@ -207,8 +210,9 @@ fn json_lines_and_a_template_of_ses_s() {
 fn characters_that_sqs_refuses_arrive_all_the_same() {
     let csv = "to,first_name,token\na@example.com,A\u{ffff}\u{fffe},t\n";
     let mut subject = None;
-    check(&draft(), FILE, csv.as_bytes(), CHECKING, |message, email| {
+    check(&draft(), FILE, csv.as_bytes(), CHECKING, |message, content| {
         assert!(!message.body.contains(['\u{fffe}', '\u{ffff}']));
+        let Content::Email(email) = content else { panic!("a mail") };
         subject = Some(format!("{:?}", email.content()));
     })
     .unwrap();

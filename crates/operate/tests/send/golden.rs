@@ -16,8 +16,10 @@ use super::world::{CHECKING, FILE, Journal, KEPT, World, checked, draft, recipie
 fn preview() {
     let mut preview = Preview::new(1, AddressVisibility::Masked);
     let csv = recipients(3);
-    check(&draft(), FILE, csv.as_bytes(), CHECKING, |message, email| preview.see(message, email))
-        .unwrap();
+    check(&draft(), FILE, csv.as_bytes(), CHECKING, |message, content| {
+        preview.see(message, content);
+    })
+    .unwrap();
     assert_data_eq!(Page::of(&preview).plain(), file!["../golden/send-preview.txt"]);
     assert!(!serde_json::to_string(&preview).unwrap().contains("ada1@"));
 }

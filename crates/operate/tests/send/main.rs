@@ -7,4 +7,5 @@ mod faults;
 mod golden;
 mod held_back;
 mod restarts;
+mod texts;
 mod world;

@@ -54,7 +54,7 @@ pub(crate) fn draft() -> CampaignDraft {
     CampaignDraft {
         campaign: "big".to_owned(),
         run: "recipients".to_owned(),
-        from: "News <news@example.org>".to_owned(),
+        from: Some("News <news@example.org>".to_owned()),
         reply_to: vec!["answers@example.org".to_owned()],
         priority: None,
         tags: BTreeMap::from([("edition".to_owned(), "2026-11".to_owned())]),
@@ -62,7 +62,7 @@ pub(crate) fn draft() -> CampaignDraft {
         content,
         to_column: None,
         id_column: None,
-        senders: AllowedSenders::everyone(),
+        rules: AllowedSenders::everyone().into(),
         recipients: RecipientFilter::default(),
     }
 }
@@ -106,6 +106,8 @@ pub(crate) struct World {
     pub(crate) level: Cell<BackPressureLevel>,
     /// The file of `--exclude`.
     pub(crate) excluded: String,
+    /// What is sent.
+    pub(crate) draft: fn() -> CampaignDraft,
 }
 
 impl LevelSource for World {
@@ -131,6 +133,7 @@ impl World {
             limits: SendLimits { parallel: 3, ..SendLimits::default() },
             level: Cell::new(BackPressureLevel::Clear),
             excluded: String::new(),
+            draft,
         }
     }
 
@@ -171,7 +174,7 @@ impl World {
         progress: &impl SendProgress,
         stop: impl Future<Output = ()>,
     ) -> Result<SendReport, SendError> {
-        let mut draft = draft();
+        let mut draft = (self.draft)();
         draft.recipients.exclude.read("left.txt", self.excluded.as_bytes()).unwrap();
         let checked = checked(&draft, csv).unwrap();
         let header = self.header(&checked);

@@ -1,5 +1,6 @@
 //! The assumptions of a forecast.
 
+use tidegate_core::channel::Channel;
 use tidegate_operate::format::{count, time};
 
 use super::holds::ScenarioHold;
@@ -7,9 +8,11 @@ use super::scenario::Scenario;
 
 /// Everything that the forecast of `scenario` assumes, in words.
 pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
+    let (service, message) = (scenario.channel.service(), scenario.channel.message());
     let but = if scenario.faults.is_empty() { "" } else { ", but for the faults given" };
-    let mut said =
-        vec![format!("SES takes every mail{but}, and nothing else sends from the account")];
+    let mut said = vec![format!(
+        "{service} takes every {message}{but}, and nothing else sends from the account"
+    )];
     said.extend(scenario.assumptions.iter().cloned());
     said.extend(scenario.holds().map(hold));
     if let Some(daily) = scenario.daily.filter(|daily| daily.sent > 0) {
@@ -19,7 +22,7 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
         ));
     }
     let limits = scenario.limits().is_some_and(|limits| !limits.is_empty());
-    if limits && scenario.domains.is_empty() {
+    if limits && scenario.domains.is_empty() && scenario.channel == Channel::Email {
         said.push("no two mails go to one recipient domain, so that no limit of one delays them (--domain says otherwise)".to_owned());
     }
     said

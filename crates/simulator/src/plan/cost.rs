@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tidegate_core::channel::Channel;
 use tidegate_core::memory::Memory;
 use tidegate_core::parts::parts_for;
 
@@ -31,6 +32,9 @@ const MONTH_HOURS: f64 = 730.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Cost {
     pub ses: f64,
+    /// AWS's price of the texts; `None` for mails, or if the price of a part is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub texts: Option<f64>,
     /// SQS calls; each 64 KB of a call are a request. Mail above 4 KB is taken to be compressed.
     pub sqs: f64,
     /// Lambda: starts, and time on arm64. A poller with too little memory for the mail is taken to have enough.
@@ -190,9 +194,11 @@ impl Cost {
         let windows: u64 = records.iter().map(|record| record.windows).sum();
         let minutes = as_f64(windows) / 60.0;
         // `sum()` of an empty iterator is -0.0, which would be shown as such.
-        let recipients = records.iter().map(WindowRecord::total).fold(0.0, |sum, sent| sum + sent);
+        let is_text = scenario.channel == Channel::Sms;
+        let slots = records.iter().map(WindowRecord::total).fold(0.0, |sum, sent| sum + sent);
         let cost = Self {
-            ses: recipients * tariff.price("ses_mail"),
+            ses: if is_text { 0.0 } else { slots * tariff.price("ses_mail") },
+            texts: scenario.price_per_part.map(|price| slots * price),
             sqs: tariff.sqs(scenario, &usage),
             lambda: tariff.lambda(scenario, &usage, minutes),
             dynamodb: tariff.dynamodb(scenario, &usage, minutes),
@@ -200,9 +206,10 @@ impl Cost {
             logs: tariff.logs(&usage),
             total: 0.0,
             sqs_calls_per_mail: (usage.sqs_standard + usage.sqs_fifo) / usage.mails.max(1.0),
-            idle_month: tariff.calculated.month("idle"),
+            idle_month: tariff.calculated.month(if is_text { "idle, texts" } else { "idle" }),
         };
-        let total = cost.ses + cost.sqs + cost.lambda + cost.dynamodb + cost.metrics + cost.logs;
+        let sent = cost.ses + cost.texts.unwrap_or_default();
+        let total = sent + cost.sqs + cost.lambda + cost.dynamodb + cost.metrics + cost.logs;
         Ok(Self { total, ..cost })
     }
 }
@@ -232,7 +239,8 @@ mod tests {
         for name in ["poller", "scheduler", "campaign", "domain"] {
             assert!(tariff.calculated.metrics[name] > 0.0, "{name}");
         }
-        assert!(tariff.calculated.month("idle") > 0.0);
+        assert!(tariff.calculated.month("idle") > tariff.calculated.month("idle, texts"));
+        assert!(tariff.calculated.month("idle, texts") > 0.0);
     }
 
     #[test]

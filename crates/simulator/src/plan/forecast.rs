@@ -133,6 +133,7 @@ fn combine_runs(scenario: &Scenario, runs: &[RunResult]) -> Result<Forecast, Pla
     let simulated = |of: fn(&RunResult) -> u64| runs.iter().map(of).sum::<u64>();
     Ok(Forecast {
         name: scenario.name.clone(),
+        channel: scenario.channel,
         start: Window::containing(scenario.start),
         quota_per_second: scenario.quota,
         ends_after_seconds,
@@ -242,10 +243,11 @@ fn warnings(
     run: &RunResult,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
+    let message = scenario.channel.message();
     let days = |seconds: f64| seconds / 86_400.0;
     if let Some(end) = end.filter(|end| days(end.latest) > RETENTION_DAYS) {
         warnings.push(format!(
-            "the last mail waits {:.0} days, and SQS keeps a message {RETENTION_DAYS:.0} days at most: put the mails on their queues in parts",
+            "the last {message} waits {:.0} days, and SQS keeps a message {RETENTION_DAYS:.0} days at most: put the {message}s on their queues in portions",
             days(end.latest)
         ));
     }
@@ -261,10 +263,10 @@ fn warnings(
         } else {
             format!("not within {} days", HORIZON / 86_400)
         };
-        warnings.push(format!("{} keeps {} mails: {why}", campaign.name, campaign.left));
+        warnings.push(format!("{} keeps {} {message}s: {why}", campaign.name, campaign.left));
     }
     if run.dead > 0 {
-        warnings.push(format!("{} mails end as dead letters", run.dead));
+        warnings.push(format!("{} {message}s end as dead letters", run.dead));
     }
     if scenario.deployed.is_none() && scenario.quota > 900.0 {
         warnings.push("one poller's window holds 900 sends under way at most: with a slow SES more than that a second is not reached".to_owned());

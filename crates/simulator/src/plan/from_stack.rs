@@ -2,6 +2,7 @@
 //! `send` and the console.
 
 use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::channel::Channel;
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::rate::Rate;
 use tidegate_delivery::quota;
@@ -16,7 +17,8 @@ impl Scenario {
     /// what it leaves out as assumptions.
     pub fn from_stack(facts: &StackFacts, deployed: Deployment) -> Self {
         let status = Status::of(facts);
-        let mut scenario = Self::new(facts.at);
+        let channel = deployed.poller.rules.channel;
+        let mut scenario = Self { channel, ..Self::new(facts.at) };
         scenario.campaigns = status
             .campaigns
             .iter()
@@ -27,12 +29,14 @@ impl Scenario {
                 recipients: 1,
             })
             .collect();
-        scenario.assumptions = assumptions(&status);
+        scenario.assumptions = assumptions(&status, channel);
         match per_second(&status.quota, &facts.standing.control) {
             Some(quota) => scenario.quota = quota,
-            None => scenario
-                .assumptions
-                .push(format!("the quota, which SES does not tell, is {}", rate(scenario.quota))),
+            None => scenario.assumptions.push(format!(
+                "the quota, which {} does not tell, is {}",
+                channel.service(),
+                rate(scenario.quota)
+            )),
         }
         scenario.daily = daily(facts, &deployed);
         scenario.control = holds(facts);
@@ -43,10 +47,15 @@ impl Scenario {
         scenario
     }
 
-    /// Adds mails to the campaign of the same name, or a campaign.
+    /// Adds mails to the campaign of the same name, or a campaign. Its mails have one number of recipients: others
+    /// become as many mails as take the same slots.
     pub fn add(&mut self, load: &CampaignLoad) {
         match self.campaigns.iter_mut().find(|known| known.name == load.name) {
-            Some(known) => known.mails = known.mails.saturating_add(load.mails),
+            Some(known) => {
+                let slots = load.mails.saturating_mul(u64::from(load.recipients));
+                let mails = slots.div_ceil(u64::from(known.recipients.max(1)));
+                known.mails = known.mails.saturating_add(mails);
+            }
             None => self.campaigns.push(load.clone()),
         }
     }
@@ -91,26 +100,30 @@ fn holds(facts: &StackFacts) -> Control {
     Control { holds, campaign_holds, limits, adapted, ..Control::default() }
 }
 
-fn assumptions(status: &Status) -> Vec<String> {
+fn assumptions(status: &Status, channel: Channel) -> Vec<String> {
+    let (message, slot, service) = (channel.message(), channel.slot(), channel.service());
     let mut said =
-        vec!["each waiting mail has one recipient, because SQS counts messages".to_owned()];
+        vec![format!("each waiting {message} has one {slot}, because SQS counts messages")];
     if let Some(cap) = status.quota.operator_cap {
         said.push(format!("the operator's cap of {} stays", rate(cap)));
     }
     if status.quota.factor < 1.0 {
         let factor = percent(status.quota.factor);
-        said.push(format!("the rate stays at {factor}, to which SES's refusals have lowered it"));
+        said.push(format!(
+            "the rate stays at {factor}, to which {service}'s refusals have lowered it"
+        ));
     }
     if status.breaker.state != "allowing" {
-        said.push("SES works again, so that the circuit breaker lets mail pass".to_owned());
+        let passes = "works again, so that the circuit breaker lets mail pass";
+        said.push(format!("{service} {passes}"));
     }
     if status.level.level > BackPressureLevel::Clear {
         let level = status.level.level;
-        said.push(format!("no waiting mail is deferred, although the level is {level}"));
+        said.push(format!("no waiting {message} is deferred, although the level is {level}"));
     }
     let merging = status.queues.get("merge").map_or(0, |queue| queue.all());
     if merging > 0 {
-        let mails = counted(merging, "mail");
+        let mails = counted(merging, message);
         said.push(format!(
             "the {mails} on the merge queue are left out: of which campaign they are is not known"
         ));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tidegate_core::Window;
+use tidegate_core::channel::Channel;
 
 use super::cost::Cost;
 use super::phases::{Bottleneck, Phase};
@@ -53,6 +54,7 @@ pub struct Simulation {
 pub struct Forecast {
     /// The scenario's name, which tells it from its variants.
     pub name: String,
+    pub channel: Channel,
     /// When the mails are on their queues.
     pub start: Window,
     /// The account's quota, recipients a second.

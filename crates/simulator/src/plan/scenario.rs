@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
+use tidegate_core::channel::Channel;
 use tidegate_core::config::is_campaign_name;
 use tidegate_core::control::Control;
 use tidegate_core::daily::DailyPace;
@@ -18,6 +19,8 @@ use crate::settings::{Deployment, WorldSettings};
 pub const MOST_MAILS: u64 = 1_000_000_000;
 /// SES's limit of recipients for one mail.
 pub const MOST_RECIPIENTS: u32 = 50;
+/// The most parts of a text, as far as they are full.
+const MOST_PARTS: u32 = 10;
 pub const MOST_CAMPAIGNS: usize = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +30,7 @@ pub struct CampaignLoad {
     pub weight: u32,
     /// Mails that are on its queue at the start.
     pub mails: u64,
-    /// Recipients of each mail, 1 to 50.
+    /// Recipients of each mail, 1 to 50, or parts of each text, 1 to 10.
     pub recipients: u32,
 }
 
@@ -46,7 +49,10 @@ pub struct DailyQuotaSettings {
 pub struct Scenario {
     /// The scenario's name, which tells it from its variants.
     pub name: String,
+    pub channel: Channel,
     pub campaigns: Vec<CampaignLoad>,
+    /// AWS's price of a part of a text, US dollars; `None` if it is not known.
+    pub price_per_part: Option<f64>,
     pub quota: f64,
     /// The daily quota; `None` for no limit.
     pub daily: Option<DailyQuotaSettings>,
@@ -87,7 +93,9 @@ impl Scenario {
         let ms = Duration::from_millis;
         Self {
             name: "as given".to_owned(),
+            channel: Channel::Email,
             campaigns: Vec::new(),
+            price_per_part: None,
             quota: 14.0,
             daily: None,
             latency: Latency::always(ms(80)),
@@ -147,8 +155,10 @@ impl Scenario {
         };
         let rate = Rate::per_second(self.quota).map_err(|_| ());
         if rate.is_err() {
-            return wrong("quota", self.quota.to_string(), "0.001 to 10000 recipients a second");
+            let allowed = format!("0.001 to 10000 {}s a second", self.channel.slot());
+            return wrong("quota", self.quota.to_string(), &allowed);
         }
+        self.check_channel()?;
         if let Some(rate_margin) =
             self.rate_margin.filter(|rate_margin| RateMargin::new(*rate_margin).is_err())
         {
@@ -172,8 +182,11 @@ impl Scenario {
             if load.mails > MOST_MAILS {
                 return wrong(&field("mails"), load.mails.to_string(), "0 to 1000000000");
             }
-            if !(1..=MOST_RECIPIENTS).contains(&load.recipients) {
-                return wrong(&field("recipients a mail"), load.recipients.to_string(), "1 to 50");
+            let (slot, message) = (self.channel.slot(), self.channel.message());
+            let most = if self.channel == Channel::Sms { MOST_PARTS } else { MOST_RECIPIENTS };
+            if !(1..=most).contains(&load.recipients) {
+                let (value, allowed) = (load.recipients.to_string(), format!("1 to {most}"));
+                return wrong(&field(&format!("{slot}s a {message}")), value, &allowed);
             }
             if load.weight > 10_000 {
                 return wrong(&field("weight"), load.weight.to_string(), "0 to 10000");
@@ -204,6 +217,26 @@ impl Scenario {
         Ok(())
     }
 
+    /// Refuses what only mails have for texts, and what only texts have for mails.
+    fn check_channel(&self) -> Result<(), PlanError> {
+        let of_mail = [
+            ("daily quota", self.daily.is_some()),
+            ("domain", !self.domains.is_empty()),
+            ("domain limits", self.domain_limits.is_some()),
+        ];
+        let of_text = [("price per part", self.price_per_part.is_some())];
+        let (others, allowed) = match self.channel {
+            Channel::Email => (of_text.as_slice(), "only for texts (--channel sms)"),
+            Channel::Sms => (of_mail.as_slice(), "only for e-mail (--channel email)"),
+        };
+        let given = others.iter().find(|(_, is_given)| *is_given);
+        given.map_or(Ok(()), |(field, _)| {
+            let (field, value, allowed) =
+                ((*field).to_owned(), "given".to_owned(), allowed.to_owned());
+            Err(PlanError::Value { field, value, allowed })
+        })
+    }
+
     pub(super) fn settings(&self, seed: u64) -> WorldSettings {
         let campaigns: Vec<(&str, u32)> =
             self.campaigns.iter().map(|load| (load.name.as_str(), load.weight)).collect();
@@ -220,6 +253,9 @@ impl Scenario {
         // A forecast is of a stack that sends. Whether it sleeps while all that waits is held moves no end by
         // more than a minute.
         settings = settings.variable("TIDEGATE_IDLE_WAKE_SECONDS", 1);
+        if self.channel == Channel::Sms {
+            settings = settings.variable("TIDEGATE_CHANNEL", "sms");
+        }
         if let Some(rate_margin) = self.rate_margin {
             settings = settings.variable("TIDEGATE_RATE_MARGIN", rate_margin);
         }

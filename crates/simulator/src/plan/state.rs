@@ -13,7 +13,7 @@ use super::error::PlanError;
 use super::record::{ServiceUsage, WindowRecord, number};
 use super::scenario::Scenario;
 use crate::environment::PollerRun;
-use crate::mail::{ProducedMail, produced};
+use crate::mail::{BodyForm, ProducedMail, produced};
 use crate::names::{EXPRESS, MERGE, limit_queue, url};
 use crate::world::World;
 
@@ -266,12 +266,15 @@ impl SimulationState {
                 world.put_raw(&campaign.name, &mails).await?;
             }
         }
+        let body = self.campaigns.first().map_or(BodyForm::Repeated, |own| own.mail.body);
         if let Some((rate, due, enqueued)) = &mut self.express {
             *due += *rate;
             let mut mails = Vec::new();
             while *due >= 1.0 {
                 (*due, *enqueued) = (*due - 1.0, *enqueued + 1);
-                mails.push(produced(ProducedMail::new(format!("express-{enqueued}")).body()));
+                let mail =
+                    ProducedMail { body, ..ProducedMail::new(format!("express-{enqueued}")) };
+                mails.push(produced(mail.body()));
             }
             world.put_raw(EXPRESS, &mails).await?;
         }
@@ -305,7 +308,11 @@ impl CampaignRun {
             share,
             reservoir: load.mails,
             refill_below: refill_below.ceil() as u64,
-            mail: ProducedMail { recipients: load.recipients, ..ProducedMail::new("") },
+            mail: ProducedMail {
+                recipients: load.recipients,
+                body: scenario.channel.into(),
+                ..ProducedMail::new("")
+            },
             domains: scenario.domains.clone(),
             enqueued: 0,
             enqueued_accepted: 0,

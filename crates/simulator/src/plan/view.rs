@@ -1,5 +1,6 @@
 //! Forecasts as a page.
 
+use tidegate_core::channel::Channel;
 use tidegate_operate::page::{Page, Span as Text, TextTable, Tone, View};
 
 use super::phases::{Bottleneck, Phase};
@@ -26,11 +27,20 @@ impl View for Forecast {
     fn view(&self, page: &mut Page) {
         let total: u64 = self.campaigns.iter().map(|campaign| campaign.mails).sum();
         let quota = self.quota_per_second;
-        page.heading(format!("{} mails at {quota} a second from {}", grouped(total), self.start));
-        let mut table =
-            TextTable::new(["campaign", "weight", "mails", "ends after", "between", "at"])
-                .right(1)
-                .right(2);
+        let (message, slot) = (self.channel.message(), self.channel.slot());
+        let all = format!("{} {message}s at {quota} {slot}s a second", grouped(total));
+        page.heading(format!("{all} from {}", self.start));
+        let messages = format!("{message}s");
+        let mut table = TextTable::new([
+            "campaign",
+            "weight",
+            messages.as_str(),
+            "ends after",
+            "between",
+            "at",
+        ])
+        .right(1)
+        .right(2);
         for campaign in &self.campaigns {
             let end = campaign.ends_after_seconds;
             let at = campaign.ends_at.map_or_else(String::new, |at| at.to_string());
@@ -60,7 +70,7 @@ impl View for Forecast {
         page.line(
             Tone::Faint,
             format!(
-                "{} runs; of {} windows {:.1} % were simulated, {} mails in all",
+                "{} runs; of {} windows {:.1} % were simulated, {} {message}s in all",
                 how.seeds,
                 grouped(how.windows * how.seeds),
                 percent(how.simulated_windows, how.windows * how.seeds),
@@ -80,8 +90,9 @@ fn chart(forecast: &Forecast, page: &mut Page) {
     }
     let bucket = duration_text(super::state::as_f64(timeline.bucket_seconds));
     page.heading(format!(
-        "Sent a minute, {bucket} a column; a full column is {} recipients",
-        grouped(super::daily::floor(highest.round()))
+        "Sent a minute, {bucket} a column; a full column is {} {}s",
+        grouped(super::daily::floor(highest.round())),
+        forecast.channel.slot()
     ));
     let names = forecast.campaigns.iter().map(|campaign| campaign.name.as_str());
     let express = timeline.per_minute.keys().map(String::as_str).filter(|name| *name == "express");
@@ -142,14 +153,19 @@ fn share(phase: &Phase, name: &str) -> Text {
 fn costs(forecast: &Forecast, page: &mut Page) {
     let cost = &forecast.cost;
     page.heading("What it costs");
+    let sent = match (forecast.channel, cost.texts) {
+        (Channel::Email, _) => format!("SES ${:.2}, ", cost.ses),
+        (Channel::Sms, Some(texts)) => format!("texts ${texts:.2}, "),
+        (Channel::Sms, None) => String::new(),
+    };
     page.line(
         Tone::Plain,
         format!(
-            "  ${:.2}: SES ${:.2}, SQS ${:.2} ({:.2} calls a mail), Lambda ${:.2}, DynamoDB ${:.2}, metrics ${:.2}, logs ${:.2}",
+            "  ${:.2}: {sent}SQS ${:.2} ({:.2} calls a {}), Lambda ${:.2}, DynamoDB ${:.2}, metrics ${:.2}, logs ${:.2}",
             cost.total,
-            cost.ses,
             cost.sqs,
             cost.sqs_calls_per_mail,
+            forecast.channel.message(),
             cost.lambda,
             cost.dynamodb,
             cost.metrics,
@@ -158,6 +174,10 @@ fn costs(forecast: &Forecast, page: &mut Page) {
     );
     let idle = format!("  A stack that sends nothing costs ${:.2} a month.", cost.idle_month);
     page.line(Tone::Plain, idle);
+    if forecast.channel == Channel::Sms && cost.texts.is_none() {
+        let said = "  What AWS asks for the texts is not in it: --price-per-part DOLLARS.";
+        page.line(Tone::Warning, said);
+    }
 }
 
 /// The forecasts side by side: a row each, a column for each campaign's end.

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tidegate_core::email::Address;
+use tidegate_operate::send::{PartPrice, recipient};
 
 use crate::commands::OnStack;
 use crate::shell::ConfirmArgs;
 
-/// Send a campaign from a file: a row a mail
+/// Send a campaign from a file: a row a mail, or a row a text message
 ///
 /// Every row is rendered and checked as the poller will check it; one fault, and nothing is sent.
 /// Then all are put on the campaign's queue. An interrupted run goes on where it was when the same
@@ -18,6 +18,10 @@ use crate::shell::ConfirmArgs;
 /// Templates are Jinja: `{{ first_name }}` is the row's column of that name, escaped in HTML; a column
 /// that is missing is a fault; `{{ first_name|default('friend') }}` has another value then;
 /// `{{ row['first name'] }}` is for names that are no words.
+///
+/// With --text and nothing that belongs to a mail, the rows are text messages (SMS), for a stack of that
+/// channel: the column `to_phone` has the number, such as +12065550100, and the dry run says the parts and the
+/// price of each.
 ///
 /// Exit code: 0 all is enqueued; 2 an option, a template or a row is wrong, nothing was sent; 3 a
 /// service or a file failed, run it again; 4 not confirmed; 130 interrupted, run it again.
@@ -28,7 +32,9 @@ use crate::shell::ConfirmArgs;
   tidegate send november.csv --campaign big --template mail.html --from news@example.org --dry-run
   tidegate send november.csv --campaign big --subject 'Hello {{ name }}' --text mail.txt \\
       --from 'News <news@example.org>' --list-unsubscribe 'https://example.org/out?t={{ token }}' --yes
-  tidegate send users.jsonl --campaign big --template-name welcome --from news@example.org")]
+  tidegate send users.jsonl --campaign big --template-name welcome --from news@example.org
+  tidegate send parcels.csv --campaign first --text parcel.txt --stack texts --price-per-part 0.0075 --dry-run
+      Text messages: the columns to_phone and whatever the template names.")]
 pub struct SendArgs {
     /// The recipients: CSV with the columns' names in its first line, or JSON Lines
     #[arg(value_name = "FILE")]
@@ -39,11 +45,16 @@ pub struct SendArgs {
     #[command(flatten)]
     pub(super) mail: MailArgs,
     #[command(flatten)]
+    pub(super) texts: TextArgs,
+    #[command(flatten)]
     pub(super) input: InputArgs,
     #[command(flatten)]
     pub(super) run: RunArgs,
     #[command(flatten)]
     pub(super) ask: ConfirmArgs,
+    /// Look at no stack: check the file, say what it comes to, and send nothing
+    #[arg(long, help_heading = "Stack", conflicts_with_all = ["test", "again", "restart", "exclude_suppressed"])]
+    pub(super) no_stack: bool,
     #[command(flatten)]
     pub(crate) on: OnStack,
 }
@@ -55,7 +66,7 @@ pub(super) struct MailArgs {
     /// Template of the HTML body
     #[arg(long, visible_alias = "html", value_name = "FILE")]
     pub(super) template: Option<PathBuf>,
-    /// Template of the text body
+    /// Template of the text body, or of a text message
     #[arg(long, value_name = "FILE")]
     pub(super) text: Option<PathBuf>,
     /// Template of the subject line [default: the <title> of the HTML template]
@@ -64,9 +75,10 @@ pub(super) struct MailArgs {
     /// Name of a template stored in SES, instead of files; each row is its data
     #[arg(long, value_name = "NAME", conflicts_with_all = ["template", "text", "subject"])]
     pub(super) template_name: Option<String>,
-    /// The sender, such as `News <news@example.org>`
+    /// The sender, such as `News <news@example.org>`; of text messages the number, sender id or pool [default
+    /// of text messages: the first of the stack's Origins]
     #[arg(long, value_name = "ADDRESS")]
-    pub(super) from: String,
+    pub(super) from: Option<String>,
     /// Where answers go; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     pub(super) reply_to: Vec<String>,
@@ -76,7 +88,7 @@ pub(super) struct MailArgs {
     /// A `mailto:` address beside it, as a template
     #[arg(long, value_name = "MAILTO", requires = "list_unsubscribe")]
     pub(super) unsubscribe_mailto: Option<String>,
-    /// A tag of SES's; may be given several times
+    /// A tag of SES's, or of AWS's text messages; may be given several times
     #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = tag)]
     pub(super) tags: Vec<(String, String)>,
     /// critical, high, normal or low: orders mail that a poller has received for its window, and decides
@@ -84,9 +96,22 @@ pub(super) struct MailArgs {
     /// one [default: normal]
     #[arg(long, value_name = "PRIORITY")]
     pub(super) priority: Option<String>,
-    /// The configuration set in SES [default: the stack's]
+    /// The configuration set in SES, or of AWS's text messages [default: the stack's]
     #[arg(long, value_name = "NAME")]
     pub(super) configuration_set: Option<String>,
+}
+
+/// Options that only text messages have
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Text messages")]
+pub(super) struct TextArgs {
+    /// transactional, such as codes for a login, or promotional [default: AWS decides]
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(super) message_type: Option<String>,
+    /// AWS's price of a part, in US dollars, for the dry run's prices: `0.0075`, or by country `+49=0.0075`;
+    /// may be given several times. AWS's prices change: <https://aws.amazon.com/end-user-messaging/pricing/>
+    #[arg(long, value_name = "[CODE=]DOLLARS")]
+    pub(super) price_per_part: Vec<PartPrice>,
 }
 
 /// The format of the recipient list, and how strictly it is checked.
@@ -102,14 +127,14 @@ pub(super) struct InputArgs {
     /// Let a value of a CSV have several lines
     #[arg(long)]
     pub(super) multiline: bool,
-    /// The column of the recipient [default: to, or else email]
+    /// The column of the recipient [default: to, or else email; of text messages `to_phone`]
     #[arg(long, value_name = "NAME")]
     pub(super) to_column: Option<String>,
-    /// The column of the mail's id [default: id, where there is one; else an id is made of campaign,
-    /// run, row and what the mail says]
+    /// The column of the message's id [default: id, where there is one; else an id is made of campaign,
+    /// run, row and what the message says]
     #[arg(long, value_name = "NAME")]
     pub(super) id_column: Option<String>,
-    /// Leave out the addresses in this file, one a line or a CSV's first field; may be given several times
+    /// Leave out the addresses and phone numbers in this file, one a line or a CSV's first field; may be given several times
     #[arg(long, value_name = "FILE")]
     pub(super) exclude: Vec<PathBuf>,
     /// Leave out the addresses on the account's suppression list: SES would accept their mails, count them, and
@@ -131,14 +156,14 @@ pub(super) struct InputArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run")]
 pub(super) struct RunArgs {
-    /// Show the first N mails, and send nothing
+    /// Show the first N messages, and send nothing
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     pub(super) preview: Option<usize>,
-    /// Send the first row, as its mail would be, to this address, and nothing else: ahead of the campaigns
-    /// and counted for none, where the stack has an express queue
-    #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with_all = ["preview", "dry_run", "again", "restart"])]
-    pub(super) test: Option<Address>,
-    /// Test mails: the first N rows, 1 to 10
+    /// Send the first row, as its message would be, to this address or phone number, and nothing else: ahead of
+    /// the campaigns and counted for none, where the stack has an express queue
+    #[arg(long, value_name = "ADDRESS", value_parser = addressed, conflicts_with_all = ["preview", "dry_run", "again", "restart"])]
+    pub(super) test: Option<String>,
+    /// Test messages: the first N rows, 1 to 10
     #[arg(long, value_name = "N", default_value_t = 1, requires = "test", value_parser = clap::value_parser!(u8).range(1..=10))]
     pub(super) rows: u8,
     /// Check everything, say what would happen, and send nothing
@@ -220,8 +245,9 @@ fn tag(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn address(text: &str) -> Result<Address, String> {
-    Address::parse(text).map_err(|error| error.to_string())
+/// An address, with its name, or a phone number; which of them is meant is known once the stack is.
+fn addressed(text: &str) -> Result<String, String> {
+    recipient(text).map(|_| text.to_owned())
 }
 
 fn run_name(text: &str) -> Result<String, String> {

@@ -17,7 +17,9 @@ const OPTIONS: ForecastOptions = ForecastOptions { seeds: 1, every_window: false
 /// The mails that a run still has to enqueue.
 pub(super) struct RunLoad<'a> {
     pub(super) campaign: &'a str,
-    pub(super) mails: u64,
+    pub(super) messages: u64,
+    /// The slots of its messages.
+    pub(super) slots: u64,
     pub(super) priority: Priority,
     /// Whether they are enqueued while the level defers them.
     pub(super) even_if_deferred: bool,
@@ -33,7 +35,11 @@ pub(super) async fn estimated(
 ) -> Result<Option<Estimate>, CommandError> {
     let mut scenario = Scenario::from_stack(facts, deployed);
     let name = run.campaign.to_owned();
-    scenario.add(&CampaignLoad { name, weight: 0, mails: run.mails, recipients: 1 });
+    scenario.add(&CampaignLoad { name, weight: 0, mails: run.slots, recipients: 1 });
+    if run.slots > run.messages {
+        let said = "a text of several parts takes no longer than as many of one part";
+        scenario.assumptions.push(said.to_owned());
+    }
     let status = Status::of(facts);
     let level = status.level.level;
     if level.defers(run.priority) {

@@ -4,6 +4,7 @@ mod args;
 mod estimate;
 pub(super) mod prepare;
 pub(super) mod progress;
+mod texts;
 
 use std::io::BufReader;
 use std::path::Path;
@@ -12,18 +13,19 @@ use std::time::Duration;
 pub use args::SendArgs;
 use tidegate_aws::SystemEntropy;
 use tidegate_aws::stack::Stack;
+use tidegate_core::channel::{Channel, MessageRules};
 use tidegate_core::config::Campaign;
 use tidegate_core::deduplication::Deduplication;
-use tidegate_core::email::{Address, Priority};
+use tidegate_core::email::{AllowedSenders, Priority};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl};
 use tidegate_operate::level::{LedgerLevel, LevelPolicy};
 use tidegate_operate::send::{
-    CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat, InputSummary,
-    JournalContents, JournalError, JournalFile, JournalHeader, JournalWriter, Preview,
-    PreviewReport, RestartError, Resume, RunEnd as RunEnded, RunState, SendError, SendLimits,
-    SendPorts, SendReport, Session, TestMailError, baseline, check, check_resend, read_journal,
-    run_state, send_test,
+    CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat, InputReport,
+    InputSummary, JournalContents, JournalError, JournalFile, JournalHeader, JournalWriter,
+    Preview, PreviewReport, RecipientFilter, RestartError, Resume, RunEnd as RunEnded, RunState,
+    SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart, TemplateSource,
+    TestMailError, baseline, check, check_resend, read_journal, run_state, send_test,
 };
 use tidegate_operate::suppression::suppressed;
 use tidegate_simulator::Deployment;
@@ -45,10 +47,15 @@ struct PreparedRun {
 }
 
 pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
-    let sources = prepare::sources(&args.mail)?;
+    let channel = texts::channel(args)?;
+    let sources = prepare::sources(&args.mail, channel)?;
     prepare::open(&args.file)?;
     let mut recipients = prepare::recipients(&args.input)?;
+    if args.no_stack {
+        return without_stack(args, channel, sources, recipients, shell);
+    }
     let stack = args.on.stack.open().await?;
+    texts::check(args, &stack.name, stack.poller.rules.channel)?;
     if args.input.exclude_suppressed {
         let listed = suppressed(&stack.clients().suppression_list(), |_| {}).await?;
         for address in listed.keys() {
@@ -58,10 +65,8 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
     let campaign = prepare::campaign(args, &facts.campaigns)?;
     let (run, journal) = prepare::run_and_journal(args, &campaign.name)?;
-    let senders = stack.poller.rules.senders.clone();
-    let mut draft = prepare::draft(args, &campaign.name, &run, sources.clone(), senders)
-        .map_err(|fault| CommandError::Input(fault.to_string()))?;
-    draft.recipients = recipients;
+    let (rules, named) = (stack.poller.rules.clone(), (campaign.name.as_str(), run.as_str()));
+    let draft = prepare::draft(args, named, sources.clone(), (rules, recipients))?;
     let format = prepare::format(&args.input, &args.file);
     if let Some(to) = &args.run.test {
         return test(args, to, draft, format, (&stack, &campaign), shell).await;
@@ -86,7 +91,8 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
     let load = RunLoad {
         campaign: &campaign.name,
-        mails: prepared.checked.rows.saturating_sub(enqueued(&state)),
+        messages: prepared.checked.rows.saturating_sub(enqueued(&state)),
+        slots: prepared.checked.slots_after(enqueued(&state)),
         priority: prepared.draft.parsed_priority(),
         even_if_deferred: args.run.even_if_deferred,
     };
@@ -99,7 +105,8 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     let plan = DryRun::new(places, &prepared.header, &state, &prepared.checked, kept, estimate);
     if args.run.dry_run || args.run.preview.is_some() {
         let preview = args.run.preview.map(|_| prepared.preview);
-        let shown = PreviewReport { preview, dry_run: args.run.dry_run.then_some(plan) };
+        let dry_run = args.run.dry_run.then_some(plan);
+        let shown = PreviewReport { preview, dry_run, input: None };
         shell.output.show(&shown).map_err(CommandError::Terminal)?;
         return Ok(CommandEnd::Done);
     }
@@ -121,10 +128,29 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     }
 }
 
-/// Sends test mails instead of the campaign.
+/// Checks the input alone.
+fn without_stack(
+    args: &SendArgs,
+    channel: Channel,
+    sources: Vec<(TemplatePart, TemplateSource)>,
+    recipients: RecipientFilter,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let rules = MessageRules { channel, ..AllowedSenders::everyone().into() };
+    let draft = prepare::draft(args, ("campaign", "run"), sources, (rules, recipients))?;
+    let format = prepare::format(&args.input, &args.file);
+    let (checked, preview) = checked(args, &draft, format, shell)?;
+    let preview = args.run.preview.map(|_| preview);
+    let input = Some(InputReport::new(args.file.display().to_string(), checked));
+    let shown = PreviewReport { preview, dry_run: None, input };
+    shell.output.show(&shown).map_err(CommandError::Terminal)?;
+    Ok(CommandEnd::Done)
+}
+
+/// Sends test messages instead of the campaign.
 async fn test(
     args: &SendArgs,
-    to: &Address,
+    to: &str,
     mut draft: CampaignDraft,
     format: InputFormat,
     (stack, campaign): (&Stack, &Campaign),
@@ -167,9 +193,9 @@ fn checked(
     let checking = CheckOptions { format, max_faults, allow_duplicates };
     let mut preview = Preview::new(args.run.preview.unwrap_or(0), output.addresses());
     let bar = MailProgressBar::checking(*output);
-    let checked = check(draft, &file, input, checking, |message, email| {
+    let checked = check(draft, &file, input, checking, |message, content| {
         bar.add(1);
-        preview.see(message, email);
+        preview.see(message, content);
     });
     drop(bar);
     match checked {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use tidegate_core::channel::{Channel, MessageRules};
 use tidegate_core::config::Campaign;
-use tidegate_core::email::{AllowedSenders, Priority};
+use tidegate_core::email::Priority;
 use tidegate_operate::send::{
-    AddressList, CampaignDraft, DraftContent, InputFault, InputFormat, InputSummary, JournalHeader,
+    AddressList, CampaignDraft, DraftContent, InputFormat, InputSummary, JournalHeader,
     JournalInput, RecipientFilter, TemplatePart, TemplateSource, Templates, fingerprint,
     restart_run,
 };
@@ -28,6 +29,7 @@ const OPTIONS: [(TemplatePart, &str); 3] = [
 /// The templates that the options name, read.
 pub(super) fn sources(
     args: &MailArgs,
+    channel: Channel,
 ) -> Result<Vec<(TemplatePart, TemplateSource)>, CommandError> {
     let mut sources = Vec::new();
     for (part, path) in [(TemplatePart::Html, &args.template), (TemplatePart::Text, &args.text)] {
@@ -42,7 +44,7 @@ pub(super) fn sources(
             sources.push((part, TemplateSource::new(name, text)));
         }
     }
-    if args.template_name.is_none() {
+    if args.template_name.is_none() && (channel == Channel::Email || args.text.is_none()) {
         complete(&mut sources)?;
     }
     Ok(sources)
@@ -53,8 +55,8 @@ fn complete(sources: &mut Vec<(TemplatePart, TemplateSource)>) -> Result<(), Com
     let has =
         |part| sources.iter().any(|(named, _): &(TemplatePart, TemplateSource)| *named == part);
     if !has(TemplatePart::Html) && !has(TemplatePart::Text) {
-        let said = "the mail says nothing: --template FILE is its HTML, --text FILE its text, or \
-                    --template-name NAME a template in SES";
+        let said = "the message says nothing: --text FILE is the text of a text message or mail, \
+                    --template FILE a mail's HTML, or --template-name NAME a template in SES";
         return Err(CommandError::Input(said.to_owned()));
     }
     if !has(TemplatePart::Subject) {
@@ -169,13 +171,15 @@ pub(super) fn run_and_journal(
 
 pub(super) fn draft(
     args: &SendArgs,
-    campaign: &str,
-    run: &str,
+    (campaign, run): (&str, &str),
     sources: Vec<(TemplatePart, TemplateSource)>,
-    senders: AllowedSenders,
-) -> Result<CampaignDraft, InputFault> {
-    let templates = Templates::compile(sources)?;
+    (rules, recipients): (MessageRules, RecipientFilter),
+) -> Result<CampaignDraft, CommandError> {
+    let templates =
+        Templates::compile(sources).map_err(|fault| CommandError::Input(fault.to_string()))?;
+    let channel = rules.channel;
     let content = match &args.mail.template_name {
+        _ if channel == Channel::Sms => DraftContent::Text(args.texts.draft(templates)),
         Some(name) => DraftContent::SesTemplate { name: name.clone(), headers: templates },
         None => DraftContent::Templates(templates),
     };
@@ -188,11 +192,17 @@ pub(super) fn draft(
         tags: args.mail.tags.iter().cloned().collect(),
         configuration_set: args.mail.configuration_set.clone(),
         content,
-        to_column: args.input.to_column.clone(),
+        to_column: to_column(args, channel),
         id_column: args.input.id_column.clone(),
-        senders,
-        recipients: RecipientFilter::default(),
+        rules,
+        recipients,
     })
+}
+
+/// The column of the recipient; `None` for a mail's default.
+fn to_column(args: &SendArgs, channel: Channel) -> Option<String> {
+    let default = (channel == Channel::Sms).then(|| "to_phone".to_owned());
+    args.input.to_column.clone().or(default)
 }
 
 /// Everything that must be unchanged when a run is resumed: file contents as hashes, options as
@@ -209,7 +219,6 @@ pub(super) fn settings(
     };
     let mut settings = BTreeMap::from([
         ("input".to_owned(), checked.sha256.clone()),
-        ("--from".to_owned(), args.mail.from.clone()),
         ("--format".to_owned(), written),
     ]);
     for (part, source) in sources {
@@ -219,6 +228,8 @@ pub(super) fn settings(
     let tags: Vec<String> = tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let listed = |list: &[String]| (!list.is_empty()).then(|| list.join(", "));
     for (name, value) in [
+        ("--from", args.mail.from.clone()),
+        ("--type", args.texts.message_type.clone()),
         ("--template-name", args.mail.template_name.clone()),
         ("--reply-to", listed(&args.mail.reply_to)),
         ("--tag", listed(&tags)),
@@ -246,7 +257,7 @@ pub(super) fn header(
 ) -> JournalHeader {
     let header = JournalHeader::new(&campaign.name, campaign.queue_for(priority), run, by, at);
     let path = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
-    let to_column = args.input.to_column.clone();
+    let to_column = to_column(args, checked.channel);
     let input = Some(JournalInput { path, format, to_column });
     JournalHeader { settings, rows: checked.rows, input, ..header }
 }
@@ -299,16 +310,16 @@ mod tests {
 
     #[test]
     fn a_mail_needs_a_body_and_a_subject() {
-        let (code, nothing) = said(sources(&args("a.csv --subject Hello").mail));
+        let (code, nothing) = said(sources(&args("a.csv --subject Hello").mail, Channel::Email));
         assert_eq!(code, 2);
-        assert!(nothing.starts_with("the mail says nothing: --template FILE"), "{nothing}");
+        assert!(nothing.starts_with("the message says nothing: --text FILE"), "{nothing}");
         let path = std::env::temp_dir().join(format!("tidegate-mail-{}.html", std::process::id()));
         fs::write(&path, "<p>Hello</p>").unwrap();
         let line = format!("a.csv --template {}", path.display());
-        let (_, untitled) = said(sources(&args(&line).mail));
+        let (_, untitled) = said(sources(&args(&line).mail, Channel::Email));
         assert!(untitled.contains("--subject TEXT, or a <title>"), "{untitled}");
         fs::write(&path, "<title>News for {{ name }}</title>").unwrap();
-        let titled = sources(&args(&line).mail).unwrap();
+        let titled = sources(&args(&line).mail, Channel::Email).unwrap();
         fs::remove_file(&path).unwrap();
         assert_eq!(titled[1].1.text, "News for {{ name }}");
     }
@@ -351,16 +362,7 @@ mod tests {
 
     #[test]
     fn whatever_changes_a_mail_is_among_what_must_stay_as_it_was() {
-        let checked = InputSummary {
-            rows: 1,
-            bytes: 1,
-            largest: 1,
-            sqs_calls: 1,
-            repeated_addresses: 0,
-            given_ids: 0,
-            excluded: 0,
-            sha256: "5f".into(),
-        };
+        let checked = InputSummary { sha256: "5f".into(), ..InputSummary::default() };
         let of = |line: &str| {
             let sources = vec![(TemplatePart::Text, TemplateSource::new("mail.txt", "Hello"))];
             let line = args(line);
@@ -371,6 +373,7 @@ mod tests {
         for option in [
             "--reply-to a@example.org",
             "--tag a=b",
+            "--type promotional",
             "--priority high",
             "--configuration-set c",
             "--to-column t",
