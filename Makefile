@@ -308,22 +308,24 @@ dist-checksums: $(DIST_VENV)
 # ---------------------------------------------------------------------------------- to prove it
 
 # Installing, and what is not Rust, mostly waits: it is made beside the build. Each target's output is printed as a whole. End-to-end
-# tests have the machine to themselves, because they are in real time: beside a browser some sends come too late.
+# tests have the machine to themselves, because they are in real time: beside a browser some sends come too late. Guide and packages
+# wait for deployments, and so go beside the browser; the simulation only computes, and takes what processor time these leave.
 # Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
 BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=2
 .PHONY: test
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
-	$(MAKE) --no-print-directory test-rust
-	$(MAKE) $(BESIDE_EACH_OTHER) of-programs of-console
-	$(MAKE) --no-print-directory test-package
+	$(MAKE) --no-print-directory test-units test-campaigns test-end-to-end
+	$(MAKE) $(BESIDE_EACH_OTHER) of-console of-deployments
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REFERENCE_MODULES) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
-of-programs: ; $(MAKE) BESIDE= test-guide
 of-console: ; $(MAKE) BESIDE= test-console
-.PHONY: of-rust of-others of-programs of-console
+of-deployments:
+	$(MAKE) BESIDE= test-guide test-package
+	nice -n 19 $(MAKE) BESIDE= test-simulation
+.PHONY: of-rust of-others of-console of-deployments
 
 .PHONY: lint
 lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
@@ -395,14 +397,14 @@ RUST_TESTS := test-units test-simulation test-campaigns test-end-to-end
 test-rust: $(RUST_TESTS) ## Unit, property, contract, simulation and end-to-end tests
 $(RUST_TESTS): $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) cdk test-binaries
 
-# Unit, property and contract tests: all but the simulation, which takes as long as the others together, and end to end.
+# Unit, property and contract tests: all but end to end (en*) and those that compute for minutes (f*, m*, si*).
 test-units:
-	$(CARGO_TEST) --lib --bin tidegate --test '[!es]*' --test 'e[!n]*' --test 's[!i]*'
+	$(CARGO_TEST) --lib --bin tidegate --test '[!efms]*' --test 'e[!n]*' --test 's[!i]*'
 	$(if $(OTHER_REDIS),$(CARGO_TEST:$(REDIS_SERVER)=$(OTHER_REDIS)) --test bucket)
 
-# In simulated time; and examples in the documentation. They only compute.
+# In simulated time: simulation, forecasts, large mails in a poller's memory; and examples in the documentation. They only compute.
 test-simulation:
-	$(CARGO_TEST) --test 'si*'
+	$(CARGO_TEST) --test 'si*' --test '[fm]*'
 	$(CARGO_TEST) --doc
 
 # End to end runs on the binaries of the same build, and on the local AWS. Tests that measure (campaigns) have the machine to
@@ -522,10 +524,21 @@ python:
 	  echo "      macOS: brew install python3), or name another: make PYTHON=/path/to/python3" >&2; \
 	  exit 1; }
 
-$(LOCAL_VENV): infra/local/requirements.txt | python
+# A venv by uv, which pip installs first, by hash like all others: uv takes a tenth of pip's processor time for them.
+define INSTALL
+$(DIST_BIN)/uv venv --quiet --clear --python $(PYTHON) $(@D)
+$(DIST_BIN)/uv pip install --quiet --python $(@D)/bin/python --require-hashes $(1) -r $<
+touch $@
+endef
+
+$(DIST_VENV): infra/dist/requirements.txt | python
 	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
 	touch $@
+
+# The local AWS is started some forty times, each time without writing bytecode.
+$(LOCAL_VENV): infra/local/requirements.txt $(DIST_VENV)
+	$(call INSTALL,--compile-bytecode)
 
 # Only the program is wanted: whatever Python installs it, and no Python module of it is used.
 $(OWN_REDIS): infra/local/requirements-redis.txt | python
@@ -554,40 +567,25 @@ $(OWN_PROMTOOL):
 	mv $(TOOLS)/prometheus.new $(TOOLS)/prometheus
 	touch $@
 
-$(OWN_AWS): infra/guide/requirements-aws.txt | python
-	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
-	touch $@
+$(OWN_AWS): infra/guide/requirements-aws.txt $(DIST_VENV)
+	$(call INSTALL)
 
-$(LAMBDA_VENV): infra/local/requirements-lambda.txt | python
-	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<
-	touch $@
+$(LAMBDA_VENV): infra/local/requirements-lambda.txt $(DIST_VENV)
+	$(call INSTALL,--no-deps)
 
 $(ZIG): infra/local/requirements-zig.txt $(LAMBDA_VENV)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<
+	$(DIST_BIN)/uv pip install --quiet --python $(@D)/bin/python --require-hashes --no-deps -r $<
 	touch $@
 
 # sam's extras and hashes contradict each other for pip: everything is listed, and nothing looked up.
-$(VALIDATE_VENV): infra/validate/requirements.txt | python
-	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r $<
-	touch $@
+$(VALIDATE_VENV): infra/validate/requirements.txt $(DIST_VENV)
+	$(call INSTALL,--no-deps)
 
-$(DOCS_VENV): infra/docs/requirements.txt | python
-	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
-	touch $@
+$(DOCS_VENV): infra/docs/requirements.txt $(DIST_VENV)
+	$(call INSTALL)
 
-$(DIST_VENV): infra/dist/requirements.txt | python
-	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
-	touch $@
-
-$(CHECKOV_VENV): infra/validate/requirements-checkov.txt | python
-	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
-	touch $@
+$(CHECKOV_VENV): infra/validate/requirements-checkov.txt $(DIST_VENV)
+	$(call INSTALL)
 
 AS_ROOT = $(if $(filter 0,$(shell id -u)),,sudo -n)
 .PHONY: chromium

@@ -1,5 +1,6 @@
 //! Mails as producers put them on the queues.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use tidegate_core::channel::Channel;
@@ -99,7 +100,7 @@ impl ProducedMail {
         let (id, domain, sender) = (&self.id, &self.domain, &self.sender);
         let words = self.text.div_ceil(5);
         let text = match self.body {
-            BodyForm::Random => letters(5 * words),
+            BodyForm::Random => letters(5 * words).to_owned(),
             _ => "Text.".repeat(words),
         };
         let to: Vec<String> =
@@ -130,8 +131,13 @@ impl ProducedMail {
     }
 }
 
-/// Letters of a linear congruential generator (Knuth's MMIX), the same each time.
-fn letters(count: usize) -> String {
+/// Letters of a linear congruential generator (Knuth's MMIX), the same each time; 1 MiB at most, which is SQS's limit.
+fn letters(count: usize) -> &'static str {
+    static ALL: LazyLock<String> = LazyLock::new(|| generate(1 << 20));
+    &ALL[..count.min(ALL.len())]
+}
+
+fn generate(count: usize) -> String {
     let next = |state: &u64| {
         Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
     };
