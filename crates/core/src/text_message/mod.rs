@@ -15,6 +15,7 @@ mod outcome;
 mod parts;
 mod read;
 mod receipt;
+mod schema;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +24,9 @@ use std::collections::BTreeMap;
 pub use allowed::{AllowedTexts, AllowedTextsError, Countries, Origins};
 pub use outcome::classify_text;
 pub use parts::{Alphabet, TextLength};
+pub use receipt::RECEIPTS;
 pub(crate) use receipt::Receipt;
+pub use schema::text_schema;
 
 use crate::email::{EmailError, Priority};
 
