@@ -1,5 +1,7 @@
 //! The channel of a stack, e-mail or SMS, and what the poller asks of a message of either.
 
+use serde::Serialize;
+
 use crate::email::{Address, AllowedSenders, Email, EmailError, Priority};
 use crate::outcome::{Failure, Outcome, classify, classify_for_tenant};
 use crate::text_message::{AllowedTexts, TextMessage, classify_text};
@@ -12,6 +14,47 @@ pub enum Channel {
     Email,
     /// Text messages, through AWS End User Messaging.
     Sms,
+}
+
+/// The words that people read for what a stack sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Words {
+    /// One message; an `s` makes it several.
+    pub message: &'static str,
+    /// Any number of messages.
+    pub messages: &'static str,
+    /// The thing that takes a slot; an `s` makes it several.
+    pub unit: &'static str,
+    /// The service that sends, which has a quota.
+    pub service: &'static str,
+    /// The recipient's; an `s` makes it several.
+    pub address: &'static str,
+    /// The service's limit of a period.
+    pub limit: &'static str,
+}
+
+impl Channel {
+    /// The words for this channel.
+    pub const fn words(self) -> Words {
+        match self {
+            Self::Email => Words {
+                message: "mail",
+                messages: "mail",
+                unit: "recipient",
+                service: "SES",
+                address: "address",
+                limit: "daily quota",
+            },
+            Self::Sms => Words {
+                message: "text",
+                messages: "texts",
+                unit: "part",
+                service: "End User Messaging",
+                address: "number",
+                limit: "spend limit",
+            },
+        }
+    }
 }
 
 /// The messages that a stack sends: its channel, and where they may come from and go to.

@@ -112,7 +112,7 @@ fn every_value_of_every_member_is_judged_alike_by_schema_and_parser() {
             *if judge(&validator, &message).unwrap() { &mut taken } else { &mut refused } += 1;
         }
     }
-    assert!(taken > 60 && refused > 60, "{taken} taken, {refused} refused");
+    assert!(taken > 50 && refused > 50, "{taken} taken, {refused} refused");
     for missing in ["to_phone", "text"] {
         let mut message = start.clone();
         message.as_object_mut().unwrap().remove(missing);
@@ -137,11 +137,10 @@ fn messages() -> impl Strategy<Value = Value> {
     members.prop_map(|members| Value::Object(members.into_iter().flatten().collect()))
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(5_000))]
-
-    #[test]
-    fn the_schema_takes_what_the_parser_takes_and_nothing_else(message in messages()) {
-        judge(&validator(), &message)?;
-    }
+#[test]
+fn the_schema_takes_what_the_parser_takes_and_nothing_else() {
+    let validator = validator();
+    let config = ProptestConfig { cases: 5_000, ..ProptestConfig::default() };
+    let mut runner = proptest::test_runner::TestRunner::new(config);
+    runner.run(&messages(), |message| judge(&validator, &message).map(|_| ())).unwrap();
 }
