@@ -35,13 +35,13 @@ const UNSAID: &str = "The parser refuses more than this schema: a member that st
 /// The JSON Schema (draft 2020-12) of a mail. It accepts what the poller accepts; what it cannot say stands in
 /// its `$comment`.
 pub fn message_schema() -> Value {
-    let mut schema = compressible("message", "mail", mail(), UNSAID);
+    let mut schema = compressible("message", "mail", &mail(), UNSAID);
     schema["$defs"]["address"] = address();
     schema
 }
 
 /// The schema of what is a `message` of its kind `name`, plain or compressed.
-pub(crate) fn compressible(id: &str, name: &str, message: Value, unsaid: &str) -> Value {
+pub(crate) fn compressible(id: &str, name: &str, message: &Value, unsaid: &str) -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": format!("urn:tidegate:{id}:{MESSAGE_VERSION}"),

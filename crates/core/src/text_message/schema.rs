@@ -24,7 +24,7 @@ pub fn text_schema() -> Value {
         (name.to_owned(), schema)
     };
     let text = object(MEMBERS.map(described).into_iter().collect(), &["to_phone", "text"]);
-    compressible("text", "text", text, UNSAID)
+    compressible("text", "text", &text, UNSAID)
 }
 
 fn member(name: &str) -> Value {
@@ -46,12 +46,12 @@ fn member(name: &str) -> Value {
 }
 
 fn text() -> Value {
-    let class: String =
-        BASIC.chars().chain(EXTENDED.chars()).map(|c| format!(r"\u{:04x}", u32::from(c))).collect();
+    let escaped = |c| format!(r"\u{:04x}", u32::from(c));
+    let class: Vec<String> = BASIC.chars().chain(EXTENDED.chars()).map(escaped).collect();
     json!({
         "type": "string",
         "pattern": INK,
-        "if": { "pattern": format!("^[{class}]*$") },
+        "if": { "pattern": format!("^[{}]*$", class.concat()) },
         "then": { "maxLength": MOST_SEPTETS },
         "else": { "maxLength": MOST_UTF_16 },
     })
