@@ -75,7 +75,6 @@ class Parameters(unittest.TestCase):
         for text, said in (
             ("Moed: direct", "the template has no parameter Moed; it has Channel, "),
             ("Architecture: x86_64", "Architecture is given by make's ARCH"),
-            ("Channel: sms", "Channel is given by make's CHANNEL"),
             ("Campaigns: [{name: a}]", "Campaigns is not one text"),
             ("Mode", "holds no parameters"),
             ("a: [", "is not YAML"),
@@ -130,6 +129,58 @@ class Stack(unittest.TestCase):
         self.check({"SharedBucket": "****"}, {"SharedBucket"}, ["BucketLostAlarm"])
 
 
+class Channel(unittest.TestCase):
+    """A stack that is there, with this variable of its poller."""
+
+    def check(self, deployed: dict[str, str] | None, settings: str | None) -> None:
+        outputs = [] if deployed is None else [{"OutputKey": "PollerFunction", "OutputValue": "texts-poller"}]
+        clients = {"cloudformation": mock.Mock(), "lambda": mock.Mock()}
+        clients["cloudformation"].describe_stacks.return_value = {"Stacks": [{"StackStatus": "CREATE_COMPLETE", "Outputs": outputs}]}
+        clients["lambda"].get_function_configuration.return_value = {"Environment": {"Variables": deployed}}
+        with tempfile.TemporaryDirectory() as folder, mock.patch(
+            "boto3.client", side_effect=lambda name, **_: clients[name]
+        ):
+            arguments = ["check-channel", "--stack", "texts"]
+            if settings is not None:
+                file = Path(folder) / "texts.json"
+                file.write_text(settings, encoding="utf-8")
+                arguments += ["--settings", str(file)]
+            args = deploy.parse(arguments)
+            args.run(args)
+
+    def test_a_stack_is_not_turned_to_another_channel(self) -> None:
+        texts = {"TIDEGATE_CHANNEL": "sms"}
+        for deployed, settings, said in (
+            (texts, None, "the stack texts sends sms, and the settings would make it send email. Nothing was deployed"),
+            (texts, '{"origins": ["+12065550100"]}', "sends sms, and the settings would make it send email"),
+            ({}, '{"channel": "sms"}', "sends email, and the settings would make it send sms"),
+        ):
+            with self.subTest(settings), self.assertRaisesRegex(deploy.Refused, said):
+                self.check(deployed, settings)
+        for deployed, settings in (
+            (texts, '{"channel": "sms"}'), ({}, None), ({}, "{}"), ({}, '{"channel": "email"}'),
+            (None, None), (None, '{"channel": "sms"}'), ({}, "no JSON"),
+        ):  # fmt: skip
+            with self.subTest(settings):
+                self.check(deployed, settings)
+
+    def test_both_ways_to_deploy_ask_before_they_do(self) -> None:
+        texts = {"SchedulerFunction": "s", "PollerFunction": "p"}
+        outputs = [{"OutputKey": key, "OutputValue": value} for key, value in texts.items()]
+        with tempfile.TemporaryDirectory() as folder:
+            args = deploy.parse(["deploy", "--stack", "texts", "--architecture", "arm64", "--binaries", folder, "--tidegate", folder])
+            client = mock.Mock()
+            client.describe_stacks.return_value = {"Stacks": [{"StackStatus": "CREATE_COMPLETE", "Outputs": outputs}]}
+            client.get_function_configuration.return_value = {"Environment": {"Variables": {"TIDEGATE_CHANNEL": "sms"}}}
+            with mock.patch("boto3.client", return_value=client), mock.patch.object(deploy, "sam") as sam:
+                self.assertRaisesRegex(deploy.Refused, "sends sms", args.run, args)
+            sam.assert_not_called()
+        dry = ["make", "--dry-run", "deploy-cdk", "STACK=texts", "SETTINGS=texts.json"]
+        ran = subprocess.run(dry, cwd=ROOT, capture_output=True, text=True, check=True)
+        asked, deployed = (ran.stdout.index(part) for part in ("check-channel --stack \"texts\"", "cdk deploy"))
+        self.assertLess(asked, deployed)
+
+
 class Settings(unittest.TestCase):
     def test_the_functions_environments_are_those_of_the_parameters(self) -> None:
         given = {"MaxInFlight": "900", "SharedBucket": "{{resolve:secretsmanager:a}}", "Deferral": "on"}
@@ -152,6 +203,9 @@ class Make(unittest.TestCase):
             )
             self.assertNotEqual(ran.returncode, 0)
             self.assertRegex(ran.stderr, f"{old.split('=')[0]} is no longer read.*make {target} SETTINGS=FILE")
+            with_channel = ["make", "--dry-run", target, "CHANNEL=sms"]
+            ran = subprocess.run(with_channel, cwd=ROOT, capture_output=True, text=True, check=False)
+            self.assertRegex(ran.stderr, "A stack's channel stands in its settings")
 
     def test_the_binaries_of_another_target_directory_are_those_that_are_deployed(self) -> None:
         ran = subprocess.run(

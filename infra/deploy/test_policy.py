@@ -65,7 +65,7 @@ class Policy(unittest.TestCase):
         for statement in self.statements:
             self.assertEqual([a for a in _list(statement["Action"]) if "*" in a], [], statement["Sid"])
             if "*" in _list(statement["Resource"]):
-                reads = [a for a in statement["Action"] if re.match(r"\w+:(Get|Describe|Validate)", a)]
+                reads = [a for a in statement["Action"] if re.match(r"[\w-]+:(Get|Describe|Validate)", a)]
                 self.assertEqual(reads, statement["Action"], statement["Sid"])
         (passes,) = [s for s in self.statements if s["Action"] == "iam:PassRole"]
         to = {"StringEquals": {"iam:PassedToService": "lambda.amazonaws.com"}}

@@ -17,9 +17,9 @@ use tidegate_aws::{
     SmsMailer, SnsTopic, SystemClock,
 };
 use tidegate_core::deferral::Location;
-use tidegate_delivery::ports::{Announce, PortError, SuppressionReason};
+use tidegate_delivery::ports::{Account, Announce, Mailer, PortError, SuppressionReason};
 use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig, SettingsChange};
-use tidegate_fakes::{DailyQuota, MaxSendRate};
+use tidegate_fakes::{MaxSendRate, PeriodLimit};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::directory_contract;
 use tidegate_tests::contract::exclusions::exclusions_contract;
@@ -32,7 +32,7 @@ use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::queues_contract;
 use tidegate_tests::contract::sqs::SqsRoom;
 use tidegate_tests::contract::suppression::{SuppressionRoom, suppression_contract};
-use tidegate_tests::contract::texts::{TakenText, TextLimits, TextRoom, TextSite, text_contract};
+use tidegate_tests::contract::texts::text_contract;
 use tidegate_tests::contract::topic::{TopicRoom, topic_contract};
 use tidegate_tests::local::{Ministack, sdk_config};
 
@@ -137,10 +137,11 @@ async fn deferred_mail_on_s3_keeps_the_contract() {
     deferral_contract(&DeferralStores { client, made: Cell::new(0) }).await;
 }
 
-struct Site {
+/// An account on the sandbox.
+struct Site<M, A> {
     sandbox: SesSandbox,
-    mailer: SesMailer,
-    account: SesAccount,
+    mailer: M,
+    account: A,
     clock: SystemClock,
 }
 
@@ -149,16 +150,17 @@ struct Sites;
 fn change(limits: Limits) -> SettingsChange {
     SettingsChange {
         quota: Some(MaxSendRate::per_second(limits.rate).unwrap()),
-        daily_quota: Some(limits.daily.map_or(DailyQuota::Unlimited, DailyQuota::Recipients)),
+        daily_quota: Some(limits.daily.map_or(PeriodLimit::Unlimited, PeriodLimit::AtMost)),
+        spend_limit: Some(limits.spend.map_or(PeriodLimit::Unlimited, PeriodLimit::AtMost)),
         paused: Some(limits.paused),
         ..SettingsChange::default()
     }
 }
 
 impl MailRoom for Sites {
-    type Site = Site;
+    type Site = Site<SesMailer, SesAccount>;
 
-    async fn open(&self, limits: Limits) -> Site {
+    async fn open(&self, limits: Limits) -> Self::Site {
         let config = SesSandboxConfig::default().changed(change(limits));
         let sandbox = SesSandbox::start(config, ([127, 0, 0, 1], 0).into()).await.unwrap();
         let client = aws_sdk_sesv2::Client::new(&sdk_config(sandbox.url()).await);
@@ -168,16 +170,16 @@ impl MailRoom for Sites {
     }
 }
 
-impl MailSite for Site {
-    type Mailer = SesMailer;
-    type Account = SesAccount;
+impl<M: Mailer, A: Account> MailSite for Site<M, A> {
+    type Mailer = M;
+    type Account = A;
     type Clock = SystemClock;
 
-    fn mailer(&self) -> &SesMailer {
+    fn mailer(&self) -> &M {
         &self.mailer
     }
 
-    fn account(&self) -> &SesAccount {
+    fn account(&self) -> &A {
         &self.account
     }
 
@@ -196,7 +198,7 @@ impl MailSite for Site {
                 message_id: mail.message_id(),
                 campaign: tag(mail, "tidegate_campaign"),
                 id: tag(mail, "tidegate_id"),
-                recipients: mail.recipients(),
+                slots: mail.recipients(),
                 tenant: mail.tenant().map(str::to_owned),
             })
             .collect()
@@ -211,13 +213,14 @@ impl MailSite for Site {
         self.sandbox.change(SettingsChange { tenants: Some(tenants), ..SettingsChange::default() });
     }
 
-    fn trouble(&self, id: &str, trouble: Trouble) {
+    fn trouble(&self, _: &str, to: &str, trouble: Trouble) {
         let (kind, said) = match trouble {
+            Trouble::Rejected if to.starts_with('+') => ("DESTINATION_PHONE_NUMBER_OPTED_OUT", ""),
             Trouble::Rejected => ("MessageRejected", ",message=It is on the suppression list."),
             Trouble::ServerError => ("InternalServiceErrorException,status=500", ""),
             Trouble::AnswerLost => ("lost-answer", ""),
         };
-        let fault = format!("{kind},to={id}@example.com{said}").parse().unwrap();
+        let fault = format!("{kind},to={to}{said}").parse().unwrap();
         let change = SettingsChange { faults: Some(vec![fault]), ..SettingsChange::default() };
         self.sandbox.change(change);
     }
@@ -233,88 +236,25 @@ async fn the_account_on_ses_keeps_the_contract() {
     account_contract(&Sites).await;
 }
 
-/// An account for text messages on the sandbox.
-struct TextAccount {
-    sandbox: SesSandbox,
-    mailer: SmsMailer,
-    account: SmsAccount,
-    clock: SystemClock,
-}
+/// Accounts for text messages.
+struct TextSites;
 
-struct TextAccounts;
+impl MailRoom for TextSites {
+    type Site = Site<SmsMailer, SmsAccount>;
 
-fn text_change(limits: TextLimits) -> SettingsChange {
-    SettingsChange {
-        quota: Some(MaxSendRate::per_second(limits.rate).unwrap()),
-        spend_limit: limits.spend.map(DailyQuota::Recipients),
-        ..SettingsChange::default()
-    }
-}
-
-impl TextRoom for TextAccounts {
-    type Site = TextAccount;
-
-    async fn open(&self, limits: TextLimits) -> TextAccount {
-        let config = SesSandboxConfig::default().changed(text_change(limits));
+    async fn open(&self, limits: Limits) -> Self::Site {
+        let config = SesSandboxConfig::default().changed(change(limits));
         let sandbox = SesSandbox::start(config, ([127, 0, 0, 1], 0).into()).await.unwrap();
         let (config, clock) = (sdk_config(sandbox.url()).await, SystemClock::new());
         let mailer = SmsMailer::new(&config, clock, Duration::from_secs(5));
         let account = SmsAccount::new(&config, None, Some("pool-sandbox"));
-        TextAccount { sandbox, mailer, account, clock }
-    }
-}
-
-impl TextSite for TextAccount {
-    type Mailer = SmsMailer;
-    type Account = SmsAccount;
-    type Clock = SystemClock;
-
-    fn mailer(&self) -> &SmsMailer {
-        &self.mailer
-    }
-
-    fn account(&self) -> &SmsAccount {
-        &self.account
-    }
-
-    fn clock(&self) -> &SystemClock {
-        &self.clock
-    }
-
-    fn taken(&self) -> Vec<TakenText> {
-        let texts = self.sandbox.mails(0, 1_000);
-        let tag = |text: &tidegate_fakes::sandbox::ses::MailRecord, name| {
-            text.tag(name).unwrap_or_default().to_owned()
-        };
-        texts
-            .iter()
-            .map(|text| TakenText {
-                message_id: text.message_id(),
-                tags: (tag(text, "tidegate_campaign"), tag(text, "tidegate_id")),
-                parts: text.recipients(),
-            })
-            .collect()
-    }
-
-    fn limit(&self, limits: TextLimits) {
-        self.sandbox.change(text_change(limits));
-    }
-
-    fn trouble(&self, _: &str, phone: &str, trouble: Trouble) {
-        let kind = match trouble {
-            Trouble::Rejected => "DESTINATION_PHONE_NUMBER_OPTED_OUT",
-            Trouble::ServerError => "InternalServerException,status=500",
-            Trouble::AnswerLost => "lost-answer",
-        };
-        let fault = format!("{kind},to={phone}").parse().unwrap();
-        let change = SettingsChange { faults: Some(vec![fault]), ..SettingsChange::default() };
-        self.sandbox.change(change);
+        Site { sandbox, mailer, account, clock }
     }
 }
 
 #[tokio::test]
 async fn text_messages_on_end_user_messaging_keep_the_contract() {
-    text_contract(&TextAccounts).await;
+    text_contract(&TextSites).await;
 }
 
 /// Suppression lists of sandboxes, which end with the room.

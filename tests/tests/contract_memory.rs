@@ -30,7 +30,7 @@ use tidegate_tests::contract::mail::{
 use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::{QueueRoom, queues_contract, sqs_contract};
 use tidegate_tests::contract::suppression::{SuppressionRoom, suppression_contract};
-use tidegate_tests::contract::texts::{TakenText, TextLimits, TextRoom, TextSite, text_contract};
+use tidegate_tests::contract::texts::text_contract;
 use tidegate_tests::contract::topic::{TopicRoom, topic_contract};
 
 fn universe() -> Universe {
@@ -216,6 +216,7 @@ fn settings(limits: Limits) -> SesSettings {
     SesSettings {
         max_24_hour_send: limits.daily,
         sending_enabled: !limits.paused,
+        spend_limit: limits.spend,
         ..SesSettings::of_rate(Rate::per_second(limits.rate).unwrap())
     }
 }
@@ -257,7 +258,7 @@ impl MailSite for Site {
                     message_id: arrival.verdict.ok()?,
                     campaign: arrival.campaign,
                     id: arrival.id,
-                    recipients: arrival.recipients,
+                    slots: arrival.recipients,
                     tenant: arrival.tenant,
                 })
             })
@@ -272,11 +273,12 @@ impl MailSite for Site {
         self.ses.set_tenants(tenants.iter().map(|tenant| tenant.parse().unwrap()).collect());
     }
 
-    fn trouble(&self, id: &str, trouble: Trouble) {
-        let address = format!("{id}@example.com");
+    fn trouble(&self, id: &str, to: &str, trouble: Trouble) {
+        let rejected =
+            if to.starts_with('+') { failures::opted_out() } else { failures::rejected() };
         match trouble {
-            Trouble::Rejected => self.ses.refuse_address(&address, failures::rejected()),
-            Trouble::ServerError => self.ses.refuse_address(&address, failures::server_error()),
+            Trouble::Rejected => self.ses.refuse_address(to, rejected),
+            Trouble::ServerError => self.ses.refuse_address(to, failures::server_error()),
             Trouble::AnswerLost => {
                 let lost = Rule::new(Fault::After(failures::answer_lost()));
                 self.plan.add(lost.on(Operation::Mail).at(&format!("/{id}")));
@@ -295,68 +297,9 @@ async fn the_memory_account_keeps_the_contract() {
     account_contract(&Sites).await;
 }
 
-/// Accounts of memory for text messages.
-struct TextSites;
-
-fn text_settings(limits: TextLimits) -> SesSettings {
-    SesSettings {
-        spend_limit: limits.spend,
-        ..SesSettings::of_rate(Rate::per_second(limits.rate).unwrap())
-    }
-}
-
-impl TextRoom for TextSites {
-    type Site = Site;
-
-    async fn open(&self, limits: TextLimits) -> Site {
-        let site = Sites.open(Limits { rate: limits.rate, daily: None, paused: false }).await;
-        TextSite::limit(&site, limits);
-        site
-    }
-}
-
-impl TextSite for Site {
-    type Mailer = MemoryMailer;
-    type Account = MemoryAccount;
-    type Clock = SimClock;
-
-    fn mailer(&self) -> &Self::Mailer {
-        &self.mailer
-    }
-
-    fn account(&self) -> &Self::Account {
-        &self.account
-    }
-
-    fn clock(&self) -> &Self::Clock {
-        &self.clock
-    }
-
-    fn taken(&self) -> Vec<TakenText> {
-        let taken = |mail: Taken| TakenText {
-            message_id: mail.message_id,
-            tags: (mail.campaign, mail.id),
-            parts: mail.recipients,
-        };
-        MailSite::taken(self).into_iter().map(taken).collect()
-    }
-
-    fn limit(&self, limits: TextLimits) {
-        self.ses.configure(|current| *current = text_settings(limits));
-    }
-
-    fn trouble(&self, id: &str, phone: &str, trouble: Trouble) {
-        match trouble {
-            Trouble::Rejected => self.ses.refuse_address(phone, failures::opted_out()),
-            Trouble::ServerError => self.ses.refuse_address(phone, failures::server_error()),
-            Trouble::AnswerLost => MailSite::trouble(self, id, trouble),
-        }
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn text_messages_in_memory_keep_the_contract() {
-    text_contract(&TextSites).await;
+    text_contract(&Sites).await;
 }
 
 struct Buckets;

@@ -21,6 +21,7 @@ use crate::error::port_error;
 const OPERATION: Duration = Duration::from_secs(10);
 /// Failed invocations are counted over this time.
 const HOUR: Duration = Duration::from_hours(1);
+const LONGEST_MONTH: Duration = Duration::from_hours(31 * 24);
 const MINUTE: Duration = Duration::from_mins(1);
 /// `GetMetricData` bills each metric that is asked for ($0.01 for 1,000) and answers 100,800 figures at most:
 /// those of 52 metrics of two days in steps of five minutes are 30,000.
@@ -52,6 +53,28 @@ impl CloudWatch {
         let timeouts = TimeoutConfig::builder().operation_timeout(OPERATION).build();
         let config = client.config().to_builder().timeout_config(timeouts).build();
         Self { client: Client::from_conf(config), stack: stack.to_owned(), functions }
+    }
+
+    /// US dollars that the account's text messages have cost in the month (UTC) of `now`; none without a figure. The
+    /// [metric] is a sum since the month began, and is published when texts are sent.
+    ///
+    /// [metric]: https://docs.aws.amazon.com/sms-voice/latest/userguide/monitoring-cloudwatch.html
+    ///
+    /// # Errors
+    /// [`PortError`].
+    pub async fn text_spend(&self, now: Timestamp) -> Result<Option<f64>, PortError> {
+        let spend = Query {
+            namespace: "AWS/SMSVoice",
+            name: "TextMessageMonthlySpend",
+            dimensions: &[],
+            statistic: "Maximum",
+        };
+        let from = now.saturating_sub(LONGEST_MONTH);
+        let figures = self.figures(&[spend], from, now, HOUR).await?;
+        let newest = figures.into_iter().flatten().last();
+        let of_month =
+            newest.filter(|(at, _)| Timestamp::from_millis(at * 1_000).month() == now.month());
+        Ok(of_month.map(|(_, dollars)| dollars))
     }
 
     /// All alarms whose names begin with the stack's.

@@ -69,6 +69,7 @@ fn every_suggestion_is_parsed_and_its_words_stay_what_they_were() {
 fn holds(control: Control) -> Vec<HoldStatus> {
     let settings = StatusSettings {
         stack: "tidegate".to_owned(),
+        channel: tidegate_core::channel::Channel::Email,
         cap: Cap { quota: None, daily: DailyPolicy::default() },
         rate_margin: RateMargin::default(),
         limits: LimitsConfig::default(),

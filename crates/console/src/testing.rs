@@ -48,6 +48,7 @@ pub(crate) fn site_with<L: Ledger + Marks + History>(
     StackPorts {
         settings: StatusSettings {
             stack: "simulated".to_owned(),
+            channel: tidegate_core::channel::Channel::Email,
             cap: poller.cap,
             rate_margin: poller.rate_margin,
             limits: poller.limits.clone(),

@@ -17,28 +17,43 @@ pub enum Channel {
     Sms,
 }
 
+/// The words that people read for what a stack sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Words {
+    /// One message; an `s` makes it several.
+    pub message: &'static str,
+    /// Any number of messages.
+    pub messages: &'static str,
+    /// The thing that takes a slot; an `s` makes it several.
+    pub unit: &'static str,
+    /// The service that sends, which has a quota.
+    pub service: &'static str,
+    /// The recipient's; an `s` makes it several.
+    pub address: &'static str,
+    /// The service's limit of a period.
+    pub limit: &'static str,
+}
+
 impl Channel {
-    /// One of its messages in a word, such as "mail".
-    pub const fn message(self) -> &'static str {
+    /// The words for this channel.
+    pub const fn words(self) -> Words {
         match self {
-            Self::Email => "mail",
-            Self::Sms => "text",
-        }
-    }
-
-    /// The thing that takes a slot, in a word.
-    pub const fn slot(self) -> &'static str {
-        match self {
-            Self::Email => "recipient",
-            Self::Sms => "part",
-        }
-    }
-
-    /// Who sends the messages, as reports call it.
-    pub const fn service(self) -> &'static str {
-        match self {
-            Self::Email => "SES",
-            Self::Sms => "AWS",
+            Self::Email => Words {
+                message: "mail",
+                messages: "mail",
+                unit: "recipient",
+                service: "SES",
+                address: "address",
+                limit: "daily quota",
+            },
+            Self::Sms => Words {
+                message: "text",
+                messages: "texts",
+                unit: "part",
+                service: "End User Messaging",
+                address: "number",
+                limit: "spend limit",
+            },
         }
     }
 }

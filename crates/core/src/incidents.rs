@@ -12,25 +12,25 @@ const CAMPAIGNS: usize = 10;
 /// Counters that make an incident: from how many a minute on, its name, and its sentence. SES refuses single
 /// mails for the rate even below the quota.
 const COUNTED: [(Counter, u64, &str, &str); 5] = [
-    (Counter::Refused, 10, "refusals", "SES refuses mails as over the rate"),
+    (Counter::Refused, 10, "refusals", "AWS refuses messages as over the rate"),
     (Counter::BucketLost, 3, "bucket-lost", "the shared bucket does not answer"),
     (
         Counter::ReceivedOften,
         1,
         "received-often",
-        "a mail was received more than 100 times and not sent",
+        "a message was received more than 100 times and not sent",
     ),
     (
         Counter::Old,
         1,
         "old-mail",
-        "a mail has waited on its queue for more than 10 days; SQS deletes it after 14",
+        "a message has waited on its queue for more than 10 days; SQS deletes it after 14",
     ),
     (
         Counter::DeferralFailed,
         1,
         "deferral-failed",
-        "mail that should be deferred stays on its queue",
+        "messages that should be deferred stay on their queue",
     ),
 ];
 /// An incident of [`COUNTED`] is over after so long without it. A mail that cannot be sent is received every
@@ -127,29 +127,29 @@ pub fn incidents(
     add(
         lasts(BackPressureLevel::Busy, BUSY_MILLIS),
         "busy",
-        "the stack has been busy for an hour: mail waits long, or SES refuses much of it",
+        "the stack has been busy for an hour: much waits long, or AWS refuses much of it",
     );
     add(
         lasts(BackPressureLevel::Overloaded, OVERLOADED_MILLIS),
         "overloaded",
-        "the stack is overloaded: mail waits for days, or SES refuses much of it",
+        "the stack is overloaded: much waits for days, or AWS refuses much of it",
     );
     add(
         reading.is_some_and(|reading| reading.growing_since.is_some()),
         "backlog-grows",
-        "more mail comes than the quota lets go: the backlog has grown for an hour",
+        "more comes than the quota lets go: the backlog has grown for an hour",
     );
     add(
         run.quota_unknown >= QUOTA_UNKNOWN,
         "quota-unknown",
-        "SES does not tell the quota; the last known one is used",
+        "AWS does not tell the quota; the last known one is used",
     );
     add(
         run.ticks_failed >= TICKS_FAILED,
         "ticks-failed",
         "ticks cannot be issued, and their seconds send nothing",
     );
-    add(run.replay_failed, "replay-failed", "deferred mail cannot be replayed");
+    add(run.replay_failed, "replay-failed", "deferred messages cannot be replayed");
     for (counter, _, name, text) in COUNTED {
         add(run.grown.contains(&counter), name, text);
     }

@@ -145,7 +145,7 @@ async fn read_quota(
         Ok(status) => return Ok((quota::told(&status, &config.cap), true)),
         Err(error) => error,
     };
-    tracing::warn!(error = &error as &dyn std::error::Error, "SES does not tell the quota");
+    tracing::warn!(error = &error as &dyn std::error::Error, "AWS does not tell the quota");
     let control = before.map(|standing| &standing.control);
     match quota::remembered(control, &config.cap) {
         None => Err(error),

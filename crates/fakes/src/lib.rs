@@ -57,8 +57,8 @@ pub use ledger_size::LedgerUnits;
 pub use monitor::MemoryMonitor;
 pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
 pub use ses::{
-    BucketSeconds, Counting, DailyQuota, MaxSendRate, MemoryAccount, MemoryMailer, MemorySes,
-    MemorySuppressionList, SesArrival, SesSettings, SesTenant, failures,
+    BucketSeconds, Counting, MaxSendRate, MemoryAccount, MemoryMailer, MemorySes,
+    MemorySuppressionList, PeriodLimit, SesArrival, SesSettings, SesTenant, failures,
 };
 pub use sliding_second::worst_second;
 pub use topic::MemoryTopic;

@@ -69,15 +69,17 @@ impl AddressVisibility {
 }
 
 /// The text that a person meant who changed a masked copy of `original`: `edited`, with the parts before the
-/// `@` put back. None if masked addresses were added, removed or moved: whom they mean is not known then.
+/// `@`, and the digits of phone numbers, put back. None if masked ones were added, removed or moved: whom they mean is
+/// not known then.
 ///
 /// ```
 /// use tidegate_operate::redact::unmasked;
-/// let meant = |edited| unmasked("ada@example.com, bob@example.com: hello", edited);
-/// let whole = "ada@example.com, bob@example.com: hello, you";
-/// assert_eq!(meant("***@example.com, ***@example.com: hello, you").as_deref(), Some(whole));
+/// let meant = |edited| unmasked("ada@example.com, +12065550199: hello", edited);
+/// let whole = "ada@example.com, +12065550199: hello, you";
+/// assert_eq!(meant("***@example.com, +***99: hello, you").as_deref(), Some(whole));
 /// assert_eq!(meant("cleo@example.com").as_deref(), Some("cleo@example.com"));
 /// assert_eq!(meant("***@example.com"), None);
+/// assert_eq!(meant("***@example.com, +***98"), None);
 /// ```
 pub fn unmasked(original: &str, edited: &str) -> Option<String> {
     let masked = masks(edited);
@@ -85,19 +87,23 @@ pub fn unmasked(original: &str, edited: &str) -> Option<String> {
         return Some(edited.to_owned());
     }
     let mut known = locals(original);
+    let of_address = known.clone();
+    let is_own =
+        |phone: &Range<usize>| !of_address.iter().any(|local| local.contains(&phone.start));
+    known.extend(phones(original).filter(is_own));
     known.extend(masks(original));
-    known.sort_unstable_by_key(|local| local.start);
+    known.sort_unstable_by_key(|part| part.start);
     let is_alike = |(is, was): (&Range<usize>, &Range<usize>)| {
-        domain(&edited[is.end..]) == domain(&original[was.end..])
+        left_of(&edited[is.end..]) == left_of(&original[was.end..])
     };
     if masked.len() != known.len() || !masked.iter().zip(&known).all(is_alike) {
         return None;
     }
-    let back = known.into_iter().map(|local| &original[local]);
+    let back = known.into_iter().map(|part| &original[part]);
     Some(replaced(edited, masked.into_iter().zip(back)))
 }
 
-/// Whether a text has a masked address.
+/// Whether a text has a masked address or phone number.
 pub fn has_mask(text: &str) -> bool {
     !masks(text).is_empty()
 }
@@ -125,10 +131,21 @@ fn phones(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The masks that stand for such parts.
+/// The masks that stand for such parts, and for such digits.
 fn masks(text: &str) -> Vec<Range<usize>> {
     let masked = addresses(text).filter(|(at, _)| text[..*at].ends_with(MASK));
-    masked.map(|(at, _)| at - MASK.len()..at).collect()
+    let mut masks: Vec<_> = masked.map(|(at, _)| at - MASK.len()..at).collect();
+    let of_phones = text.match_indices("+***").map(|(plus, mask)| plus + 1..plus + mask.len());
+    masks.extend(of_phones);
+    masks.sort_unstable_by_key(|mask| mask.start);
+    masks.dedup();
+    masks
+}
+
+/// The rest of an address or a number at the beginning of `text`, after its mask: a domain with its `@`, or digits.
+fn left_of(text: &str) -> &str {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    if digits > 0 { &text[..digits] } else { domain(text) }
 }
 
 /// Where each `@` before a domain begins and ends.
@@ -273,6 +290,25 @@ mod tests {
             "\\ % & \" ' . @",
         ] {
             assert_eq!(masked(text), text);
+        }
+    }
+
+    #[test]
+    fn a_masked_number_means_the_number_that_stood_there_and_no_other() {
+        let original =
+            r#"{"to_phone": "+12065550199", "text": "Call +4917012345678 or +491+a@b.example"}"#;
+        let copy = masked(original);
+        assert_eq!(unmasked(original, &copy).as_deref(), Some(original));
+        let new =
+            copy.replace("+***99", "+12065550123").replace("Call +***78 or ***@b.example", "Hi");
+        assert!(unmasked(original, &new).is_some_and(|meant| meant == new), "{new}");
+        for other in [
+            ("+***99", "+***98"),
+            ("+***99", "+***"),
+            ("+***99", "+***990"),
+            ("Call +***78", "Call"),
+        ] {
+            assert_eq!(unmasked(original, &copy.replace(other.0, other.1)), None, "{other:?}");
         }
     }
 

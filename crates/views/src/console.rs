@@ -62,6 +62,7 @@ impl OpenConsole {
             stack: stack.name.clone(),
             region: stack.region.clone(),
             is_local: stack.is_local(),
+            channel: stack.poller.rules.channel,
             operator: ports.operator.clone(),
             shows_addresses: addresses == AddressVisibility::Shown,
             stacks,

@@ -16,23 +16,29 @@ use super::{behaviours, hold_together};
 /// The limits of an account under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Recipients a second, counted by a bucket of one second.
+    /// Recipients or parts a second, counted by a bucket of one second.
     pub rate: f64,
     pub daily: Option<u64>,
+    /// Dollars that texts may cost in a month, at a dollar a part.
+    pub spend: Option<u64>,
     pub paused: bool,
 }
+
+/// Nothing that a test of a few messages would meet.
+pub(super) const FREE: Limits = Limits { rate: 1_000.0, daily: None, spend: None, paused: false };
 
 /// The failure that a mail meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
+    /// The recipient is refused: by the suppression list, or because the number has opted out.
     Rejected,
-    /// SES has a fault of its own.
+    /// The service has a fault of its own.
     ServerError,
-    /// SES takes it, and the answer is lost.
+    /// The service takes it, and the answer is lost.
     AnswerLost,
 }
 
-/// A mail that SES accepted.
+/// A message that was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     pub message_id: String,
@@ -40,11 +46,12 @@ pub struct Taken {
     pub campaign: String,
     /// The id it is tagged with.
     pub id: String,
-    pub recipients: u32,
+    /// Recipients, or parts of a text.
+    pub slots: u32,
     pub tenant: Option<String>,
 }
 
-/// An SES account and what looks at it.
+/// An account, of mails or of texts, and what looks at it.
 pub trait MailSite {
     type Mailer: Mailer;
     type Account: Account;
@@ -53,14 +60,14 @@ pub trait MailSite {
     fn mailer(&self) -> &Self::Mailer;
     fn account(&self) -> &Self::Account;
     fn clock(&self) -> &Self::Clock;
-    /// The mails it took, in order of arrival.
+    /// The messages it took, in order of arrival.
     fn taken(&self) -> Vec<Taken>;
     /// Changes its limits from now on.
     fn limit(&self, limits: Limits);
     /// Replaces its tenants, each such as `acme,paused,identity/example.org`.
     fn set_tenants(&self, tenants: &[&str]);
-    /// Lets mails to `{id}@example.com` with that id fail from now on; called once.
-    fn trouble(&self, id: &str, trouble: Trouble);
+    /// Lets the message `id` to `to`, an address or a phone number, fail from now on; called once.
+    fn trouble(&self, id: &str, to: &str, trouble: Trouble);
 }
 
 /// Gives the contract fresh accounts of one adapter.
@@ -106,8 +113,6 @@ pub async fn account_contract(room: &impl MailRoom) {
     ])
     .await;
 }
-
-const FREE: Limits = Limits { rate: 1_000.0, daily: None, paused: false };
 
 fn email(id: &str, copies: usize) -> Content {
     let copies: Vec<String> = (0..copies).map(|n| format!(r#""copy-{n}@example.com""#)).collect();
@@ -160,7 +165,7 @@ async fn a_mail_arrives_once_with_its_tags_and_gets_its_own_message_id(room: &im
             message_id: answer.unwrap(),
             campaign: "big".into(),
             id: id.into(),
-            recipients: 1,
+            slots: 1,
             tenant: None,
         })
         .collect();
@@ -175,7 +180,7 @@ async fn a_mail_arrives_once_with_its_tags_and_gets_its_own_message_id(room: &im
 async fn every_recipient_counts(room: &impl MailRoom) {
     let site = room.open(Limits { rate: 5.0, ..FREE }).await;
     send_email(&site, "large", &email("large", 3)).await.unwrap();
-    assert_eq!(site.taken()[0].recipients, 4);
+    assert_eq!(site.taken()[0].slots, 4);
     let answer = send_email(&site, "second", &email("second", 3)).await;
     assert_eq!(outcome(answer), Outcome::RateExceeded);
 }
@@ -259,7 +264,7 @@ async fn a_tenant_that_is_unknown_is_none(room: &impl MailRoom) {
 
 async fn a_rejected_mail_is_permanent_and_its_neighbour_arrives(room: &impl MailRoom) {
     let site = room.open(FREE).await;
-    site.trouble("bad", Trouble::Rejected);
+    site.trouble("bad", "bad@example.com", Trouble::Rejected);
     let (bad, good) = (send(&site, "bad").await, send(&site, "good").await);
     let failure = bad.unwrap_err();
     assert_eq!(classify(&failure), Outcome::Permanent);
@@ -270,7 +275,7 @@ async fn a_rejected_mail_is_permanent_and_its_neighbour_arrives(room: &impl Mail
 
 async fn a_fault_of_ses_is_transient_and_tried_once_only(room: &impl MailRoom) {
     let site = room.open(FREE).await;
-    site.trouble("late", Trouble::ServerError);
+    site.trouble("late", "late@example.com", Trouble::ServerError);
     let failure = send(&site, "late").await.unwrap_err();
     assert_eq!((classify(&failure), failure.stage), (Outcome::Transient, Stage::Answered));
     assert!(site.taken().is_empty());
@@ -278,7 +283,7 @@ async fn a_fault_of_ses_is_transient_and_tried_once_only(room: &impl MailRoom) {
 
 async fn a_lost_answer_is_ambiguous_and_the_mail_arrived(room: &impl MailRoom) {
     let site = room.open(FREE).await;
-    site.trouble("lost", Trouble::AnswerLost);
+    site.trouble("lost", "lost@example.com", Trouble::AnswerLost);
     assert_eq!(outcome(send(&site, "lost").await), Outcome::Ambiguous);
     // Once: a hidden retry would be a second mail.
     let ids: Vec<String> = site.taken().into_iter().map(|mail| mail.id).collect();
@@ -311,7 +316,7 @@ async fn status(site: &impl MailSite) -> AccountStatus {
 }
 
 async fn the_status_shows_quotas_and_what_was_sent(room: &impl MailRoom) {
-    let site = room.open(Limits { rate: 14.5, daily: Some(50_000), paused: false }).await;
+    let site = room.open(Limits { rate: 14.5, daily: Some(50_000), ..FREE }).await;
     send_email(&site, "a", &email("a", 2)).await.unwrap();
     let expected = AccountStatus {
         max_send_rate: 14.5,
@@ -330,7 +335,7 @@ async fn an_account_without_a_daily_quota_shows_minus_one(room: &impl MailRoom) 
 
 async fn a_changed_quota_shows_at_once(room: &impl MailRoom) {
     let site = room.open(FREE).await;
-    site.limit(Limits { rate: 7.0, daily: Some(9), paused: true });
+    site.limit(Limits { rate: 7.0, daily: Some(9), paused: true, ..FREE });
     let status = status(&site).await;
     assert!(!status.sending_enabled);
     assert!((status.max_send_rate - 7.0).abs() < 1e-9);

@@ -8,58 +8,13 @@ use tidegate_core::channel::Content;
 use tidegate_core::outcome::{Failure, Outcome, Stage};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::text_message::{TextMessage, classify_text};
-use tidegate_delivery::ports::{Account, Clock, Mail, Mailer, Monotonic};
+use tidegate_delivery::ports::{Account as _, Clock as _, Mail, Mailer as _, Monotonic};
 
-use super::mail::Trouble;
+use super::mail::{FREE, Limits, MailRoom, MailSite, Taken, Trouble};
 use super::{behaviours, hold_together};
 
-/// The limits of an account under test.
-#[derive(Clone, Copy, Debug)]
-pub struct TextLimits {
-    /// Parts a second, counted by a bucket of one second.
-    pub rate: f64,
-    /// Dollars a month, at a dollar a part.
-    pub spend: Option<u64>,
-}
-
-/// A text that was accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TakenText {
-    pub message_id: String,
-    /// The campaign and the id that it is tagged with.
-    pub tags: (String, String),
-    pub parts: u32,
-}
-
-/// An account and what looks at it.
-pub trait TextSite {
-    type Mailer: Mailer;
-    type Account: Account;
-    type Clock: Clock;
-
-    fn mailer(&self) -> &Self::Mailer;
-    fn account(&self) -> &Self::Account;
-    fn clock(&self) -> &Self::Clock;
-    /// The texts it took, in order of arrival.
-    fn taken(&self) -> Vec<TakenText>;
-    /// Changes its limits from now on.
-    fn limit(&self, limits: TextLimits);
-    /// Lets the text `id` to `phone` fail from now on; [`Trouble::Rejected`] is a number that has opted out. Called once.
-    fn trouble(&self, id: &str, phone: &str, trouble: Trouble);
-}
-
-/// Gives the contract fresh accounts of one adapter.
-pub trait TextRoom {
-    type Site: TextSite;
-
-    /// An account that has sent nothing.
-    fn open(&self, limits: TextLimits) -> impl Future<Output = Self::Site>;
-}
-
-const FREE: TextLimits = TextLimits { rate: 1_000.0, spend: None };
-
 /// Runs all behaviours of text messages on one adapter.
-pub async fn text_contract(room: &impl TextRoom) {
+pub async fn text_contract(room: &impl MailRoom) {
     hold_together(behaviours![room =>
         a_text_arrives_once_with_its_tags_and_its_parts,
         every_part_counts_and_over_the_rate_is_named_so,
@@ -79,7 +34,7 @@ fn text(phone: &str, parts: usize) -> Content {
 }
 
 async fn send_text(
-    site: &impl TextSite,
+    site: &impl MailSite,
     (id, phone, parts): (&str, &str, usize),
     latest: Option<Monotonic>,
 ) -> Result<String, Failure> {
@@ -90,7 +45,7 @@ async fn send_text(
     site.mailer().send(Mail::new(&content, "big", id, pace), latest).await
 }
 
-async fn send(site: &impl TextSite, id: &str, parts: usize) -> Result<String, Failure> {
+async fn send(site: &impl MailSite, id: &str, parts: usize) -> Result<String, Failure> {
     send_text(site, (id, "+12065550100", parts), None).await
 }
 
@@ -98,21 +53,23 @@ fn outcome(answer: Result<String, Failure>) -> Outcome {
     classify_text(&answer.unwrap_err())
 }
 
-async fn a_text_arrives_once_with_its_tags_and_its_parts(room: &impl TextRoom) {
+async fn a_text_arrives_once_with_its_tags_and_its_parts(room: &impl MailRoom) {
     let site = room.open(FREE).await;
     let one = send(&site, "t-1", 1).await.unwrap();
     let three = send(&site, "t-2", 3).await.unwrap();
-    let taken = |message_id, id: &str, parts| TakenText {
+    let taken = |message_id, id: &str, slots| Taken {
         message_id,
-        tags: ("big".to_owned(), id.to_owned()),
-        parts,
+        campaign: "big".to_owned(),
+        id: id.to_owned(),
+        slots,
+        tenant: None,
     };
     assert_ne!(one, three);
     assert_eq!(site.taken(), [taken(one, "t-1", 1), taken(three, "t-2", 3)]);
 }
 
-async fn every_part_counts_and_over_the_rate_is_named_so(room: &impl TextRoom) {
-    let site = room.open(TextLimits { rate: 4.0, ..FREE }).await;
+async fn every_part_counts_and_over_the_rate_is_named_so(room: &impl MailRoom) {
+    let site = room.open(Limits { rate: 4.0, ..FREE }).await;
     let answers = join_all(["a", "b"].map(|id| send(&site, id, 3))).await;
     let (accepted, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     assert_eq!((accepted.len(), refused.len()), (1, 1));
@@ -122,20 +79,20 @@ async fn every_part_counts_and_over_the_rate_is_named_so(room: &impl TextRoom) {
     assert_eq!(site.taken().len(), 2);
 }
 
-async fn at_the_spend_limit_is_named_so_and_the_account_shows_the_limit(room: &impl TextRoom) {
-    let site = room.open(TextLimits { spend: Some(4), ..FREE }).await;
+async fn at_the_spend_limit_is_named_so_and_the_account_shows_the_limit(room: &impl MailRoom) {
+    let site = room.open(Limits { spend: Some(4), ..FREE }).await;
     send(&site, "a", 3).await.unwrap();
     assert_eq!(outcome(send(&site, "b", 2).await), Outcome::SpendLimit);
     let status = site.account().account().await.expect("it answers");
     assert_eq!(status.spend_limit, Some(4));
     assert!((status.max_send_rate - FREE.rate).abs() < 1e-9, "{status:?}");
-    site.limit(TextLimits { spend: Some(5), ..FREE });
+    site.limit(Limits { spend: Some(5), ..FREE });
     send(&site, "b", 2).await.unwrap();
     assert_eq!(site.account().account().await.expect("it answers").spend_limit, Some(5));
 }
 
 async fn a_number_that_has_opted_out_is_named_so_and_its_neighbour_gets_its_text(
-    room: &impl TextRoom,
+    room: &impl MailRoom,
 ) {
     let site = room.open(FREE).await;
     site.trouble("out", "+12065550199", Trouble::Rejected);
@@ -145,7 +102,7 @@ async fn a_number_that_has_opted_out_is_named_so_and_its_neighbour_gets_its_text
     assert_eq!(site.taken().len(), 1);
 }
 
-async fn a_fault_of_the_service_is_transient_and_tried_once_only(room: &impl TextRoom) {
+async fn a_fault_of_the_service_is_transient_and_tried_once_only(room: &impl MailRoom) {
     let site = room.open(FREE).await;
     site.trouble("bad", "+12065550199", Trouble::ServerError);
     let bad = send_text(&site, ("bad", "+12065550199", 1), None).await;
@@ -153,7 +110,7 @@ async fn a_fault_of_the_service_is_transient_and_tried_once_only(room: &impl Tex
     assert!(site.taken().is_empty());
 }
 
-async fn a_lost_answer_is_ambiguous_and_the_text_arrived(room: &impl TextRoom) {
+async fn a_lost_answer_is_ambiguous_and_the_text_arrived(room: &impl MailRoom) {
     let site = room.open(FREE).await;
     site.trouble("lost", "+12065550199", Trouble::AnswerLost);
     let lost = send_text(&site, ("lost", "+12065550199", 2), None).await;
@@ -161,7 +118,7 @@ async fn a_lost_answer_is_ambiguous_and_the_text_arrived(room: &impl TextRoom) {
     assert_eq!(site.taken().len(), 1);
 }
 
-async fn a_text_past_its_latest_instant_is_never_sent(room: &impl TextRoom) {
+async fn a_text_past_its_latest_instant_is_never_sent(room: &impl MailRoom) {
     let site = room.open(FREE).await;
     let latest = site.clock().monotonic();
     site.clock().sleep_until(latest + Duration::from_millis(1)).await;
@@ -170,7 +127,7 @@ async fn a_text_past_its_latest_instant_is_never_sent(room: &impl TextRoom) {
     assert!(site.taken().is_empty());
 }
 
-async fn connections_opened_in_advance_send_nothing(room: &impl TextRoom) {
+async fn connections_opened_in_advance_send_nothing(room: &impl MailRoom) {
     let site = room.open(FREE).await;
     site.mailer().warm(3).await;
     assert!(site.taken().is_empty());

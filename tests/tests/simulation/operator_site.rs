@@ -74,6 +74,7 @@ pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Expl
         (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
     let settings = StatusSettings {
         stack: "simulated".to_owned(),
+        channel: tidegate_core::channel::Channel::Email,
         cap: poller.cap,
         rate_margin: poller.rate_margin,
         limits: poller.limits.clone(),

@@ -49,7 +49,7 @@ fn is_arn_of(origin: &str, id: &Value) -> bool {
 }
 
 /// All pages of a list.
-async fn list(
+pub(super) async fn list(
     client: &SmsClient,
     operation: &'static str,
     member: &str,

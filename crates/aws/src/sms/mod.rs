@@ -9,12 +9,14 @@ mod tests;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
+use serde::de::DeserializeOwned;
 use tidegate_core::control::TenantStatus;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{Account, AccountStatus, Mail, Mailer, Monotonic, PortError};
 
 use crate::clock::SystemClock;
+use crate::error::incomplete;
 use crate::wire::RequestKind;
 use call::{Manner, SmsClient};
 
@@ -78,6 +80,20 @@ impl SmsAccount {
     pub fn new(config: &SdkConfig, quota: Option<Rate>, origin: Option<&str>) -> Self {
         let client = SmsClient::new(config, std::env::var(ENDPOINT).ok());
         Self { client, quota, origin: origin.map(str::to_owned) }
+    }
+
+    /// All records that `operation`, such as `DescribePools`, lists as its `member`, such as `Pools`.
+    ///
+    /// # Errors
+    /// [`PortError`]; also for a record without a member that `T` needs.
+    pub async fn list<T: DeserializeOwned>(
+        &self,
+        operation: &'static str,
+        member: &str,
+    ) -> Result<Vec<T>, PortError> {
+        let records = account::list(&self.client, operation, member).await?;
+        let records: Result<Vec<T>, _> = records.into_iter().map(serde_json::from_value).collect();
+        records.map_err(|error| incomplete(operation, member, &format!("what is needed: {error}")))
     }
 }
 

@@ -6,6 +6,7 @@ import { field, forgetDraft, openForm, present, signature } from './forms.js';
 import { clock, limit, sentence, words } from './format.js';
 import { capital, model, wall } from './model.js';
 import { toast } from './toast.js';
+import { say } from './words.js';
 
 /** @typedef {import('./types.js').Steered} Steered */
 /** @typedef {import('./types.js').Hold} Hold */
@@ -33,7 +34,7 @@ export function steer(body) {
 
 /** @param {string | null} campaign */
 function target(campaign) {
-  return campaign === null ? 'all sending' : campaign === 'express' ? 'express mail' : campaign;
+  return campaign === null ? 'all sending' : campaign === 'express' ? `express ${say.messages}` : campaign;
 }
 
 /** @param {'pause' | 'resume'} action @param {string | null} campaign */
@@ -75,16 +76,16 @@ export function openSteer(action, campaign) {
 /** @param {string | null} campaign @param {string} time */
 function pausing(campaign, time) {
   const until = time ? `until about ${clock(wall() + Number(time) * 1000)}, then goes on by itself` : 'until someone resumes it';
-  if (campaign === null) return `All sending stops, express mail included, ${until}. What waits keeps waiting; no mail loses an attempt.`;
-  if (campaign === 'express') return `Express mail stops ${until}. The campaigns get its slots; no mail loses an attempt.`;
-  return `${campaign} sends nothing ${until}. Its mail keeps waiting and loses no attempt; the other campaigns get its slots.`;
+  if (campaign === null) return `All sending stops, express ${say.messages} included, ${until}. What waits keeps waiting; no ${say.message} loses an attempt.`;
+  if (campaign === 'express') return `No express ${say.message} is sent ${until}. The campaigns get the slots; no ${say.message} loses an attempt.`;
+  return `${campaign} sends nothing ${until}. What waits keeps waiting and loses no attempt; the other campaigns get its slots.`;
 }
 
 /** @param {string | null} campaign */
 function resuming(campaign) {
   const rest = (model.figures?.status.holds ?? []).filter((hold) => hold.campaign === campaign && hold.reason !== 'paused').map((hold) => words(hold.reason));
   const all = campaign === null ? [] : (model.figures?.status.holds ?? []).filter((hold) => hold.campaign === null).map((hold) => words(hold.reason));
-  const start = campaign === null ? 'The pause of all sending ends, and mail goes out again within 2 s.' : `The pause of ${target(campaign)} ends, and its mail goes out again within 2 s.`;
+  const start = campaign === null ? 'The pause of all sending ends, and what waits goes out again within 2 s.' : `The pause of ${target(campaign)} ends, and what waits goes out again within 2 s.`;
   const still = rest.length ? ` It stays held all the same: ${rest.join(', ')}.` : all.length ? ` All sending is held all the same: ${all.join(', ')}.` : campaign === null ? ' Campaigns that are held or paused by themselves stay so.' : '';
   return start + still;
 }
@@ -104,7 +105,7 @@ export function openLift(hold) {
       answered(`Lifted ${words(hold.reason)} of ${what}`, done);
     },
   });
-  setText(form.lead, `The hold “${words(hold.reason)}” of ${what} is taken away${hold.detail ? ` (${hold.detail})` : ''}. Its mail goes out again within 2 s; where the cause still stands, it may be held again.`);
+  setText(form.lead, `The hold “${words(hold.reason)}” of ${what} is taken away${hold.detail ? ` (${hold.detail})` : ''}. What waits goes out again within 2 s; where the cause still stands, it may be held again.`);
   const sign = signature(form, key);
   present(form);
 }
@@ -122,7 +123,7 @@ export function openRate() {
       if (!signed) return;
       const cap = capped ? Number(number.value) : null;
       if (cap !== null && !(cap >= 0.001 && cap <= 10_000)) {
-        form.fail(`The cap is ${number.value.trim() || 'missing'}: 0.001 to 10,000 recipients a second are allowed.`, 'cap');
+        form.fail(`The cap is ${number.value.trim() || 'missing'}: 0.001 to 10,000 ${say.unit}s a second are allowed.`, 'cap');
         return;
       }
       const done = await steer({ action: 'rate', cap, ...signed });
@@ -137,9 +138,9 @@ export function openRate() {
     const cap = Number(number.value);
     setText(form.confirm, capped ? 'Set the cap' : 'Take the cap away');
     number.disabled = !capped;
-    if (!capped) setText(form.lead, `No cap by an operator stands any more${allowed === null ? '' : `; SES allows ${limit(allowed)} a second`}. Refusals may lower the rate all the same.`);
-    else if (!(cap > 0)) setText(form.lead, `All campaigns and express mail together send no more than the cap${allowed === null ? '' : `; SES allows ${limit(allowed)} a second`}.`);
-    else setText(form.lead, `All campaigns and express mail together send at most ${limit(cap)} recipients a second${allowed !== null && cap >= allowed ? `, which lowers nothing: SES allows ${limit(allowed)}` : ''}. Refusals may lower it further.`);
+    if (!capped) setText(form.lead, `No cap by an operator stands any more${allowed === null ? '' : `; ${say.service} allows ${limit(allowed)} a second`}. Refusals may lower the rate all the same.`);
+    else if (!(cap > 0)) setText(form.lead, `All campaigns and express ${say.messages} together send no more than the cap${allowed === null ? '' : `; ${say.service} allows ${limit(allowed)} a second`}.`);
+    else setText(form.lead, `All campaigns and express ${say.messages} together send at most ${limit(cap)} ${say.unit}s a second${allowed !== null && cap >= allowed ? `, which lowers nothing: ${say.service} allows ${limit(allowed)}` : ''}. Refusals may lower it further.`);
   };
   const choice = h('fieldset', { class: 'segmented words wide-choice' }, h('legend', { text: 'Cap' }));
   for (const [value, label] of [['cap', 'A cap'], ['none', 'No cap']]) {
@@ -153,7 +154,7 @@ export function openRate() {
   }
   capped = /** @type {HTMLInputElement} */ (choice.querySelector('input')).checked;
   number.addEventListener('input', tell);
-  const cap = field('Recipients a second', number);
+  const cap = field(`${capital(say.unit)}s a second`, number);
   form.add('cap', cap);
   form.body.append(h('div', { class: 'field' }, choice), cap.root);
   const sign = signature(form, key);

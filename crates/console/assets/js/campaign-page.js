@@ -7,6 +7,7 @@ import { clock, count, dollars, percent, plural, progress, rate, span } from './
 import { isStale, model } from './model.js';
 import { campaignShown, shownFigures } from './view.js';
 import { openWeights } from './weights.js';
+import { say } from './words.js';
 
 /** @typedef {{value: HTMLElement, note: HTMLElement}} Fact */
 
@@ -19,7 +20,7 @@ const facts = {};
 /** @type {HTMLElement} */ let actions;
 /** @type {HTMLButtonElement} */ let pause;
 
-const FACTS = [['share', 'Share now'], ['rate', 'Rate'], ['sent', 'Sent'], ['waiting', 'Waiting'], ['age', 'Age of the mail sent now'], ['ends', 'Ends'], ['refused', 'Refused by SES'], ['bounced', 'Bounces'], ['complained', 'Complaints'], ['dead', 'Dead letters'], ['other', 'Not sent on purpose'], ['cost', 'Cost']];
+const FACTS = [['share', 'Share now'], ['rate', 'Rate'], ['sent', 'Sent'], ['waiting', 'Waiting'], ['age', 'Age of what is sent now'], ['ends', 'Ends'], ['refused', 'Refused'], ['bounced', 'Bounces'], ['complained', 'Complaints'], ['dead', 'Dead letters'], ['other', 'Not sent on purpose'], ['cost', 'Cost']];
 
 export function startCampaignPage() {
   title = h('h2', { class: 'campaign-title', testid: 'one-title', tabindex: -1 });
@@ -29,7 +30,7 @@ export function startCampaignPage() {
     h('button', { type: 'button', text: 'Weights', click: () => openWeights(campaignShown() ?? undefined) }));
   missing = h('p', { class: 'none', hidden: true });
   list = h('dl', { class: 'facts' });
-  for (const [name, label] of FACTS) {
+  for (const [name, label] of model.session?.ses_price ? FACTS : FACTS.filter(([name]) => name !== 'cost')) {
     const value = h('dd', { testid: `of-${name}` });
     const note = h('dd', { class: 'muted' });
     facts[name] = { value, note };
@@ -78,17 +79,17 @@ export function renderCampaignPage() {
   tell('sent', count(row?.sent ?? campaign.sent), row?.progress ? `${progress(row.progress)} of what came since the ledger began` : 'since the ledger began', row?.sent ?? campaign.sent);
   const { backlog } = campaign;
   tell('waiting', count(row?.waiting), backlog ? `${count(backlog.visible)} visible, ${count(backlog.in_flight)} in flight, ${count(backlog.delayed)} delayed` : '', row?.waiting);
-  tell('age', span(row?.age_s), 'from its queue to SES, as a mean', row?.age_s);
+  tell('age', span(row?.age_s), 'from its queue until it is accepted, as a mean', row?.age_s);
 
   const end = model.forecast?.state === 'ready' ? model.forecast.campaigns?.find((one) => one.name === name) : undefined;
   const rest = isStale() ? null : row?.eta_s ?? null;
-  const range = end?.earliest && end.latest ? (clock(end.earliest) === clock(end.latest) ? 'by the forecast' : `by the forecast between ${clock(end.earliest)} and ${clock(end.latest)}`) : end?.left ? `forecast: ${plural(end.left, 'mail')} left at its end` : '';
+  const range = end?.earliest && end.latest ? (clock(end.earliest) === clock(end.latest) ? 'by the forecast' : `by the forecast between ${clock(end.earliest)} and ${clock(end.latest)}`) : end?.left ? `forecast: ${plural(end.left, say.message)} left at its end` : '';
   tell('ends', (row?.waiting ?? 0) === 0 ? '–' : end?.ends_at ? `at ${clock(end.ends_at)}` : rest === null ? '–' : `in ${span(rest)}`, (row?.waiting ?? 0) === 0 ? 'nothing waits' : range);
 
-  tell('refused', count(campaign.refused), campaign.refused ? 'mails, for the rate; each was tried again' : 'none for the rate', campaign.refused);
+  tell('refused', count(campaign.refused), campaign.refused ? `${say.message}s, for the rate; each was tried again` : 'none for the rate', campaign.refused);
   const { feedback } = campaign;
   for (const [kind, count_] of /** @type {[string, number | undefined][]} */ ([['bounced', feedback?.bounced], ['complained', feedback?.complained]])) {
-    const of = feedback?.sent ? `${percent((count_ ?? 0) / feedback.sent, 2)} of ${count(feedback.sent)} recipients, in the last two to four days` : 'in the last two to four days';
+    const of = feedback?.sent ? `${percent((count_ ?? 0) / feedback.sent, 2)} of ${count(feedback.sent)} ${say.unit}s, in the last two to four days` : 'in the last two to four days';
     tell(kind, count_ === undefined ? '–' : count(count_), feedback ? of : 'not counted: Feedback is off, or none came yet', count_ ?? null);
   }
 
@@ -100,5 +101,5 @@ export function renderCampaignPage() {
   tell('other', count(cancelled + excluded), `${count(cancelled)} cancelled, ${count(excluded)} excluded`, cancelled + excluded);
   const price = model.session?.ses_price ?? 0;
   const sent = row?.sent ?? campaign.sent;
-  tell('cost', dollars(sent * price), `to SES, ${dollars(price * 1_000)} for 1,000 recipients${row?.waiting ? `; ${dollars(row.waiting * price)} more for what waits` : ''}`, sent * price);
+  if (price) tell('cost', dollars(sent * price), `to SES, ${dollars(price * 1_000)} for 1,000 recipients${row?.waiting ? `; ${dollars(row.waiting * price)} more for what waits` : ''}`, sent * price);
 }

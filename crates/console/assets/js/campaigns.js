@@ -11,12 +11,13 @@ import { openLimit } from './limit-form.js';
 import { openWeights } from './weights.js';
 import { addressOf } from './view.js';
 import { askWhy } from './why.js';
+import { say } from './words.js';
 
 /** @typedef {import('./types.js').Campaign} Campaign */
 /** @typedef {import('./types.js').Row} Row */
 /** @typedef {{campaign: Campaign, row: Row | undefined}} Item */
 
-const HEADS = [['Campaign'], ['State'], ['Share now', 'of what was sent in the last 10 s, against the weight'], ['Sent'], ['Rate', 'a second'], ['Waiting'], ['Age', 'how long the mails sent now had waited, as a mean'], ['Ends'], ['Actions']];
+const HEADS = [['Campaign'], ['State'], ['Share now', 'of what was sent in the last 10 s, against the weight'], ['Sent'], ['Rate', 'a second'], ['Waiting'], ['Age', 'how long what is sent now had waited, as a mean'], ['Ends'], ['Actions']];
 
 /** @type {HTMLTableSectionElement} */
 let body;
@@ -132,7 +133,7 @@ function update(tr, { campaign, row }) {
   const rest = isStale() ? null : row?.eta_s ?? null;
   setText(part('.eta-in'), rest === null ? (ends?.ends_at && (row?.waiting ?? 0) > 0 ? `at ${clock(ends.ends_at)}` : '–') : `in ${span(rest)}`);
   const range = ends?.earliest && ends.latest ? (clock(ends.earliest) === clock(ends.latest) ? clock(ends.latest) : `${clock(ends.earliest)} to ${clock(ends.latest)}`) : ends?.ends_at ? clock(ends.ends_at) : '';
-  const left = ends?.left ? `${plural(ends.left, 'mail')} left at the forecast’s end` : '';
+  const left = ends?.left ? `${plural(ends.left, say.message)} left at the forecast’s end` : '';
   setText(part('.eta-at'), (row?.waiting ?? 0) > 0 ? left || range : '');
   setAttr(eta, 'title', ends?.ends_at ? `forecast: ${full(ends.ends_at)}` : null);
 

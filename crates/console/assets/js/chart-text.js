@@ -3,7 +3,8 @@
 import { forecastAt, forecastEnd, valueOf } from './chart-data.js';
 import { byId, h, keyed, setText } from './dom.js';
 import { clock, clockSeconds, limit, rate } from './format.js';
-import { curves, model, now } from './model.js';
+import { capital, curves, model, now } from './model.js';
+import { say } from './words.js';
 
 /** @typedef {import('./chart-data.js').Group} Group */
 /** @typedef {{key: string, label: string, colour: string, dash: number[], kind: string, value: string}} Line */
@@ -72,7 +73,7 @@ export function summary(stack) {
   if (at < 0) return 'Chart of what is sent a second; no figures yet';
   const parts = stack.map((group) => `${group.name} ${rate(valueOf(group, at))}`);
   const end = forecastEnd();
-  return `Chart of recipients sent a second. Now ${rate(series.rate[at])} of a quota of ${limit(series.quota[at])}${parts.length ? `: ${parts.join(', ')}` : ''}.${
+  return `Chart of ${say.unit}s sent a second. Now ${rate(series.rate[at])} of a quota of ${limit(series.quota[at])}${parts.length ? `: ${parts.join(', ')}` : ''}.${
     end !== null && model.forecast?.ends_at ? ` By the forecast all is sent at ${clock(end * 1000)}.` : ''} The button “As a table” shows the last minute in numbers.`;
 }
 
@@ -87,7 +88,7 @@ export function renderTable(stack) {
     host.dataset.key = key;
     const heads = ['Time', 'All', 'Quota', ...stack.map((group) => group.name)];
     host.replaceChildren(h('table', { class: 'plain' },
-      h('caption', { class: 'hidden', text: 'Recipients sent a second, in the last minute' }),
+      h('caption', { class: 'hidden', text: `${capital(say.unit)}s sent a second, in the last minute` }),
       h('thead', {}, h('tr', {}, ...heads.map((text) => h('th', { scope: 'col', text })))),
       h('tbody')));
   }

@@ -33,7 +33,7 @@ export function startDead() {
       h('thead', {}, h('tr', {}, ...['Reason', 'Letters', 'Perhaps sent', 'Newest', 'Said of the newest'].map((text) => h('th', { scope: 'col', text })))), groups)),
     h('details', { class: 'more' }, h('summary', { text: 'Newest letters' }),
       h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Newest dead letters' }, h('table', { class: 'plain' },
-        h('caption', { class: 'hidden', text: 'The newest dead letters, recipients masked' }),
+        h('caption', { class: 'hidden', text: 'The newest dead letters, their recipients masked' }),
         h('thead', {}, h('tr', {}, ...['When', 'Campaign', 'Id', 'To', 'Reason', 'Attempts', 'Doubt'].map((text) => h('th', { scope: 'col', text })))), letters))));
   byId('dead-body').append(running, read, tables);
   byId('dead-read').addEventListener('click', readNow);

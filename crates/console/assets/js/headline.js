@@ -2,6 +2,7 @@
 
 import { about, clock, clockSeconds, full, limit, listed, percent, plural, rate, sentence, span, words } from './format.js';
 import { capital, deadLetters, exceeded, isStale, model, now } from './model.js';
+import { say } from './words.js';
 
 /** @typedef {import('./types.js').Tone} Tone */
 /** @typedef {import('./types.js').Hold} Hold */
@@ -45,18 +46,18 @@ function standing(figures) {
     return { kind: `held ${first.reason}`, tone, text: heldText(first), title: full(first.since) };
   }
   if (status.quota.sending_enabled === false) {
-    return { kind: 'disabled', tone: 'bad', text: 'Stopped: SES lets this account send nothing' };
+    return { kind: 'disabled', tone: 'bad', text: `Stopped: ${say.service} lets this account send nothing` };
   }
   if (status.breaker.state === 'blocking') {
     const until = status.breaker.until ? (Date.parse(status.breaker.until) - now()) / 1000 : null;
     const probe = until === null ? '' : until <= 0 ? '; next probe now' : `; next probe in ${span(until)}`;
-    return { kind: 'breaker blocking', tone: 'bad', text: `Breaker: SES fails${probe}` };
+    return { kind: 'breaker blocking', tone: 'bad', text: `Breaker: ${say.service} fails${probe}` };
   }
   if (status.breaker.state === 'probing') {
-    return { kind: 'breaker probing', tone: 'warn', text: 'Breaker: one mail is on its way, to see whether SES works again' };
+    return { kind: 'breaker probing', tone: 'warn', text: `Breaker: one ${say.message} is on its way, to see whether ${say.service} works again` };
   }
   const quota = exceeded();
-  if (quota !== null) return { kind: 'above', tone: 'bad', text: `Sending ${rate(figures.rate)} a second, above the quota of ${limit(quota)}.`, next: 'SES refuses what is above it.' };
+  if (quota !== null) return { kind: 'above', tone: 'bad', text: `Sending ${rate(figures.rate)} a second, above the quota of ${limit(quota)}.`, next: `${say.service} refuses what is above it.` };
   const waiting = figures.rows.reduce((sum, row) => sum + row.waiting, 0);
   const { state, last_window: last } = status.serving;
   if (state === 'never') return { kind: 'never', tone: 'info', text: 'Nothing was ever sent here: no window was served yet' };
@@ -67,14 +68,14 @@ function standing(figures) {
   if (all.length > 0 && !(figures.rate && figures.rate > 0)) {
     return { kind: 'budget', tone: 'warn', text: heldText(all[0]) };
   }
-  if (all.length > 0) return { kind: 'budget', tone: 'warn', text: `Sending ${rate(figures.rate)} a second, express mail alone.`, next: sentence(heldText(all[0])) };
+  if (all.length > 0) return { kind: 'budget', tone: 'warn', text: `Sending ${rate(figures.rate)} a second, express ${say.messages} alone.`, next: sentence(heldText(all[0])) };
   if (figures.rate !== null && figures.rate > 0) return sending(figures.rate, waiting);
   if (waiting === 0) return { kind: 'idle', tone: 'info', text: 'Idle: nothing waits' };
   if (figures.rate === null) return { kind: 'first', tone: 'info', text: 'The first figures come in some seconds' };
   const blocked = figures.rows.every((row) => row.waiting === 0 || status.campaigns.some((c) => c.name === row.name && (c.held || c.weight === 0)));
-  if (blocked) return { kind: 'blocked', tone: 'warn', text: `Nothing is sent: what waits (${plural(waiting, 'mail')}) is held` };
-  if (state === 'idle') return { kind: 'asleep', tone: 'info', text: `Idle: ${plural(waiting, 'mail waits', 'mails wait')} for the next look at the queues` };
-  return { kind: 'silent', tone: 'warn', text: `Nothing is sent now, though ${plural(waiting, 'mail waits', 'mails wait')}` };
+  if (blocked) return { kind: 'blocked', tone: 'warn', text: `Nothing is sent: what waits (${plural(waiting, say.message)}) is held` };
+  if (state === 'idle') return { kind: 'asleep', tone: 'info', text: `Idle: ${plural(waiting, `${say.message} waits`, `${say.message}s wait`)} for the next look at the queues` };
+  return { kind: 'silent', tone: 'warn', text: `Nothing is sent now, though ${plural(waiting, `${say.message} waits`, `${say.message}s wait`)}` };
 }
 
 /** @param {number} now_ @param {number} waiting @returns {Headline} */
@@ -102,7 +103,7 @@ export function subline() {
   if (!figures) return '';
   const parts = [];
   const waiting = figures.rows.reduce((sum, row) => sum + row.waiting, 0);
-  if (waiting > 0) parts.push(plural(waiting, 'mail waits', 'mails wait'));
+  if (waiting > 0) parts.push(plural(waiting, `${say.message} waits`, `${say.message}s wait`));
   const held = figures.status.campaigns.filter((campaign) => campaign.held).map((campaign) => campaign.name);
   if (held.length > 3) parts.push(`${held.length} campaigns are held`);
   else if (held.length > 0) parts.push(`held: ${listed(held)}`);

@@ -6,18 +6,19 @@ import { dialogOpen } from './forms.js';
 import { mayAct, model } from './model.js';
 import { openWeights } from './weights.js';
 import { askWhy } from './why.js';
+import { say } from './words.js';
 
 const KEYS = [['?', 'This help'], ['p', 'Pause all sending, or resume it'], ['w', 'Weights of all campaigns'], ['/', 'Why is this message waiting?'], ['Esc', 'Closes a dialog; nothing is changed']];
-const WORDS = [
+const terms = () => [
   ['Window', 'A whole second. One poller serves it.'],
-  ['Slot', 'A moment at which one recipient may be sent. Slots stand evenly, a little below the quota.'],
-  ['Quota', 'How many recipients SES allows the account, a second and in 24 hours.'],
-  ['Campaign', 'A queue of mails with a weight. The weights share the slots.'],
-  ['Express', 'Mail that takes every slot before the campaigns’.'],
-  ['Hold', 'Something that stops all sending or one campaign. No hold costs a mail an attempt.'],
-  ['Breaker', 'Stops all sending while SES fails, and probes with one mail at a time.'],
-  ['Visibility timeout', 'How long SQS hides a mail that was received. What is not sent is seen again after it.'],
-  ['Dead letter', 'A mail that was given up. It stays until someone replays or removes it.'],
+  ['Slot', `A moment at which one ${say.unit} may be sent. Slots stand evenly, a little below the quota.`],
+  ['Quota', `How many ${say.unit}s ${say.service} allows the account, a second${say.limit === 'daily quota' ? ' and in 24 hours' : ''}.`],
+  ['Campaign', `A queue of ${say.message}s with a weight. The weights share the slots.`],
+  ['Express', 'What takes every slot before the campaigns’.'],
+  ['Hold', `Something that stops all sending or one campaign. No hold costs a ${say.message} an attempt.`],
+  ['Breaker', `Stops all sending while ${say.service} fails, and probes with one ${say.message} at a time.`],
+  ['Visibility timeout', `How long SQS hides a ${say.message} that was received. What is not sent is seen again after it.`],
+  ['Dead letter', `A ${say.message} that was given up. It stays until someone replays or removes it.`],
 ];
 
 export function openHelp() {
@@ -26,7 +27,7 @@ export function openHelp() {
     h('header', { class: 'dialog-head' }, h('h2', { id: 'help-title', text: 'Help' }), close),
     h('div', { class: 'dialog-scroll', tabindex: 0, role: 'region', 'aria-label': 'Keys and words' },
       h('h3', { text: 'Keys' }), h('dl', { class: 'keys' }, ...KEYS.flatMap(([key, text]) => [h('dt', {}, h('kbd', { text: key })), h('dd', { text })])),
-      h('h3', { text: 'Words' }), h('dl', { class: 'terms' }, ...WORDS.flatMap(([word, text]) => [h('dt', { text: word }), h('dd', { text })])))));
+      h('h3', { text: 'Words' }), h('dl', { class: 'terms' }, ...terms().flatMap(([word, text]) => [h('dt', { text: word }), h('dd', { text })])))));
   dialog.addEventListener('close', () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

@@ -4,6 +4,7 @@ import { openLift, openSteer } from './actions.js';
 import { byId, h, icon, keyed, setCodeText, setText } from './dom.js';
 import { clock, full, sentence, span, words } from './format.js';
 import { capital, model, now } from './model.js';
+import { say } from './words.js';
 
 /** @typedef {import('./types.js').Hold} Hold */
 /** @typedef {{key: string, tone: string, icon: string, title: string, why: string, facts: string, stands: string, hold: Hold | null}} Item */
@@ -41,9 +42,9 @@ function items() {
     const seconds = until ? Math.max(0, (Date.parse(until) - now()) / 1000) : null;
     list.unshift({
       key: 'breaker', tone: state === 'blocking' ? 'bad' : 'warn', icon: state === 'blocking' ? 'bad' : 'wait',
-      title: state === 'blocking' ? 'The breaker blocks all sending' : 'The breaker probes SES',
-      why: 'more than a fifth of the sends were refused or failed for over a minute; no mail loses an attempt for it',
-      facts: [since(from), seconds === null ? '' : `next probe in ${span(seconds)}`, 'lets go by itself once SES takes a mail'].filter(Boolean).join(' · '),
+      title: state === 'blocking' ? 'The breaker blocks all sending' : `The breaker probes ${say.service}`,
+      why: `more than a fifth of the sends were refused or failed for over a minute; no ${say.message} loses an attempt for it`,
+      facts: [since(from), seconds === null ? '' : `next probe in ${span(seconds)}`, `lets go by itself once ${say.service} takes a ${say.message}`].filter(Boolean).join(' · '),
       stands: full(from), hold: null,
     });
   }

@@ -8,6 +8,7 @@ import { mayAct, model, touch } from './model.js';
 import { openReplay } from './replay.js';
 import { toast } from './toast.js';
 import { named } from './view.js';
+import { say } from './words.js';
 
 const PREFIX = '#letter=';
 
@@ -55,7 +56,7 @@ function openCorrection(letter) {
       openReplay({ id, body: input.value, review, sent: () => corrections.delete(id) });
     },
   });
-  setText(form.lead, `The mail is sent again with this body, as the same mail: its id stays.${model.session?.addresses_shown ? '' : ' A masked address (***@…) that stays where it is means the address that stood there; a new one is written in full.'}`);
+  setText(form.lead, `The ${say.message} is sent again with this body, as the same ${say.message}: its id stays.${model.session?.addresses_shown ? '' : ` A masked ${say.address} (***) that stays where it is means the one that stood there; a new one is written in full.`}`);
   const input = h('textarea', { rows: 14, class: 'code', spellcheck: 'false', autocomplete: 'off', testid: 'corrected' });
   input.value = corrections.get(id) ?? legible(letter.body ?? '');
   input.addEventListener('input', () => corrections.set(id, input.value));
@@ -125,7 +126,7 @@ async function openLetter(id) {
   host.append(
     h('dl', { class: 'letter-fields' }, ...fields(letter).flatMap(([name, text]) => [h('dt', { text: name }), h('dd', { text })])),
     h('h3', { text: `Body, ${plural(letter.bytes, 'byte')}` }),
-    h('pre', { class: 'letter-body', tabindex: 0, role: 'region', 'aria-label': 'Body of the mail', text: letter.body ?? '' }));
+    h('pre', { class: 'letter-body', tabindex: 0, role: 'region', 'aria-label': `Body of the ${say.message}`, text: letter.body ?? '' }));
 }
 
 /** @param {HashChangeEvent} [event] */

@@ -3,6 +3,8 @@
 import { answered, steer } from './actions.js';
 import { h, setText } from './dom.js';
 import { field, forgetDraft, openForm, present, signature } from './forms.js';
+import { capital } from './model.js';
+import { say } from './words.js';
 
 /** @param {string} [of] the mail that it is for, such as a campaign's name */
 export function openLimit(of = '') {
@@ -28,9 +30,9 @@ export function openLimit(of = '') {
       answered('The limit is set', done);
     },
   });
-  setText(form.lead, 'The mail is sent no faster than this, and only within the hours. A limit that it has now is replaced.');
+  setText(form.lead, 'It is sent no faster than this, and only within the hours. A limit that it has now is replaced.');
   const fields = {
-    key: field('Mail of', inputs.key, 'A campaign, a domain such as gmail.com+googlemail.com, an address, sender:example.org, set:NAME or tenant:NAME.'),
+    key: field(`${capital(say.messages)} of`, inputs.key, 'A campaign, a domain such as gmail.com+googlemail.com, an address, sender:example.org, set:NAME or tenant:NAME.'),
     limit: field('Rate', inputs.rate, 'Such as 10/s, 5000/h or 25%. Empty: as fast as the quota.'),
     hours: field('Hours', inputs.hours, 'Such as Mon-Fri 08:00-20:00. Empty: at any time.'),
     zone: field('Time zone', inputs.zone, 'Of the hours, such as Europe/Berlin.'),
@@ -57,7 +59,7 @@ export function openLimitRemoval(key) {
       answered('The limit is removed', done);
     },
   });
-  setText(form.lead, 'The mail is then sent as fast as the quota and its campaign’s share allow.');
+  setText(form.lead, 'It is then sent as fast as the quota and its campaign’s share allow.');
   const sign = signature(form, draft);
   present(form);
 }

@@ -3,7 +3,8 @@
 import { byId, h, keyed, setText, setValue, show } from './dom.js';
 import { clock, count, limit } from './format.js';
 import { openLimit, openLimitRemoval } from './limit-form.js';
-import { model } from './model.js';
+import { capital, model } from './model.js';
+import { say } from './words.js';
 
 /** @type {HTMLElement} */
 let body;
@@ -13,7 +14,7 @@ export function startLimits() {
   byId('open-limit').addEventListener('click', () => openLimit());
   byId('limits-body').append(h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Table of the limits' }, h('table', { class: 'plain' },
     h('caption', { class: 'hidden', text: 'Limits, and what waits on their queues' }),
-    h('thead', {}, h('tr', {}, ...['Mail of', 'Limit', 'A second now', 'Waiting', 'Change'].map((text) => h('th', { scope: 'col', text })))), body)));
+    h('thead', {}, h('tr', {}, ...[`${capital(say.messages)} of`, 'Limit', 'A second now', 'Waiting', 'Change'].map((text) => h('th', { scope: 'col', text })))), body)));
 }
 
 /** @param {import('./types.js').Limit} of */

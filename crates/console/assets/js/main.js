@@ -22,6 +22,7 @@ import { startView } from './view.js';
 import { openWeights } from './weights.js';
 import { renderWho, startWho } from './who.js';
 import { askWhy, renderWhy, startWhy } from './why.js';
+import { say } from './words.js';
 
 const pause = h('button', { type: 'button', class: 'strong', testid: 'pause-all', 'data-acts': true, 'aria-keyshortcuts': 'p', title: 'Pause or resume all sending (p)', click: () => openSteer(pausedAll() ? 'resume' : 'pause', null) },
   icon('pause'), h('span', { text: 'Pause all' }));
@@ -34,44 +35,53 @@ function renderActions() {
   pause.disabled = !model.figures;
 }
 
-byId('actions').append(pause,
-  h('button', { type: 'button', 'aria-keyshortcuts': '/', title: 'Why is this message waiting? (/)', click: () => askWhy() }, icon('search'), h('span', { text: 'Why does it wait?' })));
-byId('open-weights').addEventListener('click', () => openWeights());
-
 startHeader(recolour);
 startWho();
-startStacks();
-startTiles();
-startChart();
-startCampaigns();
-startCampaignPage();
-startExport();
-startView();
-startDead();
-startLimits();
-startWhy();
-startEvents();
-startKeys();
-
-for (const render of [renderHeader, renderStacks, renderWho, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderDead, renderLimits, renderWhy, renderEvents, renderChanges]) onFrame(render);
+onFrame(renderHeader);
+onFrame(renderWho);
 touch();
 // Ages go on between two events; a hidden tab draws no frame.
 setInterval(touch, 1_000);
+
+/** All that has the channel's words in it. */
+function build() {
+  byId('actions').append(pause,
+    h('button', { type: 'button', 'aria-keyshortcuts': '/', title: 'Why is this message waiting? (/)', click: () => askWhy() }, icon('search'), h('span', { text: 'Why does it wait?' })));
+  byId('open-weights').addEventListener('click', () => openWeights());
+
+  startStacks();
+  startTiles();
+  startChart();
+  startCampaigns();
+  startCampaignPage();
+  startExport();
+  startView();
+  startDead();
+  startLimits();
+  startWhy();
+  startEvents();
+  startKeys();
+
+  for (const render of [renderStacks, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderDead, renderLimits, renderWhy, renderEvents, renderChanges]) onFrame(render);
+}
 
 /** Tried until the console answers. */
 async function begin() {
   try {
     model.session = await session();
-    document.documentElement.classList.add('ready');
-    document.documentElement.classList.toggle('looks', !mayAct());
-    touch();
-    start();
-    startLetters();
   } catch {
     model.connection = 'reconnecting';
     touch();
     setTimeout(begin, 5_000);
+    return;
   }
+  Object.assign(say, model.session.words);
+  build();
+  document.documentElement.classList.add('ready');
+  document.documentElement.classList.toggle('looks', !mayAct());
+  touch();
+  start();
+  startLetters();
 }
 
 begin();

@@ -5,8 +5,9 @@ import { replayText } from './dead.js';
 import { h, setBar, setText, show } from './dom.js';
 import { field, forgetDraft, openForm, present, signature } from './forms.js';
 import { count, limit, plural, span } from './format.js';
-import { model, onFrame } from './model.js';
+import { capital, model, onFrame } from './model.js';
 import { toast } from './toast.js';
+import { say } from './words.js';
 
 /** @typedef {import('./types.js').Review} Review */
 
@@ -46,9 +47,9 @@ function reviewed(review) {
   /** @param {number} n */
   const number = (n) => h('td', { class: 'number', 'data-value': n, text: n ? count(n) : '–' });
   const notes = review.refusals.map(({ why, letters }) => h('li', { text: `${count(letters)} not sent: ${why}` }));
-  if (!review.guarded) notes.push(h('li', { text: 'Deduplication is off: nothing but the code and the answer tells whether a mail was sent.' }));
+  if (!review.guarded) notes.push(h('li', { text: `Deduplication is off: nothing but the code and the answer tells whether a ${say.message} was sent.` }));
   if (!review.whole) notes.push(h('li', { text: 'Not all letters could be read: somebody else reads them, or there are too many at once.' }));
-  if (review.to_drop) notes.push(h('li', { text: `${plural(review.to_drop, 'letter')} of mails that were sent would be deleted.` }));
+  if (review.to_drop) notes.push(h('li', { text: `${plural(review.to_drop, 'letter')} of ${say.message}s that were sent would be deleted.` }));
   return [
     h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'What would be sent' }, h('table', { class: 'plain', testid: 'review-table' }, h('caption', { class: 'hidden', text: 'What would be sent, and what not' }),
       h('thead', {}, h('tr', {}, ...heads.map((text) => h('th', { scope: 'col', text })))),
@@ -70,13 +71,13 @@ export function openReplay(filter) {
 
   const code = choice('Reason', [...new Set((model.dead?.groups ?? []).map((group) => group.key))], filter.code, 'replay-code');
   const campaign = choice('Campaign', (model.figures?.status.campaigns ?? []).map((one) => one.name), filter.campaign, 'replay-campaign');
-  const id = field('Id of one mail', h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', testid: 'replay-id' }), 'Empty: all that the other two let through.');
+  const id = field(`Id of one ${say.message}`, h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', testid: 'replay-id' }), 'Empty: all that the other two let through.');
   id.input.value = filter.id ?? '';
   const unknown = check('Include what may have been sent', 'Their last send had no answer. Some of them may arrive twice.', 'replay-include-unknown');
-  const drop = check('Delete letters of mails that were sent', 'Where deduplication knows a mail as sent, its letter is no longer needed.', 'replay-drop-sent');
+  const drop = check(`Delete letters of ${say.message}s that were sent`, `Where deduplication knows a ${say.message} as sent, its letter is no longer needed.`, 'replay-drop-sent');
   for (const [name, one] of Object.entries({ code, campaign, id })) form.add(name, one);
 
-  const per = field('Mails a second', h('input', { type: 'number', min: '0.01', max: '10000', step: 'any', inputmode: 'decimal', testid: 'replay-rate' }), 'Empty: half the rate in force.');
+  const per = field(`${capital(say.message)}s a second`, h('input', { type: 'number', min: '0.01', max: '10000', step: 'any', inputmode: 'decimal', testid: 'replay-rate' }), 'Empty: half the rate in force.');
   form.add('per_second', per);
   const bar = h('span', { class: 'meter-fill' });
   const meter = h('span', { class: 'meter thick', role: 'progressbar', 'aria-label': 'Replay', 'aria-valuemin': 0, 'aria-valuemax': 100 }, bar);
@@ -113,7 +114,7 @@ export function openReplay(filter) {
     show(back, step === 1 || step === 2);
     show(form.confirm, step < 3);
     const many = review?.to_send ?? 0;
-    setText(form.confirm, step === 0 ? 'Review' : step === 1 ? 'Go on' : many ? `Send ${plural(many, 'mail')} again` : 'Delete the letters');
+    setText(form.confirm, step === 0 ? 'Review' : step === 1 ? 'Go on' : many ? `Send ${plural(many, say.message)} again` : 'Delete the letters');
     setText(/** @type {Element} */ (form.dialog.querySelector('[data-testid=cancel]')), step === 3 ? 'Close' : 'Cancel');
     setText(form.lead, lead());
     const focus = /** @type {HTMLElement | null} */ (pages[step].querySelector('select, textarea, .scroll, button'));
@@ -126,8 +127,8 @@ export function openReplay(filter) {
     if (step === 3) return 'The replay goes on when this dialog is closed. Its progress stands beside the dead letters.';
     if (!review) return '';
     const drops = review.to_drop ? `; ${plural(review.to_drop, 'letter')} would be deleted` : '';
-    const takes = review.takes_s && review.to_send ? `, in about ${span(review.takes_s)} at ${limit(review.per_second)} mails a second` : '';
-    return review.to_send || review.to_drop ? `${plural(review.to_send, 'mail')} would be sent to ${review.to_send === 1 ? 'its campaign' : 'their campaigns'} again${takes}${drops}.`
+    const takes = review.takes_s && review.to_send ? `, in about ${span(review.takes_s)} at ${limit(review.per_second)} ${say.message}s a second` : '';
+    return review.to_send || review.to_drop ? `${plural(review.to_send, say.message)} would be sent to ${review.to_send === 1 ? 'its campaign' : 'their campaigns'} again${takes}${drops}.`
       : 'None of these letters would be sent again.';
   }
 
@@ -162,7 +163,7 @@ export function openReplay(filter) {
     if (!who || !review) return;
     const text = per.input.value.trim();
     if (text && !(Number(text) >= 0.01 && Number(text) <= 10_000)) {
-      form.fail(`The rate is ${text}: 0.01 to 10,000 mails a second are allowed, or nothing.`, 'per_second');
+      form.fail(`The rate is ${text}: 0.01 to 10,000 ${say.message}s a second are allowed, or nothing.`, 'per_second');
       return;
     }
     const begun = await post('/api/dead/replay', { review: review.review, ...who, per_second: text ? Number(text) : null });

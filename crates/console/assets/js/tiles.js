@@ -3,12 +3,19 @@
 import { openRate, openSteer } from './actions.js';
 import { byId, h, setAttr, setBar, setText, setValue, show } from './dom.js';
 import { count, dollars, limit, percent, plural, rate, sentence, span, wait } from './format.js';
-import { deadLetters, exceeded, model, now } from './model.js';
+import { capital, deadLetters, exceeded, model, now } from './model.js';
 import { explain } from './popover.js';
+import { say } from './words.js';
 
 /**
  * @typedef {{root: HTMLElement, value: HTMLElement, unit: HTMLElement, note: HTMLElement, bar: HTMLElement | null, foot: HTMLElement}} Tile
  */
+
+/** The limits of a period. @type {{[limit: string]: string}} */
+const PERIODS = {
+  'daily quota': 'Recipients that SES counted in the last 24 hours, all software of the account included, of what it allows. What is left for campaigns is less by the reserve that express mail keeps.',
+  'spend limit': 'US dollars that the account’s texts may cost in a calendar month. At the limit AWS refuses all of them, and all sending is held.',
+};
 
 /** @type {{[name: string]: Tile}} */
 const tiles = {};
@@ -39,18 +46,18 @@ function tile(name, testid, title, means, how = {}) {
 
 export function startTiles() {
   const large = { large: true };
-  tile('rate', 'rate', 'Rate now', 'Recipients a second over the last 10 seconds, of what may be sent: the quota in force, less the rate margin of some percent that keeps any second below it.', { large: true, bar: true });
-  tile('quota', 'quota', 'Daily quota', 'Recipients that SES counted in the last 24 hours, all software of the account included, of what it allows. What is left for campaigns is less by the reserve that express mail keeps.', { large: true, bar: true });
-  tile('waiting', 'waiting-all', 'Waiting', 'Mails on the campaign queues and the merge queue. Waiting costs a mail nothing: no attempt is counted.', large);
-  tile('express', 'express', 'Express', 'Mail that takes every slot before the campaigns’ (one-time codes, receipts), and how long it waited over the last 10 seconds: from the express queue to SES’s acceptance.', large);
-  tile('refused', 'refused', 'Refused by SES', 'Sends that SES refused for the rate since this console began to look. Each lowers the rate to four fifths for a while; the mails are kept and tried again.');
-  tile('skipped', 'slots-skipped', 'Slots skipped', 'A slot that passed though mail waited, since the sending was late for it. It is never caught up, so that no second is too full. Summed since the ledger began.');
-  tile('unused', 'slots-unused', 'Slots unused', 'A slot for which there was no mail. Normal where little waits. Summed since the ledger began.');
-  tile('dead', 'dead-count', 'Dead letters', 'Mails that were given up: refused for good, all attempts spent, or no mail at all. They stay until someone replays or removes them.');
-  tile('level', 'level', 'Back-pressure', 'How much more waits than can be sent. Busy defers mail of low priority, overloaded that of normal priority as well; high, critical and express mail is never deferred.');
+  tile('rate', 'rate', 'Rate now', `${capital(say.unit)}s a second over the last 10 seconds, of what may be sent: the quota in force, less the rate margin of some percent that keeps any second below it.`, { large: true, bar: true });
+  tile('quota', 'quota', capital(say.limit), PERIODS[say.limit], { large: true, bar: true });
+  tile('waiting', 'waiting-all', 'Waiting', `${capital(say.message)}s on the campaign queues and the merge queue. Waiting costs a ${say.message} nothing: no attempt is counted.`, large);
+  tile('express', 'express', 'Express', `What takes every slot before the campaigns’ (one-time codes, receipts), and how long it waited over the last 10 seconds: from the express queue until ${say.service} accepted it.`, large);
+  tile('refused', 'refused', 'Refused', `Sends that ${say.service} refused for the rate since this console began to look. Each lowers the rate to four fifths for a while; the ${say.message}s are kept and tried again.`);
+  tile('skipped', 'slots-skipped', 'Slots skipped', 'A slot that passed though something waited, since the sending was late for it. It is never caught up, so that no second is too full. Summed since the ledger began.');
+  tile('unused', 'slots-unused', 'Slots unused', 'A slot for which there was nothing to send. Normal where little waits. Summed since the ledger began.');
+  tile('dead', 'dead-count', 'Dead letters', `${capital(say.message)}s that were given up: refused for good, all attempts spent, or no ${say.message} at all. They stay until someone replays or removes them.`);
+  tile('level', 'level', 'Back-pressure', 'How much more waits than can be sent. Busy defers what has low priority, overloaded normal priority as well; what is high, critical or express is never deferred.');
   tile('merge', 'merge', 'Merge queue', 'The queue between the campaigns and the sending, near one window deep. What stands in it is already chosen by weight.');
   tile('alarms', 'alarms', 'Alarms', 'CloudWatch’s alarms of this stack that ring now, and the invocations of its functions that failed or were throttled within the last hour.');
-  tile('cost', 'cost', 'Cost', 'SES’s price for all recipients since the ledger began, in us-east-1 and without attachments’ data, and the forecast of SES and AWS together for what waits.');
+  if (model.session?.ses_price) tile('cost', 'cost', 'Cost', 'SES’s price for all recipients since the ledger began, in us-east-1 and without attachments’ data, and the forecast of SES and AWS together for what waits.');
   tiles.rate.foot.append(h('button', { type: 'button', class: 'link', click: () => openRate(), 'data-acts': true, testid: 'open-rate', text: 'Cap the rate' }));
   express = h('button', { type: 'button', class: 'link', click: () => {
     openSteer(express.dataset.action === 'resume' ? 'resume' : 'pause', 'express');
@@ -71,11 +78,11 @@ function fill(name, value, exact, unit = '', note = '', tone = '') {
 /** @param {import('./types.js').Quota} quota */
 function lower(quota) {
   const parts = [];
-  if (quota.account_per_second !== null) parts.push(`SES allows ${limit(quota.account_per_second)}`);
+  if (quota.account_per_second !== null) parts.push(`${say.service} allows ${limit(quota.account_per_second)}`);
   if (quota.operator_cap !== null) parts.push(`capped by an operator at ${limit(quota.operator_cap)}`);
   if (quota.configured_cap !== null) parts.push(`configured cap ${limit(quota.configured_cap)}`);
   if (quota.factor !== null && quota.factor < 1) parts.push(`refusals leave ${percent(quota.factor)}`);
-  return sentence(parts.length ? parts.join('; ') : 'What SES allows is not known');
+  return sentence(parts.length ? parts.join('; ') : `What ${say.service} allows is not known`);
 }
 
 export function renderTiles() {
@@ -94,6 +101,8 @@ export function renderTiles() {
     const note = left === null ? '' : left > 0 ? `${count(left)} left for campaigns.` : 'Nothing left for campaigns.';
     fill('quota', count(sent), sent, `of ${count(of)}`, note, share >= 0.98 ? 'bad' : share >= 0.9 ? 'warn' : '');
     setBar(/** @type {HTMLElement} */ (tiles.quota.bar), share);
+  } else if (typeof quota.spend_limit === 'number') {
+    fill('quota', `$${count(quota.spend_limit)}`, quota.spend_limit, 'a month', 'What is spent of it: tidegate doctor.');
   } else {
     fill('quota', '–', null, '', 'Not known, or without a limit.');
     setBar(/** @type {HTMLElement} */ (tiles.quota.bar), 0);
@@ -102,7 +111,7 @@ export function renderTiles() {
   const waiting = figures.rows.reduce((sum, row) => sum + row.waiting, 0);
   const flight = status.campaigns.reduce((sum, campaign) => sum + (campaign.backlog?.in_flight ?? 0), 0);
   const delayed = status.campaigns.reduce((sum, campaign) => sum + (campaign.backlog?.delayed ?? 0), 0);
-  fill('waiting', count(waiting), waiting, waiting === 1 ? 'mail' : 'mails', `${count(flight)} in flight, ${count(delayed)} delayed. ${atHand(status.serving.left)}`);
+  fill('waiting', count(waiting), waiting, waiting === 1 ? say.message : `${say.message}s`, `${count(flight)} in flight, ${count(delayed)} delayed. ${atHand(status.serving.left)}`);
 
   const at = figures.express;
   const held = status.holds.some((hold) => hold.campaign === 'express');
@@ -119,7 +128,7 @@ export function renderTiles() {
   fill('unused', count(slots?.unused), slots?.unused, '', slotsNow(slots?.unused_now));
   const dead = deadLetters();
   const given = status.counters.dead;
-  fill('dead', count(dead), dead, '', dead === null ? 'not known' : given === undefined ? '' : `${plural(given, 'mail')} given up since the ledger began`, dead ? 'bad' : '');
+  fill('dead', count(dead), dead, '', dead === null ? 'not known' : given === undefined ? '' : `${plural(given, say.message)} given up since the ledger began`, dead ? 'bad' : '');
 
   const level = status.level?.level ?? 'clear';
   const since = status.level?.since;
@@ -165,6 +174,7 @@ function atHand(left) {
 
 /** @param {number} sent */
 function cost(sent) {
+  if (!tiles.cost) return;
   const spent = sent * (model.session?.ses_price ?? 0);
   const rest = model.forecast?.cost;
   fill('cost', dollars(spent), spent, '', rest ? `for SES; what waits costs ${dollars(rest.total)} more, ${dollars(rest.ses)} of it for SES` : 'for SES since the ledger began');

@@ -4,7 +4,8 @@
  * @typedef {'bad' | 'warn' | 'good' | 'info'} Tone
  *
  * @typedef {{stack: string, region: string | null, local: boolean, csrf: string, operator: string | null,
- *   name: string | null, role: 'look' | 'act', addresses_shown: boolean, token_required: boolean, stacks: boolean, ses_price: number, version: string}} Session
+ *   name: string | null, role: 'look' | 'act', addresses_shown: boolean, token_required: boolean, stacks: boolean, ses_price: number | null, words: Words, version: string}} Session
+ * @typedef {typeof import('./words.js').say} Words
  *
  * @typedef {{seq: number, at: string, kind: string, campaign: string | null, title: string,
  *   detail: string | null, tone: Tone}} Change
@@ -24,7 +25,7 @@
  *
  * @typedef {{account_per_second: number | null, configured_cap: number | null, operator_cap: number | null,
  *   factor: number | null, in_force: number | null, slots_per_second: number | null,
- *   daily: Daily | null, sending_enabled: boolean | null}} Quota
+ *   daily: Daily | null, spend_limit?: number, sending_enabled: boolean | null}} Quota
  *
  * @typedef {{name: string, configured_weight: number, weight: number, share: number | null, sent: number,
  *   refused: number, feedback: {sent: number, bounced: number, complained: number} | null,

@@ -5,6 +5,7 @@ import { h, setAttr, setBar, setText } from './dom.js';
 import { field, forgetDraft, openForm, present, signature } from './forms.js';
 import { count, percent, plural } from './format.js';
 import { model } from './model.js';
+import { say } from './words.js';
 
 const MOST = 10_000;
 const KEY = 'weights';
@@ -64,7 +65,7 @@ export function openWeights(first) {
       input.classList.toggle('changed', value !== campaign.weight);
     });
     setText(form.lead, reset ? 'Weights that operators set are forgotten, and the configured ones stand again.'
-      : sum === 0 ? 'With every weight 0 no campaign has a share: nothing but express mail would be sent.'
+      : sum === 0 ? `With every weight 0 no campaign has a share: nothing but express ${say.messages} would be sent.`
       : 'Campaigns share the slots by these weights within 4 s. What one cannot use goes to the others at once. A weight of 0 takes a campaign’s share away.');
   };
   for (const { campaign, input, at } of rows) {

@@ -88,6 +88,7 @@ fn facts_at(seconds: u64) -> tidegate_operate::status::StackFacts {
         at: Timestamp::from_millis(1_795_206_967_000 + seconds * 1_000),
         settings: StatusSettings {
             stack: "tidegate".to_owned(),
+            channel: tidegate_core::channel::Channel::Email,
             cap: Cap { quota: None, daily: DailyPolicy::default() },
             rate_margin: RateMargin::default(),
             limits: LimitsConfig::default(),

@@ -27,6 +27,7 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use thiserror::Error;
+use tidegate_core::channel::Channel;
 use tidegate_core::identity::EpochMillis;
 use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::timeout::RequestBodyDeadlineLayer;
@@ -103,6 +104,8 @@ pub struct About {
     pub stack: String,
     pub region: String,
     pub is_local: bool,
+    /// The channel that the stack sends on.
+    pub channel: Channel,
     pub operator: String,
     pub shows_addresses: bool,
     /// The other stacks that a page may open; none where there is no such menu.

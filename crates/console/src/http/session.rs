@@ -7,6 +7,7 @@ use axum_extra::extract::WithRejection;
 use axum_extra::extract::cookie::{Cookie, CookieJar, SameSite};
 use serde::Deserialize;
 use serde_json::json;
+use tidegate_core::channel::Channel;
 use tidegate_simulator::plan::ses_price;
 
 use super::App;
@@ -34,7 +35,8 @@ pub(super) async fn session(
         "csrf": app.auth.csrf(&credential),
         "token_required": app.auth.needs_token(),
         "stacks": about.stacks.is_some(),
-        "ses_price": ses_price(),
+        "ses_price": (about.channel == Channel::Email).then(ses_price),
+        "words": about.channel.words(),
         "version": env!("CARGO_PKG_VERSION"),
     }))
 }

@@ -1,4 +1,5 @@
 use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::channel::Words;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
 use tidegate_core::identity::EpochMillis;
@@ -63,16 +64,26 @@ pub(super) fn let_go(at: EpochMillis, key: &HoldKey, status: &Status) -> StateCh
 }
 
 pub(super) fn breaker(status: &Status) -> StateChange {
-    let breaker = &status.breaker;
+    let (breaker, Words { service, message, .. }) = (&status.breaker, status.quota.words);
     let until = breaker.until.map(|until| format!("it probes at {}", time(until)));
     let (title, detail, tone) = match breaker.state {
-        "blocking" => ("SES fails: the breaker blocks", until.unwrap_or_default(), ChangeTone::Bad),
-        "probing" => {
-            ("The breaker probes", "with a few mails a second".to_owned(), ChangeTone::Warn)
-        }
-        _ => ("SES answers again: the breaker lets all through", String::new(), ChangeTone::Good),
+        "blocking" => (
+            format!("{service} fails: the breaker blocks"),
+            until.unwrap_or_default(),
+            ChangeTone::Bad,
+        ),
+        "probing" => (
+            "The breaker probes".to_owned(),
+            format!("with a few {message}s a second"),
+            ChangeTone::Warn,
+        ),
+        _ => (
+            format!("{service} answers again: the breaker lets all through"),
+            String::new(),
+            ChangeTone::Good,
+        ),
     };
-    change(status.at, ChangeKind::Breaker, tone, title.to_owned(), detail)
+    change(status.at, ChangeKind::Breaker, tone, title, detail)
 }
 
 /// Treats idle as serving: the figures show that the queues are empty.
@@ -101,7 +112,7 @@ pub(super) fn quota(at: EpochMillis, before: &QuotaSnapshot, now: &QuotaSnapshot
     compare("the configured cap", before.configured_cap, now.configured_cap);
     compare("the operator's cap", before.operator_cap, now.operator_cap);
     match (before.is_lowered, now.is_lowered) {
-        (false, true) => said.push("SES refused mails for the rate, which lowers it".to_owned()),
+        (false, true) => said.push("sends were refused for the rate, which lowers it".to_owned()),
         (true, false) => said.push("it is not lowered for refusals any more".to_owned()),
         _ => {}
     }

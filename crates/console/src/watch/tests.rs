@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::channel::Channel;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::identity::EpochMillis;
 use tidegate_operate::status::{
@@ -19,6 +20,8 @@ pub(crate) fn status() -> Status {
         stack: "tidegate".to_owned(),
         at: at(0),
         quota: QuotaStatus {
+            words: Channel::Email.words(),
+            spend_limit: None,
             account_per_second: Some(14.0),
             configured_cap: None,
             operator_cap: None,

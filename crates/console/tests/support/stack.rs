@@ -50,6 +50,7 @@ fn site(
     StackPorts {
         settings: status::StatusSettings {
             stack: "tidegate".to_owned(),
+            channel: tidegate_core::channel::Channel::Email,
             cap: poller.cap,
             rate_margin: poller.rate_margin,
             limits: poller.limits.clone(),
@@ -95,6 +96,7 @@ impl Server {
             stack: "tidegate".to_owned(),
             region: "us-east-1".to_owned(),
             is_local: true,
+            channel: tidegate_core::channel::Channel::Email,
             operator: "ada".to_owned(),
             shows_addresses: false,
             stacks: None,

@@ -10,7 +10,7 @@ pub(super) enum Form {
 
 /// The kind of a member's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Address,
     /// One address or a list of them; `None` if their number is not limited.
     Addresses(Option<usize>),

@@ -32,20 +32,27 @@ const UNSAID: &str = "The parser refuses more than this schema: a member that st
     detail, also in list_unsubscribe.mailto; a header of more than 996 characters with its name; a \
     list_unsubscribe of more than 980 characters with both addresses; template data of more than 262144 bytes; gzip that holds no message.";
 
-/// The JSON Schema (draft 2020-12) of a message. It accepts what the poller accepts; what it cannot say stands in
+/// The JSON Schema (draft 2020-12) of a mail. It accepts what the poller accepts; what it cannot say stands in
 /// its `$comment`.
 pub fn message_schema() -> Value {
+    let mut schema = compressible("message", "mail", &mail(), UNSAID);
+    schema["$defs"]["address"] = address();
+    schema
+}
+
+/// The schema of what is a `message` of its kind `name`, plain or compressed.
+pub(crate) fn compressible(id: &str, name: &str, message: &Value, unsaid: &str) -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": format!("urn:tidegate:message:{MESSAGE_VERSION}"),
-        "title": "Tidegate message",
-        "description": "A mail as a producer puts it onto a campaign's queue or onto the express queue.",
-        "$comment": UNSAID,
+        "$id": format!("urn:tidegate:{id}:{MESSAGE_VERSION}"),
+        "title": format!("Tidegate {id}"),
+        "description": format!("A {name} as a producer puts it onto a campaign's queue or onto the express queue."),
+        "$comment": unsaid,
         "type": "object",
         "if": { "required": ["gzip"] },
         "then": { "$ref": "#/$defs/compressed" },
-        "else": { "$ref": "#/$defs/mail" },
-        "$defs": { "compressed": compressed(), "mail": mail(), "address": address() },
+        "else": { "$ref": format!("#/$defs/{name}") },
+        "$defs": { "compressed": compressed(), name: message },
     })
 }
 
@@ -120,7 +127,7 @@ fn absent<'a>(names: impl Iterator<Item = &'a str>) -> Map<String, Value> {
 }
 
 /// An object of these members alone, beside those that are ignored. `null` counts as absent, but for `required`.
-fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
+pub(crate) fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
     let mut properties: Map<String, Value> = properties
         .into_iter()
         .map(|(name, schema)| {
@@ -151,7 +158,7 @@ fn described(member: &Member) -> Value {
     schema
 }
 
-fn shape(shape: Shape) -> Value {
+pub(crate) fn shape(shape: Shape) -> Value {
     match shape {
         Shape::Address => json!({ "$ref": "#/$defs/address" }),
         Shape::Addresses(most) => {

@@ -45,6 +45,18 @@ impl Origins {
     pub fn first(&self) -> Option<&str> {
         self.0.first().map(String::as_str)
     }
+
+    /// All of them; none if texts may name any.
+    pub fn listed(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl Countries {
+    /// All of them; none if every country is allowed.
+    pub fn listed(&self) -> &[String] {
+        &self.0
+    }
 }
 
 impl AllowedTexts {

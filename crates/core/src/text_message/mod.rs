@@ -15,6 +15,7 @@ mod outcome;
 mod parts;
 mod read;
 mod receipt;
+mod schema;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +25,9 @@ pub use allowed::{AllowedTexts, AllowedTextsError, Countries, Origins};
 pub use outcome::classify_text;
 pub use parts::{Alphabet, TextLength};
 pub use read::check_phone_number;
+pub use receipt::RECEIPTS;
 pub(crate) use receipt::Receipt;
+pub use schema::text_schema;
 
 use crate::email::{EmailError, Priority};
 

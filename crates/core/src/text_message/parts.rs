@@ -5,9 +5,13 @@
 //! that has all characters of the text.
 
 /// The basic alphabet of GSM-7: one septet each.
-const BASIC: &str = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà";
+pub(super) const BASIC: &str = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà";
 /// The extension table of GSM-7: an escape and a septet each.
-const EXTENDED: &str = "\u{c}^{}\\[~]|€";
+pub(super) const EXTENDED: &str = "\u{c}^{}\\[~]|€";
+
+/// The most septets, and the most units of UTF-16, of a text that AWS takes.
+pub(super) const MOST_SEPTETS: u32 = 1_530;
+pub(super) const MOST_UTF_16: u32 = 630;
 
 /// How a text's characters are written in its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,8 +90,8 @@ impl TextLength {
     /// True if AWS takes the text: at most 1,530 septets or 630 UTF-16 units.
     pub const fn is_allowed(&self) -> bool {
         let most = match self.alphabet {
-            Alphabet::Gsm7 => 1_530,
-            Alphabet::Ucs2 => 630,
+            Alphabet::Gsm7 => MOST_SEPTETS,
+            Alphabet::Ucs2 => MOST_UTF_16,
         };
         self.units <= most
     }

@@ -5,20 +5,28 @@ use crate::email::json::Node;
 use crate::email::members::Members;
 use crate::email::{EmailError, Priority, read_id, read_priority, read_tags};
 
-/// The members of a text message. The first two are required.
-const MEMBERS: [&str; 8] =
-    ["to_phone", "text", "origination", "type", "configuration_set", "id", "priority", "tags"];
+/// The members of a text message, each with its meaning.
+pub(super) const MEMBERS: [(&str, &str); 8] = [
+    ("to_phone", "The recipient's phone number in E.164."),
+    ("text", "The text itself."),
+    ("origination", "The phone number, sender id or pool that it is sent from, or its ARN."),
+    ("type", "What it is for: some countries hold promotional texts back at night."),
+    ("configuration_set", "The name of End User Messaging's configuration set."),
+    ("id", "What makes two messages of a campaign the same one."),
+    ("priority", "The order among the waiting messages of one campaign."),
+    ("tags", "What delivery receipts carry, beside Tidegate's own tags."),
+];
 /// Most tags of the producer: the request's `Context` has [five entries], and three are Tidegate's.
 ///
 /// [five entries]: https://docs.aws.amazon.com/pinpoint/latest/apireference_smsvoicev2/API_SendTextMessage.html
-const MAX_TAGS: usize = 2;
+pub(super) const MAX_TAGS: usize = 2;
 /// Most characters of an origination identity and of a configuration set's name that AWS takes.
-const MAX_NAME: usize = 256;
+pub(super) const MAX_NAME: usize = 256;
 
 pub(super) fn text_message(body: &str) -> Result<TextMessage, EmailError> {
     let node = Node::read(body)?;
     node.refuse_duplicates("")?;
-    let mut members = Members::known("", node, &MEMBERS)?;
+    let mut members = Members::known("", node, &MEMBERS.map(|(name, _)| name))?;
     let id = read_id(&mut members)?;
     let priority: Priority = read_priority(&mut members)?;
     let tags = read_tags(&mut members)?;

@@ -8,6 +8,19 @@ use serde::Deserialize;
 
 use crate::identity::EpochMillis;
 
+/// The [types of events] that count, each with the notice that it is: a bounce if there is no such phone or it takes no
+/// texts, a complaint if the carrier takes the text for spam, a deferral for a fault of the carrier that may pass.
+///
+/// [types of events]: https://docs.aws.amazon.com/sms-voice/latest/userguide/configuration-sets-event-types.html
+pub const RECEIPTS: [(&str, &str); 6] = [
+    ("TEXT_INVALID", "bounce"),
+    ("TEXT_UNREACHABLE", "bounce"),
+    ("TEXT_BLOCKED", "bounce"),
+    ("TEXT_SPAM", "complaint"),
+    ("TEXT_CARRIER_BLOCKED", "complaint"),
+    ("TEXT_CARRIER_UNREACHABLE", "deferral"),
+];
+
 /// The members of an event that count. It also has the recipient's phone number, which is not read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,21 +37,9 @@ pub(crate) struct Receipt {
 
 impl Receipt {
     /// The kind of notice that the receipt is; empty for one that says nothing of the campaign's list, such as a delivery.
-    ///
-    /// | [event] | counts as |
-    /// |---|---|
-    /// | `TEXT_INVALID`, `TEXT_UNREACHABLE`, `TEXT_BLOCKED` | bounce: no such phone, or it takes no texts |
-    /// | `TEXT_SPAM`, `TEXT_CARRIER_BLOCKED` | complaint: the carrier takes it for spam |
-    /// | `TEXT_CARRIER_UNREACHABLE` | deferral: a fault of the carrier that may pass |
-    ///
-    /// [event]: https://docs.aws.amazon.com/sms-voice/latest/userguide/configuration-sets-event-types.html
     pub(crate) fn kind(&self) -> &'static str {
-        match &*self.event_type {
-            "TEXT_INVALID" | "TEXT_UNREACHABLE" | "TEXT_BLOCKED" => "bounce",
-            "TEXT_SPAM" | "TEXT_CARRIER_BLOCKED" => "complaint",
-            "TEXT_CARRIER_UNREACHABLE" => "deferral",
-            _ => "",
-        }
+        let known = RECEIPTS.into_iter().find(|(event, _)| *event == self.event_type);
+        known.map_or("", |(_, kind)| kind)
     }
 
     pub(crate) fn sent_at(&self) -> Option<EpochMillis> {

@@ -7,6 +7,7 @@ mod forms;
 mod members;
 mod properties;
 mod schema;
+mod text_schema;
 
 fn parse(body: &str) -> Result<Email, EmailError> {
     Email::parse(body)

@@ -33,7 +33,7 @@ pub enum PollError {
     },
     /// The event was empty, so the quota has to come from SES: `GetAccount` failed, and neither settings
     /// nor ledger hold a quota.
-    #[error("no quota: SES does not tell it, and none is configured or known")]
+    #[error("no quota: AWS does not tell it, and none is configured or known")]
     Quota {
         /// The failure of `GetAccount`.
         source: PortError,

@@ -22,7 +22,7 @@ use tidegate_delivery::ports::{Account, AccountStatus, Clock, Mail, Mailer, Mono
 use providers::Providers;
 
 pub(crate) use error::SesError;
-pub use quota::{BucketSeconds, DailyQuota, MaxSendRate};
+pub use quota::{BucketSeconds, MaxSendRate, PeriodLimit};
 pub(crate) use quota::{QuotaGate, QuotaRules};
 pub use suppression::MemorySuppressionList;
 pub use tenant::SesTenant;

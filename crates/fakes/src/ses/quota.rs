@@ -6,7 +6,7 @@ mod values;
 
 use bucket::RecipientBucket;
 use daily::RollingDay;
-pub use values::{BucketSeconds, DailyQuota, MaxSendRate};
+pub use values::{BucketSeconds, MaxSendRate, PeriodLimit};
 
 use crate::sliding_second::{SECOND_NS, SlidingSecond};
 

@@ -27,14 +27,14 @@ pub enum InvalidCorrection {
     Id,
     /// The place in the body, such as `to[0]`; empty for a body that is no JSON.
     #[error(
-        "body{0}: a masked address (***@…) stands where another number of addresses, or others, stood: write each in full"
+        "body{0}: a masked address or phone number (***) stands where others, more or fewer stood: write each in full"
     )]
     Masked(String),
 }
 
 impl LetterSnapshot {
-    /// The letter with this message id alone, with another body. `body` may be a copy in which addresses are
-    /// masked; they are those of the original then.
+    /// The letter with this message id alone, with another body. `body` may be a copy in which addresses and phone
+    /// numbers are masked; they are those of the original then.
     ///
     /// # Errors
     /// [`InvalidCorrection`].
@@ -196,6 +196,9 @@ mod tests {
     fn a_masked_address_that_stayed_where_it_was_is_that_of_the_original() {
         let original = r#"{"id":"7","to":["ada@a.example","bob@a.example"],"subject":"Hi ada@a.example","n":1}"#;
         let meant = |edited: &str| meant(original, edited);
+        let text = r#"{"to_phone":"+12065550199","text":"Hi"}"#;
+        let shorter = super::meant(text, r#"{"to_phone":"+***99","text":"Hello"}"#);
+        assert_eq!(shorter.as_deref(), Ok(r#"{"text":"Hello","to_phone":"+12065550199"}"#));
         for (edited, expected) in [
             (original, original),
             (
@@ -214,6 +217,7 @@ mod tests {
             assert_eq!(json(&said), json(expected), "{edited}");
         }
         for (edited, place) in [
+            (r#"{"to_phone":"+***99"}"#, ".to_phone"),
             (r#"{"to":["***@a.example"]}"#, ".to"),
             (r#"{"to":["***@b.example","***@a.example"]}"#, ".to[0]"),
             (r#"{"text":"***@a.example"}"#, ".text"),

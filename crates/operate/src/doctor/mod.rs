@@ -7,6 +7,7 @@ mod functions;
 mod permissions;
 mod queues;
 mod tenants;
+pub mod texts;
 mod view;
 
 use serde::Serialize;
@@ -16,12 +17,13 @@ pub use account::{AccountHealth, SenderIdentity};
 pub use environments::Environments;
 pub use functions::FunctionSettings;
 pub use permissions::{
-    NOT_CHECKED, Permission, RolePermissions, StackArns, poller_needs, scheduler_needs,
+    ChannelArns, NOT_CHECKED, Permission, RolePermissions, StackArns, poller_needs, scheduler_needs,
 };
 pub use queues::{DeployedQueue, QueueAttributes, QueueKind};
 pub use tenants::TenantFacts;
 
 use crate::status::Status;
+use texts::TextFacts;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -65,10 +67,9 @@ impl Finding {
 /// as unknown, not as passed.
 pub type ReadResult<T> = Result<T, String>;
 
+/// The facts about SES.
 #[derive(Clone, Debug)]
-// More than 12 fields: one for each thing that is read.
-pub struct DeploymentFacts {
-    pub status: Status,
+pub struct MailFacts {
     pub account: ReadResult<AccountHealth>,
     /// The allowed senders, and whether SES has verified them.
     pub senders: Vec<SenderIdentity>,
@@ -76,6 +77,20 @@ pub struct DeploymentFacts {
     pub configuration_set: Option<(String, ReadResult<bool>)>,
     /// The SES tenants of the campaigns.
     pub tenants: Vec<TenantFacts>,
+}
+
+/// The facts about the service that sends.
+#[derive(Clone, Debug)]
+pub enum ChannelFacts {
+    Email(MailFacts),
+    Sms(TextFacts),
+}
+
+#[derive(Clone, Debug)]
+// More than 12 fields: one for each thing that is read.
+pub struct DeploymentFacts {
+    pub status: Status,
+    pub channel: ChannelFacts,
     pub queues: Vec<DeployedQueue>,
     /// The bucket of deferred mail, and whether it exists; `None` if deferral is off.
     pub deferral_bucket: Option<(String, ReadResult<bool>)>,
@@ -101,8 +116,10 @@ pub struct DoctorReport {
 
 impl DoctorReport {
     pub fn of(facts: &DeploymentFacts) -> Self {
-        let mut findings = account::judge(facts);
-        findings.extend(tenants::judge(facts));
+        let mut findings = match &facts.channel {
+            ChannelFacts::Email(mail) => [account::judge(mail), tenants::judge(mail)].concat(),
+            ChannelFacts::Sms(texts) => texts::judge(texts),
+        };
         findings.extend(functions::judge(facts));
         findings.extend(queues::judge(facts));
         findings.extend(facts.deferral_bucket.iter().map(deferral_bucket));

@@ -1,4 +1,4 @@
-use super::{CheckState, DeploymentFacts, Finding, ReadResult, unread};
+use super::{CheckState, DeploymentFacts, Finding, ReadResult, texts, unread};
 
 /// Actions on one resource that a function needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,14 +30,51 @@ pub struct StackArns<'a> {
     pub feedback: Option<&'a str>,
     /// The bucket of deferred mail, and the ARN pattern of Tidegate's objects in it.
     pub deferral: Option<(&'a str, &'a str)>,
-    /// The ARN prefix of the account's SES resources, up to the colon after the account.
-    pub ses: &'a str,
+    /// The resources of the service that sends.
+    pub channel: ChannelArns<'a>,
     /// Whether campaigns are found by their queues' tags.
     pub tags: bool,
-    /// The SES identities that mails are sent from.
-    pub identities: &'a [String],
     /// The topic to which the scheduler tells incidents.
     pub topic: Option<&'a str>,
+}
+
+/// The ARNs of the service that sends; a prefix is that of the account's resources, up to the colon after the account.
+#[derive(Clone, Copy, Debug)]
+pub enum ChannelArns<'a> {
+    /// The prefix of SES, and the identities that mails are sent from.
+    Email { ses: &'a str, identities: &'a [String] },
+    /// The prefix of End User Messaging.
+    Sms { sms_voice: &'a str },
+}
+
+impl ChannelArns<'_> {
+    fn poller_needs(self) -> Vec<Permission> {
+        let (ses, identities) = match self {
+            Self::Email { ses, identities } => (ses, identities),
+            Self::Sms { sms_voice } => return texts::poller_needs(sms_voice),
+        };
+        let send = ["ses:SendEmail", "ses:SendRawEmail", "ses:SendTemplatedEmail"];
+        let mut all: Vec<_> = identities.iter().map(|arn| needed(arn, "a sender", &send)).collect();
+        for (kind, what) in
+            [("template", "a template"), ("configuration-set", "a configuration set")]
+        {
+            all.push(needed(&format!("{ses}{kind}/any"), what, &send));
+        }
+        all.push(needed("*", "the account", &["ses:GetAccount"]));
+        all
+    }
+
+    fn scheduler_needs(self) -> Vec<Permission> {
+        let ses = match self {
+            Self::Email { ses, .. } => ses,
+            Self::Sms { sms_voice } => return texts::scheduler_needs(sms_voice),
+        };
+        let tenant = ["ses:GetTenant", "ses:ListTenantResources"];
+        vec![
+            needed("*", "the account", &["ses:GetAccount"]),
+            needed(&format!("{ses}tenant/any/any"), "a tenant", &tenant),
+        ]
+    }
 }
 
 impl StackArns<'_> {
@@ -47,7 +84,7 @@ impl StackArns<'_> {
     }
 }
 
-fn needed(resource: &str, what: &str, actions: &[&'static str]) -> Permission {
+pub(super) fn needed(resource: &str, what: &str, actions: &[&'static str]) -> Permission {
     Permission { resource: resource.to_owned(), what: what.to_owned(), actions: actions.to_vec() }
 }
 
@@ -73,7 +110,6 @@ pub fn poller_needs(arns: StackArns<'_>) -> Vec<Permission> {
         "sqs:DeleteMessage",
         "sqs:ChangeMessageVisibility",
     ];
-    let send = ["ses:SendEmail", "ses:SendRawEmail", "ses:SendTemplatedEmail"];
     let ledger =
         ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"];
     let mut all: Vec<Permission> =
@@ -90,11 +126,7 @@ pub fn poller_needs(arns: StackArns<'_>) -> Vec<Permission> {
     }
     all.push(needed(arns.dead_letter, "the dead-letter queue", &["sqs:SendMessage"]));
     all.push(needed(arns.ledger, "the ledger", &ledger));
-    all.extend(arns.identities.iter().map(|arn| needed(arn, "a sender", &send)));
-    for (kind, what) in [("template", "a template"), ("configuration-set", "a configuration set")] {
-        all.push(needed(&format!("{}{kind}/any", arns.ses), what, &send));
-    }
-    all.push(needed("*", "the account", &["ses:GetAccount"]));
+    all.extend(arns.channel.poller_needs());
     all
 }
 
@@ -103,13 +135,8 @@ pub fn scheduler_needs(arns: StackArns<'_>) -> Vec<Permission> {
     let mut all = vec![
         needed(arns.poller, "the poller", &["lambda:InvokeFunction"]),
         needed(arns.ledger, "the ledger", &ledger),
-        needed("*", "the account", &["ses:GetAccount"]),
-        needed(
-            &format!("{}tenant/any/any", arns.ses),
-            "a tenant",
-            &["ses:GetTenant", "ses:ListTenantResources"],
-        ),
     ];
+    all.extend(arns.channel.scheduler_needs());
     all.extend(arns.topic.map(|topic| needed(topic, "the alarm topic", &["sns:Publish"])));
     if let Some(feedback) = arns.feedback {
         let actions = ["sqs:ReceiveMessage", "sqs:DeleteMessage"];

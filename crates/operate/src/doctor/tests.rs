@@ -30,7 +30,7 @@ fn function(kind: &'static str, timeout_s: u32) -> FunctionSettings {
     }
 }
 
-fn everything(some: &[String]) -> StackArns<'_> {
+pub(super) fn everything(some: &[String]) -> StackArns<'_> {
     StackArns {
         campaigns: some,
         express: Some("arn:express"),
@@ -40,9 +40,8 @@ fn everything(some: &[String]) -> StackArns<'_> {
         ledger: "arn:ledger",
         poller: "arn:poller",
         feedback: Some("arn:feedback"),
-        identities: some,
         deferral: Some(("arn:bucket", "arn:bucket/spill/any")),
-        ses: "arn:aws:ses:eu-west-1:1:",
+        channel: ChannelArns::Email { ses: "arn:aws:ses:eu-west-1:1:", identities: some },
         tags: true,
         topic: Some("arn:topic"),
     }
@@ -56,8 +55,18 @@ fn given(role: &str) -> BTreeSet<String> {
     let lines = policies.lines().take_while(|line| line.is_empty() || line.starts_with("    "));
     let words =
         lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "[],\"".contains(c)));
-    let services =
-        ["logs:", "lambda:", "dynamodb:", "ses:", "sns:", "sqs:", "s3:", "xray:", "ec2:"];
+    let services = [
+        "logs:",
+        "lambda:",
+        "dynamodb:",
+        "ses:",
+        "sms-voice:",
+        "sns:",
+        "sqs:",
+        "s3:",
+        "xray:",
+        "ec2:",
+    ];
     let action = |word: &&str| {
         services.iter().any(|service| {
             word.strip_prefix(service).is_some_and(|rest| rest.starts_with(char::is_uppercase))
@@ -70,9 +79,15 @@ fn given(role: &str) -> BTreeSet<String> {
 #[test]
 fn every_action_of_the_templates_roles_is_checked_or_told_as_not_checked() {
     let queues = ["arn:queue".to_owned()];
-    let arns = everything(&queues);
+    let mails = everything(&queues);
+    let texts = StackArns {
+        channel: ChannelArns::Sms { sms_voice: "arn:aws:sms-voice:eu-west-1:1:" },
+        ..mails
+    };
+    let of_both =
+        |needs: fn(StackArns<'_>) -> Vec<Permission>| [needs(mails), needs(texts)].concat();
     for (role, needs) in
-        [("SchedulerRole", scheduler_needs(arns)), ("PollerRole", poller_needs(arns))]
+        [("SchedulerRole", of_both(scheduler_needs)), ("PollerRole", of_both(poller_needs))]
     {
         let checked: BTreeSet<_> = needs.into_iter().flat_map(|need| need.actions).collect();
         let given = given(role);
@@ -97,7 +112,11 @@ fn the_deferral_bucket_domains_express_and_tags_are_asked_about_where_the_stack_
     assert_eq!(asked(poller_needs(all), "arn:express").len(), 4);
     assert_eq!(asked(scheduler_needs(all), "arn:bucket"), ["s3:ListBucket"]);
     assert_eq!(asked(scheduler_needs(all), "*"), ["ses:GetAccount", "sqs:ListQueues"]);
-    let domain = StackArns { campaigns: &[], identities: &[], ..all };
+    let domain = StackArns {
+        campaigns: &[],
+        channel: ChannelArns::Email { ses: "arn:aws:ses:eu-west-1:1:", identities: &[] },
+        ..all
+    };
     assert_eq!(asked(poller_needs(domain), "arn:queue").len(), 5);
     let plain = StackArns { express: None, deferral: None, tags: false, domains: &[], ..all };
     for needs in [scheduler_needs(plain), poller_needs(plain)] {
@@ -114,26 +133,28 @@ fn tenant(name: &str, resources: &[&str]) -> TenantFacts {
     TenantFacts { name, campaigns, status: Ok(Some(status)) }
 }
 
-fn healthy() -> DeploymentFacts {
+pub(super) fn healthy() -> DeploymentFacts {
     let queues = ["arn:queue".to_owned()];
     let arns = everything(&queues);
     let allowed =
         |needs: Vec<Permission>| Ok(needs.into_iter().map(|need| (need, Vec::new())).collect());
     DeploymentFacts {
         status: Status::of(&standing()),
-        account: Ok(AccountHealth {
-            production: true,
-            sending: true,
-            enforcement: "HEALTHY".to_owned(),
-            max_send_rate: 14.0,
-            max_24_hour_send: 50_000.0,
+        channel: ChannelFacts::Email(MailFacts {
+            account: Ok(AccountHealth {
+                production: true,
+                sending: true,
+                enforcement: "HEALTHY".to_owned(),
+                max_send_rate: 14.0,
+                max_24_hour_send: 50_000.0,
+            }),
+            senders: vec![SenderIdentity {
+                identity: "example.com".to_owned(),
+                verified: Ok(Some(true)),
+            }],
+            configuration_set: Some(("tidegate".to_owned(), Ok(true))),
+            tenants: vec![tenant("acme", &["identity/example.com", "configuration-set/tidegate"])],
         }),
-        senders: vec![SenderIdentity {
-            identity: "example.com".to_owned(),
-            verified: Ok(Some(true)),
-        }],
-        configuration_set: Some(("tidegate".to_owned(), Ok(true))),
-        tenants: vec![tenant("acme", &["identity/example.com", "configuration-set/tidegate"])],
         queues: vec![
             queue("big", QueueKind::Campaign),
             queue("merge", QueueKind::Merge),
@@ -164,6 +185,11 @@ fn found(change: impl FnOnce(&mut DeploymentFacts)) -> Vec<(CheckState, String)>
     wrong.into_iter().map(|finding| (finding.state, finding.check)).collect()
 }
 
+fn mail(facts: &mut DeploymentFacts) -> &mut MailFacts {
+    let ChannelFacts::Email(mail) = &mut facts.channel else { panic!("of e-mail") };
+    mail
+}
+
 fn attributes(facts: &mut DeploymentFacts, queue: usize) -> &mut QueueAttributes {
     facts.queues[queue].attributes.as_mut().unwrap().as_mut().unwrap()
 }
@@ -181,26 +207,28 @@ fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
     let one = |state, check: &str, change: fn(&mut DeploymentFacts)| {
         assert_eq!(found(change), [(state, check.to_owned())], "{check}");
     };
-    one(Failed, "SES production access", |f| f.account.as_mut().unwrap().production = false);
-    one(Failed, "SES sending", |f| f.account.as_mut().unwrap().sending = false);
-    one(Warning, "SES sending", |f| f.account.as_mut().unwrap().enforcement = "PROBATION".into());
-    one(Failed, "SES quota", |f| f.account.as_mut().unwrap().max_send_rate = 0.0);
-    one(Failed, "sender example.com", |f| f.senders[0].verified = Ok(Some(false)));
-    one(Failed, "sender example.com", |f| f.senders[0].verified = Ok(None));
-    one(Warning, "senders", |f| f.senders.clear());
-    one(Failed, "configuration set tidegate", |f| {
-        f.configuration_set = Some(("tidegate".into(), Ok(false)));
+    one(Failed, "SES production access", |f| mail(f).account.as_mut().unwrap().production = false);
+    one(Failed, "SES sending", |f| mail(f).account.as_mut().unwrap().sending = false);
+    one(Warning, "SES sending", |f| {
+        mail(f).account.as_mut().unwrap().enforcement = "PROBATION".into();
     });
-    one(Failed, "tenant acme: existence", |f| f.tenants[0].status = Ok(None));
+    one(Failed, "SES quota", |f| mail(f).account.as_mut().unwrap().max_send_rate = 0.0);
+    one(Failed, "sender example.com", |f| mail(f).senders[0].verified = Ok(Some(false)));
+    one(Failed, "sender example.com", |f| mail(f).senders[0].verified = Ok(None));
+    one(Warning, "senders", |f| mail(f).senders.clear());
+    one(Failed, "configuration set tidegate", |f| {
+        mail(f).configuration_set = Some(("tidegate".into(), Ok(false)));
+    });
+    one(Failed, "tenant acme: existence", |f| mail(f).tenants[0].status = Ok(None));
     one(Failed, "tenant acme: sending", |f| {
-        f.tenants[0].status.as_mut().unwrap().as_mut().unwrap().sends = false;
+        mail(f).tenants[0].status.as_mut().unwrap().as_mut().unwrap().sends = false;
     });
     one(Failed, "tenant acme: configuration set", |f| {
-        f.tenants[0] = tenant("acme", &["identity/example.com"]);
+        mail(f).tenants[0] = tenant("acme", &["identity/example.com"]);
     });
     for other in ["identity/other.example", "template/example.com"] {
         let resources = [other, "configuration-set/tidegate"];
-        let found = found(|f| f.tenants[0] = tenant("acme", &resources));
+        let found = found(|f| mail(f).tenants[0] = tenant("acme", &resources));
         assert_eq!(found, [(Failed, "tenant acme: senders".to_owned())], "{other}");
     }
     one(Failed, "queue big: visibility timeout", |f| attributes(f, 0).visibility_s = 60);
@@ -236,7 +264,7 @@ fn a_tenant_needs_one_of_the_allowed_senders_and_is_told_the_others() {
     let identity =
         |name: &str| SenderIdentity { identity: name.to_owned(), verified: Ok(Some(true)) };
     let mut facts = healthy();
-    facts.senders = ["news@eu.example.com", "other.example"].map(identity).to_vec();
+    mail(&mut facts).senders = ["news@eu.example.com", "other.example"].map(identity).to_vec();
     let report = DoctorReport::of(&facts);
     let senders = report.findings.iter().find(|finding| finding.check == "tenant acme: senders");
     let found = "news@eu.example.com associated; its mails from other.example are refused";
@@ -247,9 +275,9 @@ fn a_tenant_needs_one_of_the_allowed_senders_and_is_told_the_others() {
 fn what_cannot_be_read_is_unknown_and_not_ok() {
     let why = || "AccessDenied".to_owned();
     let wrong = found(|facts| {
-        facts.account = Err(why());
-        facts.senders[0].verified = Err(why());
-        facts.tenants[0].status = Err(why());
+        mail(facts).account = Err(why());
+        mail(facts).senders[0].verified = Err(why());
+        mail(facts).tenants[0].status = Err(why());
         facts.queues[0].attributes = Err(why());
         facts.deferral_bucket.as_mut().unwrap().1 = Err(why());
         facts.functions[0].retries = Err(why());
@@ -265,8 +293,8 @@ fn what_cannot_be_read_is_unknown_and_not_ok() {
 #[test]
 fn the_worst_stands_first_and_the_report_says_how_many() {
     let mut facts = healthy();
-    facts.account.as_mut().unwrap().production = false;
-    facts.senders[0].verified = Ok(None);
+    mail(&mut facts).account.as_mut().unwrap().production = false;
+    mail(&mut facts).senders[0].verified = Ok(None);
     facts.status.quota.in_force = Some(250.0);
     facts.concurrency = Err("AccessDeniedException on GetAccountSettings".to_owned());
     let report = DoctorReport::of(&facts);

@@ -32,7 +32,7 @@ impl InputReport {
 
 impl View for InputReport {
     fn view(&self, page: &mut Page) {
-        let message = self.channel.message();
+        let message = self.channel.words().message;
         page.heading(format!("{} in {}", counted(self.rows, message), self.file));
         let size = format!("{}, the largest {}", bytes(self.bytes), bytes(self.largest_bytes));
         let excluded = counted(self.excluded, "row");

@@ -99,7 +99,7 @@ impl SendReport {
 
     /// The error with which the program exits if rows are left.
     pub fn unfinished(&self) -> UnfinishedRun {
-        let left = counted(self.left(), self.channel.message());
+        let left = counted(self.left(), self.channel.words().message);
         UnfinishedRun { left, command: self.command() }
     }
 
@@ -122,7 +122,7 @@ fn duration_text(seconds: f64) -> String {
 
 impl View for SendReport {
     fn view(&self, page: &mut Page) {
-        let what = counted(self.enqueued, self.channel.message());
+        let what = counted(self.enqueued, self.channel.words().message);
         let (tone, said) = match &self.ended {
             RunEnd::Done => (Tone::Good, format!("{what} enqueued for campaign {}", self.campaign)),
             RunEnd::Interrupted => (Tone::Warning, format!("Interrupted: {what} enqueued")),
@@ -331,7 +331,7 @@ impl DryRun {
         let left = self.rows.saturating_sub(self.enqueued_before);
         let more = if self.enqueued_before > 0 { " more" } else { "" };
         let deleted = self.deleted().map_or_else(String::new, |said| format!(" ({said})"));
-        let left = counted(left, self.channel.message());
+        let left = counted(left, self.channel.words().message);
         format!("Enqueue {left}{more} for campaign {}{deleted}?", self.campaign)
     }
 
@@ -374,7 +374,7 @@ impl DryRun {
 impl View for DryRun {
     fn view(&self, page: &mut Page) {
         let left = self.rows.saturating_sub(self.enqueued_before);
-        let message = self.channel.message();
+        let message = self.channel.words().message;
         page.heading(format!("{} for campaign {}", counted(left, message), self.campaign));
         let mut fields = vec![
             ("input", self.input().into()),

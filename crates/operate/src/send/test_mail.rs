@@ -82,7 +82,7 @@ pub async fn send_test(
 
 impl View for TestReport {
     fn view(&self, page: &mut Page) {
-        let test = format!("test {}", self.channel.message());
+        let test = format!("test {}", self.channel.words().message);
         let tests = counted(self.ids.len() as u64, &test);
         page.line(Tone::Good, format!("{tests} to {} on the queue", self.to));
         let place = if self.express {

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use tidegate_core::channel::Channel;
 use tidegate_core::config::{
     Campaign, Cap, LimitsConfig, PollerConfig, SchedulerConfig, queue_key,
 };
@@ -21,6 +22,7 @@ use crate::redact::AddressVisibility;
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusSettings {
     pub stack: String,
+    pub channel: Channel,
     pub cap: Cap,
     /// The rate margin, by which slots are spaced wider than 1/quota.
     pub rate_margin: RateMargin,
@@ -44,6 +46,7 @@ impl StatusSettings {
     ) -> Self {
         Self {
             stack: stack.to_owned(),
+            channel: poller.rules.channel,
             cap: poller.cap,
             rate_margin: poller.rate_margin,
             limits: poller.limits.clone(),
@@ -139,7 +142,9 @@ impl StackFacts {
             factor: super::as_f64(self.standing.factor.millionths()) / 1e6,
             in_force: in_force.map(number),
             slots_per_second: period.map(|period| 1e9 / super::as_f64(period)),
+            words: self.settings.channel.words(),
             daily: self.daily(),
+            spend_limit: reported.and_then(|status| status.spend_limit),
             sending_enabled: reported.map(|status| status.sending_enabled),
         }
     }

@@ -32,7 +32,7 @@ impl From<WindowLeft> for LeftStatus {
 impl LeftStatus {
     /// The mails of each line and of each priority that are not 0, such as `3 mails: 1 express, 2 of campaigns (1
     /// high, 2 normal)`.
-    pub fn in_words(&self) -> String {
+    pub fn in_words(&self, message: &str) -> String {
         let lines =
             [("express", "express"), ("campaigns", "of campaigns"), ("limited", "under limits")];
         let of_line = |line| self.mails.get(line).map_or(0, |mails| mails.values().sum());
@@ -48,11 +48,11 @@ impl LeftStatus {
         let all = by_line.iter().map(|(mails, _)| mails).sum();
         let slots = format!("{} left", counted(self.slots, "slot"));
         if all == 0 {
-            return format!("{slots}, no mail waits for one");
+            return format!("{slots}, no {message} waits for one");
         }
         let by_priority =
             Priority::ALL.map(|priority| (of_priority(priority), priority.as_str())).to_vec();
         let (by_line, by_priority) = (listed(by_line), listed(by_priority));
-        format!("{slots}; {} without: {by_line} ({by_priority})", counted(all, "mail"))
+        format!("{slots}; {} without: {by_line} ({by_priority})", counted(all, message))
     }
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use tidegate_core::Window;
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::breaker::Breaker;
+use tidegate_core::channel::Words;
 use tidegate_core::config::{Campaign, queue_key};
 use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason};
 use tidegate_core::counters::{Counter, at_least_0};
@@ -55,10 +56,13 @@ pub struct Status {
     pub changes: Vec<ChangeRecord>,
 }
 
-/// The quota and what lowers it, in recipients per second.
+/// The quota and what lowers it, in recipients per second, or in parts of texts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QuotaStatus {
-    /// The account's `MaxSendRate`; `None` if SES did not answer.
+    /// The words for what has the quota.
+    #[serde(skip)]
+    pub words: Words,
+    /// The account's rate; `None` if its service did not answer.
     pub account_per_second: Option<f64>,
     pub configured_cap: Option<f64>,
     /// An operator's cap (`tidegate rate --cap`).
@@ -71,6 +75,9 @@ pub struct QuotaStatus {
     pub slots_per_second: Option<f64>,
     /// The daily quota; `None` if the account has no limit or SES did not answer.
     pub daily: Option<DailyQuotaStatus>,
+    /// US dollars that texts may cost in a month; `None` for mails, or if the service did not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spend_limit: Option<u64>,
     /// Whether SES lets the account send; `None` if it did not answer.
     pub sending_enabled: Option<bool>,
 }
@@ -169,8 +176,8 @@ impl LevelStatus {
     pub fn in_words(&self) -> Option<String> {
         let deferred = match self.level {
             BackPressureLevel::Clear => return None,
-            BackPressureLevel::Busy => "mail of low priority is deferred",
-            BackPressureLevel::Overloaded => "mail of low and normal priority is deferred",
+            BackPressureLevel::Busy => "what has low priority is deferred",
+            BackPressureLevel::Overloaded => "what has low or normal priority is deferred",
         };
         let since = self.since.map(|since| format!(" since {}", time(since))).unwrap_or_default();
         Some(format!("{}{since}: {deferred}", self.level))
@@ -321,7 +328,7 @@ fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold) -> HoldStatus 
     let by_hand = status.lifting_command().map(|command| format!("`{command}`"));
     let end = hold.until.map(|_| "its end".to_owned());
     let cancelled = reason == HoldReason::Cancelled.as_str();
-    let cleared = cancelled.then(|| "the pollers, once its queue has none of that mail".to_owned());
+    let cleared = cancelled.then(|| "the pollers, once its queue has none of it".to_owned());
     let tenant = reason == HoldReason::Tenant.as_str();
     let restored = tenant.then(|| "the scheduler, once SES lets the tenant send".to_owned());
     let lifters = end.into_iter().chain(cleared).chain(restored).chain(by_hand);

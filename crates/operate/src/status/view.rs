@@ -50,16 +50,21 @@ fn limits(limits: &[LimitStatus]) -> TextTable {
 impl Status {
     fn summary(&self) -> Vec<(&'static str, Span)> {
         let mut fields = vec![("sending", self.sending()), ("quota", self.quota.line())];
-        fields
-            .extend(self.serving.left.as_ref().map(|left| ("last window", left.in_words().into())));
+        let words = self.quota.words;
+        let left = self.serving.left.as_ref();
+        fields.extend(left.map(|left| ("last window", left.in_words(words.message).into())));
         if let Some(daily) = &self.quota.daily {
             let text = format!(
-                "{} of {} recipients sent in 24 hours; campaigns may use {} more",
+                "{} of {} {}s sent in 24 hours; campaigns may use {} more",
                 count(daily.sent),
                 count(daily.quota),
+                words.unit,
                 count(daily.left_for_campaigns)
             );
-            fields.push(("daily quota", Span::from(text)));
+            fields.push((words.limit, Span::from(text)));
+        }
+        if let Some(dollars) = self.quota.spend_limit {
+            fields.push((words.limit, Span::from(format!("${} a month", count(dollars)))));
         }
         let closed = self.limits.iter().filter(|limit| limit.closed);
         let closed: Vec<&str> = closed.map(LimitStatus::name).collect();
@@ -81,8 +86,9 @@ impl Status {
         fields.push((
             "since the start",
             Span::from(format!(
-                "{} recipients sent to, {} refused for the rate, {} retries, {} dead-lettered, {} slots skipped, {} unused",
+                "{} {}s sent, {} refused for the rate, {} retries, {} dead-lettered, {} slots skipped, {} unused",
                 counted(Counter::Sent),
+                words.unit,
                 counted(Counter::Refused),
                 counted(Counter::Retried),
                 counted(Counter::Dead),
@@ -108,7 +114,10 @@ impl Status {
                 let until = self.breaker.until.map(time).unwrap_or_default();
                 Span::new(Tone::Bad, format!("circuit breaker blocks; it probes at {until}"))
             }
-            ("probing", _) => Span::new(Tone::Warning, "circuit breaker probes with one mail"),
+            ("probing", _) => Span::new(
+                Tone::Warning,
+                format!("circuit breaker probes with one {}", self.quota.words.message),
+            ),
             (_, "serving") if self.campaigns.iter().all(|campaign| campaign.held) => {
                 Span::new(Tone::Warning, "every campaign is held")
             }
@@ -130,7 +139,9 @@ impl QuotaStatus {
     /// The quota in force, and what lowers it.
     pub fn line(&self) -> Span {
         let Some(in_force) = self.in_force else {
-            return Span::new(Tone::Bad, "unknown: SES does not tell it, and none is configured");
+            let found =
+                format!("unknown: {} does not tell it, and none is configured", self.words.service);
+            return Span::new(Tone::Bad, found);
         };
         let mut text = format!("{} in force", rate(in_force));
         if let Some(slots) = self.slots_per_second {
@@ -138,7 +149,7 @@ impl QuotaStatus {
         }
         let mut why: Vec<String> = Vec::new();
         if let Some(account) = self.account_per_second {
-            why.push(format!("SES allows {}", rate(account)));
+            why.push(format!("{} allows {}", self.words.service, rate(account)));
         }
         if let Some(cap) = self.configured_cap {
             why.push(format!("configured cap {}", rate(cap)));

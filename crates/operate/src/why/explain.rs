@@ -16,9 +16,10 @@ use crate::suggest::SuggestedCommand;
 
 const UNSEARCHABLE: &str =
     "whether it is one of the messages on the queues: SQS cannot be searched by id";
-const UNRECORDED: &str = "deduplication is off: nothing but the poller's log at the level debug records that a mail was sent";
+const UNRECORDED: &str =
+    "deduplication is off: nothing but the poller's log at the level debug records what was sent";
 const ASK_LOG: &str =
-    "with LogLevel info,tidegate=debug the poller's log names every mail that was sent by its id";
+    "with LogLevel info,tidegate=debug the poller's log names what was sent by its id";
 const ASK_PRODUCER: &str = "look at the producer: the id, and the queue that it was put on";
 pub(super) const FIND_ID: &str = "take the `id` that the producer gave the mail: SES's events carry it as the tag `tidegate_id`, and `tidegate dead list` shows it beside the recipients";
 const LATE: &str = "SQS counts its messages approximately, and up to a minute late";
@@ -77,7 +78,7 @@ fn ask_for_campaign(facts: &MailFacts, status: &Status) -> Option<Explanation> {
     if facts.query.campaign.is_some() || campaigns.len() < 2 {
         return None;
     }
-    let summary = "Several campaigns have a mail of this id: name one with --campaign.";
+    let summary = "Several campaigns have a message of this id: name one with --campaign.";
     let mut answer = Explanation::new(facts, MailVerdict::WhichCampaign, summary);
     for campaign in campaigns {
         let mut of_one = facts.clone();
@@ -104,8 +105,9 @@ fn from_records(facts: &MailFacts, status: &Status) -> Option<Explanation> {
     match newest {
         Some((identity, mark)) if mark.state == MarkState::Sent => {
             let summary = format!(
-                "It was sent: a poller set out to send it at {}, and SES took it.",
-                time(mark.since)
+                "It was sent: a poller set out to send it at {}, and {} took it.",
+                time(mark.since),
+                status.quota.words.service
             );
             Some(Explanation::new(facts, MailVerdict::Sent, summary).of(identity.campaign()))
         }
@@ -209,7 +211,7 @@ fn infer(facts: &MailFacts, status: &Status) -> Explanation {
             let answer =
                 Explanation::new(facts, MailVerdict::NoCampaign, summary).of(named.clone());
             answer.lets_go(
-                "its mail waits in its queue, if that is still there, until it is a campaign again",
+                "what is on its queue waits, if that is still there, until it is a campaign again",
                 None,
             )
         }
@@ -264,7 +266,7 @@ fn add_waits(
             answer.rule_out("holds", "nothing holds its campaign, and pollers serve");
         }
         if campaigns.len() > 1 {
-            answer.rule_out("other campaigns", format!("only {name} has mail on a queue"));
+            answer.rule_out("other campaigns", format!("only {name} has anything on a queue"));
             answer.not_known.push(LATE);
         }
         answer.if_it_waits = Some(wait);

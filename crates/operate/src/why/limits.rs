@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_core::channel::Words;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::identity::EpochMillis;
 
@@ -81,6 +82,10 @@ fn hold(hold: &HoldStatus) -> Obstacle {
         _ if hold.reason == "account" => {
             ("within a minute of SES letting the account send again".to_owned(), None)
         }
+        _ if hold.reason == "spend_limit" => (
+            "when the month (UTC) ends, or within a minute of another spend limit".to_owned(),
+            None,
+        ),
         _ if hold.reason == "tenant" => (
             "within a minute of SES letting the tenant send, with all that it uses associated"
                 .to_owned(),
@@ -126,21 +131,23 @@ fn quota(status: &Status) -> Option<Obstacle> {
         lets_go,
         until: None,
     };
+    let service = status.quota.words.service;
     if status.quota.sending_enabled == Some(false) {
-        let lets_go = "when SES lets the account send again".to_owned();
-        return Some(limit("SES has paused the account", lets_go));
+        let lets_go = format!("when {service} lets the account send again");
+        return Some(limit(&format!("{service} has paused the account"), lets_go));
     }
     let none = status.quota.in_force.is_none_or(|rate| rate <= 0.0);
     none.then(|| {
         limit(
-            "there is no quota: SES does not tell it, and none is configured",
-            format!("when SES answers again (`{}`)", SuggestedCommand::Doctor),
+            &format!("there is no quota: {service} does not tell it, and none is configured"),
+            format!("when {service} answers again (`{}`)", SuggestedCommand::Doctor),
         )
     })
 }
 
 fn breaker(status: &Status) -> Option<Obstacle> {
     let since = status.breaker.since.map(time).unwrap_or_default();
+    let Words { message, service, .. } = status.quota.words;
     let (what, lets_go) = match status.breaker.state {
         "blocking" => {
             let until = status.breaker.until.map(time).unwrap_or_default();
@@ -149,13 +156,13 @@ fn breaker(status: &Status) -> Option<Obstacle> {
                     "the circuit breaker blocks since {since}: too many sends were refused or failed"
                 ),
                 format!(
-                    "from {until} on one mail is tried; taken, it lets all go on, else every 30 s another is tried"
+                    "from {until} on one {message} is tried; taken, it lets all go on, else every 30 s another is tried"
                 ),
             )
         }
         "probing" => (
-            format!("the circuit breaker, which blocks since {since}, is trying one mail"),
-            "as soon as SES takes it; else every 30 s another is tried".to_owned(),
+            format!("the circuit breaker, which blocks since {since}, is trying one {message}"),
+            format!("as soon as {service} takes it; else every 30 s another is tried"),
         ),
         _ => return None,
     };

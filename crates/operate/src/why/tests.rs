@@ -57,6 +57,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
             at: NOW,
             settings: status::StatusSettings {
                 stack: "tidegate".to_owned(),
+                channel: tidegate_core::channel::Channel::Email,
                 cap: Cap { quota: None, daily: DailyPolicy::default() },
                 rate_margin: RateMargin::default(),
                 limits: LimitsConfig::default(),
@@ -396,7 +397,7 @@ fn express_mail_is_looked_for_and_never_on_the_merge_queue() {
     only.status.depths.remove("merge");
     assert_eq!(wait(&only).verdict, MailVerdict::Waiting);
     let ruled_out = explain(&only).ruled_out;
-    assert!(ruled_out.iter().any(|said| said.what == "only express has mail on a queue"));
+    assert!(ruled_out.iter().any(|said| said.what == "only express has anything on a queue"));
 }
 
 #[test]

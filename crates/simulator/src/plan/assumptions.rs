@@ -8,7 +8,7 @@ use super::scenario::Scenario;
 
 /// Everything that the forecast of `scenario` assumes, in words.
 pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
-    let (service, message) = (scenario.channel.service(), scenario.channel.message());
+    let (service, message) = (scenario.channel.words().service, scenario.channel.words().message);
     let but = if scenario.faults.is_empty() { "" } else { ", but for the faults given" };
     let mut said = vec![format!(
         "{service} takes every {message}{but}, and nothing else sends from the account"

@@ -243,7 +243,7 @@ fn warnings(
     run: &RunResult,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
-    let message = scenario.channel.message();
+    let message = scenario.channel.words().message;
     let days = |seconds: f64| seconds / 86_400.0;
     if let Some(end) = end.filter(|end| days(end.latest) > RETENTION_DAYS) {
         warnings.push(format!(

@@ -34,7 +34,7 @@ impl Scenario {
             Some(quota) => scenario.quota = quota,
             None => scenario.assumptions.push(format!(
                 "the quota, which {} does not tell, is {}",
-                channel.service(),
+                channel.words().service,
                 rate(scenario.quota)
             )),
         }
@@ -101,7 +101,8 @@ fn holds(facts: &StackFacts) -> Control {
 }
 
 fn assumptions(status: &Status, channel: Channel) -> Vec<String> {
-    let (message, slot, service) = (channel.message(), channel.slot(), channel.service());
+    let (message, slot, service) =
+        (channel.words().message, channel.words().unit, channel.words().service);
     let mut said =
         vec![format!("each waiting {message} has one {slot}, because SQS counts messages")];
     if let Some(cap) = status.quota.operator_cap {

@@ -155,7 +155,7 @@ impl Scenario {
         };
         let rate = Rate::per_second(self.quota).map_err(|_| ());
         if rate.is_err() {
-            let allowed = format!("0.001 to 10000 {}s a second", self.channel.slot());
+            let allowed = format!("0.001 to 10000 {}s a second", self.channel.words().unit);
             return wrong("quota", self.quota.to_string(), &allowed);
         }
         self.check_channel()?;
@@ -182,7 +182,7 @@ impl Scenario {
             if load.mails > MOST_MAILS {
                 return wrong(&field("mails"), load.mails.to_string(), "0 to 1000000000");
             }
-            let (slot, message) = (self.channel.slot(), self.channel.message());
+            let (slot, message) = (self.channel.words().unit, self.channel.words().message);
             let most = if self.channel == Channel::Sms { MOST_PARTS } else { MOST_RECIPIENTS };
             if !(1..=most).contains(&load.recipients) {
                 let (value, allowed) = (load.recipients.to_string(), format!("1 to {most}"));

@@ -27,7 +27,7 @@ impl View for Forecast {
     fn view(&self, page: &mut Page) {
         let total: u64 = self.campaigns.iter().map(|campaign| campaign.mails).sum();
         let quota = self.quota_per_second;
-        let (message, slot) = (self.channel.message(), self.channel.slot());
+        let (message, slot) = (self.channel.words().message, self.channel.words().unit);
         let all = format!("{} {message}s at {quota} {slot}s a second", grouped(total));
         page.heading(format!("{all} from {}", self.start));
         let messages = format!("{message}s");
@@ -92,7 +92,7 @@ fn chart(forecast: &Forecast, page: &mut Page) {
     page.heading(format!(
         "Sent a minute, {bucket} a column; a full column is {} {}s",
         grouped(super::daily::floor(highest.round())),
-        forecast.channel.slot()
+        forecast.channel.words().unit
     ));
     let names = forecast.campaigns.iter().map(|campaign| campaign.name.as_str());
     let express = timeline.per_minute.keys().map(String::as_str).filter(|name| *name == "express");
@@ -165,7 +165,7 @@ fn costs(forecast: &Forecast, page: &mut Page) {
             cost.total,
             cost.sqs,
             cost.sqs_calls_per_mail,
-            forecast.channel.message(),
+            forecast.channel.words().message,
             cost.lambda,
             cost.dynamodb,
             cost.metrics,

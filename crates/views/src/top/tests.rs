@@ -48,6 +48,7 @@ fn facts(seconds: u64) -> StackFacts {
         at,
         settings: StatusSettings {
             stack: "tidegate".to_owned(),
+            channel: tidegate_core::channel::Channel::Email,
             cap: Cap { quota: None, daily: DailyPolicy::default() },
             rate_margin: RateMargin::default(),
             limits: LimitsConfig::default(),

@@ -6,14 +6,18 @@ mod lambda;
 mod permissions;
 mod queues;
 mod ses;
+mod texts;
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tidegate_aws::ChannelAccount;
 use tidegate_aws::stack::{Stack, StackError};
 use tidegate_core::deduplication::Deduplication;
 use tidegate_delivery::ports::{DeferralStore as _, FailureKind};
-use tidegate_operate::doctor::{DeploymentFacts, DoctorReport, Environments, ReadResult};
+use tidegate_operate::doctor::{
+    ChannelFacts, DeploymentFacts, DoctorReport, Environments, ReadResult,
+};
 use tidegate_operate::status::Status;
 use tidegate_views::status;
 
@@ -24,8 +28,8 @@ use tidegate_core::in_full;
 /// Check a deployment, and say what to do about what is wrong
 ///
 /// Permissions of both functions (asked of IAM's policy simulator; what is not asked is named),
-/// SES's quota, production access, senders and the campaigns' tenants, the queues' attributes, the deferral bucket, the
-/// functions' settings, memory against rate, concurrency of the account, clock, windows served, holds. Nothing is
+/// SES's quota, production access, senders and the campaigns' tenants (of a stack for text messages: End User Messaging's
+/// production access, spend limit, origins and receipts), the queues' attributes, the deferral bucket, the functions' settings, memory against rate, concurrency of the account, clock, windows served, holds. Nothing is
 /// changed, nothing is sent.
 ///
 /// Exit code: 0 all well, or warnings; 1 something does not work, or will not; 3 the stack is out of
@@ -69,10 +73,12 @@ async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandE
     let roles = permissions::roles(stack, &queues, &table).await;
     Ok(DeploymentFacts {
         status: Status::of(&standing),
-        account: ses::account(stack).await,
-        senders: ses::senders(stack).await,
-        configuration_set: ses::configuration_set(stack).await,
-        tenants: ses::tenants(stack, &standing.campaigns).await,
+        channel: match stack.account() {
+            ChannelAccount::Email(account) => {
+                ChannelFacts::Email(ses::facts(stack, &account, &standing.campaigns).await)
+            }
+            ChannelAccount::Sms(account) => ChannelFacts::Sms(texts::facts(stack, &account).await),
+        },
         deferral_bucket: deferral_bucket(stack).await,
         queues: queues.into_iter().map(|(queue, _)| queue).collect(),
         functions: lambda::functions(stack).await,

@@ -4,10 +4,11 @@
 use aws_sdk_iam::Client;
 use aws_sdk_iam::types::{ContextEntry, ContextKeyTypeEnum, PolicyEvaluationDecisionType};
 use tidegate_aws::stack::Stack;
+use tidegate_core::channel::Channel;
 use tidegate_delivery::ports::QueueUrl;
 use tidegate_operate::doctor::{
-    DeployedQueue, Permission, QueueKind, ReadResult, RolePermissions, StackArns, poller_needs,
-    scheduler_needs,
+    ChannelArns, DeployedQueue, Permission, QueueKind, ReadResult, RolePermissions, StackArns,
+    poller_needs, scheduler_needs,
 };
 
 use super::read;
@@ -50,7 +51,8 @@ pub(super) async fn roles(
         return vec![role("scheduler"), role("poller")];
     };
     let feedback = feedback_arn(stack, dead_letter);
-    let (ses, partition) = ses(dead_letter);
+    let (ses, partition) = service("ses", dead_letter);
+    let (sms_voice, _) = service("sms-voice", dead_letter);
     let identity = |identity: &str| format!("{ses}identity/{identity}");
     let identities: Vec<String> = stack.poller.rules.senders.identities().map(identity).collect();
     let deferral = stack.poller.deferral.as_ref().map(|deferral| {
@@ -68,9 +70,11 @@ pub(super) async fn roles(
         domains: &domains,
         feedback: feedback.as_deref(),
         deferral: deferral.as_ref().map(|(bucket, objects)| (bucket.as_str(), objects.as_str())),
-        ses: &ses,
+        channel: match stack.poller.rules.channel {
+            Channel::Email => ChannelArns::Email { ses: &ses, identities: &identities },
+            Channel::Sms => ChannelArns::Sms { sms_voice: &sms_voice },
+        },
         tags: stack.scheduler.campaign_queues.is_some(),
-        identities: &identities,
         topic: stack.scheduler.alarm_topic.as_deref(),
     };
     let client = Client::new(stack.clients().config());
@@ -97,13 +101,13 @@ fn feedback_arn(stack: &Stack, beside: &str) -> Option<String> {
     Some(format!("{place}:{}", url.name()))
 }
 
-/// The beginning of the ARN of any SES resource in the account and region of a queue, and the
+/// The beginning of the ARN of any of the service's resources in the account and region of a queue, and the
 /// partition.
-fn ses(beside: &str) -> (String, &str) {
+fn service<'a>(name: &str, beside: &'a str) -> (String, &'a str) {
     let mut parts = beside.splitn(6, ':').skip(1);
     let partition = parts.next().unwrap_or("aws");
     let place: Vec<&str> = parts.skip(1).take(2).collect();
-    (format!("arn:{partition}:ses:{}:", place.join(":")), partition)
+    (format!("arn:{partition}:{name}:{}:", place.join(":")), partition)
 }
 
 /// For each permission that a role needs, the actions that IAM denies.
@@ -144,7 +148,8 @@ async fn denied(
 mod tests {
     #[test]
     fn ses_stands_in_the_partition_region_and_account_of_the_queues() {
-        let found = super::ses("arn:aws-us-gov:sqs:us-gov-west-1:123456789012:mail-dead-letter");
+        let found =
+            super::service("ses", "arn:aws-us-gov:sqs:us-gov-west-1:123456789012:mail-dead-letter");
         assert_eq!(
             found,
             ("arn:aws-us-gov:ses:us-gov-west-1:123456789012:".to_owned(), "aws-us-gov")

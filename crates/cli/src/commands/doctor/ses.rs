@@ -9,7 +9,7 @@ use tidegate_aws::stack::Stack;
 use tidegate_core::config::Campaign;
 use tidegate_core::in_full;
 use tidegate_delivery::ports::Account as _;
-use tidegate_operate::doctor::{AccountHealth, ReadResult, SenderIdentity, TenantFacts};
+use tidegate_operate::doctor::{AccountHealth, MailFacts, ReadResult, SenderIdentity, TenantFacts};
 
 use super::read;
 
@@ -19,7 +19,20 @@ fn client(stack: &Stack) -> Client {
     Client::new(stack.clients().ses_config())
 }
 
-pub(super) async fn account(stack: &Stack) -> ReadResult<AccountHealth> {
+pub(super) async fn facts(
+    stack: &Stack,
+    account: &SesAccount,
+    campaigns: &[Campaign],
+) -> MailFacts {
+    MailFacts {
+        account: health(stack).await,
+        senders: senders(stack).await,
+        configuration_set: configuration_set(stack).await,
+        tenants: tenants(account, campaigns).await,
+    }
+}
+
+async fn health(stack: &Stack) -> ReadResult<AccountHealth> {
     let answer = read("GetAccount", "SES", client(stack).get_account().send().await)?;
     let quota = answer.send_quota().ok_or("the answer has no SendQuota")?;
     Ok(AccountHealth {
@@ -31,7 +44,7 @@ pub(super) async fn account(stack: &Stack) -> ReadResult<AccountHealth> {
     })
 }
 
-pub(super) async fn senders(stack: &Stack) -> Vec<SenderIdentity> {
+async fn senders(stack: &Stack) -> Vec<SenderIdentity> {
     let client = client(stack);
     let mut senders = Vec::new();
     for identity in stack.poller.rules.senders.identities() {
@@ -70,7 +83,7 @@ async fn of_identity(client: &Client, identity: &str) -> ReadResult<Option<bool>
     }
 }
 
-pub(super) async fn configuration_set(stack: &Stack) -> Option<(String, ReadResult<bool>)> {
+async fn configuration_set(stack: &Stack) -> Option<(String, ReadResult<bool>)> {
     let name = stack.poller.configuration_set.clone()?;
     let answer = client(stack).get_configuration_set().configuration_set_name(&name).send().await;
     let there = match answer {
@@ -82,14 +95,13 @@ pub(super) async fn configuration_set(stack: &Stack) -> Option<(String, ReadResu
 }
 
 /// The tenants of the campaigns, each asked for once.
-pub(super) async fn tenants(stack: &Stack, campaigns: &[Campaign]) -> Vec<TenantFacts> {
+async fn tenants(account: &SesAccount, campaigns: &[Campaign]) -> Vec<TenantFacts> {
     let mut by_tenant: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for campaign in campaigns {
         if let Some(tenant) = &campaign.tenant {
             by_tenant.entry(tenant).or_default().push(campaign.name.clone());
         }
     }
-    let account = SesAccount::new(&client(stack));
     let mut found = Vec::new();
     for (name, campaigns) in by_tenant {
         let status = account.tenant(name).await.map_err(|error| in_full(&error));

@@ -31,6 +31,7 @@ fn about() -> About {
         stack: "simulated".to_owned(),
         region: "nowhere".to_owned(),
         is_local: true,
+        channel: tidegate_core::channel::Channel::Email,
         operator: "ops".to_owned(),
         shows_addresses: false,
         stacks: None,

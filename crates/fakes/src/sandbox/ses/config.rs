@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::latency::Latency;
 use crate::sandbox::mailbox::MailboxLimits;
 use crate::sandbox::ses::fault::InjectedFault;
-use crate::ses::{BucketSeconds, DailyQuota, MaxSendRate, QuotaRules, SesTenant};
+use crate::ses::{BucketSeconds, MaxSendRate, PeriodLimit, QuotaRules, SesTenant};
 
 /// Settings of the sandbox. Their types admit valid values only.
 ///
@@ -34,11 +34,11 @@ pub struct SesSandboxConfig {
     /// Count every half-open second that ends at an arrival instead of using the bucket.
     pub strict: bool,
     /// Recipients in any 24 hours; unlimited by default.
-    pub daily_quota: DailyQuota,
+    pub daily_quota: PeriodLimit,
     /// Sending is paused for the account.
     pub paused: bool,
     /// US dollars that text messages may cost in a calendar month, at a dollar a part; unlimited by default.
-    pub spend_limit: DailyQuota,
+    pub spend_limit: PeriodLimit,
     /// The account's tenants; none by default.
     pub tenants: Vec<SesTenant>,
     /// Time from a request fully read to its answer; none by default.
@@ -61,9 +61,9 @@ impl Default for SesSandboxConfig {
             quota: MaxSendRate::default(),
             bucket_seconds: BucketSeconds::default(),
             strict: false,
-            daily_quota: DailyQuota::default(),
+            daily_quota: PeriodLimit::default(),
             paused: false,
-            spend_limit: DailyQuota::default(),
+            spend_limit: PeriodLimit::default(),
             tenants: Vec::new(),
             latency: Latency::default(),
             faults: Vec::new(),
@@ -95,14 +95,14 @@ pub struct SettingsChange {
     pub strict: Option<bool>,
     /// Recipients in any 24 hours, or `unlimited` [default: unlimited]
     #[arg(long, value_name = "RECIPIENTS", allow_hyphen_values = true)]
-    pub daily_quota: Option<DailyQuota>,
+    pub daily_quota: Option<PeriodLimit>,
     /// Start with sending paused for the account
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub paused: Option<bool>,
     /// US dollars that text messages may cost in a calendar month, at a dollar a part, or `unlimited` [default:
     /// unlimited]
     #[arg(long, value_name = "DOLLARS", allow_hyphen_values = true)]
-    pub spend_limit: Option<DailyQuota>,
+    pub spend_limit: Option<PeriodLimit>,
     /// A tenant: `NAME[,paused][,identity/NAME][,configuration-set/NAME][,template/NAME]`; may be given many times
     ///
     /// A mail for a tenant is refused where the tenant is unknown or paused, or is not associated with the
@@ -238,7 +238,7 @@ mod tests {
     fn the_configuration_shown_can_be_given_back_as_a_change() {
         let config = SesSandboxConfig {
             quota: MaxSendRate::per_second(33.3).expect("quota"),
-            daily_quota: DailyQuota::Recipients(7),
+            daily_quota: PeriodLimit::AtMost(7),
             latency: "50ms..5s".parse().expect("latency"),
             faults: vec!["lost-answer,ratio=0.5,to=*@x".parse().expect("fault")],
             strict: true,

@@ -94,30 +94,30 @@ impl Default for MaxSendRate {
     }
 }
 
-/// The account's `Max24HourSend`: recipients in any 24 hours, or unlimited (which SES shows as -1).
+/// A limit of a period: `Max24HourSend`, the recipients in any 24 hours, or the US dollars that texts may cost in a month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "Value")]
-pub enum DailyQuota {
+pub enum PeriodLimit {
     /// There is no limit; `GetAccount` answers -1.
     #[default]
     Unlimited,
-    /// At most this many recipients in any 24 hours.
-    Recipients(u64),
+    /// At most this many recipients or dollars.
+    AtMost(u64),
 }
 
-impl DailyQuota {
-    const ALLOWED: &str = "a whole number of recipients in 24 hours, or `unlimited` (-1)";
+impl PeriodLimit {
+    const ALLOWED: &str = "a whole number of recipients or dollars, or `unlimited` (-1)";
 
     #[cfg(feature = "sandbox")]
     pub(crate) fn most(self) -> Option<u64> {
         match self {
             Self::Unlimited => None,
-            Self::Recipients(most) => Some(most),
+            Self::AtMost(most) => Some(most),
         }
     }
 }
 
-impl FromStr for DailyQuota {
+impl FromStr for PeriodLimit {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -125,13 +125,13 @@ impl FromStr for DailyQuota {
             "unlimited" | "-1" => Ok(Self::Unlimited),
             number => number
                 .parse()
-                .map(Self::Recipients)
+                .map(Self::AtMost)
                 .map_err(|_| ValueError::new(format_args!("`{text}`"), Self::ALLOWED)),
         }
     }
 }
 
-impl TryFrom<Value> for DailyQuota {
+impl TryFrom<Value> for PeriodLimit {
     type Error = ValueError;
 
     fn try_from(value: Value) -> Result<Self, ValueError> {
@@ -143,20 +143,20 @@ impl TryFrom<Value> for DailyQuota {
     }
 }
 
-impl fmt::Display for DailyQuota {
+impl fmt::Display for PeriodLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unlimited => f.write_str("unlimited"),
-            Self::Recipients(count) => count.fmt(f),
+            Self::AtMost(count) => count.fmt(f),
         }
     }
 }
 
-impl Serialize for DailyQuota {
+impl Serialize for PeriodLimit {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Unlimited => serializer.serialize_str("unlimited"),
-            Self::Recipients(count) => serializer.serialize_u64(*count),
+            Self::AtMost(count) => serializer.serialize_u64(*count),
         }
     }
 }
@@ -222,7 +222,7 @@ mod tests {
         }
         let error = "100000".parse::<BucketSeconds>().expect_err("too deep").to_string();
         assert_eq!(error, "must be a number of seconds from 0.001 to 86400, not 100000");
-        let error = "-2".parse::<DailyQuota>().expect_err("negative").to_string();
+        let error = "-2".parse::<PeriodLimit>().expect_err("negative").to_string();
         assert!(error.contains("not `-2`"), "{error}");
     }
 
@@ -234,10 +234,10 @@ mod tests {
 
     #[test]
     fn a_daily_quota_reads_what_it_writes() {
-        for quota in [DailyQuota::Unlimited, DailyQuota::Recipients(0), DailyQuota::Recipients(9)] {
+        for quota in [PeriodLimit::Unlimited, PeriodLimit::AtMost(0), PeriodLimit::AtMost(9)] {
             assert_eq!(quota.to_string().parse(), Ok(quota));
             let json = serde_json::to_value(quota).expect("serialize");
-            assert_eq!(DailyQuota::try_from(json), Ok(quota));
+            assert_eq!(PeriodLimit::try_from(json), Ok(quota));
         }
     }
 }

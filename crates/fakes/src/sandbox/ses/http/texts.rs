@@ -69,13 +69,14 @@ pub(super) async fn call(
             });
             Json(json!({ "SpendLimits": [limit] })).into_response()
         }
-        other => refusal(&SesError::new(
-            "UnknownOperationException",
-            404,
-            format!(
-                "{other:?}: this sandbox has SendTextMessage, DescribePhoneNumbers and DescribeSpendLimits."
-            ),
-        )),
+        other => match described(other) {
+            Some(answer) => Json(answer).into_response(),
+            None => refusal(&SesError::new(
+                "UnknownOperationException",
+                404,
+                format!("{other:?}: this sandbox has SendTextMessage and some of Describe…."),
+            )),
+        },
     }
 }
 
@@ -86,8 +87,26 @@ fn numbers(state: &SesState) -> Value {
         "PhoneNumber": "+12065550100", "PhoneNumberId": "phone-sandbox", "PoolId": "pool-sandbox",
         "PhoneNumberArn": "arn:aws:sms-voice:us-east-1:000000000000:phone-number/phone-sandbox",
         "Status": "ACTIVE", "IsoCountryCode": "US", "MessageType": "PROMOTIONAL", "NumberType": "SHORT_CODE",
-        "NumberCapabilities": ["SMS"], "MessagingLimits": { "RateLimits": { "SMS": rate } },
+        "NumberCapabilities": ["SMS"], "OptOutListName": "Default", "SelfManagedOptOutsEnabled": false,
+        "MessagingLimits": { "RateLimits": { "SMS": rate } },
     }] })
+}
+
+/// The rest of an account with that number.
+fn described(operation: &str) -> Option<Value> {
+    let pool = json!({
+        "PoolId": "pool-sandbox", "PoolArn": "arn:aws:sms-voice:us-east-1:000000000000:pool/pool-sandbox",
+        "Status": "ACTIVE", "OptOutListName": "Default", "SelfManagedOptOutsEnabled": false,
+    });
+    Some(match operation {
+        "DescribeAccountAttributes" => {
+            json!({ "AccountAttributes": [{ "Name": "ACCOUNT_TIER", "Value": "PRODUCTION" }] })
+        }
+        "DescribePools" => json!({ "Pools": [pool] }),
+        "DescribeSenderIds" => json!({ "SenderIds": [] }),
+        "DescribeConfigurationSets" => json!({ "ConfigurationSets": [] }),
+        _ => return None,
+    })
 }
 
 fn read(body: &[u8]) -> Result<MailFields, SesError> {
