@@ -1,5 +1,7 @@
 //! A thousand campaigns, found by tag, on queues that sample and whose counts lag.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -9,26 +9,26 @@ use serde_json::{Map, Value, json};
 use tidegate_core::compression::decompress;
 use tidegate_core::email::{Email, EmailErrorKind, message_schema};
 
-/// Judges messages by the schema.
-struct Validator {
+/// Judges messages by a schema.
+pub(crate) struct Validator {
     schemas: Schemas,
     message: SchemaIndex,
 }
 
 impl Validator {
-    fn new() -> Result<Self, Box<CompileError>> {
+    pub(crate) fn new(schema: Value) -> Result<Self, Box<CompileError>> {
         const NAME: &str = "urn:tidegate:message";
         let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
-        compiler.add_resource(NAME, message_schema())?;
+        compiler.add_resource(NAME, schema)?;
         let message = compiler.compile(NAME, &mut schemas)?;
         Ok(Self { schemas, message })
     }
 
-    fn judge(&self, message: &Value) -> Result<(), String> {
+    pub(crate) fn judge(&self, message: &Value) -> Result<(), String> {
         self.schemas.validate(message, self.message).map_err(|error| error.to_string())
     }
 
-    fn is_valid(&self, message: &Value) -> bool {
+    pub(crate) fn is_valid(&self, message: &Value) -> bool {
         self.judge(message).is_ok()
     }
 }
@@ -368,7 +368,7 @@ fn messages() -> impl Strategy<Value = Value> {
 
 #[test]
 fn the_schema_takes_what_the_parser_takes_and_nothing_else() {
-    let validator = Validator::new().unwrap();
+    let validator = Validator::new(message_schema()).unwrap();
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: 20_000,
         ..ProptestConfig::default()
@@ -379,7 +379,7 @@ fn the_schema_takes_what_the_parser_takes_and_nothing_else() {
 /// The generated cases above may miss one: each value of each member, beside a message's others.
 #[test]
 fn every_value_of_every_member_is_judged_alike_by_schema_and_parser() {
-    let validator = Validator::new().unwrap();
+    let validator = Validator::new(message_schema()).unwrap();
     let short = json!({ "to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text." });
     let long = json!({ "to": "ada@example.com", "from": "news@example.org", "subject": "Hello", "text": "Text." });
     let templated =
@@ -402,7 +402,7 @@ fn every_value_of_every_member_is_judged_alike_by_schema_and_parser() {
 
 #[test]
 fn what_is_no_object_is_no_message() {
-    let validator = Validator::new().unwrap();
+    let validator = Validator::new(message_schema()).unwrap();
     for body in [json!(null), json!(7), json!("text"), json!([]), json!({})] {
         assert!(!validator.is_valid(&body), "{body}");
         assert!(refusal(&body.to_string()).is_some(), "{body}");
@@ -411,7 +411,7 @@ fn what_is_no_object_is_no_message() {
 
 #[test]
 fn the_compressed_form_is_a_message_and_has_no_other_member() {
-    let validator = Validator::new().unwrap();
+    let validator = Validator::new(message_schema()).unwrap();
     let mail = json!({ "to": "ada@example.com", "from": "news@example.org", "subject": "Hello", "text": "Text. ".repeat(1_000) });
     let body = tidegate_core::compression::compress(&mail.to_string()).unwrap();
     let mut compressed: Value = serde_json::from_str(&body).unwrap();
@@ -428,7 +428,7 @@ fn the_compressed_form_is_a_message_and_has_no_other_member() {
 
 #[test]
 fn the_examples_in_events_are_judged_alike() {
-    let validator = Validator::new().unwrap();
+    let validator = Validator::new(message_schema()).unwrap();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../events");
     let mut messages = 0;
     for entry in fs::read_dir(folder).unwrap() {
