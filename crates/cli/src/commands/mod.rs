@@ -72,51 +72,30 @@ pub struct OnStack {
 /// The commands on a stack.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Send two campaigns through a local AWS on this machine, and watch them in a browser
     Local(LocalArgs),
     Send(Box<SendArgs>),
     Plan(Box<PlanArgs>),
-    /// Watch a running stack, live, and steer it
     Top(TopArgs),
-    /// Serve a live page of a running stack: its figures, and everything that steers it
     Console(Box<ConsoleArgs>),
-    /// Show what stands: quota and use, campaigns, holds, breaker, queues
     Status(StatusArgs),
-    /// Ask how high the back-pressure is, and what it defers
     Level(LevelArgs),
-    /// Show deferred mail, or bring it back
     Deferred(Box<DeferredArgs>),
-    /// Stop a campaign, or all sending
     Pause(PauseArgs),
-    /// End a pause
     Resume(ResumeArgs),
-    /// Take back the unsent mail of a campaign
     Cancel(CancelArgs),
     Exclude(Box<ExcludeArgs>),
-    /// Lift a hold, regardless of who set it
     Lift(LiftArgs),
-    /// Show the weights, or override them
     Weights(WeightsArgs),
-    /// Show the rate, or cap it
     Rate(RateArgs),
-    /// Show the limits, set one, or remove one
     Limit(Box<LimitArgs>),
-    /// Show which providers take a list's mail, and the keys of limits for them
     Domains(Box<DomainsArgs>),
     Why(WhyArgs),
-    /// Look through the dead letters, and replay them after review
     Dead(Box<DeadArgs>),
-    /// Account for what was sent: enqueued = sent + waiting + retrying + deferred + dead + cancelled + excluded + unknown
     Reconcile(ReconcileArgs),
-    /// Say for each row of a run what became of its mail
     Results(ResultsArgs),
-    /// Take from the shared bucket, look at it, or print its script
     Bucket(BucketArgs),
-    /// Show who changed what, and why
     History(HistoryArgs),
-    /// List the local runs of this user
     Runs(RunsArgs),
-    /// Check a deployment, and say what to do about what is wrong
     Doctor(DoctorArgs),
     /// Write the completions of a shell
     Completions(CompletionsArgs),
