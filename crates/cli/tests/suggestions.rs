@@ -184,6 +184,6 @@ fn the_help_of_each_command_says_more_than_the_list_of_commands() {
     let program = Program::command();
     let short = |command: &&clap::Command| command.get_long_about().is_none();
     let names: Vec<&str> =
-        program.get_subcommands().filter(short).map(|of| of.get_name()).collect();
+        program.get_subcommands().filter(short).map(clap::Command::get_name).collect();
     assert_eq!(names, ["completions", "man"], "these have one line of help");
 }

@@ -1,4 +1,4 @@
-use super::{CheckState, DeploymentFacts, Finding, ReadResult, texts, unread};
+use super::{CheckState, DeploymentFacts, Finding, ReadResult, unread};
 
 /// Actions on one resource that a function needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,11 +47,28 @@ pub enum ChannelArns<'a> {
     Sms { sms_voice: &'a str },
 }
 
+/// The poller's permissions, on resources of the account that `sms_voice` begins the ARNs of.
+fn poller_needs_of_texts(sms_voice: &str) -> Vec<Permission> {
+    let send = |kind: &str| {
+        needed(&format!("{sms_voice}{kind}/any"), "texts", &["sms-voice:SendTextMessage"])
+    };
+    let kinds = ["phone-number", "pool", "sender-id", "configuration-set"];
+    kinds.map(send).into_iter().chain(scheduler_needs_of_texts(sms_voice)).collect()
+}
+
+fn scheduler_needs_of_texts(sms_voice: &str) -> Vec<Permission> {
+    let numbers = format!("{sms_voice}phone-number/any");
+    vec![
+        needed(&numbers, "the numbers", &["sms-voice:DescribePhoneNumbers"]),
+        needed("*", "the account", &["sms-voice:DescribeSpendLimits"]),
+    ]
+}
+
 impl ChannelArns<'_> {
     fn poller_needs(self) -> Vec<Permission> {
         let (ses, identities) = match self {
             Self::Email { ses, identities } => (ses, identities),
-            Self::Sms { sms_voice } => return texts::poller_needs(sms_voice),
+            Self::Sms { sms_voice } => return poller_needs_of_texts(sms_voice),
         };
         let send = ["ses:SendEmail", "ses:SendRawEmail", "ses:SendTemplatedEmail"];
         let mut all: Vec<_> = identities.iter().map(|arn| needed(arn, "a sender", &send)).collect();
@@ -67,7 +84,7 @@ impl ChannelArns<'_> {
     fn scheduler_needs(self) -> Vec<Permission> {
         let ses = match self {
             Self::Email { ses, .. } => ses,
-            Self::Sms { sms_voice } => return texts::scheduler_needs(sms_voice),
+            Self::Sms { sms_voice } => return scheduler_needs_of_texts(sms_voice),
         };
         let tenant = ["ses:GetTenant", "ses:ListTenantResources"];
         vec![
