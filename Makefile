@@ -132,7 +132,9 @@ TRIPLE_arm64 := aarch64-unknown-linux-gnu
 TRIPLE_x86_64 := x86_64-unknown-linux-gnu
 
 # The functions as they are deployed. In a build of the workspace they would have the features of every program.
-DEPLOYED := --package tidegate-lambda --no-default-features
+CHANNEL ?=
+DEPLOYED := --package tidegate-lambda --no-default-features $(if $(filter sms,$(CHANNEL)),--features sms)
+$(if $(filter-out email sms,$(CHANNEL)),$(error CHANNEL=$(CHANNEL) is not allowed: email or sms is))
 
 # Nothing that is built names a folder of this machine: equal sources give equal programs, byte by byte.
 REPRODUCIBLE := --remap-path-prefix=$(CURDIR)=. --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=cargo \
@@ -140,7 +142,7 @@ REPRODUCIBLE := --remap-path-prefix=$(CURDIR)=. --remap-path-prefix=$(or $(CARGO
 FOR_RELEASE = env -u RUSTFLAGS -u CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_RUSTFLAGS="$(REPRODUCIBLE)" PATH="$(LAMBDA_BIN):$$PATH"
 
 .PHONY: build
-build: rust-target $(ZIG) ## Builds the two functions for Lambda (ARCH=arm64 or x86_64)
+build: rust-target $(ZIG) ## Builds the two functions for Lambda (ARCH=arm64 or x86_64, CHANNEL=email or sms)
 	$(FOR_RELEASE) cargo lambda build --release --locked $(FLAG_$(ARCH)) $(DEPLOYED)
 	@for function in scheduler poller; do \
 	  echo "$(TARGET_DIR)/lambda/$$function/bootstrap: $(ARCH), $$(($$(wc -c < $(TARGET_DIR)/lambda/$$function/bootstrap) / 1024)) KiB"; \
@@ -170,15 +172,13 @@ FOR_SAM = $(FOR_STACK) $(if $(filter no,$(CONFIRM)),--no-confirm) $(if $(filter 
 # A deployment is done once it works. What is wrong stands above, each with its remedy.
 DOCTOR = $(TIDEGATE) doctor $(FOR_STACK) || { \
   echo "make: $(STACK) is deployed, but not all is well with it: see above" >&2; exit 1; }
-CHANNEL_INSTEAD = is what `make run` reads. A stack's channel stands in its settings (docs/sms.md)
 INSTEAD = is no longer read: it lost all after its first line. Write the settings into a file, and name it: make $@ SETTINGS=FILE (docs/deployment.md, First deploy)
 
 .PHONY: deploy
-deploy: $(if $(PREBUILT),,build) binaries $(VALIDATE_VENV) ## Deploys the SAM template (STACK REGION SETTINGS=FILE ARCH CONFIRM=no PROTECT=no PREBUILT=DIR)
+deploy: $(if $(PREBUILT),,build) binaries $(VALIDATE_VENV) ## Deploys the SAM template (STACK REGION SETTINGS=FILE ARCH CHANNEL CONFIRM=no PROTECT=no PREBUILT=DIR)
 	$(if $(PARAMETERS),$(error PARAMETERS $(INSTEAD)))
-	$(if $(CHANNEL),$(error CHANNEL $(CHANNEL_INSTEAD)))
 	$(BY_SAM) deploy $(FOR_SAM) $(if $(SETTINGS),--settings "$(SETTINGS)") \
-	  --architecture $(ARCH) --binaries "$(PACKAGES)" --tidegate $(TIDEGATE)
+	  --architecture $(ARCH) --channel $(or $(CHANNEL),email) --binaries "$(PACKAGES)" --tidegate $(TIDEGATE)
 	@$(DOCTOR)
 
 # Instead of the build that cdk.json names: `make cdk` was before.
@@ -189,11 +189,10 @@ bootstrap-cdk: cdk ## Prepares an account's region for CDK, once (REGION)
 	cd $(CDK) && $(CDK_ENV) $(CDK_BIN)/cdk bootstrap $(COMPILED) --app "node build/bin/bootstrap.js" -c @aws-cdk/core:validateAgainstDefaultRules=false
 
 .PHONY: deploy-cdk
-deploy-cdk: $(if $(PREBUILT),,build) binaries cdk $(VALIDATE_VENV) ## Deploys the CDK app (STACK REGION SETTINGS=FILE ARCH CONFIRM=no PROTECT=no PREBUILT=DIR)
+deploy-cdk: $(if $(PREBUILT),,build) binaries cdk $(VALIDATE_VENV) ## Deploys the CDK app (STACK REGION SETTINGS=FILE ARCH CHANNEL CONFIRM=no PROTECT=no PREBUILT=DIR)
 	$(if $(CONTEXT),$(error CONTEXT $(INSTEAD)))
-	$(if $(CHANNEL),$(error CHANNEL $(CHANNEL_INSTEAD)))
-	$(BY_SAM) check-channel $(FOR_STACK) $(if $(SETTINGS),--settings "$(SETTINGS)")
-	cd $(CDK) && $(CDK_ENV) $(CDK_BIN)/cdk deploy $(COMPILED) --all -c name=$(STACK) -c architecture=$(ARCH) \
+	$(BY_SAM) check-channel $(FOR_STACK) --channel $(or $(CHANNEL),email)
+	cd $(CDK) && $(CDK_ENV) $(CDK_BIN)/cdk deploy $(COMPILED) --all -c name=$(STACK) -c architecture=$(ARCH) -c channel=$(or $(CHANNEL),email) \
 	  -c prebuilt="$(abspath $(PACKAGES))" $(if $(SETTINGS),-c settings="$(abspath $(SETTINGS))") \
 	  $(if $(filter no,$(PROTECT)),-c terminationProtection=false) \
 	  $(if $(filter no,$(CONFIRM)),--require-approval never)
@@ -246,11 +245,11 @@ dist: dist-functions dist-programs dist-once dist-checksums ## Makes everything 
 
 .PHONY: dist-functions
 dist-functions: $(DIST_VENV)
-	for arch in $(ARCHES); do \
-	  $(MAKE) --no-print-directory build ARCH=$$arch; \
+	for arch in $(ARCHES); do for channel in email sms; do \
+	  $(MAKE) --no-print-directory build ARCH=$$arch CHANNEL=$$channel; \
 	  $(MAKE_DIST) glibc --most $(LAMBDA_GLIBC) $(TARGET_DIR)/lambda/*/bootstrap; \
-	  $(MAKE_DIST) functions --arch $$arch --binaries $(TARGET_DIR)/lambda --out $(DIST); \
-	done
+	  $(MAKE_DIST) functions --arch $$arch --channel $$channel --binaries $(TARGET_DIR)/lambda --out $(DIST); \
+	done; done
 
 # On Linux by zig, for an older C library than this machine's.
 .PHONY: programs

@@ -33,7 +33,9 @@ RENAMED: dict[str, str] = json.loads((INFRA / "renamed.json").read_text(encoding
 FUNCTIONS = ("scheduler", "poller")
 # As the template names the folder of the binaries, from its own.
 BINARIES = "../../target/lambda"
+# What the functions are built for, and how make is told.
 ARCHITECTURE, CHANNEL = "Architecture", "Channel"
+OF_THE_BUILD = {ARCHITECTURE: "ARCH, such as ARCH=x86_64", CHANNEL: "CHANNEL, such as CHANNEL=sms"}
 
 
 class Refused(Exception):
@@ -60,8 +62,8 @@ def read_parameters(path: Path, known: Mapping[str, Any]) -> dict[str, str]:
             raise Refused(f"{path}: the parameter {name} is now called {RENAMED[name]}")
         if name not in known:
             raise Refused(f"{path}: the template has no parameter {name}; it has {', '.join(known)}")
-        if name == ARCHITECTURE:
-            raise Refused(f"{path}: {name} is given by make's ARCH, such as ARCH=x86_64")
+        if name in OF_THE_BUILD:
+            raise Refused(f"{path}: {name} is given by make's {OF_THE_BUILD[name]}")
         if not isinstance(value, str):
             raise Refused(f"{path}: {name} is not one text; write a list or JSON in quotes")
     return given
@@ -123,31 +125,21 @@ def _current(parameter: str) -> str:
     return RENAMED.get(parameter, parameter)
 
 
-def check_channel(region: str | None, stack: str, wanted: str) -> None:
+def check_channel(args: argparse.Namespace) -> None:
     """A stack keeps its channel, however it was deployed: what waits on its queues is of that channel."""
-    found = describe(boto3.client("cloudformation", region_name=region), stack) or {}
+    found = describe(boto3.client("cloudformation", region_name=args.region), args.stack) or {}
     outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
     if "PollerFunction" not in outputs:
         return
-    functions = boto3.client("lambda", region_name=region)
+    functions = boto3.client("lambda", region_name=args.region)
     poller = functions.get_function_configuration(FunctionName=outputs["PollerFunction"])
     deployed = poller.get("Environment", {}).get("Variables", {}).get("TIDEGATE_CHANNEL", "email")
-    if deployed != wanted:
+    if deployed != args.channel:
         raise Refused(
-            f"the stack {stack} sends {deployed}, and the settings would make it send {wanted}. Nothing was deployed: "
-            "what waits on its queues would be dead-lettered. Name its settings (SETTINGS=FILE), which say its "
-            f"channel ({deployed}), or another stack (STACK=NAME)"
+            f"the stack {args.stack} sends {deployed}, and this would make it send {args.channel}. Nothing was "
+            "deployed: what waits on its queues would be dead-lettered. "
+            f"Give its channel (CHANNEL={deployed}), or another stack (STACK=NAME)"
         )
-
-
-def check_channel_of_cdk(args: argparse.Namespace) -> None:
-    """The CDK app reads the same file, without asking AWS."""
-    try:
-        given = {} if args.settings is None else json.loads(args.settings.read_text(encoding="utf-8"))
-        wanted = given.get("channel", "email")
-    except (OSError, ValueError, AttributeError):
-        return  # The app says what is wrong with it.
-    check_channel(args.region, args.stack, wanted)
 
 
 def check_nothing_is_lost(
@@ -185,10 +177,10 @@ def _resources(cloudformation: Any, stack: str) -> list[dict[str, Any]]:
 def deploy(args: argparse.Namespace) -> None:
     template = sam_template.source()
     given = {} if args.settings is None else read_parameters(args.settings, template["Parameters"])
-    wanted = values(template, given | {ARCHITECTURE: args.architecture})
+    wanted = values(template, given | {ARCHITECTURE: args.architecture, CHANNEL: args.channel})
     file = "no file (SETTINGS=FILE)" if args.settings is None else str(args.settings)
     cloudformation = boto3.client("cloudformation", region_name=args.region)
-    check_channel(args.region, args.stack, wanted[CHANNEL])
+    check_channel(args)
     check_nothing_is_lost(cloudformation, args.stack, wanted, set(given), file)
     check_settings(args.tidegate, environments(wanted, args.stack))
     for function in FUNCTIONS:
@@ -247,7 +239,7 @@ def sam(args: argparse.Namespace, command: str, *more: str) -> None:
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("deploy", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, run in (("deploy", deploy), ("delete", delete), ("check-channel", check_channel_of_cdk)):
+    for name, run in (("deploy", deploy), ("delete", delete), ("check-channel", check_channel)):
         option = commands.add_parser(name)
         option.set_defaults(run=run)
         option.add_argument("--stack", required=True)
@@ -255,8 +247,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         option.add_argument("--no-confirm", dest="confirm", action="store_false")
         option.add_argument("--no-protect", dest="protect", action="store_false")
         if name != "delete":
-            option.add_argument("--settings", type=Path, metavar="FILE")
+            option.add_argument("--channel", default="email")
         if name == "deploy":
+            option.add_argument("--settings", type=Path, metavar="FILE")
             option.add_argument("--architecture", required=True)
             option.add_argument("--binaries", type=Path, required=True, metavar="DIR")
             option.add_argument("--tidegate", type=Path, required=True, metavar="FILE")

@@ -73,10 +73,11 @@ def check_glibc(most: str, programs: list[Path]) -> None:
             raise SystemExit(f"dist: {program} needs glibc {'.'.join(map(str, newest))}, allowed is {most} and older")
 
 
-def functions(binaries: Path, arch: str, out: Path) -> list[Path]:
+def functions(binaries: Path, arch: str, channel: str, out: Path) -> list[Path]:
     """Lambda's packages, each a zip with the one file `bootstrap`."""
+    of_channel = "" if channel == "email" else f"-{channel}"
     out.mkdir(parents=True, exist_ok=True)
-    made = {out / f"{name}-{arch}.zip": binaries / name / "bootstrap" for name in FUNCTIONS}
+    made = {out / f"{name}-{arch}{of_channel}.zip": binaries / name / "bootstrap" for name in FUNCTIONS}
     for package, binary in made.items():
         package.write_bytes(packages.zip_bootstrap(binary))
     return list(made)
@@ -194,10 +195,11 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
         added.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help="[dist]")
         return added
 
-    zips = command("functions", lambda a: tell(*functions(a.binaries, a.arch, a.out / "functions")),
+    zips = command("functions", lambda a: tell(*functions(a.binaries, a.arch, a.channel, a.out / "functions")),
                    "the two functions as zips for Lambda")  # fmt: skip
     zips.add_argument("--binaries", type=Path, required=True, metavar="DIR", help="with poller/bootstrap")
     zips.add_argument("--arch", choices=("arm64", "x86_64"), required=True)
+    zips.add_argument("--channel", choices=("email", "sms"), default="email", help="that they were built for [email]")
 
     glibc = command("glibc", lambda a: check_glibc(a.most, a.programs), "refuse programs that need a newer glibc")
     glibc.add_argument("--most", required=True, metavar="VERSION")

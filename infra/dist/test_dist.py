@@ -53,6 +53,7 @@ class Release(unittest.TestCase):
         licence = str(dist.ROOT / "LICENSE")
         for arguments in (
             ["functions", "--binaries", str(programs), "--arch", "x86_64"],
+            ["functions", "--binaries", str(programs), "--arch", "x86_64", "--channel", "sms"],
             ["programs", "--programs", str(programs), "--notice", licence, "--platform", PLATFORM, "--tag", TAG],
             ["checksums"],
         ):
@@ -79,7 +80,7 @@ class Release(unittest.TestCase):
             os.utime(file, (later, later))
         first = (self.out / dist.SUMS).read_text()
         self.assertEqual(first, (again / dist.SUMS).read_text())
-        self.assertEqual(len(first.splitlines()), 4)
+        self.assertEqual(len(first.splitlines()), 6)
 
     def test_checksums_are_of_every_file_and_tell_a_changed_one(self) -> None:
         check = ["sha256sum", "--check", "--quiet", dist.SUMS]
@@ -92,8 +93,8 @@ class Release(unittest.TestCase):
         self.assertIn(f"tidegate-{dist.version()}-py3-none-{TAG}.whl: FAILED", ended.stdout)
 
     def test_a_function_s_zip_has_the_one_file_that_lambda_starts(self) -> None:
-        for name in dist.FUNCTIONS:
-            with zipfile.ZipFile(self.out / "functions" / f"{name}-x86_64.zip") as package:
+        for name in (f"{name}-x86_64{channel}" for name in dist.FUNCTIONS for channel in ("", "-sms")):
+            with zipfile.ZipFile(self.out / "functions" / f"{name}.zip") as package:
                 (entry,) = package.infolist()
                 self.assertEqual((entry.filename, entry.external_attr >> 16), ("bootstrap", 0o100755))
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ARCHITECTURES = ("arm64", "x86_64")
+# What the names of the zips have after the processor: those for e-mail nothing.
+CHANNELS = {"email": "", "sms": "-sms"}
 FUNCTIONS = ("scheduler", "poller")
 
 
@@ -18,15 +20,19 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions' zips: a pair for each processor."""
+    """The functions' zips: a pair for each processor and channel."""
 
     folder: Path
     architectures: tuple[str, ...]
 
     def zips(self) -> dict[str, Path]:
         """Each zip by its file name."""
-        names = [f"{function}-{arch}.zip" for arch in self.architectures for function in FUNCTIONS]
-        return {name: self.folder / name for name in names}
+        return {name: self.folder / name for arch in self.architectures for name in names(arch)}
+
+
+def names(architecture: str) -> list[str]:
+    """The names of a processor's zips."""
+    return [f"{function}-{architecture}{channel}.zip" for channel in CHANNELS.values() for function in FUNCTIONS]
 
 
 def version() -> str:
@@ -40,13 +46,13 @@ def version() -> str:
 def read_functions(folder: Path, complete: bool) -> Functions:
     """The processors that the folder has both functions for; with `complete`, it must be all."""
     there = {
-        architecture: [f for f in FUNCTIONS if (folder / f"{f}-{architecture}.zip").is_file()]
+        architecture: [name for name in names(architecture) if (folder / name).is_file()]
         for architecture in ARCHITECTURES
     }
     for architecture, found in there.items():
-        for function in FUNCTIONS:
-            if function not in found and (found or complete):
-                raise Refused(f"{folder / f'{function}-{architecture}.zip'} is missing")
+        for name in names(architecture):
+            if name not in found and (found or complete):
+                raise Refused(f"{folder / name} is missing")
     whole = tuple(architecture for architecture, found in there.items() if found)
     if not whole:
         raise Refused(f"{folder} has no zip of a function, such as poller-arm64.zip")
@@ -54,9 +60,9 @@ def read_functions(folder: Path, complete: bool) -> Functions:
     for path in functions.zips().values():
         try:
             with zipfile.ZipFile(path) as archive:
-                names = archive.namelist()
+                files = archive.namelist()
         except (OSError, zipfile.BadZipFile) as error:
             raise Refused(f"{path} is not a zip: {error}") from error
-        if names != ["bootstrap"]:
-            raise Refused(f"{path} has {', '.join(names) or 'nothing'} in it; it must have one file, bootstrap")
+        if files != ["bootstrap"]:
+            raise Refused(f"{path} has {', '.join(files) or 'nothing'} in it; it must have one file, bootstrap")
     return functions

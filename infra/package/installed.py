@@ -8,6 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import functions
 from functions import ARCHITECTURES, FUNCTIONS, ROOT
 
 sys.path.append(str(ROOT / "infra" / "local"))
@@ -15,10 +16,13 @@ sys.path.append(str(ROOT / "infra" / "local"))
 from packages import zip_bootstrap  # noqa: E402
 
 
+ALL_ZIPS = [name for architecture in ARCHITECTURES for name in functions.names(architecture)]
+
+
 def zips(folder: Path) -> Path:
     """The functions' zips: those of `make dist` (TIDEGATE_FUNCTIONS), else of this build's binaries.
 
-    A build is for one processor. Its binaries stand in for both: no test runs the other's.
+    A build is for one processor, and has both channels. Its binaries stand in for all: no test runs the other's.
     """
     made = os.environ.get("TIDEGATE_FUNCTIONS")
     if made is not None:
@@ -26,15 +30,16 @@ def zips(folder: Path) -> Path:
     folder.mkdir()
     for function in FUNCTIONS:
         package = zip_bootstrap(Path(os.environ["TIDEGATE_BIN_DIR"]) / function)
-        for architecture in ARCHITECTURES:
-            (folder / f"{function}-{architecture}.zip").write_bytes(package)
+        for name in ALL_ZIPS:
+            if name.startswith(function):
+                (folder / name).write_bytes(package)
     return folder
 
 
 def empty_zips(folder: Path, *names: str) -> Path:
     """Zips whose `bootstrap` is no program but a text of its own, for what does not run them."""
     folder.mkdir(exist_ok=True)
-    for name in names or [f"{f}-{a}.zip" for f in FUNCTIONS for a in ARCHITECTURES]:
+    for name in names or ALL_ZIPS:
         with zipfile.ZipFile(folder / name, "w") as archive:
             archive.writestr(zipfile.ZipInfo("bootstrap"), name)
     return folder

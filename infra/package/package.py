@@ -3,7 +3,8 @@
 
     python3 infra/package/package.py --functions dist/functions --out dist
 
-The zips are scheduler-arm64.zip, poller-arm64.zip, and the same for x86_64, each with one file: bootstrap.
+The zips are scheduler-arm64.zip and poller-arm64.zip for e-mail, scheduler-arm64-sms.zip and poller-arm64-sms.zip
+for text messages, and the same for x86_64, each with one file: bootstrap.
 Equal input gives equal packages, byte by byte. Exit code 2: a zip is missing, or is no function's.
 """
 

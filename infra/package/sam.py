@@ -10,11 +10,12 @@ import re
 import zipfile
 from pathlib import Path
 
-from functions import ROOT, Functions
+from functions import CHANNELS, ROOT, Functions
 
 OWN = Path(__file__).resolve().parent / "sam"
 CODE = re.compile(r"^( +)CodeUri: \.\./\.\./target/lambda/(scheduler|poller)$", re.M)
 ARCHITECTURE = "    Default: arm64\n    Description: Processor that both binaries were built for.\n    AllowedValues: [arm64, x86_64]\n"
+CHANNEL = "  Channel:\n    Type: String\n    Default: email\n    AllowedValues: [email, sms]\n"
 BUCKET_GROUP = """\
       - Label: { default: Where the functions' code is }
         Parameters: [CodeBucket, CodePrefix]
@@ -71,13 +72,14 @@ def package(version: str, functions: Functions, source_url: str | None, out: Pat
 
 
 def templates(version: str, architectures: tuple[str, ...], source_url: str | None) -> dict[str, str]:
-    """The templates by their file names; template.yaml is that of the first processor."""
+    """The templates by their file names; template.yaml is that of the first processor, for e-mail."""
     source = (ROOT / "infra" / "sam" / "template.yaml").read_text(encoding="utf-8")
     named = _replaced(source, "\nMetadata:\n", f"\nMetadata:\n{application(version, source_url)}")
     made = {"template-from-bucket.yaml": from_bucket(named, version)}
     for place, architecture in enumerate(architectures):
-        name = "template.yaml" if place == 0 else f"template-{architecture}.yaml"
-        made[name] = with_zips(named, architecture)
+        processor = "" if place == 0 else f"-{architecture}"
+        for channel, suffix in CHANNELS.items():
+            made[f"template{processor}{suffix}.yaml"] = with_zips(named, architecture, channel)
     return made
 
 
@@ -90,17 +92,20 @@ def application(version: str, source_url: str | None) -> str:
     return f"  AWS::ServerlessRepo::Application:\n{lines}"
 
 
-def with_zips(template: str, architecture: str) -> str:
-    """Code of one processor, beside the template."""
+def with_zips(template: str, architecture: str, channel: str) -> str:
+    """Code of one processor and channel, beside the template."""
     only = ARCHITECTURE.replace("arm64, x86_64", architecture).replace("Default: arm64", f"Default: {architecture}")
-    return _with_code(_replaced(template, ARCHITECTURE, only), rf"\1CodeUri: functions/\2-{architecture}.zip")
+    template = _replaced(template, ARCHITECTURE, only)
+    sends = CHANNEL.replace("email, sms", channel).replace("Default: email", f"Default: {channel}")
+    template = _replaced(template, CHANNEL, sends)
+    return _with_code(template, rf"\1CodeUri: functions/\2-{architecture}{CHANNELS[channel]}.zip")
 
 
 def from_bucket(template: str, version: str) -> str:
-    """Code of either processor, from a bucket of the deployer's."""
+    """Code of either processor and channel, from a bucket of the deployer's."""
     template = _replaced(template, "\nParameters:\n", f"\nParameters:\n{BUCKET_PARAMETERS}")
     template = _replaced(template, "    ParameterGroups:\n", f"    ParameterGroups:\n{BUCKET_GROUP}")
-    key = rf'!Sub "${{CodePrefix}}{version}/\2-${{Architecture}}.zip"'
+    key = rf'!Sub ["${{CodePrefix}}{version}/\2-${{Architecture}}${{OfChannel}}.zip", {{ OfChannel: !If [IsSms, "-sms", ""] }}]'
     return _with_code(template, rf"\1CodeUri:\n\1  Bucket: !Ref CodeBucket\n\1  Key: {key}")
 
 

@@ -29,12 +29,15 @@ class InAFolder(unittest.TestCase):
 
 class Zips(InAFolder):
     def test_a_processor_without_one_of_its_functions_is_refused_by_the_files_name(self) -> None:
-        empty_zips(self.folder, "poller-arm64.zip", "poller-x86_64.zip", "scheduler-x86_64.zip")
-        with self.assertRaisesRegex(Refused, "scheduler-arm64.zip is missing"):
-            read_functions(self.folder, complete=False)
+        for missing in ("scheduler-arm64.zip", "poller-arm64-sms.zip"):
+            with self.subTest(missing):
+                empty_zips(self.folder)
+                (self.folder / missing).unlink()
+                with self.assertRaisesRegex(Refused, f"{missing} is missing"):
+                    read_functions(self.folder, complete=False)
 
     def test_one_processor_is_enough_but_not_for_a_release(self) -> None:
-        empty_zips(self.folder, "poller-x86_64.zip", "scheduler-x86_64.zip")
+        empty_zips(self.folder, *functions.names("x86_64"))
         self.assertEqual(read_functions(self.folder, complete=False).architectures, ("x86_64",))
         with self.assertRaisesRegex(Refused, "scheduler-arm64.zip is missing"):
             read_functions(self.folder, complete=True)
@@ -75,13 +78,19 @@ class SamPackage(InAFolder):
         digests = {hashlib.sha256(self.made(out).read_bytes()).hexdigest() for out in ("a", "b")}
         self.assertEqual(len(digests), 1)
 
-    def test_the_code_of_each_template_is_beside_it_and_of_its_one_processor(self) -> None:
-        for name, architecture in (("template.yaml", "arm64"), ("template-x86_64.yaml", "x86_64")):
+    def test_the_code_of_each_template_is_beside_it_and_of_its_one_processor_and_channel(self) -> None:
+        for name, architecture, channel, zips in (
+            ("template.yaml", "arm64", "email", "arm64.zip"),
+            ("template-x86_64.yaml", "x86_64", "email", "x86_64.zip"),
+            ("template-sms.yaml", "arm64", "sms", "arm64-sms.zip"),
+            ("template-x86_64-sms.yaml", "x86_64", "sms", "x86_64-sms.zip"),
+        ):
             text, read = self.read(name)
-            parameter = read["Parameters"]["Architecture"]
-            self.assertEqual((parameter["Default"], parameter["AllowedValues"]), (architecture, [architecture]))
+            for parameter, only in (("Architecture", architecture), ("Channel", channel)):
+                said = read["Parameters"][parameter]
+                self.assertEqual((said["Default"], said["AllowedValues"]), (only, [only]))
             code = re.findall(r"CodeUri: (.+)", text)
-            self.assertEqual(code, [f"functions/{f}-{architecture}.zip" for f in functions.FUNCTIONS])
+            self.assertEqual(code, [f"functions/{f}-{zips}" for f in functions.FUNCTIONS])
             for path in code:
                 self.assertTrue((self.folder / "tidegate-sam-1.2.3" / path).is_file(), path)
 
@@ -89,19 +98,22 @@ class SamPackage(InAFolder):
         _, read = self.read("template-from-bucket.yaml")
         self.assertEqual(read["Resources"]["PollerFunction"]["Properties"]["CodeUri"], {
             "Bucket": {"Ref": "CodeBucket"},
-            "Key": {"Fn::Sub": "${CodePrefix}1.2.3/poller-${Architecture}.zip"},
+            "Key": {"Fn::Sub": [
+                "${CodePrefix}1.2.3/poller-${Architecture}${OfChannel}.zip", {"OfChannel": {"Fn::If": ["IsSms", "-sms", ""]}}
+            ]},
         })  # fmt: skip
+        self.assertEqual(read["Parameters"]["Channel"]["AllowedValues"], ["email", "sms"])
         self.assertEqual(read["Parameters"]["Architecture"]["AllowedValues"], ["arm64", "x86_64"])
         self.assertNotIn("Default", read["Parameters"]["CodeBucket"])
 
     def test_beside_code_and_its_parameters_the_templates_are_those_of_the_repository(self) -> None:
         source = local_aws.read_template(ROOT / "infra" / "sam" / "template.yaml")
-        for name in ("template.yaml", "template-x86_64.yaml", "template-from-bucket.yaml"):
+        for name in ("template.yaml", "template-x86_64.yaml", "template-sms.yaml", "template-from-bucket.yaml"):
             with self.subTest(name):
                 _, read = self.read(name)
-                for parameter in ("CodeBucket", "CodePrefix", "Architecture"):
+                for parameter in ("CodeBucket", "CodePrefix", "Architecture", "Channel"):
                     read["Parameters"].pop(parameter, None)
-                expected = {n: p for n, p in source["Parameters"].items() if n != "Architecture"}
+                expected = {n: p for n, p in source["Parameters"].items() if n not in ("Architecture", "Channel")}
                 self.assertEqual(read["Parameters"], expected)
                 for template in (read, source):
                     for function in ("SchedulerFunction", "PollerFunction"):

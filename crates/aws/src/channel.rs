@@ -4,6 +4,7 @@ use tidegate_core::control::TenantStatus;
 use tidegate_core::outcome::Failure;
 use tidegate_delivery::ports::{Account, AccountStatus, Mail, Mailer, Monotonic, PortError};
 
+#[cfg(feature = "sms")]
 use crate::sms::{SmsAccount, SmsMailer};
 use crate::{SesAccount, SesMailer};
 
@@ -11,6 +12,7 @@ use crate::{SesAccount, SesMailer};
 #[derive(Clone, Debug)]
 pub enum ChannelMailer {
     Email(SesMailer),
+    #[cfg(feature = "sms")]
     Sms(SmsMailer),
 }
 
@@ -18,6 +20,7 @@ pub enum ChannelMailer {
 #[derive(Clone, Debug)]
 pub enum ChannelAccount {
     Email(SesAccount),
+    #[cfg(feature = "sms")]
     Sms(SmsAccount),
 }
 
@@ -25,6 +28,7 @@ impl Mailer for ChannelMailer {
     async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
         match self {
             Self::Email(mailer) => mailer.send(mail, latest).await,
+            #[cfg(feature = "sms")]
             Self::Sms(mailer) => mailer.send(mail, latest).await,
         }
     }
@@ -32,6 +36,7 @@ impl Mailer for ChannelMailer {
     async fn warm(&self, connections: usize) {
         match self {
             Self::Email(mailer) => mailer.warm(connections).await,
+            #[cfg(feature = "sms")]
             Self::Sms(mailer) => mailer.warm(connections).await,
         }
     }
@@ -41,6 +46,7 @@ impl Account for ChannelAccount {
     async fn account(&self) -> Result<AccountStatus, PortError> {
         match self {
             Self::Email(account) => account.account().await,
+            #[cfg(feature = "sms")]
             Self::Sms(account) => account.account().await,
         }
     }
@@ -48,6 +54,7 @@ impl Account for ChannelAccount {
     async fn tenant(&self, name: &str) -> Result<Option<TenantStatus>, PortError> {
         match self {
             Self::Email(account) => account.tenant(name).await,
+            #[cfg(feature = "sms")]
             Self::Sms(account) => account.tenant(name).await,
         }
     }

@@ -7,7 +7,7 @@
 //! | `Feedback` | [`SqsFeedback::new`]`(&aws_sdk_sqs::Client, queue_url)` |
 //! | `Mailer` | [`SesMailer::new`]`(&aws_sdk_sesv2::Client, SystemClock, send_timeout)` |
 //! | `Account` | [`SesAccount::new`]`(&aws_sdk_sesv2::Client)` |
-//! | both, for text messages | [`SmsMailer::new`]`(&SdkConfig, SystemClock, send_timeout)`, [`SmsAccount::new`] |
+//! | both, for text messages | `SmsMailer::new`, `SmsAccount::new`, with the feature `sms` |
 //! | both, of the stack's channel | [`ChannelMailer`], [`ChannelAccount`] |
 //! | `SuppressionList` | [`SesSuppressionList::new`]`(aws_sdk_sesv2::Client)` |
 //! | `Ledger`, `Marks`, `Exclusions`, `History` | [`DynamoLedger::new`]`(&aws_sdk_dynamodb::Client, table)` |
@@ -39,6 +39,7 @@ mod lambda;
 mod s3;
 mod send;
 mod ses;
+#[cfg(feature = "sms")]
 mod sms;
 mod sns;
 mod sqs;
@@ -61,6 +62,7 @@ pub use entropy::SystemEntropy;
 pub use lambda::LambdaInvoke;
 pub use s3::S3DeferralStore;
 pub use ses::{SesAccount, SesMailer, SesSuppressionList};
+#[cfg(feature = "sms")]
 pub use sms::{SmsAccount, SmsMailer};
 pub use sns::SnsTopic;
 pub use sqs::{SqsFeedback, SqsQueues};

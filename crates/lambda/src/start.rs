@@ -1,6 +1,7 @@
 use std::process::ExitCode;
 
 use tidegate_aws::Clients;
+use tidegate_core::channel::Channel;
 use tidegate_core::config::{ConfigError, LedgerKind};
 use tidegate_delivery::ports::{Exclusions, Ledger, Marks};
 
@@ -18,6 +19,8 @@ pub trait LambdaFunction: Sized {
 
     fn ledger(&self) -> &LedgerKind;
 
+    fn channel(&self) -> Channel;
+
     /// Answers invocations for as long as this environment lives.
     fn serve(
         self,
@@ -34,6 +37,13 @@ pub trait LambdaFunction: Sized {
 )]
 struct NoMemoryLedger;
 
+/// This program was built without the feature `sms`.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "TIDEGATE_CHANNEL: sms is not in this program; allowed is email, or a build with the feature sms"
+)]
+struct NoSms;
+
 /// Runs a function from its settings to its end.
 pub async fn start<F: LambdaFunction>() -> ExitCode {
     init_logs();
@@ -41,6 +51,9 @@ pub async fn start<F: LambdaFunction>() -> ExitCode {
         Ok(function) => function,
         Err(error) => return failed_start(&error),
     };
+    if function.channel() == Channel::Sms && !cfg!(feature = "sms") {
+        return failed_start(&NoSms);
+    }
     let clients = Clients::connect().await;
     match function.ledger() {
         LedgerKind::DynamoDb(table) => {

@@ -69,7 +69,8 @@ export function tidegateFunction(scope: Construct, settings: Settings, own: OwnF
 /** The package's own zips, unless the props say otherwise. */
 function code(settings: Settings, of: 'scheduler' | 'poller'): Code {
   if (settings.code !== undefined) return settings.code[of];
-  const zip = join(ZIPS, `${of}-${settings.architecture.name === 'arm64' ? 'arm64' : 'x86_64'}.zip`);
+  const architecture = settings.architecture.name === 'arm64' ? 'arm64' : 'x86_64';
+  const zip = join(ZIPS, `${of}-${architecture}${settings.channel === 'sms' ? '-sms' : ''}.zip`);
   if (!existsSync(zip)) {
     const allowed = `{ scheduler, poller }, since this package lacks ${basename(zip)}: it is a checkout, or was packaged without it`;
     throw new InvalidProp('code', undefined, allowed);

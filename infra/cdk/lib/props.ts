@@ -42,7 +42,8 @@ export interface TidegateProps {
 
   /**
    * What the stack sends: e-mail through SES, or text messages through AWS End User Messaging (SMS). A slot
-   * is a recipient of a mail, or a part of a text. Never change it for a stack with messages on its queues.
+   * is a recipient of a mail, or a part of a text. For `sms` the functions must be built with it
+   * (`make build CHANNEL=sms`, and `code`).
    * @default 'email'
    */
   readonly channel?: 'email' | 'sms';

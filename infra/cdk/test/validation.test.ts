@@ -56,6 +56,7 @@ const REFUSED: [object, string, string, string][] = [
   [{ sharedBucket: { url: 'redis://a', prefix: 'a b' } }, 'sharedBucket.prefix', '"a b"', '1 to 32 letters'],
   [{ sharedBucket: { url: 'redis://a', securityGroups: [] } }, 'sharedBucket.vpc', 'undefined', 'securityGroups'],
   [{ code: undefined }, 'code', 'undefined', 'this package lacks poller-arm64.zip'],
+  [{ code: undefined, channel: 'sms' }, 'code', 'undefined', 'this package lacks poller-arm64-sms.zip'],
 ];
 /** Each number's range; one step beyond either end is refused. */
 const RANGES: [string, number, number, number][] = [

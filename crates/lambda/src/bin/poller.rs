@@ -6,6 +6,7 @@ use std::time::Duration;
 use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
 use serde_json::Value;
 use tidegate_aws::{Clients, SystemClock, SystemEntropy};
+use tidegate_core::channel::Channel;
 use tidegate_core::config::{Campaigns, ConfigError, LedgerKind, PollerConfig};
 use tidegate_core::tick::Tick;
 use tidegate_delivery::environment::{Environment, Ports};
@@ -39,6 +40,10 @@ impl LambdaFunction for PollerFunction {
 
     fn ledger(&self) -> &LedgerKind {
         &self.0.ledger
+    }
+
+    fn channel(&self) -> Channel {
+        self.0.rules.channel
     }
 
     async fn serve(self, clients: Clients, ledger: impl Ledger + Marks + Exclusions) -> ExitCode {

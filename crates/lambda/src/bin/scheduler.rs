@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
 use serde_json::Value;
 use tidegate_aws::{Clients, SystemClock, SystemEntropy};
+use tidegate_core::channel::Channel;
 use tidegate_core::config::{ConfigError, LedgerKind, SchedulerConfig};
 use tidegate_core::idle::is_wake;
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
@@ -31,6 +32,10 @@ impl LambdaFunction for SchedulerFunction {
 
     fn ledger(&self) -> &LedgerKind {
         &self.0.ledger
+    }
+
+    fn channel(&self) -> Channel {
+        self.0.channel
     }
 
     async fn serve(self, clients: Clients, ledger: impl Ledger + Marks + Exclusions) -> ExitCode {
