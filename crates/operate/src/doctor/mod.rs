@@ -21,9 +21,9 @@ pub use permissions::{
 };
 pub use queues::{DeployedQueue, QueueAttributes, QueueKind};
 pub use tenants::TenantFacts;
+pub use texts::TextFacts;
 
 use crate::status::Status;
-use texts::TextFacts;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -118,7 +118,7 @@ impl DoctorReport {
     pub fn of(facts: &DeploymentFacts) -> Self {
         let mut findings = match &facts.channel {
             ChannelFacts::Email(mail) => [account::judge(mail), tenants::judge(mail)].concat(),
-            ChannelFacts::Sms(texts) => texts::judge(texts),
+            ChannelFacts::Sms(texts) => texts::judge(texts, &facts.status.serving),
         };
         findings.extend(functions::judge(facts));
         findings.extend(queues::judge(facts));

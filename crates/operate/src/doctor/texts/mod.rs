@@ -7,8 +7,8 @@ mod tests;
 
 use tidegate_core::text_message::RECEIPTS;
 
-use super::permissions::needed;
-use super::{CheckState, Finding, Permission, ReadResult, unread};
+use super::{CheckState, Finding, ReadResult, unread};
+use crate::status::ServingStatus;
 pub use records::{
     AccountAttribute, ConfigurationSet, EventDestination, Identities, PhoneNumber, Pool, SenderId,
     SpendLimit,
@@ -39,29 +39,21 @@ pub struct TextFacts {
 /// Above this share of the spend limit a month may end before its days do.
 const MUCH_SPENT: f64 = 0.8;
 
-pub(super) fn judge(facts: &TextFacts) -> Vec<Finding> {
+pub(super) fn judge(facts: &TextFacts, serving: &ServingStatus) -> Vec<Finding> {
     let mut findings = vec![production(facts), spend(facts)];
+    findings.extend(build(serving));
     findings.extend(origins::judge(facts));
     findings.push(countries(facts));
     findings.extend(configuration_set(facts));
     findings
 }
 
-/// The poller's permissions, on resources of the account that `sms_voice` begins the ARNs of.
-pub(super) fn poller_needs(sms_voice: &str) -> Vec<Permission> {
-    let send = |kind: &str| {
-        needed(&format!("{sms_voice}{kind}/any"), "texts", &["sms-voice:SendTextMessage"])
-    };
-    let kinds = ["phone-number", "pool", "sender-id", "configuration-set"];
-    kinds.map(send).into_iter().chain(scheduler_needs(sms_voice)).collect()
-}
-
-pub(super) fn scheduler_needs(sms_voice: &str) -> Vec<Permission> {
-    let numbers = format!("{sms_voice}phone-number/any");
-    vec![
-        needed(&numbers, "the numbers", &["sms-voice:DescribePhoneNumbers"]),
-        needed("*", "the account", &["sms-voice:DescribeSpendLimits"]),
-    ]
+/// A function that was built without texts ends at its start. Nothing that Lambda tells of it shows that.
+fn build(serving: &ServingStatus) -> Option<Finding> {
+    let found = "perhaps built for e-mail alone, since no window is served: then their logs say so (TIDEGATE_CHANNEL)";
+    let remedy = "deploy with CHANNEL=sms, or from a release by template-sms.yaml";
+    let suspect = ["never", "stopped"].contains(&serving.state);
+    suspect.then(|| Finding::of(CheckState::Warning, "text messages: functions", found, remedy))
 }
 
 fn production(facts: &TextFacts) -> Finding {

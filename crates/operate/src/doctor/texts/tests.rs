@@ -68,7 +68,9 @@ fn identities(facts: &mut TextFacts) -> &mut Identities {
 fn found(change: impl FnOnce(&mut TextFacts)) -> Vec<(CheckState, String)> {
     let mut facts = texts();
     change(&mut facts);
-    let wrong = judge(&facts).into_iter().filter(|finding| finding.state != CheckState::Ok);
+    let wrong = judge(&facts, &healthy().status.serving)
+        .into_iter()
+        .filter(|finding| finding.state != CheckState::Ok);
     let wrong: Vec<Finding> = wrong.collect();
     assert!(wrong.iter().all(|finding| !finding.remedy.is_empty()), "{wrong:?}");
     wrong.into_iter().map(|finding| (finding.state, finding.check)).collect()
@@ -153,11 +155,25 @@ fn each_thing_that_is_wrong_with_texts_is_found_alone_and_has_its_remedy() {
 }
 
 #[test]
+fn where_no_window_is_served_the_functions_may_have_been_built_without_texts() {
+    for (state, suspect) in
+        [("serving", false), ("idle", false), ("never", true), ("stopped", true)]
+    {
+        let mut facts = healthy();
+        facts.status.serving.state = state;
+        facts.channel = ChannelFacts::Sms(texts());
+        let report = DoctorReport::of(&facts);
+        let is_it = |finding: &Finding| finding.check == "text messages: functions";
+        assert_eq!(report.findings.iter().any(is_it), suspect, "{state}");
+    }
+}
+
+#[test]
 fn the_quota_is_the_configured_one_or_what_aws_gives_the_first_origin() {
     let said = |change: fn(&mut TextFacts)| {
         let mut facts = texts();
         change(&mut facts);
-        let findings = judge(&facts);
+        let findings = judge(&facts, &healthy().status.serving);
         let quota = findings.into_iter().find(|finding| finding.check == "text messages: quota");
         quota.unwrap().found
     };
