@@ -47,28 +47,11 @@ pub enum ChannelArns<'a> {
     Sms { sms_voice: &'a str },
 }
 
-/// The poller's permissions, on resources of the account that `sms_voice` begins the ARNs of.
-fn poller_needs_of_texts(sms_voice: &str) -> Vec<Permission> {
-    let send = |kind: &str| {
-        needed(&format!("{sms_voice}{kind}/any"), "texts", &["sms-voice:SendTextMessage"])
-    };
-    let kinds = ["phone-number", "pool", "sender-id", "configuration-set"];
-    kinds.map(send).into_iter().chain(scheduler_needs_of_texts(sms_voice)).collect()
-}
-
-fn scheduler_needs_of_texts(sms_voice: &str) -> Vec<Permission> {
-    let numbers = format!("{sms_voice}phone-number/any");
-    vec![
-        needed(&numbers, "the numbers", &["sms-voice:DescribePhoneNumbers"]),
-        needed("*", "the account", &["sms-voice:DescribeSpendLimits"]),
-    ]
-}
-
 impl ChannelArns<'_> {
     fn poller_needs(self) -> Vec<Permission> {
         let (ses, identities) = match self {
             Self::Email { ses, identities } => (ses, identities),
-            Self::Sms { sms_voice } => return poller_needs_of_texts(sms_voice),
+            Self::Sms { sms_voice } => return texts_need(sms_voice, &SMS_SENDERS),
         };
         let send = ["ses:SendEmail", "ses:SendRawEmail", "ses:SendTemplatedEmail"];
         let mut all: Vec<_> = identities.iter().map(|arn| needed(arn, "a sender", &send)).collect();
@@ -84,7 +67,7 @@ impl ChannelArns<'_> {
     fn scheduler_needs(self) -> Vec<Permission> {
         let ses = match self {
             Self::Email { ses, .. } => ses,
-            Self::Sms { sms_voice } => return scheduler_needs_of_texts(sms_voice),
+            Self::Sms { sms_voice } => return texts_need(sms_voice, &[]),
         };
         let tenant = ["ses:GetTenant", "ses:ListTenantResources"];
         vec![
@@ -94,6 +77,19 @@ impl ChannelArns<'_> {
     }
 }
 
+/// The kinds of resources that a text is sent with.
+const SMS_SENDERS: [&str; 4] = ["phone-number", "pool", "sender-id", "configuration-set"];
+
+/// Sending with resources of these kinds, and reading the quota and the spend limit.
+fn texts_need(sms_voice: &str, senders: &[&str]) -> Vec<Permission> {
+    let on = |kind: &str, what, action| needed(&format!("{sms_voice}{kind}/any"), what, &[action]);
+    let mut all: Vec<Permission> =
+        senders.iter().map(|kind| on(kind, "texts", "sms-voice:SendTextMessage")).collect();
+    all.push(on("phone-number", "the numbers", "sms-voice:DescribePhoneNumbers"));
+    all.push(needed("*", "the account", &["sms-voice:DescribeSpendLimits"]));
+    all
+}
+
 impl StackArns<'_> {
     /// The queues that producers send to.
     fn producers(&self) -> impl Iterator<Item = &str> {
@@ -101,7 +97,7 @@ impl StackArns<'_> {
     }
 }
 
-pub(super) fn needed(resource: &str, what: &str, actions: &[&'static str]) -> Permission {
+fn needed(resource: &str, what: &str, actions: &[&'static str]) -> Permission {
     Permission { resource: resource.to_owned(), what: what.to_owned(), actions: actions.to_vec() }
 }
 
