@@ -398,14 +398,14 @@ RUST_TESTS := test-units test-simulation test-campaigns test-end-to-end
 test-rust: $(RUST_TESTS) ## Unit, property, contract, simulation and end-to-end tests
 $(RUST_TESTS): $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) cdk test-binaries
 
-# Unit, property and contract tests: all but end to end (en*) and those that compute for minutes (f*, m*, si*).
+# Unit, property and contract tests: all but the simulation, which takes as long as the others together, and end to end.
 test-units:
-	$(CARGO_TEST) --lib --bin tidegate --test '[!efms]*' --test 'e[!n]*' --test 's[!i]*'
+	$(CARGO_TEST) --lib --bin tidegate --test '[!es]*' --test 'e[!n]*' --test 's[!i]*'
 	$(if $(OTHER_REDIS),$(CARGO_TEST:$(REDIS_SERVER)=$(OTHER_REDIS)) --test bucket)
 
-# In simulated time: simulation, forecasts, large mails in a poller's memory; and examples in the documentation. They only compute.
+# In simulated time; and examples in the documentation. They only compute.
 test-simulation:
-	$(CARGO_TEST) --test 'si*' --test '[fm]*'
+	$(CARGO_TEST) --test 'si*'
 	$(CARGO_TEST) --doc
 
 # End to end runs on the binaries of the same build, and on the local AWS. Tests that measure (campaigns) have the machine to
