@@ -309,24 +309,22 @@ dist-checksums: $(DIST_VENV)
 # ---------------------------------------------------------------------------------- to prove it
 
 # Installing, and what is not Rust, mostly waits: it is made beside the build. Each target's output is printed as a whole. End-to-end
-# tests have the machine to themselves, because they are in real time: beside a browser some sends come too late. Guide and packages
-# wait for deployments, and so go beside the browser; the simulation only computes, and takes what processor time these leave.
+# tests have the machine to themselves, because they are in real time: beside a browser some sends come too late.
 # Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
 BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=2
 .PHONY: test
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
-	$(MAKE) --no-print-directory test-units test-campaigns test-end-to-end
-	$(MAKE) $(BESIDE_EACH_OTHER) of-console of-deployments
+	$(MAKE) --no-print-directory test-rust
+	$(MAKE) $(BESIDE_EACH_OTHER) of-programs of-console
+	$(MAKE) --no-print-directory test-package
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REFERENCE_MODULES) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
+of-programs: ; $(MAKE) BESIDE= test-guide
 of-console: ; $(MAKE) BESIDE= test-console
-of-deployments:
-	$(MAKE) BESIDE= test-guide test-package
-	nice -n 19 $(MAKE) BESIDE= test-simulation
-.PHONY: of-rust of-others of-console of-deployments
+.PHONY: of-rust of-others of-programs of-console
 
 .PHONY: lint
 lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
