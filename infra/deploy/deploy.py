@@ -125,6 +125,21 @@ def _current(parameter: str) -> str:
     return RENAMED.get(parameter, parameter)
 
 
+def check_cdk_channel(args: argparse.Namespace) -> None:
+    """As `check_channel`; and a settings file of the CDK app says no other channel than make does."""
+    try:
+        said = {} if args.settings is None else dict(json.loads(args.settings.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise Refused(f"{args.settings} holds no settings: {error}") from error
+    channel = said.get("channel", args.channel)
+    if channel != args.channel:
+        raise Refused(
+            f"{args.settings}: channel is {channel}, and make is told {args.channel}. Nothing was deployed. Give "
+            f"CHANNEL={channel}, for which the functions are built, too"
+        )
+    check_channel(args)
+
+
 def check_channel(args: argparse.Namespace) -> None:
     """A stack keeps its channel, however it was deployed: what waits on its queues is of that channel."""
     found = describe(boto3.client("cloudformation", region_name=args.region), args.stack) or {}
@@ -239,7 +254,7 @@ def sam(args: argparse.Namespace, command: str, *more: str) -> None:
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("deploy", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, run in (("deploy", deploy), ("delete", delete), ("check-channel", check_channel)):
+    for name, run in (("deploy", deploy), ("delete", delete), ("check-channel", check_cdk_channel)):
         option = commands.add_parser(name)
         option.set_defaults(run=run)
         option.add_argument("--stack", required=True)
@@ -248,8 +263,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         option.add_argument("--no-protect", dest="protect", action="store_false")
         if name != "delete":
             option.add_argument("--channel", default="email")
-        if name == "deploy":
             option.add_argument("--settings", type=Path, metavar="FILE")
+        if name == "deploy":
             option.add_argument("--architecture", required=True)
             option.add_argument("--binaries", type=Path, required=True, metavar="DIR")
             option.add_argument("--tidegate", type=Path, required=True, metavar="FILE")

@@ -158,6 +158,15 @@ class Channel(unittest.TestCase):
             with self.subTest(given), self.there(variables):
                 self.run_with("check-channel", *given)
 
+    def test_settings_of_the_cdk_app_say_no_other_channel_than_make(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, self.there(None):
+            settings = Path(folder) / "texts.json"
+            settings.write_text('{"channel": "sms"}', encoding="utf-8")
+            given = ("--settings", str(settings))
+            with self.assertRaisesRegex(deploy.Refused, "texts.json: channel is sms, and make is told email"):
+                self.run_with("check-channel", *given)
+            self.run_with("check-channel", "--channel", "sms", *given)
+
     def test_both_ways_to_deploy_ask_before_they_do(self) -> None:
         given = ("--architecture", "arm64", "--binaries", ".", "--tidegate", ".")
         with self.there(self.TEXTS), mock.patch.object(deploy, "sam") as sam:

@@ -28,7 +28,7 @@ pub struct Words {
     pub unit: &'static str,
     /// The service that sends, which has a quota.
     pub service: &'static str,
-    /// The recipient's; an `s` makes it several.
+    /// A recipient's address or number; `es` and `s` make it several.
     pub address: &'static str,
     /// The service's limit of a period.
     pub limit: &'static str,

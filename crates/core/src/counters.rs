@@ -110,7 +110,7 @@ counters! {
     ExpressWaits, "express_waits", Mails, ByCampaign, None,
         "Express mails by the time from their queue to SES's acceptance, by the upper bound in milliseconds (`more`: above a minute).";
     First, "first", Recipients, Total, None,
-        "Recipients that SES accepted of campaign mail that was never put back and has no limit.";
+        "Recipients that SES accepted of campaign mail that was never put back and crossed no limit queue.";
     FirstWaited, "first_waited", RecipientSeconds, Total, None,
         "Time that the mail in `first` had waited since it was put on its queue.";
     Mails, "mails", Mails, Total, None,

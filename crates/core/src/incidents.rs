@@ -127,17 +127,17 @@ pub fn incidents(
     add(
         lasts(BackPressureLevel::Busy, BUSY_MILLIS),
         "busy",
-        "the stack has been busy for an hour: much waits long, or AWS refuses much of it",
+        "the stack has been busy for an hour: messages wait long, or AWS refuses many",
     );
     add(
         lasts(BackPressureLevel::Overloaded, OVERLOADED_MILLIS),
         "overloaded",
-        "the stack is overloaded: much waits for days, or AWS refuses much of it",
+        "the stack is overloaded: messages wait for days, or AWS refuses many",
     );
     add(
         reading.is_some_and(|reading| reading.growing_since.is_some()),
         "backlog-grows",
-        "more comes than the quota lets go: the backlog has grown for an hour",
+        "more messages come than the quota lets go: the backlog has grown for an hour",
     );
     add(
         run.quota_unknown >= QUOTA_UNKNOWN,

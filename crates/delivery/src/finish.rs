@@ -37,11 +37,7 @@ pub(crate) async fn adjust<Q: Queues, S, E>(
             }
         };
         let (waiting, now) = (recipients(depth, standing), clock.wall());
-        let others = others(
-            sending(&config.campaigns, standing, Window::containing(now)),
-            campaign,
-            standing,
-        );
+        let others = others(sending(config, standing, Window::containing(now)), campaign, standing);
         let of = Remainder { waiting, per_second, others, now };
         let weight = next(campaign, finish, of, depth);
         let version = (standing.control_version, standing.control.clone());

@@ -29,25 +29,25 @@ pub(crate) fn is_held(campaign: &Campaign, standing: &Standing) -> bool {
 /// The campaigns of which mail may be sent in `window`, or is to be deferred: neither held, nor with weight 0, nor
 /// with a limit that is closed and lets mail wait.
 pub(crate) fn sending<'a>(
-    campaigns: &'a Campaigns,
+    config: &'a BackPressureConfig,
     standing: &'a Standing,
     window: Window,
 ) -> impl Iterator<Item = &'a Campaign> {
-    let (control, list) = (&standing.control, listed(campaigns, standing));
+    let (control, list) = (&standing.control, listed(&config.campaigns, standing));
     let limits = control.limit_table(&InitialLimits::default());
     list.iter().filter(move |campaign| {
         !control.holds_campaign(&campaign.name)
             && control.weight_at(campaign, (list, &limits), window) > 0
             && (!limits.closes_campaign(&campaign.name, window)
-                || limits.defers_campaign(&campaign.name, window))
+                || config.stores_deferred && limits.defers_campaign(&campaign.name, window))
     })
 }
 
 /// Whether a campaign of which nothing may be sent in `window` may send before the scheduler's next run begins:
 /// its limit opens, or it has another weight then.
 pub(crate) fn opens(config: &BackPressureConfig, standing: &Standing, window: Window) -> bool {
-    let now: Vec<&Campaign> = sending(&config.campaigns, standing, window).collect();
-    sending(&config.campaigns, standing, window.plus(RUN)).any(|then| !now.contains(&then))
+    let now: Vec<&Campaign> = sending(config, standing, window).collect();
+    sending(config, standing, window.plus(RUN)).any(|then| !now.contains(&then))
 }
 
 /// The express queue, the merge queue, and the queues of campaigns of which mail may be sent in `window`,
@@ -57,7 +57,7 @@ pub(crate) fn queues(
     (standing, window): (&Standing, Window),
     is_left_out: impl Fn(&str) -> bool,
 ) -> Vec<QueueUrl> {
-    let campaigns = sending(&config.campaigns, standing, window);
+    let campaigns = sending(config, standing, window);
     let queues =
         campaigns.flat_map(|campaign| campaign.queues().map(move |queue| (campaign, queue)));
     let left = queues.filter(|(of, (priority, _))| !is_left_out(&queue_key(&of.name, *priority)));

@@ -172,7 +172,7 @@ impl WorldSettings {
         let initial =
             if given { read.limits.initial } else { deployed.poller.limits.initial.clone() };
         Ok(PollerConfig {
-            limits: LimitsConfig { initial, queues: read.limits.queues },
+            limits: LimitsConfig { initial, ..read.limits },
             campaigns: read.campaigns,
             merge_queue_url: read.merge_queue_url,
             express_queue_url: read.express_queue_url,

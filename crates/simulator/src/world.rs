@@ -136,7 +136,7 @@ impl World {
         })
     }
 
-    /// How many recipient limits' queues there are.
+    /// The number of limit queues.
     pub fn limit_queues(&self) -> usize {
         self.poller.borrow().limits.queues.len()
     }

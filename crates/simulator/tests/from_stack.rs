@@ -149,6 +149,17 @@ fn a_hold_that_ends_in_the_middle_agrees_with_a_run_of_every_window() {
 }
 
 #[test]
+fn added_mails_of_several_recipients_take_all_their_slots() {
+    let mut scenario = paused(None, None);
+    let before = scenario.campaigns[0].mails;
+    scenario.add(&"big=500x8".parse().unwrap());
+    assert_eq!(
+        (scenario.campaigns[0].mails - before, scenario.campaigns[0].recipients),
+        (4_000, 1)
+    );
+}
+
+#[test]
 fn a_hold_without_an_end_leaves_the_mail_and_is_named() {
     let mut one = paused(Some("big"), None);
     one.add(&"big=500".parse().unwrap());

@@ -100,7 +100,8 @@ async fn a_backlog_that_grows_for_an_hour_is_told_once_and_that_it_is_over_once(
     let mails_of = |minute| if minute < 90 { 72 } else { 0 };
     let told = told_while(mails_of, 115).await;
     let subjects: Vec<&str> = told.iter().map(|(_, subject)| subject.as_str()).collect();
-    let begun = "simulated: more comes than the quota lets go: the backlog has grown for an hour";
+    let begun =
+        "simulated: more messages come than the quota lets go: the backlog has grown for an hour";
     assert_eq!(subjects, [begun, "simulated: over: backlog-grows"]);
     assert!((60..=85).contains(&told[0].0) && (95..=112).contains(&told[1].0), "{told:?}");
 }

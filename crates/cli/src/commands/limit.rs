@@ -195,10 +195,6 @@ async fn set(
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
     let stack = on.stack.open().await?;
-    if limit.as_ref().is_some_and(|limit| limit.defers) && stack.deferral().is_none() {
-        let said = "--defer needs a bucket for deferred mail: the stack's functions have no TIDEGATE_DEFERRAL";
-        return Err(CommandError::Input(said.to_owned()));
-    }
     let action = SteerAction::Limit { key: key.clone(), limit };
     change(&stack, &action, author.author(&stack).await, shell).await
 }

@@ -18,7 +18,7 @@ const VERDICTS = {
 const id = h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', autocapitalize: 'off', testid: 'why-id' });
 const campaign = h('select', { testid: 'why-campaign' }, h('option', { value: '', text: 'Any' }));
 const ask = h('button', { type: 'submit', class: 'primary', text: 'Ask', testid: 'why-ask' });
-const idField = field('Id', id, 'Its id, an SQS message id, or campaign/id/…');
+const idField = field('Id', id, 'The id in the body, an SQS message id, or campaign/id/…');
 const campaignField = field('Campaign', campaign);
 let busy = false;
 

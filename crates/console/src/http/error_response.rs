@@ -105,6 +105,7 @@ impl From<JobError> for ErrorResponse {
                 | SteerError::NotAdaptive(_)
                 | SteerError::NoOverflow(_)
                 | SteerError::NotDeferred(_)
+                | SteerError::NoBucket
                 | SteerError::TooManyLimits(_)
                 | SteerError::Limit(_) => Self::input("limit", said),
                 SteerError::Conflict => Self::new(StatusCode::CONFLICT, "conflict", said),

@@ -22,7 +22,7 @@ impl Intake {
         self.debt_changes_with(&[], &[])
     }
 
-    /// As [`Intake::debt_changes`], with the recipients of each campaign that were sent to from domain
+    /// As [`Intake::debt_changes`], with the recipients of each campaign that were sent to from limit
     /// queues counted in addition. `had_limited_mail` says by campaign whether at least one of its mails went
     /// to a limit queue in place of a slot: if such a campaign took less than its part, it counts as an
     /// empty one and gains no credit.

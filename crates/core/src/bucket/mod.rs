@@ -82,7 +82,7 @@ pub struct Terms {
     /// T, the time that one recipient costs: (1 + g) / q, rounded up; 102 to 1,500,000,000.
     pub period: u64,
     /// τ, how far in the future the bucket may be full at a take: g/2 × 1 s, 2,500 to 250,000. For a
-    /// domain's bucket one period of the account is added.
+    /// limit's bucket one period of the account is added.
     pub tolerance: u64,
 }
 
@@ -121,9 +121,9 @@ impl Terms {
         }
     }
 
-    /// The terms of a domain's bucket of `rate`, for senders that pace the account at `pace`. A
-    /// domain's mail starts at one of the account's slots, so it may be one period of the account later
-    /// than its own time. The bound is therefore ⌈q⌉ + 1, as on the domain's own slot grid.
+    /// The terms of a limit's bucket of `rate`, for senders that pace the account at `pace`. A
+    /// limit's mail starts at one of the account's slots, so it may be one period of the account later
+    /// than its own time. The bound is therefore ⌈q⌉ + 1, as on the limit's own slot grid.
     pub const fn of_limit(rate: Rate, pace: Pace) -> Self {
         let (own, account) =
             (Self::of(Pace { rate, rate_margin: pace.rate_margin }), Self::of(pace));

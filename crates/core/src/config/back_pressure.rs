@@ -16,13 +16,15 @@ pub struct BackPressureConfig {
     pub merge_queue_url: Option<String>,
     /// `TIDEGATE_EXPRESS_QUEUE_URL`, as the poller has it; `None` without express mail.
     pub express_queue_url: Option<String>,
-    /// `TIDEGATE_DOMAIN_QUEUES`, as the poller has it; empty without limits by recipient domain.
+    /// `TIDEGATE_DOMAIN_QUEUES`, as the poller has it; empty without limit queues.
     pub limit_queues: Vec<String>,
     /// `TIDEGATE_BACK_PRESSURE_BUSY` and `TIDEGATE_BACK_PRESSURE_OVERLOADED`: the thresholds of both
     /// levels.
     pub policy: BackPressurePolicy,
     /// `TIDEGATE_DEFERRAL_REPLAY`: whether deferred mail is replayed once the level is clear. Without `TIDEGATE_DEFERRAL` it has no effect.
     pub replays: bool,
+    /// Whether `TIDEGATE_DEFERRAL` is set.
+    pub stores_deferred: bool,
 }
 
 impl Variables<'_> {
@@ -44,6 +46,7 @@ impl Variables<'_> {
             limit_queues,
             policy,
             replays,
+            stores_deferred: self.get(settings::DEFERRAL.name).is_some(),
         })
     }
 

@@ -2,7 +2,7 @@ use super::settings::{self, Range};
 use super::variables::Variables;
 use crate::limits::InitialLimits;
 
-/// The limits with which a stack begins, and the queues in which mail waits for its domain's limit.
+/// The limits with which a stack begins, and what becomes of mail that is over a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitsConfig {
     /// `TIDEGATE_DOMAIN_LIMITS`; an empty list limits nothing.
@@ -10,6 +10,8 @@ pub struct LimitsConfig {
     /// `TIDEGATE_DOMAIN_QUEUES`: URLs in the order of the groups, then that of `*`. Further queues are
     /// only emptied, because a limit that was removed leaves mail in its queue.
     pub queues: Vec<String>,
+    /// Whether `TIDEGATE_DEFERRAL` is set: what is left at a limit's end can be deferred.
+    pub stores_deferred: bool,
 }
 
 /// The most queues that may be listed: one for each of 20 groups, and one for `*`.
@@ -27,7 +29,8 @@ impl Variables<'_> {
             let allowed = format!("at least {needed} URLs of standard queues, {one_each}");
             self.refuse_with(setting.name, allowed);
         }
-        LimitsConfig { initial, queues }
+        let stores_deferred = self.get(settings::DEFERRAL.name).is_some();
+        LimitsConfig { initial, queues, stores_deferred }
     }
 }
 

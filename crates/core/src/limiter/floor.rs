@@ -95,7 +95,7 @@ impl<T: Copy> Limiter<T> {
         self.express.recipients() + placed.map_or(0, |placed| u64::from(placed.message.recipients))
     }
 
-    /// The number of recipients of campaigns' mail that waits or is placed, without mail from domain
+    /// The number of recipients of campaigns' mail that waits or is placed, without mail from limit
     /// queues.
     pub fn campaigns_waiting(&self) -> u64 {
         let own = |message: &Waiting<T>| matches!(message.line, Line::Campaign(_));

@@ -10,11 +10,14 @@ pub(super) const MEMBERS: [(&str, &str); 8] = [
     ("to_phone", "The recipient's phone number in E.164."),
     ("text", "The text itself."),
     ("origination", "The phone number, sender id or pool that it is sent from, or its ARN."),
-    ("type", "What it is for: some countries hold promotional texts back at night."),
+    (
+        "type",
+        "`transactional` or `promotional`: some countries hold promotional texts back at night.",
+    ),
     ("configuration_set", "The name of End User Messaging's configuration set."),
-    ("id", "What makes two messages of a campaign the same one."),
+    ("id", "Two messages of a campaign with one id are the same."),
     ("priority", "The order among the waiting messages of one campaign."),
-    ("tags", "What delivery receipts carry, beside Tidegate's own tags."),
+    ("tags", "Delivery receipts carry them, beside Tidegate's own tags."),
 ];
 /// Most tags of the producer: the request's `Context` has [five entries], and three are Tidegate's.
 ///

@@ -1,4 +1,4 @@
-use super::{CheckState, Finding, MailFacts, ReadResult, unread};
+use super::{CheckState, Finding, ReadResult, SesFacts, unread};
 use crate::format::{count, rate};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub struct SenderIdentity {
     pub verified: ReadResult<Option<bool>>,
 }
 
-pub(super) fn judge(facts: &MailFacts) -> Vec<Finding> {
+pub(super) fn judge(facts: &SesFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     match &facts.account {
         Ok(account) => findings.extend(of_account(account)),

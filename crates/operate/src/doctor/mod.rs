@@ -69,7 +69,7 @@ pub type ReadResult<T> = Result<T, String>;
 
 /// The facts about SES.
 #[derive(Clone, Debug)]
-pub struct MailFacts {
+pub struct SesFacts {
     pub account: ReadResult<AccountHealth>,
     /// The allowed senders, and whether SES has verified them.
     pub senders: Vec<SenderIdentity>,
@@ -82,7 +82,7 @@ pub struct MailFacts {
 /// The facts about the service that sends.
 #[derive(Clone, Debug)]
 pub enum ChannelFacts {
-    Email(MailFacts),
+    Email(SesFacts),
     Sms(TextFacts),
 }
 

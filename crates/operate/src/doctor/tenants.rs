@@ -1,6 +1,6 @@
 use tidegate_core::control::TenantStatus;
 
-use super::{CheckState, Finding, MailFacts, ReadResult, SenderIdentity, unread};
+use super::{CheckState, Finding, ReadResult, SenderIdentity, SesFacts, unread};
 
 /// An SES tenant for which campaigns send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,11 +11,11 @@ pub struct TenantFacts {
     pub status: ReadResult<Option<TenantStatus>>,
 }
 
-pub(super) fn judge(facts: &MailFacts) -> Vec<Finding> {
+pub(super) fn judge(facts: &SesFacts) -> Vec<Finding> {
     facts.tenants.iter().flat_map(|tenant| of_tenant(tenant, facts)).collect()
 }
 
-fn of_tenant(tenant: &TenantFacts, facts: &MailFacts) -> Vec<Finding> {
+fn of_tenant(tenant: &TenantFacts, facts: &SesFacts) -> Vec<Finding> {
     let check = |what: &str| format!("tenant {}: {what}", tenant.name);
     let failed =
         |what, found: String, remedy| Finding::of(CheckState::Failed, check(what), found, remedy);

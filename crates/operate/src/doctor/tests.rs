@@ -140,7 +140,7 @@ pub(super) fn healthy() -> DeploymentFacts {
         |needs: Vec<Permission>| Ok(needs.into_iter().map(|need| (need, Vec::new())).collect());
     DeploymentFacts {
         status: Status::of(&standing()),
-        channel: ChannelFacts::Email(MailFacts {
+        channel: ChannelFacts::Email(SesFacts {
             account: Ok(AccountHealth {
                 production: true,
                 sending: true,
@@ -185,7 +185,7 @@ fn found(change: impl FnOnce(&mut DeploymentFacts)) -> Vec<(CheckState, String)>
     wrong.into_iter().map(|finding| (finding.state, finding.check)).collect()
 }
 
-fn mail(facts: &mut DeploymentFacts) -> &mut MailFacts {
+fn mail(facts: &mut DeploymentFacts) -> &mut SesFacts {
     let ChannelFacts::Email(mail) = &mut facts.channel else { panic!("of e-mail") };
     mail
 }

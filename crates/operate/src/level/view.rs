@@ -32,7 +32,7 @@ impl View for LevelReport {
         let figures = self.figures.unwrap_or_default();
         fields.extend(shown(&figures));
         if let Some(since) = self.growing_since {
-            let text = format!("{}: more mail comes than the quota lets go", time(since));
+            let text = format!("{}: more messages come than the quota lets go", time(since));
             fields.push(("growing since", Span::new(Tone::Warning, text)));
         }
         if let Some(read_at) = self.read_at {

@@ -81,7 +81,7 @@ pub struct CampaignAccount {
     /// Mails without a mark that are not dead-lettered. They are assumed to be on the queues, which
     /// cannot be searched. 0 by counts.
     pub unmarked: u64,
-    /// Messages on the campaign's queue, deferred ones, and those on the merge queue and the domain
+    /// Messages on the campaign's queue, deferred ones, and those on the merge queue and the limit
     /// queues that no campaign before it on the list accounts for; of all producers.
     pub queued: u64,
     /// The difference: positive if mails are missing, negative if there are too many.

@@ -176,8 +176,8 @@ impl LevelStatus {
     pub fn in_words(&self) -> Option<String> {
         let deferred = match self.level {
             BackPressureLevel::Clear => return None,
-            BackPressureLevel::Busy => "what has low priority is deferred",
-            BackPressureLevel::Overloaded => "what has low or normal priority is deferred",
+            BackPressureLevel::Busy => "messages of low priority are deferred",
+            BackPressureLevel::Overloaded => "messages of low and normal priority are deferred",
         };
         let since = self.since.map(|since| format!(" since {}", time(since))).unwrap_or_default();
         Some(format!("{}{since}: {deferred}", self.level))

@@ -286,7 +286,7 @@ fn a_level_above_clear_is_shown_with_what_it_defers_while_it_counts() {
     facts.standing.control.back_pressure = Some(serde_json::from_str(&reading).unwrap());
     let text = Page::of(&Status::of(&facts)).plain();
     assert!(
-        text.contains("busy since") && text.contains("what has low priority is deferred"),
+        text.contains("busy since") && text.contains("messages of low priority are deferred"),
         "{text}"
     );
     facts.at = NOW + Duration::from_hours(1);

@@ -58,6 +58,10 @@ pub enum SteerError {
     NoOverflow(String),
     #[error("what is left of {0} cannot be deferred; allowed is that for a campaign")]
     NotDeferred(String),
+    #[error(
+        "nothing can be deferred at the limit's end: the stack has no bucket for deferred mail (TIDEGATE_DEFERRAL is not set)"
+    )]
+    NoBucket,
     #[error(transparent)]
     Limit(#[from] InvalidLimit),
     /// Concurrent changes by others prevented this one repeatedly.

@@ -12,7 +12,7 @@ pub(super) fn apply(
     control: &mut Control,
     key: &LimitKey,
     limit: Option<&Limit>,
-    LimitsConfig { initial, queues }: &LimitsConfig,
+    LimitsConfig { initial, queues, stores_deferred }: &LimitsConfig,
 ) -> Result<(), SteerError> {
     let table = control.limit_table(initial);
     let Some(limit) = limit else {
@@ -40,6 +40,9 @@ pub(super) fn apply(
     }
     if limit.defers && key.dimension() != Dimension::Campaign {
         return Err(SteerError::NotDeferred(key.to_string()));
+    }
+    if limit.defers && !stores_deferred {
+        return Err(SteerError::NoBucket);
     }
     if let Some(other) = table.conflict(key) {
         return Err(SteerError::Overlap { key: key.to_string(), other: other.to_string() });

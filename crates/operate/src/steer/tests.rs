@@ -39,7 +39,8 @@ fn ada() -> Author {
 /// A limit of the deployment, and three queues for limited mail.
 fn limits() -> LimitsConfig {
     let queues = (1..=3).map(|place| format!("https://sqs.example/1/domain-{place}")).collect();
-    LimitsConfig { initial: "gmail.com+googlemail.com=10/s".parse().unwrap(), queues }
+    let initial = "gmail.com+googlemail.com=10/s".parse().unwrap();
+    LimitsConfig { initial, queues, stores_deferred: false }
 }
 
 async fn done(ledger: &MemoryLedger, action: SteerAction) -> SteerReport {
@@ -300,6 +301,14 @@ async fn limits_are_set_replaced_and_removed_beside_the_deployments() {
     assert_eq!(
         error,
         "what is left of sender:example.org cannot be deferred; allowed is that for a campaign"
+    );
+    let defers: Limit =
+        serde_json::from_str(r#"{"until": "2026-12-01T00:00:00Z", "defers": true}"#).unwrap();
+    let key = "big".parse().unwrap();
+    let error = refused(&ledger, SteerAction::Limit { key, limit: Some(Box::new(defers)) }).await;
+    assert!(
+        error.contains("no bucket for deferred mail (TIDEGATE_DEFERRAL is not set)"),
+        "{error}"
     );
     let error = refused(&ledger, of_campaign).await;
     assert!(error.starts_with("the rest of campaign:big cannot go through another"), "{error}");

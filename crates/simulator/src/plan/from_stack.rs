@@ -2,7 +2,7 @@
 //! `send` and the console.
 
 use tidegate_core::back_pressure::BackPressureLevel;
-use tidegate_core::channel::Channel;
+use tidegate_core::channel::{Channel, Words};
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::rate::Rate;
 use tidegate_delivery::quota;
@@ -101,10 +101,9 @@ fn holds(facts: &StackFacts) -> Control {
 }
 
 fn assumptions(status: &Status, channel: Channel) -> Vec<String> {
-    let (message, slot, service) =
-        (channel.words().message, channel.words().unit, channel.words().service);
+    let Words { message, unit, service, .. } = channel.words();
     let mut said =
-        vec![format!("each waiting {message} has one {slot}, because SQS counts messages")];
+        vec![format!("each waiting {message} has one {unit}, because SQS counts messages")];
     if let Some(cap) = status.quota.operator_cap {
         said.push(format!("the operator's cap of {} stays", rate(cap)));
     }

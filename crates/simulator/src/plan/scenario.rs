@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::channel::Channel;
+use tidegate_core::channel::{Channel, Words};
 use tidegate_core::config::is_campaign_name;
 use tidegate_core::control::Control;
 use tidegate_core::daily::DailyPace;
@@ -182,11 +182,11 @@ impl Scenario {
             if load.mails > MOST_MAILS {
                 return wrong(&field("mails"), load.mails.to_string(), "0 to 1000000000");
             }
-            let (slot, message) = (self.channel.words().unit, self.channel.words().message);
+            let Words { message, unit, .. } = self.channel.words();
             let most = if self.channel == Channel::Sms { MOST_PARTS } else { MOST_RECIPIENTS };
             if !(1..=most).contains(&load.recipients) {
                 let (value, allowed) = (load.recipients.to_string(), format!("1 to {most}"));
-                return wrong(&field(&format!("{slot}s a {message}")), value, &allowed);
+                return wrong(&field(&format!("{unit}s a {message}")), value, &allowed);
             }
             if load.weight > 10_000 {
                 return wrong(&field("weight"), load.weight.to_string(), "0 to 10000");

@@ -1,6 +1,6 @@
 //! Forecasts as a page.
 
-use tidegate_core::channel::Channel;
+use tidegate_core::channel::{Channel, Words};
 use tidegate_operate::page::{Page, Span as Text, TextTable, Tone, View};
 
 use super::phases::{Bottleneck, Phase};
@@ -27,8 +27,8 @@ impl View for Forecast {
     fn view(&self, page: &mut Page) {
         let total: u64 = self.campaigns.iter().map(|campaign| campaign.mails).sum();
         let quota = self.quota_per_second;
-        let (message, slot) = (self.channel.words().message, self.channel.words().unit);
-        let all = format!("{} {message}s at {quota} {slot}s a second", grouped(total));
+        let Words { message, unit, .. } = self.channel.words();
+        let all = format!("{} {message}s at {quota} {unit}s a second", grouped(total));
         page.heading(format!("{all} from {}", self.start));
         let messages = format!("{message}s");
         let mut table = TextTable::new([

@@ -9,7 +9,7 @@ use tidegate_aws::stack::Stack;
 use tidegate_core::config::Campaign;
 use tidegate_core::in_full;
 use tidegate_delivery::ports::Account as _;
-use tidegate_operate::doctor::{AccountHealth, MailFacts, ReadResult, SenderIdentity, TenantFacts};
+use tidegate_operate::doctor::{AccountHealth, ReadResult, SenderIdentity, SesFacts, TenantFacts};
 
 use super::read;
 
@@ -19,12 +19,8 @@ fn client(stack: &Stack) -> Client {
     Client::new(stack.clients().ses_config())
 }
 
-pub(super) async fn facts(
-    stack: &Stack,
-    account: &SesAccount,
-    campaigns: &[Campaign],
-) -> MailFacts {
-    MailFacts {
+pub(super) async fn facts(stack: &Stack, account: &SesAccount, campaigns: &[Campaign]) -> SesFacts {
+    SesFacts {
         account: health(stack).await,
         senders: senders(stack).await,
         configuration_set: configuration_set(stack).await,

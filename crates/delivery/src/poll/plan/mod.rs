@@ -145,11 +145,11 @@ impl Plan {
             config.cap.daily.budget(&reading, Counter::Sent.sum(&standing.counters), unreported)
         });
         let express = config.express_queue_url.as_deref().map(QueueUrl::new);
+        let defers = |name: &str| {
+            config.limits.stores_deferred && limits.table.defers_campaign(name, window)
+        };
         let campaigns = campaigns.map(|campaign| PlannedCampaign {
-            held: campaign.held
-                || limits.closes(&campaign.name)
-                    && !(config.deferral.is_some()
-                        && limits.table.defers_campaign(&campaign.name, window)),
+            held: campaign.held || limits.closes(&campaign.name) && !defers(&campaign.name),
             limit: limits.pacing(&campaign.name),
             ..campaign
         });
@@ -324,17 +324,21 @@ impl Plan {
         }
         let has_mail: Vec<bool> =
             self.campaigns.iter().map(|c| c.idle.is_none() && self.asks_for_share(c)).collect();
-        let asked =
-            |campaign: &PlannedCampaign| campaign.idle.filter(|_| self.asks_for_share(campaign));
-        let due = self.campaigns.iter().enumerate();
+        let probes = self.probes(|_, campaign| self.asks_for_share(campaign));
+        Turns::taken(&self.cycle, &has_mail, &probes, (self.slots.clone(), BATCH))
+    }
+
+    /// The campaigns found empty that are asked again while campaigns take turns, of those that `is_asked` selects: the
+    /// ones that have waited longest.
+    pub(super) fn probes(&self, is_asked: impl Fn(usize, &PlannedCampaign) -> bool) -> Vec<usize> {
+        let asked = self.campaigns.iter().enumerate().filter(|(index, c)| is_asked(*index, c));
         let mut due: Vec<(Window, usize)> =
-            due.filter_map(|(index, c)| Some((asked(c)?.until, index))).collect();
+            asked.filter_map(|(index, c)| Some((c.idle?.until, index))).collect();
         if self.rest == IdleMode::No {
-            due.sort_unstable(); // who has waited longest
+            due.sort_unstable();
             due.truncate(turns::probes(self.slot_count()));
         }
-        let probes: Vec<usize> = due.into_iter().map(|(_, index)| index).collect();
-        Turns::taken(&self.cycle, &has_mail, &probes, (self.slots.clone(), BATCH))
+        due.into_iter().map(|(_, index)| index).collect()
     }
 
     /// Whether a limit queue is asked. A queue that no group has any more is asked only when its pause

@@ -102,19 +102,14 @@ fn campaign_lines<E: Environment>(
     let turn = turn.unwrap_or(1).clamp(1, BATCH);
     let mut kept: u64 = lines.values().map(|line| line.kept).sum();
     let turns = Turns::taken(&plan.cycle, &busy, &[], (plan.slots.clone(), turn));
-    let by_turn: Vec<LimitedLine> = turns.lanes.iter().filter_map(|at| lines.remove(at)).collect();
-    // Campaigns that were found empty are asked first, who has waited longest before the others: no slot would be
-    // left for their answers.
-    let mut asked: Vec<(usize, LimitedLine)> =
-        lines.into_iter().filter(|(at, _)| !busy[*at]).collect();
-    asked.sort_by_key(|(at, _)| plan.campaigns[*at].idle.map(|idle| idle.until));
-    asked.truncate(turns::probes(plan.slot_count()));
-    let mut asked: Vec<LimitedLine> = asked.into_iter().map(|(_, line)| line).collect();
-    asked.extend(by_turn.into_iter().map(|line| {
-        let line = LimitedLine { kept: line.most.min(turn).min(kept), ..line };
-        kept -= line.kept;
-        line
-    }));
+    // Campaigns that were found empty are asked first: no slot would be left for their answers.
+    let order = plan.probes(|at, _| lines.contains_key(&at)).into_iter().chain(turns.lanes);
+    let mut asked = Vec::new();
+    for (at, line) in order.filter_map(|at| Some((at, lines.remove(&at)?))) {
+        let own = if busy[at] { line.most.min(turn).min(kept) } else { 0 };
+        kept -= own;
+        asked.push(LimitedLine { kept: own, ..line });
+    }
     (asked, true)
 }
 
