@@ -48,9 +48,11 @@ impl FromStr for PartPrice {
         const ALLOWED: &str =
             "allowed are US dollars such as 0.0075, or those to a country such as +49=0.0075";
         let (code, dollars) = text.split_once('=').unwrap_or(("", text));
+        // Rust reads a sign, too: `+49` alone would be a price of 49 dollars.
+        let has_sign = dollars.trim().starts_with('+');
         let dollars: f64 = dollars.trim().parse().map_err(|_| ALLOWED)?;
         let is_code = code.is_empty() || code != "*" && code.parse::<Countries>().is_ok();
-        if is_code && (0.0..1_000.0).contains(&dollars) {
+        if is_code && !has_sign && (0.0..1_000.0).contains(&dollars) {
             Ok(Self { code: code.to_owned(), dollars })
         } else {
             Err(ALLOWED.to_owned())
