@@ -14,27 +14,41 @@ LOOKED_AT = ["--crate-name", "tidegate_core", "--edition=2024", "src/lib.rs", "-
 
 
 def programs(arguments: list[str]) -> list[str]:
-    return [command[0].rsplit("/", 1)[-1] for command in rustc.views(RUSTC, arguments, "scratch")]
+    return [command[0].rsplit("/", 1)[-1] for command in rustc.commands(RUSTC, arguments, "scratch")]
 
 
-class Views(unittest.TestCase):
-    def test_both_get_the_same_dependencies_and_write_elsewhere(self) -> None:
-        clippy, rustdoc = rustc.views(RUSTC, LIBRARY, "scratch")
-        self.assertEqual(clippy, ["/toolchain/bin/clippy-driver", RUSTC, *LOOKED_AT, "--emit=metadata"])
+class Commands(unittest.TestCase):
+    def test_all_get_the_same_dependencies_and_those_that_look_write_elsewhere(self) -> None:
+        compiled, clippy = rustc.commands(RUSTC, [*LIBRARY, "--test"], "scratch")
+        self.assertEqual(compiled, [RUSTC, *LIBRARY, "--test", "-Dwarnings"])
+        looked_at = [*LOOKED_AT[:-4], "--test", *LOOKED_AT[-4:]]
+        self.assertEqual(clippy, ["/toolchain/bin/clippy-driver", RUSTC, *looked_at, "--emit=metadata"])
+        rustdoc = [*rustc.commands(RUSTC, LIBRARY, "scratch")][-1]
         self.assertEqual(rustdoc, ["/toolchain/bin/rustdoc", *LOOKED_AT])
 
-    def test_a_programs_private_items_are_documented(self) -> None:
+    def test_clippy_looks_at_a_library_with_its_tests_and_at_a_program_without(self) -> None:
         program = ["bin" if argument == "lib" else argument for argument in LIBRARY]
-        self.assertIn("--document-private-items", [*rustc.views(RUSTC, program, "scratch")][1])
+        self.assertEqual(programs(LIBRARY), ["rustc", "rustdoc"])
+        self.assertEqual(programs([*LIBRARY, "--test"]), ["rustc", "clippy-driver"])
+        self.assertEqual(programs(program), ["rustc", "clippy-driver", "rustdoc"])
+        self.assertIn("--document-private-items", [*rustc.commands(RUSTC, program, "scratch")][-1])
 
-    def test_tests_and_build_scripts_have_no_documentation(self) -> None:
-        script = ["build_script_build" if argument == "tidegate_core" else argument for argument in LIBRARY]
-        self.assertEqual(programs([*LIBRARY, "--test"]), ["clippy-driver"])
-        self.assertEqual(programs(script), ["clippy-driver"])
+    def test_tests_are_optimised_only_where_they_run_for_long(self) -> None:
+        def level(*arguments: str) -> str:
+            return next(rustc.commands(RUSTC, [*arguments, "-C", "opt-level=2"], "scratch"))[-2]
+
+        self.assertEqual(level("--crate-name", "tidegate_core", "--test"), "opt-level=0")
+        self.assertEqual(level("--crate-name", "simulation", "--test"), "opt-level=2")
+        self.assertEqual(level("--crate-name", "tidegate_core"), "opt-level=2")
+
+    def test_a_build_script_has_no_documentation(self) -> None:
+        script = ["build_script_build" if argument == "tidegate_core" else "bin" if argument == "lib" else argument
+                  for argument in LIBRARY]  # fmt: skip
+        self.assertEqual(programs(script), ["rustc", "clippy-driver"])
 
     def test_a_question_of_cargo_s_is_rustc_s_alone(self) -> None:
-        self.assertEqual(programs(["-vV"]), [])
-        self.assertEqual(programs(["-", "--crate-name", "___", "--print=cfg"]), [])
+        self.assertEqual(programs(["-vV"]), ["rustc"])
+        self.assertEqual(programs(["-", "--crate-name", "___", "--print=cfg"]), ["rustc"])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 //! Overload with deferral on: what is deferred, what is not, and that all of it arrives in the end.
 
-#![expect(clippy::unwrap_used, reason = "a panic is a finding")]
-
 use std::time::Duration;
 
 use tidegate_core::Window;

@@ -1,7 +1,5 @@
 //! Forecasts of a running stack: holds with and without an end, caps, quotas, and what is assumed.
 
-#![expect(clippy::unwrap_used, reason = "a panic is a finding")]
-
 use std::time::Duration;
 
 use tidegate_core::Timestamp;

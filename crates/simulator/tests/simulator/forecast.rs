@@ -1,7 +1,5 @@
 //! Forecasts that step over what passes alike, against runs of every window; and what a forecast says.
 
-#![expect(clippy::unwrap_used, reason = "a panic is a finding")]
-
 use tidegate_core::Timestamp;
 use tidegate_core::channel::Channel;
 use tidegate_core::daily::DailyPace;
@@ -321,7 +319,7 @@ fn a_month_with_one_campaign_costs_what_the_cost_calculation_says() {
     let hours = forecast.ends_after_seconds.unwrap().expected / 3_600.0;
     let month = cost.total - cost.ses + cost.idle_month * (1.0 - hours / 730.0);
     let calculated: serde_json::Value =
-        serde_json::from_str(include_str!("../../../infra/cost/calculated.json")).unwrap();
+        serde_json::from_str(include_str!("../../../../infra/cost/calculated.json")).unwrap();
     let services = calculated["months"]["1 M mails, 14/s"].as_object().unwrap().values();
     let expected: f64 = services.map(|dollars| dollars.as_f64().unwrap()).sum();
     assert!((month - expected).abs() < 0.1 * expected, "{month} of {expected}: {cost:?}");

@@ -1,7 +1,5 @@
 //! Large mails: what a poller holds of them fits into its memory, and they go out all the same.
 
-#![expect(clippy::unwrap_used, reason = "a test's own settings, and fakes that answer")]
-
 use tidegate_core::memory::Memory;
 use tidegate_simulator::{BodyForm, ProducedMail, World, WorldSettings, measure};
 

@@ -1,0 +1,8 @@
+//! The simulator's worlds and forecasts.
+
+#![expect(clippy::unwrap_used, reason = "a panic is a finding")]
+
+mod deferral;
+mod forecast;
+mod from_stack;
+mod memory;
