@@ -121,7 +121,12 @@ impl ProducedMail {
     }
 
     fn text_message(&self) -> String {
-        let (id, priority, to) = (&self.id, self.priority(), Self::phone(&self.id));
+        let (id, priority, phone) = (&self.id, self.priority(), Self::phone(&self.id));
+        // Of the country that the text goes to, where a mail would have a domain.
+        let to = match self.domain.strip_prefix('+') {
+            Some(country) => phone.replacen("1206", country, 1),
+            None => phone,
+        };
         let text = "a".repeat(153 * self.recipients as usize);
         format!(r#"{{"id": "{id}", "to_phone": "{to}", "text": "{text}"{priority}}}"#)
     }

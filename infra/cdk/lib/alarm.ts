@@ -51,9 +51,9 @@ export function ageAlarm(scope: Construct, id: string, props: AgeAlarmProps): Al
   });
 }
 
-/** What to do about an old mail in a queue, and when nobody takes from that queue. */
+/** What to do about an old message in a queue, and when nobody takes from that queue. */
 export function agedMail(queue: string, unused = ''): string {
-  return `A mail in ${queue} is ageAlarmSeconds old, and SQS drops it at 14 days. See what holds or `
+  return `A message in ${queue} is ageAlarmSeconds old, and SQS drops it at 14 days. See what holds or `
     + 'slows its sending (alarms held and blocked, the dashboard), or move it to another queue.'
     + unused;
 }

@@ -60,12 +60,12 @@ export class Alarms extends Construct {
 
   private sending(): void {
     const { metrics, deadLetterQueue } = this.props;
-    this.add('refusals', 'SES refused mails as over the rate. Look for others who send in this '
+    this.add('refusals', 'AWS refused messages as over the rate. Look for others who send in this '
       + 'account and region, and set quotaPerSecond to what is left for Tidegate; if there are none, '
       + 'raise rateMargin.', {
       metric: metrics.metricRefused(FIVE_MINUTES), threshold: 10,
     });
-    this.add('dead-letters', 'Mails are in the dead-letter queue. Read last_error of its messages, mend '
+    this.add('dead-letters', 'Messages are in the dead-letter queue. Read last_error of its messages, mend '
       + 'the cause, and send them again or delete them.', {
       metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible({
         ...FIVE_MINUTES, statistic: Stats.MAXIMUM,
@@ -78,7 +78,7 @@ export class Alarms extends Construct {
       metric: metrics.metricHolds(ONE_MINUTE), threshold: 1, evaluationPeriods: 2,
     });
     this.add('blocked', 'The circuit breaker blocks: too many sends failed. Look at the poller\'s log '
-      + 'and at SES\'s health; the breaker probes, and goes on by itself once SES accepts.', {
+      + 'and at AWS\'s health; the breaker probes, and goes on by itself once AWS accepts.', {
       metric: metrics.metricBlockedWindows(ONE_MINUTE), threshold: 1,
     });
   }
@@ -111,8 +111,8 @@ export class Alarms extends Construct {
       + 'account\'s).', {
       metric: metrics.metricTicksFailed(FIVE_MINUTES), threshold: 10,
     });
-    this.add('quota-unknown', 'SES did not tell the quota; the last known one is used, or else '
-      + 'quotaPerSecond, or else nothing is sent. Look at the scheduler\'s log and at SES\'s health.', {
+    this.add('quota-unknown', 'AWS did not tell the quota; the last known one is used, or else '
+      + 'quotaPerSecond, or else nothing is sent. Look at the scheduler\'s log and at AWS\'s health.', {
       metric: metrics.metricQuotaUnknown(FIVE_MINUTES), threshold: 3,
     });
     this.add('ledger', 'Pollers cannot reach the ledger table, and so send nothing. Look at the '
@@ -142,7 +142,7 @@ export class Alarms extends Construct {
   }
 
   private mails(): void {
-    this.add('receive-count', 'A mail was received more than 100 times and not sent. The poller\'s log '
+    this.add('receive-count', 'A message was received more than 100 times and not sent. The poller\'s log '
       + 'names it; see whether it needs more slots than the quota gives, or fails each time.', {
       metric: this.props.metrics.metricHighestReceiveCount(FIVE_MINUTES),
       threshold: 100,
@@ -168,29 +168,29 @@ export class Alarms extends Construct {
 
   private pressure(): void {
     const metric = this.props.metrics.metricPressureLevel(FIVE_MINUTES);
-    this.add('busy', 'The stack has been busy for an hour: mail waits long, or SES refuses much of it. '
+    this.add('busy', 'The stack has been busy for an hour: messages wait long, or AWS refuses many. '
       + 'See what fills the queues or slows their sending (tidegate level, the dashboard); with deferral '
-      + 'on, mail of priority low is put aside meanwhile, and comes back by itself unless deferralReplay is '
+      + 'on, what has priority low is put aside meanwhile, and comes back by itself unless deferralReplay is '
       + 'off.', {
       metric, threshold: 1, evaluationPeriods: 12,
     });
-    this.add('overloaded', 'The stack is overloaded: mail waits for days, or SES refuses much of it. Ask '
-      + 'SES for a higher quota, or let producers send less (tidegate level tells them); with deferral '
-      + 'on, mail of priority normal is put aside too.', {
+    this.add('overloaded', 'The stack is overloaded: messages wait for days, or AWS refuses many. Ask '
+      + 'AWS for a higher quota, or let producers send less (tidegate level tells them); with deferral '
+      + 'on, what has priority normal is put aside too.', {
       metric, threshold: 2, evaluationPeriods: 3,
     });
-    this.add('backlog-grows', 'More mail comes than the quota lets go: the backlog has grown for an hour '
+    this.add('backlog-grows', 'More comes than the quota lets go: the backlog has grown for an hour '
       + 'by more than a tenth of what can be sent in it. See which queue grows (tidegate status) and what '
-      + 'slows sending (tidegate top), then ask SES for a higher quota, or let producers send less.', {
+      + 'slows sending (tidegate top), then ask AWS for a higher quota, or let producers send less.', {
       metric: this.props.metrics.metricBacklogGrows(FIVE_MINUTES), threshold: 1,
     });
   }
 
   private spill(): void {
     const { metrics } = this.props;
-    this.add('spill-failed', 'Mail could not be put aside into the deferral bucket: it stays on its queue. '
-      + 'Look at the poller\'s log and at the bucket (does it exist, may the poller write, is there a '
-      + 'way to S3 from subnetIds?).', {
+    this.add('spill-failed', 'Messages could not be put aside into the deferral bucket: they stay on their '
+      + 'queues. Look at the poller\'s log and at the bucket (does it exist, may the poller write, is there '
+      + 'a way to S3 from subnetIds?).', {
       metric: metrics.metricSpillFailed(FIVE_MINUTES), threshold: 1,
     });
     this.add('replay-failed', 'What was put aside could not be brought back for 45 minutes: it stays in '
@@ -210,7 +210,7 @@ export class Alarms extends Construct {
     });
     this.add('bucket-refused', 'For an hour the shared bucket has refused sends all the time: the other '
       + 'software takes what Tidegate would send. See who takes from it (tidegate bucket), let them take '
-      + 'less, or ask SES for a higher quota.', {
+      + 'less, or ask AWS for a higher quota.', {
       metric: metrics.metricBucketRefused(FIVE_MINUTES), threshold: 1, evaluationPeriods: 12,
     });
   }
@@ -221,8 +221,8 @@ export class Alarms extends Construct {
       const name = `domain-age-${index + 1}`;
       this.made[name] = ageAlarm(this, name, {
         name: `${settings.name}-${name}`,
-        description: `A mail that waits for group ${index + 1} of domainLimits (* comes after the others) is `
-          + 'ageAlarmSeconds old, and SQS drops it at 14 days. Raise the group\'s limit, or see what holds '
+        description: `A message that waits for group ${index + 1} of domainLimits (* comes after the others) `
+          + 'is ageAlarmSeconds old, and SQS drops it at 14 days. Raise the group\'s limit, or see what holds '
           + 'all sending (alarms held and blocked).',
         queue,
         seconds: settings.ageAlarmSeconds,

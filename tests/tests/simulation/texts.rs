@@ -6,7 +6,7 @@ use tidegate_core::Window;
 use tidegate_core::control::HoldReason;
 use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::Deduplication;
-use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
+use tidegate_fakes::{Counting, Fault, Operation, Rule, SesArrival, failures};
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{EXPRESS, FEEDBACK, ProducedMail, World, WorldSettings, measure};
 
@@ -63,6 +63,31 @@ async fn texts_of_three_parts_use_three_slots_each() {
     for merge in MODES {
         let worst = regulated(merge, &[1, 1, 3]).await;
         assert!(worst <= 27 + 2, "merge {merge}: {worst} parts in one second");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_country_keeps_its_limit_in_parts_and_no_other_text_waits_for_it() {
+    for merge in MODES {
+        let world = World::new(texts(merge));
+        let rate = serde_json::from_str(r#"{"rate": "6/s"}"#).expect("a limit");
+        let key = "+49+43".parse().expect("a key");
+        world.control(|control| drop(control.limits.insert(key, Some(rate)))).await;
+        let abroad = sized("abroad", 600, &[1, 2]).into_iter().map(|text| text.to("+49"));
+        world.put("big", &abroad.collect::<Vec<_>>()).await;
+        world.put("big", &sized("home", 1_400, &[1])).await;
+        let first = world.run(90).await;
+        world.assert_nothing_lost();
+        let arrivals = world.ses.arrivals();
+        let is_abroad = |arrival: &SesArrival| arrival.addresses[0].starts_with("+49");
+        let (abroad, home): (Vec<_>, Vec<_>) = arrivals.into_iter().partition(is_abroad);
+        let worst = measure::worst_second(&abroad);
+        assert!(worst <= 9, "merge {merge}: {worst} parts in one second");
+        let got = measure::sent(&abroad, &measure::span(first, 10..80));
+        assert!(got >= 290, "merge {merge}: {got} of 412");
+        let last = home.iter().map(|arrival| arrival.at).max().expect("some");
+        let took = last.saturating_since(first.opens()).as_secs();
+        assert!(home.len() == 1_400 && took <= 75, "merge {merge}: the others took {took} s");
     }
 }
 

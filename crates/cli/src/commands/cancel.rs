@@ -106,14 +106,14 @@ async fn question(args: &CancelArgs, stack: &Stack) -> Result<String, CommandErr
     for queue in &queues {
         mails += stack.queues().depth(queue).await?.all();
     }
-    let mails = counted(mails, "mail");
+    let mails = counted(mails, "message");
     let then = match &args.export {
         Some(path) => format!("moves it to {}", path.display()),
         None => "deletes it for good".to_owned(),
     };
     let campaign = &args.campaign;
     Ok(format!(
-        "Cancel the unsent mail of {campaign}? About {mails} wait in its queues; this {then}."
+        "Cancel what is unsent of {campaign}? About {mails} wait in its queues; this {then}."
     ))
 }
 

@@ -135,7 +135,7 @@ async fn replayed(args: &ReplayArgs, shell: &Shell) -> Result<CommandEnd, Comman
         None => listed.all,
     };
     let mails = args.limit.map_or(of.mails, |limit| limit.min(of.mails));
-    let question = format!("Bring {} back to their queues?", counted(mails, "mail"));
+    let question = format!("Bring {} back to their queues?", counted(mails, "message"));
     if mails > 0
         && let Some(ended) = stop_unless_confirmed(args.ask, shell, &question).await?
     {

@@ -52,11 +52,11 @@ struct ListArgs {
 #[derive(Clone, Debug, Args)]
 struct SetArgs {
     /// The mail: a campaign's name, a domain (or several, joined by +), an address, `campaign:NAME`, `sender:NAME`,
-    /// `set:NAME`, `tenant:NAME`; `*` in place of a name is each other name separately; `provider:NAME` is all domains of
-    /// a provider in the table of `tidegate domains`
+    /// `set:NAME`, `tenant:NAME`; of texts a country such as +49, or `origin:NAME`; `*` in place of a name is each other
+    /// name separately; `provider:NAME` is all domains of a provider in the table of `tidegate domains`
     #[arg(value_parser = key)]
     key: LimitKey,
-    /// Recipients per second, minute, hour or day such as 10/s or 5000/h, or a share of the quota such as 25%
+    /// Recipients (of texts: parts) per second, minute, hour or day such as 10/s or 5000/h, or a share of the quota such as 25%
     rate: Option<LimitRate>,
     /// Hours of the week outside which nothing is sent, such as 'Mon-Fri 08:00-20:00, Sat 10:00-16:00'
     #[arg(long, value_name = "HOURS")]

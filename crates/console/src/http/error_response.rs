@@ -102,6 +102,7 @@ impl From<JobError> for ErrorResponse {
                 }
                 SteerError::NoLimit { .. }
                 | SteerError::Overlap { .. }
+                | SteerError::OtherChannel { .. }
                 | SteerError::NotAdaptive(_)
                 | SteerError::NoOverflow(_)
                 | SteerError::NotDeferred(_)

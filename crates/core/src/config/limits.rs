@@ -1,10 +1,13 @@
 use super::settings::{self, Range};
 use super::variables::Variables;
+use crate::channel::Channel;
 use crate::limits::InitialLimits;
 
 /// The limits with which a stack begins, and what becomes of mail that is over a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitsConfig {
+    /// `TIDEGATE_CHANNEL`: an e-mail has other properties that can be limited than a text.
+    pub channel: Channel,
     /// `TIDEGATE_DOMAIN_LIMITS`; an empty list limits nothing.
     pub initial: InitialLimits,
     /// `TIDEGATE_DOMAIN_QUEUES`: URLs in the order of the groups, then that of `*`. Further queues are
@@ -18,7 +21,7 @@ pub struct LimitsConfig {
 const MOST: usize = 21;
 
 impl Variables<'_> {
-    pub(super) fn limits(&mut self) -> LimitsConfig {
+    pub(super) fn limits(&mut self, channel: Channel) -> LimitsConfig {
         let initial: InitialLimits = self.explained(&settings::DOMAIN_LIMITS).unwrap_or_default();
         let setting = settings::DOMAIN_QUEUES;
         let queues = self.read(&setting, urls).unwrap_or_default();
@@ -30,7 +33,7 @@ impl Variables<'_> {
             self.refuse_with(setting.name, allowed);
         }
         let stores_deferred = self.get(settings::DEFERRAL.name).is_some();
-        LimitsConfig { initial, queues, stores_deferred }
+        LimitsConfig { channel, initial, queues, stores_deferred }
     }
 }
 

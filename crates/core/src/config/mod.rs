@@ -154,6 +154,7 @@ impl PollerConfig {
     /// ```
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut vars = Variables::new(&lookup);
+        let channel = vars.channel();
         let config = Self {
             campaigns: vars
                 .read(&settings::CAMPAIGNS, Campaigns::parse)
@@ -161,7 +162,7 @@ impl PollerConfig {
             merge_queue_url: vars.text(&settings::MERGE_QUEUE),
             express_queue_url: vars.text(&settings::EXPRESS_QUEUE),
             dead_letter_queue_url: vars.text(&settings::DEAD_LETTER_QUEUE).unwrap_or_default(),
-            limits: vars.limits(),
+            limits: vars.limits(channel),
             ledger: vars.ledger(),
             cap: vars.cap(),
             rate_margin: vars
@@ -178,7 +179,7 @@ impl PollerConfig {
             ),
             idle_windows: vars.parsed(&settings::IDLE_WINDOWS),
             rules: MessageRules {
-                channel: vars.channel(),
+                channel,
                 senders: vars
                     .explained(&settings::ALLOWED_SENDERS)
                     .unwrap_or_else(AllowedSenders::everyone),

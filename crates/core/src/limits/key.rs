@@ -4,7 +4,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
+use crate::channel::Channel;
 use crate::config::{is_campaign_name, is_word};
+use crate::text_message::{calling_code, is_calling_code};
 
 /// The property of a mail by which a limit counts its recipients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,18 +21,24 @@ pub enum Dimension {
     ConfigurationSet,
     /// SES's tenant.
     Tenant,
+    /// The country of a text, as the beginning of the recipient's number without `+`.
+    Country,
+    /// The origin of a text: a number without `+`, a sender id or a pool.
+    Origin,
 }
 
-const DIMENSIONS: [Dimension; 5] = [
+const DIMENSIONS: [Dimension; 7] = [
     Dimension::Domain,
     Dimension::Campaign,
     Dimension::Sender,
     Dimension::ConfigurationSet,
     Dimension::Tenant,
+    Dimension::Country,
+    Dimension::Origin,
 ];
 
 impl Dimension {
-    /// The word before the colon of a key: `domain`, `campaign`, `sender`, `set` or `tenant`.
+    /// The word before the colon of a key: `domain`, `campaign`, `sender`, `set`, `tenant`, `country` or `origin`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Domain => "domain",
@@ -38,6 +46,22 @@ impl Dimension {
             Self::Sender => "sender",
             Self::ConfigurationSet => "set",
             Self::Tenant => "tenant",
+            Self::Country => "country",
+            Self::Origin => "origin",
+        }
+    }
+
+    /// The properties that messages of the channel have.
+    pub fn of(channel: Channel) -> impl Iterator<Item = Self> {
+        DIMENSIONS.into_iter().filter(move |one| one.channel().is_none_or(|only| only == channel))
+    }
+
+    /// The channel whose messages alone have this property; `None` if those of both have.
+    const fn channel(self) -> Option<Channel> {
+        match self {
+            Self::Domain | Self::Sender | Self::Tenant => Some(Channel::Email),
+            Self::Country | Self::Origin => Some(Channel::Sms),
+            Self::Campaign | Self::ConfigurationSet => None,
         }
     }
 
@@ -49,7 +73,8 @@ impl Dimension {
                 Some((local, domain)) => !local.is_empty() && is_domain(domain) && name.is_ascii(),
                 None => is_domain(name),
             },
-            Self::ConfigurationSet | Self::Tenant => is_word(name),
+            Self::ConfigurationSet | Self::Tenant | Self::Origin => is_word(name),
+            Self::Country => is_calling_code(name),
         }
     }
 
@@ -59,20 +84,34 @@ impl Dimension {
             Self::Campaign => "a campaign's name: 1 to 64 letters, digits, - and _",
             Self::Sender => "an address or a domain such as news@example.org or example.org",
             Self::ConfigurationSet | Self::Tenant => "1 to 64 letters, digits, - and _",
+            Self::Country => {
+                "a country code such as 49, or a longer beginning of numbers such as 1340"
+            }
+            Self::Origin => {
+                "a phone number such as 12065550100, a sender id such as NEWS, or a pool"
+            }
         }
     }
 
-    /// The name that `*` counts for `name`: a sender's domain, a domain in lower case, else the name itself.
+    /// The name that `*` counts for `name`: a sender's domain, a domain in lower case, the country code of a
+    /// number, else the name itself.
     pub(super) fn each_name(self, name: &str) -> String {
         match self {
             Self::Domain => name.to_ascii_lowercase(),
             Self::Sender => name.rsplit('@').next().unwrap_or(name).to_ascii_lowercase(),
+            Self::Country => calling_code(name).to_owned(),
+            Self::Origin => unsigned(name).to_owned(),
             Self::Campaign | Self::ConfigurationSet | Self::Tenant => name.to_owned(),
         }
     }
 
-    /// Whether several names may share one limit: the domains of one provider, the addresses of one sender.
+    /// Whether several names may share one limit: the domains of one provider, the addresses of one sender, countries.
     const fn has_groups(self) -> bool {
+        matches!(self, Self::Domain | Self::Sender | Self::Country)
+    }
+
+    /// Whether names are the same in upper and lower case.
+    const fn ignores_case(self) -> bool {
         matches!(self, Self::Domain | Self::Sender)
     }
 }
@@ -80,9 +119,9 @@ impl Dimension {
 /// The mail that one limit holds for: that of all `names` together, or (`*`) of each name that no other
 /// limit of this dimension lists, separately.
 ///
-/// It is written `campaign:news`, `domain:gmail.com+googlemail.com`, `sender:*`. Without the word before the
-/// colon, a name with an `@` is a sender, one with a dot a domain, any other a campaign, and `*` is
-/// `domain:*`.
+/// It is written `campaign:news`, `domain:gmail.com+googlemail.com`, `sender:*`, `country:49+43`. Without the word before
+/// the colon, a name with an `@` is a sender, one with a dot a domain, one that begins with `+` a country, any other a
+/// campaign, and `*` is `domain:*`.
 ///
 /// ```
 /// use tidegate_core::limits::LimitKey;
@@ -104,7 +143,7 @@ pub struct LimitKey {
 pub enum InvalidKey {
     /// The word before the colon names no dimension.
     #[error(
-        "{0:?} is nothing that can be limited; allowed are domain, campaign, sender, set and tenant"
+        "{0:?} is nothing that can be limited; allowed are domain, campaign, sender, set, tenant, country and origin"
     )]
     Dimension(String),
     /// A name that the dimension does not allow.
@@ -119,7 +158,9 @@ pub enum InvalidKey {
     #[error("{0} stands twice; allowed is once")]
     Twice(String),
     /// Several names of a dimension whose names are limited one by one.
-    #[error("{0:?} joins names; allowed is that for domains and senders. Set a limit for each")]
+    #[error(
+        "{0:?} joins names; allowed is that for domains, senders and countries. Set a limit for each"
+    )]
     Joined(String),
 }
 
@@ -150,20 +191,21 @@ impl LimitKey {
         self.names.first().map_or("*", String::as_str)
     }
 
-    /// Whether the key lists `name`, or of a sender the address's domain. A subdomain is another domain.
-    pub(super) fn lists(&self, name: &str) -> bool {
-        let domain = match self.dimension {
-            Dimension::Sender => name.rsplit('@').next(),
-            _ => None,
-        };
-        let is = |listed: &String| match self.dimension {
-            Dimension::Domain | Dimension::Sender => {
+    /// The length of the listed name under which `name` falls: that name itself, a sender's domain, the beginning of a
+    /// number. A subdomain is another domain. `None` if the key lists no such name.
+    pub(super) fn lists(&self, name: &str) -> Option<usize> {
+        let domain = name.rsplit('@').next();
+        let is = |listed: &&String| match self.dimension {
+            Dimension::Domain => listed.eq_ignore_ascii_case(name),
+            Dimension::Sender => {
                 listed.eq_ignore_ascii_case(name)
                     || domain.is_some_and(|domain| listed.eq_ignore_ascii_case(domain))
             }
-            _ => listed == name,
+            Dimension::Country => unsigned(name).starts_with(listed.as_str()),
+            Dimension::Origin => *listed == unsigned(name),
+            _ => *listed == name,
         };
-        self.names.iter().any(is)
+        self.names.iter().filter(is).map(String::len).max()
     }
 
     /// A name that this key and `other` both list; `*` if both are that.
@@ -203,15 +245,18 @@ impl FromStr for LimitKey {
             }
             None if text.contains('@') => (Dimension::Sender, text),
             None if text == "*" || text.contains('.') => (Dimension::Domain, text),
+            None if text.starts_with('+') => (Dimension::Country, text),
             None => (Dimension::Campaign, text),
         };
         if names.trim() == "*" {
             return Ok(Self { dimension, names: Vec::new() });
         }
+        let is_of_texts = dimension.channel() == Some(Channel::Sms);
+        let names = if is_of_texts { unsigned(names.trim()) } else { names };
         let mut key = Self { dimension, names: Vec::new() };
         for name in names.split('+').map(str::trim) {
             let name =
-                if dimension.has_groups() { name.to_ascii_lowercase() } else { name.to_owned() };
+                if dimension.ignores_case() { name.to_ascii_lowercase() } else { name.to_owned() };
             if !dimension.allows(&name) {
                 return Err(InvalidKey::Name { dimension, name });
             }
@@ -246,6 +291,11 @@ impl<'de> Deserialize<'de> for LimitKey {
     }
 }
 
+/// A phone number or country code without its `+`, which joins names in a key.
+fn unsigned(number: &str) -> &str {
+    number.strip_prefix('+').unwrap_or(number)
+}
+
 /// Whether `name` has at least two labels of 1 to 63 lower-case letters, digits and inner hyphens, and
 /// at most 100 characters.
 fn is_domain(name: &str) -> bool {
@@ -265,7 +315,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_key_without_its_dimension_is_a_sender_a_domain_or_a_campaign() {
+    fn a_key_without_its_dimension_is_a_sender_a_domain_a_country_or_a_campaign() {
         for (text, key) in [
             ("news@Example.org", "sender:news@example.org"),
             ("gmail.com + GoogleMail.com", "domain:gmail.com+googlemail.com"),
@@ -276,6 +326,10 @@ mod tests {
             ("tenant:acme", "tenant:acme"),
             ("sender:example.org+a@b.example", "sender:example.org+a@b.example"),
             ("campaign:express", "campaign:express"),
+            ("+49", "country:49"),
+            ("country:+49+43", "country:49+43"),
+            ("origin:+12065550100", "origin:12065550100"),
+            ("origin:NEWS", "origin:NEWS"),
         ] {
             assert_eq!(text.parse::<LimitKey>().unwrap().to_string(), key);
         }
@@ -292,6 +346,9 @@ mod tests {
             ("campaign:a+b", "\"a+b\" joins names"),
             ("campaign:", "\"\" is no campaign; allowed is a campaign's name"),
             ("sender:@example.org", "\"@example.org\" is no sender"),
+            ("country:DE", "\"DE\" is no country; allowed is a country code such as 49"),
+            ("+49+049", "\"049\" is no country"),
+            ("origin:A+B", "\"A+B\" joins names"),
         ] {
             let error = text.parse::<LimitKey>().unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");
@@ -306,6 +363,7 @@ mod tests {
             ("news", "campaign.news"),
             ("campaign:*", "campaign.others"),
             ("news@example.org", "sender.news.at.example.org"),
+            ("+49+43", "country.49"),
         ] {
             assert_eq!(key.parse::<LimitKey>().unwrap().counter_name(), name);
         }

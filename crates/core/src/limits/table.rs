@@ -242,22 +242,25 @@ impl LimitTable {
             .find(|known| *known != key && known.shared_name(key).is_some())
     }
 
-    /// The limit of `name` in this dimension: the one that lists it, else `*`.
+    /// The limit of `name` in this dimension: the one that lists it (an address before its domain, the longest beginning
+    /// of a number), else `*`.
     pub fn find(&self, dimension: Dimension, name: &str) -> Option<LimitRef> {
-        let of = |(_, entry): &(usize, &Entry)| {
-            entry.key.dimension() == dimension && entry.limit.is_some()
-        };
+        let entries = self.entries.iter().enumerate();
+        let of = entries
+            .filter(|(_, entry)| entry.key.dimension() == dimension && entry.limit.is_some());
         let mut each = None;
-        for (index, entry) in self.entries.iter().enumerate().filter(of) {
-            if entry.key.lists(name) {
-                return Some(LimitRef { index, name: None });
-            }
+        let mut best = None;
+        for (index, entry) in of {
             if entry.key.is_each() {
                 each = Some(index);
             }
+            best = best.max(entry.key.lists(name).map(|length| (length, index)));
         }
-        let name = || dimension.each_name(name).into_boxed_str();
-        each.map(|index| LimitRef { index, name: Some(name()) })
+        let each_name = || dimension.each_name(name).into_boxed_str();
+        match best {
+            Some((_, index)) => Some(LimitRef { index, name: None }),
+            None => each.map(|index| LimitRef { index, name: Some(each_name()) }),
+        }
     }
 
     /// The name of a limit in messages: a domain's alone, other names with their dimension.
@@ -463,7 +466,12 @@ impl Demands {
         let all = content.slots();
         let of = |dimension, name: Option<&str>| name.and_then(|name| table.find(dimension, name));
         demands.add(of(Dimension::Campaign, Some(facts.campaign)), all);
-        demands.add(of(Dimension::Sender, content.sender()), all);
+        let (from, phone) = match content {
+            Content::Email(_) => (Dimension::Sender, None),
+            Content::Text(text) => (Dimension::Origin, Some(text.to())),
+        };
+        demands.add(of(from, content.sender()), all);
+        demands.add(of(Dimension::Country, phone), all);
         demands.add(of(Dimension::ConfigurationSet, facts.configuration_set), all);
         demands.add(of(Dimension::Tenant, facts.tenant), all);
         demands

@@ -116,14 +116,35 @@ impl FromStr for Countries {
     fn from_str(list: &str) -> Result<Self, Self::Err> {
         const ALLOWED: &str = "a comma list of country codes such as +49, or longer beginnings of numbers such as +1340, \
                                or * for all countries is";
-        let is_code = |entry: &str| {
-            let digits = entry.strip_prefix('+').unwrap_or_default();
-            (1..=7).contains(&digits.len())
-                && digits.bytes().all(|digit| digit.is_ascii_digit())
-                && !digits.starts_with('0')
-        };
+        let is_code = |entry: &str| entry.strip_prefix('+').is_some_and(is_calling_code);
         listed(list, is_code, ALLOWED).map(Self)
     }
+}
+
+/// Whether `digits` begin phone numbers: 1 to 7 of them, the first not 0.
+pub(crate) fn is_calling_code(digits: &str) -> bool {
+    (1..=7).contains(&digits.len())
+        && digits.bytes().all(|digit| digit.is_ascii_digit())
+        && !digits.starts_with('0')
+}
+
+/// The country code of a number in E.164, without `+`: [ITU's list] has one digit for zones 1 and 7, two for the codes
+/// below, and three for all others.
+///
+/// [ITU's list]: https://www.itu.int/dms_pub/itu-t/opb/sp/T-SP-E.164D-2016-PDF-E.pdf
+pub(crate) fn calling_code(phone: &str) -> &str {
+    const OF_TWO_DIGITS: [&str; 44] = [
+        "20", "27", "30", "31", "32", "33", "34", "36", "39", "40", "41", "43", "44", "45", "46",
+        "47", "48", "49", "51", "52", "53", "54", "55", "56", "57", "58", "60", "61", "62", "63",
+        "64", "65", "66", "81", "82", "84", "86", "90", "91", "92", "93", "94", "95", "98",
+    ];
+    let digits = phone.strip_prefix('+').unwrap_or(phone);
+    let length = match digits.get(..2) {
+        Some(first) if first.starts_with(['1', '7']) => 1,
+        Some(first) if OF_TWO_DIGITS.contains(&first) => 2,
+        _ => 3,
+    };
+    digits.get(..length).unwrap_or(digits)
 }
 
 #[cfg(test)]
@@ -159,6 +180,21 @@ mod tests {
         let refused = admit("*", "+1,+44", TEXT).unwrap_err();
         assert_eq!(refused.kind(), EmailErrorKind::CountryNotAllowed);
         assert!(!refused.redacted().contains("170"), "{}", refused.redacted());
+    }
+
+    #[test]
+    fn the_country_code_of_a_number_has_one_to_three_digits() {
+        for (phone, code) in [
+            ("+12065550100", "1"),
+            ("+79161234567", "7"),
+            ("+4917012345678", "49"),
+            ("+420601123456", "420"),
+            ("+3581234567", "358"),
+            ("+9812345678", "98"),
+            ("+971501234567", "971"),
+        ] {
+            assert_eq!(calling_code(phone), code);
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use allowed::{AllowedTexts, AllowedTextsError, Countries, Origins};
+pub(crate) use allowed::{calling_code, is_calling_code};
 pub use outcome::classify_text;
 pub use parts::{Alphabet, TextLength};
 pub use read::check_phone_number;

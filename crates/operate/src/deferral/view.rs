@@ -10,10 +10,10 @@ impl View for DeferredList {
         if self.all.objects == 0 {
             page.line(Tone::Good, format!("nothing is deferred in {}", self.location));
         } else {
-            let mails = counted(self.all.mails, "mail");
+            let mails = counted(self.all.mails, "message");
             let objects = counted(self.all.objects, "object");
             page.heading(format!("{mails} deferred, {objects} in {}", self.location));
-            let columns = ["campaign", "mails", "objects", "size", "oldest"];
+            let columns = ["campaign", "messages", "objects", "size", "oldest"];
             let mut table = TextTable::new(columns).right(1).right(2).right(3).right(4);
             for (name, deferred) in &self.campaigns {
                 table.row([
@@ -30,7 +30,7 @@ impl View for DeferredList {
             let names = self.unknown_campaigns.join(", ");
             page.line(
                 Tone::Warning,
-                format!("there is no campaign {names}: its mail cannot be replayed"),
+                format!("there is no campaign {names}: its messages cannot be replayed"),
             );
         }
         if !self.strange.is_empty() {
@@ -53,10 +53,10 @@ impl DeferredList {
 impl View for DeferralReplayReport {
     fn view(&self, page: &mut Page) {
         let done = &self.done;
-        let mails = counted(done.mails, "mail");
+        let mails = counted(done.mails, "message");
         let tone = if done.is_all() { Tone::Good } else { Tone::Plain };
         page.line(tone, format!("{mails} brought back to their queues"));
-        let mut table = TextTable::new(["campaign", "mails"]).right(1);
+        let mut table = TextTable::new(["campaign", "messages"]).right(1);
         for (name, mails) in &done.campaigns {
             table.row([name.clone(), count(*mails)]);
         }

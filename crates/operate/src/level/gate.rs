@@ -43,7 +43,7 @@ pub struct LevelPolicy {
 /// The level deferred the run's mail for longer than the run may wait.
 #[derive(Clone, Copy, Debug, Error)]
 #[error(
-    "the level is {level}, which defers mail of {priority} priority; waited for {}: run it again later, or with --even-if-deferred",
+    "the level is {level}, which defers messages of {priority} priority; waited for {}: run it again later, or with --even-if-deferred",
     span(*.waited)
 )]
 pub struct LevelTimeout {

@@ -94,5 +94,5 @@ async fn a_bounded_wait_ends_when_it_said() {
     };
     assert_eq!(clock.monotonic().saturating_since(started), Duration::from_secs(50));
     let said = error.to_string();
-    assert!(said.starts_with("the level is busy, which defers mail of low priority"), "{said}");
+    assert!(said.starts_with("the level is busy, which defers messages of low priority"), "{said}");
 }

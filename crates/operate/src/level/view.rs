@@ -17,7 +17,7 @@ impl View for LevelReport {
         };
         let of = match self.defers.as_slice() {
             [] => "nothing is deferred".to_owned(),
-            deferred => format!("mail of {} priority is deferred", deferred.join(" and ")),
+            deferred => format!("messages of {} priority are deferred", deferred.join(" and ")),
         };
         page.spans([Span::new(tone, self.level), Span::from(format!(": {of}"))]);
         if self.is_old {
@@ -44,7 +44,7 @@ impl View for LevelReport {
         }
         let deferral = self.deferral.as_deref().unwrap_or("nowhere: deferral is off");
         fields.push(("deferred to", Span::from(deferral)));
-        let deferred = self.deferred_mails.map(|mails| counted(mails, "mail"));
+        let deferred = self.deferred_mails.map(|mails| counted(mails, "message"));
         fields.extend(deferred.map(|mails| ("deferred", Span::from(mails))));
         page.fields(fields);
         if self.read_at.is_none() {
@@ -63,7 +63,7 @@ fn shown(figures: &BackPressureFigures) -> Vec<(&'static str, Span)> {
     let seconds = |seconds: u64| span(Duration::from_secs(seconds));
     let backlog = figures.backlog_mails.map(|mails| {
         let takes = figures.backlog_seconds.map(|s| format!(", {} of sending", seconds(s)));
-        format!("{} mails{}", count(mails), takes.unwrap_or_default())
+        format!("{} messages{}", count(mails), takes.unwrap_or_default())
     });
     let share =
         |millionths: u64| format!("{}.{:02} %", millionths / 10_000, millionths % 10_000 / 100);

@@ -152,17 +152,17 @@ impl CampaignAccount {
         };
         let off = self.difference.unsigned_abs();
         let kind = if self.difference < 0 { "too many" } else { "missing" };
-        let (mails, tolerance) = (counted(off, "mail"), count(self.tolerance()));
+        let (mails, tolerance) = (counted(off, "message"), count(self.tolerance()));
         match self.verdict {
             AccountVerdict::Unproven => {
-                let enqueued = counted(self.enqueued, "mail");
+                let enqueued = counted(self.enqueued, "message");
                 let said = format!(
                     "this proves nothing: the tolerance of {tolerance} covers all {enqueued} ({mails} {kind}); ask again once nothing moves"
                 );
                 (Tone::Warning, said)
             }
             AccountVerdict::Balanced if off == 0 => {
-                (balanced, format!("every mail is accounted for{condition}"))
+                (balanced, format!("every message is accounted for{condition}"))
             }
             AccountVerdict::Balanced => {
                 (balanced, format!("{mails} {kind}, within the tolerance of {tolerance}"))

@@ -48,6 +48,8 @@ pub enum SteerError {
     Overlap { key: String, other: String },
     #[error("there would be {0} limits; allowed are at most 50")]
     TooManyLimits(usize),
+    #[error("{key} limits no {message}; allowed are {allowed}")]
+    OtherChannel { key: String, message: &'static str, allowed: String },
     #[error(
         "{0} cannot be adaptive; allowed is that for domains, since it is the recipients' provider that defers"
     )]

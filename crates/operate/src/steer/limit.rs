@@ -12,7 +12,7 @@ pub(super) fn apply(
     control: &mut Control,
     key: &LimitKey,
     limit: Option<&Limit>,
-    LimitsConfig { initial, queues, stores_deferred }: &LimitsConfig,
+    LimitsConfig { channel, initial, queues, stores_deferred }: &LimitsConfig,
 ) -> Result<(), SteerError> {
     let table = control.limit_table(initial);
     let Some(limit) = limit else {
@@ -28,6 +28,11 @@ pub(super) fn apply(
         return Ok(());
     };
     limit.check()?;
+    if !Dimension::of(*channel).any(|known| known == key.dimension()) {
+        let allowed: Vec<&str> = Dimension::of(*channel).map(Dimension::as_str).collect();
+        let (message, allowed) = (channel.words().message, allowed.join(", "));
+        return Err(SteerError::OtherChannel { key: key.to_string(), message, allowed });
+    }
     if limit.adaptive && key.dimension() != Dimension::Domain {
         return Err(SteerError::NotAdaptive(key.to_string()));
     }

@@ -40,7 +40,7 @@ fn ada() -> Author {
 fn limits() -> LimitsConfig {
     let queues = (1..=3).map(|place| format!("https://sqs.example/1/domain-{place}")).collect();
     let initial = "gmail.com+googlemail.com=10/s".parse().unwrap();
-    LimitsConfig { initial, queues, stores_deferred: false }
+    LimitsConfig { initial, queues, ..LimitsConfig::default() }
 }
 
 async fn done(ledger: &MemoryLedger, action: SteerAction) -> SteerReport {
@@ -316,6 +316,11 @@ async fn limits_are_set_replaced_and_removed_beside_the_deployments() {
     assert!(error.starts_with("campaign:big cannot be adaptive; allowed is that for"), "{error}");
     let error = refused(&ledger, set("gmail.com", Some("5/s"))).await;
     assert!(error.starts_with(&format!("domain:gmail.com overlaps domain:{group}")), "{error}");
+    let error = refused(&ledger, set("+49", Some("5/s"))).await;
+    assert_eq!(
+        error,
+        "country:49 limits no mail; allowed are domain, campaign, sender, set, tenant"
+    );
     let error = refused(&ledger, set("gmail", Some("5/s"))).await;
     assert_eq!(error, "there is no campaign gmail; there is big, small");
     for n in 1..50 {

@@ -45,10 +45,15 @@ impl AddressReport {
         let searched_in = counted(searched.len() as u64, "journal");
         let summary = match mails.len() as u64 {
             0 => {
-                format!("No mail to it is known: neither {searched_in} nor a dead letter has one.")
+                format!(
+                    "No message to it is known: neither {searched_in} nor a dead letter has one."
+                )
             }
             known => {
-                format!("{} to it in {searched_in} and the dead letters.", counted(known, "mail"))
+                format!(
+                    "{} to it in {searched_in} and the dead letters.",
+                    counted(known, "message")
+                )
             }
         };
         let address = addresses.one(address);

@@ -480,10 +480,10 @@ fn the_answer_for_an_address_says_that_ses_delivers_nothing_to_it_and_masks_it()
     let report = AddressReport::new(asked, Some(&entry), vec![sent], journals.clone());
     let text = Page::of(&report).plain();
     for said in
-        ["***@example.com: 1 mail to it", "suppression list since", "It was sent", "b.journal"]
+        ["***@example.com: 1 message to it", "suppression list since", "It was sent", "b.journal"]
     {
         assert!(text.contains(said), "{said}: {text}");
     }
     let none = Page::of(&AddressReport::new(asked, None, Vec::new(), journals)).plain();
-    assert!(none.contains("No mail to it is known") && none.contains("`tidegate_id`"), "{none}");
+    assert!(none.contains("No message to it is known") && none.contains("`tidegate_id`"), "{none}");
 }

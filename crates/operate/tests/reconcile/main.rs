@@ -88,7 +88,7 @@ async fn a_tolerance_that_covers_the_whole_campaign_proves_nothing_and_the_repor
             let report = world.reconcile(&[&journal]).await.unwrap();
             assert_eq!(report.verdict(), verdict, "{deduplication:?}: {report:?}");
             let page = tidegate_operate::page::Page::of(&report).plain();
-            let said = "this proves nothing: the tolerance of 910 covers all 910 mails";
+            let said = "this proves nothing: the tolerance of 910 covers all 910 messages";
             assert_eq!(page.contains(said), verdict == AccountVerdict::Unproven, "{page}");
         }
     }
@@ -173,7 +173,7 @@ async fn what_has_no_mark_is_only_taken_to_be_on_the_queues() {
     let account = &report.accounts[0];
     assert_eq!((account.unmarked, account.queued, account.difference), (40, 40, 0));
     let page = tidegate_operate::page::Page::of(&report).plain();
-    let said = "every mail is accounted for, if the 40 without a mark are among the 40 messages on the queues";
+    let said = "every message is accounted for, if the 40 without a mark are among the 40 messages on the queues";
     assert!(page.contains(said), "{page}");
     let coloured = tidegate_operate::page::Page::of(&report).to_string();
     let line = coloured.lines().find(|line| line.contains("accounted for")).unwrap();
