@@ -312,20 +312,24 @@ dist-checksums: $(DIST_VENV)
 # beside them what only computes: it gets the processor while nothing else wants it, so that no send comes too late for it. Each
 # target's output is printed as a whole.
 # Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
-BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=2
+BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=3
 .PHONY: test
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
-	$(MAKE) --no-print-directory test-units
-	$(MAKE) $(BESIDE_EACH_OTHER) of-real-time of-computing
+	$(MAKE) $(BESIDE_EACH_OTHER) of-real-time of-units of-computing
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REFERENCE_MODULES) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
-of-real-time: ; $(MAKE) BESIDE= test-campaigns test-end-to-end test-guide test-console
+of-real-time:
+	$(MAKE) BESIDE= test-campaigns test-end-to-end
+	$(MAKE) $(BESIDE_EACH_OTHER) of-guide of-console
+of-guide: ; $(MAKE) BESIDE= test-guide
+of-console: ; $(MAKE) BESIDE= test-console
+of-units: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-units
 of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation test-package
 WHEN_IDLE := $(if $(shell command -v chrt),chrt --idle 0,nice -n 19)
-.PHONY: of-rust of-others of-real-time of-computing
+.PHONY: of-rust of-others of-real-time of-guide of-console of-units of-computing
 
 .PHONY: lint
 lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning

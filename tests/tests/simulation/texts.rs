@@ -87,7 +87,8 @@ async fn a_country_keeps_its_limit_in_parts_and_no_other_text_waits_for_it() {
         assert!(got >= 290, "merge {merge}: {got} of 412");
         let last = home.iter().map(|arrival| arrival.at).max().expect("some");
         let took = last.saturating_since(first.opens()).as_secs();
-        assert!(home.len() == 1_400 && took <= 75, "merge {merge}: the others took {took} s");
+        // 68 s with all slots but those of the limit.
+        assert!(home.len() == 1_400 && took <= 95, "merge {merge}: the others took {took} s");
     }
 }
 
