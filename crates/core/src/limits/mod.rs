@@ -1,5 +1,5 @@
 //! Limits: how fast mail may be sent to a recipient's domain, from a campaign or sender, through a
-//! configuration set or tenant; and when.
+//! configuration set or tenant, and how fast texts to a country or from an origin; and when.
 //!
 //! A limit has a key ([`LimitKey`]) and a pace ([`Limit`]): a rate, hours of the week, a begin and an end, a
 //! warm-up, and whether deferrals lower it ([`Adapted`]). Each has its own slots beside the account's ([`LimitSlots`] explains the rules). A mail is sent
@@ -15,6 +15,8 @@ mod rate;
 mod setback;
 mod slots;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use adaptive::{Adapted, AdaptedLimits};
 pub use calendar::{Hours, InvalidHours, InvalidInstant, InvalidZone, Zone};
