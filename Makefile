@@ -308,28 +308,26 @@ dist-checksums: $(DIST_VENV)
 
 # ---------------------------------------------------------------------------------- to prove it
 
-# Installing, and what is not Rust, mostly waits: it is made beside the build. Then come tests in real time, which mostly wait, too, and
-# beside them what only computes: it gets the processor while nothing else wants it, so that no send comes too late for it. Each
-# target's output is printed as a whole.
+# Installing, and what is not Rust, mostly waits: it is made beside the build. End-to-end tests have the machine to themselves, because
+# they are in real time: beside others some sends come too late. Beside the browser and the guide, which mostly wait, is what only
+# computes: it gets the processor while they do not want it. Each target's output is printed as a whole.
 # Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
-BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=3
+BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=4
 .PHONY: test
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
-	$(MAKE) $(BESIDE_EACH_OTHER) of-real-time of-units of-computing
+	$(MAKE) --no-print-directory test-campaigns test-end-to-end
+	$(MAKE) $(BESIDE_EACH_OTHER) of-guide of-console of-units of-computing
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REFERENCE_MODULES) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
-of-real-time:
-	$(MAKE) BESIDE= test-campaigns test-end-to-end
-	$(MAKE) $(BESIDE_EACH_OTHER) of-guide of-console
 of-guide: ; $(MAKE) BESIDE= test-guide
 of-console: ; $(MAKE) BESIDE= test-console
 of-units: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-units
 of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation test-package
 WHEN_IDLE := $(if $(shell command -v chrt),chrt --idle 0,nice -n 19)
-.PHONY: of-rust of-others of-real-time of-guide of-console of-units of-computing
+.PHONY: of-rust of-others of-guide of-console of-units of-computing
 
 .PHONY: lint
 lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
