@@ -136,7 +136,8 @@ fn masks(text: &str) -> Vec<Range<usize>> {
     let masked = addresses(text).filter(|(at, _)| text[..*at].ends_with(MASK));
     let mut masks: Vec<_> = masked.map(|(at, _)| at - MASK.len()..at).collect();
     let of_phones = text.match_indices("+***").map(|(plus, mask)| plus + 1..plus + mask.len());
-    masks.extend(of_phones);
+    // In `+****@example.com` an asterisk stands before a masked address.
+    masks.extend(of_phones.filter(|mask| !text[mask.end..].starts_with('*')));
     masks.sort_unstable_by_key(|mask| mask.start);
     masks.dedup();
     masks
@@ -310,6 +311,13 @@ mod tests {
         ] {
             assert_eq!(unmasked(original, &copy.replace(other.0, other.1)), None, "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_plus_and_an_asterisk_before_an_address_are_no_masked_number() {
+        let original = "+*ada@example.com";
+        assert_eq!(masked(original), "+****@example.com");
+        assert_eq!(unmasked(original, "+****@example.com").as_deref(), Some(original));
     }
 
     #[test]
