@@ -318,16 +318,16 @@ test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
 	$(MAKE) --no-print-directory test-campaigns test-end-to-end
-	$(MAKE) $(BESIDE_EACH_OTHER) of-guide of-console of-units of-computing
+	$(MAKE) $(BESIDE_EACH_OTHER) of-programs of-console of-units of-computing
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REFERENCE_MODULES) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
-of-guide: ; $(MAKE) BESIDE= test-guide
+of-programs: ; $(MAKE) BESIDE= test-guide test-package
 of-console: ; $(MAKE) BESIDE= test-console
 of-units: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-units
-of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation test-package
+of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation
 WHEN_IDLE := $(if $(shell command -v chrt),chrt --idle 0,nice -n 19)
-.PHONY: of-rust of-others of-guide of-console of-units of-computing
+.PHONY: of-rust of-others of-programs of-console of-units of-computing
 
 .PHONY: lint
 lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
