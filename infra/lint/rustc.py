@@ -16,8 +16,6 @@ from pathlib import Path
 
 # Cargo reads rustc's messages. A second announcement of an artifact would name a file that is not there.
 MESSAGES = "--json=diagnostic-rendered-ansi"
-
-
 # The simulation computes for minutes; and what judges in real time shall not be late itself.
 LONG_TESTS = ("simulation", "simulator", "end_to_end")
 

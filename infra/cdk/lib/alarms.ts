@@ -170,17 +170,17 @@ export class Alarms extends Construct {
     const metric = this.props.metrics.metricPressureLevel(FIVE_MINUTES);
     this.add('busy', 'The stack has been busy for an hour: messages wait long, or AWS refuses many. '
       + 'See what fills the queues or slows their sending (tidegate level, the dashboard); with deferral '
-      + 'on, what has priority low is put aside meanwhile, and comes back by itself unless deferralReplay is '
-      + 'off.', {
+      + 'on, messages of priority low are put aside meanwhile, and come back by themselves unless '
+      + 'deferralReplay is off.', {
       metric, threshold: 1, evaluationPeriods: 12,
     });
     this.add('overloaded', 'The stack is overloaded: messages wait for days, or AWS refuses many. Ask '
       + 'AWS for a higher quota, or let producers send less (tidegate level tells them); with deferral '
-      + 'on, what has priority normal is put aside too.', {
+      + 'on, messages of priority normal are put aside too.', {
       metric, threshold: 2, evaluationPeriods: 3,
     });
-    this.add('backlog-grows', 'More comes than the quota lets go: the backlog has grown for an hour '
-      + 'by more than a tenth of what can be sent in it. See which queue grows (tidegate status) and what '
+    this.add('backlog-grows', 'More messages come than the quota lets go: the backlog has grown for an '
+      + 'hour by more than a tenth of what can be sent in it. See which queue grows (tidegate status) and what '
       + 'slows sending (tidegate top), then ask AWS for a higher quota, or let producers send less.', {
       metric: this.props.metrics.metricBacklogGrows(FIVE_MINUTES), threshold: 1,
     });

@@ -131,7 +131,7 @@ pub(crate) fn is_calling_code(digits: &str) -> bool {
 /// The country code of a number in E.164, without `+`: [ITU's list] has one digit for zones 1 and 7, two for the codes
 /// below, and three for all others.
 ///
-/// [ITU's list]: https://www.itu.int/dms_pub/itu-t/opb/sp/T-SP-E.164D-2016-PDF-E.pdf
+/// [ITU's list]: https://www.itu.int/pub/T-SP-E.164D
 pub(crate) fn calling_code(phone: &str) -> &str {
     const OF_TWO_DIGITS: [&str; 44] = [
         "20", "27", "30", "31", "32", "33", "34", "36", "39", "40", "41", "43", "44", "45", "46",
