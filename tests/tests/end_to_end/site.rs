@@ -28,10 +28,14 @@ use tokio::time::{Instant, sleep};
 pub(crate) const QUOTA: u64 = 14;
 pub(crate) const RATE: f64 = 14.0;
 
-/// The rate margin where the sandbox refuses whatever exceeds the quota. What the default of 0.02 keeps free is 20 ms of delay on the way, and a
-/// busy machine that runs tests wakes a program later than that once in some hundred mails; the
-/// benchmark, which has a machine to itself, measures with the default.
+/// The rate margin of what is measured: the sandbox refuses whatever exceeds the quota. What the default of 0.02 keeps
+/// free is 20 ms of delay on the way, and a machine that runs tests wakes a program later than that once in some
+/// hundred mails; the benchmark measures with the default.
 pub(crate) const RATE_MARGIN: f64 = 0.05;
+
+/// The rate margin of strict tests that others run beside: 100 ms of delay. With 0.05 a run in CI failed by one mail. What they look
+/// for is larger: a window that two pollers serve has up to 14 recipients too many.
+const BESIDE_OTHERS: f64 = 0.1;
 
 /// The template's outputs that name the queues.
 pub(crate) const BIG: &str = "FirstCampaignQueueUrl";
@@ -138,9 +142,9 @@ fn setup() -> Setup {
     }
 }
 
-fn strict(setup: &mut Setup) -> &mut Setup {
+fn strict(setup: &mut Setup, rate_margin: f64) -> &mut Setup {
     setup.settings.strict = true;
-    setup.settings.rate_margin = Some(RATE_MARGIN);
+    setup.settings.rate_margin = Some(rate_margin);
     setup.parameters.push(("Unsent".to_owned(), "release".to_owned()));
     setup
 }
@@ -176,12 +180,12 @@ impl Site {
     /// its window goes into a later one at once: its visibility timeout would make the run's end 30 s
     /// longer.
     pub(crate) async fn strict(change: impl FnOnce(&mut Setup)) -> Self {
-        Self::start_in(1, |setup| change(strict(setup))).await
+        Self::start_in(1, |setup| change(strict(setup, BESIDE_OTHERS))).await
     }
 
     /// A strict one that is measured, and so has the machine to itself.
     pub(crate) async fn measured(change: impl FnOnce(&mut Setup)) -> Self {
-        Self::start_in(SITES, |setup| change(strict(setup))).await
+        Self::start_in(SITES, |setup| change(strict(setup, RATE_MARGIN))).await
     }
 
     /// Fires the scheduler with `EventBridge`'s event.
