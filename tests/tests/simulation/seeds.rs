@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_tests::simulation::chaos;
+use tidegate_tests::simulation::chaos::{self, Chaos};
 
 /// The number of seeds unless `TIDEGATE_SEEDS` sets another.
 const SEEDS: u64 = 1_500;
@@ -26,13 +26,18 @@ fn seeds() -> RangeInclusive<u64> {
     }
 }
 
-fn check(seed: u64) -> Result<(), String> {
+fn run(seed: u64) -> Box<Chaos> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .unwrap();
-    let chaos = runtime.block_on(chaos::run(seed));
+    // In a box: the runtime copies what the future may return, 4 KB here, each time it polls. That took a fifth of the time.
+    runtime.block_on(async { Box::new(chaos::run(seed).await) })
+}
+
+fn check(seed: u64) -> Result<(), String> {
+    let chaos = run(seed);
     let broken = chaos.broken();
     if broken.is_empty() {
         return Ok(());
@@ -64,13 +69,5 @@ fn whatever_fails_nothing_is_lost_and_the_quota_holds() {
 
 #[test]
 fn a_seed_repeats_itself() {
-    let run = || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .unwrap();
-        runtime.block_on(chaos::run(3)).world.ses.arrivals()
-    };
-    assert_eq!(run(), run());
+    assert_eq!(run(3).world.ses.arrivals(), run(3).world.ses.arrivals());
 }

@@ -89,6 +89,11 @@ impl<T: Copy> Limiter<T> {
         self.floor.count(self.cursor..end.max(self.cursor))
     }
 
+    /// The number of express mails that wait.
+    pub fn express_mails(&self) -> u64 {
+        self.express.mails()
+    }
+
     /// The number of recipients of express mail that waits or is placed.
     pub fn express_waiting(&self) -> u64 {
         let placed = self.placed.filter(|placed| placed.message.line == Line::Express);

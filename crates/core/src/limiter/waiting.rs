@@ -80,6 +80,10 @@ impl<T: Copy> WaitingLane<T> {
         self.recipients
     }
 
+    pub(super) fn mails(&self) -> u64 {
+        self.messages.len() as u64
+    }
+
     pub(super) fn by_priority(&self) -> [u64; 4] {
         Priority::ALL.map(|priority| {
             let from = (priority, Reverse(u32::MAX), 0);

@@ -196,6 +196,10 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
             }
             let Some(place) = line.queues.next(left) else { continue };
             let under_way = line.queues.outstanding();
+            let wanted = line.most.saturating_sub(line.got);
+            if wanted <= under_way || slots == 0 {
+                continue;
+            }
             let room = line.limit.as_ref().and_then(|limit| self.limits.gates().room(limit, now));
             let (room, whole) = room.unwrap_or((slots, slots));
             // A look into all queues asks for one message even without a slot: it has to find out whether
@@ -206,8 +210,7 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
             let mean = source.campaign.as_deref().unwrap_or(source.queue.as_str());
             let mean = ctx.running_means.recipients_per_mail(mean);
             let fit = mails_in(room.min(slots), whole, mean);
-            let most = line.most.saturating_sub(line.got).min(fit);
-            let messages = most.saturating_sub(under_way).min(BATCH);
+            let messages = wanted.min(fit).saturating_sub(under_way).min(BATCH);
             let messages = if is_probing { messages.min(1) } else { messages };
             if messages > 0 {
                 let (queue, pause) = line.queues.asked(place, messages);

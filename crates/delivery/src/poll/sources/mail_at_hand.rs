@@ -61,7 +61,7 @@ impl MailAtHand<'_> {
 
     /// Express mails that wait for a slot or are kept.
     pub(in crate::poll) fn express(&self) -> u64 {
-        self.limiter.state().waiting.express.iter().sum::<u64>() + self.kept.express
+        self.limiter.express_mails() + self.kept.express
     }
 
     /// Slots of the express floor that are still ahead.
