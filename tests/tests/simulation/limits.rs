@@ -335,3 +335,19 @@ async fn what_is_left_of_a_campaign_at_its_end_is_deferred_and_returns_when_the_
         assert_eq!(of(&world.ses.arrivals(), "big").len(), 900, "merge {merge}");
     }
 }
+
+/// The feed leaves mail to the next window in which the account has a slot, not to the very next one: no window
+/// follows another here. Without a queue of its own the limit is not used up in merge mode; it was not used at all.
+#[tokio::test(start_paused = true)]
+async fn an_account_that_sends_every_third_second_sends_mail_under_a_limit() {
+    for (merge, least) in [(true, 60), (false, 120)] {
+        let world = World::new(WorldSettings::new(0.35, merge));
+        set(&world, "sender:example.org", r#"{"rate": "60%"}"#).await;
+        world.put("big", &ProducedMail::several("big", 250, 1)).await;
+        let first = world.run(1_000).await;
+        world.assert_clean();
+        let sent = measure::sent(&world.ses.arrivals(), &measure::span(first, 0..1_000));
+        // 1,000 s of 0.6 × 0.35 a second, less the rate margin, are 206.
+        assert!((least..=207).contains(&sent), "merge {merge}: {sent}");
+    }
+}

@@ -83,7 +83,7 @@ pub struct Tally {
 /// The counts of all campaigns, a member of the control record.
 ///
 /// It takes about 30 bytes per campaign, 50 more per campaign with bounces or complaints, and at most
-/// 550 for the remembered messages.
+/// 1,100 for the remembered messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reputation {
     /// Time at which the running period began.
@@ -91,9 +91,13 @@ pub struct Reputation {
     /// Counts by campaign name; express mail has the name `express`.
     #[serde(default)]
     pub campaigns: BTreeMap<String, Tally>,
-    /// Marks of the messages counted last, the newest at the end; at most [`REMEMBERED`].
+    /// Marks of the bounces and complaints counted last, the newest at the end; at most [`REMEMBERED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remembered: Vec<u32>,
+    /// The same for deferrals. A provider that takes no more mail causes hundreds a minute; among the others' marks they
+    /// would take the place of bounces that may come again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remembered_deferrals: Vec<u32>,
     /// Today's notices about mail under warm-ups, by the limit's tag.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ramps: BTreeMap<String, RampTally>,
@@ -127,6 +131,7 @@ impl Reputation {
             since: now,
             campaigns: campaigns.collect(),
             remembered: Vec::new(),
+            remembered_deferrals: Vec::new(),
             ramps: BTreeMap::new(),
         }
     }
@@ -135,10 +140,14 @@ impl Reputation {
     fn add<'a>(&mut self, heard: &'a [Heard]) -> Vec<&'a Notice> {
         let mut new = Vec::new();
         for Heard { mark, notice } in heard {
-            if self.remembered.contains(mark) {
+            let remembered = match notice.kind {
+                NoticeKind::Bounce | NoticeKind::Complaint => &mut self.remembered,
+                NoticeKind::Deferral => &mut self.remembered_deferrals,
+            };
+            if remembered.contains(mark) {
                 continue;
             }
-            self.remembered.push(*mark);
+            remembered.push(*mark);
             let tally = self.campaigns.entry(notice.campaign.clone()).or_default();
             match notice.kind {
                 NoticeKind::Bounce => tally.bounced += notice.slots,
@@ -147,8 +156,10 @@ impl Reputation {
             }
             new.push(notice);
         }
-        let beyond = self.remembered.len().saturating_sub(REMEMBERED);
-        self.remembered.drain(..beyond);
+        for remembered in [&mut self.remembered, &mut self.remembered_deferrals] {
+            let beyond = remembered.len().saturating_sub(REMEMBERED);
+            remembered.drain(..beyond);
+        }
         new
     }
 }

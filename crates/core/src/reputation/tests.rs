@@ -303,6 +303,20 @@ fn marks_of_different_ids_differ() {
     assert!(marks.len() > 9_990, "{}", marks.len());
 }
 
+#[test]
+fn a_flood_of_deferrals_does_not_make_a_bounce_count_again() {
+    let mut ledger = Ledger::new();
+    let bounces = ledger.messages(NoticeKind::Bounce, "big", 2);
+    ledger.hear(&bounces);
+    let deferrals = ledger.messages(NoticeKind::Deferral, "big", 150);
+    for round in deferrals.chunks(REMEMBERED) {
+        ledger.hear(round);
+    }
+    assert_eq!(ledger.hear(&bounces), 0);
+    let last = deferrals.last().cloned().unwrap();
+    assert_eq!(ledger.hear(&[last]), 0, "a deferral counts once, too");
+}
+
 proptest! {
     #[test]
     fn a_campaign_is_held_exactly_where_its_share_is_reached(

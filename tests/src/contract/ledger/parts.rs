@@ -90,6 +90,7 @@ fn of_many(campaigns: usize) -> Control {
         since: at,
         campaigns: BTreeMap::new(),
         remembered: vec![1; 50],
+        remembered_deferrals: vec![2; 50],
         ramps: BTreeMap::new(),
     };
     for name in (0..campaigns).map(long_name) {

@@ -154,9 +154,11 @@ impl PlannedLimits {
         Some(if self.changed || changed { slots.after_change(self.window) } else { slots })
     }
 
-    /// The slots of a limit in the next window, if nothing changes until then.
+    /// The slots of a limit in the next window in which the account has a slot, if nothing changes until then. At
+    /// 0.3 recipients a second that is the third or the fourth window after this one.
     pub(in crate::poll) fn next_slots(&self, limit: &LimitRef) -> Option<LimitSlots> {
-        let next = self.window.plus(1);
+        let first = self.account.slots_of(self.window).end;
+        let next = Window::containing(self.account.at(first));
         let pace = self.table.pace(limit, next, self.rates);
         LimitSlots::of_pace(pace, self.account, Some(self.account), next)
     }
