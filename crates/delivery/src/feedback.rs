@@ -2,8 +2,8 @@
 //! once the count is written.
 //!
 //! If a scheduler dies between count and delete, the messages of that round (at most 50) are delivered
-//! again. The control record remembers the last 50 messages, so they are counted twice only if others were
-//! counted in between.
+//! again. The control record remembers the last 50 bounces and complaints and the last 50 deferrals, so they are
+//! counted twice only if others of their kind were counted in between.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
