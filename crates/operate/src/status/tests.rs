@@ -305,8 +305,13 @@ fn a_campaign_has_its_own_refusals_bounces_and_complaints() {
     let campaigns = BTreeMap::from([("big".to_owned(), tally)]);
     let since = EpochMillis::from(NOW);
     let remembered = Vec::new();
-    facts.standing.control.reputation =
-        Some(Reputation { since, campaigns, remembered, ramps: BTreeMap::new() });
+    facts.standing.control.reputation = Some(Reputation {
+        since,
+        campaigns,
+        remembered,
+        remembered_deferrals: Vec::new(),
+        ramps: BTreeMap::new(),
+    });
     let [big, small] = &Status::of(&facts).campaigns[..] else { panic!("two campaigns") };
     let figures = |sent, bounced, complained| ReputationFigures { sent, bounced, complained };
     assert_eq!((big.refused, big.feedback), (2, Some(figures(99, 3, 1))));
