@@ -53,7 +53,7 @@ promise('of 200 campaigns those that are asked for are found, in the order that 
     for (let attempt = 0; attempt < 40; attempt++) {
       await pretend(tab.page, 200);
       await tab.page.evaluate(() => new Promise(requestAnimationFrame));
-      if (holds(await names())) return;
+      if (await holds(await names())) return;
     }
     assert.fail(`${what}: ${(await names()).slice(0, 5)}`);
   };
@@ -63,8 +63,9 @@ promise('of 200 campaigns those that are asked for are found, in the order that 
   await tab.at('campaigns-order').selectOption('waiting');
   await asked((found) => found[0] === 'campaign-199' && found[199] === 'campaign-000', 'the most waiting first');
   await tab.at('campaigns-search').fill('-01');
-  await asked((found) => found.length === 10 && found[0] === 'campaign-019', 'those with -01');
-  assert.match(await tab.page.locator('#campaigns-count').innerText(), /10 of 200/);
+  // The stack's own two campaigns may come between two looks: then both are asked again.
+  const counted = async () => (await tab.page.locator('#campaigns-count').innerText()).includes('10 of 200');
+  await asked(async (found) => found.length === 10 && found[0] === 'campaign-019' && counted(), 'those with -01');
   await tab.at('campaigns-search').fill('nothing like it');
   await asked((found) => found.length === 0, 'none');
   await tab.page.getByText('No campaign is like that.').waitFor();
