@@ -49,7 +49,7 @@ promise('of 200 campaigns those that are asked for are found, in the order that 
   assert.equal(await tab.at('campaigns-search').isVisible(), false, 'two need no search');
   await pretend(tab.page, 200);
   const names = () => tab.page.locator('.campaigns .name-text').allInnerTexts();
-  const asked = async (/** @type {(found: string[]) => boolean} */ holds, /** @type {string} */ what) => {
+  const asked = async (/** @type {(found: string[]) => boolean | Promise<boolean>} */ holds, /** @type {string} */ what) => {
     for (let attempt = 0; attempt < 40; attempt++) {
       await pretend(tab.page, 200);
       await tab.page.evaluate(() => new Promise(requestAnimationFrame));
