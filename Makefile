@@ -308,27 +308,29 @@ dist-checksums: $(DIST_VENV)
 
 # ---------------------------------------------------------------------------------- to prove it
 
-# Installing, and what is not Rust, mostly waits: it is made beside the build. End-to-end tests have the machine to themselves, because
-# they are in real time: beside others some sends come too late. Beside the browser and the guide, which mostly wait, is what only
-# computes: it gets the processor while they do not want it. Each target's output is printed as a whole.
+# Installing, and what is not Rust, mostly waits: it is made beside the build. Tests that measure have the machine to themselves. The
+# other end-to-end tests are in real time, and only what computes goes on beside them: it gets the processor while they do not want
+# it. The browser, the guide and the packages come after them. Each target's output is printed as a whole.
 # Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
-BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=4
+BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=5
 .PHONY: test
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
-	$(MAKE) --no-print-directory test-campaigns test-end-to-end
-	$(MAKE) $(BESIDE_EACH_OTHER) of-programs of-console of-units of-computing
+	$(MAKE) --no-print-directory test-campaigns
+	$(MAKE) $(BESIDE_EACH_OTHER) of-end-to-end of-computing of-packages of-guide of-console of-units
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REFERENCE_MODULES) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
-of-programs: ; $(MAKE) BESIDE= test-guide test-package
-of-console: ; $(MAKE) BESIDE= test-console
-of-units: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-units
+of-end-to-end: ; $(MAKE) BESIDE= test-end-to-end
+of-packages: | of-end-to-end ; $(MAKE) BESIDE= test-package
+of-guide: | of-end-to-end ; $(MAKE) BESIDE= test-guide
+of-console: | of-end-to-end ; $(MAKE) BESIDE= test-console
+of-units: | of-end-to-end ; $(WHEN_IDLE) $(MAKE) BESIDE= test-units
 of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation
 # Not every container allows the kernel's idle class.
 WHEN_IDLE = $(if $(shell chrt --idle 0 true 2>/dev/null && echo yes),chrt --idle 0,nice -n 19)
-.PHONY: of-rust of-others of-programs of-console of-units of-computing
+.PHONY: of-rust of-others of-end-to-end of-packages of-guide of-console of-units of-computing
 
 .PHONY: lint
 lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
@@ -438,7 +440,7 @@ test-npm: $(LOCAL_VENV) $(REFERENCE_MODULES) cdk
 test-console: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The console's page in a headless Chromium, on a local stack
 	cd $(BROWSER_TESTS) && npx --no-install tsc -p tsconfig.page.json && npx --no-install tsc
 	cd $(BROWSER_TESTS) && CHROMIUM="$(CHROMIUM)" TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) \
-	  node --test --test-reporter=spec console.test.js
+	  node --test --test-reporter=spec --test-concurrency=2 console.test.js letters.test.js
 
 .PHONY: bench-page
 bench-page: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The console's page: a frame with 2, 20 and 200 campaigns, and the first paint

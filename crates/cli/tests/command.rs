@@ -39,20 +39,24 @@ fn with_json_an_error_is_json_as_well() {
 
 #[test]
 fn local_becomes_the_program_of_the_package_with_its_options_and_its_exit_code() {
-    use std::os::unix::fs::PermissionsExt as _;
     let prefix = TempDir::new().unwrap();
-    let (own, program) =
-        (prefix.path().join("bin/tidegate"), prefix.path().join("libexec/tidegate/devstack"));
-    std::fs::create_dir_all(own.parent().unwrap()).unwrap();
-    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
-    std::fs::copy(env!("CARGO_BIN_EXE_tidegate"), &own).unwrap();
+    // A child that another test starts meanwhile holds what this process has open, and Linux
+    // starts no program that somebody has open for writing: another process writes these.
+    let install = |from: &std::path::Path, to: &str| {
+        let to = prefix.path().join(to);
+        let done = Command::new("install").args(["-D", "-m", "755"]).arg(from).arg(&to).status();
+        assert!(done.unwrap().success());
+        to
+    };
+    let own = install(env!("CARGO_BIN_EXE_tidegate").as_ref(), "bin/tidegate");
     let local = |options: &[&str]| Command::new(&own).arg("local").args(options).output().unwrap();
     let missing = local(&[]);
     let said = String::from_utf8(missing.stderr).unwrap();
     assert_eq!(missing.status.code(), Some(2), "{said}");
     assert!(said.contains("uvx 'tidegate[local]' local"), "{said}");
-    std::fs::write(&program, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let script = prefix.path().join("script");
+    std::fs::write(&script, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
+    install(&script, "libexec/tidegate/devstack");
     for options in [&["--quota", "-1", "--json"][..], &["--help"], &[]] {
         let output = local(options);
         assert_eq!(output.status.code(), Some(7));

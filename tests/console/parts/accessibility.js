@@ -55,6 +55,16 @@ const DIALOGS = [
   }],
 ];
 
+/** Opens a dialog, as a person does: again if the page moved under the pointer. @param {Tab} tab @param {string} name @param {(tab: Tab) => Promise<void>} open */
+async function opened(tab, name, open) {
+  const shows = tab.page.locator(`dialog[open][data-testid=dialog-${name}]`);
+  await until(`the dialog ${name}`, async () => {
+    await open(tab);
+    return shows.waitFor({ timeout: 5000 }).then(() => true, () => false);
+  });
+  return shows;
+}
+
 /** @type {[string, NonNullable<Parameters<import('../lib/browser.js').Browser['tab']>[0]>][]} */
 const LOOKS = [['in light', {}], ['in dark', { dark: true }], ['at 360 px', { width: 360, height: 740 }]];
 
@@ -72,8 +82,7 @@ for (const [look, how] of LOOKS) {
     const found = await wrong(tab, 'html');
     assert.equal(await beyond(tab), 0, 'the page scrolls sideways');
     for (const [name, open] of DIALOGS) {
-      await open(tab);
-      const dialog = await tab.dialog(name);
+      const dialog = await opened(tab, name, open);
       found.push(...await wrong(tab, `dialog[data-testid=dialog-${name}]`));
       assert.equal(await beyond(tab), 0, `the page scrolls sideways below ${name}`);
       const box = await dialog.boundingBox();

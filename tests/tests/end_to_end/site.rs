@@ -33,9 +33,10 @@ pub(crate) const RATE: f64 = 14.0;
 /// hundred mails; the benchmark measures with the default.
 pub(crate) const RATE_MARGIN: f64 = 0.05;
 
-/// The rate margin of strict tests that others run beside: 100 ms of delay. With 0.05 a run in CI failed by one mail. What they look
-/// for is larger: a window that two pollers serve has up to 14 recipients too many.
-const BESIDE_OTHERS: f64 = 0.1;
+/// The rate margin of strict tests that others run beside: it has room for 250 ms of delay. A machine that runs six of
+/// them delays a mail by more than 100 ms now and then. What they look for is larger: a window that two pollers serve
+/// has up to 14 recipients too many.
+const BESIDE_OTHERS: f64 = 0.25;
 
 /// The template's outputs that name the queues.
 pub(crate) const BIG: &str = "FirstCampaignQueueUrl";
