@@ -60,6 +60,16 @@ promise('a dead letter has an address, shows what is known of it, and is discard
   await dialog.getByTestId('cancel').click();
   assert.doesNotMatch(tab.page.url(), /letter/);
 
+  // A key that is held opens the letter, and presses nothing in it.
+  await tab.at('letter-link').focus();
+  await tab.page.keyboard.down('Enter');
+  const held = await tab.dialog('letter');
+  await tab.page.keyboard.down('Enter');
+  await held.getByTestId('letter').getByText('Given up').waitFor();
+  await tab.page.keyboard.up('Enter');
+  await tab.page.keyboard.press('Escape');
+  await held.waitFor({ state: 'detached' });
+
   const linked = await browser.tab();
   await linked.page.goto(address);
   const again = await linked.dialog('letter');

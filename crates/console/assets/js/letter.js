@@ -112,7 +112,9 @@ async function openLetter(id) {
     history.replaceState(null, '', before || location.pathname);
     touch();
   });
-  present(form, /** @type {HTMLElement | null} */ (form.dialog.querySelector('[data-testid=cancel]')));
+  // Not a button: the Enter that opened the link would press it, too, where the key is held or the page is slow.
+  form.lead.tabIndex = -1;
+  present(form, form.lead);
   try {
     [letter] = /** @type {import('./types.js').LetterDetails[]} */ (await post('/api/dead/show', { id }));
   } catch (error) {
