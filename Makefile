@@ -326,7 +326,7 @@ of-end-to-end: ; $(MAKE) BESIDE= test-end-to-end
 of-packages: | of-end-to-end ; $(MAKE) BESIDE= test-package
 of-guide: | of-end-to-end ; $(MAKE) BESIDE= test-guide
 of-console: | of-end-to-end ; $(MAKE) BESIDE= test-console
-of-units: | of-end-to-end ; $(WHEN_IDLE) $(MAKE) BESIDE= test-units
+of-units: | of-end-to-end ; $(MAKE) BESIDE= test-units
 of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation
 # Not every container allows the kernel's idle class.
 WHEN_IDLE = $(if $(shell chrt --idle 0 true 2>/dev/null && echo yes),chrt --idle 0,nice -n 19)

@@ -44,8 +44,8 @@ impl Mailbox {
     /// Reads what arrived since the last look; whether that is anything.
     pub(super) async fn look(&mut self, plan: &LocalPlan) -> Result<bool, LocalError> {
         let (new, seq) = self.sandbox.mails_after(self.seq).await?;
-        self.seq = seq;
-        self.stats = self.sandbox.stats().await?;
+        // Both or nothing: what was read before a failure is read again.
+        (self.seq, self.stats) = (seq, self.sandbox.stats().await?);
         let any = !new.is_empty();
         self.take(plan, new);
         Ok(any)

@@ -24,6 +24,8 @@ use super::setup::RunSettings;
 const STALLED: Duration = Duration::from_secs(90);
 /// After this long without an arrival the run looks for what holds sending.
 const QUIET: Duration = Duration::from_secs(5);
+/// After this long without an answer of the local AWS the run has failed. A busy machine may take 10 s for one.
+const UNREACHABLE: Duration = Duration::from_mins(1);
 /// Mail that was received and not sent stays invisible for up to 30 s (the visibility timeout);
 /// this is a little longer.
 const QUEUES_EMPTY: Duration = Duration::from_secs(40);
@@ -34,6 +36,23 @@ const IDLE: Duration = Duration::from_secs(6);
 /// A run of the scheduler lasts one minute. The first one is invoked so that it ends when EventBridge's
 /// first begins.
 const RUN: Duration = Duration::from_mins(1);
+
+/// Tries again while it fails. A program that has ended is told at once.
+async fn patiently<T>(
+    aws: &mut LocalAws,
+    mut attempt: impl AsyncFnMut() -> Result<T, LocalError>,
+) -> Result<T, LocalError> {
+    let begun = Instant::now();
+    loop {
+        aws.check()?;
+        match attempt().await {
+            Err(_) if begun.elapsed() < UNREACHABLE => {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            done => return done,
+        }
+    }
+}
 
 /// A run while it is under way.
 pub(super) struct LocalRun<'a> {
@@ -99,9 +118,8 @@ impl<'a> LocalRun<'a> {
     }
 
     async fn look(&mut self) -> Result<(), LocalError> {
-        self.aws.check()?;
         self.functions.look();
-        if self.mailbox.look(&self.plan).await? {
+        if patiently(self.aws, async || self.mailbox.look(&self.plan).await).await? {
             let now = Instant::now();
             self.arrived = Some((self.arrived.map_or(now, |(first, _)| first), now));
         }
@@ -178,8 +196,9 @@ impl<'a> LocalRun<'a> {
         Ok(self.put_together(settings, ending, &settled, end))
     }
 
-    async fn facts(&self) -> Result<StackFacts, LocalError> {
-        Ok(facts(self.stack, AddressVisibility::Masked, 0).await?)
+    async fn facts(&mut self) -> Result<StackFacts, LocalError> {
+        let stack = self.stack;
+        patiently(self.aws, async || Ok(facts(stack, AddressVisibility::Masked, 0).await?)).await
     }
 
     /// Keeps looking at the run for this long.

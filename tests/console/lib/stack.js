@@ -57,7 +57,7 @@ export class Stack {
   async stop(keep) {
     await this.endConsoles();
     await this.local.end('SIGINT');
-    if (keep) process.stderr.write(`the logs of this local AWS are in ${path.dirname(this.folder)}\n`);
+    if (keep) process.stderr.write(`the logs of this local AWS are in ${path.dirname(this.folder)}; its program said at last\n${(this.local.out + this.local.err).slice(-2000)}\n`);
     else await rm(path.dirname(this.folder), { recursive: true, force: true });
   }
 

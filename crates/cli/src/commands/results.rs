@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::PathBuf;
@@ -5,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_aws::stack::Stack;
+use tidegate_core::channel::Channel;
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::exclusions::ExclusionList;
 use tidegate_core::identity::EpochMillis;
@@ -20,11 +22,11 @@ use super::dead::{MOST_LETTERS, create, read};
 use super::send::progress::MailProgressBar;
 use crate::shell::{CommandEnd, CommandError, Shell};
 
-/// Say for each row of a run what became of its mail
+/// Say for each row of a run what became of its mail or text
 ///
 /// The journal of `tidegate send` names the rows, and the input file their recipients; it must be unchanged. What
-/// SES accepted stands in deduplication's marks, so deduplication must be on: without it the answer is `unknown`.
-/// Bounces and complaints come from the account's suppression list.
+/// the service accepted stands in deduplication's marks, so deduplication must be on: without it the answer is
+/// `unknown`. Bounces and complaints come from the suppression list of the account's SES; of texts they are not known.
 ///
 /// Status of a row: `sent`; `bounced` or `complained` since; `suppressed` (SES accepted it and delivers it to nobody,
 /// because the address was on the suppression list before); `sending`; `waiting`; `dead`, with the reason;
@@ -126,7 +128,12 @@ async fn facts(
         None => ExclusionList::default(),
     };
     let bar = MailProgressBar::new(shell.output, 0, 0);
-    let listed = suppressed(&stack.clients().suppression_list(), |more| bar.add(more)).await?;
+    let listed = match stack.scheduler.channel {
+        Channel::Email => {
+            suppressed(&stack.clients().suppression_list(), |more| bar.add(more)).await?
+        }
+        Channel::Sms => BTreeMap::new(),
+    };
     drop(bar);
     let now = EpochMillis::from(stack.clock().wall());
     let age = now.as_millis().saturating_sub(journal.header.at.as_millis());

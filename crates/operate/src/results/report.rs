@@ -22,7 +22,7 @@ impl ResultsReport {
         let mut notes = Vec::new();
         match facts.marks_kept {
             None => notes.push(
-                "Deduplication is off, so nothing records that a mail was sent. TIDEGATE_DEDUPLICATION=resend (or park) records it, for about $1.29 per million mails.".to_owned(),
+                "Deduplication is off, so nothing records that a message was sent. TIDEGATE_DEDUPLICATION=resend (or park) records it, for about $1.29 per million messages.".to_owned(),
             ),
             Some(kept) if !facts.has_marks => notes.push(format!(
                 "The run began more than {} ago, and marks are kept no longer: no record is left of what was sent.",

@@ -4,7 +4,6 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::control::{CANCELLED, Cancel};
 use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
-use tidegate_core::email::Address;
 use tidegate_core::exclusions::ExclusionList;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{SuppressedAddress, SuppressionReason, VISIBILITY_TIMEOUT};
@@ -12,7 +11,7 @@ use tidegate_delivery::ports::{SuppressedAddress, SuppressionReason, VISIBILITY_
 use super::RunJournal;
 use crate::dead::{Doubt, Letter};
 use crate::format::time;
-use crate::send::InputRow;
+use crate::send::{InputRow, recipient};
 use crate::suppression::addr_spec;
 
 /// The columns of the results. The recipient comes first, so that `tidegate send --only` takes the file.
@@ -126,7 +125,7 @@ pub struct RunFacts {
     pub queued: u64,
     /// The exclusion list.
     pub excluded: ExclusionList,
-    /// The suppression list, by address in lower case.
+    /// SES's suppression list, by address in lower case; empty of a stack for texts.
     pub suppressed: BTreeMap<String, SuppressedAddress>,
 }
 
@@ -168,8 +167,7 @@ impl RunFacts {
     }
 
     fn excludes(&self, to: &str) -> bool {
-        self.has_marks
-            && Address::parse(to).is_ok_and(|address| self.excluded.contains(address.addr_spec()))
+        self.has_marks && recipient(to).is_ok_and(|to| self.excluded.contains(&to))
     }
 
     /// SES accepted it. Whether it arrived can only be told from the suppression list, which has one entry for

@@ -183,6 +183,32 @@ async fn a_mail_to_an_excluded_recipient_is_excluded_unless_it_was_sent_before()
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn a_text_to_an_excluded_number_is_excluded() {
+    let text = RunFacts {
+        excluded: ExclusionList::of([AddressKey::of_text("+12065550100")]),
+        queued: 5,
+        ..facts()
+    };
+    let input = "to_phone\n+12065550101\n+12065550100\n+12065550102\n+12065550103\n";
+    let mut found = Vec::new();
+    let each = |result: &RowResult| {
+        found.push((result.to.clone(), result.status));
+        Ok(())
+    };
+    let mut journal = journal(true);
+    journal.input.to_column = Some("to_phone".to_owned());
+    results(&ledger(&["m1"]).await, &text, &journal, input.as_bytes(), each).await.unwrap();
+    let to = |number: u32, status| (format!("+1206555010{number}"), status);
+    let expected = [
+        to(1, RowStatus::Sent),
+        to(0, RowStatus::Excluded),
+        to(2, RowStatus::Excluded),
+        to(3, RowStatus::Waiting),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn without_marks_only_dead_letters_are_known_and_the_report_says_so() {
     let dead = [(identity("m2"), letter("MessageRejected"))].into();
     let off = RunFacts { has_marks: false, marks_kept: None, dead, queued: 9, ..facts() };
