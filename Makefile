@@ -413,9 +413,9 @@ test-simulation:
 	$(CARGO_TEST) --doc
 
 # End to end runs on the binaries of the same build, and on the local AWS. Tests that measure (campaigns) have the machine to
-# themselves, one after the other; the others run on more threads than cores, because they wait.
+# themselves; all run on more threads than cores, because they wait.
 test-campaigns:
-	$(CARGO_TEST) --test 'en*' -- --test-threads=1 campaigns::
+	$(CARGO_TEST) --test 'en*' -- --test-threads=3 campaigns::
 test-end-to-end:
 	$(CARGO_TEST) --test 'en*' -- --test-threads=6 --skip campaigns::
 

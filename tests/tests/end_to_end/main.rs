@@ -3,7 +3,7 @@
 //!
 //! `make test` builds and installs what they need. What is missing is an error, never a reason to
 //! skip a test. Each has a local AWS of its own. Six run at once, because they mostly wait; those
-//! that measure utilisation and shares run alone, because others would be measured, too.
+//! that measure utilisation and shares run beside nothing else, because it would be measured, too.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: a panic is a finding")]
 #![expect(clippy::print_stdout, reason = "shown where a test fails")]
