@@ -49,11 +49,17 @@ def commands(rustc: str, arguments: list[str], scratch: str) -> Iterator[list[st
         # Cargo asks for rustc's version and for what it knows of the target.
         yield [rustc, *arguments]
         return
-    yield [rustc, *optimised(arguments), "-Dwarnings"]
+    clippy = [str(Path(rustc).with_name("clippy-driver")), rustc]
+    compiled = [*optimised(arguments), "-Dwarnings"]
+    if compiled[:-1] != arguments:
+        # Clippy's driver is a compiler that optimises less: one pass is enough where nothing is optimised.
+        yield [*clippy, *compiled]
+        return
+    yield [rustc, *compiled]
     looked_at = [*without_output(arguments), "--out-dir", scratch, MESSAGES, "-Dwarnings"]
     # Cargo compiles a library once more with its unit tests: Clippy sees all of it there.
     if "--test" in arguments or after("--crate-type", arguments) != "lib":
-        yield [str(Path(rustc).with_name("clippy-driver")), rustc, *looked_at, "--emit=metadata"]
+        yield [*clippy, *looked_at, "--emit=metadata"]
     if "--test" not in arguments and after("--crate-name", arguments) != "build_script_build":
         # As in `cargo doc`: of a program everything is documented, because nothing of it is public.
         private = ["--document-private-items"] if after("--crate-type", arguments) == "bin" else []

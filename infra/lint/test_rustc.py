@@ -41,6 +41,11 @@ class Commands(unittest.TestCase):
         self.assertEqual(level("--crate-name", "simulation", "--test"), "opt-level=2")
         self.assertEqual(level("--crate-name", "tidegate_core"), "opt-level=2")
 
+    def test_where_nothing_is_optimised_clippy_compiles(self) -> None:
+        [only] = rustc.commands(RUSTC, [*LIBRARY, "--test", "-C", "opt-level=2"], "scratch")
+        self.assertEqual(only[:2], ["/toolchain/bin/clippy-driver", RUSTC])
+        self.assertEqual(only[-3:], ["-C", "opt-level=0", "-Dwarnings"])
+
     def test_a_build_script_has_no_documentation(self) -> None:
         script = ["build_script_build" if argument == "tidegate_core" else "bin" if argument == "lib" else argument
                   for argument in LIBRARY]  # fmt: skip
