@@ -310,27 +310,25 @@ dist-checksums: $(DIST_VENV)
 
 # Installing, and what is not Rust, mostly waits: it is made beside the build. Tests that measure have the machine to themselves. The
 # other end-to-end tests are in real time, and only what computes goes on beside them: it gets the processor while they do not want
-# it. The browser, the guide and the packages come after them. Each target's output is printed as a whole.
+# it. The browser, the guide and the packages come after them, two at a time: beside more of them the local AWS answers too late. Each target's output is printed as a whole.
 # Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
-BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=5
+BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=4
 .PHONY: test
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
 	$(MAKE) --no-print-directory test-campaigns
-	$(MAKE) $(BESIDE_EACH_OTHER) of-end-to-end of-computing of-packages of-guide of-console of-units
+	$(MAKE) $(BESIDE_EACH_OTHER) of-end-to-end of-computing of-programs of-console
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REFERENCE_MODULES) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
 of-end-to-end: ; $(MAKE) BESIDE= test-end-to-end
-of-packages: | of-end-to-end ; $(MAKE) BESIDE= test-package
-of-guide: | of-end-to-end ; $(MAKE) BESIDE= test-guide
-of-console: | of-end-to-end ; $(MAKE) BESIDE= test-console
-of-units: | of-end-to-end ; $(MAKE) BESIDE= test-units
+of-programs: | of-end-to-end ; $(MAKE) BESIDE= test-guide test-package
+of-console: | of-end-to-end ; $(MAKE) BESIDE= test-console test-units
 of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation
 # Not every container allows the kernel's idle class.
 WHEN_IDLE = $(if $(shell chrt --idle 0 true 2>/dev/null && echo yes),chrt --idle 0,nice -n 19)
-.PHONY: of-rust of-others of-end-to-end of-packages of-guide of-console of-units of-computing
+.PHONY: of-rust of-others of-end-to-end of-programs of-console of-computing
 
 .PHONY: lint
 lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
@@ -404,7 +402,7 @@ $(RUST_TESTS): $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) cdk test-binarie
 
 # Unit, property and contract tests: all but the simulation, which takes as long as the others together, and end to end.
 test-units:
-	$(CARGO_TEST) --lib --bin tidegate --test '[!es]*' --test 'e[!n]*' --test 's[!i]*'
+	$(CARGO_TEST) --lib --bin tidegate --test '[!es]*' --test 'e[!n]*' --test 's[!i]*' -- --skip many::
 	$(if $(OTHER_REDIS),$(CARGO_TEST:$(REDIS_SERVER)=$(OTHER_REDIS)) --test bucket)
 
 # In simulated time; and examples in the documentation. They only compute.
@@ -412,9 +410,10 @@ test-simulation:
 	$(CARGO_TEST) --test 'si*'
 	$(CARGO_TEST) --doc
 
-# End to end runs on the binaries of the same build, and on the local AWS. Tests that measure (campaigns) have the machine to
-# themselves; all run on more threads than cores, because they wait.
+# End to end runs on the binaries of the same build, and on the local AWS. Tests that measure (campaigns, and many processes on one
+# bucket) have the machine to themselves; all run on more threads than cores, because they wait.
 test-campaigns:
+	$(CARGO_TEST) --test bucket many::
 	$(CARGO_TEST) --test 'en*' -- --test-threads=3 campaigns::
 test-end-to-end:
 	$(CARGO_TEST) --test 'en*' -- --test-threads=6 --skip campaigns::
