@@ -395,6 +395,7 @@ test-binaries: rust
 TEST_ENV = TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_REDIS_SERVER=$(REDIS_SERVER) \
   TIDEGATE_PROMTOOL=$(PROMTOOL)
 CARGO_TEST = $(TEST_ENV) cargo test --profile local --locked --workspace
+OTHER_BUCKET = $(CARGO_TEST:$(REDIS_SERVER)=$(OTHER_REDIS)) --test bucket
 RUST_TESTS := test-units test-simulation test-campaigns test-end-to-end
 .PHONY: test-rust $(RUST_TESTS)
 test-rust: $(RUST_TESTS) ## Unit, property, contract, simulation and end-to-end tests
@@ -403,7 +404,7 @@ $(RUST_TESTS): $(LOCAL_VENV) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) cdk test-binarie
 # Unit, property and contract tests: all but the simulation, which takes as long as the others together, and end to end.
 test-units:
 	$(CARGO_TEST) --lib --bin tidegate --test '[!es]*' --test 'e[!n]*' --test 's[!i]*' -- --skip many::
-	$(if $(OTHER_REDIS),$(CARGO_TEST:$(REDIS_SERVER)=$(OTHER_REDIS)) --test bucket)
+	$(if $(OTHER_REDIS),$(OTHER_BUCKET) -- --skip many::)
 
 # In simulated time; and examples in the documentation. They only compute.
 test-simulation:
@@ -414,6 +415,7 @@ test-simulation:
 # bucket) have the machine to themselves; all run on more threads than cores, because they wait.
 test-campaigns:
 	$(CARGO_TEST) --test bucket many::
+	$(if $(OTHER_REDIS),$(OTHER_BUCKET) many::)
 	$(CARGO_TEST) --test 'en*' -- --test-threads=3 campaigns::
 test-end-to-end:
 	$(CARGO_TEST) --test 'en*' -- --test-threads=6 --skip campaigns::
