@@ -312,23 +312,25 @@ dist-checksums: $(DIST_VENV)
 # other end-to-end tests are in real time, and only what computes goes on beside them: it gets the processor while they do not want
 # it. The browser, the guide and the packages come after them, two at a time: beside more of them the local AWS answers too late. Each target's output is printed as a whole.
 # Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
-BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=4
+BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=3
 .PHONY: test
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
 	$(MAKE) --no-print-directory test-campaigns
-	$(MAKE) $(BESIDE_EACH_OTHER) of-end-to-end of-computing of-programs of-console
+	$(MAKE) $(BESIDE_EACH_OTHER) of-end-to-end of-computing of-packages of-console of-units of-guide
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REFERENCE_MODULES) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
 of-end-to-end: ; $(MAKE) BESIDE= test-end-to-end
-of-programs: | of-end-to-end ; $(MAKE) BESIDE= test-guide test-package
-of-console: | of-end-to-end ; $(MAKE) BESIDE= test-console test-units
+of-packages: | of-end-to-end ; $(MAKE) BESIDE= test-package
+of-console: | of-end-to-end ; $(MAKE) BESIDE= test-console
+of-units: | of-end-to-end ; $(MAKE) BESIDE= test-units
+of-guide: | of-end-to-end ; $(MAKE) BESIDE= test-guide
 of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation
 # Not every container allows the kernel's idle class.
 WHEN_IDLE = $(if $(shell chrt --idle 0 true 2>/dev/null && echo yes),chrt --idle 0,nice -n 19)
-.PHONY: of-rust of-others of-end-to-end of-programs of-console of-computing
+.PHONY: of-rust of-others of-end-to-end of-packages of-console of-units of-guide of-computing
 
 .PHONY: lint
 lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning

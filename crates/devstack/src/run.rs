@@ -39,12 +39,12 @@ const RUN: Duration = Duration::from_mins(1);
 
 /// Tries again while it fails. A program that has ended is told at once.
 async fn patiently<T>(
-    aws: &mut LocalAws,
+    mut check: impl FnMut() -> Result<(), LocalError>,
     mut attempt: impl AsyncFnMut() -> Result<T, LocalError>,
 ) -> Result<T, LocalError> {
     let begun = Instant::now();
     loop {
-        aws.check()?;
+        check()?;
         match attempt().await {
             Err(_) if begun.elapsed() < UNREACHABLE => {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -119,7 +119,7 @@ impl<'a> LocalRun<'a> {
 
     async fn look(&mut self) -> Result<(), LocalError> {
         self.functions.look();
-        if patiently(self.aws, async || self.mailbox.look(&self.plan).await).await? {
+        if patiently(|| self.aws.check(), async || self.mailbox.look(&self.plan).await).await? {
             let now = Instant::now();
             self.arrived = Some((self.arrived.map_or(now, |(first, _)| first), now));
         }
@@ -198,7 +198,8 @@ impl<'a> LocalRun<'a> {
 
     async fn facts(&mut self) -> Result<StackFacts, LocalError> {
         let stack = self.stack;
-        patiently(self.aws, async || Ok(facts(stack, AddressVisibility::Masked, 0).await?)).await
+        let look = async || Ok(facts(stack, AddressVisibility::Masked, 0).await?);
+        patiently(|| self.aws.check(), look).await
     }
 
     /// Keeps looking at the run for this long.
@@ -277,4 +278,35 @@ fn depth(facts: &StackFacts, queue: &str) -> u64 {
 /// The members of EventBridge's event that a scheduler may read.
 fn scheduled_event() -> serde_json::Value {
     serde_json::json!({ "source": "aws.events", "detail-type": "Scheduled Event", "detail": {} })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often it was asked, how long that took, and whether an answer came.
+    async fn asked(answers: u32, ends: u32) -> (u32, Duration, bool) {
+        let begun = Instant::now();
+        let (mut asked, mut checked) = (0, 0);
+        let failed = || LocalError::Option("no answer".to_owned());
+        let check = || {
+            checked += 1;
+            if checked == ends { Err(failed()) } else { Ok(()) }
+        };
+        let attempt = async || {
+            asked += 1;
+            if asked == answers { Ok(()) } else { Err(failed()) }
+        };
+        let done = patiently(check, attempt).await.is_ok();
+        (asked, begun.elapsed(), done)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_is_asked_again_for_a_minute_unless_a_program_has_ended() {
+        let seconds = Duration::from_secs;
+        assert_eq!(asked(1, 0).await, (1, seconds(0), true));
+        assert_eq!(asked(3, 0).await, (3, seconds(2), true));
+        assert_eq!(asked(0, 0).await, (61, seconds(60), false));
+        assert_eq!(asked(0, 3).await, (2, seconds(2), false));
+    }
 }
