@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use aws_sdk_lambda::primitives::Blob;
@@ -21,7 +22,7 @@ use tidegate_devstack::{
     RunSettings, SandboxStats, Setup, Sqs, figures, fill, is_of_plan,
 };
 use tidegate_tests::local::sdk_config;
-use tokio::sync::{RwLock, RwLockReadGuard, Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex, RwLock, RwLockReadGuard, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 
 /// The account's quota in all tests: recipients a second, SES's own for a new account.
@@ -47,8 +48,8 @@ pub(crate) const DEAD_LETTERS: &str = "DeadLetterQueueUrl";
 /// Local AWSs at once: most of the time they wait.
 const SITES: u32 = 6;
 static FREE_SITES: Semaphore = Semaphore::const_new(SITES as usize);
-/// Of those that are measured: while they send they need a twentieth of the processor.
-const MEASURED_SITES: u32 = 3;
+/// All places, which the sites that are measured have together: while they send they need little of the processor.
+static MEASURED: Mutex<Weak<SemaphorePermit<'static>>> = Mutex::const_new(Weak::new());
 /// While a site is measured none starts, which takes all of the processor. The lock is fair: those that wait to start
 /// come before one that would be measured.
 static MEASURING: RwLock<()> = RwLock::const_new(());
@@ -61,7 +62,7 @@ pub(crate) struct Site {
     arrivals: Vec<MailArrival>,
     seq: u64,
     folder: Option<TempDir>,
-    _places: SemaphorePermit<'static>,
+    _places: Arc<SemaphorePermit<'static>>,
     measuring: Option<RwLockReadGuard<'static, ()>>,
 }
 
@@ -156,15 +157,31 @@ fn strict(setup: &mut Setup, rate_margin: f64) -> &mut Setup {
     setup
 }
 
+/// Waits until so many places are free, and takes them.
+async fn places(count: u32) -> Arc<SemaphorePermit<'static>> {
+    Arc::new(FREE_SITES.acquire_many(count).await.unwrap())
+}
+
+async fn measured_places() -> Arc<SemaphorePermit<'static>> {
+    let mut measured = MEASURED.lock().await;
+    if let Some(taken) = measured.upgrade() {
+        return taken;
+    }
+    let taken = places(SITES).await;
+    *measured = Arc::downgrade(&taken);
+    taken
+}
+
 impl Site {
     /// One in merge mode that nothing fires; `change` makes it another.
     pub(crate) async fn start(change: impl FnOnce(&mut Setup)) -> Self {
-        Self::start_in(1, change).await
+        Self::start_in(places(1).await, change).await
     }
 
-    /// Starts one when so many places are free, and takes them.
-    async fn start_in(places: u32, change: impl FnOnce(&mut Setup)) -> Self {
-        let places = FREE_SITES.acquire_many(places).await.unwrap();
+    async fn start_in(
+        places: Arc<SemaphorePermit<'static>>,
+        change: impl FnOnce(&mut Setup),
+    ) -> Self {
         let mut setup = setup();
         change(&mut setup);
         let folder = TempDir::with_prefix("tidegate-end-to-end-").unwrap();
@@ -188,14 +205,15 @@ impl Site {
     /// its window goes into a later one at once: its visibility timeout would make the run's end 30 s
     /// longer.
     pub(crate) async fn strict(change: impl FnOnce(&mut Setup)) -> Self {
-        Self::start_in(1, |setup| change(strict(setup, BESIDE_OTHERS))).await
+        Self::start_in(places(1).await, |setup| change(strict(setup, BESIDE_OTHERS))).await
     }
 
     /// A strict one that is measured: no other runs beside it but those that are measured, too.
     pub(crate) async fn measured(change: impl FnOnce(&mut Setup)) -> Self {
+        let places = measured_places().await;
         let starting = MEASURING.write().await;
         let change = |setup: &mut Setup| change(strict(setup, RATE_MARGIN));
-        let mut site = Box::pin(Self::start_in(SITES / MEASURED_SITES, change)).await;
+        let mut site = Box::pin(Self::start_in(places, change)).await;
         drop(starting);
         site.measuring = Some(MEASURING.read().await);
         site
