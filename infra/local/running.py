@@ -15,14 +15,21 @@ from typing import Any
 import boto3
 
 
+def unused_port() -> int:
+    """One for a program that binds it later. It is in TIME_WAIT for a minute, because the side that holds it closes a
+    connection first: so the kernel gives it to nobody who asks for any port."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        server.accept()[0].close()
+        client.recv(1)
+        return int(server.getsockname()[1])
+
+
 class LocalAws:
     """ministack on a free port; functions inherit its environment, and so find it."""
 
     def __init__(self, folder: Path, region: str) -> None:
         self.region = region
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = unused_port()
         self.endpoint = f"http://127.0.0.1:{port}"
         own = {"BIND_HOST": "127.0.0.1", "MINISTACK_HOST": "127.0.0.1", "GATEWAY_PORT": str(port),
                "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0", "STATE_DIR": str(folder / "state"),

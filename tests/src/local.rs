@@ -1,7 +1,7 @@
 //! A local AWS (ministack) as a process of the test's own.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tempfile::TempDir;
 use thiserror::Error;
 use tidegate_aws::Wire;
+use tidegate_fakes::unused_port;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
@@ -24,7 +25,6 @@ const INSTALLED: &str = ".tools/local/bin/ministack";
 const REGION: &str = "us-east-1";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-const TRIES: usize = 3;
 
 /// The reasons why the local AWS does not start.
 #[derive(Debug, Error)]
@@ -62,18 +62,10 @@ impl Ministack {
     /// [`LocalError`]; a missing executable is an error, never a reason to skip a test.
     pub async fn start() -> Result<Self, LocalError> {
         let executable = executable()?;
-        let mut last = None;
-        for _ in 0..TRIES {
-            let directory = TempDir::with_prefix("tidegate-local-")?;
-            // Free now; another process may take it before ministack does: hence the tries.
-            let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-            match launch(&executable, directory.path(), address).await {
-                Ok(process) => return Ok(Self { executable, directory, address, process }),
-                Err(error @ LocalError::NotReady { .. }) => last = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(last.unwrap_or_else(|| io::Error::other("never tried").into()))
+        let directory = TempDir::with_prefix("tidegate-local-")?;
+        let address = (Ipv4Addr::LOCALHOST, unused_port()?).into();
+        let process = launch(&executable, directory.path(), address).await?;
+        Ok(Self { executable, directory, address, process })
     }
 
     /// Ends it, with its functions, and whatever it held in memory: an outage of AWS.

@@ -1,7 +1,7 @@
 //! A server of the Redis protocol (Valkey or Redis) as a process of the test's own.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use thiserror::Error;
 use tidegate_core::config::BucketUrl;
+use tidegate_fakes::unused_port;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
@@ -123,9 +124,9 @@ impl Drop for Server {
 /// A node of a cluster listens on a second port, which is 10,000 above.
 fn free_address() -> io::Result<SocketAddr> {
     loop {
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        if address.port().checked_add(10_000).is_some() {
-            return Ok(address);
+        let port = unused_port()?;
+        if port.checked_add(10_000).is_some() {
+            return Ok((Ipv4Addr::LOCALHOST, port).into());
         }
     }
 }

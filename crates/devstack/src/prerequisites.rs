@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use tidegate_fakes::unused_port;
 use tokio::process::Command;
 
 use super::error::LocalError;
@@ -93,9 +94,12 @@ async fn modules(python: &Path, remedy: &str) -> Result<(), LocalError> {
 
 /// A port on loopback that is free now: the requested one, or any.
 pub(super) fn port(asked: Option<u16>, option: &'static str) -> Result<u16, LocalError> {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, asked.unwrap_or(0)));
-    match (bound.and_then(|listener| listener.local_addr()), asked) {
-        (Ok(address), _) => Ok(address.port()),
+    let found = match asked {
+        Some(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|_| port),
+        None => unused_port(),
+    };
+    match (found, asked) {
+        (Ok(port), _) => Ok(port),
         (Err(error), Some(port)) if error.kind() == io::ErrorKind::AddrInUse => {
             Err(LocalError::PortTaken { port, option })
         }

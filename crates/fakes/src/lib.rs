@@ -41,6 +41,7 @@ mod ses;
 mod shared;
 mod sliding_second;
 mod topic;
+mod unused_port;
 mod value;
 
 pub use bucket::MemoryBucket;
@@ -62,4 +63,5 @@ pub use ses::{
 };
 pub use sliding_second::worst_second;
 pub use topic::MemoryTopic;
+pub use unused_port::unused_port;
 pub use value::ValueError;
