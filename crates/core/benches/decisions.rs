@@ -6,16 +6,22 @@
 //!   searching all of them.
 //! - `shares/1000` against `shares/2`: dividing a window of 196 slots among so many campaigns, of which
 //!   one in ten has no mail.
+//! - `compression/compress` against `compression/level_6`: the body of a newsletter of 50 KB in its compressed form,
+//!   against gzip's default level alone.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark: a panic ends it")]
 
 use std::hint::black_box;
+use std::io::Write as _;
 use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use serde_json::Value;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
 use tidegate_core::Window;
 use tidegate_core::allocation::Intake;
+use tidegate_core::compression::compress;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::email::{Email, Priority};
 use tidegate_core::grid::SlotGrid;
@@ -129,12 +135,44 @@ fn shares(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Paragraphs whose words are drawn from 600: as repetitive as text is, unlike a paragraph that is repeated.
+fn newsletter(bytes: usize) -> String {
+    let mut state = 1_u64;
+    let mut draw = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    let mut word = || (0..3 + draw(6)).map(|_| char::from(b"etaoinshrdlu"[draw(12)])).collect();
+    let words: Vec<String> = (0..600).map(|_| word()).collect();
+    let mut html = String::new();
+    while html.len() < bytes {
+        let paragraph: Vec<&str> = (0..60).map(|_| words[draw(600)].as_str()).collect();
+        html.extend(["<p style=\"margin: 0 0 16px\">", &paragraph.join(" "), "</p>\n"]);
+    }
+    json!({ "to": "ada@example.com", "html": html }).to_string()
+}
+
+fn compression(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("compression");
+    let body = newsletter(50_000);
+    assert!(compress(&body).is_some_and(|compressed| compressed.len() < body.len() / 2));
+    group.bench_function("compress", |bencher| bencher.iter(|| compress(black_box(&body))));
+    let level_6 = |body: &str| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(body.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    group.bench_function("level_6", |bencher| bencher.iter(|| level_6(black_box(&body))));
+    group.finish();
+}
+
 criterion_group! {
     name = decisions;
     config = Criterion::default()
         .sample_size(20)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1));
-    targets = email, slots, shares
+    targets = email, slots, shares, compression
 }
 criterion_main!(decisions);
