@@ -16,8 +16,8 @@ import boto3
 
 
 def unused_port() -> int:
-    """One for a program that binds it later. It is in TIME_WAIT for a minute, because the side that holds it closes a
-    connection first: so the kernel gives it to nobody who asks for any port."""
+    """A port for a program that binds it later. The side that holds it closes a connection first, so it is in TIME_WAIT
+    for a minute, and the kernel gives it to nobody who asks for any port."""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         server.accept()[0].close()
         client.recv(1)

@@ -135,7 +135,7 @@ fn shares(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Paragraphs whose words are drawn from 600: as repetitive as text is, unlike a paragraph that is repeated.
+/// A mail with paragraphs of words drawn from 600: a paragraph that is repeated would be compressed to nothing.
 fn newsletter(bytes: usize) -> String {
     let mut state = 1_u64;
     let mut draw = |below: usize| {

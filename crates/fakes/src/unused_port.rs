@@ -1,11 +1,11 @@
 use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
-/// A port on loopback for a program that is given its number and binds it later.
+/// A port on loopback for a program that is given its number and binds it later, within a minute.
 ///
 /// The kernel may give a port that was only bound and closed to the next process that asks for any port. Here the
-/// side that holds the port closes a connection first, so the port stays in `TIME_WAIT` for a minute: nobody gets it
-/// but a server that asks for this number with `SO_REUSEADDR`, as servers do.
+/// side that holds the port closes a connection first, so the port stays in `TIME_WAIT` (a minute on Linux): nobody
+/// gets it but a server that asks for this number with `SO_REUSEADDR`, as servers do.
 ///
 /// ```
 /// let port = tidegate_fakes::unused_port()?;
