@@ -29,7 +29,7 @@ from typing import Any
 
 from confinement import Group, Mounts, unavailable
 from fakes import Fakes, fakes
-from figures import SHARE_POINTS, UTILISATION, Row, at_least, at_most, told
+from figures import SHARE_POINTS, UTILISATION, Row, at_least, at_most, number, told
 from runtime import Function, Settings
 from startup import environment
 
@@ -71,8 +71,13 @@ CASES = {
     "lambda-200kb-cpu": Case(100, 1_769, 200),
     "lambda-200kb-gzip": Case(100, 1_769, 200, compressed=True),
 }
-# The cases whose processor time is judged, and the most milliseconds that a mail may take.
-LARGE, LARGE_MS = (CASES["lambda-200kb-cpu"], CASES["lambda-200kb-gzip"]), 2.0
+# The cases whose processor time is judged: the most that a mail may take, to the AWS calls alone of a plain mail of this size.
+LARGE = {CASES["lambda-200kb-cpu"]: 1.5, CASES["lambda-200kb-gzip"]: 1.0}
+
+
+def needed_mb(case: Case) -> float:
+    """The memory that a poller needs for as much processor as the case takes (docs/figures.md, Memory)."""
+    return 1_769 * case.rate * (0.5e-3 + 0.016e-3 * case.body_kb) / 0.75
 
 
 def html(kilobytes: int) -> str:
@@ -240,14 +245,29 @@ def measure_case(
     return outcome
 
 
-def warm_time(part: str, outcome: Outcome) -> Row:
-    what, milliseconds = "processor time a mail, warm", outcome.warm_milliseconds()
+def warm_rows(part: str, outcome: Outcome, sdk_calls_ms: float | None) -> list[Row]:
+    milliseconds = outcome.warm_milliseconds()
+    found = [told(part, "processor time a mail, warm", milliseconds, "ms")]
     if outcome.case in LARGE:
-        return at_most(part, what, milliseconds, "ms", LARGE_MS)
-    return told(part, what, milliseconds, "ms")
+        ratio = milliseconds / sdk_calls_ms if sdk_calls_ms else None
+        note = f"{number(milliseconds)} ms to {number(sdk_calls_ms)} ms a mail"
+        what = "poller's processor time to the SDK calls alone, plain"
+        found.append(at_most(part, what, ratio, "", LARGE[outcome.case], note))
+    return found
 
 
-def rows(part: str, outcome: Outcome) -> list[Row]:
+def used_rows(part: str, outcome: Outcome, note: str) -> list[Row]:
+    """What a poller makes of its quota; judged where it has as much processor as it needs."""
+    used, off = outcome.utilisation(outcome.judged()), outcome.share_points()
+    what, shares = "utilisation, cold starts and dead connections in it", "shares off 90/10"
+    needed = needed_mb(outcome.case)
+    if outcome.case.memory_mb < needed:
+        note += f"; {needed:,.0f} MB are needed"
+        return [told(part, what, used, "of q", note), told(part, shares, off, "points")]
+    return [at_least(part, what, used, "of q", UTILISATION, note), at_most(part, shares, off, "points", SHARE_POINTS)]
+
+
+def rows(part: str, outcome: Outcome, sdk_calls_ms: float | None) -> list[Row]:
     case, figures, mails_sent = outcome.case, outcome.figures, max(1, outcome.mails())
     size = f"{case.body_kb} KB" if case.body_kb else "tiny"
     size += ", compressed" if case.compressed else ""
@@ -256,8 +276,7 @@ def rows(part: str, outcome: Outcome) -> list[Row]:
     throttled = figures["throttled_periods"] / max(1, figures["periods"])
     over = 1.005 if case.rate >= 1_000 else 1.0
     return [
-        at_least(part, "utilisation, cold starts and dead connections in it",
-                 outcome.utilisation(judged), "of q", UTILISATION, note),
+        *used_rows(part, outcome, note),
         told(part, "utilisation of windows that started cold", outcome.utilisation(
             [window for window in judged if window in outcome.cold]), "of q",
              f"{figures['cold_starts']} cold starts"),
@@ -271,9 +290,8 @@ def rows(part: str, outcome: Outcome) -> list[Row]:
         at_most(part, "killed for memory", figures["killed_for_memory"], "times", 0),
         at_most(part, "failed invocations", len(figures["failed"]) + figures["timed_out"]
                 + figures["ended_otherwise"], "", 0, "; ".join(figures["failed"][:1])),
-        at_most(part, "shares off 90/10", outcome.share_points(), "points", SHARE_POINTS),
         told(part, "throttled", figures["throttled_seconds"], "s", f"in {throttled:.0%} of periods"),
-        warm_time(part, outcome),
+        *warm_rows(part, outcome, sdk_calls_ms),
         told(part, "processor time a mail, all of the poller's", figures["cpu_seconds"] * 1e3
              / mails_sent, "ms"),
         told(part, "peak memory", figures["peak_rss_bytes"], "bytes"),

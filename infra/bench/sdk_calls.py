@@ -12,11 +12,13 @@ from typing import Any
 from fakes import program
 
 MAILS, PER_SECOND = 3_000, 196
+LARGE_MAILS, LARGE_PER_SECOND = 1_000, 98
 RUN_SECONDS = 120
 
 
-def measure(args: Any, mode: str) -> float:
-    """Milliseconds a mail; `mode` is `merge` or `direct`."""
+def measure(args: Any, mode: str, kilobytes: int = 0) -> float:
+    """Milliseconds a mail; `mode` is `merge` or `direct`. Tiny mails, or some of this size."""
+    load = [MAILS, PER_SECOND] if kilobytes == 0 else [LARGE_MAILS, LARGE_PER_SECOND, kilobytes]
     ses = [str(args.bin_dir / "ses-sandbox"), "--quota", "1000", "--latency", "80ms"]
     sqs = [str(args.bin_dir / "sqs-sandbox"), "--create"]
     with (tempfile.TemporaryDirectory() as scratch,
@@ -25,7 +27,7 @@ def measure(args: Any, mode: str) -> float:
         environment = os.environ | {
             "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1",
             "AWS_ENDPOINT_URL_SQS": sqs_url.rstrip("/"), "AWS_ENDPOINT_URL_SESV2": ses_url.rstrip("/")}
-        command = [str(args.bin_dir / "sdk-calls"), mode, str(MAILS), str(PER_SECOND)]
+        command = [str(args.bin_dir / "sdk-calls"), mode, *map(str, load)]
         ended = subprocess.run(command, env=environment, capture_output=True, text=True,
                                timeout=RUN_SECONDS, check=False)
     if ended.returncode:
