@@ -79,7 +79,7 @@ def functions(binaries: Path, arch: str, channel: str, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     made = {out / f"{name}-{arch}{of_channel}.zip": binaries / name / "bootstrap" for name in FUNCTIONS}
     for package, binary in made.items():
-        package.write_bytes(packages.zip_bootstrap(binary))
+        package.write_bytes(packages.zip_bootstrap(binary, packages.SMALLEST))
     return list(made)
 
 
