@@ -36,33 +36,37 @@ def after(name: str, arguments: list[str]) -> str | None:
 
 
 def optimised(arguments: list[str]) -> list[str]:
-    """The arguments, without optimisation for tests that are built longer than they run (of tidegate-core: 83 s and 8 s
-    with it, 19 s and 33 s without)."""
-    if "--test" not in arguments or after("--crate-name", arguments) in LONG_TESTS:
+    """The arguments, without optimisation for benchmarks, which are built here to be looked at, and for tests that are
+    built longer than they run (of tidegate-core: 83 s and 8 s with it, 19 s and 33 s without)."""
+    # Cargo gives a kind to libraries and programs, and none to tests and benchmarks.
+    if "--crate-type" in arguments or after("--crate-name", arguments) in LONG_TESTS:
         return arguments
     return ["opt-level=0" if argument.startswith("opt-level=") else argument for argument in arguments]
 
 
 def commands(rustc: str, arguments: list[str], scratch: str) -> Iterator[list[str]]:
     """The commands that compile a crate and look at it. Each refuses a warning."""
-    if after("--crate-name", arguments) in (None, "___"):
+    name, kind = after("--crate-name", arguments), after("--crate-type", arguments)
+    if name in (None, "___"):
         # Cargo asks for rustc's version and for what it knows of the target.
         yield [rustc, *arguments]
         return
     clippy = [str(Path(rustc).with_name("clippy-driver")), rustc]
     compiled = [*optimised(arguments), "-Dwarnings"]
-    if compiled[:-1] != arguments:
+    looked_at = [*without_output(arguments), "--out-dir", scratch, MESSAGES, "-Dwarnings"]
+    levels = {argument for argument in compiled if argument.startswith("opt-level=")}
+    if kind == "lib":
+        # Cargo compiles a library once more with its unit tests: Clippy sees all of it there.
+        yield [rustc, *compiled]
+    elif levels <= {"opt-level=0"}:
         # Clippy's driver is a compiler that optimises less: one pass is enough where nothing is optimised.
         yield [*clippy, *compiled]
-        return
-    yield [rustc, *compiled]
-    looked_at = [*without_output(arguments), "--out-dir", scratch, MESSAGES, "-Dwarnings"]
-    # Cargo compiles a library once more with its unit tests: Clippy sees all of it there.
-    if "--test" in arguments or after("--crate-type", arguments) != "lib":
+    else:
+        yield [rustc, *compiled]
         yield [*clippy, *looked_at, "--emit=metadata"]
-    if "--test" not in arguments and after("--crate-name", arguments) != "build_script_build":
+    if kind is not None and name != "build_script_build":
         # As in `cargo doc`: of a program everything is documented, because nothing of it is public.
-        private = ["--document-private-items"] if after("--crate-type", arguments) == "bin" else []
+        private = ["--document-private-items"] if kind == "bin" else []
         yield [str(Path(rustc).with_name("rustdoc")), *looked_at, *private]
 
 
