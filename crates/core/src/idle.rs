@@ -70,16 +70,19 @@ pub fn looks(due: Window, previous: Option<Window>, window: Window) -> bool {
 }
 
 /// True if somebody other than EventBridge invoked the scheduler, to have mail sent at once. EventBridge's
-/// events say where they come from.
+/// events say where they come from: a rule's from `aws.events`, a schedule's (of EventBridge Scheduler, without an input
+/// of its own) from `aws.scheduler`.
 ///
 /// ```
 /// use serde_json::json;
 /// use tidegate_core::idle::is_wake;
 /// assert!(is_wake(&json!({})));
 /// assert!(!is_wake(&json!({"source": "aws.events", "detail-type": "Scheduled Event"})));
+/// assert!(!is_wake(&json!({"source": "aws.scheduler", "detail-type": "Scheduled Event"})));
 /// ```
 pub fn is_wake(event: &Value) -> bool {
-    event.get("source").and_then(Value::as_str) != Some("aws.events")
+    let source = event.get("source").and_then(Value::as_str);
+    !matches!(source, Some("aws.events" | "aws.scheduler"))
 }
 
 /// The next step of a scheduler run that finds the stack asleep.
