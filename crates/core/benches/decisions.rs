@@ -8,13 +8,18 @@
 //!   one in ten has no mail.
 //! - `compression/compress` against `compression/level_6`: the body of a newsletter of 50 KB in its compressed form,
 //!   against gzip's default level alone.
+//! - `compression/attachment` against `compression/attachment_level_2`: to find that a body of 900 KB does not shrink,
+//!   against compressing it.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark: a panic ends it")]
 
 use std::hint::black_box;
 use std::io::Write as _;
+use std::iter::successors;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -153,17 +158,33 @@ fn newsletter(bytes: usize) -> String {
     json!({ "to": "ada@example.com", "html": html }).to_string()
 }
 
+/// The base64 text of `bytes` * 3 / 4 bytes without a pattern (Knuth's MMIX).
+fn attachment(bytes: usize) -> String {
+    let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    let noise: Vec<u8> = successors(Some(1_u64), next)
+        .map(|state| (state >> 56) as u8)
+        .take(bytes * 3 / 4)
+        .collect();
+    BASE64_STANDARD.encode(noise)
+}
+
 fn compression(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("compression");
     let body = newsletter(50_000);
     assert!(compress(&body).is_some_and(|compressed| compressed.len() < body.len() / 2));
     group.bench_function("compress", |bencher| bencher.iter(|| compress(black_box(&body))));
-    let level_6 = |body: &str| {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let at_level = |level: u32, body: &str| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(level));
         encoder.write_all(body.as_bytes()).unwrap();
         encoder.finish().unwrap()
     };
-    group.bench_function("level_6", |bencher| bencher.iter(|| level_6(black_box(&body))));
+    group.bench_function("level_6", |bencher| bencher.iter(|| at_level(6, black_box(&body))));
+    let attachment = attachment(900_000);
+    assert_eq!(compress(&attachment), None);
+    group.bench_function("attachment", |bencher| bencher.iter(|| compress(black_box(&attachment))));
+    group.bench_function("attachment_level_2", |bencher| {
+        bencher.iter(|| at_level(2, black_box(&attachment)));
+    });
     group.finish();
 }
 

@@ -65,8 +65,8 @@ pub(super) fn message(message: &Outgoing, fifo: bool, max_bytes: usize) -> Resul
         let text = "The request must contain the parameter MessageBody.";
         return Err(entry_error("MissingParameter", text));
     }
-    // Most bodies are printable ASCII: a byte is looked at faster than a character.
-    let printable = message.body.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    // Most bodies are printable ASCII: bytes are looked at faster than characters, and many at once if all are.
+    let printable = message.body.bytes().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
     if !printable && !message.body.chars().all(is_allowed) {
         return Err(entry_error("InvalidMessageContents", "Invalid characters found"));
     }
