@@ -6,3 +6,8 @@ mod deferral;
 mod forecast;
 mod from_stack;
 mod memory;
+
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
