@@ -52,6 +52,21 @@ async fn mails_of_one_and_of_ten_recipients_share_by_recipients() {
     shares_hold(30, true, &[10], &[1]).await;
 }
 
+/// A window of 14 slots has room for one mail of ten. One that came too late for its window was hidden for 30 s, came back
+/// as late in another, and so on: the last of 300 took up to seven hours.
+#[tokio::test(start_paused = true)]
+async fn the_last_mail_of_ten_recipients_is_sent_soon_after_the_others() {
+    for (merge, seed) in MODES.into_iter().flat_map(|merge| (1..=6).map(move |seed| (merge, seed)))
+    {
+        let settings = WorldSettings::new(14.0, merge);
+        let world = World::new(WorldSettings { counting: Counting::Bucket, seed, ..settings });
+        world.put("big", &ProducedMail::several("big", 300, 10)).await;
+        world.run(330).await;
+        assert_eq!(world.ses.accepted().len(), 300, "merge {merge}, seed {seed}");
+        assert_eq!(world.refused(), 0);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_mail_of_more_recipients_than_the_quota_takes_the_windows_it_is_owed() {
     for merge in MODES {

@@ -259,13 +259,16 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// Leaves a mail that got no slot.
-    pub(super) fn leave_unused(&mut self, message: &Message) {
+    /// Leaves a mail that got no slot. `slots_left` says whether some were: then a mail of several recipients came too late
+    /// for so many, and its visibility timeout, of whole seconds, would bring it back as late in another window, for hours.
+    /// It is shown to the next window's poller at once.
+    pub(super) fn leave_unused(&mut self, message: &Message, slots_left: bool) {
         if message.line == Line::Express {
             return self.hand_over(message);
         }
         self.not_used(message);
-        self.leave(message);
+        let is_late = slots_left && message.recipients() > 1;
+        self.leave_until(message, is_late.then_some(Duration::ZERO));
     }
 
     /// Shows an express mail that came too late for this window to the next one's poller, which waits for
@@ -279,11 +282,15 @@ impl<E: Environment> Drain<'_, E> {
     /// Leaves a mail to its visibility timeout, or makes it visible at once if `TIDEGATE_UNSENT` is
     /// `release`.
     pub(super) fn leave(&mut self, message: &Message) {
+        self.leave_until(message, None);
+    }
+
+    fn leave_until(&mut self, message: &Message, shown: Option<Duration>) {
         self.count_left(message);
         let after = self.parts.policies.shown_after(message);
         let is_released = self.parts.ctx.config.unsent == Unsent::Release;
         let released = is_released.then_some(Duration::ZERO);
-        let job = after.or(released);
+        let job = after.or(shown).or(released);
         let job = job.map(|after| Job::Show(receipt(&message.held, true), after));
         if job.is_none() {
             self.free();

@@ -449,7 +449,7 @@ impl<'a, E: Environment> Drain<'a, E> {
                 Effect::PassSend(send) => self.ended(send, policy + 1),
                 Effect::WaitAgain(message) => self.wait_again(message),
                 Effect::Leave(message) => self.leave(&message),
-                Effect::LeaveUnused(message) => self.leave_unused(&message),
+                Effect::LeaveUnused(message) => self.leave_unused(&message, false),
                 Effect::LeaveHidden(message) => self.leave_hidden(&message),
                 Effect::Settle(message, job) => {
                     self.take(&message);
@@ -478,10 +478,11 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     /// Leaves the mail that waits for a slot, once there is none left.
     pub(super) fn leave_what_waits(&mut self) {
-        let waiting = self.slots.limiter.state().waiting;
-        self.result.waiting.get_or_insert(waiting);
+        let state = self.slots.limiter.state();
+        self.result.waiting.get_or_insert(state.waiting);
+        let slots_left = state.unused + state.slots_left > 0;
         for message in self.slots.drain().collect::<Vec<_>>() {
-            self.leave_unused(&message);
+            self.leave_unused(&message, slots_left);
         }
     }
 
