@@ -54,8 +54,8 @@ pub enum InvalidCompression {
     TooLarge,
 }
 
-/// The compressed form of `body`; none where it is not worth it: below 4 KB, or if it saves less than a
-/// quarter.
+/// The compressed form of `body`; none where it is not worth it: below 4 KB, if it saves less than a
+/// quarter, or if slices of a large one save less than a tenth.
 ///
 /// ```
 /// use tidegate_core::compression::{compress, decompress};

@@ -285,9 +285,9 @@ fn warnings(
 /// window.
 const UNEVEN_MAILS: u64 = 200_000;
 
-/// Whether skipping ahead would be inaccurate: a mail with several recipients that does not fit
-/// into its window waits for a random time, which moves the end by minutes. Such scenarios are
-/// simulated window by window if that takes only seconds.
+/// Whether skipping ahead would be inaccurate: chance decides which mails with several recipients
+/// fit into a window together. Such scenarios are simulated window by window if that takes only
+/// seconds.
 fn is_uneven(scenario: &Scenario) -> bool {
     let large = scenario.campaigns.iter().any(|load| load.recipients > 1);
     large && scenario.mails() <= UNEVEN_MAILS

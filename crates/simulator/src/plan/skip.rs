@@ -232,8 +232,8 @@ impl WindowRecord {
 }
 
 impl MeasureWindows {
-    /// With several recipients per mail the rate oscillates: mails that do not fit into a window
-    /// come back after a visibility timeout (30 s). The measurement must cover several of these
+    /// With several recipients per mail the rate oscillates: mails that find every slot of a
+    /// window used come back after a visibility timeout (30 s). The measurement must cover several of these
     /// periods.
     fn of_mails(self, largest: f64) -> Self {
         if largest <= 1.0 {
