@@ -3,7 +3,7 @@ use std::fmt::Display;
 
 use tidegate_core::Timestamp;
 use tidegate_core::Window;
-use tidegate_core::control::{ChangeRecord, Control, LONGEST, NOT_FOR_POLLERS, StoredControl};
+use tidegate_core::control::{ChangeRecord, Control, LONGEST, StoredControl};
 use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::{EpochMillis, Identity};
@@ -17,7 +17,8 @@ use tidegate_delivery::ports::{
 };
 
 use crate::faults::{FaultPlan, Faults, Operation};
-use crate::ledger_size::{LARGEST, LedgerUnits, of_claim, of_part};
+use crate::ledger_control::ControlItems;
+use crate::ledger_size::{LARGEST, LedgerUnits, of_part};
 use crate::shared::SharedState;
 
 /// The ledger in memory: good for the pollers of one process. A clone is the same ledger.
@@ -50,8 +51,7 @@ pub struct MemoryLedger {
 struct LedgerState {
     newest: Option<NewestClaim>,
     factor: RateFactor,
-    control: StoredControl,
-    control_version: u64,
+    control: ControlItems,
     units: LedgerUnits,
     /// The counters' parts by number, each with the window at which it expires.
     parts: BTreeMap<u32, (Part, Option<Window>)>,
@@ -114,8 +114,8 @@ impl MemoryLedger {
         self.state.with(|state| {
             let parts = state.parts.iter();
             let parts = parts.map(|(place, (part, _))| (format!("sums#{place}"), of_part(part)));
-            let claim = ("regulator".to_owned(), of_claim(&state.control));
-            let control = state.control.apart.iter();
+            let claim = ("regulator".to_owned(), state.control.claim_bytes);
+            let control = state.control.stored.apart.iter();
             let control = control.map(|(name, (_, text))| (format!("control#{name}"), text.len()));
             parts.chain(control).chain([claim]).collect()
         })
@@ -129,7 +129,7 @@ impl LedgerState {
             rate: request.rate,
             rate_margin: request.rate_margin,
             limits: request.limits,
-            changed_limits: read(&self.control).limits_digest(),
+            changed_limits: self.control.control.limits_digest(),
             factor: self.factor,
         };
         match &self.newest {
@@ -147,12 +147,10 @@ impl LedgerState {
                 self.newest = Some(NewestClaim { claim, token, opened, previous });
             }
         }
-        self.units.add_written(of_claim(&self.control));
+        self.units.add_written(self.control.claim_bytes);
         let previous = self.newest.as_ref().and_then(|newest| newest.previous);
         let mut standing = self.standing(previous, request.window);
-        let mut control = self.control.clone();
-        control.apart.remove(NOT_FOR_POLLERS);
-        standing.control = read(&control);
+        standing.control = self.control.for_pollers.clone();
         Claim::Claimed(standing)
     }
 
@@ -194,28 +192,25 @@ impl LedgerState {
 
     fn set_control(&mut self, version: u64, control: &Control) -> Result<bool, FailureKind> {
         // Another writer was faster: the caller reads again and repeats its change.
-        if self.control_version != version {
+        if self.control.version != version {
             return Ok(false);
         }
-        let stored = StoredControl::of(control, version + 1, &self.control.apart);
-        let stored = stored.map_err(|error| FailureKind::Refused(error.to_string()))?;
+        let before = &self.control.stored.apart;
+        let stored = StoredControl::of(control, version + 1, before);
+        let mut stored = stored.map_err(|error| FailureKind::Refused(error.to_string()))?;
         if stored.apart.values().any(|(_, text)| text.len() > LONGEST) {
             return Err(FailureKind::Refused("ValidationException".to_owned()));
         }
-        self.units.add_written(of_claim(&stored));
         let written = stored.apart.values().filter(|(at, _)| at.version == version + 1);
         // A transactional write costs twice as much as a single one.
         written.for_each(|(_, text)| self.units.add_written(2 * text.len()));
         // Members that the writer did not read keep their items and references.
-        let before = std::mem::replace(&mut self.control, stored);
-        let stored_apart: Vec<String> =
-            self.control.references().map(|(name, _)| name.to_owned()).collect();
-        for (name, member) in
-            before.apart.into_iter().filter(|(name, _)| stored_apart.contains(name))
-        {
-            self.control.apart.entry(name).or_insert(member);
+        let referred: Vec<String> = stored.references().map(|(name, _)| name.to_owned()).collect();
+        for (name, member) in before.iter().filter(|(name, _)| referred.contains(name)) {
+            stored.apart.entry(name.clone()).or_insert_with(|| member.clone());
         }
-        self.control_version += 1;
+        self.control = ControlItems::new(stored, version + 1);
+        self.units.add_written(self.control.claim_bytes);
         Ok(true)
     }
 
@@ -282,19 +277,14 @@ impl LedgerState {
         let standing = Standing {
             previous,
             factor: self.factor,
-            control: read(&self.control),
-            control_version: self.control_version,
+            control: self.control.control.clone(),
+            control_version: self.control.version,
             looks: self.looks,
             window_left: self.window_left,
             ..Standing::default()
         };
         standing.with_parts(parts, self.count)
     }
-}
-
-/// Reads a control record that was written by this ledger, so it always parses.
-fn read(stored: &StoredControl) -> Control {
-    stored.control().unwrap_or_default()
 }
 
 fn apply(part: &mut Part, change: PartChange) {

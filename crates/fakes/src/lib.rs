@@ -32,6 +32,7 @@ mod feedback;
 mod invoke;
 mod latency;
 mod ledger;
+mod ledger_control;
 mod ledger_size;
 mod monitor;
 mod queues;
