@@ -38,7 +38,7 @@ class Commands(unittest.TestCase):
 
         self.assertEqual(level("--crate-name", "tidegate_core", "--test"), "opt-level=0")
         self.assertEqual(level("--crate-name", "decisions"), "opt-level=0")
-        self.assertEqual(level("--crate-name", "simulation", "--test"), "opt-level=2")
+        self.assertEqual(level("--crate-name", "simulator", "--test"), "opt-level=2")
         self.assertEqual(level("--crate-name", "tidegate_core", "--crate-type", "lib"), "opt-level=2")
 
     def test_where_nothing_is_optimised_clippy_compiles(self) -> None:

@@ -42,11 +42,6 @@ mod ticks;
 mod weights;
 mod why;
 
-use mimalloc::MiMalloc;
-
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
-
 /// Both modes, by whether there is a merge queue.
 const MODES: [bool; 2] = [true, false];
 const MS: fn(u64) -> std::time::Duration = std::time::Duration::from_millis;
