@@ -8,6 +8,8 @@ ifneq ($(BESIDE),yes)
 .NOTPARALLEL:
 endif
 .DELETE_ON_ERROR:
+# Container images set it. `sam`, which tests start some twenty times, would compile its modules each time (3 of 9 s).
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 DENY_VERSION := 0.20.2
@@ -318,12 +320,12 @@ BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
-	$(MAKE) --no-print-directory test-campaigns
-	$(MAKE) $(BESIDE_EACH_OTHER) of-end-to-end of-computing of-packages of-console of-units of-guide
+	$(MAKE) $(BESIDE_EACH_OTHER) of-campaigns of-computing of-end-to-end of-packages of-console of-units of-guide
 
 of-rust: ; $(MAKE) BESIDE= style deny test-binaries
 of-others: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REFERENCE_MODULES) $(REDIS_NEEDED) $(PROMTOOL_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
-of-end-to-end: ; $(MAKE) BESIDE= test-end-to-end
+of-campaigns: ; $(MAKE) BESIDE= test-campaigns
+of-end-to-end: | of-campaigns ; $(MAKE) BESIDE= test-end-to-end
 of-packages: | of-end-to-end ; $(MAKE) BESIDE= test-package
 of-console: | of-end-to-end ; $(MAKE) BESIDE= test-console
 of-units: | of-end-to-end ; $(MAKE) BESIDE= test-units
@@ -331,7 +333,7 @@ of-guide: | of-end-to-end ; $(MAKE) BESIDE= test-guide
 of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation
 # Not every container allows the kernel's idle class.
 WHEN_IDLE = $(if $(shell chrt --idle 0 true 2>/dev/null && echo yes),chrt --idle 0,nice -n 19)
-.PHONY: of-rust of-others of-end-to-end of-packages of-console of-units of-guide of-computing
+.PHONY: of-rust of-others of-campaigns of-end-to-end of-packages of-console of-units of-guide of-computing
 
 .PHONY: lint
 lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
@@ -414,8 +416,8 @@ test-simulation:
 	$(CARGO_TEST) --test 'si*'
 	$(CARGO_TEST) --doc
 
-# End to end runs on the binaries of the same build, and on the local AWS. Tests that measure (campaigns, and many processes on one
-# bucket) have the machine to themselves; all run on more threads than cores, because they wait.
+# End to end runs on the binaries of the same build, and on the local AWS. Beside tests that measure (campaigns, and many processes on
+# one bucket) there is only what computes when nothing else does; all run on more threads than cores, because they wait.
 test-campaigns:
 	$(CARGO_TEST) --test bucket many::
 	$(if $(OTHER_REDIS),$(OTHER_BUCKET) many::)
