@@ -86,6 +86,9 @@ def under_lambdas_limits(part: str, args: argparse.Namespace) -> list[Row]:
         return many.rows(many.measure(args))
     if part == limits.PART:
         return limits.rows(limits.measure(args))
+    wanted = confined.CASES[part].processors
+    if wanted > (os.cpu_count() or 1):
+        return [Row(part, "skipped", None, "", note=f"it needs {wanted} processors: the poller one, and what it calls the others")]
     outcome = confined.measure(part, args)
     # After the run, so that both are measured on a machine as busy.
     large = outcome.case in confined.LARGE
@@ -184,9 +187,9 @@ def options() -> argparse.Namespace:
     args.python = (args.python or root / ".tools" / "local" / "bin" / "python").absolute()
     args.out = (args.out or root / ".local" / "bench").absolute()
     # What runs under Lambda's limits starts its own fakes, and no local run.
-    needed = {"poller", "scheduler", "ses-sandbox", "sqs-sandbox"}
+    needed = {"poller", "scheduler", "ses-sandbox", "sqs-sandbox", "sdk-calls"}
     if any(part not in CONFINED for part in args.only):
-        needed |= {"devstack", "sdk-calls"}
+        needed.add("devstack")
     for name in sorted(needed):
         if not os.access(args.bin_dir / name, os.X_OK):
             parser.error(f"{args.bin_dir / name} is missing: run `make binaries`, or name --bin-dir")

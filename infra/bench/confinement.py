@@ -26,9 +26,9 @@ LAUNCH = ('while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs"; shift; done; sh
           f'ulimit -n {DESCRIPTORS}; exec "$@"')
 
 
-def quota_us(memory_mb: int) -> int:
-    """Microseconds of processor in each period."""
-    return max(LEAST_QUOTA_US, PERIOD_US * memory_mb // MB_PER_PROCESSOR)
+def quota_us(memory_mb: int, slowness: float) -> int:
+    """Microseconds of processor in each period; where the same work takes longer (`slowness` above 1), as much more."""
+    return max(LEAST_QUOTA_US, int(PERIOD_US * memory_mb / MB_PER_PROCESSOR * slowness))
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Group:
 
     numbers = itertools.count()
 
-    def __init__(self, mounts: Mounts, memory_mb: int) -> None:
+    def __init__(self, mounts: Mounts, memory_mb: int, slowness: float = 1.0) -> None:
         self.version = mounts.version
         name = f"tidegate-bench-{os.getpid()}-{next(self.numbers)}"
         self.places = {controller: place / name for controller, place in mounts.places.items()}
@@ -115,10 +115,10 @@ class Group:
             self.write(mounts.places["cpu"] / "cgroup.subtree_control", "+cpu +memory")
         for place in set(self.places.values()):
             place.mkdir()
-        self.limit(memory_mb)
+        self.limit(memory_mb, slowness)
 
-    def limit(self, memory_mb: int) -> None:
-        quota, memory = quota_us(memory_mb), memory_mb * MIB
+    def limit(self, memory_mb: int, slowness: float) -> None:
+        quota, memory = quota_us(memory_mb, slowness), memory_mb * MIB
         if self.version == 2:
             self.write(self.file("cpu", "cpu.max"), f"{quota} {PERIOD_US}")
             self.write(self.file("memory", "memory.max"), memory)

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+import sdk_calls
 from confined import IDLE_CLOSE_SECONDS, LATENCY, POLLER_TIMEOUT, SETTLE_SECONDS, Case, fill, mails
 from confinement import Group, Mounts, unavailable
 from fakes import HOST, Fakes, fakes
@@ -111,7 +112,7 @@ def functions(at: Fakes, args: Any, folder: Any, lambda_url: str) -> tuple[Setti
     )
 
 
-async def run(at: Fakes, args: Any, folder: Any, mounts: Mounts) -> Outcome:
+async def run(at: Fakes, args: Any, folder: Any, mounts: Mounts, slowness: float) -> Outcome:
     filled = await asyncio.to_thread(make_campaigns, at)
     calls = at.calls()
     deployed: dict[str, Function] = {}
@@ -128,7 +129,7 @@ async def run(at: Fakes, args: Any, folder: Any, mounts: Mounts) -> Outcome:
     server, port = await serve(invoke, at.identity.served)
     settings = functions(at, args, folder, f"https://{HOST}:{port}")
     for each in settings:
-        deployed[each.name] = Function(partial(Group, mounts, each.memory_mb), each)
+        deployed[each.name] = Function(partial(Group, mounts, each.memory_mb, slowness), each)
     # Any other event is somebody's who wakes the stack, and has no ticks issued while another run issues them.
     every_minute = json.loads((args.root / "events" / "scheduled_event.json").read_text())
     began = time.time()
@@ -161,8 +162,9 @@ def measure(args: Any) -> Outcome:
     mounts = Mounts.here()
     if mounts is None:
         raise ValueError(unavailable())
+    slowness = sdk_calls.slowness(args)
     with fakes(args, folder, CASE.rate, LATENCY, IDLE_CLOSE_SECONDS) as at:
-        outcome = asyncio.run(run(at, args, folder, mounts))
+        outcome = asyncio.run(run(at, args, folder, mounts, slowness))
     (folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
     return outcome
 

@@ -14,6 +14,13 @@ from fakes import program
 MAILS, PER_SECOND = 3_000, 196
 LARGE_MAILS, LARGE_PER_SECOND = 1_000, 98
 RUN_SECONDS = 120
+# Milliseconds that a tiny mail takes on the machine whose shares of a processor docs/figures.md gives.
+REFERENCE_MS = 0.45
+
+
+def slowness(args: Any) -> float:
+    """How much longer the same work takes on this machine, as it is now, than on that of docs/figures.md."""
+    return measure(args, "merge") / REFERENCE_MS
 
 
 def measure(args: Any, mode: str, kilobytes: int = 0) -> float:

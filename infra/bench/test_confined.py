@@ -32,10 +32,14 @@ SECOND = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,nsdelegate 0 0\n"
 
 class Limits(unittest.TestCase):
     def test_memory_buys_a_share_of_each_period(self) -> None:
-        self.assertEqual(quota_us(1_769), 20_000)
-        self.assertEqual(quota_us(128), 1_447)
-        self.assertEqual(quota_us(3_538), 40_000)
-        self.assertEqual(quota_us(64), 1_000)  # the kernel takes no less
+        self.assertEqual(quota_us(1_769, 1.0), 20_000)
+        self.assertEqual(quota_us(128, 1.0), 1_447)
+        self.assertEqual(quota_us(3_538, 1.0), 40_000)
+        self.assertEqual(quota_us(64, 1.0), 1_000)  # the kernel takes no less
+
+    def test_where_the_same_work_takes_longer_a_function_gets_as_much_more_of_the_processor(self) -> None:
+        self.assertEqual(quota_us(1_769, 0.5), 10_000)
+        self.assertEqual(quota_us(256, 1.5), 4_341)
 
     def test_controllers_are_found_in_either_version_and_all_of_them_are_needed(self) -> None:
         first = Mounts.of(FIRST, "hugetlb")
@@ -219,7 +223,7 @@ class ManyCampaigns(unittest.TestCase):
 
 class Cases(unittest.TestCase):
     def outcome(self, **changes: object) -> confined.Outcome:
-        case = confined.Case(100, 1_769, 200)
+        case = confined.CASES["lambda-200kb-cpu"]
         steady, after = (1_000, 1_024), (1_040, 1_052)
         windows = [*range(*steady), *range(*after)]
         figures = {"cold_starts": 4, "killed_for_memory": 0, "timed_out": 0, "ended_otherwise": 0,
@@ -229,7 +233,7 @@ class Cases(unittest.TestCase):
                  "refused": {}, "campaigns": {"big": {"mails": 3_240}, "small": {"mails": 360}}}
         given = {"case": case, "filled": {"big": 4_000, "small": 500}, "steady": steady,
                  "after": after, "cold": [1_012], "by_window": dict.fromkeys(windows, 98),
-                 "warm_cpu": 2.3, "stats": stats, "waiting": 900, "calls": 1_900, "figures": figures}
+                 "warm_cpu": 2.3, "stats": stats, "waiting": 900, "calls": 1_900, "figures": figures, "slowness": 1.0}
         return confined.Outcome(**(given | changes))  # type: ignore[arg-type]
 
     def missed(self, **changes: object) -> list[str]:
@@ -247,7 +251,7 @@ class Cases(unittest.TestCase):
         good = self.outcome()
         lean = dict(good.by_window)
         for window in range(1_012, 1_024):
-            lean[window] = 95
+            lean[window] = 90
         for name, changes in [
             ("utilisation, cold starts and dead connections in it", {"by_window": lean}),
             ("worst second at arrival",
@@ -271,6 +275,14 @@ class Cases(unittest.TestCase):
             case = confined.Case(100, memory_mb, 200)
             found = self.missed(case=case, by_window={}, warm_cpu=0.0, waiting=899)
             self.assertEqual([figure for figure in found if "processor time" not in figure], missed)
+
+    def test_the_rate_margin_of_a_case_takes_from_the_utilisation_that_is_wanted(self) -> None:
+        # 1 / 1.04 of 100 are 96, 1 / 1.02 are 98.
+        windows = [*range(1_000, 1_024), *range(1_040, 1_052)]
+        for margin, sent, reached in ((0.04, 96, True), (0.04, 95, False), (0.02, 98, True), (0.02, 97, False)):
+            case = confined.Case(100, 1_769, 200, rate_margin=margin)
+            found = self.missed(case=case, by_window=dict.fromkeys(windows, sent))
+            self.assertEqual("utilisation, cold starts and dead connections in it" not in found, reached)
 
     def test_mails_have_their_size_and_an_id_each(self) -> None:
         for kilobytes, least, most in ((0, 100, 200), (50, 50_000, 70_000)):
