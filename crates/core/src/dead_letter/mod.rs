@@ -60,7 +60,7 @@ pub struct DeadLetterMessage {
 impl DeadLetterMessage {
     /// Bytes as SQS counts them: the body, and name, type and value of each attribute.
     pub fn bytes(&self) -> usize {
-        let attributes = self.attributes.iter().map(|(n, v)| attribute_bytes(n, v));
+        let attributes = self.attributes.iter().map(|(n, v)| attribute_bytes(n, v.len()));
         self.body.len() + attributes.sum::<usize>()
     }
 }
@@ -156,7 +156,7 @@ impl DeadLetter {
         loop {
             short.shorten(max_text);
             let json = serde_json::to_string(&short)?;
-            if attribute_bytes(ENTRY_ATTRIBUTE, &json) <= room {
+            if attribute_bytes(ENTRY_ATTRIBUTE, json.len()) <= room {
                 return Ok(Some(json));
             }
             if max_text == 0 {

@@ -96,14 +96,18 @@ impl Envelope {
     /// Most bytes that its attributes can ever have, as SQS counts them: with the longest counters,
     /// times and error.
     pub fn most_bytes(&self) -> usize {
-        let fullest = Self {
-            pass: u32::MAX,
-            attempt: u32::MAX,
-            first_attempt_at: Some(EpochMillis::MAX),
-            last_error: Some("x".repeat(MAX_LAST_ERROR_BYTES)),
-            ..self.clone()
-        };
-        fullest.to_attributes().iter().map(|(name, value)| attribute_bytes(name, value)).sum()
+        const NUMBER: usize = u32::MAX.ilog10() as usize + 1;
+        let longest = [
+            (CAMPAIGN, self.campaign.len()),
+            (IDENTITY, self.identity.as_str().len()),
+            (PASS, NUMBER),
+            (ATTEMPT, NUMBER),
+            (ENQUEUED_AT, EpochMillis::BYTES),
+            (FIRST_ATTEMPT_AT, EpochMillis::BYTES),
+            (LAST_ERROR, MAX_LAST_ERROR_BYTES),
+        ];
+        let present = longest.into_iter().filter(|(_, bytes)| *bytes > 0);
+        present.map(|(name, bytes)| attribute_bytes(name, bytes)).sum()
     }
 
     /// The envelope of a mail that goes back to its campaign queue without a failed send, for example
@@ -209,8 +213,8 @@ fn read_time(attribute: &'static str, value: &str) -> Result<EpochMillis, Envelo
 }
 
 /// Bytes that SQS counts for one attribute of type `String`: name, type and value.
-pub(crate) fn attribute_bytes(name: &str, value: &str) -> usize {
-    name.len() + "String".len() + value.len()
+pub(crate) fn attribute_bytes(name: &str, value_bytes: usize) -> usize {
+    name.len() + "String".len() + value_bytes
 }
 
 /// The text without the characters that SQS refuses, cut to `max_bytes` between two characters.
@@ -329,11 +333,30 @@ mod tests {
         }
     }
 
+    fn bytes(envelope: &Envelope) -> usize {
+        envelope.to_attributes().iter().map(|(n, v)| attribute_bytes(n, v.len())).sum()
+    }
+
     proptest! {
+        #[test]
+        fn the_most_bytes_are_those_of_the_longest_counters_times_and_error(envelope in envelopes()) {
+            let most = envelope.most_bytes();
+            prop_assert!(bytes(&envelope) <= most);
+            let longest = Envelope {
+                pass: u32::MAX,
+                attempt: u32::MAX,
+                enqueued_at: EpochMillis::MAX,
+                first_attempt_at: Some(EpochMillis::MAX),
+                last_error: Some("x".repeat(MAX_LAST_ERROR_BYTES)),
+                ..envelope
+            };
+            prop_assert_eq!(bytes(&longest), most);
+        }
+
         #[test]
         fn attributes_are_what_sqs_takes_and_leave_the_body_its_room(envelope in envelopes()) {
             let attributes = envelope.to_attributes();
-            let bytes: usize = attributes.iter().map(|(n, v)| attribute_bytes(n, v)).sum();
+            let bytes = bytes(&envelope);
             prop_assert!(bytes <= MAX_ATTRIBUTE_BYTES / 4, "{} bytes", bytes);
             for (name, value) in &attributes {
                 prop_assert!(!value.is_empty(), "{} is empty", name);
@@ -380,8 +403,7 @@ mod tests {
             first_attempt_at: Some(EpochMillis::MAX),
             ..Envelope::fresh(&campaign, Identity::from_body_id("", ""), EpochMillis::MAX)
         };
-        let attributes = envelope.put_back().to_attributes();
-        let bytes: usize = attributes.iter().map(|(n, v)| attribute_bytes(n, v)).sum();
+        let bytes = bytes(&envelope.put_back());
         assert!(bytes <= MAX_ATTRIBUTE_BYTES / 4, "{bytes}");
     }
 }

@@ -39,6 +39,9 @@ impl EpochMillis {
     /// 9999-12-31T23:59:59.999Z, the last time that RFC 3339 can write.
     pub const MAX: Self = Self(253_402_300_799_999);
 
+    /// Bytes of each time as it is written.
+    pub(crate) const BYTES: usize = "2026-11-20T20:36:07.042Z".len();
+
     /// The time `millis` milliseconds after the epoch; [`EpochMillis::MAX`] if that would be later.
     pub const fn new(millis: u64) -> Self {
         if millis > Self::MAX.0 { Self::MAX } else { Self(millis) }
