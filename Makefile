@@ -8,7 +8,7 @@ ifneq ($(BESIDE),yes)
 .NOTPARALLEL:
 endif
 .DELETE_ON_ERROR:
-# Container images set it. `sam`, which tests start some twenty times, would compile its modules each time (3 of 9 s).
+# Container images set it, and `sam` would compile its modules each time that it starts (3 of 9 s).
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
@@ -311,7 +311,8 @@ dist-checksums: $(DIST_VENV)
 # ---------------------------------------------------------------------------------- to prove it
 
 # Installing, and what is not Rust, mostly waits: it is made beside the build. Tests that measure come first, then the other end-to-end
-# tests: all are in real time, and only what computes goes on beside them: it gets the processor while they do not want it. The browser, the packages, the guide and the unit tests come after them, two at a time while something computes: beside more of
+# tests. All of these are in real time, and only what computes goes on beside them: it gets the processor while they do not want it.
+# The browser, the packages, the guide and the unit tests come after them, two at a time while something computes: beside more of
 # them the local AWS answers too late. Each target's output is printed as a whole.
 # Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
 BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=3

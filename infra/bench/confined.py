@@ -71,8 +71,8 @@ CASES = {
     "lambda-1000": Case(1_000, 1_769, processors=3),
     "lambda-50kb": Case(100, 512, 50),
     "lambda-200kb": Case(100, 256, 200),
-    "lambda-200kb-cpu": Case(100, 1_769, 200, processors=3),
-    "lambda-200kb-gzip": Case(100, 1_769, 200, compressed=True, processors=3),
+    "lambda-200kb-cpu": Case(100, 1_769, 200),
+    "lambda-200kb-gzip": Case(100, 1_769, 200, compressed=True),
 }
 # The cases whose processor time is judged: the most that a mail may take, to the AWS calls alone of a plain mail of this size.
 LARGE = {CASES["lambda-200kb-cpu"]: 1.25, CASES["lambda-200kb-gzip"]: 1.0}
@@ -264,23 +264,21 @@ def warm_rows(part: str, outcome: Outcome, sdk_calls_ms: float | None) -> list[R
 
 
 def used_rows(part: str, outcome: Outcome, note: str, processors: int) -> list[Row]:
-    """What a poller makes of its quota; judged where it has the processor time that it needs, which with
-    too few processors its fakes take."""
+    """What a poller makes of its quota; judged where it has the processor time that it needs."""
     case, used, off = outcome.case, outcome.utilisation(outcome.judged()), outcome.share_points()
     what, shares = "utilisation, cold starts and dead connections in it", "shares off 90/10"
     second, worst = "worst second at arrival", outcome.stats["worst_sliding_second_offered"]
     bound = math.floor(case.rate * (1.005 if case.rate >= 1_000 else 1.0))
+    utilisation = at_least(part, what, used, "of q", UTILISATION, note)
+    fair = at_most(part, shares, off, "points", SHARE_POINTS)
+    in_time = at_most(part, second, worst, "recipients", bound)
     if processors < case.processors:
         note += f"; {case.processors} processors are needed"
-        return [told(part, what, used, "of q", note), told(part, shares, off, "points"),
-                told(part, second, worst, "recipients", f"{bound:,} are the bound")]
-    in_time = at_most(part, second, worst, "recipients", bound)
-    needed = needed_mb(case)
-    if case.memory_mb < needed:
+        return [told(part, what, used, "of q", note), fair, told(part, second, worst, "recipients")]
+    if case.memory_mb < (needed := needed_mb(case)):
         note += f"; {needed:,.0f} MB are needed"
         return [told(part, what, used, "of q", note), told(part, shares, off, "points"), in_time]
-    return [at_least(part, what, used, "of q", UTILISATION, note),
-            at_most(part, shares, off, "points", SHARE_POINTS), in_time]
+    return [utilisation, fair, in_time]
 
 
 def rows(part: str, outcome: Outcome, sdk_calls_ms: float | None, processors: int) -> list[Row]:

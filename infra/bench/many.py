@@ -58,6 +58,7 @@ class Outcome:
     calls: int
     poller: dict[str, Any]
     scheduler: dict[str, Any]
+    slowness: float
 
     def utilisation(self) -> float | None:
         windows = range(*self.windows)
@@ -151,7 +152,7 @@ async def run(at: Fakes, args: Any, folder: Any, mounts: Mounts, slowness: float
         dict(Counter(mail["arrived_ns"] // 1_000_000_000 for mail in arrivals)),
         dict(Counter(mail["tags"]["tidegate_campaign"] for mail in arrivals[-ROUND:])),
         at.stats(), filled, sum(at.waiting().values()), at.calls() - calls,
-        asdict(deployed["poller"].figures), asdict(deployed["scheduler"].figures))
+        asdict(deployed["poller"].figures), asdict(deployed["scheduler"].figures), slowness)
 
 
 def measure(args: Any) -> Outcome:
@@ -190,6 +191,7 @@ def rows(outcome: Outcome) -> list[Row]:
         at_most(PART, "failed invocations", len(poller["failed"]) + len(scheduler["failed"])
                 + poller["timed_out"] + scheduler["timed_out"], "", 0,
                 "; ".join([*scheduler["failed"][:1], *poller["failed"][:1]])),
+        told(PART, "processor time of the AWS calls alone, to docs/figures.md", outcome.slowness, ""),
         told(PART, "throttled", poller["throttled_seconds"], "s"),
         told(PART, "processor time a mail, all of the poller's", poller["cpu_seconds"] * 1e3 / sent, "ms"),
         told(PART, "poller's peak memory", poller["peak_rss_bytes"], "bytes"),

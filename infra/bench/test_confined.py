@@ -198,7 +198,8 @@ class ManyCampaigns(unittest.TestCase):
         given = {"first_mail_seconds": 60.0, "windows": (1_000, 1_150), "by_campaign": sent,
                  "by_window": dict.fromkeys(range(1_000, 1_150), 194),
                  "stats": {"accepted": {"mails": total}, "duplicates": 0}, "filled": total + 5,
-                 "waiting": 5, "calls": int(1.2 * total), "poller": figures, "scheduler": figures}
+                 "waiting": 5, "calls": int(1.2 * total), "poller": figures, "scheduler": figures,
+                 "slowness": 1.0}
         return many.Outcome(**(given | changes))  # type: ignore[arg-type]
 
     def missed(self, **changes: object) -> list[str]:
@@ -277,9 +278,12 @@ class Cases(unittest.TestCase):
             self.assertEqual([figure for figure in found if "processor time" not in figure], missed)
 
     def test_with_too_few_processors_what_the_fakes_take_is_told_and_not_judged(self) -> None:
-        late = {"by_window": {}, "warm_cpu": 0.0, "waiting": 899}
-        self.assertEqual(self.missed(processors=2, **late), ["lost"])
-        self.assertEqual(self.missed(processors=3, **late), ["utilisation, cold starts and dead connections in it", "lost"])
+        good = self.outcome()
+        late = {"case": confined.Case(100, 1_769, processors=3), "by_window": {},
+                "stats": good.stats | {"worst_sliding_second_offered": 101}}
+        self.assertEqual(self.missed(processors=2, **late), [])
+        self.assertEqual(self.missed(processors=3, **late),
+                         ["utilisation, cold starts and dead connections in it", "worst second at arrival"])
 
     def test_mails_have_their_size_and_an_id_each(self) -> None:
         for kilobytes, least, most in ((0, 100, 200), (50, 50_000, 70_000)):

@@ -16,9 +16,9 @@ from pathlib import Path
 
 # Cargo reads rustc's messages. A second announcement of an artifact would name a file that is not there.
 MESSAGES = "--json=diagnostic-rendered-ansi"
-# The simulator's tests compute for a minute; and what judges in real time shall not be late itself. Of what the program
-# `simulation` runs most is in libraries: with it, it was built in 54 s of processor, without in 13, and ran a few per
-# cent longer.
+# The simulator's tests compute for a minute; and what judges in real time shall not be late itself. `simulation` is not
+# among them: most of the code that it runs is in libraries, which are optimised. It takes 54 s of processor to build with
+# optimisation and about 13 s without.
 LONG_TESTS = ("simulator", "end_to_end")
 
 

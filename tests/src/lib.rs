@@ -8,7 +8,7 @@ pub mod simulation;
 
 use mimalloc::MiMalloc;
 
-/// Of all programs of tests that use this crate: simulations allocate much. Here, because each allocation calls a function
-/// of the crate that has this, and the simulation's program is not optimised.
+/// Simulations allocate much, and this allocator is faster than the system's. It stands in this library because each
+/// allocation calls a function of the crate that names the allocator, and the simulation's program is not optimised.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;

@@ -129,7 +129,7 @@ impl LedgerState {
             rate: request.rate,
             rate_margin: request.rate_margin,
             limits: request.limits,
-            changed_limits: self.control.control.limits_digest(),
+            changed_limits: self.control.whole.limits_digest(),
             factor: self.factor,
         };
         match &self.newest {
@@ -149,9 +149,8 @@ impl LedgerState {
         }
         self.units.add_written(self.control.claim_bytes);
         let previous = self.newest.as_ref().and_then(|newest| newest.previous);
-        let mut standing = self.standing(previous, request.window);
-        standing.control = self.control.for_pollers.clone();
-        Claim::Claimed(standing)
+        let control = self.control.for_pollers.clone();
+        Claim::Claimed(self.standing(previous, request.window, control))
     }
 
     fn advance(&mut self, token: &str, through: Window) -> bool {
@@ -267,7 +266,12 @@ impl LedgerState {
 
     /// The ledger's state at `now`. DynamoDB deletes expired items days late, so items that have
     /// expired are skipped here.
-    fn standing(&mut self, previous: Option<PreviousClaim>, now: Window) -> Standing {
+    fn standing(
+        &mut self,
+        previous: Option<PreviousClaim>,
+        now: Window,
+        control: Control,
+    ) -> Standing {
         let parts = self.parts.iter().filter(|(_, (_, until))| until.is_none_or(|at| at > now));
         let parts: BTreeMap<u32, Part> =
             parts.map(|(place, (part, _))| (*place, part.clone())).collect();
@@ -277,7 +281,7 @@ impl LedgerState {
         let standing = Standing {
             previous,
             factor: self.factor,
-            control: self.control.control.clone(),
+            control,
             control_version: self.control.version,
             looks: self.looks,
             window_left: self.window_left,
@@ -325,7 +329,9 @@ impl Ledger for MemoryLedger {
     async fn read(&self) -> Result<Standing, PortError> {
         let read = |state: &mut LedgerState| {
             let newest = state.newest.as_ref().map(|newest| newest.claim);
-            Ok(state.standing(newest, newest.map(|claim| claim.window).unwrap_or_default()))
+            let now = newest.map(|claim| claim.window).unwrap_or_default();
+            let control = state.control.whole.clone();
+            Ok(state.standing(newest, now, control))
         };
         self.call(Operation::Read, LEDGER, read).await
     }

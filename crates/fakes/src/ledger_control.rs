@@ -9,7 +9,7 @@ use crate::ledger_size::of_claim;
 pub(crate) struct ControlItems {
     pub(crate) stored: StoredControl,
     pub(crate) version: u64,
-    pub(crate) control: Control,
+    pub(crate) whole: Control,
     /// The record without what a claim does not return.
     pub(crate) for_pollers: Control,
     /// Size of the claim's item, of which the record is the largest part.
@@ -21,7 +21,7 @@ impl ControlItems {
         let mut claimed = stored.clone();
         claimed.apart.remove(NOT_FOR_POLLERS);
         Self {
-            control: read(&stored),
+            whole: read(&stored),
             for_pollers: read(&claimed),
             claim_bytes: of_claim(&stored),
             stored,

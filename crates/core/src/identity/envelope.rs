@@ -96,12 +96,12 @@ impl Envelope {
     /// Most bytes that its attributes can ever have, as SQS counts them: with the longest counters,
     /// times and error.
     pub fn most_bytes(&self) -> usize {
-        const NUMBER: usize = u32::MAX.ilog10() as usize + 1;
+        const DIGITS: usize = u32::MAX.ilog10() as usize + 1;
         let longest = [
             (CAMPAIGN, self.campaign.len()),
             (IDENTITY, self.identity.as_str().len()),
-            (PASS, NUMBER),
-            (ATTEMPT, NUMBER),
+            (PASS, DIGITS),
+            (ATTEMPT, DIGITS),
             (ENQUEUED_AT, EpochMillis::BYTES),
             (FIRST_ATTEMPT_AT, EpochMillis::BYTES),
             (LAST_ERROR, MAX_LAST_ERROR_BYTES),

@@ -39,7 +39,7 @@ impl EpochMillis {
     /// 9999-12-31T23:59:59.999Z, the last time that RFC 3339 can write.
     pub const MAX: Self = Self(253_402_300_799_999);
 
-    /// Bytes of each time as it is written.
+    /// Bytes of a time as it is written: all have the same number.
     pub(crate) const BYTES: usize = "2026-11-20T20:36:07.042Z".len();
 
     /// The time `millis` milliseconds after the epoch; [`EpochMillis::MAX`] if that would be later.
