@@ -390,7 +390,7 @@ $(CDK_COMPILED): $(CDK_MODULES) $(CDK)/tsconfig.json $(wildcard $(CDK)/*/*.ts)
 
 .PHONY: test-cdk
 test-cdk: cdk ## The construct: its templates' promises, cdk-nag
-	cd $(CDK) && node --test build/test/*.test.js
+	cd $(CDK) && node --test build/test/all.js
 
 # Those of one build: other targets would have other features, and be built anew. Benchmarks and examples are for the lints.
 .PHONY: test-binaries
