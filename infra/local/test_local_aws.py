@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tempfile
 import unittest
 import unittest.mock
@@ -28,9 +29,24 @@ class Deployment(unittest.TestCase):
             self.assertEqual(entry.external_attr >> 16, 0o100755)
             self.assertEqual(archive.read(entry), b"\x7fELF")
 
+    def test_a_package_is_made_anew_when_its_binary_was_built_anew_and_only_then(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            binary = Path(folder) / "poller"
+            binary.write_bytes(b"one")
+            with unittest.mock.patch.object(packages, "zip_bootstrap", wraps=packages.zip_bootstrap) as zipped:
+                first = packages.kept_package(binary)
+                self.assertEqual(packages.kept_package(binary), first)
+                zipped.assert_called_once()
+                binary.write_bytes(b"two")
+                os.utime(binary, ns=(0, binary.stat().st_mtime_ns + 1))
+                second = packages.kept_package(binary)
+            with zipfile.ZipFile(io.BytesIO(second)) as archive:
+                self.assertEqual(archive.read("bootstrap"), b"two")
+            self.assertEqual(sorted(path.name for path in Path(folder).iterdir()), ["poller", "poller.zip"])
+
     def test_a_missing_binary_is_named(self) -> None:
         with self.assertRaisesRegex(Failure, "/nowhere/poller.*build it first"):
-            packages.zip_bootstrap(Path("/nowhere/poller"))
+            packages.kept_package(Path("/nowhere/poller"))
 
     def test_a_template_needs_the_binaries_of_its_functions_and_no_others(self) -> None:
         s3 = unittest.mock.Mock(list_buckets=lambda: {"Buckets": []})
@@ -42,7 +58,8 @@ class Deployment(unittest.TestCase):
                 template = {"Resources": {"MadeUpPoller": function}}
                 with self.assertRaisesRegex(Failure, "no binary for the template's PollerFunction"):
                     packages.upload(s3, template, {"PollerFunction": None})
-                sizes = packages.upload(s3, template, {"PollerFunction": Path(__file__)})
+                with unittest.mock.patch.object(packages, "kept_package", return_value=b"zip"):
+                    sizes = packages.upload(s3, template, {"PollerFunction": Path("poller")})
                 self.assertEqual(set(sizes), {"PollerFunction"})
                 self.assertIn("tidegate-code", str(function["Properties"]))
 

@@ -13,7 +13,7 @@ from functions import ARCHITECTURES, FUNCTIONS, ROOT
 
 sys.path.append(str(ROOT / "infra" / "local"))
 
-from packages import zip_bootstrap  # noqa: E402
+from packages import kept_package  # noqa: E402
 
 
 ALL_ZIPS = [name for architecture in ARCHITECTURES for name in functions.names(architecture)]
@@ -29,7 +29,7 @@ def zips(folder: Path) -> Path:
         return Path(made).resolve()
     folder.mkdir()
     for function in FUNCTIONS:
-        package = zip_bootstrap(Path(os.environ["TIDEGATE_BIN_DIR"]) / function)
+        package = kept_package(Path(os.environ["TIDEGATE_BIN_DIR"]) / function)
         for name in ALL_ZIPS:
             if name.startswith(function):
                 (folder / name).write_bytes(package)
