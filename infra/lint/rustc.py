@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles a crate as rustc does, and has Clippy and rustdoc look at it with the same dependencies.
+"""Compiles a crate as rustc does, and has Clippy look at it with the same dependencies, and rustdoc at the libraries.
 
 `make test` gives it to cargo as RUSTC_WORKSPACE_WRAPPER, so cargo calls it for each crate of the workspace: `rustc.py
 RUSTC ARGUMENT…`. `cargo clippy` and `cargo doc` would first check all dependencies once more, because cargo cannot use
@@ -66,10 +66,8 @@ def commands(rustc: str, arguments: list[str], scratch: str) -> Iterator[list[st
     else:
         yield [rustc, *compiled]
         yield [*clippy, *looked_at, "--emit=metadata"]
-    if kind is not None and name != "build_script_build":
-        # As in `cargo doc`: of a program everything is documented, because nothing of it is public.
-        private = ["--document-private-items"] if kind == "bin" else []
-        yield [str(Path(rustc).with_name("rustdoc")), *looked_at, *private]
+    if kind == "lib":
+        yield [str(Path(rustc).with_name("rustdoc")), *looked_at]
 
 
 def main() -> int:

@@ -22,11 +22,12 @@ def programs(*arguments: str) -> list[str]:
 class Commands(unittest.TestCase):
     def test_all_get_the_same_dependencies_and_those_that_look_write_elsewhere(self) -> None:
         level = ["-C", "opt-level=1"]
-        compiled, clippy, rustdoc = rustc.commands(RUSTC, [*PROGRAM, *level], "scratch")
+        compiled, clippy = rustc.commands(RUSTC, [*PROGRAM, *level], "scratch")
         looked_at = [*LOOKED_AT, "--crate-type", "bin", *level, *TO_SCRATCH]
         self.assertEqual(compiled, [RUSTC, *PROGRAM, *level, "-Dwarnings"])
         self.assertEqual(clippy, ["/toolchain/bin/clippy-driver", RUSTC, *looked_at, "--emit=metadata"])
-        self.assertEqual(rustdoc, ["/toolchain/bin/rustdoc", *looked_at, "--document-private-items"])
+        _, rustdoc = rustc.commands(RUSTC, LIBRARY, "scratch")
+        self.assertEqual(rustdoc, ["/toolchain/bin/rustdoc", *LOOKED_AT, "--crate-type", "lib", *TO_SCRATCH])
 
     def test_clippy_looks_at_a_library_with_its_tests_alone(self) -> None:
         self.assertEqual(programs(*LIBRARY), ["rustc", "rustdoc"])
@@ -46,8 +47,8 @@ class Commands(unittest.TestCase):
         self.assertEqual(only[:2], ["/toolchain/bin/clippy-driver", RUSTC])
         self.assertEqual(only[-3:], ["-C", "opt-level=0", "-Dwarnings"])
         # Cargo names no level where there is none.
-        self.assertEqual(programs(*PROGRAM), ["clippy-driver", "rustdoc"])
-        self.assertEqual(programs(*PROGRAM, "-C", "opt-level=1"), ["rustc", "clippy-driver", "rustdoc"])
+        self.assertEqual(programs(*PROGRAM), ["clippy-driver"])
+        self.assertEqual(programs(*PROGRAM, "-C", "opt-level=1"), ["rustc", "clippy-driver"])
 
     def test_a_build_script_has_no_documentation(self) -> None:
         script = ["build_script_build" if argument == "tidegate_core" else argument for argument in PROGRAM]
