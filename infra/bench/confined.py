@@ -67,7 +67,7 @@ class Case:
 
 CASES = {
     "lambda-14": Case(14, 128),
-    "lambda-200": Case(200, 256),
+    "lambda-200": Case(200, 346),
     "lambda-1000": Case(1_000, 1_769, processors=3),
     "lambda-50kb": Case(100, 512, 50),
     "lambda-200kb": Case(100, 256, 200),
@@ -80,7 +80,7 @@ LARGE = {CASES["lambda-200kb-cpu"]: 1.25, CASES["lambda-200kb-gzip"]: 1.0}
 
 def needed_mb(case: Case) -> float:
     """The memory that a poller needs for as much processor as the case takes (docs/figures.md, Memory)."""
-    return 1_769 * case.rate * (0.5e-3 + 0.016e-3 * case.body_kb) / 0.75
+    return 1_769 * case.rate * (0.7e-3 + 0.016e-3 * case.body_kb) / 0.75
 
 
 def html(kilobytes: int) -> str:

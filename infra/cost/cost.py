@@ -64,7 +64,7 @@ class Stack:
         """The poller's memory, as `tidegate doctor` recommends it (core::memory)."""
         if self.poller_mb is not None:
             return self.poller_mb
-        processor = 1_769 * self.rate * (0.5 + 0.016 * self.mail_kb) / 1e3 / 0.75
+        processor = 1_769 * self.rate * (0.7 + 0.016 * self.mail_kb) / 1e3 / 0.75
         room = 48 + self.rate * 0.4 * self.mail_kb * 1e3 * 5 / 0.75 / 2**20
         return max(256, math.ceil(max(processor, room)))
 

@@ -17,10 +17,9 @@ const HELD_SECONDS: f64 = 0.4;
 const PROCESSOR_MB: f64 = 1_769.0;
 /// Milliseconds of one vCPU that a mail costs: a constant part, and a part per KB. Measured by
 /// `make bench ONLY=lambda`.
-const MAIL_MS: f64 = 0.5;
+const MAIL_MS: f64 = 0.7;
 const MAIL_MS_PER_KB: f64 = 0.016;
-/// Part of its vCPU time that a poller may use. The rest is for cold starts and bursts. (At 0.73, which
-/// is 200 mails a second with 256 MB, the benchmark reaches 97.9 % of the rate.)
+/// Part of its vCPU time that a poller may use. The rest is for cold starts and bursts.
 const PROCESSOR_SHARE: f64 = 0.75;
 /// The least memory that Lambda gives a function.
 const LEAST_MB: u32 = 128;
@@ -62,16 +61,16 @@ impl Memory {
     /// The memory that a poller needs to send `per_second` mails of `kilobytes` each. It is the larger
     /// of two amounts, and at least 128 MB:
     ///
-    /// - for the processor: 1,769 MB × rate × (0.5 ms + 0.016 ms per KB) / 0.75;
+    /// - for the processor: 1,769 MB × rate × (0.7 ms + 0.016 ms per KB) / 0.75;
     /// - for the mail in memory: 48 MiB + rate × 0.4 s × size × 5 / 0.75.
     ///
-    /// Example with 200 mails a second of 50 KB: 1,769 × 200 × 1.3 ms / 0.75 = 613.3, so 614 MB for the
+    /// Example with 200 mails a second of 50 KB: 1,769 × 200 × 1.5 ms / 0.75 = 707.6, so 708 MB for the
     /// processor; 48 + 25.4 MiB for the mail.
     ///
     /// ```
     /// use tidegate_core::memory::Memory;
     /// assert_eq!(Memory::needed(14.0, 2), Memory::megabytes(128));
-    /// assert_eq!(Memory::needed(200.0, 50), Memory::megabytes(614));
+    /// assert_eq!(Memory::needed(200.0, 50), Memory::megabytes(708));
     /// ```
     #[expect(
         clippy::cast_possible_truncation,
