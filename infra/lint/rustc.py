@@ -20,6 +20,8 @@ MESSAGES = "--json=diagnostic-rendered-ansi"
 # among them: most of the code that it runs is in libraries, which are optimised. It takes 54 s of processor to build with
 # optimisation and about 13 s without.
 LONG_TESTS = ("simulator", "end_to_end")
+# Programs that `make bench` alone runs, of a build for release.
+BENCHMARKS = ("sdk_calls",)
 
 
 def without_output(arguments: list[str]) -> Iterator[str]:
@@ -40,8 +42,9 @@ def after(name: str, arguments: list[str]) -> str | None:
 def optimised(arguments: list[str]) -> list[str]:
     """The arguments, without optimisation for benchmarks, which are built here to be looked at, and for tests that are
     built longer than they run (of tidegate-core: 83 s and 8 s with it, 19 s and 33 s without)."""
+    name = after("--crate-name", arguments)
     # Cargo gives a kind to libraries and programs, and none to tests and benchmarks.
-    if "--crate-type" in arguments or after("--crate-name", arguments) in LONG_TESTS:
+    if name in LONG_TESTS or "--crate-type" in arguments and name not in BENCHMARKS:
         return arguments
     return ["opt-level=0" if argument.startswith("opt-level=") else argument for argument in arguments]
 

@@ -39,6 +39,7 @@ class Commands(unittest.TestCase):
 
         self.assertEqual(level("--crate-name", "tidegate_core", "--test"), "opt-level=0")
         self.assertEqual(level("--crate-name", "decisions"), "opt-level=0")
+        self.assertEqual(level("--crate-name", "sdk_calls", "--crate-type", "bin"), "opt-level=0")
         self.assertEqual(level("--crate-name", "simulator", "--test"), "opt-level=2")
         self.assertEqual(level("--crate-name", "tidegate_core", "--crate-type", "lib"), "opt-level=2")
 
