@@ -314,7 +314,7 @@ dist-checksums: $(DIST_VENV)
 # tests. All of these are in real time, and only what computes goes on beside them: it gets the processor while they do not want it.
 # The browser, the packages, the guide and the unit tests come after them, two at a time while something computes: beside more of
 # them the local AWS answers too late. Each target's output is printed as a whole.
-# Clippy and rustdoc look at each of our crates when it is compiled: `make lint doc` would check 380 crates of others once more.
+# Clippy looks at each of our crates when it is compiled, and rustdoc at each library: `make lint doc` would check 380 crates of others once more.
 BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=3
 .PHONY: test
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/infra/lint/rustc.py

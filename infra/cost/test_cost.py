@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import io
 import json
+import math
+import re
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -117,6 +119,15 @@ class Calculating(unittest.TestCase):
         self.assertEqual([cost.Stack(rate=rate, mail_kb=kb).memory_mb
                           for rate, kb in [(14.0, 4), (200.0, 4), (200.0, 50)]], [256, 361, 708])
         self.assertEqual(cost.Stack(rate=200.0, mail_kb=50, poller_mb=256).memory_mb, 256)
+
+    def test_the_memory_is_by_the_constants_of_core_and_the_page_names_them(self) -> None:
+        core = (ROOT / "crates" / "core" / "src" / "memory.rs").read_text(encoding="utf-8")
+        constants = dict(re.findall(r"^const (\w+): f64 = ([\d.]+);", core, re.M))
+        mail, kilobyte, share = (constants[name] for name in ("MAIL_MS", "MAIL_MS_PER_KB", "PROCESSOR_SHARE"))
+        needed = 1_769 * 200 * (float(mail) + float(kilobyte) * 50) / 1e3 / float(share)
+        self.assertEqual(cost.Stack(rate=200.0, mail_kb=50).memory_mb, math.ceil(needed))
+        page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+        self.assertIn(f"({mail} ms + {kilobyte} ms per KB) / {share}", page)
 
     def test_fewer_ticks_cost_less_and_looks_more_often_cost_more(self) -> None:
         by_wake = [total(replace(IDLE, idle_wake=wake)) for wake in (1, 10, 30, 60)]

@@ -44,7 +44,7 @@ def optimised(arguments: list[str]) -> list[str]:
     built longer than they run (of tidegate-core: 83 s and 8 s with it, 19 s and 33 s without)."""
     name = after("--crate-name", arguments)
     # Cargo gives a kind to libraries and programs, and none to tests and benchmarks.
-    if name in LONG_TESTS or "--crate-type" in arguments and name not in BENCHMARKS:
+    if name in LONG_TESTS or ("--crate-type" in arguments and name not in BENCHMARKS):
         return arguments
     return ["opt-level=0" if argument.startswith("opt-level=") else argument for argument in arguments]
 

@@ -51,10 +51,6 @@ class Commands(unittest.TestCase):
         self.assertEqual(programs(*PROGRAM), ["clippy-driver"])
         self.assertEqual(programs(*PROGRAM, "-C", "opt-level=1"), ["rustc", "clippy-driver"])
 
-    def test_a_build_script_has_no_documentation(self) -> None:
-        script = ["build_script_build" if argument == "tidegate_core" else argument for argument in PROGRAM]
-        self.assertEqual(programs(*script), ["clippy-driver"])
-
     def test_a_question_of_cargo_s_is_rustc_s_alone(self) -> None:
         self.assertEqual(programs("-vV"), ["rustc"])
         self.assertEqual(programs("-", "--crate-name", "___", "--print=cfg"), ["rustc"])

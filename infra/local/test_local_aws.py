@@ -31,6 +31,7 @@ class Deployment(unittest.TestCase):
 
     def test_a_package_is_made_anew_when_its_binary_was_built_anew_and_only_then(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / ".fingerprint").mkdir()
             binary = Path(folder) / "poller"
             binary.write_bytes(b"one")
             with unittest.mock.patch.object(packages, "zip_bootstrap", wraps=packages.zip_bootstrap) as zipped:
@@ -42,7 +43,14 @@ class Deployment(unittest.TestCase):
                 second = packages.kept_package(binary)
             with zipfile.ZipFile(io.BytesIO(second)) as archive:
                 self.assertEqual(archive.read("bootstrap"), b"two")
-            self.assertEqual(sorted(path.name for path in Path(folder).iterdir()), ["poller", "poller.zip"])
+            self.assertEqual({path.name for path in Path(folder).iterdir()}, {".fingerprint", "poller", "poller.zip"})
+
+    def test_beside_an_installed_binary_nothing_is_written(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            binary = Path(folder) / "poller"
+            binary.write_bytes(b"one")
+            self.assertEqual(packages.kept_package(binary), packages.zip_bootstrap(binary))
+            self.assertEqual(list(Path(folder).iterdir()), [binary])
 
     def test_a_missing_binary_is_named(self) -> None:
         with self.assertRaisesRegex(Failure, "/nowhere/poller.*build it first"):
@@ -58,8 +66,7 @@ class Deployment(unittest.TestCase):
                 template = {"Resources": {"MadeUpPoller": function}}
                 with self.assertRaisesRegex(Failure, "no binary for the template's PollerFunction"):
                     packages.upload(s3, template, {"PollerFunction": None})
-                with unittest.mock.patch.object(packages, "kept_package", return_value=b"zip"):
-                    sizes = packages.upload(s3, template, {"PollerFunction": Path("poller")})
+                sizes = packages.upload(s3, template, {"PollerFunction": Path(__file__)})
                 self.assertEqual(set(sizes), {"PollerFunction"})
                 self.assertIn("tidegate-code", str(function["Properties"]))
 
