@@ -31,7 +31,10 @@ pub(crate) struct SeenRequest {
     pub(crate) target: Option<String>,
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
+    /// The body as JSON; null if it is none.
     pub(crate) body: Value,
+    /// The body as it is.
+    pub(crate) text: String,
 }
 
 impl SeenRequest {
@@ -77,7 +80,7 @@ impl Fake {
     }
 
     /// The configuration of a client without an SDK of its own.
-    #[cfg(feature = "sms")]
+    #[cfg(feature = "call")]
     pub(crate) fn config(&self) -> aws_config::SdkConfig {
         config(self.clone())
     }
@@ -117,11 +120,13 @@ impl HttpConnector for Fake {
         {
             return HttpConnectorFuture::ready(Ok(response(200, &[], body.clone())));
         }
+        let body = request.body().bytes().unwrap();
         self.seen.lock().unwrap().push(SeenRequest {
             target: request.headers().get("x-amz-target").map(ToOwned::to_owned),
             path: request.uri().to_owned(),
             headers: request.headers().iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
-            body: serde_json::from_slice(request.body().bytes().unwrap()).unwrap_or_default(),
+            body: serde_json::from_slice(body).unwrap_or_default(),
+            text: String::from_utf8_lossy(body).into_owned(),
         });
         let answer = match self.answers.lock().unwrap().pop_front() {
             Some(FakeAnswer::Of(answer)) => {
@@ -146,7 +151,7 @@ impl HttpConnector for Fake {
 }
 
 /// A configuration on any HTTP client.
-#[cfg(feature = "sms")]
+#[cfg(feature = "call")]
 pub(crate) fn config(http: impl HttpClient + 'static) -> aws_config::SdkConfig {
     use aws_credential_types::provider::SharedCredentialsProvider;
     let credentials = Credentials::new("AKID", "secret", None, None, "test");

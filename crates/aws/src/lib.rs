@@ -22,9 +22,13 @@
 //! An adapter may also be created from any other SDK client; it replaces that client's retries and time
 //! limits by its own.
 //!
+//! With the feature `iam`, `PolicySimulator` asks IAM what a role's policies deny.
+//!
 //! [`emf`] formats metrics that `CloudWatch` extracts from the log. [`stack`] is a deployed stack, as the
 //! operator's tools reach it.
 
+#[cfg(feature = "call")]
+mod call;
 mod channel;
 mod clients;
 mod clock;
@@ -34,6 +38,8 @@ mod dynamodb;
 pub mod emf;
 mod entropy;
 mod error;
+#[cfg(feature = "iam")]
+mod iam;
 mod json;
 mod lambda;
 mod s3;
@@ -52,6 +58,8 @@ mod fake;
 #[cfg(test)]
 mod loopback;
 
+#[cfg(feature = "call")]
+pub use call::CallError;
 pub use channel::{ChannelAccount, ChannelMailer};
 pub use clients::Clients;
 pub use clock::SystemClock;
@@ -59,6 +67,8 @@ pub use clock::SystemClock;
 pub use cloudwatch::CloudWatch;
 pub use dynamodb::DynamoLedger;
 pub use entropy::SystemEntropy;
+#[cfg(feature = "iam")]
+pub use iam::PolicySimulator;
 pub use lambda::LambdaInvoke;
 pub use s3::S3DeferralStore;
 pub use ses::{SesAccount, SesMailer, SesSuppressionList};

@@ -4,8 +4,9 @@ use aws_smithy_types::error::ErrorMetadata;
 use serde_json::{Value, json};
 use tidegate_delivery::ports::{AccountStatus, PortError};
 
-use super::call::{Manner, SmsClient};
+use super::call::SmsClient;
 use super::{ATTEMPT, OPERATION, SmsAccount};
+use crate::call::Manner;
 use crate::error::{incomplete, port_error};
 
 const LIMIT: &str = "TEXT_MESSAGE_MONTHLY_SPEND_LIMIT";

@@ -15,10 +15,11 @@ use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{Account, AccountStatus, Mail, Mailer, Monotonic, PortError};
 
+use crate::call::Manner;
 use crate::clock::SystemClock;
 use crate::error::incomplete;
 use crate::wire::RequestKind;
-use call::{Manner, SmsClient};
+use call::SmsClient;
 
 /// The time limits of a call with its retries and of one attempt, as of SES's account.
 const OPERATION: Duration = Duration::from_secs(2);

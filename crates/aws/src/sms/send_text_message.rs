@@ -11,7 +11,7 @@ use tidegate_core::text_message::{MessageType, TextMessage};
 use tidegate_delivery::ports::{Mail, Monotonic};
 
 use super::SmsMailer;
-use super::call::Manner;
+use crate::call::Manner;
 use crate::json;
 use crate::send::{once, other_channel, unwritable};
 use crate::wire::{RequestKind, Ticket};

@@ -1,8 +1,7 @@
 //! Reads the permissions of the functions' roles from IAM's policy simulator, and the settings of
 //! the ledger's table.
 
-use aws_sdk_iam::Client;
-use aws_sdk_iam::types::{ContextEntry, ContextKeyTypeEnum, PolicyEvaluationDecisionType};
+use tidegate_aws::PolicySimulator;
 use tidegate_aws::stack::Stack;
 use tidegate_core::channel::Channel;
 use tidegate_delivery::ports::QueueUrl;
@@ -77,11 +76,11 @@ pub(super) async fn roles(
         tags: stack.scheduler.campaign_queues.is_some(),
         topic: stack.scheduler.alarm_topic.as_deref(),
     };
-    let client = Client::new(stack.clients().config());
+    let simulator = PolicySimulator::new(stack.clients().config());
     let sender = stack.poller.rules.senders.identities().next().map(from_address);
     let (scheduler, poller) = (&stack.scheduler_function.role, &stack.poller_function.role);
-    let scheduled = denied(&client, scheduler, scheduler_needs(arns), None).await;
-    let polled = denied(&client, poller, poller_needs(arns), sender.as_deref()).await;
+    let scheduled = denied(&simulator, scheduler, scheduler_needs(arns), None).await;
+    let polled = denied(&simulator, poller, poller_needs(arns), sender.as_deref()).await;
     vec![
         RolePermissions { kind: "scheduler", denied: scheduled },
         RolePermissions { kind: "poller", denied: polled },
@@ -112,34 +111,17 @@ fn service<'a>(name: &str, beside: &'a str) -> (String, &'a str) {
 
 /// For each permission that a role needs, the actions that IAM denies.
 async fn denied(
-    client: &Client,
+    simulator: &PolicySimulator,
     role: &str,
     needs: Vec<Permission>,
     from: Option<&str>,
 ) -> ReadResult<Vec<(Permission, Vec<String>)>> {
+    let from: Vec<_> = from.map(|from| ("ses:FromAddress", from)).into_iter().collect();
     let mut found = Vec::new();
     for need in needs {
-        let mut call = client
-            .simulate_principal_policy()
-            .policy_source_arn(role)
-            .set_action_names(Some(need.actions.iter().map(|&action| action.to_owned()).collect()))
-            .resource_arns(&need.resource);
-        if let Some(from) = from.filter(|_| need.what == "a sender") {
-            call = call.context_entries(
-                ContextEntry::builder()
-                    .context_key_name("ses:FromAddress")
-                    .context_key_type(ContextKeyTypeEnum::String)
-                    .context_key_values(from)
-                    .build(),
-            );
-        }
-        let answer = read("SimulatePrincipalPolicy", role, call.send().await)?;
-        let refused = answer
-            .evaluation_results()
-            .iter()
-            .filter(|result| *result.eval_decision() != PolicyEvaluationDecisionType::Allowed);
-        let refused = refused.map(|result| result.eval_action_name().to_owned()).collect();
-        found.push((need, refused));
+        let context = if need.what == "a sender" { from.as_slice() } else { &[] };
+        let refused = simulator.denied(role, &need.actions, &need.resource, context).await;
+        found.push((need, read("SimulatePrincipalPolicy", role, refused)?));
     }
     Ok(found)
 }

@@ -1,0 +1,151 @@
+//! Calls a service without its SDK, where the SDK has a hundred operations and Tidegate makes one to three: End User
+//! Messaging has 10 MB of source, and IAM takes longer to build than S3. Endpoint, signature, retries and time limits
+//! are the SDK's code, which every other client uses, too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_runtime::auth::SigV4OperationSigningConfig;
+use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
+use aws_runtime::retries::classifiers::AwsErrorCodeClassifier;
+use aws_smithy_runtime::client::identity::IdentityCache;
+use aws_smithy_runtime::client::orchestrator::operation::Operation;
+use aws_smithy_runtime::client::retries::classifiers::{
+    HttpStatusCodeClassifier, TransientErrorClassifier,
+};
+use aws_smithy_runtime_api::client::auth::AuthSchemeOptionResolverParams;
+use aws_smithy_runtime_api::client::auth::static_resolver::StaticAuthSchemeOptionResolver;
+use aws_smithy_runtime_api::client::identity::SharedIdentityCache;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder;
+use aws_smithy_runtime_api::client::runtime_plugin::{SharedRuntimePlugin, StaticRuntimePlugin};
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::config_bag::Layer;
+use aws_smithy_types::error::ErrorMetadata;
+use aws_smithy_types::retry::RetryConfig;
+use aws_smithy_types::timeout::TimeoutConfig;
+use hyper::body::Bytes;
+
+use crate::wire::RequestKind;
+
+pub type CallError = SdkError<ErrorMetadata, HttpResponse>;
+
+/// Where a service is.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The name that signatures and permissions have, such as `sms-voice`.
+    pub(crate) service: &'static str,
+    pub(crate) url: String,
+    /// The region of the signature.
+    pub(crate) region: Option<Region>,
+}
+
+/// A service in one place, with one client's credentials.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    place: Place,
+    config: Arc<SdkConfig>,
+    identities: SharedIdentityCache,
+}
+
+/// How a call is made.
+#[derive(Clone, Debug)]
+pub(crate) enum Manner {
+    /// Once, as the wire is told; the caller limits the time.
+    #[cfg_attr(not(feature = "sms"), expect(dead_code, reason = "IAM's calls are retried"))]
+    Once(RequestKind),
+    /// With the SDK's standard retries, each attempt within the first time, all within the second.
+    Retried(Duration, Duration),
+}
+
+/// A call's operation, the headers of its protocol and its body.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) operation: &'static str,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Bytes,
+}
+
+/// Reads an answer's value, or the service's error.
+pub(crate) type Read<T> = fn(&HttpResponse) -> Result<T, OrchestratorError<ErrorMetadata>>;
+
+impl Service {
+    /// The service of `place`, with the credentials and the HTTP client of `config`.
+    pub(crate) fn new(config: &SdkConfig, place: Place) -> Self {
+        let identities = config.identity_cache();
+        let identities = identities.unwrap_or_else(|| IdentityCache::lazy().build());
+        Self { place, config: Arc::new(config.clone()), identities }
+    }
+
+    pub(crate) async fn call<T: std::fmt::Debug + Send + Sync + 'static>(
+        &self,
+        request: Request,
+        manner: Manner,
+        read: Read<T>,
+    ) -> Result<T, CallError> {
+        let call = Operation::builder()
+            .service_name(self.place.service)
+            .operation_name(request.operation)
+            .behavior_version(BehaviorVersion::latest())
+            .endpoint_url(&self.place.url)
+            .runtime_plugin(self.signing())
+            .serializer(serialize)
+            .deserializer(read);
+        let call = match manner {
+            Manner::Once(kind) => {
+                call.no_retry().timeout_config(TimeoutConfig::disabled()).interceptor(kind)
+            }
+            Manner::Retried(attempt, all) => {
+                let limits = TimeoutConfig::builder();
+                let limits = limits.operation_attempt_timeout(attempt).operation_timeout(all);
+                call.standard_retry(&RetryConfig::standard())
+                    .retry_classifier(TransientErrorClassifier::<ErrorMetadata>::new())
+                    .retry_classifier(AwsErrorCodeClassifier::<ErrorMetadata>::new())
+                    .retry_classifier(HttpStatusCodeClassifier::default())
+                    .timeout_config(limits.build())
+            }
+        };
+        Box::pin(call.build().invoke(request)).await
+    }
+
+    /// Signature Version 4 with the configuration's credentials, on its HTTP client.
+    fn signing(&self) -> SharedRuntimePlugin {
+        let mut layer = Layer::new("signing");
+        layer.store_put(AuthSchemeOptionResolverParams::new(()));
+        layer.store_put(SigV4OperationSigningConfig {
+            region: self.place.region.clone().map(Into::into),
+            name: Some(aws_types::SigningName::from_static(self.place.service)),
+            ..SigV4OperationSigningConfig::default()
+        });
+        let scheme = StaticAuthSchemeOptionResolver::new(vec![SCHEME_ID]);
+        let mut parts = RuntimeComponentsBuilder::new("signing")
+            .with_auth_scheme(SigV4AuthScheme::new())
+            .with_auth_scheme_option_resolver(Some(scheme))
+            .with_identity_cache(Some(self.identities.clone()))
+            .with_http_client(self.config.http_client())
+            .with_time_source(self.config.time_source())
+            .with_sleep_impl(self.config.sleep_impl());
+        if let Some(credentials) = self.config.credentials_provider() {
+            parts.set_identity_resolver(SCHEME_ID, credentials);
+        }
+        let plugin = StaticRuntimePlugin::new().with_config(layer.freeze());
+        SharedRuntimePlugin::new(plugin.with_runtime_components(parts))
+    }
+}
+
+fn serialize(call: Request) -> Result<HttpRequest, aws_smithy_runtime_api::box_error::BoxError> {
+    let mut request = HttpRequest::new(SdkBody::from(call.body));
+    request.set_method("POST")?;
+    request.set_uri("/")?;
+    for (name, value) in call.headers {
+        request.headers_mut().try_insert(name, value)?;
+    }
+    Ok(request)
+}
+
+/// The endpoint that `AWS_ENDPOINT_URL_…` of the service (`own`) or `AWS_ENDPOINT_URL` names.
+pub(crate) fn given_endpoint(config: &SdkConfig, own: Option<String>) -> Option<String> {
+    own.or_else(|| config.endpoint_url().map(str::to_owned))
+}
