@@ -33,7 +33,7 @@ async function notBuiltIn(context, folder) {
 
 function executable() {
   if (process.env.CHROMIUM) return process.env.CHROMIUM;
-  const find = 'command -v chromium || command -v chromium-browser || command -v google-chrome';
+  const find = 'command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome';
   return execFileSync('sh', ['-c', find], { encoding: 'utf8' }).trim();
 }
 
