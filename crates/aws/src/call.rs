@@ -1,6 +1,6 @@
 //! Calls a service without its SDK, where the SDK has a hundred operations and Tidegate makes one to three: End User
 //! Messaging has 10 MB of source, and IAM takes longer to build than S3. Endpoint, signature, retries and time limits
-//! are the SDK's code, which every other client uses, too.
+//! are the SDK's code, which every other client uses, too (decision 52).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -25,19 +25,19 @@ use bucket::SharedBucket;
 use cancels::CancelledMail;
 use deduplication::SendMarks;
 use deferral::Deferral;
-use limits::LimitRule;
-
 use exclusions::ExcludedRecipients;
 use idle::IdleQueues;
+use limits::LimitRule;
 use policy::Policies;
 use refusals::RefusalsInARow;
 
 /// Composes the policies.
 ///
 /// Cancelled mail and mail to excluded recipients is taken out first, and mail is deferred before anything else is
-/// done with it. Where the shared bucket is lost, it says when left mail is shown again, whatever a limit would say. A mail is marked only if its limits let it through,
-/// so that a mail that is moved has no mark. The breaker asks for a prober once there is a mail that may be
-/// sent. The idle queues come last: they may take back a report that says nothing.
+/// done with it. Where the shared bucket is lost, it says when left mail is shown again, whatever a limit would say.
+/// A mail is marked only if its limits let it through, so that a mail that is moved has no mark. The breaker asks for
+/// a prober once there is a mail that may be sent. The idle queues come last: they may take back a report that says
+/// nothing.
 pub(super) fn compose<'a, E: Environment>(
     ctx: &'a Context<'a, E>,
     limits: &'a LimitWindow<'a>,
