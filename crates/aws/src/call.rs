@@ -1,6 +1,6 @@
 //! Calls a service without its SDK, where the SDK has a hundred operations and Tidegate makes one to three: End User
-//! Messaging has 10 MB of source, and IAM takes longer to build than S3. Endpoint, signature, retries and time limits
-//! are the SDK's code, which every other client uses, too (decision 52).
+//! Messaging has 10 MB of source, and IAM takes longer to build than S3. Signature, retries and time limits are the
+//! SDK's code, which every other client uses, too (decision 52).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_runtime::auth::SigV4OperationSigningConfig;
 use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
 use aws_runtime::retries::classifiers::AwsErrorCodeClassifier;
+use aws_runtime::service_clock_skew::{ServiceClockSkewClassifier, ServiceClockSkewInterceptor};
 use aws_smithy_runtime::client::identity::IdentityCache;
 use aws_smithy_runtime::client::orchestrator::operation::Operation;
 use aws_smithy_runtime::client::retries::classifiers::{
@@ -17,6 +18,7 @@ use aws_smithy_runtime::client::retries::classifiers::{
 use aws_smithy_runtime_api::client::auth::AuthSchemeOptionResolverParams;
 use aws_smithy_runtime_api::client::auth::static_resolver::StaticAuthSchemeOptionResolver;
 use aws_smithy_runtime_api::client::identity::SharedIdentityCache;
+use aws_smithy_runtime_api::client::interceptors::SharedInterceptor;
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder;
@@ -29,6 +31,8 @@ use aws_smithy_types::timeout::TimeoutConfig;
 use hyper::body::Bytes;
 
 use crate::wire::RequestKind;
+
+const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
 pub type CallError = SdkError<ErrorMetadata, HttpResponse>;
 
@@ -45,9 +49,11 @@ pub(crate) struct Place {
 /// A service in one place, with one client's credentials.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
-    place: Place,
+    pub(crate) place: Place,
     config: Arc<SdkConfig>,
     identities: SharedIdentityCache,
+    /// Corrects the time of signatures once an answer shows that this machine's clock is wrong.
+    clock_skew: SharedInterceptor,
 }
 
 /// How a call is made.
@@ -56,7 +62,7 @@ pub(crate) enum Manner {
     /// Once, as the wire is told; the caller limits the time.
     #[cfg_attr(not(feature = "sms"), expect(dead_code, reason = "IAM's calls are retried"))]
     Once(RequestKind),
-    /// With the SDK's standard retries, each attempt within the first time, all within the second.
+    /// With the configured retries, each attempt within the first time, all within the second.
     Retried(Duration, Duration),
 }
 
@@ -68,22 +74,23 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
 }
 
-/// Reads an answer's value, or the service's error.
-pub(crate) type Read<T> = fn(&HttpResponse) -> Result<T, OrchestratorError<ErrorMetadata>>;
+/// An answer's value, or the service's error.
+pub(crate) type ReadAnswer<T> = Result<T, OrchestratorError<ErrorMetadata>>;
 
 impl Service {
     /// The service of `place`, with the credentials and the HTTP client of `config`.
     pub(crate) fn new(config: &SdkConfig, place: Place) -> Self {
         let identities = config.identity_cache();
         let identities = identities.unwrap_or_else(|| IdentityCache::lazy().build());
-        Self { place, config: Arc::new(config.clone()), identities }
+        let clock_skew = SharedInterceptor::new(ServiceClockSkewInterceptor::new());
+        Self { place, config: Arc::new(config.clone()), identities, clock_skew }
     }
 
     pub(crate) async fn call<T: std::fmt::Debug + Send + Sync + 'static>(
         &self,
         request: Request,
         manner: Manner,
-        read: Read<T>,
+        read: impl Fn(&HttpResponse) -> ReadAnswer<T> + Send + Sync + 'static,
     ) -> Result<T, CallError> {
         let call = Operation::builder()
             .service_name(self.place.service)
@@ -100,7 +107,10 @@ impl Service {
             Manner::Retried(attempt, all) => {
                 let limits = TimeoutConfig::builder();
                 let limits = limits.operation_attempt_timeout(attempt).operation_timeout(all);
-                call.standard_retry(&RetryConfig::standard())
+                let retries = self.config.retry_config().cloned();
+                call.standard_retry(&retries.unwrap_or_else(RetryConfig::standard))
+                    .interceptor(self.clock_skew.clone())
+                    .retry_classifier(ServiceClockSkewClassifier::<ErrorMetadata>::new())
                     .retry_classifier(TransientErrorClassifier::<ErrorMetadata>::new())
                     .retry_classifier(AwsErrorCodeClassifier::<ErrorMetadata>::new())
                     .retry_classifier(HttpStatusCodeClassifier::default())
@@ -139,13 +149,9 @@ fn serialize(call: Request) -> Result<HttpRequest, aws_smithy_runtime_api::box_e
     let mut request = HttpRequest::new(SdkBody::from(call.body));
     request.set_method("POST")?;
     request.set_uri("/")?;
+    request.headers_mut().insert("user-agent", USER_AGENT);
     for (name, value) in call.headers {
         request.headers_mut().try_insert(name, value)?;
     }
     Ok(request)
-}
-
-/// The endpoint that `AWS_ENDPOINT_URL_…` of the service (`own`) or `AWS_ENDPOINT_URL` names.
-pub(crate) fn given_endpoint(config: &SdkConfig, own: Option<String>) -> Option<String> {
-    own.or_else(|| config.endpoint_url().map(str::to_owned))
 }

@@ -7,13 +7,13 @@ use aws_smithy_query::QueryWriter;
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, OrchestratorError};
 use aws_smithy_types::error::ErrorMetadata;
 use aws_smithy_xml::decode::{Document, XmlDecodeError, try_data};
+use aws_types::service_config::ServiceConfigKey;
 
-use crate::call::{CallError, Manner, Place, Request, Service, given_endpoint};
+use crate::call::{CallError, Manner, Place, ReadAnswer, Request, Service};
 
 const OPERATION: &str = "SimulatePrincipalPolicy";
-/// The variable of an endpoint of its own, as the SDK calls it.
-const ENDPOINT: &str = "AWS_ENDPOINT_URL_IAM";
-/// The time limits of one attempt and of a call with its retries: IAM throttles the simulator at a few calls a second.
+/// The time limits of one attempt and of a call with its retries. A question takes IAM a second or two, and it is
+/// asked again after a second or more where IAM throttles.
 const ATTEMPT: Duration = Duration::from_secs(10);
 const ALL: Duration = Duration::from_secs(30);
 
@@ -22,11 +22,14 @@ const ALL: Duration = Duration::from_secs(30);
 pub struct PolicySimulator(Service);
 
 impl PolicySimulator {
-    /// IAM of the partition of `config`'s region, or at the endpoint that `AWS_ENDPOINT_URL_IAM` or `AWS_ENDPOINT_URL`
-    /// names.
+    /// IAM of the partition of `config`'s region, or at the endpoint that is configured for IAM or for all services.
     pub fn new(config: &SdkConfig) -> Self {
-        let mut place = place(config.region(), config.use_fips() == Some(true));
-        if let Some(url) = given_endpoint(config, std::env::var(ENDPOINT).ok()) {
+        let mut place = place(
+            config.region(),
+            config.use_fips() == Some(true),
+            config.use_dual_stack() == Some(true),
+        );
+        if let Some(url) = configured_endpoint(config) {
             place.url = url;
         }
         Self(Service::new(config, place))
@@ -48,26 +51,45 @@ impl PolicySimulator {
         let content = "application/x-www-form-urlencoded".to_owned();
         let headers = vec![("content-type", content)];
         let request = Request { operation: OPERATION, headers, body: body.into() };
+        let (asked, on) = (actions.len(), resource.to_owned());
+        let read = move |answer: &HttpResponse| read(answer, asked, &on);
         let decided = self.0.call(request, Manner::Retried(ATTEMPT, ALL), read).await?;
-        if decided.len() != actions.len() {
-            let (decided, asked) = (decided.len(), actions.len());
-            let error = format!("an answer that decides {decided} of {asked} actions");
-            return Err(CallError::construction_failure(error));
-        }
         let denied = decided.into_iter().filter(|(_, decision)| decision != "allowed");
         Ok(denied.map(|(action, _)| action).collect())
     }
 }
 
-/// IAM is one per partition, and signs for one region
-/// (<https://docs.aws.amazon.com/general/latest/gr/iam-service.html>). Partitions without SES are not listed.
-fn place(region: Option<&Region>, fips: bool) -> Place {
+/// The endpoint that the code sets, else that of IAM or of all services in the environment or the profile: the order of
+/// the SDK's clients (<https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html>).
+fn configured_endpoint(config: &SdkConfig) -> Option<String> {
+    let general = config.endpoint_url().map(str::to_owned);
+    if config.get_origin("endpoint_url").is_client_config() {
+        return general;
+    }
+    let key = ServiceConfigKey::builder().service_id("IAM").env("AWS_ENDPOINT_URL");
+    let key = key.profile("endpoint_url").build().ok()?;
+    config.service_config().and_then(|settings| settings.load_config(key)).or(general)
+}
+
+/// IAM is one per partition, and is signed for in one region
+/// (<https://docs.aws.amazon.com/general/latest/gr/iam-service.html>). Partitions without SES have no line: there it is
+/// asked where it is not, and answers that it does not know the credentials.
+fn place(region: Option<&Region>, fips: bool, dual_stack: bool) -> Place {
     let name = region.map_or("", AsRef::as_ref);
-    let (host, region) = match name {
-        gov if gov.starts_with("us-gov-") => ("iam.us-gov.amazonaws.com", "us-gov-west-1"),
-        eu if eu.starts_with("eusc-") => ("iam.eusc-de-east-1.amazonaws.eu", "eusc-de-east-1"),
-        _ if fips => ("iam-fips.amazonaws.com", "us-east-1"),
-        _ => ("iam.amazonaws.com", "us-east-1"),
+    let (host, region) = if name.starts_with("us-gov-") {
+        let host = if dual_stack { "iam.us-gov.api.aws" } else { "iam.us-gov.amazonaws.com" };
+        (host, "us-gov-west-1")
+    } else if name.starts_with("eusc-") {
+        let host = if fips { "iam-fips.amazonaws.eu" } else { "iam.eusc-de-east-1.amazonaws.eu" };
+        (host, "eusc-de-east-1")
+    } else {
+        let host = match (fips, dual_stack) {
+            (false, false) => "iam.amazonaws.com",
+            (true, false) => "iam-fips.amazonaws.com",
+            (false, true) => "iam.global.api.aws",
+            (true, true) => "iam-fips.global.api.aws",
+        };
+        (host, "us-east-1")
     };
     let region = Some(Region::from_static(region));
     Place { service: "iam", url: format!("https://{host}"), region }
@@ -99,34 +121,37 @@ fn question(role: &str, actions: &[&str], resource: &str, context: &[(&str, &str
     body
 }
 
-/// Reads each action with its decision, or the error.
-fn read(answer: &HttpResponse) -> Result<Vec<(String, String)>, OrchestratorError<ErrorMetadata>> {
+/// Reads each of the `asked` actions with its decision, or the error.
+fn read(answer: &HttpResponse, asked: usize, resource: &str) -> ReadAnswer<Vec<(String, String)>> {
     let body = answer.body().bytes().unwrap_or_default();
+    let texts = |name| texts(body, name);
     if answer.status().is_success() {
-        return pairs(body, "EvalActionName", "EvalDecision").map_err(OrchestratorError::other);
+        let actions = texts("EvalActionName").map_err(OrchestratorError::other)?;
+        let decisions = texts("EvalDecision").map_err(OrchestratorError::other)?;
+        let decided = actions.len().min(decisions.len());
+        if decided != asked || actions.len() != decisions.len() {
+            let error =
+                format!("an answer that decides {decided} of {asked} actions on {resource}");
+            return Err(OrchestratorError::other(error));
+        }
+        return Ok(actions.into_iter().zip(decisions).collect());
     }
-    let said = pairs(body, "Code", "Message").unwrap_or_default().into_iter().next();
-    let mut error = ErrorMetadata::builder();
-    if let Some((code, message)) = said {
-        error = error.message(message).code(code);
+    let first = |name| texts(name).ok().and_then(|found| found.into_iter().next());
+    let status = || format!("HTTP {}", answer.status().as_u16());
+    let mut error = ErrorMetadata::builder().message(first("Message").unwrap_or_else(status));
+    if let Some(code) = first("Code") {
+        error = error.code(code);
     }
     Err(OrchestratorError::operation(error.build()))
 }
 
-/// The texts of the elements `first` and `second`, wherever they stand and in whichever order: IAM's documentation has
-/// decisions before their actions.
-fn pairs(body: &[u8], first: &str, second: &str) -> Result<Vec<(String, String)>, XmlDecodeError> {
+/// The texts of all elements `name`, wherever they stand.
+fn texts(body: &[u8], name: &str) -> Result<Vec<String>, XmlDecodeError> {
     let mut document = Document::try_from(body)?;
-    let (mut found, mut one, mut other) = (Vec::new(), None, None);
+    let mut found = Vec::new();
     while let Some(element) = document.next_start_element() {
-        let text = match element.local() {
-            name if name == first => &mut one,
-            name if name == second => &mut other,
-            _ => continue,
-        };
-        *text = Some(try_data(&mut document.scoped_to(element))?.into_owned());
-        if one.is_some() {
-            found.extend(other.take().and_then(|other| Some((one.take()?, other))));
+        if element.matches(name) {
+            found.push(try_data(&mut document.scoped_to(element))?.into_owned());
         }
     }
     Ok(found)
@@ -136,6 +161,9 @@ fn pairs(body: &[u8], first: &str, second: &str) -> Result<Vec<(String, String)>
 mod tests {
     use aws_smithy_types::error::metadata::ProvideErrorMetadata as _;
 
+    use aws_types::origin::Origin;
+    use aws_types::service_config::LoadServiceConfig;
+
     use super::*;
     use crate::fake::{Fake, FakeAnswer};
 
@@ -143,7 +171,7 @@ mod tests {
     const QUEUE: &str = "arn:aws:sqs:eu-west-1:123456789012:big";
     const ACTIONS: [&str; 2] = ["sqs:SendMessage", "sqs:DeleteMessage"];
 
-    /// An answer in the form that IAM documents: decisions before actions, and other members that end alike.
+    /// An answer as in IAM's documentation: the decision before the action, and members with other names.
     fn answer(decisions: &[(&str, &str)]) -> String {
         let member = |(action, decision): &(&str, &str)| {
             format!(
@@ -193,12 +221,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_leaves_an_action_undecided_is_an_error() {
-        let service = Fake::once(200, &answer(&[("sqs:SendMessage", "allowed")]));
-        let error = ask(&service).await.unwrap_err().into_source().unwrap();
-        assert_eq!(error.to_string(), "an answer that decides 1 of 2 actions");
-        let service = Fake::once(200, "<html>");
-        assert!(ask(&service).await.is_err());
+    async fn an_answer_that_leaves_an_action_undecided_or_is_none_is_an_error() {
+        let half = answer(&[("sqs:SendMessage", "allowed")]);
+        let no_text = half.replace("allowed<", "<x/><");
+        for (body, said) in [
+            (
+                half.as_str(),
+                "an answer that decides 1 of 2 actions on arn:aws:sqs:eu-west-1:123456789012:big",
+            ),
+            ("<html>", "an answer that decides 0 of 2 actions"),
+            (no_text.as_str(), "looking for a data element"),
+        ] {
+            let error = ask(&Fake::once(200, body)).await.unwrap_err();
+            assert!(matches!(error, CallError::ResponseError(_)), "{error:?}");
+            let chain = format!("{:?}", error.into_source().unwrap());
+            assert!(chain.contains(said), "{chain}");
+        }
     }
 
     #[tokio::test]
@@ -208,6 +246,12 @@ mod tests {
         let error = ask(&Fake::once(403, refusal)).await.unwrap_err();
         assert_eq!(error.code(), Some("AccessDenied"));
         assert_eq!(error.message(), Some("no <policy> allows it"));
+    }
+
+    #[tokio::test]
+    async fn a_refusal_that_is_not_of_iam_tells_its_status() {
+        let error = ask(&Fake::once(407, "<html>proxy</html>")).await.unwrap_err();
+        assert_eq!((error.code(), error.message()), (None, Some("HTTP 407")));
     }
 
     #[tokio::test(start_paused = true)]
@@ -222,28 +266,67 @@ mod tests {
 
     #[test]
     fn each_partition_has_its_iam() {
-        let url = |region, fips| {
-            let place = place(Some(&Region::from_static(region)), fips);
-            (place.url, place.region.unwrap().to_string())
-        };
-        for (region, fips, host, signed) in [
-            ("eu-west-1", false, "iam.amazonaws.com", "us-east-1"),
-            ("us-east-2", true, "iam-fips.amazonaws.com", "us-east-1"),
-            ("us-gov-east-1", false, "iam.us-gov.amazonaws.com", "us-gov-west-1"),
-            ("us-gov-west-1", true, "iam.us-gov.amazonaws.com", "us-gov-west-1"),
-            ("eusc-de-east-1", false, "iam.eusc-de-east-1.amazonaws.eu", "eusc-de-east-1"),
+        for (region, fips, dual_stack, host, signed) in [
+            ("eu-west-1", false, false, "iam.amazonaws.com", "us-east-1"),
+            ("us-east-2", true, false, "iam-fips.amazonaws.com", "us-east-1"),
+            ("us-east-2", false, true, "iam.global.api.aws", "us-east-1"),
+            ("us-east-2", true, true, "iam-fips.global.api.aws", "us-east-1"),
+            ("us-gov-east-1", false, false, "iam.us-gov.amazonaws.com", "us-gov-west-1"),
+            ("us-gov-west-1", true, false, "iam.us-gov.amazonaws.com", "us-gov-west-1"),
+            ("us-gov-west-1", true, true, "iam.us-gov.api.aws", "us-gov-west-1"),
+            ("eusc-de-east-1", false, false, "iam.eusc-de-east-1.amazonaws.eu", "eusc-de-east-1"),
+            ("eusc-de-east-1", true, false, "iam-fips.amazonaws.eu", "eusc-de-east-1"),
         ] {
-            assert_eq!(url(region, fips), (format!("https://{host}"), signed.to_owned()));
+            let place = place(Some(&Region::from_static(region)), fips, dual_stack);
+            assert_eq!(place.url, format!("https://{host}"));
+            assert_eq!(place.region.unwrap().as_ref(), signed, "{region}");
         }
     }
 
-    #[tokio::test]
-    async fn an_endpoint_that_is_given_replaces_that_of_iam() {
-        let service = Fake::once(200, &answer(&[]));
-        let config = service.config().into_builder().endpoint_url("http://127.0.0.1:4566").build();
-        assert!(
-            PolicySimulator::new(&config).denied(ROLE, &[], QUEUE, &[]).await.unwrap().is_empty()
+    /// The settings of an environment or a profile, as the SDK's loader leaves them in a configuration.
+    #[derive(Debug)]
+    struct Settings;
+
+    impl LoadServiceConfig for Settings {
+        fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
+            let asked = (key.service_id(), key.env(), key.profile());
+            assert_eq!(asked, ("IAM", "AWS_ENDPOINT_URL", "endpoint_url"));
+            Some("http://iam.example".to_owned())
+        }
+    }
+
+    #[test]
+    fn the_endpoint_is_that_of_the_code_before_that_of_iam_before_that_of_all_services() {
+        let url = |general: Option<&str>, origin, own: bool| {
+            let mut config = Fake::new([]).config().into_builder();
+            config.set_endpoint_url(general.map(str::to_owned));
+            config.insert_origin("endpoint_url", origin);
+            config.set_service_config(own.then_some(Settings));
+            PolicySimulator::new(&config.use_fips(true).build()).0.place.url
+        };
+        let general = Some("http://all.example");
+        assert_eq!(url(None, Origin::unknown(), false), "https://iam-fips.amazonaws.com");
+        assert_eq!(
+            url(general, Origin::shared_environment_variable(), false),
+            "http://all.example"
         );
-        assert_eq!(service.seen()[0].path, "http://127.0.0.1:4566/");
+        assert_eq!(url(general, Origin::shared_environment_variable(), true), "http://iam.example");
+        assert_eq!(url(general, Origin::shared_config(), true), "http://all.example");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wrong_clock_is_put_right_by_the_time_of_the_refusal() {
+        let refusal =
+            "<ErrorResponse><Error><Code>SignatureDoesNotMatch</Code></Error></ErrorResponse>";
+        let decided = answer(&[("sqs:SendMessage", "allowed"), ("sqs:DeleteMessage", "allowed")]);
+        let service = Fake::new([
+            FakeAnswer::Http(403, &[("date", "Wed, 01 Jan 2025 00:00:00 GMT")], refusal.to_owned()),
+            FakeAnswer::Http(200, &[], decided),
+        ]);
+        assert!(ask(&service).await.unwrap().is_empty());
+        let seen = service.seen();
+        let signed = seen.iter().map(|request| request.header("x-amz-date").unwrap());
+        let corrected: Vec<bool> = signed.map(|at| at.starts_with("20250101T0000")).collect();
+        assert_eq!(corrected, [false, true]);
     }
 }

@@ -7,7 +7,7 @@ use aws_smithy_types::error::ErrorMetadata;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use crate::call::{CallError, Manner, Place, Request, Service, given_endpoint};
+use crate::call::{CallError, Manner, Place, ReadAnswer, Request, Service};
 
 /// The prefix of the header that names the operation.
 const TARGET: &str = "PinpointSMSVoiceV2";
@@ -23,8 +23,8 @@ impl SmsClient {
     pub(super) fn new(config: &SdkConfig, own: Option<String>) -> Self {
         let region = config.region().cloned();
         let name = region.as_ref().map_or("", AsRef::as_ref);
-        let url = given_endpoint(config, own);
-        let url = url.unwrap_or_else(|| format!("https://{SERVICE}.{name}.amazonaws.com"));
+        let given = own.or_else(|| config.endpoint_url().map(str::to_owned));
+        let url = given.unwrap_or_else(|| format!("https://{SERVICE}.{name}.amazonaws.com"));
         Self(Service::new(config, Place { service: SERVICE, url, region }))
     }
 
@@ -45,7 +45,7 @@ impl SmsClient {
 }
 
 /// Reads an answer: JSON, or an error with `__type`, and perhaps `Message` and `Reason`.
-fn read(answer: &HttpResponse) -> Result<Value, OrchestratorError<ErrorMetadata>> {
+fn read(answer: &HttpResponse) -> ReadAnswer<Value> {
     let body = answer.body().bytes().unwrap_or_default();
     let json = serde_json::from_slice::<Value>(body);
     if answer.status().is_success() {

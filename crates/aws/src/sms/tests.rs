@@ -239,10 +239,14 @@ async fn with_a_configured_quota_no_number_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_account_that_does_not_answer_at_first_is_asked_again_and_a_denial_is_told() {
-    let service = Fake::new([FakeAnswer::Break, limits()]);
+async fn an_account_that_does_not_answer_at_first_or_throttles_is_asked_again_and_a_denial_is_told()
+{
     let quota = Some(Rate::MAX);
-    assert!(SmsAccount::new(&service.config(), quota, None).account().await.is_ok());
+    let throttled = r#"{"__type":"ThrottlingException","Message":"Rate exceeded"}"#;
+    for first in [FakeAnswer::Break, FakeAnswer::Http(400, &[], throttled.to_owned())] {
+        let service = Fake::new([first, limits()]);
+        assert!(SmsAccount::new(&service.config(), quota, None).account().await.is_ok());
+    }
     let denied = r#"{"__type":"AccessDeniedException","Message":"no"}"#;
     let service = Fake::once(400, denied);
     let error = SmsAccount::new(&service.config(), quota, None).account().await.unwrap_err();
