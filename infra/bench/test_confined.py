@@ -197,7 +197,7 @@ class ManyCampaigns(unittest.TestCase):
                    "throttled_seconds": 0.0, "cpu_seconds": 9.0, "peak_rss_bytes": 1}
         given = {"first_mail_seconds": 60.0, "windows": (1_000, 1_150), "by_campaign": sent,
                  "by_window": dict.fromkeys(range(1_000, 1_150), 194),
-                 "stats": {"accepted": {"mails": total}, "duplicates": 0}, "filled": total + 5,
+                 "stats": {"accepted": {"mails": total}, "duplicates": 0, "campaigns": {}}, "filled": total + 5,
                  "waiting": 5, "calls": int(1.2 * total), "poller": figures, "scheduler": figures,
                  "slowness": 1.0}
         return many.Outcome(**(given | changes))  # type: ignore[arg-type]
@@ -209,7 +209,9 @@ class ManyCampaigns(unittest.TestCase):
         good = self.outcome()
         self.assertEqual(self.missed(), [])
         unfair = dict.fromkeys(good.by_campaign, 30)
+        all_of_one = {many.name(3): {"mails": many.mails_at_first(3)}}
         for figure, changes in [
+            ("campaigns that ran out of mail", {"stats": good.stats | {"campaigns": all_of_one}}),
             ("deployment to first mail", {"first_mail_seconds": 60.1}),
             ("deployment to first mail", {"first_mail_seconds": None}),
             ("utilisation", {"by_window": dict.fromkeys(range(1_000, 1_150), 193)}),
