@@ -38,7 +38,7 @@ pub type CallError = SdkError<ErrorMetadata, HttpResponse>;
 
 /// Where a service is.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ServiceEndpoint {
     /// The name that signatures and permissions have, such as `sms-voice`.
     pub(crate) service: &'static str,
     pub(crate) url: String,
@@ -46,10 +46,10 @@ pub(crate) struct Place {
     pub(crate) region: Option<Region>,
 }
 
-/// A service in one place, with one client's credentials.
+/// A service at one endpoint, with one configuration's credentials.
 #[derive(Clone, Debug)]
-pub(crate) struct Service {
-    pub(crate) place: Place,
+pub(crate) struct ServiceClient {
+    pub(crate) endpoint: ServiceEndpoint,
     config: Arc<SdkConfig>,
     identities: SharedIdentityCache,
     /// Corrects the time of signatures once an answer shows that this machine's clock is wrong.
@@ -68,7 +68,7 @@ pub(crate) enum Manner {
 
 /// A call's operation, the headers of its protocol and its body.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct ServiceCall {
     pub(crate) operation: &'static str,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Bytes,
@@ -77,26 +77,26 @@ pub(crate) struct Request {
 /// An answer's value, or the service's error.
 pub(crate) type ReadAnswer<T> = Result<T, OrchestratorError<ErrorMetadata>>;
 
-impl Service {
-    /// The service of `place`, with the credentials and the HTTP client of `config`.
-    pub(crate) fn new(config: &SdkConfig, place: Place) -> Self {
+impl ServiceClient {
+    /// The service at `endpoint`, with the credentials and the HTTP client of `config`.
+    pub(crate) fn new(config: &SdkConfig, endpoint: ServiceEndpoint) -> Self {
         let identities = config.identity_cache();
         let identities = identities.unwrap_or_else(|| IdentityCache::lazy().build());
         let clock_skew = SharedInterceptor::new(ServiceClockSkewInterceptor::new());
-        Self { place, config: Arc::new(config.clone()), identities, clock_skew }
+        Self { endpoint, config: Arc::new(config.clone()), identities, clock_skew }
     }
 
     pub(crate) async fn call<T: std::fmt::Debug + Send + Sync + 'static>(
         &self,
-        request: Request,
+        request: ServiceCall,
         manner: Manner,
         read: impl Fn(&HttpResponse) -> ReadAnswer<T> + Send + Sync + 'static,
     ) -> Result<T, CallError> {
         let call = Operation::builder()
-            .service_name(self.place.service)
+            .service_name(self.endpoint.service)
             .operation_name(request.operation)
             .behavior_version(BehaviorVersion::latest())
-            .endpoint_url(&self.place.url)
+            .endpoint_url(&self.endpoint.url)
             .runtime_plugin(self.signing())
             .serializer(serialize)
             .deserializer(read);
@@ -125,8 +125,8 @@ impl Service {
         let mut layer = Layer::new("signing");
         layer.store_put(AuthSchemeOptionResolverParams::new(()));
         layer.store_put(SigV4OperationSigningConfig {
-            region: self.place.region.clone().map(Into::into),
-            name: Some(aws_types::SigningName::from_static(self.place.service)),
+            region: self.endpoint.region.clone().map(Into::into),
+            name: Some(aws_types::SigningName::from_static(self.endpoint.service)),
             ..SigV4OperationSigningConfig::default()
         });
         let scheme = StaticAuthSchemeOptionResolver::new(vec![SCHEME_ID]);
@@ -145,7 +145,9 @@ impl Service {
     }
 }
 
-fn serialize(call: Request) -> Result<HttpRequest, aws_smithy_runtime_api::box_error::BoxError> {
+fn serialize(
+    call: ServiceCall,
+) -> Result<HttpRequest, aws_smithy_runtime_api::box_error::BoxError> {
     let mut request = HttpRequest::new(SdkBody::from(call.body));
     request.set_method("POST")?;
     request.set_uri("/")?;

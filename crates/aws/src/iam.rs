@@ -9,30 +9,29 @@ use aws_smithy_types::error::ErrorMetadata;
 use aws_smithy_xml::decode::{Document, XmlDecodeError, try_data};
 use aws_types::service_config::ServiceConfigKey;
 
-use crate::call::{CallError, Manner, Place, ReadAnswer, Request, Service};
+use crate::call::{CallError, Manner, ReadAnswer, ServiceCall, ServiceClient, ServiceEndpoint};
 
 const OPERATION: &str = "SimulatePrincipalPolicy";
-/// The time limits of one attempt and of a call with its retries. A question takes IAM a second or two, and it is
-/// asked again after a second or more where IAM throttles.
+/// The time limits of one attempt and of a call with its retries, for which an operator waits.
 const ATTEMPT: Duration = Duration::from_secs(10);
 const ALL: Duration = Duration::from_secs(30);
 
 /// Asks IAM what the policies of a role allow.
 #[derive(Clone, Debug)]
-pub struct PolicySimulator(Service);
+pub struct PolicySimulator(ServiceClient);
 
 impl PolicySimulator {
     /// IAM of the partition of `config`'s region, or at the endpoint that is configured for IAM or for all services.
     pub fn new(config: &SdkConfig) -> Self {
-        let mut place = place(
+        let mut endpoint = endpoint(
             config.region(),
             config.use_fips() == Some(true),
             config.use_dual_stack() == Some(true),
         );
         if let Some(url) = configured_endpoint(config) {
-            place.url = url;
+            endpoint.url = url;
         }
-        Self(Service::new(config, place))
+        Self(ServiceClient::new(config, endpoint))
     }
 
     /// Returns those of `actions` on the ARN `resource` that the policies of `role`, an ARN, do not allow. `context` are
@@ -50,7 +49,7 @@ impl PolicySimulator {
         let body = question(role, actions, resource, context);
         let content = "application/x-www-form-urlencoded".to_owned();
         let headers = vec![("content-type", content)];
-        let request = Request { operation: OPERATION, headers, body: body.into() };
+        let request = ServiceCall { operation: OPERATION, headers, body: body.into() };
         let (asked, on) = (actions.len(), resource.to_owned());
         let read = move |answer: &HttpResponse| read(answer, asked, &on);
         let decided = self.0.call(request, Manner::Retried(ATTEMPT, ALL), read).await?;
@@ -72,9 +71,9 @@ fn configured_endpoint(config: &SdkConfig) -> Option<String> {
 }
 
 /// IAM is one per partition, and is signed for in one region
-/// (<https://docs.aws.amazon.com/general/latest/gr/iam-service.html>). Partitions without SES have no line: there it is
-/// asked where it is not, and answers that it does not know the credentials.
-fn place(region: Option<&Region>, fips: bool, dual_stack: bool) -> Place {
+/// (<https://docs.aws.amazon.com/general/latest/gr/iam-service.html>). Besides the commercial
+/// partition there are that of `us-gov` regions and the European Sovereign Cloud's; others have no line.
+fn endpoint(region: Option<&Region>, fips: bool, dual_stack: bool) -> ServiceEndpoint {
     let name = region.map_or("", AsRef::as_ref);
     let (host, region) = if name.starts_with("us-gov-") {
         let host = if dual_stack { "iam.us-gov.api.aws" } else { "iam.us-gov.amazonaws.com" };
@@ -92,7 +91,7 @@ fn place(region: Option<&Region>, fips: bool, dual_stack: bool) -> Place {
         (host, "us-east-1")
     };
     let region = Some(Region::from_static(region));
-    Place { service: "iam", url: format!("https://{host}"), region }
+    ServiceEndpoint { service: "iam", url: format!("https://{host}"), region }
 }
 
 fn question(role: &str, actions: &[&str], resource: &str, context: &[(&str, &str)]) -> String {
@@ -107,6 +106,11 @@ fn question(role: &str, actions: &[&str], resource: &str, context: &[(&str, &str
     let mut list = writer.prefix("ResourceArns").start_list(false, None);
     list.entry().string(resource);
     list.finish();
+    // The SDK's client leaves an empty list out.
+    if context.is_empty() {
+        writer.finish();
+        return body;
+    }
     let mut list = writer.prefix("ContextEntries").start_list(false, None);
     for (key, value) in context {
         let mut entry = list.entry();
@@ -160,7 +164,7 @@ fn texts(body: &[u8], name: &str) -> Result<Vec<String>, XmlDecodeError> {
 #[cfg(test)]
 mod tests {
     use aws_smithy_types::error::metadata::ProvideErrorMetadata as _;
-
+    use aws_smithy_types::retry::RetryConfig;
     use aws_types::origin::Origin;
     use aws_types::service_config::LoadServiceConfig;
 
@@ -216,6 +220,7 @@ mod tests {
         );
         assert_eq!(seen.path, "https://iam.amazonaws.com/");
         assert_eq!(seen.header("content-type"), Some("application/x-www-form-urlencoded"));
+        assert_eq!(seen.header("user-agent"), Some("tidegate/0.1.0"));
         let signature = seen.header("authorization").unwrap();
         assert!(signature.contains("/us-east-1/iam/aws4_request"), "{signature}");
     }
@@ -254,14 +259,32 @@ mod tests {
         assert_eq!((error.code(), error.message()), (None, Some("HTTP 407")));
     }
 
+    #[tokio::test]
+    async fn without_a_context_none_is_sent() {
+        let service = Fake::once(200, &answer(&[("sqs:SendMessage", "allowed")]));
+        let simulator = PolicySimulator::new(&service.config());
+        assert!(simulator.denied(ROLE, &ACTIONS[..1], QUEUE, &[]).await.unwrap().is_empty());
+        let end = "&ResourceArns.member.1=arn%3Aaws%3Asqs%3Aeu-west-1%3A123456789012%3Abig";
+        assert!(service.seen()[0].text.ends_with(end));
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn a_throttled_question_is_asked_again() {
+    async fn a_throttled_question_is_asked_again_as_often_as_is_configured() {
         let throttled = "<ErrorResponse><Error><Code>Throttling</Code><Message>Rate exceeded</Message></Error></ErrorResponse>";
         let allowed = answer(&[("sqs:SendMessage", "allowed"), ("sqs:DeleteMessage", "allowed")]);
-        let answers = [(400, throttled.to_owned()), (200, allowed)];
-        let service = Fake::new(answers.map(|(status, body)| FakeAnswer::Http(status, &[], body)));
-        assert!(ask(&service).await.unwrap().is_empty());
-        assert_eq!(service.seen().len(), 2);
+        for (retries, asked) in [
+            (RetryConfig::standard(), 2),
+            (RetryConfig::adaptive(), 2),
+            (RetryConfig::standard().with_max_attempts(1), 1),
+        ] {
+            let answers = [(400, throttled.to_owned()), (200, allowed.clone())];
+            let service =
+                Fake::new(answers.map(|(status, body)| FakeAnswer::Http(status, &[], body)));
+            let config = service.config().into_builder().retry_config(retries).build();
+            let denied = PolicySimulator::new(&config).denied(ROLE, &ACTIONS, QUEUE, &[]).await;
+            assert_eq!(denied.is_ok(), asked == 2);
+            assert_eq!(service.seen().len(), asked);
+        }
     }
 
     #[test]
@@ -277,9 +300,9 @@ mod tests {
             ("eusc-de-east-1", false, false, "iam.eusc-de-east-1.amazonaws.eu", "eusc-de-east-1"),
             ("eusc-de-east-1", true, false, "iam-fips.amazonaws.eu", "eusc-de-east-1"),
         ] {
-            let place = place(Some(&Region::from_static(region)), fips, dual_stack);
-            assert_eq!(place.url, format!("https://{host}"));
-            assert_eq!(place.region.unwrap().as_ref(), signed, "{region}");
+            let endpoint = endpoint(Some(&Region::from_static(region)), fips, dual_stack);
+            assert_eq!(endpoint.url, format!("https://{host}"));
+            assert_eq!(endpoint.region.unwrap().as_ref(), signed, "{region}");
         }
     }
 
@@ -302,7 +325,7 @@ mod tests {
             config.set_endpoint_url(general.map(str::to_owned));
             config.insert_origin("endpoint_url", origin);
             config.set_service_config(own.then_some(Settings));
-            PolicySimulator::new(&config.use_fips(true).build()).0.place.url
+            PolicySimulator::new(&config.use_fips(true).build()).0.endpoint.url
         };
         let general = Some("http://all.example");
         assert_eq!(url(None, Origin::unknown(), false), "https://iam-fips.amazonaws.com");

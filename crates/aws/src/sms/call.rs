@@ -7,7 +7,7 @@ use aws_smithy_types::error::ErrorMetadata;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use crate::call::{CallError, Manner, Place, ReadAnswer, Request, Service};
+use crate::call::{CallError, Manner, ReadAnswer, ServiceCall, ServiceClient, ServiceEndpoint};
 
 /// The prefix of the header that names the operation.
 const TARGET: &str = "PinpointSMSVoiceV2";
@@ -15,7 +15,7 @@ const TARGET: &str = "PinpointSMSVoiceV2";
 const SERVICE: &str = "sms-voice";
 
 #[derive(Clone, Debug)]
-pub(super) struct SmsClient(Service);
+pub(super) struct SmsClient(ServiceClient);
 
 impl SmsClient {
     /// The service as `config` reaches it: at its own endpoint, unless `AWS_ENDPOINT_URL_PINPOINT_SMS_VOICE_V2` (`own`)
@@ -25,7 +25,7 @@ impl SmsClient {
         let name = region.as_ref().map_or("", AsRef::as_ref);
         let given = own.or_else(|| config.endpoint_url().map(str::to_owned));
         let url = given.unwrap_or_else(|| format!("https://{SERVICE}.{name}.amazonaws.com"));
-        Self(Service::new(config, Place { service: SERVICE, url, region }))
+        Self(ServiceClient::new(config, ServiceEndpoint { service: SERVICE, url, region }))
     }
 
     /// Makes one call with a JSON body, and returns the answer's. The error's code is the `Reason` of the exception, or
@@ -40,7 +40,7 @@ impl SmsClient {
             ("content-type", "application/x-amz-json-1.0".to_owned()),
             ("x-amz-target", format!("{TARGET}.{operation}")),
         ];
-        self.0.call(Request { operation, headers, body }, manner, read).await
+        self.0.call(ServiceCall { operation, headers, body }, manner, read).await
     }
 }
 

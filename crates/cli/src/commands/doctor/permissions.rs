@@ -116,7 +116,7 @@ async fn denied(
     needs: Vec<Permission>,
     from: Option<&str>,
 ) -> ReadResult<Vec<(Permission, Vec<String>)>> {
-    let from: Vec<_> = from.map(|from| ("ses:FromAddress", from)).into_iter().collect();
+    let from = from.map(|from| ("ses:FromAddress", from));
     let mut found = Vec::new();
     for need in needs {
         let context = if need.what == "a sender" { from.as_slice() } else { &[] };
