@@ -72,7 +72,7 @@ async fn no_event_of_a_refused_a_held_or_a_sent_mail_holds_an_address() {
     let (log, _guard) = logged();
     let world = World::new(WorldSettings::new(20.0, true));
     world.fill("big", 60).await;
-    world.fill("small", 20).await;
+    world.fill("small", 40).await;
     let unverified = Rule::new(Fault::Before(failures::not_verified())).on(Operation::Mail);
     world.mail_faults.add(unverified.at("small/"));
     world.run(10).await;

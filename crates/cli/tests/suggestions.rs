@@ -97,8 +97,6 @@ fn the_command_that_a_hold_names_lifts_that_hold_and_no_other() {
         HoldReason::DailyQuota,
         HoldReason::DailyBudget,
         HoldReason::Account,
-        HoldReason::Credentials,
-        HoldReason::Deployment,
         HoldReason::Tenant,
         HoldReason::Refusals,
         HoldReason::Reputation,

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::email::{Address, AllowedSenders, Email, EmailError, Priority};
-use crate::outcome::{Failure, Outcome, classify, classify_for_tenant};
+use crate::email::{Address, AllowedSenders, Email, EmailError, Priority, wrapped};
+use crate::outcome::{Failure, Outcome, classify, classify_for_tenant, names_recipients_alone};
 use crate::text_message::{AllowedTexts, TextMessage, classify_text};
 
 /// `TIDEGATE_CHANNEL`: what a stack sends.
@@ -112,10 +112,11 @@ impl Content {
     /// # Errors
     /// [`EmailError`] for the first fault, with the field.
     pub fn parse(channel: Channel, body: &str) -> Result<Self, EmailError> {
-        match channel {
+        let parsed = match channel {
             Channel::Email => Email::parse(body).map(Self::from),
             Channel::Sms => TextMessage::parse(body).map(Self::Text),
-        }
+        };
+        parsed.map_err(|error| wrapped::named(body, error))
     }
 
     /// The slots that it uses: a mail's recipients (1 to 50), a text's parts (1 to 11).
@@ -178,11 +179,13 @@ impl Content {
 
     /// Classifies the failure of its send, which may have been made for a `tenant` of SES.
     pub fn classify(&self, failure: &Failure, tenant: Option<&str>) -> Outcome {
-        match self {
-            Self::Text(_) => classify_text(failure),
-            Self::Email(_) if tenant.is_some() => classify_for_tenant(failure),
-            Self::Email(_) => classify(failure),
-        }
+        let Self::Email(email) = self else { return classify_text(failure) };
+        let outcome = match tenant {
+            Some(_) => classify_for_tenant(failure),
+            None => classify(failure),
+        };
+        let is_recipients = names_recipients_alone(&failure.message, email.from().addr_spec());
+        if outcome == Outcome::NotReady && is_recipients { Outcome::Permanent } else { outcome }
     }
 }
 

@@ -77,6 +77,33 @@ impl Cycle {
         Ok(Self { owners: earliest_deadline_first(&divided, sum), weights: divided })
     }
 
+    /// The cycle for weights that came about while campaigns, rules and overrides changed, and that nobody checked
+    /// together. Weights that are too long for a cycle are scaled down: each share is right to a ten-thousandth per
+    /// campaign. If none is above 0, nobody may send, and the shares are equal.
+    ///
+    /// ```
+    /// use tidegate_core::cycle::Cycle;
+    /// let cycle = Cycle::nearest(&[9_500, 1_001, 0]);
+    /// // 9,045 and 954 of 10,000, divided by 9.
+    /// assert_eq!(cycle.weights(), [1_005, 106, 0]);
+    /// ```
+    pub fn nearest(weights: &[u32]) -> Self {
+        let equal = || vec![1; weights.len()];
+        let nearest = match Self::new(weights) {
+            Err(InvalidWeights::TooLong { .. }) => {
+                let sum: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
+                let room = MAX_LENGTH - weights.iter().filter(|weight| **weight > 0).count() as u64;
+                let scaled =
+                    |weight: &u32| u64::from(*weight > 0) + u64::from(*weight) * room / sum;
+                let scaled = weights.iter().map(scaled);
+                Self::new(&scaled.map(|w| u32::try_from(w).unwrap_or(1)).collect::<Vec<_>>())
+            }
+            Err(_) => Self::new(&equal()),
+            cycle => cycle,
+        };
+        nearest.unwrap_or_else(|_| Self::single())
+    }
+
     /// The cycle of a single campaign, which owns all slots.
     pub fn single() -> Self {
         Self { owners: vec![0], weights: vec![1] }
@@ -254,6 +281,26 @@ mod tests {
             let mut counted = vec![0; weights.len()];
             (start..start + slots).for_each(|slot| counted[cycle.owner(slot)] += 1);
             prop_assert_eq!(cycle.shares(start..start + slots), counted);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn weights_that_nobody_checked_give_a_cycle_with_every_share_nearly_right(
+            weights in prop::collection::vec(prop_oneof![Just(0_u32), 1_u32..=10_000], 1..200),
+        ) {
+            let cycle = Cycle::nearest(&weights);
+            prop_assert_eq!(cycle.weights().len(), weights.len());
+            prop_assert!(cycle.len() as u64 <= MAX_LENGTH);
+            let sum: u32 = weights.iter().sum();
+            for (given, made) in weights.iter().zip(cycle.weights()) {
+                if sum > 0 {
+                    prop_assert_eq!(*given == 0, *made == 0);
+                    let share = f64::from(*given) / f64::from(sum);
+                    let off = (share - *made as f64 / cycle.len() as f64).abs();
+                    prop_assert!(off <= weights.len() as f64 / 10_000.0, "{given}: {off}");
+                }
+            }
         }
     }
 

@@ -1,68 +1,168 @@
-//! Permanent refusals in a row. Ten refusals of one campaign with one code hold the campaign: the fault
-//! then lies in the campaign, and SES would refuse its further mail too.
+//! Refusals in a row. Ten mails of one campaign that SES refuses with one code, and none that it accepts between, hold
+//! the campaign: the fault then lies in the campaign, and its further mail would be refused, too. So do 25 messages that
+//! are no valid mail, and none that is: a producer that is wrong as a whole must not empty a queue into the dead letters.
+//!
+//! Such a hold lifts itself: twice a minute one mail of the campaign probes, and the first one that SES accepts lifts it.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
-/// Number of permanent refusals in a row, of one campaign and code, that holds the campaign.
+use crate::identity::EpochMillis;
+use crate::timestamp::Window;
+
+/// Number of mails in a row, of one campaign and refused with one code, that holds the campaign.
 const HOLD_AT: u32 = 10;
+/// The same for messages that are no valid mail.
+const HOLD_AT_INVALID: u32 = 25;
+/// Seconds between two probes of a held campaign. With one of them lost, the next one still comes within a minute.
+const PROBE_EVERY: u64 = 30;
+/// The ids that a streak keeps: all of a streak that does not hold yet.
+const IDS: usize = 10;
+/// The most characters of an id that a streak keeps whole; of a longer one it keeps the beginning and a hash.
+const ID_CHARS: usize = 36;
+const ID_BEGIN: usize = 27;
+/// Most characters of a refusal's text in a hold, which leaves room for the ids.
+const SAID_CHARS: usize = 220;
 
-/// Consecutive permanent refusals of one campaign, all with the same code.
+/// Code of messages that are no valid mail.
+pub const INVALID: &str = "InvalidMessage";
+
+/// One refusal, for the streak and for its hold's text.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal<'a> {
+    /// SES's error code, or [`INVALID`].
+    pub code: &'a str,
+    /// The mail's id.
+    pub id: &'a str,
+    /// The reason in SES's words or ours, and the recipient.
+    pub said: &'a str,
+}
+
+/// Consecutive refusals of one campaign, all with the same code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streak {
-    /// SES's error code, the same in all of them.
+    /// The code of all of them.
     pub code: String,
     /// Number of refusals in a row.
     pub count: u32,
+    /// The ids of the last ten mails, each of at most 36 characters. A mail that is refused again does not count again.
+    #[serde(default)]
+    pub ids: Vec<String>,
+    /// The reason of the last one. It is not stored: only a window with a refusal holds.
+    #[serde(skip)]
+    said: String,
 }
 
 impl Streak {
-    /// True if the streak is long enough to hold the campaign.
-    pub const fn holds(&self) -> bool {
-        self.count >= HOLD_AT
+    /// A streak of one refusal.
+    pub fn of(refusal: Refusal<'_>) -> Self {
+        let (code, id, said) = (refusal.code, refusal.id, refusal.said);
+        Self { code: code.to_owned(), count: 1, ids: vec![short(id)], said: cut(said, SAID_CHARS) }
     }
 
-    /// Text for the hold's detail and for the operator.
-    pub fn in_words(&self) -> String {
-        format!("{HOLD_AT} permanent refusals in a row: {}; see its dead letters", self.code)
+    /// This streak, and then `later`, which has the same code.
+    fn then(mut self, later: Self) -> Self {
+        let before = self.ids.len();
+        self.ids.retain(|id| !later.ids.contains(id));
+        let again = u32::try_from(before - self.ids.len()).unwrap_or(0);
+        let count = self.count.saturating_add(later.count).saturating_sub(again);
+        self.ids.extend(later.ids);
+        self.ids.drain(..self.ids.len().saturating_sub(IDS));
+        Self { count, ids: self.ids, ..later }
     }
+
+    /// True if the streak is long enough to hold the campaign.
+    pub fn holds(&self) -> bool {
+        self.count >= if self.code == INVALID { HOLD_AT_INVALID } else { HOLD_AT }
+    }
+
+    /// Text for the hold's detail: the last reason with its recipient, and the ids, the last one first.
+    pub fn in_words(&self) -> String {
+        let what = if self.code == INVALID { "invalid" } else { "refused" };
+        let ids: Vec<&str> = self.ids.iter().rev().map(String::as_str).collect();
+        format!("{} in a row {what}: {}; ids {}", self.count, self.said, ids.join(", "))
+    }
+}
+
+fn short(id: &str) -> String {
+    if id.chars().count() <= ID_CHARS {
+        return id.to_owned();
+    }
+    let hash: String =
+        Sha256::digest(id).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}{hash}", cut(id, ID_BEGIN))
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The time from which a campaign that is held since `since` has to be probed next, as `window` sees it: the last one
+/// that has come. None in the first half minute.
+///
+/// ```
+/// use tidegate_core::refusals::probe_due;
+/// use tidegate_core::{Window, identity::EpochMillis};
+/// let (since, at) = (EpochMillis::new(100_700), Window::from_epoch_second);
+/// assert_eq!(probe_due(since, at(129)), None);
+/// assert_eq!(probe_due(since, at(130)), Some(at(130)));
+/// assert_eq!(probe_due(since, at(159)), Some(at(130)));
+/// ```
+pub fn probe_due(since: EpochMillis, window: Window) -> Option<Window> {
+    let since = Window::containing(since.into());
+    let passed = window.saturating_since(since) / PROBE_EVERY * PROBE_EVERY;
+    (passed > 0).then(|| since.plus(passed))
 }
 
 /// The change that one window's answers make to a campaign's streak. It is a summary, so it can be
 /// applied to the streak that is stored when the window reports.
 ///
 /// ```
-/// use tidegate_core::refusals::{Run, Streak};
+/// use tidegate_core::refusals::{Refusal, Run};
+/// let refusal = |id| Refusal { code: "MessageRejected", id, said: "invalid content" };
 /// let mut run = Run::default();
-/// run.refused("MessageRejected");
-/// run.refused("MessageRejected");
-/// let before = Streak { code: "MessageRejected".into(), count: 7 };
-/// assert_eq!(run.after(Some(&before)).unwrap().count, 9);
+/// run.refused(refusal("a"));
+/// run.refused(refusal("b"));
+/// let before = run.after(None);
+/// assert_eq!(run.after(before.as_ref()).unwrap().count, 4);
 /// run.accepted();
-/// assert_eq!(run.after(Some(&before)), None);
+/// assert_eq!(run.after(before.as_ref()), None);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// True if an acceptance or another code ended the streak from before the window.
     broken: bool,
+    /// True if there was a valid message, which ends a streak of invalid ones.
+    valid: bool,
     last: Option<Streak>,
 }
 
 impl Run {
     /// Notes that SES accepted a mail, which ends the streak.
     pub fn accepted(&mut self) {
-        *self = Self { broken: true, last: None };
+        *self = Self { broken: true, valid: self.valid, last: None };
     }
 
-    /// Notes that SES permanently refused a mail with `code`.
-    pub fn refused(&mut self, code: &str) {
-        match &mut self.last {
-            Some(streak) if streak.code == code => streak.count = streak.count.saturating_add(1),
+    /// Notes a valid message, which ends a streak of invalid ones.
+    pub fn valid(&mut self) {
+        self.valid = true;
+        self.broken |= self.last.take_if(|last| last.code == INVALID).is_some();
+    }
+
+    /// Notes a refusal.
+    pub fn refused(&mut self, refusal: Refusal<'_>) {
+        let next = Streak::of(refusal);
+        self.last = Some(match self.last.take() {
+            Some(streak) if streak.code == next.code => streak.then(next),
             last => {
                 // A second code in this window ends the streak from before the window.
                 self.broken |= last.is_some();
-                *last = Some(Streak { code: code.to_owned(), count: 1 });
+                next
             }
-        }
+        });
     }
 
     /// The streak at the end of the window, without what was before; none after an acceptance.
@@ -73,13 +173,12 @@ impl Run {
     /// The streak after this window if `before` was stored before it.
     pub fn after(&self, before: Option<&Streak>) -> Option<Streak> {
         // The stored streak continues only if nothing in this window ended it.
-        let before = before.filter(|_| !self.broken);
-        match (&self.last, before) {
-            (None, before) => before.cloned(),
-            (Some(last), Some(before)) if before.code == last.code => {
-                Some(Streak { count: before.count.saturating_add(last.count), ..last.clone() })
-            }
-            (Some(last), _) => Some(last.clone()),
+        let is_ended = |before: &Streak| self.broken || self.valid && before.code == INVALID;
+        let before = before.filter(|before| !is_ended(before)).cloned();
+        match (self.last.clone(), before) {
+            (None, before) => before,
+            (Some(last), Some(before)) if before.code == last.code => Some(before.then(last)),
+            (last, _) => last,
         }
     }
 }
@@ -89,31 +188,122 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The expected streak, determined from single answers: `None` is an acceptance.
-    fn plainly(answers: &[Option<u8>]) -> Option<Streak> {
-        let last = (*answers.last()?)?;
-        let count = answers.iter().rev().take_while(|answer| **answer == Some(last)).count();
-        Some(Streak { code: last.to_string(), count: u32::try_from(count).unwrap() })
+    /// An answer, or a message: accepted, refused with a code, invalid, valid.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Event {
+        Accepted,
+        Refused(&'static str),
+        Valid,
+    }
+
+    fn events() -> impl Strategy<Value = Event> {
+        use Event::{Accepted, Refused, Valid};
+        proptest::sample::select(vec![
+            Accepted,
+            Refused("A"),
+            Refused("A"),
+            Refused("A"),
+            Refused("B"),
+            Refused(INVALID),
+            Refused(INVALID),
+            Refused(INVALID),
+            Valid,
+        ])
+    }
+
+    /// The expected streak, determined from single events.
+    fn plainly(events: &[Event]) -> Option<(String, u32)> {
+        let mut streak: Option<(String, u32)> = None;
+        for event in events {
+            streak = match (event, streak) {
+                (Event::Accepted, _) => None,
+                (Event::Valid, streak) => streak.filter(|(code, _)| code != INVALID),
+                (Event::Refused(code), Some((same, n))) if *code == same => Some((same, n + 1)),
+                (Event::Refused(code), _) => Some(((*code).to_owned(), 1)),
+            };
+        }
+        streak
     }
 
     proptest! {
         #[test]
         fn however_answers_are_cut_into_windows_the_streak_is_the_same(
-            windows in prop::collection::vec(
-                prop::collection::vec(prop::option::weighted(0.8, 0_u8..2), 0..8), 0..8),
+            windows in prop::collection::vec(prop::collection::vec(events(), 0..8), 0..8),
         ) {
             let mut streak = None;
+            let mut number = 0;
             for window in &windows {
                 let mut run = Run::default();
-                for answer in window {
-                    match answer {
-                        Some(code) => run.refused(&code.to_string()),
-                        None => run.accepted(),
+                for event in window {
+                    number += 1;
+                    match event {
+                        Event::Accepted => run.accepted(),
+                        Event::Valid => run.valid(),
+                        Event::Refused(code) => {
+                            let id = number.to_string();
+                            run.refused(Refusal { code, id: &id, said: "" });
+                        }
                     }
                 }
                 streak = run.after(streak.as_ref());
             }
-            prop_assert_eq!(streak, plainly(&windows.concat()));
+            let found = streak.as_ref().map(|streak| (streak.code.clone(), streak.count));
+            prop_assert_eq!(found, plainly(&windows.concat()));
+            if let Some(streak) = streak {
+                prop_assert_eq!(streak.ids.len(), (streak.count as usize).min(IDS));
+            }
         }
+
+        #[test]
+        fn a_campaign_is_due_twice_in_every_minute_of_its_hold(
+            since in 0_u64..10_000_000, after in 0_u64..100_000,
+        ) {
+            let since = EpochMillis::new(since);
+            let from = Window::containing(since.into()).plus(30 + after);
+            let due = (0..60).filter(|n| probe_due(since, from.plus(*n)) == Some(from.plus(*n)));
+            prop_assert_eq!(due.count(), 2);
+        }
+    }
+
+    #[test]
+    fn a_mail_that_is_refused_again_counts_once_however_long_its_id() {
+        let mut streak = None;
+        for number in 0..40 {
+            let id = format!("{}-{}", "newsletter".repeat(9), number % 9);
+            let mut run = Run::default();
+            for _ in 0..2 {
+                run.refused(Refusal { code: "NotFoundException", id: &id, said: "" });
+            }
+            streak = run.after(streak.as_ref());
+        }
+        let streak = streak.unwrap();
+        assert_eq!((streak.count, streak.ids.len(), streak.holds()), (9, 9, false));
+        assert!(streak.ids.iter().all(|id| id.chars().count() == ID_CHARS));
+    }
+
+    #[test]
+    fn ten_refusals_or_25_invalid_messages_hold_and_the_text_names_the_last_of_them() {
+        let mut run = Run::default();
+        for number in 1..=10 {
+            assert!(run.last().is_none_or(|streak| !streak.holds()), "{number}");
+            let id = format!("receipt-{number}");
+            let said = "NotFoundException: no template x, to bob@example.com";
+            run.refused(Refusal { code: "NotFoundException", id: &id, said });
+        }
+        let held = run.last().unwrap();
+        assert!(held.holds());
+        let begin = "10 in a row refused: NotFoundException: no template x, to bob@example.com; \
+            ids receipt-10, receipt-9,";
+        assert!(held.in_words().starts_with(begin), "{}", held.in_words());
+        assert!(held.in_words().ends_with(", receipt-1"));
+        let mut run = Run::default();
+        let long = "é".repeat(1_000);
+        for number in 1..=25 {
+            assert!(run.last().is_none_or(|streak| !streak.holds()), "{number}");
+            let id = format!("{long}{number}");
+            run.refused(Refusal { code: INVALID, id: &id, said: &long });
+        }
+        assert!(run.last().unwrap().holds());
+        assert!(run.last().unwrap().in_words().chars().count() <= 640);
     }
 }

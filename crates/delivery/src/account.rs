@@ -163,8 +163,8 @@ mod tests {
 
     /// The reasons that `control` holds, in the order of [`HoldReason`].
     fn standing(control: &Control) -> Vec<HoldReason> {
-        use HoldReason::{Account, Credentials, DailyBudget, DailyQuota, Paused};
-        let all = [Paused, DailyQuota, DailyBudget, Account, Credentials];
+        use HoldReason::{Account, DailyBudget, DailyQuota, Paused};
+        let all = [Paused, DailyQuota, DailyBudget, Account];
         let found: Vec<_> =
             all.into_iter().filter(|reason| control.holds.get(*reason).is_some()).collect();
         assert_eq!(found.len(), control.holds.len());
@@ -198,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn holds_of_operators_and_of_credentials_stay() {
-        let reasons = [HoldReason::Paused, HoldReason::Credentials];
+    fn holds_of_operators_and_of_campaigns_stay() {
+        let reasons = [HoldReason::Paused];
         assert_eq!(after(held(&reasons, 0), &status(0.0)), reasons);
         let mut control = Control::default();
         let hold = Hold::new("", EpochMillis::new(0));
-        control.hold(Some("big"), HoldReason::Deployment, hold);
+        control.hold(Some("big"), HoldReason::Refusals, hold);
         apply(&mut control, DailyPolicy::default(), &status(0.0), 7, ASKED);
         assert!(control.holds_campaign("big"));
     }

@@ -18,7 +18,7 @@ use crate::ports::{
     Clock, DeferralStore, Entropy, Ledger, PortError, QueueDepth, QueueUrl, Queues, Standing,
 };
 use crate::replay::{Bounds, BroughtBack, DeferralReplayPorts, Destinations, bring_back};
-use crate::waiting::{is_held, listed};
+use crate::waiting::listed;
 use crate::{control, quota, waiting};
 
 /// The level must have been clear for this long before deferred mail is replayed.
@@ -265,11 +265,15 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
 /// The queues to which the deferred mail of these campaigns may return, and the campaigns that are held, or
 /// whose mail is deferred as their limit has ended.
 pub fn destinations(campaigns: &[Campaign], standing: &Standing, now: Timestamp) -> Destinations {
-    let limits = standing.control.limit_table(&InitialLimits::default());
-    let defers = |name: &str| limits.defers_campaign(name, Window::containing(now));
+    let (control, window) = (&standing.control, Window::containing(now));
+    let limits = control.limit_table(&InitialLimits::default());
+    let is_held = |campaign: &Campaign| {
+        control.holds_campaign(&campaign.name)
+            || control.weight_at(campaign, (campaigns, &limits), window) == 0
+            || limits.defers_campaign(&campaign.name, window)
+    };
     let queue = |c: &Campaign| (c.name.clone(), QueueUrl::new(c.queue_url.as_str()));
-    let held = campaigns.iter();
-    let held = held.filter(|campaign| is_held(campaign, standing) || defers(&campaign.name));
+    let held = campaigns.iter().filter(|campaign| is_held(campaign));
     let held: BTreeSet<String> = held.map(|campaign| campaign.name.clone()).collect();
     Destinations { queues: campaigns.iter().map(queue).collect(), held }
 }

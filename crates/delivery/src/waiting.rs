@@ -21,13 +21,8 @@ pub(crate) fn listed<'a>(campaigns: &'a Campaigns, standing: &'a Standing) -> &'
     }
 }
 
-pub(crate) fn is_held(campaign: &Campaign, standing: &Standing) -> bool {
-    let control = &standing.control;
-    control.holds_campaign(&campaign.name) || control.weight(&campaign.name, campaign.weight) == 0
-}
-
-/// The campaigns of which mail may be sent in `window`, or is to be deferred: neither held, nor with weight 0, nor
-/// with a limit that is closed and lets mail wait.
+/// The campaigns of which mail may be sent in `window`, or is to be deferred: neither held (but for refusals, which a
+/// mail probes), nor with weight 0, nor with a limit that is closed and lets mail wait.
 pub(crate) fn sending<'a>(
     config: &'a BackPressureConfig,
     standing: &'a Standing,
@@ -36,7 +31,8 @@ pub(crate) fn sending<'a>(
     let (control, list) = (&standing.control, listed(&config.campaigns, standing));
     let limits = control.limit_table(&InitialLimits::default());
     list.iter().filter(move |campaign| {
-        !control.holds_campaign(&campaign.name)
+        let is_held = control.holds_campaign(&campaign.name);
+        (!is_held || control.probed_hold(&campaign.name).is_some())
             && control.weight_at(campaign, (list, &limits), window) > 0
             && (!limits.closes_campaign(&campaign.name, window)
                 || config.stores_deferred && limits.defers_campaign(&campaign.name, window))

@@ -92,7 +92,12 @@ impl World {
             },
         };
         environment.busy.set(false);
-        if (matches!(start, PollerEnd::Crashed) || environment.retired.get())
+        let is_over = match &start {
+            PollerEnd::Crashed => true,
+            PollerEnd::Reported(report) => report.ends_environment(),
+            PollerEnd::Failed(_) => false,
+        };
+        if (is_over || environment.retired.get())
             && let Some(gone) = self.environments.borrow_mut().get_mut(index)
         {
             *gone = None; // Lambda starts a new one

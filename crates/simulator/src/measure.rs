@@ -75,6 +75,12 @@ impl World {
         standing.chain(self.deferred().into_iter().map(|(id, _)| id)).collect()
     }
 
+    /// The ids of all mail on a queue that is not the dead-letter queue.
+    pub fn unsent(&self) -> BTreeSet<String> {
+        let urls = self.queues.urls().into_iter().filter(|url| *url != self::url(DEAD_LETTERS));
+        urls.flat_map(|url| self.queues.contents(&url)).filter_map(|m| id_of(&m)).collect()
+    }
+
     /// The ids and bodies of deferred mail, the oldest object first. Objects that cannot be read
     /// are left out.
     pub fn deferred(&self) -> Vec<(String, String)> {

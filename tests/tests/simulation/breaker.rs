@@ -193,7 +193,7 @@ async fn for_a_probe_no_more_is_received_than_one_mail_of_each_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_that_ses_answers_with_a_hold_shows_that_it_works() {
+async fn a_probe_that_ses_refuses_for_what_the_mail_names_shows_that_it_works() {
     for merge in MODES {
         let world = World::new(WorldSettings::new(14.0, merge).campaigns(&[("news", 1)]));
         world.fill("news", 500).await;

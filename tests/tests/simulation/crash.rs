@@ -110,11 +110,14 @@ async fn a_crash_at_any_change_of_the_ledger_loses_nothing_and_holds_nothing_for
             for fault in [Fault::HangBefore, Fault::HangAfter] {
                 for nth in 1..4 {
                     let world = small_world(merge).await;
-                    // A refusal for the rate, a campaign's fault, a permanent one; a mail of many.
+                    // A permanent refusal, one for the rate or a hold; a mail of many.
                     let once = |failure| Rule::new(Fault::Before(failure)).on(Operation::Mail);
                     world.mail_faults.add(once(failures::rejected()).nth(1));
-                    world.mail_faults.add(once(failures::not_verified()).nth(2));
-                    world.mail_faults.add(once(failures::rate_exceeded()).nth(4));
+                    if operation == Operation::SetFactor {
+                        world.mail_faults.add(once(failures::rate_exceeded()).nth(4));
+                    } else {
+                        world.mail_faults.add(once(failures::sending_paused()).nth(2));
+                    }
                     if operation == Operation::Advance {
                         let large = ProducedMail { recipients: 30, ..ProducedMail::new("large") };
                         world.put(EXPRESS, &[large]).await;
@@ -127,10 +130,7 @@ async fn a_crash_at_any_change_of_the_ledger_loses_nothing_and_holds_nothing_for
                     let case = format!("merge {merge}, {fault:?} of {operation:?} number {nth}");
                     world.faults.clear();
                     world.mail_faults.clear();
-                    for _ in 0..5 {
-                        world.control(|control| control.campaign_holds.clear()).await;
-                        world.run(34).await;
-                    }
+                    world.run(170).await;
                     assert_eq!(world.lost(), Vec::<String>::new(), "{case}: lost");
                     assert!(world.is_drained(), "{case}: some queue holds mail for ever");
                     assert!(world.ledger_now().await.control.holds.is_empty(), "{case}");

@@ -141,7 +141,7 @@ async fn what_may_just_be_sent_is_left_to_its_visibility_timeout_and_does_not_sp
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ses_refused_for_good_or_its_campaigns_hold_kept_back_is_unmarked() {
+async fn what_ses_refused_or_its_campaigns_hold_kept_back_is_unmarked() {
     for merge in MODES {
         let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DEDUPLICATION", "park");
         let world = World::new(settings.campaigns(&[("news", 1)]));
@@ -149,12 +149,14 @@ async fn what_ses_refused_for_good_or_its_campaigns_hold_kept_back_is_unmarked()
         let rejected = Rule::new(Fault::Before(failures::rejected())).on(Operation::Mail);
         world.mail_faults.add(rejected.at("news/news-7"));
         let unverified = Rule::new(Fault::Before(failures::not_verified())).on(Operation::Mail);
-        world.mail_faults.add(unverified.nth(15));
+        let span = world.universe.now() + MS(1_500)..world.universe.now() + MS(4_000);
+        world.mail_faults.add(unverified.during(span));
         world.run(5).await;
-        world.control(|c| assert!(c.lift(Some("news"), HoldReason::Deployment))).await;
+        assert!(world.ledger_now().await.control.holds_campaign("news"), "merge {merge}");
+        world.control(|c| assert!(c.lift(Some("news"), HoldReason::Refusals))).await;
         // Older than a visibility timeout, a mark that was left behind would park its mail.
         tokio::time::sleep(Duration::from_mins(1)).await;
-        world.run(40).await;
+        world.run(70).await;
         let dead = world.dead_letters();
         assert!(dead.iter().all(|d| d.last_error.code.as_deref() != Some("unknown")), "{dead:?}");
         assert_eq!(world.accepted().len() + dead.len(), 60, "merge {merge}");

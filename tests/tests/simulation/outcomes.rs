@@ -1,11 +1,13 @@
 //! Outcomes of sends: retries, dead letters and holds.
 
+use std::collections::BTreeSet;
+
 use tidegate_core::Window;
 use tidegate_core::breaker::{Breaker, BreakerPolicy, Outcomes};
 use tidegate_core::control::{HoldReason, Holds};
 use tidegate_core::counters::Counter;
 use tidegate_core::factor::RateFactor;
-use tidegate_delivery::poll::{End, PollError};
+use tidegate_delivery::poll::{End, PollError, WindowReport};
 use tidegate_delivery::ports::{FailureKind, Ledger as _};
 use tidegate_fakes::{Counting, Fault, Latency, MessageState, Operation, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
@@ -246,35 +248,115 @@ async fn bodies_that_are_no_mail_are_dead_lettered_with_field_and_fault() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_error_holds_its_campaign_only() {
+async fn a_mail_that_names_what_ses_does_not_have_or_denies_is_retried_then_dead_lettered_alone() {
     for merge in MODES {
-        let world = World::new(WorldSettings::new(20.0, merge));
-        world.fill("big", 200).await;
-        world.fill("small", 60).await;
-        let unverified = Rule::new(Fault::Before(failures::not_verified())).on(Operation::Mail);
-        world.mail_faults.add(unverified.at("small/"));
-        world.run(50).await;
-        assert_eq!((world.lost(), world.duplicates()), (vec![], vec![]));
-        assert!(world.dead_letters().is_empty());
-        let control = world.ledger_now().await.control;
-        assert!(control.holds.is_empty());
-        assert!(control.campaign_holds["small"].get(HoldReason::Deployment).is_some());
-        assert_eq!(world.accepted().len(), 200);
-        // Lifted by the operator, it is sent: no attempt was counted.
-        world.mail_faults.clear();
-        world.control(|control| control.campaign_holds.clear()).await;
-        world.run(50).await;
-        assert_eq!(world.accepted().len(), 260);
-        assert_eq!(world.duplicates(), Vec::<String>::new());
+        let kinds =
+            [failures::template_missing(), failures::not_verified(), failures::access_denied()];
+        for failure in kinds {
+            let world =
+                World::new(WorldSettings { express: true, ..WorldSettings::new(20.0, merge) });
+            world.put(EXPRESS, &[ProducedMail::new("bad-0")]).await;
+            world.put("small", &[ProducedMail::new("bad-1")]).await;
+            world.fill("big", 200).await;
+            world.fill("small", 60).await;
+            world.put(EXPRESS, &ProducedMail::several("express", 10, 1)).await;
+            for bad in ["bad-0.0@example.com", "bad-1.0@example.com"] {
+                world.ses.refuse_address(bad, failure.clone());
+            }
+            world.run(60).await;
+            assert_eq!(world.accepted().len(), 270, "merge {merge}: {failure:?}");
+            world.run(60 * 20).await;
+            assert_eq!((world.lost(), world.duplicates()), (vec![], vec![]));
+            let control = world.ledger_now().await.control;
+            assert_eq!(control.standing_holds(), 0, "merge {merge}: {control:?}");
+            let dead = world.dead_letters();
+            assert_eq!(dead.len(), 2, "merge {merge}: {failure:?}");
+            assert!(dead.iter().all(|entry| entry.attempts == 5
+                && entry.last_error.code == failure.code
+                && entry.last_error.provider_message == failure.message));
+        }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_account_that_is_paused_or_used_up_or_denied_holds_all() {
+async fn a_recipient_that_is_not_verified_is_dead_lettered_at_once_and_all_other_mail_goes_on() {
+    for merge in MODES {
+        let world = World::new(one(merge));
+        world.ses.refuse_address("news-3.0@example.com", failures::recipient_not_verified());
+        world.fill("news", 20).await;
+        world.run(6).await;
+        let dead = world.dead_letters();
+        assert_eq!((dead.len(), world.accepted().len()), (1, 19), "merge {merge}");
+        assert_eq!((dead[0].attempts, &*dead[0].to), (1, &["news-3.0@example.com".to_owned()][..]));
+        assert_eq!(world.ledger_now().await.control.standing_holds(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_ses_refuses_ends_its_environment_and_costs_no_mail_an_attempt() {
+    for merge in MODES {
+        // One in a hundred sends; each in an environment's first second; and one mail again and again.
+        for case in 0..3 {
+            let world = World::new(one(merge).variable("TIDEGATE_MAX_ATTEMPTS", 1));
+            world.fill("news", 299).await;
+            world.put("news", &[ProducedMail::new("odd")]).await;
+            let refused = Rule::new(Fault::Before(failures::token_refused())).on(Operation::Mail);
+            match case {
+                0 => world.mail_faults.add(refused.chance(0.01)),
+                1 => world.ses.configure(|ses| ses.token_lag = MS(1_000)),
+                _ => world.mail_faults.add(refused.at("news/odd")),
+            }
+            world.run(60).await;
+            let sent = world.accepted().len();
+            assert!(sent >= if case == 2 { 299 } else { 290 }, "merge {merge}, {case}: {sent}");
+            world.mail_faults.clear();
+            world.run(30).await;
+            world.assert_clean();
+            assert_eq!(world.accepted().len(), 300, "merge {merge}, case {case}");
+            assert!(world.dead_letters().is_empty(), "merge {merge}, case {case}");
+            let control = world.ledger_now().await.control;
+            assert!(control.standing_holds() == 0 && control.breaker.is_allowing(), "{control:?}");
+            let failed = |report: &WindowReport| report.counts.by(Counter::Failed)["environment"];
+            let reports = world.reports();
+            let met = reports.iter().filter(|r| !r.counts.by(Counter::Failed).is_empty());
+            assert!(met.map(failed).sum::<u64>() > 0, "merge {merge}, case {case}");
+            // No window follows in an environment of which nothing was taken.
+            let runs = world.poller_runs();
+            let mut ended = BTreeSet::new();
+            for run in runs.iter() {
+                assert!(!ended.contains(&run.environment), "merge {merge}, case {case}");
+                if run.report().is_some_and(WindowReport::ends_environment) {
+                    ended.insert(run.environment);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_no_token_is_taken_the_breaker_blocks_and_probes_and_lets_go_by_itself() {
+    for merge in MODES {
+        let world = World::new(one(merge));
+        world.fill("news", 2_000).await;
+        let refused = Rule::new(Fault::Before(failures::token_refused())).on(Operation::Mail);
+        world.mail_faults.add(refused);
+        world.run(180).await;
+        assert!(world.reports().iter().any(|report| report.end == End::Blocked), "merge {merge}");
+        let ended = world.reports().into_iter().filter(WindowReport::ends_environment).count();
+        assert!(ended > 60, "merge {merge}: {ended} environments ended");
+        world.mail_faults.clear();
+        world.run(240).await;
+        assert_eq!((world.lost(), world.duplicates()), (vec![], vec![]));
+        assert!(world.dead_letters().is_empty());
+        assert_eq!(world.accepted().len(), 2_000, "merge {merge}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_is_paused_or_used_up_holds_all() {
     let cases = [
         (failures::sending_paused(), HoldReason::Account),
         (failures::daily_quota_exceeded(), HoldReason::DailyQuota),
-        (failures::access_denied(), HoldReason::Credentials),
     ];
     for (failure, reason) in cases {
         let world = World::new(WorldSettings::new(20.0, true));

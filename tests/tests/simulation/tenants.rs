@@ -168,7 +168,7 @@ async fn a_denial_that_does_not_name_the_tenant_holds_its_campaign_alone() {
     assert!(control.holds.is_empty());
     let holds: Vec<_> = control.campaign_holds.iter().collect();
     assert_eq!((holds.len(), holds[0].0.as_str()), (1, "spring"));
-    assert!(holds[0].1.get(HoldReason::Deployment).is_some());
+    assert!(holds[0].1.get(HoldReason::Refusals).is_some());
     assert_eq!(world.accepted().len(), 120);
 }
 

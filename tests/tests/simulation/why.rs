@@ -42,11 +42,13 @@ async fn what_is_paused_held_or_without_share_is_named() {
 
         let world = World::new(guarded(merge));
         fail(&world, failures::not_verified(), "small/");
-        world.fill("small", 3).await;
-        world.run(40).await;
-        let held = why(&world, Some("small"), "small-1").await;
+        world.fill("small", 30).await;
+        world.run(20).await;
+        let held = why(&world, Some("small"), "small-29").await;
         assert_eq!(waits(&held), Some(MailVerdict::Held), "merge {merge}: {held:?}");
-        assert!(held.limits[0].lets_go.contains("`tidegate lift deployment small --reason"));
+        let lets_go = &held.limits[0].lets_go;
+        assert!(lets_go.contains("`tidegate lift refusals small --reason"), "{lets_go}");
+        assert!(lets_go.contains("a mail that is accepted"), "{lets_go}");
 
         let world = World::new(guarded(merge));
         world.control(|control| control.weights = [("small".to_owned(), 0)].into()).await;

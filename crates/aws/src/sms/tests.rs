@@ -114,7 +114,7 @@ async fn a_refusal_has_the_reason_as_its_code_and_is_made_once() {
             400,
             r#"{"__type":"AccessDeniedException","Message":"no"}"#.to_owned(),
             "AccessDeniedException",
-            Outcome::Credentials,
+            Outcome::Environment,
         ),
         (
             500,

@@ -22,15 +22,11 @@ pub enum HoldReason {
     /// The month's money for text messages is spent. The scheduler lifts the hold once the limit is another one or a
     /// new month has begun.
     SpendLimit,
-    /// SES refuses the credentials or permissions. An operator lifts the hold.
-    Credentials,
-    /// An identity, mail-from domain, template or configuration set is missing or unverified. An
-    /// operator lifts the hold.
-    Deployment,
     /// SES refuses the campaign's tenant: it is paused or unknown, or lacks an association. The scheduler lifts the
     /// hold once SES says otherwise.
     Tenant,
-    /// Ten permanent refusals in a row with one code. An operator lifts the hold.
+    /// Ten refusals in a row with one code, or 25 messages in a row that are no valid mail. One mail at a time probes,
+    /// and the first that SES accepts lifts the hold.
     Refusals,
     /// Too many bounces or complaints. An operator lifts the hold; counting then starts anew.
     Reputation,
@@ -48,8 +44,6 @@ impl HoldReason {
             Self::DailyBudget => "daily_budget",
             Self::Account => "account",
             Self::SpendLimit => "spend_limit",
-            Self::Credentials => "credentials",
-            Self::Deployment => "deployment",
             Self::Tenant => "tenant",
             Self::Refusals => "refusals",
             Self::Reputation => "reputation",
@@ -70,7 +64,7 @@ impl HoldReason {
 /// A hold: nothing is sent until it is lifted or ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// The operator's reason, or SES's code and message; at most 256 characters.
+    /// The operator's reason, or SES's code and message; at most 640 characters.
     pub detail: String,
     /// Time since which sending is held.
     pub since: EpochMillis,
@@ -84,10 +78,10 @@ pub struct Hold {
 
 /// Characters of a hold's detail. The limit is small because every window reads and rewrites the
 /// record.
-const MAX_DETAIL: usize = 256;
+const MAX_DETAIL: usize = 640;
 
 impl Hold {
-    /// A hold from `since` on, with the first 256 characters of `detail`.
+    /// A hold from `since` on, with the first 640 characters of `detail`.
     pub fn new(detail: &str, since: impl Into<EpochMillis>) -> Self {
         let detail = detail.chars().take(MAX_DETAIL).collect();
         Self { detail, since: since.into(), until: None, tenant: None }

@@ -80,7 +80,7 @@ pub struct Control {
     /// State of the circuit breaker; not written while it allows and watches nothing.
     #[serde(skip_serializing_if = "Breaker::is_default")]
     pub breaker: Breaker,
-    /// Permanent refusals in a row, by campaign name.
+    /// Refusals in a row, by campaign name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub refusals: BTreeMap<String, Streak>,
     /// The last `MaxSendRate` of `GetAccount`, used while `GetAccount` does not answer.
@@ -161,6 +161,12 @@ impl Control {
     /// True if `campaign` itself is held. Holds on all sending do not count.
     pub fn holds_campaign(&self, campaign: &str) -> bool {
         self.campaign_holds.get(campaign).is_some_and(|holds| !holds.is_empty())
+    }
+
+    /// The hold on `campaign` that its own mail may lift, if no other one stands beside it.
+    pub fn probed_hold(&self, campaign: &str) -> Option<&Hold> {
+        let holds = self.campaign_holds.get(campaign)?;
+        holds.get(HoldReason::Refusals).filter(|_| holds.len() == 1)
     }
 
     /// The back-pressure level in force at `now`; clear if it was not judged lately.
@@ -265,7 +271,7 @@ mod tests {
     #[test]
     fn a_campaign_held_for_two_reasons_stays_held_until_both_are_lifted() {
         let mut control = Control::default();
-        assert!(control.hold(Some("big"), HoldReason::Deployment, hold("no such template")));
+        assert!(control.hold(Some("big"), HoldReason::Tenant, hold("no such template")));
         assert!(control.hold(Some("big"), HoldReason::Paused, hold("by Ada")));
         assert!(!control.hold(Some("big"), HoldReason::Paused, hold("by Grace")));
         assert_eq!(control.campaign_holds["big"].get(HoldReason::Paused), Some(&hold("by Ada")));
@@ -273,16 +279,16 @@ mod tests {
         assert_eq!(control.standing_holds(), 3);
         assert!(control.lift(Some("big"), HoldReason::Paused));
         assert!(control.holds_campaign("big"));
-        assert!(control.lift(Some("big"), HoldReason::Deployment));
+        assert!(control.lift(Some("big"), HoldReason::Tenant));
         assert!(!control.holds_campaign("big") && control.campaign_holds.is_empty());
-        assert!(!control.lift(Some("big"), HoldReason::Deployment));
+        assert!(!control.lift(Some("big"), HoldReason::Tenant));
     }
 
     #[test]
     fn a_hold_keeps_the_beginning_of_what_was_said() {
         let page = format!("403: {}", "é".repeat(5_000));
         let hold = Hold::new(&page, EpochMillis::new(7));
-        assert!(hold.detail.starts_with("403: é") && hold.detail.chars().count() == 256);
+        assert!(hold.detail.starts_with("403: é") && hold.detail.chars().count() == 640);
     }
 
     #[test]
@@ -378,10 +384,10 @@ mod tests {
     fn a_record_reads_back_what_it_writes_and_an_empty_one_is_empty() {
         let mut control = Control::default();
         assert_eq!(serde_json::to_string(&control).unwrap(), "{}");
-        control.hold(None, HoldReason::Credentials, hold("403"));
+        control.hold(None, HoldReason::Account, hold("403"));
         control.hold(Some("big"), HoldReason::Refusals, hold("ten"));
         let text = serde_json::to_string(&control).unwrap();
         assert_eq!(serde_json::from_str::<Control>(&text).unwrap(), control);
-        assert!(text.contains(r#""holds":{"credentials":{"detail":"403""#), "{text}");
+        assert!(text.contains(r#""holds":{"account":{"detail":"403""#), "{text}");
     }
 }

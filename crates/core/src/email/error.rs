@@ -9,6 +9,8 @@ use super::text::shorten;
 pub enum EmailErrorKind {
     /// The body is not JSON, or not a JSON object.
     NotJson,
+    /// The body is a message of another system, such as an SNS notification, with the mail inside it or elsewhere.
+    Wrapped,
     /// The body has a member that Tidegate does not know.
     UnknownMember,
     /// A member occurs twice in one object.
@@ -30,6 +32,7 @@ impl EmailErrorKind {
     pub const fn code(self) -> &'static str {
         match self {
             Self::NotJson => "NotJson",
+            Self::Wrapped => "WrappedMessage",
             Self::UnknownMember => "UnknownMember",
             Self::DuplicateMember => "DuplicateMember",
             Self::MixedForms => "MixedForms",

@@ -31,6 +31,7 @@ pub(crate) mod schema;
 mod senders;
 mod tags;
 mod text;
+pub(crate) mod wrapped;
 
 use std::collections::BTreeMap;
 

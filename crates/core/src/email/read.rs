@@ -10,6 +10,7 @@ use super::json::{Node, readable};
 use super::listed::{Form, MEMBERS, is_of};
 use super::members::{self, Members};
 use super::text::{has_control, is_ses_word_char};
+use super::wrapped;
 use super::{
     Content, Email, ListUnsubscribe, MAX_ID_CHARS, MAX_RECIPIENTS, Priority, content, headers, tags,
 };
@@ -159,7 +160,7 @@ fn read_configuration_set(members: &mut Members) -> Result<Option<String>, Email
 }
 
 /// The `id` of a body, also of one that [`Email::parse`] refuses. None if there is none, if it stands
-/// behind a syntax fault or twice, or is not allowed as an `id`.
+/// behind a syntax fault or twice, is not allowed as an `id`, or is that of another system's message around the mail.
 ///
 /// ```
 /// use tidegate_core::email::id_of;
@@ -168,7 +169,9 @@ fn read_configuration_set(members: &mut Members) -> Result<Option<String>, Email
 /// ```
 pub fn id_of(body: &str) -> Option<String> {
     match readable(body, &["id"]).as_slice() {
-        [id] => serde_json::from_str(id.get()).ok().filter(|id: &String| is_id(id)),
+        [id] => serde_json::from_str(id.get())
+            .ok()
+            .filter(|id: &String| is_id(id) && !wrapped::is_wrapped(body)),
         _ => None,
     }
 }

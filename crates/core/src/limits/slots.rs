@@ -63,6 +63,8 @@ pub struct LimitSlots {
     end: u64,
     /// The number of slots at the window's start.
     owned: u64,
+    /// The account's slot of the last send, and the first slot that was not spent before it.
+    last: Option<(u64, u64)>,
 }
 
 impl LimitSlots {
@@ -81,7 +83,7 @@ impl LimitSlots {
         let changed = before.is_some_and(|before| before != account);
         let opens = grid.first_from(window.opens());
         let start = if changed { owned.start.max(opens).min(owned.end) } else { owned.start };
-        Self { grid, account, next: start, end: owned.end, owned: owned.end - start }
+        Self { grid, account, next: start, end: owned.end, owned: owned.end - start, last: None }
     }
 
     /// The slots in `window` of a limit of this pace; `None` if it paces nothing.
@@ -195,7 +197,17 @@ impl LimitSlots {
 
     /// Spends the limit's slots for a mail that starts at slot number `slot` of the account.
     pub fn take(&mut self, slot: u64, recipients: u32) {
+        let before = self.next;
         self.next = self.next.max(self.spends(self.current(slot), recipients).end);
+        self.last = Some((slot, before));
+    }
+
+    /// Takes back what a mail spent that did not start at this slot of the account after all. If another mail was given
+    /// slots since, they stay spent.
+    pub fn give_back(&mut self, slot: u64) {
+        if let Some((_, before)) = self.last.take_if(|(last, _)| *last == slot) {
+            self.next = before;
+        }
     }
 
     /// The limit's slot whose interval contains slot number `slot` of the account.

@@ -42,11 +42,12 @@ pub enum Outcome {
     AccountPaused,
     /// The month's money for text messages is spent: all sending is held, with an alarm. Not an attempt.
     SpendLimit,
-    /// SES refuses credentials or permissions: all sending is held, with an alarm. Not an attempt.
-    Credentials,
-    /// An identity, mail-from domain, template or configuration set is missing, unverified or paused:
-    /// the campaign is held, with an alarm. Not an attempt.
-    Deployment,
+    /// SES refuses this environment's token, signature or clock, which it does now and then with valid credentials. The
+    /// mail is left to another environment, and the breaker counts it as a fault of SES. Not an attempt.
+    Environment,
+    /// An identity, mail-from domain, template or configuration set that the mail names is missing, unverified, paused
+    /// or denied. An operator may put it right: the mail is retried.
+    NotReady,
     /// SES refuses the mail's tenant: it is paused or unknown, or lacks an association. The tenant's campaigns are
     /// held, with an alarm. Not an attempt.
     Tenant,
@@ -67,8 +68,6 @@ pub enum Outcome {
 pub enum HoldScope {
     /// All sending of the stack, of every campaign.
     All,
-    /// The campaign of the failed mail.
-    Campaign,
     /// All campaigns with the failed mail's tenant.
     Tenant,
 }
@@ -81,8 +80,8 @@ impl Outcome {
             Self::DailyQuotaExceeded => "daily_quota_exceeded",
             Self::AccountPaused => "account_paused",
             Self::SpendLimit => "spend_limit",
-            Self::Credentials => "credentials",
-            Self::Deployment => "deployment",
+            Self::Environment => "environment",
+            Self::NotReady => "not_ready",
             Self::Tenant => "tenant",
             Self::Permanent => "permanent",
             Self::OptedOut => "opted_out",
@@ -95,7 +94,10 @@ impl Outcome {
     /// True if the send counts towards `TIDEGATE_MAX_ATTEMPTS`: the cause was the mail itself or the
     /// way to SES.
     pub const fn counts_as_attempt(self) -> bool {
-        matches!(self, Self::Permanent | Self::OptedOut | Self::Transient | Self::Ambiguous)
+        matches!(
+            self,
+            Self::NotReady | Self::Permanent | Self::OptedOut | Self::Transient | Self::Ambiguous
+        )
     }
 
     /// True if sending is held until the scheduler or an operator lifts the hold.
@@ -106,11 +108,9 @@ impl Outcome {
     /// The sending that is held; none if nothing is.
     pub const fn hold_scope(self) -> Option<HoldScope> {
         match self {
-            Self::DailyQuotaExceeded
-            | Self::AccountPaused
-            | Self::SpendLimit
-            | Self::Credentials => Some(HoldScope::All),
-            Self::Deployment => Some(HoldScope::Campaign),
+            Self::DailyQuotaExceeded | Self::AccountPaused | Self::SpendLimit => {
+                Some(HoldScope::All)
+            }
             Self::Tenant => Some(HoldScope::Tenant),
             _ => None,
         }
@@ -143,32 +143,31 @@ const PAUSED: [&str; 4] = [
     "accountsendingpaused",
 ];
 
-/// Codes for wrong credentials or permissions. AWS sends several of them with status 400.
-const CREDENTIALS: [&str; 19] = [
-    "accessdenied",
-    "accessdeniedexception",
+/// Codes about the token, signature or clock of an environment. AWS sends several of them with status 400.
+const ENVIRONMENT: [&str; 15] = [
     "expiredtoken",
     "expiredtokenexception",
     "incompletesignature",
     "incompletesignatureexception",
+    "invalidaccesskeyid",
     "invalidclienttokenid",
     "invalidsignatureexception",
     "invalidtoken",
     "missingauthenticationtoken",
     "missingauthenticationtokenexception",
-    "notauthorized",
     "optinrequired",
     "requestexpired",
     "requesttimetooskewed",
     "signaturedoesnotmatch",
-    "unauthorizedoperation",
     "unrecognizedclientexception",
-    "invalidaccesskeyid",
 ];
 
-/// Codes for missing parts of the deployment. For `SendEmail`, "not found" can only concern an
-/// identity, template, configuration set or tenant.
-const DEPLOYMENT: [&str; 9] = [
+const DENIED: [&str; 4] =
+    ["accessdenied", "accessdeniedexception", "notauthorized", "unauthorizedoperation"];
+
+/// Codes for something that the mail names and SES does not have, or has not verified. For `SendEmail`, "not found" can
+/// only concern an identity, template, configuration set or tenant.
+const NOT_READY: [&str; 9] = [
     "notfoundexception",
     "mailfromdomainnotverifiedexception",
     "mailfromdomainnotverified",
@@ -179,6 +178,10 @@ const DEPLOYMENT: [&str; 9] = [
     "templatedoesnotexist",
     "templatedoesnotexistexception",
 ];
+
+/// The codes with which SES tells only by its text that the account may not send, or not more; and none, as from a
+/// proxy. With other codes the text decides nothing about the account: it may repeat what a producer wrote.
+const TELLS_BY_TEXT: [&str; 2] = ["messagerejected", ""];
 
 /// Codes for a request that did not arrive completely. They say nothing about the mail, although the
 /// status is 4xx.
@@ -214,7 +217,8 @@ pub fn classify(failure: &Failure) -> Outcome {
 ///
 /// SES answers 403 `AccessDeniedException` "Tenant not associated with resources […]." and 404 `NotFoundException`
 /// "Tenant acme for … not found.", as [observed] on AWS. Its reference names no error for a paused tenant, so every
-/// pause counts as the tenant's; an account that is paused is found by `GetAccount` within a minute. IAM may deny a single tenant (condition key `ses:TenantName`), so a denial holds the campaign alone.
+/// pause counts as the tenant's; an account that is paused is found by `GetAccount` within a minute. IAM may deny a
+/// single tenant (condition key `ses:TenantName`), so a denial that names nothing concerns the mail.
 ///
 /// [observed]: https://github.com/floci-io/floci/pull/2815
 pub fn classify_for_tenant(failure: &Failure) -> Outcome {
@@ -222,14 +226,42 @@ pub fn classify_for_tenant(failure: &Failure) -> Outcome {
     let is_tenant = |word: &str| word.trim_matches(|c: char| !c.is_alphabetic()) == "tenant";
     let names_tenant = message.split_whitespace().any(is_tenant);
     let code = bare_code(failure.code.as_deref().unwrap_or_default());
+    let is_denied = DENIED.contains(&code.as_str());
     match classify(failure) {
         Outcome::AccountPaused => Outcome::Tenant,
-        Outcome::Credentials | Outcome::Deployment | Outcome::Permanent if names_tenant => {
-            Outcome::Tenant
-        }
-        Outcome::Credentials if code.starts_with("accessdenied") => Outcome::Deployment,
+        Outcome::NotReady | Outcome::Permanent if names_tenant => Outcome::Tenant,
+        Outcome::Environment if is_denied && names_tenant => Outcome::Tenant,
+        Outcome::Environment if is_denied => Outcome::NotReady,
         other => other,
     }
+}
+
+/// Whether SES names identities that are not verified, and the sender is not among them: then it is a recipient, as
+/// SES's sandbox takes verified ones alone.
+///
+/// ```
+/// use tidegate_core::outcome::names_recipients_alone;
+/// let said = "Email address is not verified. The following identities failed the check in region EU-WEST-1: bob@example.com";
+/// assert!(names_recipients_alone(said, "news@example.org"));
+/// assert!(!names_recipients_alone(said, "Bob@Example.com"));
+/// assert!(!names_recipients_alone("Email address is not verified.", "news@example.org"));
+/// ```
+pub fn names_recipients_alone(message: &str, sender: &str) -> bool {
+    let (message, sender) = (message.to_lowercase(), sender.to_lowercase());
+    let Some((_, listed)) = message.split_once("identities failed the check") else { return false };
+    let Some((_, listed)) = listed.split_once(':') else { return false };
+    let domain = sender.rsplit('@').next().unwrap_or_default();
+    let is_senders = |named: &str| {
+        // An identity is an address, its domain, or a domain above that.
+        let above = domain.strip_suffix(named).is_some_and(|below| below.ends_with('.'));
+        named == sender || named == domain || above
+    };
+    let mut named = listed
+        .split([' ', ',', ';', '<', '>', '"', '[', ']'])
+        .map(|word| word.trim_end_matches('.'))
+        .filter(|word| !word.is_empty())
+        .peekable();
+    named.peek().is_some() && !named.any(is_senders)
 }
 
 /// Removes namespace and suffix: `com.amazonaws.sesv2#MessageRejected:http://…` becomes
@@ -241,9 +273,9 @@ fn bare_code(code: &str) -> String {
 
 fn classify_answer(status: Option<u16>, code: &str, message: &str) -> Outcome {
     let says = |parts: &[&str]| parts.iter().all(|part| message.contains(part));
-    // The order matters. Limits come first, because SES and proxies send them with several statuses;
-    // then 5xx, which says nothing about the mail; then the messages and codes that have a meaning of
-    // their own; and at last the bare status.
+    // The order matters. Limits come first, because SES and proxies send them with several statuses; then 5xx, which
+    // says nothing about the mail; then what concerns the account, what concerns the mail, and the environment; and at
+    // last the bare status.
     let daily =
         says(&["daily"]) || says(&["24", "hour", "quota"]) || says(&["24", "hour", "limit"]);
     if THROTTLED.contains(&code) || LIMITED.contains(&code) {
@@ -255,23 +287,25 @@ fn classify_answer(status: Option<u16>, code: &str, message: &str) -> Outcome {
     if status.is_some_and(|s| s >= 500) {
         return Outcome::Transient;
     }
-    if names_missing_deployment(code, &says) {
-        return Outcome::Deployment;
+    let names_set = says(&["configuration set"]);
+    if PAUSED.contains(&code) {
+        return if names_set { Outcome::NotReady } else { Outcome::AccountPaused };
     }
-    if PAUSED.contains(&code) || says_account_is_paused(&says) {
-        return Outcome::AccountPaused;
+    if TELLS_BY_TEXT.contains(&code)
+        && let Some(outcome) = outcome_of_text(message).filter(|_| !names_set)
+    {
+        return outcome;
     }
-    if CREDENTIALS.contains(&code) || matches!(status, Some(401 | 403)) {
-        return Outcome::Credentials;
+    if names_what_is_missing(code, &says) || (DENIED.contains(&code) && says(&["resource", "arn:"]))
+    {
+        return Outcome::NotReady;
     }
-    if says(&["daily message quota exceeded"]) {
-        return Outcome::DailyQuotaExceeded;
-    }
-    // SES answers 429 only for its rate. From a proxy it also means "too fast".
-    if says(&["maximum sending rate exceeded"]) || status == Some(429) {
-        return Outcome::RateExceeded;
+    if ENVIRONMENT.contains(&code) || DENIED.contains(&code) || matches!(status, Some(401 | 403)) {
+        return Outcome::Environment;
     }
     match status {
+        // SES answers 429 only for its rate. From a proxy it also means "too fast".
+        Some(429) => Outcome::RateExceeded,
         _ if UNREAD.contains(&code) => Outcome::Transient,
         Some(408) => Outcome::Transient,
         Some(400..=499) => Outcome::Permanent,
@@ -284,14 +318,26 @@ fn classify_answer(status: Option<u16>, code: &str, message: &str) -> Outcome {
     }
 }
 
+/// The outcome that a text of SES about the account tells by its first words. Further words may be a producer's.
+fn outcome_of_text(message: &str) -> Option<Outcome> {
+    const TEXTS: [(&str, Outcome); 5] = [
+        ("sending paused", Outcome::AccountPaused),
+        ("sending suspended", Outcome::AccountPaused),
+        ("email sending for the account is paused", Outcome::AccountPaused),
+        ("daily message quota exceeded", Outcome::DailyQuotaExceeded),
+        ("maximum sending rate exceeded", Outcome::RateExceeded),
+    ];
+    TEXTS.into_iter().find(|(begin, _)| message.starts_with(begin)).map(|(_, outcome)| outcome)
+}
+
 /// Classifies a code without its HTTP status: SES documents these codes as 4xx.
 fn classify_code_alone(code: &str) -> Outcome {
     const REFUSED: [&str; 3] = ["messagerejected", "badrequestexception", "validationexception"];
     if REFUSED.contains(&code) { Outcome::Permanent } else { Outcome::Transient }
 }
 
-fn names_missing_deployment(code: &str, says: &impl Fn(&[&str]) -> bool) -> bool {
-    DEPLOYMENT.contains(&code)
+fn names_what_is_missing(code: &str, says: &impl Fn(&[&str]) -> bool) -> bool {
+    NOT_READY.contains(&code)
         || says(&["address", "not verified"])
         || says(&["identit", "not verified"])
         || says(&["identities failed the check"])
@@ -302,16 +348,6 @@ fn names_missing_deployment(code: &str, says: &impl Fn(&[&str]) -> bool) -> bool
         || says(&["template", "does not exist"])
         || says(&["identity", "does not exist"])
         || says(&["could not read the mx record"])
-}
-
-fn says_account_is_paused(says: &impl Fn(&[&str]) -> bool) -> bool {
-    says(&["sending paused"])
-        || says(&["sending suspended"])
-        || says(&["sending", "is paused"])
-        || says(&["account", "paused"])
-        || says(&["account", "suspended"])
-        || says(&["account", "sending", "disabled"])
-        || says(&["shutdown", "account"])
 }
 
 #[cfg(test)]

@@ -44,66 +44,79 @@ const ROWS: &[(u16, &str, &str, Outcome)] = &[
     ),
     (400, "MessageRejected", "Sending suspended for this account.", Outcome::AccountPaused),
     (400, "MessageRejected", "Email sending for the account is paused.", Outcome::AccountPaused),
-    (400, "BadRequestException", "Your account has been suspended", Outcome::AccountPaused),
     (403, "AccountSuspendedException", "", Outcome::AccountPaused),
-    // Credentials and permissions.
-    (401, "", "", Outcome::Credentials),
-    (403, "", "", Outcome::Credentials),
-    (
-        403,
-        "AccessDeniedException",
-        "User: arn:aws:iam::123456789012:role/poller is not authorized \
-        to perform: ses:SendEmail on resource: arn:aws:ses:eu-west-1:123456789012:identity/\
-        example.org",
-        Outcome::Credentials,
-    ),
-    (403, "InvalidClientTokenId", "", Outcome::Credentials),
-    (403, "SignatureDoesNotMatch", "", Outcome::Credentials),
-    (403, "ExpiredTokenException", "", Outcome::Credentials),
+    // The environment's token, signature or clock.
+    (401, "", "", Outcome::Environment),
+    (403, "", "", Outcome::Environment),
+    (403, "AccessDeniedException", "Access denied by the proxy", Outcome::Environment),
+    (400, "AccessDeniedException", "", Outcome::Environment),
+    (403, "InvalidClientTokenId", "", Outcome::Environment),
+    (403, "SignatureDoesNotMatch", "", Outcome::Environment),
+    (403, "ExpiredTokenException", "", Outcome::Environment),
     (
         403,
         "UnrecognizedClientException",
         "The security token included in the request is invalid.",
-        Outcome::Credentials,
+        Outcome::Environment,
     ),
-    (400, "ExpiredTokenException", "", Outcome::Credentials),
-    (400, "AccessDeniedException", "", Outcome::Credentials),
-    (400, "IncompleteSignature", "", Outcome::Credentials),
-    (400, "RequestExpired", "", Outcome::Credentials),
-    (403, "OptInRequired", "", Outcome::Credentials),
-    // Missing parts of the deployment.
+    (
+        403,
+        "InvalidSignatureException",
+        "Signature expired: 20261120T203607Z is now earlier than 20261120T203707Z",
+        Outcome::Environment,
+    ),
+    (400, "ExpiredTokenException", "", Outcome::Environment),
+    (400, "IncompleteSignature", "", Outcome::Environment),
+    (400, "RequestExpired", "", Outcome::Environment),
+    (403, "OptInRequired", "", Outcome::Environment),
+    // What the mail names and SES does not have, or denies.
+    (
+        403,
+        "AccessDeniedException",
+        "User: arn:aws:sts::123456789012:assumed-role/poller/poller is not authorized to perform: ses:SendEmail on \
+        resource: arn:aws:ses:eu-west-1:123456789012:identity/example.org because no identity-based policy allows it",
+        Outcome::NotReady,
+    ),
+    (
+        403,
+        "AccessDenied",
+        "User `arn:aws:iam::1:role/p' is not authorized to perform `ses:SendEmail' on resource \
+        `arn:aws-cn:ses:cn-north-1:1:identity/example.org'",
+        Outcome::NotReady,
+    ),
     (
         400,
         "MessageRejected",
         "Email address is not verified. The following identities failed the \
         check in region US-EAST-1: news@example.org",
-        Outcome::Deployment,
+        Outcome::NotReady,
     ),
-    (
-        400,
-        "MessageRejected",
-        "Email address not verified \"news@example.org\"",
-        Outcome::Deployment,
-    ),
-    (400, "MailFromDomainNotVerifiedException", "", Outcome::Deployment),
-    (400, "MailFromDomainNotVerified", "", Outcome::Deployment),
-    (404, "NotFoundException", "Template welcome does not exist", Outcome::Deployment),
-    (404, "NotFoundException", "", Outcome::Deployment),
-    (400, "BadRequestException", "Template welcome does not exist", Outcome::Deployment),
-    (400, "TemplateDoesNotExistException", "", Outcome::Deployment),
-    (400, "ConfigurationSetDoesNotExist", "", Outcome::Deployment),
-    (400, "BadRequestException", "Configuration set <news> does not exist.", Outcome::Deployment),
-    (400, "ConfigurationSetSendingPausedException", "", Outcome::Deployment),
-    (
-        400,
-        "SendingPausedException",
-        "Sending paused for configuration set news",
-        Outcome::Deployment,
-    ),
+    (400, "MessageRejected", "Email address not verified \"news@example.org\"", Outcome::NotReady),
+    (400, "MailFromDomainNotVerifiedException", "", Outcome::NotReady),
+    (400, "MailFromDomainNotVerified", "", Outcome::NotReady),
+    (404, "NotFoundException", "Template welcome does not exist", Outcome::NotReady),
+    (404, "NotFoundException", "", Outcome::NotReady),
+    (400, "BadRequestException", "Template welcome does not exist", Outcome::NotReady),
+    (400, "TemplateDoesNotExistException", "", Outcome::NotReady),
+    (400, "ConfigurationSetDoesNotExist", "", Outcome::NotReady),
+    (400, "BadRequestException", "Configuration set <news> does not exist.", Outcome::NotReady),
+    (400, "ConfigurationSetSendingPausedException", "", Outcome::NotReady),
+    (400, "SendingPausedException", "Sending paused for configuration set news", Outcome::NotReady),
     // Refusals of the mail itself.
     (400, "MessageRejected", "Email contains invalid content", Outcome::Permanent),
     (400, "MessageRejected", "Address blacklisted.", Outcome::Permanent),
     (400, "MessageRejected", "", Outcome::Permanent),
+    // SES repeats what a producer wrote: it says nothing about the account.
+    (400, "BadRequestException", "Your account has been suspended", Outcome::Permanent),
+    (400, "BadRequestException", "Illegal address: account.paused@example.com", Outcome::Permanent),
+    (400, "InvalidParameterValue", "Sending paused <a@example.com>", Outcome::Permanent),
+    (400, "BadRequestException", "Maximum sending rate exceeded <a@b>", Outcome::Permanent),
+    (
+        400,
+        "MessageRejected",
+        "Invalid content: Daily message quota exceeded, sending paused for this account",
+        Outcome::Permanent,
+    ),
     (400, "BadRequestException", "Missing final '@domain'", Outcome::Permanent),
     (400, "BadRequestException", "Template contains unsupported operations.", Outcome::Permanent),
     (400, "InvalidParameterValue", "Domain contains dot-dot", Outcome::Permanent),
@@ -161,7 +174,7 @@ fn without_a_status_the_code_decides_and_without_both_the_mail_may_be_sent() {
     };
     assert_eq!(of_code(Some("TooManyRequestsException")), Outcome::RateExceeded);
     assert_eq!(of_code(Some("MessageRejected")), Outcome::Permanent);
-    assert_eq!(of_code(Some("AccessDenied")), Outcome::Credentials);
+    assert_eq!(of_code(Some("ExpiredToken")), Outcome::Environment);
     assert_eq!(of_code(Some("InternalFailure")), Outcome::Transient);
     assert_eq!(of_code(None), Outcome::Ambiguous);
 }
@@ -169,15 +182,15 @@ fn without_a_status_the_code_decides_and_without_both_the_mail_may_be_sent() {
 #[test]
 fn a_hold_is_not_an_attempt_and_only_ambiguity_may_have_sent() {
     use Outcome::{
-        AccountPaused, Ambiguous, Credentials, DailyQuotaExceeded, Deployment, NotSent, Permanent,
+        AccountPaused, Ambiguous, DailyQuotaExceeded, Environment, NotReady, NotSent, Permanent,
         RateExceeded, Tenant, Transient,
     };
     for (outcome, attempt, scope, sent) in [
         (RateExceeded, false, None, false),
         (DailyQuotaExceeded, false, Some(HoldScope::All), false),
         (AccountPaused, false, Some(HoldScope::All), false),
-        (Credentials, false, Some(HoldScope::All), false),
-        (Deployment, false, Some(HoldScope::Campaign), false),
+        (Environment, false, None, false),
+        (NotReady, true, None, false),
         (Tenant, false, Some(HoldScope::Tenant), false),
         (Permanent, true, None, false),
         (Transient, true, None, false),
@@ -201,15 +214,17 @@ fn what_may_be_a_tenants_problem_is_not_the_accounts() {
     let unverified = "Email address is not verified. The following identities failed the check in region \
         EU-WEST-1: tenant@example.org";
     for (status, code, message, with, without) in [
-        (403, "AccessDeniedException", lacks, Outcome::Tenant, Outcome::Credentials),
-        (403, "AccessDenied", DENIED, Outcome::Deployment, Outcome::Credentials),
-        (404, "NotFoundException", unknown, Outcome::Tenant, Outcome::Deployment),
+        (403, "AccessDeniedException", lacks, Outcome::Tenant, Outcome::NotReady),
+        (403, "AccessDeniedException", "Tenant paused.", Outcome::Tenant, Outcome::Environment),
+        (403, "AccessDenied", DENIED, Outcome::NotReady, Outcome::NotReady),
+        (403, "AccessDenied", "", Outcome::NotReady, Outcome::Environment),
+        (404, "NotFoundException", unknown, Outcome::Tenant, Outcome::NotReady),
         (
             404,
             "NotFoundException",
             "Template x does not exist",
-            Outcome::Deployment,
-            Outcome::Deployment,
+            Outcome::NotReady,
+            Outcome::NotReady,
         ),
         (400, "SendingPausedException", "", Outcome::Tenant, Outcome::AccountPaused),
         (
@@ -226,10 +241,10 @@ fn what_may_be_a_tenants_problem_is_not_the_accounts() {
             Outcome::Tenant,
             Outcome::Permanent,
         ),
-        (400, "MessageRejected", unverified, Outcome::Deployment, Outcome::Deployment),
+        (400, "MessageRejected", unverified, Outcome::NotReady, Outcome::NotReady),
         (400, "MessageRejected", "to tenant@example.org", Outcome::Permanent, Outcome::Permanent),
-        (403, "InvalidClientTokenId", "", Outcome::Credentials, Outcome::Credentials),
-        (403, "", "", Outcome::Credentials, Outcome::Credentials),
+        (403, "InvalidClientTokenId", "", Outcome::Environment, Outcome::Environment),
+        (403, "", "", Outcome::Environment, Outcome::Environment),
         (429, "TooManyRequestsException", "", Outcome::RateExceeded, Outcome::RateExceeded),
         (500, "InternalFailure", "tenant", Outcome::Transient, Outcome::Transient),
     ] {
@@ -278,11 +293,21 @@ proptest! {
     }
 
     #[test]
-    fn permission_refused_holds_and_never_dead_letters(
+    fn permission_refused_never_dead_letters_at_once(
         status in prop_oneof![Just(401_u16), Just(403), Just(429)],
         failure in failures(),
     ) {
         let failure = Failure { http_status: Some(status), stage: Stage::Answered, ..failure };
-        prop_assert!(!classify(&failure).counts_as_attempt());
+        prop_assert_ne!(classify(&failure), Outcome::Permanent);
+    }
+
+    #[test]
+    fn whatever_a_producer_wrote_an_unknown_code_stops_neither_account_nor_environment(
+        code in "[a-z]{1,12}", before in ".{0,20}", text in proptest::sample::select(
+            ROWS.iter().map(|row| row.2).collect::<Vec<_>>(),
+        ),
+    ) {
+        let outcome = classify(&answered(400, &format!("x{code}"), &format!("{before}{text}")));
+        prop_assert!(matches!(outcome, Outcome::Permanent | Outcome::NotReady), "{outcome:?}");
     }
 }

@@ -5,11 +5,12 @@ use crate::outcome::{Failure, Outcome, Stage, classify};
 /// A recipient who takes no texts. It says nothing about the campaign's other texts.
 const OPTED_OUT: [&str; 1] = ["DESTINATION_PHONE_NUMBER_OPTED_OUT"];
 
-/// Origins, configuration sets and account settings that an operator puts right. The sandbox of an account takes
-/// verified numbers only.
-const DEPLOYMENT: [&str; 12] = [
+/// A recipient whom the sandbox of an account does not take.
+const NOT_VERIFIED: &str = "DESTINATION_PHONE_NUMBER_NOT_VERIFIED";
+
+/// Origins, configuration sets and account settings that an operator puts right.
+const NOT_READY: [&str; 11] = [
     "ResourceNotFoundException",
-    "DESTINATION_PHONE_NUMBER_NOT_VERIFIED",
     "EVENT_DESTINATION_MISMATCH",
     "KEYWORD_MISMATCH",
     "MESSAGE_TYPE_MISMATCH",
@@ -22,7 +23,8 @@ const DEPLOYMENT: [&str; 12] = [
     "OPT_OUT_LIST_MISMATCH",
 ];
 
-/// The account may not send; an operator writes to AWS.
+/// The account may not send; an operator writes to AWS. `DescribeSpendLimits` does not tell when it may again: the
+/// scheduler lifts the hold each minute, and the next text tries.
 const ACCOUNT: [&str; 2] = ["ACCOUNT_DISABLED", "INSUFFICIENT_ACCOUNT_REPUTATION"];
 
 const SPEND_LIMIT: &str = "MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT";
@@ -51,8 +53,9 @@ pub fn classify_text(failure: &Failure) -> Outcome {
     match failure.stage {
         Stage::Answered if code == SPEND_LIMIT => Outcome::SpendLimit,
         Stage::Answered if OPTED_OUT.contains(&code) => Outcome::OptedOut,
-        Stage::Answered if DEPLOYMENT.contains(&code) => Outcome::Deployment,
-        Stage::Answered if ACCOUNT.contains(&code) => Outcome::Credentials,
+        Stage::Answered if code == NOT_VERIFIED => Outcome::Permanent,
+        Stage::Answered if NOT_READY.contains(&code) => Outcome::NotReady,
+        Stage::Answered if ACCOUNT.contains(&code) => Outcome::AccountPaused,
         _ => classify(failure),
     }
 }

@@ -225,11 +225,12 @@ impl<E: Environment> Feed<'_, E> {
                         PolicyStep::Left => taken.left = true,
                     }
                 }
-                Err(rejected) => {
+                Err(rejected) if self.policies.may_reject(&rejected) => {
                     ctx.count(Counter::Dead, 1);
                     let job = reject(&rejected, &ctx.plan.dead_letter, false);
                     let _ = self.jobs.unbounded_send(job);
                 }
+                Err(_) => taken.left = true,
             }
         }
         taken

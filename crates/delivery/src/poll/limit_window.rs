@@ -160,6 +160,15 @@ impl<'a> LimitGates<'a> {
         }
     }
 
+    /// Takes back the slots of a mail that did not start at `slot` after all.
+    pub(super) fn give_back(&mut self, demands: &Demands, slot: u64) {
+        for (key, _) in demands.iter() {
+            if let Some(Some(slots)) = self.slots.get_mut(key) {
+                slots.give_back(slot);
+            }
+        }
+    }
+
     /// Whether the mails at hand leave no slot to this mail in the rest of the window, for any of the
     /// limits that `of` selects.
     pub(super) fn is_over(

@@ -7,6 +7,7 @@ use tidegate_core::Window;
 use tidegate_core::counters::{Counter, WindowCounts, debt_of};
 use tidegate_core::email::Priority;
 use tidegate_core::limiter::WindowLeft;
+use tidegate_core::outcome::Outcome;
 use tidegate_core::rate::Rate;
 
 use crate::ports::LedgerReport;
@@ -71,6 +72,13 @@ impl WindowReport {
             highest_receive_count: 0,
             latency_ms: None,
         }
+    }
+
+    /// Whether SES refused this environment's token, signature or clock, and took nothing from it: another one should
+    /// serve the next windows. One refusal among accepted mail says nothing about the environment.
+    pub fn ends_environment(&self) -> bool {
+        let refused = self.counts.by(Counter::Failed).contains_key(Outcome::Environment.as_str());
+        refused && self.count(Counter::Mails) == 0
     }
 
     /// The window's count of `counter`.

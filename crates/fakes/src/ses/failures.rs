@@ -37,9 +37,30 @@ pub fn not_verified() -> Failure {
     answered(400, "MessageRejected", message)
 }
 
-/// The role lacks the permission for `ses:SendEmail`: 403.
+/// In the sandbox: the recipient bob@example.com is not verified.
+pub fn recipient_not_verified() -> Failure {
+    let message = "Email address is not verified. The following identities failed the check in \
+                   region US-EAST-1: bob@example.com";
+    answered(400, "MessageRejected", message)
+}
+
+/// SES has no template of this name: 404.
+pub fn template_missing() -> Failure {
+    answered(404, "NotFoundException", "Template receipt-v2-draft does not exist")
+}
+
+/// The role may not send from this identity: 403.
 pub fn access_denied() -> Failure {
-    answered(403, "AccessDeniedException", "User is not authorized to perform: ses:SendEmail")
+    let message = "User: arn:aws:sts::123456789012:assumed-role/poller/poller is not authorized to perform: \
+                   ses:SendEmail on resource: arn:aws:ses:us-east-1:123456789012:identity/example.org because no \
+                   identity-based policy allows the ses:SendEmail action";
+    answered(403, "AccessDeniedException", message)
+}
+
+/// AWS does not know the token of the environment, as happens now and then with a valid one: 403.
+pub fn token_refused() -> Failure {
+    let message = "The security token included in the request is invalid.";
+    answered(403, "UnrecognizedClientException", message)
 }
 
 /// SES has a fault of its own: 500.

@@ -11,6 +11,7 @@ mod tests;
 mod texts;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::channel::Content;
@@ -62,6 +63,8 @@ pub struct SesSettings {
     pub latency: Latency,
     /// Time from the call to writing the request: signing, and connecting if no connection is open.
     pub hand_over: Latency,
+    /// Time after the start of an environment for which AWS does not know its token yet.
+    pub token_lag: Duration,
 }
 
 impl SesSettings {
@@ -76,6 +79,7 @@ impl SesSettings {
             spend_limit: None,
             latency: Latency::NONE,
             hand_over: Latency::NONE,
+            token_lag: Duration::ZERO,
         }
     }
 
@@ -153,7 +157,7 @@ impl MemorySes {
     /// As [`MemorySes::mailer`], of an environment whose number its arrivals show.
     pub fn mailer_of(&self, environment: usize, clock: &SimClock) -> MemoryMailer {
         let (ses, clock, faults) = (self.clone(), clock.clone(), Faults::default());
-        MemoryMailer { ses, clock, environment, faults }
+        MemoryMailer { ses, clock, environment, since: self.universe.now(), faults }
     }
 
     pub fn account(&self) -> MemoryAccount {
@@ -299,6 +303,8 @@ pub struct MemoryMailer {
     ses: MemorySes,
     clock: SimClock,
     environment: usize,
+    /// When the environment started.
+    since: Timestamp,
     faults: Faults<Failure>,
 }
 
@@ -309,10 +315,13 @@ impl MemoryMailer {
     }
 
     async fn reach(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
-        let SesSettings { latency, hand_over, .. } = self.ses.settings();
+        let SesSettings { latency, hand_over, token_lag, .. } = self.ses.settings();
         wait(hand_over.draw(&self.ses.entropy)).await;
         if self.clock.monotonic() > latest {
             return Err(failures::too_late());
+        }
+        if self.ses.universe.now() < self.since + token_lag {
+            return Err(failures::token_refused());
         }
         let halves = latency.halves(&self.ses.entropy);
         halves.request().await;

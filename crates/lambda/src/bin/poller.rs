@@ -1,9 +1,12 @@
 //! The poller: each invocation serves one window.
 
+use std::cell::Cell;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
+use lambda_runtime::layers::TracingLayer;
+use lambda_runtime::tower::util::MapResultLayer;
+use lambda_runtime::{Diagnostic, LambdaEvent, Runtime, service_fn};
 use serde_json::Value;
 use tidegate_aws::{Clients, SystemClock, SystemEntropy};
 use tidegate_core::channel::Channel;
@@ -79,19 +82,30 @@ impl LambdaFunction for PollerFunction {
         };
         let _ = tokio::time::timeout(WARMING, warming).await;
         let poller = Poller::new(ports, config);
-        let (poller, clock, failures) = (&poller, &clock, &failures);
+        let (poller, clock, failures, ends) = (&poller, &clock, &failures, &Cell::new(false));
         let handler = service_fn(|event: LambdaEvent<Value>| async move {
             // On the heap, because the future of a window is large.
             let answer = Box::pin(handle(poller, event.payload)).await;
             let (at, ledger_failed) = (clock.wall(), failures.take());
+            ends.set(answer.as_ref().is_ok_and(WindowReport::ends_environment));
             publish(match &answer {
                 Ok(report) => poller_metrics(at, report, ledger_failed),
                 Err(_) => failed_metrics(at, "poller", ledger_failed),
             });
             answer
         });
-        match Box::pin(run(handler)).await {
+        // An error after the answer was given ends the process before it asks for the next event. Lambda gives the next
+        // process of the environment, or another environment, fresh credentials.
+        let end = MapResultLayer::new(|answered: Result<(), lambda_runtime::Error>| {
+            answered.and_then(|()| if ends.get() { Err("end".into()) } else { Ok(()) })
+        });
+        let runtime = Runtime::new(handler).layer(TracingLayer::new()).layer(end);
+        match Box::pin(runtime.run()).await {
             Ok(()) => ExitCode::SUCCESS,
+            Err(_) if ends.get() => {
+                tracing::warn!("environment ended: SES refuses its token, signature or clock");
+                ExitCode::SUCCESS
+            }
             Err(error) => failed_start(error.as_ref()),
         }
     }

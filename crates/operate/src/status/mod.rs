@@ -15,7 +15,6 @@ use tidegate_core::channel::Words;
 use tidegate_core::config::{Campaign, queue_key};
 use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason};
 use tidegate_core::counters::{Counter, at_least_0};
-use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::{EXACT, RUN};
 use tidegate_core::reputation::ReputationFigures;
@@ -113,7 +112,7 @@ pub struct BreakerStatus {
 pub struct HoldStatus {
     /// The campaign that it holds; `None` if it holds all sending.
     pub campaign: Option<String>,
-    /// Why: `paused`, `daily_quota`, `account`, `credentials`, `deployment`, `refusals`, ….
+    /// Why: `paused`, `daily_quota`, `account`, `refusals`, ….
     pub reason: String,
     pub detail: String,
     pub since: EpochMillis,
@@ -329,9 +328,11 @@ fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold) -> HoldStatus 
     let end = hold.until.map(|_| "its end".to_owned());
     let cancelled = reason == HoldReason::Cancelled.as_str();
     let cleared = cancelled.then(|| "the pollers, once its queue has none of it".to_owned());
+    let refusals = reason == HoldReason::Refusals.as_str();
+    let accepted = refusals.then(|| "a mail that is accepted: one is tried every 30 s".to_owned());
     let tenant = reason == HoldReason::Tenant.as_str();
     let restored = tenant.then(|| "the scheduler, once SES lets the tenant send".to_owned());
-    let lifters = end.into_iter().chain(cleared).chain(restored).chain(by_hand);
+    let lifters = end.into_iter().chain(cleared).chain(restored).chain(accepted).chain(by_hand);
     let lifters: Vec<String> = lifters.collect();
     status.lifted_by =
         if lifters.is_empty() { "the scheduler".to_owned() } else { lifters.join(", or ") };
@@ -343,14 +344,9 @@ fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
     let (window, holds) = (Window::containing(facts.at), &control.campaign_holds);
     let in_force =
         |campaign: &Campaign| control.weight_at(campaign, (&facts.campaigns, &limits), window);
-    let all: Vec<u32> = facts.campaigns.iter().map(in_force).collect();
-    // Like the pollers: if the overridden weights are invalid, the configured ones apply.
-    let shown = |campaign: &Campaign| {
-        if Cycle::new(&all).is_ok() { in_force(campaign) } else { campaign.weight }
-    };
-    let total: u64 = facts.campaigns.iter().map(|campaign| u64::from(shown(campaign))).sum();
+    let total: u64 = facts.campaigns.iter().map(|campaign| u64::from(in_force(campaign))).sum();
     let status = |campaign: &Campaign| {
-        let weight = shown(campaign);
+        let weight = in_force(campaign);
         let depth = |key: &str| facts.backlogs.get(key).copied().unwrap_or_default().into();
         let others = campaign.priority_queues.keys();
         let others = others.map(|priority| queue_key(&campaign.name, *priority));

@@ -295,7 +295,7 @@ fn every_limit_is_named_with_when_it_lets_go() {
     let daily = held(None, HoldReason::DailyBudget, None);
     assert_eq!(daily.verdict, MailVerdict::DailyQuota);
     assert_eq!(daily.until, Some(EpochMillis::new(since.as_millis() + 86_400_000)));
-    assert_eq!(held(None, HoldReason::Credentials, None).verdict, MailVerdict::Held);
+    assert_eq!(held(None, HoldReason::Account, None).verdict, MailVerdict::Held);
     let refusals = held(Some("small"), HoldReason::Refusals, None);
     assert_eq!(refusals.verdict, MailVerdict::Held);
     assert!(refusals.lets_go.contains("`tidegate lift refusals small --reason '…'`"));

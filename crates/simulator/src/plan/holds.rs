@@ -37,6 +37,12 @@ impl Scenario {
         let write = |control: &mut tidegate_core::control::Control| {
             control.holds.clone_from(&self.control.holds);
             control.campaign_holds.clone_from(&self.control.campaign_holds);
+            // Nobody knows when SES will accept such mail: a second hold keeps the simulated pollers from a probe.
+            for holds in control.campaign_holds.values_mut() {
+                if let Some(hold) = holds.get(HoldReason::Refusals).cloned() {
+                    holds.add(HoldReason::Reputation, hold);
+                }
+            }
             control.limits.clone_from(&self.control.limits);
             control.adapted.clone_from(&self.control.adapted);
         };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::compression::decompress;
+use tidegate_core::control::CANCELLED;
 use tidegate_core::counters::Counter;
 use tidegate_core::identity::Identity;
 use tidegate_core::limits::Dimension;
@@ -50,8 +51,11 @@ impl Chaos {
         for id in self.forged.iter().filter(|id| !accepted.contains_key(*id) && !dead(id)) {
             broken.push(format!("lost, whose producer forged attributes: {id}"));
         }
-        if !self.world.is_drained() {
-            broken.push(format!("still waiting: {:?}", self.world.waiting()));
+        // A campaign of which SES accepts no mail that is left stays held.
+        let unsent = self.world.unsent();
+        let is_refused = |id: &String| self.refused.contains(id);
+        if !self.world.is_drained() && (unsent.is_empty() || !unsent.iter().all(is_refused)) {
+            broken.push(format!("still waiting: {unsent:?}"));
         }
     }
 
@@ -145,7 +149,7 @@ impl Chaos {
         }
         let causes = Causes::of(self);
         for ((campaign, id), copies) in copies {
-            let mail = causes.of_mail(self, &campaign, &id);
+            let mail = causes.of_mail(self, (&campaign, &id), copies.len());
             let mut doubles = causes.doubles(&id, &copies);
             for pair in copies.windows(2) {
                 let (first, again) = (&pair[0], &pair[1]);
@@ -172,7 +176,7 @@ impl Chaos {
         for letter in &letters {
             let code = letter.last_error.code.as_deref().unwrap_or_default();
             let caused = match code {
-                "MessageRejected" | "NotJson" | "UnknownMember" => true,
+                "MessageRejected" | "NotJson" | "UnknownMember" | CANCELLED => true,
                 "unknown" => {
                     self.deduplication == "park" && self.may_have_been_sent(&letter.message)
                 }
@@ -256,6 +260,8 @@ struct OfMail<'a> {
     /// Times at which it came to a limit queue.
     aside: Vec<Timestamp>,
     merged: Vec<Timestamp>,
+    /// It was sent more often than it went through the merge queue.
+    probes: bool,
     /// No merge queue would know it again, where a standard queue gives it twice.
     unknown: bool,
     /// A standard queue may have given it twice, and it is unknown.
@@ -306,7 +312,7 @@ impl Causes {
         self.doubled.iter().filter(|(at, body)| *at <= last.at && body.contains(&id)).count()
     }
 
-    fn of_mail(&self, chaos: &Chaos, campaign: &str, id: &str) -> OfMail<'_> {
+    fn of_mail(&self, chaos: &Chaos, (campaign, id): (&str, &str), sent: usize) -> OfMail<'_> {
         let identity = Identity::from_body_id(campaign, id).as_str().to_owned();
         let stood = |queue: &str| -> Vec<Timestamp> {
             let taken = chaos.world.taken(queue);
@@ -320,14 +326,18 @@ impl Causes {
         let unmerged = !merges || campaign == EXPRESS;
         let places = 0..chaos.world.limit_queues();
         let aside: Vec<Timestamp> = places.flat_map(|place| stood(&limit_queue(place))).collect();
-        let unknown = unmerged || forgotten || !aside.is_empty();
+        // A mail that probes for its held campaign is sent from the campaign's queue.
+        let own = stood(campaign);
+        let probes = merged.len() < sent + own.len();
+        let unknown = unmerged || forgotten || probes || !aside.is_empty();
         OfMail {
             causes: self,
             own: format!("{campaign}/{id}"),
             guarded: chaos.deduplication != "off",
             copied: given_twice && unknown,
             unknown,
-            put_back: stood(campaign).into_iter().chain(aside.iter().copied()).collect(),
+            probes,
+            put_back: own.into_iter().chain(aside.iter().copied()).collect(),
             aside,
             put_twice: chaos.twice.as_deref() == Some(id),
             deferred: chaos.defers,
@@ -369,12 +379,15 @@ impl OfMail<'_> {
             .iter()
             .filter(|stood| undeleted(stood))
             .any(|stood| self.aside.iter().any(|aside| stood <= aside && *aside <= again));
+        // The merge queue does not know the copy that a probe sends.
+        let probed = self.probes && self.merged.iter().any(undeleted);
         // A copy stands in S3, and the mail in its queue.
         let copied = self.deferred
             && (crashed.iter().any(|(_, _, ended)| *ended <= again)
                 || self.causes.deferrals.iter().chain(deletes).any(|at| *at <= again));
         deletes.iter().any(|at| within(*at, first))
             || moved
+            || probed
             || copied
             || refed
             || fed_aside

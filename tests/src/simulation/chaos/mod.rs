@@ -9,12 +9,12 @@ use std::ops::Range;
 use std::time::Duration;
 
 use futures_util::future::join;
-use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::control::{Cancel, Hold, HoldReason};
 use tidegate_core::email::Priority;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{Outgoing, Standing};
-use tidegate_fakes::{Counting, Fault, Operation, Rule};
+use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
 
 use super::mail::produced;
 use super::{EXPRESS, ProducedMail, World, WorldSettings, rate};
@@ -46,6 +46,8 @@ pub struct Chaos {
     twice: Option<String>,
     /// Messages whose body is not valid.
     poison: usize,
+    /// Mails that SES never accepts.
+    refused: Vec<String>,
     /// Mails of the big campaign and of express whose producer claimed to be the small campaign's.
     forged: Vec<String>,
     /// A span in which both campaigns had mail and nothing failed.
@@ -64,6 +66,7 @@ pub async fn run(seed: u64) -> Chaos {
     chaos.limits.set(&chaos.world).await;
     forge(&mut chaos).await;
     fill(&mut chaos, &draw).await;
+    refuse(&mut chaos).await;
     extras.fill(&chaos.world).await;
     // One in eight is long enough for the breaker to block.
     let storm = if draw.one_in(8) { 150 } else { 16 };
@@ -80,7 +83,10 @@ pub async fn run(seed: u64) -> Chaos {
         chaos.calm = shares(&chaos).await;
     }
     for minute in 0..MINUTES {
-        if !chaos.world.is_drained() {
+        let is_refused = |id: &String| chaos.refused.contains(id);
+        let unsent = chaos.world.unsent();
+        let is_held = minute > 20 && !unsent.is_empty() && unsent.iter().all(is_refused);
+        if !chaos.world.is_drained() && !is_held {
             chaos.world.run(60).await;
             chaos.limits.report(&chaos.world).await;
             operate(&chaos.world).await;
@@ -151,6 +157,7 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Extras) {
         crashes: Vec::new(),
         twice: None,
         poison: 0,
+        refused: Vec::new(),
         forged: Vec::new(),
         calm: None,
         defers: extras.defers,
@@ -234,6 +241,30 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
     }
 }
 
+/// If the seed has them: puts mails among the others that SES never accepts, of every kind.
+async fn refuse(chaos: &mut Chaos) {
+    let world = &chaos.world;
+    let draw = Draw::new(world.settings.seed.rotate_left(11));
+    if !draw.one_in(2) {
+        return;
+    }
+    chaos.story.push("mails that SES never accepts".to_owned());
+    let kinds = [
+        failures::not_verified(),
+        failures::recipient_not_verified(),
+        failures::template_missing(),
+        failures::access_denied(),
+        failures::rejected(),
+    ];
+    let express = if world.settings.express { EXPRESS } else { "small" };
+    for (number, failure) in kinds.into_iter().enumerate() {
+        let mail = ProducedMail::new(format!("refused-{number}"));
+        world.ses.refuse_address(&format!("{}.0@example.com", mail.id), failure);
+        world.put(draw.pick(&["big", "small", express]), std::slice::from_ref(&mail)).await;
+        chaos.refused.push(mail.id);
+    }
+}
+
 /// The storm: faults, crashes, late ticks, and what operators do meanwhile.
 #[expect(clippy::unwrap_used, reason = "a test's own settings")]
 async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
@@ -294,6 +325,10 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
                     tell("triggers missing or back");
                     world.unscheduled.set(draw.one_in(2));
                 }
+                10 => {
+                    tell("cancel of small");
+                    cancel(world, "small").await;
+                }
                 _ => {}
             }
             drawn.trouble(world, number).await.into_iter().for_each(&mut tell);
@@ -314,7 +349,10 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
         .await;
     world.tick_delay.set(Duration::ZERO);
     world.unscheduled.set(false);
-    world.ses.configure(|ses| ses.sending_enabled = true);
+    world.ses.configure(|ses| {
+        ses.sending_enabled = true;
+        ses.token_lag = Duration::ZERO;
+    });
 }
 
 /// Adds the faults of a storm, which last for `span`.
@@ -344,6 +382,17 @@ fn strike(
         story.push(format!("{rule:?}"));
         world.faults.add(rule.during(span.clone()));
     }
+    let draw = Draw::new(world.settings.seed.rotate_left(21));
+    if draw.one_in(2) {
+        let chance = draw.pick(&[0.0001, 0.01, 0.2]);
+        story.push(format!("a token is refused once in {:.0} sends", 1.0 / chance));
+        let refused = Rule::new(Fault::Before(failures::token_refused())).on(Operation::Mail);
+        world.mail_faults.add(refused.chance(chance).during(span.clone()));
+    }
+    if draw.one_in(3) {
+        story.push("no token is known in its first second".to_owned());
+        world.ses.configure(|ses| ses.token_lag = Duration::from_secs(1));
+    }
 }
 
 async fn pause(world: &World) {
@@ -355,15 +404,23 @@ async fn pause(world: &World) {
         .await;
 }
 
-/// Does an operator's work after the faults: lifts holds and resumes campaigns.
+/// Takes back what an operator did, and lifts holds for bounces and complaints, which wait for an operator. No other hold
+/// does.
 async fn operate(world: &World) {
     world
         .control(|control| {
-            control.campaign_holds.clear();
-            control.lift(None, HoldReason::Credentials);
+            control.lift(Some("big"), HoldReason::Paused);
+            for campaign in ["big", "small", EXPRESS] {
+                control.lift(Some(campaign), HoldReason::Reputation);
+            }
             control.weights.clear();
         })
         .await;
+}
+
+async fn cancel(world: &World, campaign: &str) {
+    let cancel = Cancel { at: world.universe.now().into(), keep: true };
+    world.control(|control| control.cancel(campaign, cancel, "in mid-run")).await;
 }
 
 /// Once the storm is over and both campaigns are full, the shares are right again; gives the span to

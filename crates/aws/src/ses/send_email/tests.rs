@@ -209,18 +209,18 @@ async fn answers_are_read_whether_or_not_the_sdk_has_a_variant_for_them() {
                       region EU-WEST-1: news@example.org";
     let template = "Template welcome does not exist";
     let cases = [
-        (400, rejected, unverified, Outcome::Deployment),
+        (400, rejected, unverified, Outcome::NotReady),
         (400, rejected, "Email address contains illegal characters", Outcome::Permanent),
         (400, throttling, "Daily message quota exceeded.", Outcome::DailyQuotaExceeded),
-        (403, denied, "User is not authorized to perform `ses:SendEmail'", Outcome::Credentials),
-        (403, signature, "Signature expired", Outcome::Credentials),
+        (403, denied, "User is not authorized to perform `ses:SendEmail'", Outcome::Environment),
+        (403, signature, "Signature expired", Outcome::Environment),
         (
             400,
             suspended,
             "Your account's ability to send email is suspended",
             Outcome::AccountPaused,
         ),
-        (404, missing, template, Outcome::Deployment),
+        (404, missing, template, Outcome::NotReady),
         (500, &[], "Internal error", Outcome::Transient),
         (429, &[], "Maximum sending rate exceeded.", Outcome::RateExceeded),
     ];
@@ -260,7 +260,7 @@ async fn without_credentials_nothing_is_blamed_on_the_mail() {
         .http_client(Fake::new([]));
     let client = aws_sdk_sesv2::Client::from_conf(config.build());
     let failure = send(&mailer(&client), &email()).await.unwrap_err();
-    assert_eq!(classify(&failure), Outcome::Credentials, "{failure:?}");
+    assert_eq!(classify(&failure), Outcome::Environment, "{failure:?}");
     assert!(failure.message.contains("no one is logged in"), "{failure:?}");
 }
 

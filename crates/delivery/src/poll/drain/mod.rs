@@ -54,7 +54,7 @@ pub(super) async fn drain<E: Environment>(
         }
         let wake = loop {
             match state.next_send(sends.len()) {
-                Wake::Start(message, latest) => sends.push(send(ctx, message, latest)),
+                Wake::Start(message, slot, latest) => sends.push(send(ctx, message, slot, latest)),
                 wake => break wake,
             }
         };
@@ -111,6 +111,7 @@ async fn receive<E: Environment>(ctx: &Context<'_, E>, next: NextReceive) -> Fin
 async fn send<E: Environment>(
     ctx: &Context<'_, E>,
     message: Box<Message>,
+    slot: u64,
     latest: Monotonic,
 ) -> FinishedSend {
     let started = ctx.monotonic();
@@ -133,5 +134,5 @@ async fn send<E: Environment>(
     let result = ctx.env.mailer().send(mail, latest).await;
     let latency = ctx.monotonic().saturating_since(started);
     drop(id);
-    FinishedSend { message, result, latency }
+    FinishedSend { message, slot, result, latency }
 }

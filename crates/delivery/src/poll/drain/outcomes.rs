@@ -24,6 +24,7 @@ use crate::ports::{Entropy as _, QueueUrl};
 
 pub(super) struct FinishedSend {
     pub(super) message: Box<Message>,
+    pub(super) slot: u64,
     pub(super) result: Result<String, Failure>,
     pub(super) latency: Duration,
 }
@@ -31,7 +32,7 @@ pub(super) struct FinishedSend {
 impl<E: Environment> Drain<'_, E> {
     /// Takes a finished send, and passes it through the policies.
     pub(super) fn sent(&mut self, sent: FinishedSend) {
-        let FinishedSend { message, result, latency } = sent;
+        let FinishedSend { message, slot, result, latency } = sent;
         let has_answer = result.as_ref().err().is_none_or(|failure| failure.http_status.is_some());
         if has_answer {
             self.result.answers.0 += latency;
@@ -44,7 +45,7 @@ impl<E: Environment> Drain<'_, E> {
             let outcome = message.content.classify(&failure, message.tenant.as_deref());
             (failure, outcome)
         });
-        let send = EndedSend { message, result, latency, counts: true, is_held };
+        let send = EndedSend { message, slot, result, latency, counts: true, is_held };
         self.ended(Box::new(send), 0);
     }
 
@@ -74,14 +75,13 @@ impl<E: Environment> Drain<'_, E> {
             }
             Outcome::RateExceeded => self.refused(&message, &failure),
             Outcome::Permanent | Outcome::OptedOut => self.give_up(&message, &failure, outcome),
-            Outcome::Transient | Outcome::Ambiguous => {
+            Outcome::Environment => self.leave_to_others(&message, &failure),
+            Outcome::NotReady | Outcome::Transient | Outcome::Ambiguous => {
                 self.retry_or_give_up(&message, &failure, outcome, counts);
             }
             Outcome::DailyQuotaExceeded
             | Outcome::AccountPaused
             | Outcome::SpendLimit
-            | Outcome::Credentials
-            | Outcome::Deployment
             | Outcome::Tenant => self.hold(&message, &failure, outcome),
         }
     }
@@ -145,6 +145,18 @@ impl<E: Environment> Drain<'_, E> {
         self.stop();
     }
 
+    /// The fault is this environment's, which ends with its window: the mail is shown to another one soon, and later each
+    /// time that it meets such a fault.
+    fn leave_to_others(&mut self, message: &Message, failure: &Failure) {
+        log(message, failure, Outcome::Environment, "left");
+        self.failed(Outcome::Environment);
+        self.count_left(message);
+        self.not_used(message);
+        let seconds = 1 << message.held.receive_count.clamp(1, 4);
+        let job = Job::Show(receipt(&message.held, true), Duration::from_secs(seconds));
+        self.settle(message, Some(Fate::Unsent), Some(job));
+    }
+
     fn failed(&self, outcome: Outcome) {
         self.parts.ctx.count_for(Counter::Failed, outcome.as_str(), 1);
         if outcome == Outcome::Ambiguous {
@@ -164,7 +176,7 @@ impl<E: Environment> Drain<'_, E> {
         self.settle(message, Some(fate), Some(job));
     }
 
-    /// Decides on a transient or ambiguous failure; if it `counts`, it was an attempt.
+    /// Decides on a failure that may pass; if it `counts`, it was an attempt.
     fn retry_or_give_up(
         &mut self,
         message: &Message,
@@ -196,9 +208,7 @@ impl<E: Environment> Drain<'_, E> {
             Outcome::DailyQuotaExceeded => HoldReason::DailyQuota,
             Outcome::AccountPaused => HoldReason::Account,
             Outcome::SpendLimit => HoldReason::SpendLimit,
-            Outcome::Credentials => HoldReason::Credentials,
-            Outcome::Tenant => HoldReason::Tenant,
-            _ => HoldReason::Deployment,
+            _ => HoldReason::Tenant,
         };
         let is_all = outcome.hold_scope() == Some(HoldScope::All);
         if is_all {

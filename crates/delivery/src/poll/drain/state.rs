@@ -31,8 +31,8 @@ use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
 
 /// The next step for the slots.
 pub(super) enum Wake {
-    /// Send this mail, its request written not later than the given instant.
-    Start(Box<Message>, Monotonic),
+    /// Send this mail at this slot, its request written not later than the given instant.
+    Start(Box<Message>, u64, Monotonic),
     /// Mail waits for a slot at this instant.
     At(Timestamp),
     /// No mail waits. Until this instant the current slot can still be used by mail that arrives.
@@ -175,7 +175,7 @@ impl<'a, E: Environment> Drain<'a, E> {
                 }
             }
             let latest = self.slots.latest(slot, &message);
-            return Wake::Start(message, ctx.time.monotonic(latest));
+            return Wake::Start(message, slot, ctx.time.monotonic(latest));
         }
     }
 
@@ -214,7 +214,14 @@ impl<'a, E: Environment> Drain<'a, E> {
                         PolicyStep::Gone | PolicyStep::Later(_) => {}
                     }
                 }
-                Err(rejected) => self.reject(&rejected, &source, count),
+                Err(rejected) if self.parts.policies.may_reject(&rejected) => {
+                    self.reject(&rejected, &source, count);
+                }
+                Err(_) => {
+                    ctx.count(Counter::Left, 1);
+                    self.free();
+                    is_left = true;
+                }
             }
         }
         let got = counted.unwrap_or(0);

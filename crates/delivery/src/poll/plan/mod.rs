@@ -19,6 +19,7 @@ use tidegate_core::idle::{self, QueueChecks};
 use tidegate_core::limits::{LimitRef, LimitTable};
 use tidegate_core::parts::{Upkeep, campaign_of};
 use tidegate_core::rate::Rate;
+use tidegate_core::refusals;
 use tidegate_core::turns::{self, BATCH, Turns};
 
 use super::running_means::RunningMeans;
@@ -55,6 +56,9 @@ pub(super) struct PlannedCampaign {
     pub(super) queues: Vec<CampaignQueue>,
     /// Held, with weight 0, or closed by its limit: its queues are not asked.
     pub(super) held: bool,
+    /// Held for refusals, and this window sends one mail of it, received for a slot of its own, to learn whether SES
+    /// accepts it now.
+    pub(super) probed: bool,
     /// If all of its queues were found empty: the pause that ends first.
     pub(super) idle: Option<Idle>,
     /// Recipients sent beyond its share, in thousandths; a credit if negative.
@@ -84,6 +88,8 @@ pub(super) struct Plan {
     pub(super) rest: IdleMode,
     pub(super) looks: QueueChecks,
     pub(super) express: Option<QueueUrl>,
+    /// Express mail is held for refusals, and this window sends one of it.
+    pub(super) probes_express: bool,
     pub(super) limits: PlannedLimits,
     /// Recipients of limit queues that get a slot in their campaigns' turn in a window, as a running mean.
     pub(super) limited_in_turn: u64,
@@ -103,6 +109,20 @@ pub(super) struct Plan {
     pub(super) control_version: u64,
     /// Upkeep of the counters of campaigns that come and go.
     pub(super) upkeep: Upkeep,
+}
+
+impl PlannedCampaign {
+    /// Whether its mail has the slots of its share: it is neither paced by a limit nor probed.
+    pub(super) const fn has_share(&self) -> bool {
+        self.limit.is_none() && !self.probed
+    }
+}
+
+/// Whether the window with these slots probes a held campaign: it has the first slot since a probe was due.
+fn is_probed(control: &Control, campaign: &str, (grid, window): (SlotGrid, Window)) -> bool {
+    let hold = control.probed_hold(campaign);
+    let due = hold.and_then(|hold| refusals::probe_due(hold.since, window));
+    due.is_some_and(|due| Window::containing(grid.at(grid.first_from(due.opens()))) == window)
 }
 
 impl Plan {
@@ -125,14 +145,17 @@ impl Plan {
         let at = (window, quota, config.rate_margin);
         let limits =
             PlannedLimits::of(&config.limits, &standing.control, at, grid, before, standing);
-        let cycle = cycle((listed, &limits.table), standing, window);
-        let weighted = listed.iter().zip(cycle.weights());
+        let weights = weights((listed, &limits.table), standing, window);
+        let cycle = Cycle::nearest(&weights);
+        let weighted = listed.iter().zip(&weights);
         let campaigns = weighted.map(|(campaign, weight)| {
             let queues = queues(campaign, standing);
+            let probed = is_probed(&control, &campaign.name, (grid, window));
             PlannedCampaign {
                 name: campaign.name.clone(),
                 queue: QueueUrl::new(campaign.queue_url.as_str()),
-                held: *weight == 0 || control.holds_campaign(&campaign.name),
+                held: *weight == 0 || control.holds_campaign(&campaign.name) && !probed,
+                probed,
                 idle: first_due(&queues),
                 queues,
                 debt: counter(&debt_of(&campaign.name)),
@@ -153,7 +176,9 @@ impl Plan {
             limit: limits.pacing(&campaign.name),
             ..campaign
         });
-        let is_express_held = control.holds_campaign(EXPRESS) || limits.closes(EXPRESS);
+        let probes_express = is_probed(&control, EXPRESS, (grid, window));
+        let is_express_held =
+            control.holds_campaign(EXPRESS) && !probes_express || limits.closes(EXPRESS);
         let plan = Self {
             limited_in_turn: running_means.limited_in_turn(),
             window,
@@ -170,6 +195,7 @@ impl Plan {
             rest: IdleMode::No,
             looks: standing.looks,
             express: express.filter(|_| !is_express_held),
+            probes_express,
             dead_letter: QueueUrl::new(config.dead_letter_queue_url.as_str()),
             depth: Counter::Fed.sum(&standing.counters) - Counter::Taken.sum(&standing.counters),
             factor: standing.factor,
@@ -210,7 +236,16 @@ impl Plan {
 
     /// Whether nothing of a campaign may be sent in this window: it is held, or its limit is closed.
     pub(super) fn holds(&self, campaign: &str) -> bool {
-        self.control.holds_campaign(campaign) || self.limits.closes(campaign)
+        let is_held = self.control.holds_campaign(campaign) && !self.is_probed(campaign);
+        is_held || self.limits.closes(campaign)
+    }
+
+    /// Whether this window sends one mail of a campaign, or of express mail, that is held for refusals.
+    pub(super) fn is_probed(&self, campaign: &str) -> bool {
+        if campaign == EXPRESS {
+            return self.probes_express;
+        }
+        self.campaign(campaign).is_some_and(|campaign| campaign.probed && !campaign.held)
     }
 
     /// Whether the daily quota stops campaigns and no hold says so yet.
@@ -274,7 +309,7 @@ impl Plan {
     /// Whether a campaign's queues are asked for its share, by the feed or in direct mode. Of a limited campaign it
     /// is asked for its limit's slots.
     pub(super) fn asks_for_share(&self, campaign: &PlannedCampaign) -> bool {
-        campaign.limit.is_none() && self.asks(campaign)
+        campaign.has_share() && self.asks(campaign)
     }
 
     /// Whether the merge queue is asked from the window's start, not only once the feed brought something.
@@ -293,7 +328,7 @@ impl Plan {
     pub(super) fn lines_of_campaigns(&self) -> Vec<Option<usize>> {
         if self.merge.is_some() {
             let may = |campaign: &PlannedCampaign| {
-                !campaign.held && campaign.idle.is_none() && campaign.limit.is_none()
+                !campaign.held && campaign.idle.is_none() && campaign.has_share()
             };
             let line = |campaign| may(campaign).then_some(0);
             return self.campaigns.iter().map(line).collect();
@@ -432,19 +467,15 @@ fn upkeep(listed: &[Campaign], standing: &Standing, window: Window) -> Upkeep {
     Upkeep::of(known, &standing.left, listed, standing.parts, window)
 }
 
-/// The cycle of the weights in force, or of the configured weights if the control record's give none.
-fn cycle(
+/// The weights in force.
+fn weights(
     (listed, limits): (&[Campaign], &LimitTable),
     standing: &Standing,
     window: Window,
-) -> Cycle {
-    let configured: Vec<u32> = listed.iter().map(|campaign| campaign.weight).collect();
+) -> Vec<u32> {
     let weight = |campaign| standing.control.weight_at(campaign, (listed, limits), window);
-    let in_force: Vec<u32> = listed.iter().map(weight).collect();
-    Cycle::new(&in_force)
-        .or_else(|error| {
-            tracing::error!(%error, "the control record's weights give no cycle");
-            Cycle::new(&configured)
-        })
-        .unwrap_or_else(|_| Cycle::single())
+    listed.iter().map(weight).collect()
 }
+
+#[cfg(test)]
+mod tests;

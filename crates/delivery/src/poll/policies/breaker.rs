@@ -71,10 +71,15 @@ impl<'a, E: Environment> BreakerRule<'a, E> {
     fn note(&self, outcome: Option<Outcome>, effects: &mut Vec<Effect>) {
         let failed = match outcome {
             Some(Outcome::NotSent) => return,
-            None | Some(Outcome::Permanent | Outcome::OptedOut) => false,
-            Some(Outcome::RateExceeded | Outcome::Transient | Outcome::Ambiguous) => true,
-            // These outcomes (daily quota, account, credentials, deployment, tenant) show that SES works; the hold
-            // that each causes stops sending by itself.
+            None | Some(Outcome::NotReady | Outcome::Permanent | Outcome::OptedOut) => false,
+            Some(
+                Outcome::RateExceeded
+                | Outcome::Environment
+                | Outcome::Transient
+                | Outcome::Ambiguous,
+            ) => true,
+            // These outcomes (daily quota, account, tenant) show that SES works; the hold that each causes stops
+            // sending by itself.
             Some(_) if self.is_probing() => false,
             Some(_) => return,
         };

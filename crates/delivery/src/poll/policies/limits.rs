@@ -10,8 +10,9 @@ use tidegate_core::Timestamp;
 use tidegate_core::counters::Counter;
 use tidegate_core::limiter::Line;
 use tidegate_core::limits::{Dimension, LimitRef, is_alone};
+use tidegate_core::outcome::Outcome;
 
-use super::policy::{Effect, Policy, PolicyStep};
+use super::policy::{Effect, EndedSend, Policy, PolicyStep};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::jobs::{move_on, put_back_limited, receipt};
@@ -240,6 +241,18 @@ impl<'a, E: Environment> Policy<'a> for LimitRule<'a, E> {
 
     fn acquired(&self, mail: &Message, slot: u64) {
         self.limits.gates().take(&mail.demands, slot);
+    }
+
+    /// A mail that missed its last moment was not sent: its limits' slots are free again.
+    fn ended(
+        &self,
+        send: Box<EndedSend>,
+        _effects: &mut Vec<Effect>,
+    ) -> PolicyStep<'a, Box<EndedSend>> {
+        if send.outcome() == Some(Outcome::NotSent) {
+            self.limits.gates().give_back(&send.message.demands, send.slot);
+        }
+        PolicyStep::Pass(send)
     }
 
     fn shown_after(&self, mail: &Message) -> Option<Duration> {

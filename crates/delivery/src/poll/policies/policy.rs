@@ -11,7 +11,7 @@ use tidegate_core::limiter::Line;
 use tidegate_core::outcome::{Failure, Outcome};
 
 use crate::poll::settle::Job;
-use crate::poll::sources::message::Message;
+use crate::poll::sources::message::{Message, Rejected};
 use crate::poll::sources::supply::PollVerdict;
 use crate::ports::LedgerReport;
 
@@ -26,6 +26,12 @@ pub(in crate::poll) trait Policy<'a> {
     /// mail.
     fn collected(&self, mail: Box<Message>) -> PolicyStep<'a, Box<Message>> {
         PolicyStep::Pass(mail)
+    }
+
+    /// A message of a campaign's queue is no valid mail. Whether it may be dead-lettered; if not, it is left, and its
+    /// queue is asked no more in this window.
+    fn may_reject(&self, _rejected: &Rejected) -> bool {
+        true
     }
 
     /// A mail is at hand for the slots of this window, and its campaign is not held.
@@ -148,6 +154,8 @@ pub(in crate::poll) enum Effect {
 /// A send that ended.
 pub(in crate::poll) struct EndedSend {
     pub(in crate::poll) message: Box<Message>,
+    /// The slot at which it started, or should have.
+    pub(in crate::poll) slot: u64,
     /// SES's message id, or the failure with its meaning.
     pub(in crate::poll) result: Result<String, (Failure, Outcome)>,
     pub(in crate::poll) latency: Duration,
@@ -228,6 +236,10 @@ impl<'a> Policies<'a> {
             }
         }
         (self.0.len(), PolicyStep::Pass(item))
+    }
+
+    pub(in crate::poll) fn may_reject(&self, rejected: &Rejected) -> bool {
+        self.iter().all(|policy| policy.may_reject(rejected))
     }
 
     pub(in crate::poll) fn want_mail(&self) -> bool {

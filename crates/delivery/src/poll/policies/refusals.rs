@@ -1,56 +1,128 @@
-//! Permanent refusals in a row. Ten of one campaign with one code hold the campaign: the fault is the
-//! campaign's, not its mails'. Fewer are added to the count of the windows before when the window ends,
-//! which may reach ten too.
+//! Refusals in a row: ten mails of one campaign that SES refuses with one code, or 25 messages that are no valid mail,
+//! hold the campaign. Fewer are added to the count of the windows before when the window ends, which may reach the
+//! number too. Twice a minute one mail of a campaign that is held so is sent; if SES accepts it, the hold is lifted.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use tidegate_core::control::{Control, Hold, HoldReason};
+use tidegate_core::limiter::Line;
 use tidegate_core::outcome::Outcome;
-use tidegate_core::refusals::Run;
+use tidegate_core::refusals::{INVALID, Refusal, Run};
 
 use super::policy::{Effect, EndedSend, Policy, PolicyStep};
 use crate::environment::Environment;
 use crate::poll::context::Context;
+use crate::poll::sources::message::{Message, Rejected};
 
 pub(in crate::poll) struct RefusalsInARow<'a, E> {
     ctx: &'a Context<'a, E>,
     runs: RefCell<BTreeMap<String, Run>>,
+    /// Held campaigns of which this window sends a mail; true once SES accepted it.
+    probes: RefCell<BTreeMap<String, bool>>,
 }
 
 impl<'a, E: Environment> RefusalsInARow<'a, E> {
     pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
-        Self { ctx, runs: RefCell::default() }
+        Self { ctx, runs: RefCell::default(), probes: RefCell::default() }
+    }
+
+    fn note(&self, campaign: &str, change: impl FnOnce(&mut Run)) {
+        let mut runs = self.runs.borrow_mut();
+        match runs.get_mut(campaign) {
+            Some(run) => change(run),
+            None => change(runs.entry(campaign.to_owned()).or_default()),
+        }
+    }
+
+    /// Counts a send that SES refused; returns the hold's text if it makes the streak long enough.
+    fn refused(&self, send: &EndedSend) -> Option<String> {
+        let (campaign, content) = (&send.message.envelope.campaign, &send.message.content);
+        let Err((failure, outcome)) = &send.result else { return None };
+        let counts = matches!(outcome, Outcome::Permanent | Outcome::NotReady);
+        if !counts || send.is_held || self.ctx.plan.is_probed(campaign) {
+            return None;
+        }
+        let code = failure.code.as_deref().unwrap_or_default();
+        let to = content.to().next().unwrap_or_default();
+        let said = format!("{code}: {}, to {to}", failure.message);
+        let id = send.message.envelope.identity.id();
+        self.note(campaign, |run| run.refused(Refusal { code, id: &id, said: &said }));
+        let mut runs = self.runs.borrow_mut();
+        let words = runs.get(campaign)?.last().filter(|streak| streak.holds())?.in_words();
+        runs.remove(campaign);
+        Some(words)
     }
 }
 
 impl<'a, E: Environment> Policy<'a> for RefusalsInARow<'a, E> {
+    fn collected(&self, mail: Box<Message>) -> PolicyStep<'a, Box<Message>> {
+        self.note(&mail.envelope.campaign, Run::valid);
+        PolicyStep::Pass(mail)
+    }
+
+    /// Not once 25 in a row were; the window's end writes the hold.
+    fn may_reject(&self, rejected: &Rejected) -> bool {
+        let campaign = &rejected.envelope.campaign;
+        if self.ctx.plan.is_probed(campaign) {
+            return true;
+        }
+        let before = self.ctx.plan.control.refusals.get(campaign);
+        let mut may = true;
+        self.note(campaign, |run| {
+            may = !run.after(before).is_some_and(|streak| streak.code == INVALID && streak.holds());
+            if may {
+                let said = &rejected.reason.provider_message;
+                run.refused(Refusal { code: INVALID, id: &rejected.held.message_id, said });
+            }
+        });
+        may
+    }
+
+    /// Of a held campaign one mail passes in the window that probes.
+    fn received(
+        &self,
+        mail: Box<Message>,
+        effects: &mut Vec<Effect>,
+    ) -> PolicyStep<'a, Box<Message>> {
+        let campaign = &mail.envelope.campaign;
+        if mail.line == Line::Express {
+            self.note(campaign, Run::valid);
+        }
+        if !self.ctx.plan.is_probed(campaign) {
+            return PolicyStep::Pass(mail);
+        }
+        if self.probes.borrow_mut().insert(campaign.clone(), false).is_some() {
+            effects.push(Effect::Leave(mail));
+            return PolicyStep::Gone;
+        }
+        PolicyStep::Pass(mail)
+    }
+
     fn ended(
         &self,
-        send: Box<EndedSend>,
+        mut send: Box<EndedSend>,
         effects: &mut Vec<Effect>,
     ) -> PolicyStep<'a, Box<EndedSend>> {
         let campaign = &send.message.envelope.campaign;
-        let mut runs = self.runs.borrow_mut();
-        match &send.result {
-            Ok(_) => runs.entry(campaign.clone()).or_default().accepted(),
-            Err((failure, Outcome::Permanent)) if !send.is_held => {
-                let run = runs.entry(campaign.clone()).or_default();
-                run.refused(failure.code.as_deref().unwrap_or_default());
-                if let Some(streak) = run.last().filter(|streak| streak.holds()) {
-                    let (reason, detail) = (HoldReason::Refusals, streak.in_words());
-                    runs.remove(campaign);
-                    let campaign = Some(campaign.clone());
-                    effects.push(Effect::Hold { campaign, reason, detail });
-                }
+        if send.result.is_ok() {
+            self.note(campaign, Run::accepted);
+            if let Some(accepted) = self.probes.borrow_mut().get_mut(campaign) {
+                *accepted = true;
             }
-            Err(_) => {}
+        } else if let Some(detail) = self.refused(&send) {
+            let (campaign, reason) = (Some(campaign.clone()), HoldReason::Refusals);
+            effects.push(Effect::Hold { campaign, reason, detail });
         }
-        drop(runs);
+        // A probe is no attempt.
+        send.counts &= !self.ctx.plan.is_probed(&send.message.envelope.campaign);
         PolicyStep::Pass(send)
     }
 
     fn concludes(&self, control: &mut Control) {
+        for (campaign, _) in self.probes.borrow().iter().filter(|(_, accepted)| **accepted) {
+            control.lift(Some(campaign), HoldReason::Refusals);
+        }
         for (campaign, run) in &*self.runs.borrow() {
             match run.after(control.refusals.get(campaign)) {
                 Some(streak) if streak.holds() => {

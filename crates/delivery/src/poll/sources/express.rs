@@ -88,7 +88,11 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
     /// asked for: 50 − 5 − 30 − 10 = 5 messages.
     fn wanted(&self, hand: &MailAtHand<'_>, for_campaigns: u64) -> u64 {
         let open = hand.slots_left().saturating_sub(for_campaigns);
-        let most = if self.ctx.plan.permit == Permit::Probe { open.min(1) } else { open };
+        let most = match self.ctx.plan.permit {
+            _ if self.ctx.plan.probes_express => u64::from(!self.seen).min(open),
+            Permit::Probe => open.min(1),
+            Permit::Send | Permit::Nothing => open,
+        };
         most.saturating_sub(hand.express() + self.supply.outstanding()).min(BATCH)
     }
 

@@ -113,20 +113,25 @@ fn campaign_lines<E: Environment>(
     (asked, true)
 }
 
-/// A limited campaign's queues. `part` are the window's slots that the campaign has by weight.
+/// A limited campaign's queues. `part` are the window's slots that the campaign has by weight. Of a campaign that is
+/// probed one mail is received, whether it is limited or not.
 fn campaign_line<E: Environment>(
     ctx: &Context<'_, E>,
     limits: &LimitWindow<'_>,
     (index, campaign): (usize, &PlannedCampaign),
     part: u64,
 ) -> Option<LimitedLine> {
-    let limit = campaign.limit.clone().filter(|_| ctx.plan.asks(campaign))?;
-    let owned = limits.gates().whole(&limit)?;
+    if campaign.has_share() || !ctx.plan.asks(campaign) {
+        return None;
+    }
+    let limit = campaign.limit.clone();
+    let owned = limit.as_ref().map_or(Some(1), |limit| limits.gates().whole(limit))?;
+    let (owned, part) = if campaign.probed { (owned.min(1), 1) } else { (owned, part) };
     let queues = LaneQueues::of(ctx.plan, campaign, Line::Limited(index));
     let most = most(ctx, queues.source(0).queue.as_str(), owned);
     (most > 0).then(|| LimitedLine {
         queues,
-        limit: Some(limit),
+        limit,
         most,
         got: 0,
         kept: if campaign.idle.is_none() { most.min(part) } else { 0 },

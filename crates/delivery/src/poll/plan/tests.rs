@@ -1,0 +1,136 @@
+use std::collections::BTreeMap;
+
+use tidegate_core::control::{Cancel, Hold, HoldReason};
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::weight_rule::WeightRule;
+
+use super::*;
+
+/// The window that is planned.
+const WINDOW: Window = Window::from_epoch_second(1_795_207_000);
+
+/// Campaigns `a` and `b` with the weights 90 and 10, and express mail.
+fn config(merge: bool) -> PollerConfig {
+    let queue = |name: &str| format!("https://sqs.eu-west-1.amazonaws.com/1/{name}");
+    let campaigns = format!(
+        r#"[{{"name": "a", "queue_url": "{}", "weight": 90}}, {{"name": "b", "queue_url": "{}", "weight": 10}}]"#,
+        queue("a"),
+        queue("b")
+    );
+    let variables: BTreeMap<&str, String> = [
+        ("TIDEGATE_CAMPAIGNS", campaigns),
+        ("TIDEGATE_MERGE_QUEUE_URL", if merge { queue("merge.fifo") } else { String::new() }),
+        ("TIDEGATE_EXPRESS_QUEUE_URL", queue("express")),
+        ("TIDEGATE_DEAD_LETTER_QUEUE_URL", queue("dead")),
+        ("TIDEGATE_LEDGER", "dynamodb:ledger".to_owned()),
+    ]
+    .into();
+    let given = |name: &str| variables.get(name).filter(|value| !value.is_empty()).cloned();
+    PollerConfig::from_variables(given).unwrap()
+}
+
+fn plan(merge: bool, control: Control) -> Plan {
+    let standing = Standing { control, ..Standing::default() };
+    let means = RunningMeans::nothing(1_000_000);
+    Plan::new(&config(merge), WINDOW, Rate::per_second(20.0).unwrap(), &standing, &means)
+}
+
+fn hold(control: &mut Control, campaign: &str, reason: HoldReason, seconds_ago: u64) {
+    let since = EpochMillis::from(WINDOW.opens()).as_millis() - seconds_ago * 1_000;
+    control.hold(Some(campaign), reason, Hold::new("", EpochMillis::new(since)));
+}
+
+/// A change of the control record; then, for `a` and `b`, which are asked for their share and which are probed, and
+/// whether express mail is asked for; and the weights of the cycle.
+type Row = (fn(&mut Control), [bool; 2], [bool; 2], bool, [u64; 2]);
+
+#[test]
+fn a_campaign_is_asked_for_its_share_unless_its_weight_or_a_hold_forbids_it() {
+    let rows: [Row; 11] = [
+        (|_| {}, [true, true], [false, false], true, [9, 1]),
+        (|c| c.weights = [("b".to_owned(), 45)].into(), [true; 2], [false; 2], true, [2, 1]),
+        // Weight 0 means that nothing is sent, also if no other campaign has a weight.
+        (|c| c.weights = [("a".to_owned(), 0)].into(), [false, true], [false; 2], true, [0, 1]),
+        (
+            |c| c.weights = [("a".to_owned(), 0), ("b".to_owned(), 0)].into(),
+            [false; 2],
+            [false; 2],
+            true,
+            [1, 1],
+        ),
+        // Too long for a cycle: scaled down.
+        (
+            |c| c.weights = [("a".to_owned(), 9_500), ("b".to_owned(), 1_001)].into(),
+            [true; 2],
+            [false; 2],
+            true,
+            [1_005, 106],
+        ),
+        (
+            |c| c.weight_rules = [("b".to_owned(), WeightRule::OffPeak { off_peak: 0 })].into(),
+            [true; 2],
+            [false; 2],
+            true,
+            [9, 1],
+        ),
+        (|c| hold(c, "a", HoldReason::Paused, 60), [false, true], [false; 2], true, [9, 1]),
+        // Held for refusals: one mail is sent every 30 s, beside the shares.
+        (|c| hold(c, "a", HoldReason::Refusals, 59), [false, true], [false; 2], true, [9, 1]),
+        (|c| hold(c, "a", HoldReason::Refusals, 60), [false, true], [true, false], true, [9, 1]),
+        (
+            |c| {
+                hold(c, "a", HoldReason::Refusals, 60);
+                hold(c, "a", HoldReason::Paused, 60);
+                hold(c, EXPRESS, HoldReason::Refusals, 15);
+            },
+            [false, true],
+            [false; 2],
+            false,
+            [9, 1],
+        ),
+        (
+            |c| {
+                c.cancel("b", Cancel { at: EpochMillis::new(0), keep: true }, "");
+                hold(c, EXPRESS, HoldReason::Refusals, 30);
+            },
+            [true, false],
+            [false; 2],
+            true,
+            [9, 1],
+        ),
+    ];
+    for (number, (change, asked, probed, express, weights)) in rows.into_iter().enumerate() {
+        for merge in [false, true] {
+            let mut control = Control::default();
+            change(&mut control);
+            let plan = plan(merge, control);
+            let of = |is: fn(&Plan, &PlannedCampaign) -> bool| -> Vec<bool> {
+                plan.campaigns.iter().map(|campaign| is(&plan, campaign)).collect()
+            };
+            assert_eq!(of(Plan::asks_for_share), asked, "row {number}, merge {merge}");
+            assert_eq!(of(|plan, c| plan.is_probed(&c.name)), probed, "row {number}");
+            let names = ["a", "b"];
+            let held = names.map(|name| plan.holds(name));
+            let may = [0, 1].map(|n| asked[n] || probed[n] || plan.cycle.weights()[n] == 0);
+            assert!((0..2).all(|n| held[n] != may[n] || weights == [1, 1]), "row {number}");
+            assert_eq!(plan.express.is_some(), express, "row {number}");
+            assert_eq!(plan.cycle.weights(), weights, "row {number}");
+        }
+    }
+}
+
+#[test]
+fn below_one_slot_a_second_the_first_window_with_a_slot_probes() {
+    let config = config(true);
+    let means = RunningMeans::nothing(1_000_000);
+    let mut control = Control::default();
+    hold(&mut control, "a", HoldReason::Refusals, 0);
+    let standing = Standing { control, ..Standing::default() };
+    let plan = |n: u64| {
+        let rate = Rate::per_second(0.1).unwrap();
+        Plan::new(&config, WINDOW.plus(n), rate, &standing, &means)
+    };
+    let probing: Vec<u64> = (0..300).filter(|n| plan(*n).is_probed("a")).collect();
+    assert_eq!(probing.len(), 9, "{probing:?}");
+    assert!(probing.iter().all(|n| plan(*n).slot_count() == 1), "{probing:?}");
+}
