@@ -213,7 +213,8 @@ impl Plan {
     fn idle_mode(&self, previous: Option<PreviousClaim>) -> IdleMode {
         let sends = self.permit == Permit::Send && self.for_campaigns > 0;
         let is_swept = self.control.open_cancels().next().is_some();
-        if !sends || self.campaigns.is_empty() || is_swept {
+        let probes = self.campaigns.iter().any(|campaign| campaign.probed && !campaign.held);
+        if !sends || self.campaigns.is_empty() || is_swept || probes {
             return IdleMode::No;
         }
         let campaigns = self.campaigns.iter().filter(|campaign| !campaign.held);
@@ -294,7 +295,7 @@ impl Plan {
 
     /// Whether any queue of a campaign is asked in this window.
     pub(super) fn asks(&self, campaign: &PlannedCampaign) -> bool {
-        !campaign.held && self.is_due(campaign.idle)
+        !campaign.held && (campaign.probed || self.is_due(campaign.idle))
     }
 
     /// Whether a campaign's queue with this pause is asked in this window.
