@@ -39,6 +39,7 @@ export function schedulerEnvironment(settings: Settings, places: Places, poller:
       settings.campaignList === 'tags' ? campaignQueueName(settings.name, '') : undefined,
     TIDEGATE_FEEDBACK: settings.feedback,
     TIDEGATE_FEEDBACK_QUEUE_URL: places.feedbackQueue,
+    TIDEGATE_OVERLAP_WINDOWS: settings.overlapWindows,
     TIDEGATE_BOUNCE_SHARE: settings.bounceShare,
     TIDEGATE_COMPLAINT_SHARE: settings.complaintShare,
     TIDEGATE_FEEDBACK_MINIMUM: settings.feedbackMinimum,

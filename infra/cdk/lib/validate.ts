@@ -49,6 +49,7 @@ export const RANGES = {
   breakerStopSeconds: [1, 3600, true],
   breakerProbeSeconds: [12, 600, true],
   bounceShare: [0.001, 1, false],
+  overlapWindows: [0, 20, true],
   complaintShare: [0.0001, 1, false],
   feedbackMinimum: [100, 1_000_000, true],
   pollerMemory: [128, 10_240, true],
