@@ -104,8 +104,12 @@ class Parameters(unittest.TestCase):
                 ["bucket.example.org", "http://a", "redis://a b", "{{resolve:ssm-secure:a}}"],
             ),
             ("SharedBucketPrefix", ["tidegate", "mail-2", "a.b"], ["", "a b", "a:b", "a" * 33]),
-            ("SubnetIds", ["", "subnet-0a1b2c3d", "subnet-0a1b2c3d4e5f60718"], ["sg-0a1b2c3d", "subnet-0a"]),
-            ("SecurityGroupIds", ["", "sg-0a1b2c3d"], ["subnet-0a1b2c3d", "sg-"]),
+            (
+                "SubnetIds",
+                ["", "subnet-0a1b2c3d", "subnet-0a1b2c3d4e5f60718,subnet-1b2c3d4e"],
+                ["sg-0a1b2c3d", "subnet-0a", "subnet-0a1b2c3d,", "subnet-0a1b2c3d,,subnet-1b2c3d4e"],
+            ),
+            ("SecurityGroupIds", ["", "sg-0a1b2c3d", "sg-0a1b2c3d,sg-1b2c3d4e"], ["subnet-0a1b2c3d", "sg-", "sg-0a1b2c3d,"]),
             (
                 "BackPressureBusy",
                 ["", "off", "depth=4h", "depth=4h,age=6h,refused=5%", "refused=0.5%"],
@@ -243,6 +247,12 @@ class Functions(unittest.TestCase):
         self.assertNotIn("VpcConfig", stack().of_type("AWS::Lambda::Function")[f"{NAME}-poller"])
 
     def test_subnets_need_security_groups_and_they_need_subnets(self) -> None:
+    def test_no_rule_asks_about_a_list_which_may_be_empty(self) -> None:
+        text = json.dumps(rendered()["Rules"])
+        asked = set(re.findall(r'{"Ref": "(\w+)"}', text))
+        self.assertEqual({source()["Parameters"][name]["Type"] for name in asked}, {"String"})
+        self.assertEqual(set(re.findall(r"Fn::\w+", text)), {"Fn::Equals", "Fn::Not"})
+
         def refused(**given: str) -> list[str]:
             made = stack(**given)
             rules = rendered()["Rules"].values()
