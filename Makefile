@@ -194,7 +194,7 @@ bootstrap-cdk: cdk ## Prepares an account's region for CDK, once (REGION)
 .PHONY: deploy-cdk
 deploy-cdk: $(if $(PREBUILT),,build) binaries cdk $(VALIDATE_VENV) ## Deploys the CDK app (STACK REGION SETTINGS=FILE ARCH CHANNEL CONFIRM=no PROTECT=no PREBUILT=DIR)
 	$(if $(CONTEXT),$(error CONTEXT $(INSTEAD)))
-	$(BY_SAM) check-channel $(FOR_STACK) --channel $(or $(CHANNEL),email) $(if $(SETTINGS),--settings "$(SETTINGS)")
+	$(BY_SAM) check $(FOR_STACK) --channel $(or $(CHANNEL),email) $(if $(SETTINGS),--settings "$(SETTINGS)")
 	cd $(CDK) && $(CDK_ENV) $(CDK_BIN)/cdk deploy $(COMPILED) --all -c name=$(STACK) -c architecture=$(ARCH) -c channel=$(or $(CHANNEL),email) \
 	  -c prebuilt="$(abspath $(PACKAGES))" $(if $(SETTINGS),-c settings="$(abspath $(SETTINGS))") \
 	  $(if $(filter no,$(PROTECT)),-c terminationProtection=false) \

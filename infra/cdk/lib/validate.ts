@@ -28,6 +28,14 @@ export function checkRenamed(name: string, value: unknown): void {
   if (now !== undefined) throw new InvalidProp(name, value, `nothing, since it is now called ${now}`);
 }
 
+/** The props that are lists, with which environments and policies grow. */
+export type List = 'campaigns' | 'allowedSenders' | 'senderIdentityArns' | 'origins' | 'allowedCountries';
+
+/** @returns what is said of a list that does not fit: `30 campaigns`, in place of the list. */
+export function tooLong(list: List, settings: Settings, allowed: string): InvalidProp {
+  return new InvalidProp(list, `${settings[list].length} ${list}`, allowed);
+}
+
 /** Names of queues that no campaign may take. */
 const RESERVED = ['express', 'merge', 'dead-letter'];
 const LARGEST_WEIGHT_SUM = 10_000;
@@ -41,6 +49,7 @@ export const RANGES = {
   quotaPerSecond: [0.001, 10_000, false],
   rateMargin: [0.005, 0.5, false],
   tickLeadMs: [0, 1000, true],
+  overlapWindows: [0, 20, true],
   maxInFlight: [1, 900, true],
   deduplicationDays: [1, 90, true],
   breakerShare: [0.01, 1, false],
@@ -49,7 +58,6 @@ export const RANGES = {
   breakerStopSeconds: [1, 3600, true],
   breakerProbeSeconds: [12, 600, true],
   bounceShare: [0.001, 1, false],
-  overlapWindows: [0, 20, true],
   complaintShare: [0.0001, 1, false],
   feedbackMinimum: [100, 1_000_000, true],
   pollerMemory: [128, 10_240, true],
