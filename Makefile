@@ -155,8 +155,8 @@ build: rust-target $(ZIG) ## Builds the two functions for Lambda (ARCH=arm64 or 
 FUNCTIONS ?= dist/functions
 OUT ?= dist
 .PHONY: package
-package: cdk $(REFERENCE_MODULES) ## Packs the SAM template and the CDK construct around the functions' zips (FUNCTIONS=dist/functions OUT=dist)
-	$(PYTHON) -B infra/package/package.py --functions "$(FUNCTIONS)" --out "$(OUT)"
+package: cdk $(REFERENCE_MODULES) $(LOCAL_VENV) ## Packs the SAM template and the CDK construct around the functions' zips (FUNCTIONS=dist/functions OUT=dist)
+	$(LOCAL_PYTHON) -B infra/package/package.py --functions "$(FUNCTIONS)" --out "$(OUT)"
 
 # ---------------------------------------------------------------------------------- to deploy it
 
