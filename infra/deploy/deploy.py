@@ -129,12 +129,11 @@ class Planned:
             environment = self.environment(function)
             given = {name for name in self.parameters if _variable(name) in environment}
             self._check(f"the {function}'s environment", environment, LARGEST_ENVIRONMENT, given)
-            policies = self.made.resources[f"{function.capitalize()}Role"]["Policies"]
-            documents = [policy["PolicyDocument"] for policy in policies]
-            self._check(f"the policy of the {function}'s role", documents, LARGEST_POLICY, IN_POLICIES)
+            (policy,) = self.made.resources[f"{function.capitalize()}Role"]["Policies"]
+            self._check(f"the policy of the {function}'s role", policy["PolicyDocument"], LARGEST_POLICY, IN_POLICIES)
 
     def _check(self, what: str, value: Any, most: int, given: set[str]) -> None:
-        size = len(self._named(json.dumps(value, separators=(",", ":"))).encode())
+        size = len(self._named(json.dumps(value, separators=(",", ":"), ensure_ascii=False)).encode())
         if size > most:
             longest = max(given, key=lambda name: len(self.parameters[name]))
             raise Refused(
@@ -203,14 +202,13 @@ def check_concurrency(functions: Any, kept: int, reserved: int) -> None:
     if most >= LEAST_CONCURRENCY and (reserved == 0 or left >= UNRESERVED):
         return
     region = functions.meta.region_name
-    few = f"the account may run {most} functions at the same time in {region}, and Tidegate needs {LEAST_CONCURRENCY}"
-    kept_off = f"with {reserved} reserved for the poller (ReservedConcurrency) {left} are left to other functions, and " \
-        f"Lambda wants {UNRESERVED}"
+    why = f"the account may run {most} functions at the same time in {region}, and Tidegate needs {LEAST_CONCURRENCY}"
+    if most >= LEAST_CONCURRENCY:
+        why = f"ReservedConcurrency {reserved} leaves {left} to other functions, and Lambda wants {UNRESERVED} left"
     raise Refused(
-        f"{few if most < LEAST_CONCURRENCY else kept_off}. Nothing was deployed. Ask AWS for 1000 (Service Quotas, AWS "
-        "Lambda, Concurrent executions), and deploy again once it is granted:\n  aws service-quotas "
-        "request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1000 "
-        f"--region {region}"
+        f"{why}. Nothing was deployed. Ask AWS for 1000 (Service Quotas, AWS Lambda, Concurrent executions), and deploy "
+        "again once it is granted:\n  aws service-quotas request-service-quota-increase --service-code lambda "
+        f"--quota-code L-B99A9384 --desired-value 1000 --region {region}"
     )
 
 

@@ -191,7 +191,7 @@ class Account(unittest.TestCase):
             self.run_with("check")
 
     def test_a_reservation_that_lambda_would_refuse_is_refused_before_anything_is_deployed(self) -> None:
-        said = "with 30 reserved for the poller .ReservedConcurrency. 99 are left to other functions, and Lambda wants 100"
+        said = "ReservedConcurrency 30 leaves 99 to other functions, and Lambda wants 100 left"
         with tempfile.TemporaryDirectory() as folder:
             settings = Path(folder) / "mail.json"
             settings.write_text('{"reservedConcurrency": 30}', encoding="utf-8")
