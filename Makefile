@@ -155,8 +155,8 @@ build: rust-target $(ZIG) ## Builds the two functions for Lambda (ARCH=arm64 or 
 FUNCTIONS ?= dist/functions
 OUT ?= dist
 .PHONY: package
-package: cdk $(REFERENCE_MODULES) ## Packs the SAM template and the CDK construct around the functions' zips (FUNCTIONS=dist/functions OUT=dist)
-	$(PYTHON) -B infra/package/package.py --functions "$(FUNCTIONS)" --out "$(OUT)"
+package: cdk $(REFERENCE_MODULES) $(LOCAL_VENV) ## Packs the SAM template and the CDK construct around the functions' zips (FUNCTIONS=dist/functions OUT=dist)
+	$(LOCAL_PYTHON) -B infra/package/package.py --functions "$(FUNCTIONS)" --out "$(OUT)"
 
 # ---------------------------------------------------------------------------------- to deploy it
 
@@ -194,7 +194,7 @@ bootstrap-cdk: cdk ## Prepares an account's region for CDK, once (REGION)
 .PHONY: deploy-cdk
 deploy-cdk: $(if $(PREBUILT),,build) binaries cdk $(VALIDATE_VENV) ## Deploys the CDK app (STACK REGION SETTINGS=FILE ARCH CHANNEL CONFIRM=no PROTECT=no PREBUILT=DIR)
 	$(if $(CONTEXT),$(error CONTEXT $(INSTEAD)))
-	$(BY_SAM) check-channel $(FOR_STACK) --channel $(or $(CHANNEL),email) $(if $(SETTINGS),--settings "$(SETTINGS)")
+	$(BY_SAM) check $(FOR_STACK) --channel $(or $(CHANNEL),email) $(if $(SETTINGS),--settings "$(SETTINGS)")
 	cd $(CDK) && $(CDK_ENV) $(CDK_BIN)/cdk deploy $(COMPILED) --all -c name=$(STACK) -c architecture=$(ARCH) -c channel=$(or $(CHANNEL),email) \
 	  -c prebuilt="$(abspath $(PACKAGES))" $(if $(SETTINGS),-c settings="$(abspath $(SETTINGS))") \
 	  $(if $(filter no,$(PROTECT)),-c terminationProtection=false) \

@@ -28,8 +28,8 @@ from figures import Row, at_most, told
 Measured = dict[str, Any]
 
 MINUTE = 60.0
-# A run of the scheduler lasts five windows longer; a poller reports within seconds.
-SETTLED = 10.0
+# A run of the scheduler lasts ten windows longer; a poller reports within seconds.
+SETTLED = 15.0
 # By wake seconds: minutes before those that are measured (a stack sleeps after 45 windows without a
 # mail), and minutes that are measured. Of five in which it sleeps, a poller checks the queues in one.
 MINUTES = {1: (1, 1), 60: (2, 5)}
@@ -192,7 +192,7 @@ def logged(port: int, group: str, since: float, until: float) -> dict[str, int]:
 
 def billed_of_begun(events: list[dict[str, Any]], since: float, until: float) -> list[int]:
     """Billed milliseconds of the invocations that began within the time. A `REPORT` line is logged as
-    an invocation ends: a scheduler's, 65 s after it began."""
+    an invocation ends: a scheduler's, 70 s after it began."""
     reports = [(e["timestamp"] / 1e3, int(found[1])) for e in events
                if (found := REPORT.search(e["message"]))]
     return [billed for at, billed in reports if since <= at - billed / 1e3 < until]

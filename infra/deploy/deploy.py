@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,14 @@ TEMPLATE = INFRA / "sam" / "template.yaml"
 # Former names, each with the one that replaced it; a test of the core keeps the file.
 RENAMED: dict[str, str] = json.loads((INFRA / "renamed.json").read_text(encoding="utf-8"))
 FUNCTIONS = ("scheduler", "poller")
+# Bytes that Lambda allows of a function's environment, measured as JSON; and characters of a role's policy.
+# https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+LARGEST_ENVIRONMENT, LARGEST_POLICY = 4096, 10_240
+IN_POLICIES = {"AllowedSenders", "SenderIdentityArns"}
+# As the doctor wants; and what Lambda leaves to functions without a reservation.
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
+LEAST_CONCURRENCY, UNRESERVED = 20, 100
 # As the template names the folder of the binaries, from its own.
 BINARIES = "../../target/lambda"
 # What the functions are built for, and how make is told.
@@ -97,22 +106,56 @@ def for_sam(value: str) -> str:
     return f'"{value}"'
 
 
-def environments(parameters: Mapping[str, str], stack: str) -> dict[str, dict[str, str]]:
-    """What the functions' environments will be, with made-up names for what only AWS can tell."""
-    made = sam_template.Rendered(sam_template.rendered(), stack, parameters)
-    found = {}
-    for function in FUNCTIONS:
-        variables = made.resources[f"{function.capitalize()}Function"]["Environment"]["Variables"]
-        found[function] = {
-            name: "rediss://resolved" if "{{resolve:" in str(value)
-            else str(value).replace("AWS::S3::Bucket", "bucket")
-            for name, value in variables.items()
+class Planned:
+    """What a stack will be, with made-up names, as long as AWS's may be, for what only AWS can tell."""
+
+    def __init__(self, parameters: Mapping[str, str], stack: str, region: str | None) -> None:
+        self.parameters = parameters
+        self.made = sam_template.Rendered(sam_template.rendered(), stack, parameters)
+        self.names = {
+            "AWS::DynamoDB::Table": f"{stack}-LedgerTable-ABCDEFGHIJKLM",
+            "AWS::S3::Bucket": "b" * 63,
+            sam_template.REGION: region or sam_template.REGION,
         }
-    return found
+
+    def environment(self, function: str) -> dict[str, str]:
+        variables = self.made.resources[f"{function.capitalize()}Function"]["Environment"]["Variables"]
+        secret = "rediss://".ljust(256, "s")
+        return {n: secret if "{{resolve:" in str(v) else self._named(str(v)) for n, v in variables.items()}
+
+    def check_sizes(self) -> None:
+        """Refuses what Lambda and IAM would refuse in the middle of a deployment."""
+        for function in FUNCTIONS:
+            environment = self.environment(function)
+            given = {name for name in self.parameters if _variable(name) in environment}
+            self._check(f"the {function}'s environment", environment, LARGEST_ENVIRONMENT, given)
+            (policy,) = self.made.resources[f"{function.capitalize()}Role"]["Policies"]
+            self._check(f"the policy of the {function}'s role", policy["PolicyDocument"], LARGEST_POLICY, IN_POLICIES)
+
+    def _check(self, what: str, value: Any, most: int, given: set[str]) -> None:
+        size = len(self._named(json.dumps(value, separators=(",", ":"), ensure_ascii=False)).encode())
+        if size > most:
+            longest = max(given, key=lambda name: len(self.parameters[name]))
+            raise Refused(
+                f"{longest} is too long ({len(self.parameters[longest])} characters): {what} would have {size} bytes, "
+                f"and AWS allows {most}. Nothing was deployed. Shorten it: *@example.org is all senders of a domain, "
+                "identity/*.example.org all identities below it, and tags finds any number of campaigns"
+            )
+
+    def _named(self, text: str) -> str:
+        for made_up, name in self.names.items():
+            text = text.replace(made_up, name)
+        return text
 
 
-def check_settings(tidegate: Path, found: Mapping[str, Any]) -> None:
+def _variable(parameter: str) -> str:
+    """MaxInFlight is TIDEGATE_MAX_IN_FLIGHT."""
+    return "TIDEGATE" + re.sub("[A-Z]", lambda found: f"_{found[0]}", parameter).upper()
+
+
+def check_settings(tidegate: Path, planned: Planned) -> None:
     """Asks the functions' own parser, before anything is deployed."""
+    found = {function: planned.environment(function) for function in FUNCTIONS}
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(found, file)
         file.flush()
@@ -125,8 +168,8 @@ def _current(parameter: str) -> str:
     return RENAMED.get(parameter, parameter)
 
 
-def check_cdk_channel(args: argparse.Namespace) -> None:
-    """As `check_channel`; and a settings file of the CDK app says no other channel than make does."""
+def check_for_cdk(args: argparse.Namespace) -> None:
+    """As `check_account`; and a settings file of the CDK app says no other channel than make does."""
     try:
         said = {} if args.settings is None else dict(json.loads(args.settings.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
@@ -137,18 +180,42 @@ def check_cdk_channel(args: argparse.Namespace) -> None:
             f"{args.settings}: channel is {channel}, and make is told {args.channel}. Nothing was deployed. Give "
             f"CHANNEL={channel}, for which the functions are built, too"
         )
-    check_channel(args)
+    check_account(args, int(said.get("reservedConcurrency", 0)))
 
 
-def check_channel(args: argparse.Namespace) -> None:
-    """A stack keeps its channel, however it was deployed: what waits on its queues is of that channel."""
+def check_account(args: argparse.Namespace, reserved: int) -> None:
+    """What stands in the account, however it was deployed, must let the stack be deployed and run."""
     found = describe(boto3.client("cloudformation", region_name=args.region), args.stack) or {}
     outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
-    if "PollerFunction" not in outputs:
-        return
     functions = boto3.client("lambda", region_name=args.region)
-    poller = functions.get_function_configuration(FunctionName=outputs["PollerFunction"])
-    deployed = poller.get("Environment", {}).get("Variables", {}).get("TIDEGATE_CHANNEL", "email")
+    kept = 0
+    if poller := outputs.get("PollerFunction"):
+        check_channel(args, functions, poller)
+        kept = functions.get_function_concurrency(FunctionName=poller).get("ReservedConcurrentExecutions", 0)
+    check_concurrency(functions, kept, reserved)
+
+
+def check_concurrency(functions: Any, kept: int, reserved: int) -> None:
+    """New accounts have 10 concurrent executions: pollers would be refused, and each reservation is."""
+    limit = functions.get_account_settings()["AccountLimit"]
+    most, left = limit["ConcurrentExecutions"], limit["UnreservedConcurrentExecutions"] + kept - reserved
+    if most >= LEAST_CONCURRENCY and (reserved == 0 or left >= UNRESERVED):
+        return
+    region = functions.meta.region_name
+    why = f"the account may run {most} functions at the same time in {region}, and Tidegate needs {LEAST_CONCURRENCY}"
+    if most >= LEAST_CONCURRENCY:
+        why = f"ReservedConcurrency {reserved} leaves {left} to other functions, and Lambda wants {UNRESERVED} left"
+    raise Refused(
+        f"{why}. Nothing was deployed. Ask AWS for 1000 (Service Quotas, AWS Lambda, Concurrent executions), and deploy "
+        "again once it is granted:\n  aws service-quotas request-service-quota-increase --service-code lambda "
+        f"--quota-code L-B99A9384 --desired-value 1000 --region {region}"
+    )
+
+
+def check_channel(args: argparse.Namespace, functions: Any, poller: str) -> None:
+    """A stack keeps its channel: what waits on its queues is of that channel."""
+    found = functions.get_function_configuration(FunctionName=poller)
+    deployed = found.get("Environment", {}).get("Variables", {}).get("TIDEGATE_CHANNEL", "email")
     if deployed != args.channel:
         raise Refused(
             f"the stack {args.stack} sends {deployed}, and this would make it send {args.channel}. Nothing was "
@@ -195,9 +262,11 @@ def deploy(args: argparse.Namespace) -> None:
     wanted = values(template, given | {ARCHITECTURE: args.architecture, CHANNEL: args.channel})
     file = "no file (SETTINGS=FILE)" if args.settings is None else str(args.settings)
     cloudformation = boto3.client("cloudformation", region_name=args.region)
-    check_channel(args)
+    check_account(args, int(wanted["ReservedConcurrency"]))
     check_nothing_is_lost(cloudformation, args.stack, wanted, set(given), file)
-    check_settings(args.tidegate, environments(wanted, args.stack))
+    planned = Planned(wanted, args.stack, cloudformation.meta.region_name)
+    check_settings(args.tidegate, planned)
+    planned.check_sizes()
     for function in FUNCTIONS:
         if not (args.binaries / function / "bootstrap").is_file():
             raise Refused(f"{args.binaries / function / 'bootstrap'} is missing: make build")
@@ -254,7 +323,7 @@ def sam(args: argparse.Namespace, command: str, *more: str) -> None:
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("deploy", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, run in (("deploy", deploy), ("delete", delete), ("check-channel", check_cdk_channel)):
+    for name, run in (("deploy", deploy), ("delete", delete), ("check", check_for_cdk)):
         option = commands.add_parser(name)
         option.set_defaults(run=run)
         option.add_argument("--stack", required=True)

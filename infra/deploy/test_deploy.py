@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,11 @@ def written(text: str) -> dict[str, str]:
         path = Path(folder) / "mail.yaml"
         path.write_text(text, encoding="utf-8")
         return deploy.read_parameters(path, KNOWN)
+
+
+def planned(**given: str) -> deploy.Planned:
+    """A stack of these parameters."""
+    return deploy.Planned(deploy.values({"Parameters": KNOWN}, given), "mail", "ap-southeast-1")
 
 
 class CloudFormation:
@@ -130,13 +136,18 @@ class Stack(unittest.TestCase):
         self.check({"SharedBucket": "****"}, {"SharedBucket"}, ["BucketLostAlarm"])
 
 
-class Channel(unittest.TestCase):
+class Account(unittest.TestCase):
     TEXTS = {"TIDEGATE_CHANNEL": "sms"}
 
-    def there(self, variables: dict[str, str] | None) -> Any:
-        """A stack whose poller has these variables; one that was never deployed has none."""
+    def there(self, variables: dict[str, str] | None, most: int = 1000, left: int = 1000, kept: int = 0) -> Any:
+        """A stack whose poller has these variables and `kept` reserved executions; one that was never deployed has
+        none. The account may run `most` functions at a time, and `left` of them without a reservation."""
         outputs = [] if variables is None else [{"OutputKey": "PollerFunction", "OutputValue": "texts-poller"}]
         client = mock.Mock()
+        client.meta.region_name = "eu-west-1"
+        limit = {"ConcurrentExecutions": most, "UnreservedConcurrentExecutions": left}
+        client.get_account_settings.return_value = {"AccountLimit": limit}
+        client.get_function_concurrency.return_value = {"ReservedConcurrentExecutions": kept} if kept else {}
         stack = {"StackStatus": "CREATE_COMPLETE", "Outputs": outputs}
         client.describe_stacks.return_value = {"Stacks": [stack]}
         client.get_function_configuration.return_value = {"Environment": {"Variables": variables}}
@@ -153,10 +164,10 @@ class Channel(unittest.TestCase):
             ({}, ("--channel", "sms"), "sends email, and this would make it send sms.*CHANNEL=email"),
         ):
             with self.subTest(said), self.there(variables), self.assertRaisesRegex(deploy.Refused, said):
-                self.run_with("check-channel", *given)
+                self.run_with("check", *given)
         for variables, given in ((self.TEXTS, ("--channel", "sms")), ({}, ()), (None, ()), (None, ("--channel", "sms"))):
             with self.subTest(given), self.there(variables):
-                self.run_with("check-channel", *given)
+                self.run_with("check", *given)
 
     def test_settings_of_the_cdk_app_say_no_other_channel_than_make(self) -> None:
         with tempfile.TemporaryDirectory() as folder, self.there(None):
@@ -164,8 +175,44 @@ class Channel(unittest.TestCase):
             settings.write_text('{"channel": "sms"}', encoding="utf-8")
             given = ("--settings", str(settings))
             with self.assertRaisesRegex(deploy.Refused, "texts.json: channel is sms, and make is told email"):
-                self.run_with("check-channel", *given)
-            self.run_with("check-channel", "--channel", "sms", *given)
+                self.run_with("check", *given)
+            self.run_with("check", "--channel", "sms", *given)
+
+    def test_an_account_of_10_concurrent_executions_is_told_what_to_ask_for_before_anything_is_deployed(self) -> None:
+        said = "may run 10 functions at the same time in eu-west-1, and Tidegate needs 20(.|\n)*--quota-code L-B99A9384"
+        given = ("--architecture", "arm64", "--binaries", ".", "--tidegate", ".")
+        for command, more in (("deploy", given), ("check", ())):
+            for variables in (None, {}):
+                with self.subTest(command), self.there(variables, most=10, left=10), \
+                        mock.patch.object(deploy, "sam") as sam, self.assertRaisesRegex(deploy.Refused, said):
+                    self.run_with(command, *more)
+                sam.assert_not_called()
+        with self.there(None, most=20, left=20):
+            self.run_with("check")
+
+    def test_a_reservation_that_lambda_would_refuse_is_refused_before_anything_is_deployed(self) -> None:
+        said = "ReservedConcurrency 30 leaves 99 to other functions, and Lambda wants 100 left"
+        with tempfile.TemporaryDirectory() as folder:
+            settings = Path(folder) / "mail.json"
+            settings.write_text('{"reservedConcurrency": 30}', encoding="utf-8")
+            given = ("--settings", str(settings))
+            with self.there(None, left=129), self.assertRaisesRegex(deploy.Refused, said):
+                self.run_with("check", *given)
+            with self.there(None, left=130):
+                self.run_with("check", *given)
+            # What the poller has is not taken twice.
+            with self.there({}, left=100, kept=30):
+                self.run_with("check", *given)
+            settings.write_text("ReservedConcurrency: 30", encoding="utf-8")
+            sam = ("deploy", "--architecture", "arm64", "--binaries", ".", "--tidegate", ".", *given)
+            with self.there(None, left=129), self.assertRaisesRegex(deploy.Refused, said):
+                self.run_with(*sam)
+
+    def test_the_least_concurrency_is_that_of_the_doctor_and_of_the_guide(self) -> None:
+        doctor = (ROOT / "crates/operate/src/doctor/functions.rs").read_text(encoding="utf-8")
+        self.assertIn(f"LEAST_CONCURRENCY: i64 = {deploy.LEAST_CONCURRENCY};", doctor)
+        guide = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+        self.assertRegex(guide, rf"`ConcurrentExecutions` of {deploy.LEAST_CONCURRENCY} or\s+more")
 
     def test_both_ways_to_deploy_ask_before_they_do(self) -> None:
         given = ("--architecture", "arm64", "--binaries", ".", "--tidegate", ".")
@@ -177,22 +224,59 @@ class Channel(unittest.TestCase):
             dry = ["make", "--dry-run", "deploy-cdk", "STACK=texts", *channel]
             said = subprocess.run(dry, cwd=ROOT, capture_output=True, text=True, check=True).stdout
             said = " ".join(said.split())
-            asks = said.index(f'check-channel --stack "texts" --channel {asked}')
+            asks = said.index(f'check --stack "texts" --channel {asked}')
             self.assertLess(asks, said.index("cdk deploy"))
 
 
 class Settings(unittest.TestCase):
     def test_the_functions_environments_are_those_of_the_parameters(self) -> None:
         given = {"MaxInFlight": "900", "SharedBucket": "{{resolve:secretsmanager:a}}", "Deferral": "on"}
-        found = deploy.environments(deploy.values(deploy.sam_template.source(), given), "mail")
-        self.assertEqual(found["poller"]["TIDEGATE_MAX_IN_FLIGHT"], "900")
-        self.assertEqual(found["poller"]["TIDEGATE_SHARED_BUCKET"], "rediss://resolved")
-        self.assertEqual(found["scheduler"]["TIDEGATE_DEFERRAL"], "s3://bucket/spill")
+        found = planned(**given).environment("poller")
+        self.assertEqual(found["TIDEGATE_MAX_IN_FLIGHT"], "900")
+        # As long as AWS's may be.
+        self.assertRegex(found["TIDEGATE_SHARED_BUCKET"], "^rediss://s{247}$")
+        self.assertRegex(found["TIDEGATE_LEDGER"], "^dynamodb:mail-LedgerTable-[A-Z]{13}$")
+        self.assertRegex(planned(**given).environment("scheduler")["TIDEGATE_DEFERRAL"], "^s3://b{63}/spill$")
+        self.assertIn("ap-southeast-1", found["TIDEGATE_DEAD_LETTER_QUEUE_URL"])
 
     def test_nothing_is_deployed_where_the_functions_would_not_start(self) -> None:
         with mock.patch.object(deploy.subprocess, "run", return_value=mock.Mock(returncode=1)):
             with self.assertRaisesRegex(deploy.Refused, "nothing was deployed"):
-                deploy.check_settings(Path("tidegate"), {})
+                deploy.check_settings(Path("tidegate"), planned())
+
+    def test_what_lambda_and_iam_hold_is_deployed_and_more_is_refused_with_its_size_and_the_longest_list(self) -> None:
+        senders = [f"campaign-{number}@newsletter.example.org" for number in range(300)]
+        arns = [f"arn:aws:ses:ap-southeast-1:123456789012:identity/{sender}" for sender in senders]
+        planned(AllowedSenders=",".join(senders[:60])).check_sizes()
+        planned(AllowedSenders=",".join(senders[:30]), SenderIdentityArns=",".join(arns[:60])).check_sizes()
+        for given, said in (
+            ({"AllowedSenders": ",".join(senders[:75])}, r"AllowedSenders is too long \(2614 characters\): the poller's "
+             r"environment would have 4155 bytes, and AWS allows 4096\. Nothing was deployed"),
+            ({"AllowedSenders": ",".join(senders[:30]), "SenderIdentityArns": ",".join(arns[:110])}, r"SenderIdentityArns is too "
+             r"long .*: the policy of the poller's role would have 1\d{4} bytes, and AWS allows 10240"),
+            ({"Campaigns": "ledger", "Channel": "sms", "Origins": ",".join(f"+1206555{n:04}" for n in range(300))},
+             "Origins is too long .*: the scheduler's environment would have"),
+        ):
+            with self.subTest(said), self.assertRaisesRegex(deploy.Refused, said):
+                planned(**given).check_sizes()
+
+    def test_the_environment_is_measured_as_lambda_does_it_as_json_with_escaped_quotes(self) -> None:
+        def with_senders(length: int) -> deploy.Planned:
+            quoted = json.dumps([{"name": f"c{n}", "queue_url": "https://q/", "weight": 1} for n in range(20)])
+            return planned(Campaigns=quoted, AllowedSenders="a" * length)
+
+        bare = sum(len(name) + len(value) for name, value in with_senders(0).environment("poller").items())
+        measured = len(json.dumps(with_senders(0).environment("poller"), separators=(",", ":")))
+        self.assertGreater(measured, bare + 300)
+        with_senders(4096 - measured).check_sizes()
+        with self.assertRaisesRegex(deploy.Refused, "would have 4097 bytes"):
+            with_senders(4097 - measured).check_sizes()
+
+    def test_the_longest_texts_that_the_template_takes_fit_with_each_other(self) -> None:
+        longest = {name: " " * p["MaxLength"] for name, p in KNOWN.items() if "MaxLength" in p}
+        self.assertEqual(set(longest), {"Campaigns", "DomainLimits", "SharedBucket"})
+        given = {"ExpressQueue": "true", "Deferral": "on", "QuotaPerSecond": "14", "MaxInFlight": "100"}
+        deploy.Planned(deploy.values({"Parameters": KNOWN}, longest | given), "s" * 40, "ap-southeast-1").check_sizes()
 
 
 class Make(unittest.TestCase):

@@ -19,8 +19,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     setting["name"]: setting
     for setting in json.loads((ROOT / "infra" / "settings.json").read_text(encoding="utf-8"))
 }
-# Of the local run and of tests alone: neither the template nor the construct gives them.
-NOT_DEPLOYED = {"TIDEGATE_OVERLAP_WINDOWS", "TIDEGATE_SEND_TIMEOUT_MS"}
+# Of tests alone: neither the template nor the construct gives it.
+NOT_DEPLOYED = {"TIDEGATE_SEND_TIMEOUT_MS"}
 # The stack's own names and URLs, which no parameter and no prop gives.
 OF_THE_STACK = {
     f"TIDEGATE_{name}" for name in (

@@ -42,7 +42,6 @@ CROSSED = {
     "Deferral": ["off", "on"],
 }
 # Lambda's limit of a function's environment, names and values together.
-ENVIRONMENT_BYTES = 4096
 # CloudFormation's limit of a template that is uploaded first, as `sam deploy` does.
 BODY_BYTES = 1_000_000
 
@@ -104,8 +103,12 @@ class Parameters(unittest.TestCase):
                 ["bucket.example.org", "http://a", "redis://a b", "{{resolve:ssm-secure:a}}"],
             ),
             ("SharedBucketPrefix", ["tidegate", "mail-2", "a.b"], ["", "a b", "a:b", "a" * 33]),
-            ("SubnetIds", ["", "subnet-0a1b2c3d", "subnet-0a1b2c3d4e5f60718"], ["sg-0a1b2c3d", "subnet-0a"]),
-            ("SecurityGroupIds", ["", "sg-0a1b2c3d"], ["subnet-0a1b2c3d", "sg-"]),
+            (
+                "SubnetIds",
+                ["", "subnet-0a1b2c3d", "subnet-0a1b2c3d4e5f60718,subnet-1b2c3d4e"],
+                ["sg-0a1b2c3d", "subnet-0a", "subnet-0a1b2c3d,", "subnet-0a1b2c3d,,subnet-1b2c3d4e"],
+            ),
+            ("SecurityGroupIds", ["", "sg-0a1b2c3d", "sg-0a1b2c3d,sg-1b2c3d4e"], ["subnet-0a1b2c3d", "sg-", "sg-0a1b2c3d,"]),
             (
                 "BackPressureBusy",
                 ["", "off", "depth=4h", "depth=4h,age=6h,refused=5%", "refused=0.5%"],
@@ -213,25 +216,6 @@ class Functions(unittest.TestCase):
         for name, function in functions.items():
             self.assertEqual(function["TracingConfig"], {"Mode": "Active"}, name)
 
-    def test_the_longest_lists_and_limits_fit_into_the_environments(self) -> None:
-        limits = {n: p["MaxLength"] for n, p in source()["Parameters"].items() if "MaxLength" in p}
-        self.assertEqual(set(limits), {"Campaigns", "DomainLimits", "SharedBucket"})
-        # Endpoints other than AWS's are for a local AWS, which sets no such limit.
-        local = dict.fromkeys(("EndpointUrl", "SqsEndpointUrl", "SesEndpointUrl"), "")
-        longest = {name: " " * limit for name, limit in limits.items()}
-        longest["SharedBucketPrefix"] = " " * 32
-        made = Rendered(rendered(), "s" * 54, ON | local | longest | {"Deferral": "on"})
-        for function in ("SchedulerFunction", "PollerFunction"):
-            variables = made.resources[function]["Environment"]["Variables"]
-            taken = sum(len(name) + len(value) for name, value in variables.items())
-            # As long as the region's name in a queue's URL, and the names of table and bucket, may be.
-            urls = sum(value.count("https://sqs.") for value in variables.values())
-            taken += urls * (len("ap-southeast-1") - len(REGION))
-            taken += 54 + len("-LedgerTable-ABCDEFGHIJKLM") - len("AWS::DynamoDB::Table")
-            taken += 63 - len("AWS::S3::Bucket")
-            # Room for more senders than the one and the domain of ON.
-            self.assertLessEqual(taken + 100, ENVIRONMENT_BYTES, function)
-
     def test_the_poller_alone_is_put_into_subnets_where_some_are_given(self) -> None:
         given = {"SubnetIds": "subnet-0a,subnet-0b", "SecurityGroupIds": "sg-0a,sg-0b"}
         functions = stack(**given).of_type("AWS::Lambda::Function")
@@ -262,6 +246,12 @@ class Functions(unittest.TestCase):
             (groups, "SecurityGroupIds need SubnetIds; give both, or neither of them"),
         ):
             self.assertEqual(refused(**bucket, **given), [expected])
+
+    def test_no_rule_asks_about_a_list_which_may_be_empty(self) -> None:
+        text = json.dumps(rendered()["Rules"])
+        asked = set(re.findall(r'{"Ref": "(\w+)"}', text))
+        self.assertEqual({source()["Parameters"][name]["Type"] for name in asked}, {"String"})
+        self.assertEqual(set(re.findall(r"Fn::\w+", text)), {"Fn::Equals", "Fn::Not"})
 
     def test_the_shared_buckets_password_is_shown_by_no_template_and_no_output(self) -> None:
         self.assertIs(source()["Parameters"]["SharedBucket"]["NoEcho"], True)

@@ -1,7 +1,7 @@
 """Makes the packages that deploy Tidegate without a checkout, from the functions' zips: the SAM template's
 (tidegate-sam-VERSION.zip) and the CDK construct's (tidegate-cdk-VERSION.tgz).
 
-    python3 infra/package/package.py --functions dist/functions --out dist
+    python3 infra/package/package.py --functions dist/functions --out dist      (it needs PyYAML)
 
 The zips are scheduler-arm64.zip and poller-arm64.zip for e-mail, scheduler-arm64-sms.zip and poller-arm64-sms.zip
 for text messages, and the same for x86_64, each with one file: bootstrap.

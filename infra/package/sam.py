@@ -10,6 +10,7 @@ import re
 import zipfile
 from pathlib import Path
 
+from channel import of_channel
 from functions import CHANNELS, ROOT, Functions
 
 OWN = Path(__file__).resolve().parent / "sam"
@@ -75,11 +76,15 @@ def templates(version: str, architectures: tuple[str, ...], source_url: str | No
     """The templates by their file names; template.yaml is that of the first processor, for e-mail."""
     source = (ROOT / "infra" / "sam" / "template.yaml").read_text(encoding="utf-8")
     named = _replaced(source, "\nMetadata:\n", f"\nMetadata:\n{application(version, source_url)}")
-    made = {"template-from-bucket.yaml": from_bucket(named, version)}
-    for place, architecture in enumerate(architectures):
-        processor = "" if place == 0 else f"-{architecture}"
-        for channel, suffix in CHANNELS.items():
-            made[f"template{processor}{suffix}.yaml"] = with_zips(named, architecture, channel)
+    made = {}
+    for channel, suffix in CHANNELS.items():
+        # Another channel than the stack's is refused, since it keeps the parameter's value.
+        only = CHANNEL.replace("email, sms", channel).replace("Default: email", f"Default: {channel}")
+        sends = of_channel(_replaced(named, CHANNEL, only), channel)
+        made[f"template-from-bucket{suffix}.yaml"] = from_bucket(sends, version, suffix)
+        for place, architecture in enumerate(architectures):
+            processor = "" if place == 0 else f"-{architecture}"
+            made[f"template{processor}{suffix}.yaml"] = with_zips(sends, architecture, suffix)
     return made
 
 
@@ -92,20 +97,18 @@ def application(version: str, source_url: str | None) -> str:
     return f"  AWS::ServerlessRepo::Application:\n{lines}"
 
 
-def with_zips(template: str, architecture: str, channel: str) -> str:
+def with_zips(template: str, architecture: str, suffix: str) -> str:
     """Code of one processor and channel, beside the template."""
     only = ARCHITECTURE.replace("arm64, x86_64", architecture).replace("Default: arm64", f"Default: {architecture}")
     template = _replaced(template, ARCHITECTURE, only)
-    sends = CHANNEL.replace("email, sms", channel).replace("Default: email", f"Default: {channel}")
-    template = _replaced(template, CHANNEL, sends)
-    return _with_code(template, rf"\1CodeUri: functions/\2-{architecture}{CHANNELS[channel]}.zip")
+    return _with_code(template, rf"\1CodeUri: functions/\2-{architecture}{suffix}.zip")
 
 
-def from_bucket(template: str, version: str) -> str:
-    """Code of either processor and channel, from a bucket of the deployer's."""
+def from_bucket(template: str, version: str, suffix: str) -> str:
+    """Code of either processor and one channel, from a bucket of the deployer's."""
     template = _replaced(template, "\nParameters:\n", f"\nParameters:\n{BUCKET_PARAMETERS}")
     template = _replaced(template, "    ParameterGroups:\n", f"    ParameterGroups:\n{BUCKET_GROUP}")
-    key = rf'!Sub ["${{CodePrefix}}{version}/\2-${{Architecture}}${{OfChannel}}.zip", {{ OfChannel: !If [IsSms, "-sms", ""] }}]'
+    key = rf'!Sub "${{CodePrefix}}{version}/\2-${{Architecture}}{suffix}.zip"'
     return _with_code(template, rf"\1CodeUri:\n\1  Bucket: !Ref CodeBucket\n\1  Key: {key}")
 
 

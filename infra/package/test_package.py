@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import json
 import re
 import tempfile
 import unittest
@@ -18,6 +19,24 @@ from functions import ROOT, Refused, read_functions
 from installed import empty_zips
 
 import local_aws
+from sam_template import Rendered
+
+
+def stack(template: dict, channel: str, given: dict[str, str]) -> dict:
+    """All that the stack would have."""
+    made = Rendered(template, "mail", given | {"Channel": channel})
+    outputs = {
+        name: made.evaluate(output["Value"]) for name, output in template["Outputs"].items()
+        if "Condition" not in output or made.condition(output["Condition"])
+    }  # fmt: skip
+    return {"resources": made.resources, "globals": made.evaluate(template["Globals"]), "outputs": outputs}
+
+
+def referred(node: object) -> set[str]:
+    """The names in `Ref`, `Fn::GetAtt`, `Fn::Sub` and `DependsOn`, but for AWS's own."""
+    text = json.dumps(node)
+    found = re.findall(r'"(?:Ref|DependsOn)": "(\w+)"', text) + re.findall(r'"Fn::GetAtt": \[?"(\w+)', text)
+    return set(found) | set(re.findall(r"\$\{([A-Z]\w+Queue|LedgerTable|SpillBucket)[.}]", text))
 
 
 class InAFolder(unittest.TestCase):
@@ -94,32 +113,46 @@ class SamPackage(InAFolder):
             for path in code:
                 self.assertTrue((self.folder / "tidegate-sam-1.2.3" / path).is_file(), path)
 
-    def test_the_code_from_a_bucket_is_of_the_templates_version_and_of_either_processor(self) -> None:
-        _, read = self.read("template-from-bucket.yaml")
-        self.assertEqual(read["Resources"]["PollerFunction"]["Properties"]["CodeUri"], {
-            "Bucket": {"Ref": "CodeBucket"},
-            "Key": {"Fn::Sub": [
-                "${CodePrefix}1.2.3/poller-${Architecture}${OfChannel}.zip", {"OfChannel": {"Fn::If": ["IsSms", "-sms", ""]}}
-            ]},
-        })  # fmt: skip
-        self.assertEqual(read["Parameters"]["Channel"]["AllowedValues"], ["email", "sms"])
-        self.assertEqual(read["Parameters"]["Architecture"]["AllowedValues"], ["arm64", "x86_64"])
-        self.assertNotIn("Default", read["Parameters"]["CodeBucket"])
+    def test_the_code_from_a_bucket_is_of_the_templates_version_and_channel_and_of_either_processor(self) -> None:
+        for channel, suffix in functions.CHANNELS.items():
+            _, read = self.read(f"template-from-bucket{suffix}.yaml")
+            self.assertEqual(read["Resources"]["PollerFunction"]["Properties"]["CodeUri"], {
+                "Bucket": {"Ref": "CodeBucket"},
+                "Key": {"Fn::Sub": f"${{CodePrefix}}1.2.3/poller-${{Architecture}}{suffix}.zip"},
+            })  # fmt: skip
+            self.assertEqual(read["Parameters"]["Channel"]["AllowedValues"], [channel])
+            self.assertEqual(read["Parameters"]["Architecture"]["AllowedValues"], ["arm64", "x86_64"])
+            self.assertNotIn("Default", read["Parameters"]["CodeBucket"])
 
-    def test_beside_code_and_its_parameters_the_templates_are_those_of_the_repository(self) -> None:
+    def test_a_template_has_only_types_of_its_channel_since_others_are_not_in_every_region(self) -> None:
+        for suffix, own, others in (("", "AWS::SES::", "AWS::SMSVOICE::"), ("-sms", "AWS::SMSVOICE::", "AWS::SES::")):
+            for name in (f"template{suffix}.yaml", f"template-x86_64{suffix}.yaml", f"template-from-bucket{suffix}.yaml"):
+                with self.subTest(name):
+                    text, read = self.read(name)
+                    types = {resource["Type"] for resource in read["Resources"].values()}
+                    self.assertTrue(any(kind.startswith(own) for kind in types))
+                    self.assertNotIn(others, text)
+                    # CloudFormation refuses a template that refers to what it does not have, in a branch not taken, too.
+                    self.assertEqual(referred(read) - set(read["Resources"]) - set(read["Parameters"]), set())
+
+    def test_beside_code_and_its_parameters_the_templates_make_the_stacks_of_the_repository(self) -> None:
         source = local_aws.read_template(ROOT / "infra" / "sam" / "template.yaml")
-        for name in ("template.yaml", "template-x86_64.yaml", "template-sms.yaml", "template-from-bucket.yaml"):
+        more = {"Feedback": "off", "AllowedSenders": "a@example.org", "Alarms": "all", "Campaigns": "tags"}
+        for name, channel in (
+            ("template.yaml", "email"), ("template-x86_64.yaml", "email"), ("template-sms.yaml", "sms"),
+            ("template-from-bucket.yaml", "email"), ("template-from-bucket-sms.yaml", "sms"),
+        ):  # fmt: skip
             with self.subTest(name):
                 _, read = self.read(name)
-                for parameter in ("CodeBucket", "CodePrefix", "Architecture", "Channel"):
+                read["Parameters"] |= {n: source["Parameters"][n] for n in ("Architecture", "Channel")}
+                for parameter in ("CodeBucket", "CodePrefix"):
                     read["Parameters"].pop(parameter, None)
-                expected = {n: p for n, p in source["Parameters"].items() if n not in ("Architecture", "Channel")}
-                self.assertEqual(read["Parameters"], expected)
+                self.assertEqual(read["Parameters"], source["Parameters"])
                 for template in (read, source):
                     for function in ("SchedulerFunction", "PollerFunction"):
                         template["Resources"][function]["Properties"].pop("CodeUri", None)
-                self.assertEqual(read["Resources"], source["Resources"])
-                self.assertEqual(read["Outputs"], source["Outputs"])
+                for given in ({}, more):
+                    self.assertEqual(stack(read, channel, given), stack(source, channel, given))
 
     def test_the_application_repositorys_metadata_keep_its_rules(self) -> None:
         """https://docs.aws.amazon.com/serverlessrepo/latest/devguide/serverlessrepo-publishing-applications.html"""

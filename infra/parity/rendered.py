@@ -191,10 +191,6 @@ FUNCTIONS = {
     "Fn::FindInMap": Rendered._find_in_map,
     "Fn::Not": lambda self, argument: not self.evaluate(argument)[0],
     "Fn::And": lambda self, argument: all(self.evaluate(argument)),
-    # A rule's alone.
-    "Fn::EachMemberEquals": lambda self, argument: all(
-        member == argument[1] for member in self.evaluate(argument[0])
-    ),
     "Fn::Or": lambda self, argument: any(self.evaluate(argument)),
     "Fn::ImportValue": lambda self, argument: f"import({self.evaluate(argument)})",
     "Fn::Base64": lambda self, argument: f"base64({self.evaluate(argument)})",

@@ -69,6 +69,7 @@ CASES: dict[str, dict[str, str]] = {
         "QuotaPerSecond": "14",
         "RateMargin": "0.05",
         "TickLeadMs": "300",
+        "OverlapWindows": "5",
         "MaxInFlight": "100",
         "MaxAttempts": "3",
         "Unsent": "release",

@@ -28,6 +28,7 @@ use aws_smithy_types::config_bag::Layer;
 use aws_smithy_types::error::ErrorMetadata;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
+use aws_types::service_config::ServiceConfigKey;
 use hyper::body::Bytes;
 
 use crate::wire::RequestKind;
@@ -44,6 +45,19 @@ pub(crate) struct ServiceEndpoint {
     pub(crate) url: String,
     /// The region of the signature.
     pub(crate) region: Option<Region>,
+}
+
+/// The endpoint that the code sets, else that of the service, called `id` by the SDK, or of all services in the
+/// environment or the profile: the order of the SDK's clients
+/// (<https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html>).
+pub(crate) fn configured_endpoint(config: &SdkConfig, id: &str) -> Option<String> {
+    let general = config.endpoint_url().map(str::to_owned);
+    if config.get_origin("endpoint_url").is_client_config() {
+        return general;
+    }
+    let key = ServiceConfigKey::builder().service_id(id).env("AWS_ENDPOINT_URL");
+    let key = key.profile("endpoint_url").build().ok()?;
+    config.service_config().and_then(|settings| settings.load_config(key)).or(general)
 }
 
 /// A service at one endpoint, with one configuration's credentials.

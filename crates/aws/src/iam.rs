@@ -7,9 +7,10 @@ use aws_smithy_query::QueryWriter;
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, OrchestratorError};
 use aws_smithy_types::error::ErrorMetadata;
 use aws_smithy_xml::decode::{Document, XmlDecodeError, try_data};
-use aws_types::service_config::ServiceConfigKey;
 
-use crate::call::{CallError, Manner, ReadAnswer, ServiceCall, ServiceClient, ServiceEndpoint};
+use crate::call::{
+    CallError, Manner, ReadAnswer, ServiceCall, ServiceClient, ServiceEndpoint, configured_endpoint,
+};
 
 const OPERATION: &str = "SimulatePrincipalPolicy";
 /// The time limits of one attempt and of a call with its retries, for which an operator waits.
@@ -28,7 +29,7 @@ impl PolicySimulator {
             config.use_fips() == Some(true),
             config.use_dual_stack() == Some(true),
         );
-        if let Some(url) = configured_endpoint(config) {
+        if let Some(url) = configured_endpoint(config, "IAM") {
             endpoint.url = url;
         }
         Self(ServiceClient::new(config, endpoint))
@@ -56,18 +57,6 @@ impl PolicySimulator {
         let denied = decided.into_iter().filter(|(_, decision)| decision != "allowed");
         Ok(denied.map(|(action, _)| action).collect())
     }
-}
-
-/// The endpoint that the code sets, else that of IAM or of all services in the environment or the profile: the order of
-/// the SDK's clients (<https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html>).
-fn configured_endpoint(config: &SdkConfig) -> Option<String> {
-    let general = config.endpoint_url().map(str::to_owned);
-    if config.get_origin("endpoint_url").is_client_config() {
-        return general;
-    }
-    let key = ServiceConfigKey::builder().service_id("IAM").env("AWS_ENDPOINT_URL");
-    let key = key.profile("endpoint_url").build().ok()?;
-    config.service_config().and_then(|settings| settings.load_config(key)).or(general)
 }
 
 /// IAM is one per partition, and is signed for in one region
@@ -166,7 +155,7 @@ mod tests {
     use aws_smithy_types::error::metadata::ProvideErrorMetadata as _;
     use aws_smithy_types::retry::RetryConfig;
     use aws_types::origin::Origin;
-    use aws_types::service_config::LoadServiceConfig;
+    use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 
     use super::*;
     use crate::fake::{Fake, FakeAnswer};

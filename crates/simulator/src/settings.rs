@@ -84,7 +84,7 @@ impl WorldSettings {
             express: false,
             variables: Vec::new(),
             deployed: None,
-            overlap_windows: 5,
+            overlap_windows: 10,
             clocks: Vec::new(),
             epoch: Timestamp::from_millis(1_795_207_000_300),
             seed: 1,

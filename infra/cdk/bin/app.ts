@@ -38,6 +38,7 @@ const PROPS: Record<Exclude<keyof TidegateProps, 'code'>, Reader> = {
   quotaPerSecond: number,
   rateMargin: number,
   tickLeadMs: number,
+  overlapWindows: number,
   maxInFlight: number,
   daily: text,
   dailyReserve: text,

@@ -3,7 +3,8 @@ import type { Campaign } from './props.js';
 import { SHARED_BUCKET_DEFAULTS } from './settings.js';
 import type { Settings } from './settings.js';
 import { SPILL_PREFIX } from './spill.js';
-import { campaignQueueName, domainQueueNames, InvalidProp } from './validate.js';
+import { campaignQueueName, domainQueueNames, tooLong } from './validate.js';
+import type { List } from './validate.js';
 
 /** A function's environment variables. */
 export type Environment = Record<string, string>;
@@ -22,8 +23,11 @@ export interface Places {
   readonly configurationSet?: string;
 }
 
-/** Bytes that Lambda allows, names and values together. */
+/** Bytes that Lambda allows, measured as JSON. */
 const LARGEST_ENVIRONMENT = 4096;
+
+/** The lists that stand in environments. */
+const LISTS: List[] = ['campaigns', 'allowedSenders', 'origins', 'allowedCountries'];
 
 /** Bytes that are kept for the shared bucket's URL where a secret holds it. */
 const SECRET_URL = 256;
@@ -35,6 +39,7 @@ export function schedulerEnvironment(settings: Settings, places: Places, poller:
     TIDEGATE_POLLER_FUNCTION: poller,
     TIDEGATE_ALARM_TOPIC: settings.alarms === 'few' ? places.alarmTopic : undefined,
     TIDEGATE_IDLE_WAKE_SECONDS: settings.idleWakeSeconds,
+    TIDEGATE_OVERLAP_WINDOWS: settings.overlapWindows,
     TIDEGATE_CAMPAIGN_QUEUES:
       settings.campaignList === 'tags' ? campaignQueueName(settings.name, '') : undefined,
     TIDEGATE_FEEDBACK: settings.feedback,
@@ -75,7 +80,7 @@ export function pollerEnvironment(settings: Settings, places: Places): Environme
 }
 
 /**
- * Refuses campaigns that Lambda would refuse at deployment. URLs and the table's name are known
+ * Refuses lists that Lambda would refuse at deployment. URLs and the table's name are known
  * then only, so they are taken at the length they have in a region with a long name.
  * @throws InvalidProp that names the way out.
  */
@@ -95,14 +100,25 @@ export function checkEnvironmentSize(settings: Settings): void {
     feedbackQueue: url(`${settings.name}-feedback`),
     configurationSet: settings.name,
   };
-  const bytes = Object.entries(pollerEnvironment(settings, places))
-    .map(([name, value]) => [name, Token.isUnresolved(value) ? 's'.repeat(SECRET_URL) : value] as const)
-    .reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0);
-  if (bytes > LARGEST_ENVIRONMENT) {
-    const allowed = `what fits into the poller's environment of ${LARGEST_ENVIRONMENT} bytes, and `
-      + `this is about ${bytes}; use campaignList: 'tags' for more campaigns, or fewer senders`;
-    throw new InvalidProp('campaigns', `${settings.campaigns.length} campaigns`, allowed);
+  const environments = {
+    poller: pollerEnvironment(settings, places),
+    scheduler: schedulerEnvironment(settings, places, `${settings.name}-poller`),
+  };
+  for (const [of, variables] of Object.entries(environments)) {
+    const texts = Object.entries(variables)
+      .map(([name, value]) => [name, Token.isUnresolved(value) ? 's'.repeat(SECRET_URL) : value] as const);
+    const bytes = Buffer.byteLength(JSON.stringify(Object.fromEntries(texts)));
+    if (bytes <= LARGEST_ENVIRONMENT) continue;
+    const length = (list: List) => variables[variable(list)]?.length ?? 0;
+    const longest = LISTS.reduce((one, other) => (length(one) >= length(other) ? one : other));
+    throw tooLong(longest, settings, `what fits into the ${of}'s environment of ${LARGEST_ENVIRONMENT} bytes, and this is about ${bytes}; `
+      + 'use campaignList: \'tags\' for more campaigns, and *@domain for the senders of a domain');
   }
+}
+
+/** allowedSenders is TIDEGATE_ALLOWED_SENDERS. */
+function variable(list: List): string {
+  return `TIDEGATE_${list.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
 }
 
 function shared(settings: Settings, places: Places): Variables {

@@ -10,9 +10,11 @@ import { explain } from './explain.js';
 import { smsVoice } from './receipts.js';
 import type { Settings } from './settings.js';
 import { SPILL_PREFIX } from './spill.js';
-import { campaignQueueName } from './validate.js';
+import { campaignQueueName, tooLong } from './validate.js';
 
 const account = `${Aws.REGION}:${Aws.ACCOUNT_ID}`;
+/** Characters that IAM allows of a role's inline policies, without white space. */
+const LARGEST_POLICY = 10_240;
 const INTERFACES = `arn:${Aws.PARTITION}:ec2:${account}:*/*`;
 
 /** What the roles may be used on. */
@@ -37,7 +39,7 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
   const { settings, feedbackQueue, spillBucket } = on;
   const byTag = settings.campaignList === 'tags';
   const spilled = spillBucket.arnForObjects(`${SPILL_PREFIX}/*`);
-  const made = role(scope, 'scheduler', [
+  const made = role(scope, 'scheduler', settings, [
     allow('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], [log.logGroupArn]),
     allow('Tick', ['lambda:InvokeFunction'], [
       `arn:${Aws.PARTITION}:lambda:${account}:function:${settings.name}-poller`,
@@ -84,7 +86,7 @@ export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Rol
   const { settings, mergeQueue, domainQueues, spillBucket } = on;
   const inVpc = settings.sharedBucket?.vpc !== undefined;
   const spilled = spillBucket.arnForObjects(`${SPILL_PREFIX}/*`);
-  const made = role(scope, 'poller', [
+  const made = role(scope, 'poller', settings, [
     allow('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], [log.logGroupArn]),
     // Sent to are the queues of mails for what is tried again.
     allow('Mail', [
@@ -147,11 +149,29 @@ function quota({ channel }: Settings): PolicyStatement[] {
   ];
 }
 
-function role(scope: Construct, of: 'scheduler' | 'poller', statements: PolicyStatement[]): Role {
+function role(scope: Construct, of: 'scheduler' | 'poller', settings: Settings, statements: PolicyStatement[]): Role {
+  const policy = new PolicyDocument({ statements, minimize: false });
+  const { length } = JSON.stringify(inFull(Stack.of(scope).resolve(policy), settings.name));
+  if (length > LARGEST_POLICY) {
+    const longest = (['allowedSenders', 'senderIdentityArns'] as const)
+      .reduce((one, other) => (String(settings[one]).length > String(settings[other]).length ? one : other));
+    throw tooLong(longest, settings, `what fits into the policy of the ${of}'s role of ${LARGEST_POLICY} characters, and this is `
+      + `about ${length}; use *@domain for the senders of a domain, and identity/*.domain for the identities below it`);
+  }
   return new Role(scope, of === 'scheduler' ? 'SchedulerRole' : 'PollerRole', {
     assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
-    inlinePolicies: { [of]: new PolicyDocument({ statements, minimize: false }) },
+    inlinePolicies: { [of]: policy },
   });
+}
+
+/** A resolved value with texts, about as long as AWS's, for what only AWS can tell. */
+function inFull(value: any, name: string): any {
+  if (Array.isArray(value)) return value.map((item) => inFull(item, name));
+  if (value === null || typeof value !== 'object') return value;
+  if ('Ref' in value) return 'ap-southeast-1';
+  if ('Fn::GetAtt' in value) return `arn:aws:service:ap-southeast-1:123456789012:${name}-and-as-much-again`;
+  if ('Fn::Join' in value) return inFull(value['Fn::Join'][1], name).join('');
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, inFull(item, name)]));
 }
 
 function allow(

@@ -200,6 +200,12 @@ export interface TidegateProps {
   readonly tickLeadMs?: number;
 
   /**
+   * Ticks that the scheduler sends beyond its minute, so that a late next run leaves no gap. From 0 to 20.
+   * @default 10
+   */
+  readonly overlapWindows?: number;
+
+  /**
    * The most sends at the same time. From 1 to 900.
    * @default - derived from the rate and the latency seen
    */

@@ -28,6 +28,7 @@ export const DEFAULTS = {
   senderIdentityArns: ['*'],
   rateMargin: 0.02,
   tickLeadMs: 400,
+  overlapWindows: 10,
   daily: 'full',
   dailyReserve: '1%',
   deduplication: 'off',

@@ -28,6 +28,14 @@ export function checkRenamed(name: string, value: unknown): void {
   if (now !== undefined) throw new InvalidProp(name, value, `nothing, since it is now called ${now}`);
 }
 
+/** The props that are lists, with which environments and policies grow. */
+export type List = 'campaigns' | 'allowedSenders' | 'senderIdentityArns' | 'origins' | 'allowedCountries';
+
+/** @returns what is said of a list that does not fit: `30 campaigns`, in place of the list. */
+export function tooLong(list: List, settings: Settings, allowed: string): InvalidProp {
+  return new InvalidProp(list, `${settings[list].length} ${list}`, allowed);
+}
+
 /** Names of queues that no campaign may take. */
 const RESERVED = ['express', 'merge', 'dead-letter'];
 const LARGEST_WEIGHT_SUM = 10_000;
@@ -41,6 +49,7 @@ export const RANGES = {
   quotaPerSecond: [0.001, 10_000, false],
   rateMargin: [0.005, 0.5, false],
   tickLeadMs: [0, 1000, true],
+  overlapWindows: [0, 20, true],
   maxInFlight: [1, 900, true],
   deduplicationDays: [1, 90, true],
   breakerShare: [0.01, 1, false],

@@ -147,7 +147,7 @@ const SHARED = {
 test('the scheduler\'s environment', () => {
   assert.deepEqual(texts(rendered(), 'scheduler'), {
     ...SHARED, TIDEGATE_POLLER_FUNCTION: 'mail-poller', TIDEGATE_IDLE_WAKE_SECONDS: '60',
-    TIDEGATE_ALARM_TOPIC: 'mail-alarms', TIDEGATE_FEEDBACK: 'hold', TIDEGATE_FEEDBACK_QUEUE_URL: 'mail-feedback',
+    TIDEGATE_ALARM_TOPIC: 'mail-alarms', TIDEGATE_OVERLAP_WINDOWS: '10', TIDEGATE_FEEDBACK: 'hold', TIDEGATE_FEEDBACK_QUEUE_URL: 'mail-feedback',
     TIDEGATE_BOUNCE_SHARE: '0.05', TIDEGATE_COMPLAINT_SHARE: '0.001', TIDEGATE_FEEDBACK_MINIMUM: '1000',
   });
 });
@@ -184,6 +184,7 @@ test('a stack for texts says so to its functions, and where texts may come from 
 const EFFECTS: [Partial<TidegateProps>, Record<string, Record<string, string | undefined>>][] = [
   [{ quotaPerSecond: 0.5 }, { both: { TIDEGATE_QUOTA_PER_SECOND: '0.5' } }],
   [{ tickLeadMs: 300 }, { both: { TIDEGATE_TICK_LEAD_MS: '300' } }],
+  [{ overlapWindows: 5 }, { scheduler: { TIDEGATE_OVERLAP_WINDOWS: '5' } }],
   [{ daily: 'spread', dailyReserve: '500' }, {
     both: { TIDEGATE_DAILY: 'spread', TIDEGATE_DAILY_RESERVE: '500' },
   }],

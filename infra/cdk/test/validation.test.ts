@@ -62,6 +62,7 @@ const REFUSED: [object, string, string, string][] = [
 const RANGES: [string, number, number, number][] = [
   ['maxAttempts', 1, 100, 1], ['idleWindows', 1, 60, 1], ['idleWakeSeconds', 1, 60, 1],
   ['quotaPerSecond', 0.001, 10_000, 0.0001], ['rateMargin', 0.005, 0.5, 0.001], ['tickLeadMs', 0, 1000, 1],
+  ['overlapWindows', 0, 20, 1],
   ['maxInFlight', 1, 900, 1], ['deduplicationDays', 1, 90, 1], ['breakerShare', 0.01, 1, 0.001],
   ['breakerSeconds', 15, 3600, 1], ['breakerOutcomes', 1, 10_000, 1], ['breakerStopSeconds', 1, 3600, 1],
   ['breakerProbeSeconds', 12, 600, 1], ['bounceShare', 0.001, 1, 0.0001],
@@ -112,11 +113,27 @@ test('the environment\'s size is checked where the list stands in it, and only t
 
 test('a secret takes its room in the environment, as long as it may be', () => {
   const tooMany = (props: object) => assert.throws(() => made(props), /environment of 4096 bytes/);
-  // About as many as docs/deployment.md says.
-  made({ campaigns: many(23) });
-  tooMany({ campaigns: many(24) });
-  tooMany({ campaigns: many(23), sharedBucket: { url: SecretValue.secretsManager('bucket') } });
-  tooMany({ campaigns: many(23), domainLimits: '*=10%'.padStart(400) });
+  made({ campaigns: many(20) });
+  tooMany({ campaigns: many(21) });
+  tooMany({ campaigns: many(20), sharedBucket: { url: SecretValue.secretsManager('bucket') } });
+  tooMany({ campaigns: many(20), domainLimits: '*=10%'.padStart(400) });
+});
+
+test('lists that Lambda or IAM would refuse are refused with the longest of them, the size and the limit', () => {
+  const senders = (count: number) => Array.from({ length: count }, (_, index) => `campaign-${index}@newsletter.example.org`);
+  const arns = (count: number) => senders(count).map((sender) => `arn:aws:ses:eu-west-1:123456789012:identity/${sender}`);
+  made({ allowedSenders: senders(60) });
+  made({ allowedSenders: senders(30), senderIdentityArns: arns(60) });
+  assert.match(
+    refusal({ allowedSenders: senders(80) }),
+    /^allowedSenders is "80 allowedSenders", allowed: what fits into the poller's environment of 4096 bytes, and this is about 4\d{3};/,
+  );
+  assert.match(
+    refusal({ allowedSenders: senders(30), senderIdentityArns: arns(90) }),
+    /^senderIdentityArns is "90 sender.*", allowed: what fits into the policy of the poller's role of 10240 characters, and this is about 1\d{4};/,
+  );
+  const origins = Array.from({ length: 300 }, (_, index) => `+1206555${String(index).padStart(4, '0')}`);
+  assert.match(refusal({ channel: 'sms', origins }), /^origins is "300 origins", allowed: what fits into the poller's environment/);
 });
 
 test('a nested stack has no name at synthesis, and needs one', () => {

@@ -84,7 +84,8 @@ async fn assert_shared(limit: Option<&str>, merge: bool, (least_used, most_calls
     assert!(used >= least_used, "merge {merge}: {used:.4}");
     assert!(calls <= most_calls, "merge {merge}: {calls:.2} calls a mail");
     assert!((heavy - 0.75).abs() <= 0.01, "merge {merge}: {heavy:.4}");
-    assert!(worst <= BATCH, "merge {merge}: {worst} mails off");
+    // Either end of the stretch may cut a campaign's turn of ten slots.
+    assert!(worst < 2 * BATCH, "merge {merge}: {worst} mails off");
 }
 
 #[tokio::test(start_paused = true)]

@@ -183,22 +183,21 @@ async fn a_scheduler_missing_for_a_minute_costs_that_minute_and_no_more() {
         .await;
     world.assert_clean();
     let arrivals = world.ses.arrivals();
-    // The run before covers five windows more than its minute.
-    assert_eq!(measure::sent(&arrivals, &measure::span(first, 67..119)), 0);
-    assert!(measure::utilisation(&world, first, 4..64, 30) >= 0.975);
+    // The run before covers ten windows more than its minute.
+    assert_eq!(measure::sent(&arrivals, &measure::span(first, 72..119)), 0);
+    assert!(measure::utilisation(&world, first, 4..69, 30) >= 0.975);
     assert!(measure::utilisation(&world, first, 122..180, 30) >= 0.975);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_trigger_that_comes_seconds_late_leaves_no_gap() {
-    let settings = WorldSettings { overlap_windows: 5, ..WorldSettings::new(14.0, true) };
-    let world = filled(settings, 150).await;
+    let world = filled(WorldSettings::new(14.0, true), 150).await;
     let first = world
         .play(110, async |first| {
             world.until(first, 30, MS(0)).await;
             world.unscheduled.set(true);
-            world.until(first, 63, MS(800)).await;
-            world.schedule().await; // the trigger of 60 s, nearly four seconds late
+            world.until(first, 68, MS(800)).await;
+            world.schedule().await; // the trigger of 60 s, nearly nine seconds late
         })
         .await;
     world.assert_clean();
@@ -312,7 +311,7 @@ async fn a_quota_that_is_slow_to_read_costs_the_windows_that_passed_and_delays_n
     let started = world.universe.now();
     world.schedule().await;
     let run = world.schedule_reports.borrow_mut().remove(0);
-    assert_eq!((run.ticks, run.ticks_late, run.ticks_failed), (65, 0, 0), "{run:?}");
+    assert_eq!((run.ticks, run.ticks_late, run.ticks_failed), (70, 0, 0), "{run:?}");
     let first = run.first_window.unwrap();
     assert!(first.opens() >= started + MS(5_000), "{run:?}");
 }

@@ -7,24 +7,38 @@ use aws_smithy_types::error::ErrorMetadata;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use crate::call::{CallError, Manner, ReadAnswer, ServiceCall, ServiceClient, ServiceEndpoint};
+use crate::call::{
+    CallError, Manner, ReadAnswer, ServiceCall, ServiceClient, ServiceEndpoint, configured_endpoint,
+};
 
 /// The prefix of the header that names the operation.
 const TARGET: &str = "PinpointSMSVoiceV2";
 /// The name that signatures and permissions have.
 const SERVICE: &str = "sms-voice";
+/// The name that the SDK's settings have: `AWS_ENDPOINT_URL_PINPOINT_SMS_VOICE_V2`.
+const ID: &str = "Pinpoint SMS Voice V2";
+
+/// The other partitions' domains, and those for dual stack, by the beginning of their regions' names
+/// (<https://github.com/boto/botocore/blob/develop/botocore/data/partitions.json>).
+const DOMAINS: [(&str, &str, &str); 6] = [
+    ("cn-", "amazonaws.com.cn", "api.amazonwebservices.com.cn"),
+    ("eusc-", "amazonaws.eu", "api.amazonwebservices.eu"),
+    ("us-iso-", "c2s.ic.gov", "api.aws.ic.gov"),
+    ("us-isob-", "sc2s.sgov.gov", "api.aws.scloud"),
+    ("eu-isoe-", "cloud.adc-e.uk", "api.cloud-aws.adc-e.uk"),
+    ("us-isof-", "csp.hci.ic.gov", "api.aws.hci.ic.gov"),
+];
+/// Those of the commercial regions and of `us-gov`.
+const COMMERCIAL: (&str, &str, &str) = ("", "amazonaws.com", "api.aws");
 
 #[derive(Clone, Debug)]
 pub(super) struct SmsClient(ServiceClient);
 
 impl SmsClient {
-    /// The service as `config` reaches it: at its own endpoint, unless `AWS_ENDPOINT_URL_PINPOINT_SMS_VOICE_V2` (`own`)
-    /// or `AWS_ENDPOINT_URL` names another one.
-    pub(super) fn new(config: &SdkConfig, own: Option<String>) -> Self {
+    /// The service of `config`'s region, or at the endpoint that is configured for it or for all services.
+    pub(super) fn new(config: &SdkConfig) -> Self {
         let region = config.region().cloned();
-        let name = region.as_ref().map_or("", AsRef::as_ref);
-        let given = own.or_else(|| config.endpoint_url().map(str::to_owned));
-        let url = given.unwrap_or_else(|| format!("https://{SERVICE}.{name}.amazonaws.com"));
+        let url = configured_endpoint(config, ID).unwrap_or_else(|| endpoint(config));
         Self(ServiceClient::new(config, ServiceEndpoint { service: SERVICE, url, region }))
     }
 
@@ -42,6 +56,16 @@ impl SmsClient {
         ];
         self.0.call(ServiceCall { operation, headers, body }, manner, read).await
     }
+}
+
+/// The SDK's rule set (`endpoint-rule-set-1.json` of `pinpoint-sms-voice-v2`).
+fn endpoint(config: &SdkConfig) -> String {
+    let region = config.region().map_or("", AsRef::as_ref);
+    let found = DOMAINS.into_iter().find(|(begin, ..)| region.starts_with(begin));
+    let (_, plain, dual_stack) = found.unwrap_or(COMMERCIAL);
+    let domain = if config.use_dual_stack() == Some(true) { dual_stack } else { plain };
+    let fips = if config.use_fips() == Some(true) { "-fips" } else { "" };
+    format!("https://{SERVICE}{fips}.{region}.{domain}")
 }
 
 /// Reads an answer: JSON, or an error with `__type`, and perhaps `Message` and `Reason`.

@@ -25,9 +25,6 @@ use call::SmsClient;
 const OPERATION: Duration = Duration::from_secs(2);
 const ATTEMPT: Duration = Duration::from_secs(1);
 
-/// The variable of an endpoint of its own, as the SDK calls it.
-const ENDPOINT: &str = "AWS_ENDPOINT_URL_PINPOINT_SMS_VOICE_V2";
-
 /// Sends text messages, each once: nothing is retried here. Lateness and what was written are known as for
 /// [`crate::SesMailer`].
 #[derive(Clone, Debug)]
@@ -43,7 +40,7 @@ impl SmsMailer {
     /// Sends with the region, credentials and HTTP client of `config`. `clock` must be the clock of the `latest` instants
     /// given to [`Mailer::send`]. `send_timeout` is the time from the call to the answer.
     pub fn new(config: &SdkConfig, clock: SystemClock, send_timeout: Duration) -> Self {
-        let client = SmsClient::new(config, std::env::var(ENDPOINT).ok());
+        let client = SmsClient::new(config);
         Self { client, clock, send_timeout, configuration_set: None }
     }
 
@@ -79,7 +76,7 @@ impl SmsAccount {
     /// The account of `config`'s credentials. Its rate is `quota` in parts per second; without one, that of the phone
     /// number or pool `origin`.
     pub fn new(config: &SdkConfig, quota: Option<Rate>, origin: Option<&str>) -> Self {
-        let client = SmsClient::new(config, std::env::var(ENDPOINT).ok());
+        let client = SmsClient::new(config);
         Self { client, quota, origin: origin.map(str::to_owned) }
     }
 

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use aws_config::Region;
+use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tidegate_core::bucket::Pace;
@@ -251,4 +253,60 @@ async fn an_account_that_does_not_answer_at_first_or_throttles_is_asked_again_an
     let service = Fake::once(400, denied);
     let error = SmsAccount::new(&service.config(), quota, None).account().await.unwrap_err();
     assert_eq!(error.kind, FailureKind::Denied("AccessDeniedException".to_owned()));
+}
+
+/// Where a text goes from a region, with FIPS and dual stack or without.
+async fn host(region: &'static str, fips: bool, dual_stack: bool) -> String {
+    let service = Fake::once(200, SENT);
+    let config = service.config().into_builder().region(Region::new(region));
+    let config = config.use_fips(fips).use_dual_stack(dual_stack).build();
+    send(&mailer(&config), &text("")).await.unwrap();
+    service.seen()[0].path.clone()
+}
+
+#[tokio::test]
+async fn texts_go_to_the_regions_host_of_its_partition_with_fips_and_dual_stack_as_configured() {
+    for (region, fips, dual_stack, expected) in [
+        ("eu-west-1", false, false, "sms-voice.eu-west-1.amazonaws.com"),
+        ("us-east-2", true, false, "sms-voice-fips.us-east-2.amazonaws.com"),
+        ("us-east-2", false, true, "sms-voice.us-east-2.api.aws"),
+        ("us-east-2", true, true, "sms-voice-fips.us-east-2.api.aws"),
+        ("us-gov-west-1", false, false, "sms-voice.us-gov-west-1.amazonaws.com"),
+        ("us-gov-east-1", true, true, "sms-voice-fips.us-gov-east-1.api.aws"),
+        ("eusc-de-east-1", false, false, "sms-voice.eusc-de-east-1.amazonaws.eu"),
+        ("eusc-de-east-1", false, true, "sms-voice.eusc-de-east-1.api.amazonwebservices.eu"),
+        ("cn-north-1", false, false, "sms-voice.cn-north-1.amazonaws.com.cn"),
+        ("us-iso-east-1", true, false, "sms-voice-fips.us-iso-east-1.c2s.ic.gov"),
+        ("us-isob-east-1", false, true, "sms-voice.us-isob-east-1.api.aws.scloud"),
+    ] {
+        assert_eq!(host(region, fips, dual_stack).await, format!("https://{expected}/"));
+    }
+}
+
+/// The endpoint of End User Messaging in an environment or a profile.
+#[derive(Debug)]
+struct OwnEndpoint;
+
+impl LoadServiceConfig for OwnEndpoint {
+    fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
+        let asked = (key.service_id(), key.env(), key.profile());
+        assert_eq!(asked, ("Pinpoint SMS Voice V2", "AWS_ENDPOINT_URL", "endpoint_url"));
+        Some("http://texts.example".to_owned())
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_of_its_own_goes_before_that_of_all_services_and_both_before_the_regions() {
+    for (own, general, expected) in [
+        (true, true, "http://texts.example/"),
+        (false, true, "http://all.example/"),
+        (true, false, "http://texts.example/"),
+    ] {
+        let service = Fake::once(200, SENT);
+        let mut config = service.config().into_builder();
+        config.set_endpoint_url(general.then(|| "http://all.example".to_owned()));
+        config.set_service_config(own.then_some(OwnEndpoint));
+        send(&mailer(&config.use_fips(true).build()), &text("")).await.unwrap();
+        assert_eq!(service.seen()[0].path, expected);
+    }
 }

@@ -187,8 +187,8 @@ settings! {
         "The rate margin: the fraction by which slots are spaced wider than 1/quota, so that jitter never exceeds the quota.";
     LEAD = "TIDEGATE_TICK_LEAD_MS", Both, Whole(0, 1_000), Value("400"),
         "Milliseconds before a window opens that its tick is sent.";
-    OVERLAP = "TIDEGATE_OVERLAP_WINDOWS", Scheduler, Whole(0, 20), Value("5"),
-        "Ticks that the scheduler sends beyond its minute, so that a late next run leaves no gap; with the ledger in memory none unless set.";
+    OVERLAP = "TIDEGATE_OVERLAP_WINDOWS", Scheduler, Whole(0, 20), Value("10"),
+        "Ticks that the scheduler sends beyond its minute, so that a late next run leaves no gap.";
     MAX_IN_FLIGHT = "TIDEGATE_MAX_IN_FLIGHT", Poller, Whole(1, 900), Otherwise("from rate and latency"),
         "The most sends at the same time.";
     SEND_TIMEOUT = "TIDEGATE_SEND_TIMEOUT_MS", Poller, Whole(100, LONGEST_SEND_MS), Value("5000"),

@@ -47,7 +47,7 @@ fn the_defaults_are_those_of_the_table() {
     );
     assert_eq!(config.deduplication, Deduplication::Off);
     assert_eq!(config.mark_kept, Duration::from_hours(360));
-    assert_eq!(scheduler(&[]).unwrap().overlap_windows, 5);
+    assert_eq!(scheduler(&[]).unwrap().overlap_windows, 10);
     assert_eq!(scheduler(&[("TIDEGATE_LEDGER", "memory")]).unwrap().overlap_windows, 0);
 }
 
