@@ -1,6 +1,7 @@
 //! An execution environment, and what a poller's run in it gave.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::tick::Tick;
@@ -23,6 +24,15 @@ pub type SimulatedPorts = Ports<
     SeededEntropy,
     MemoryDeferralStore,
 >;
+
+/// How late functions start; not at all by default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LateStarts {
+    /// From the minute until EventBridge's trigger starts a scheduler.
+    pub trigger: Duration,
+    /// The start of a new environment for a poller.
+    pub cold: Duration,
+}
 
 /// An execution environment: a poller that serves one window at a time.
 #[derive(Debug)]

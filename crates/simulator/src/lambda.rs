@@ -55,20 +55,20 @@ impl World {
         }
     }
 
-    /// Takes the first warm environment that is free, or creates one.
-    fn environment(&self) -> (usize, Rc<LambdaEnvironment>) {
+    /// Takes the first warm environment that is free, or creates one, which takes time.
+    fn environment(&self) -> (usize, Rc<LambdaEnvironment>, Duration) {
         let mut environments = self.environments.borrow_mut();
         let free = environments.iter().position(|e| e.as_ref().is_some_and(|e| !e.is_busy()));
         if let Some(index) = free
             && let Some(Some(environment)) = environments.get(index)
         {
-            return (index, Rc::clone(environment));
+            return (index, Rc::clone(environment), Duration::ZERO);
         }
         let index = environments.len();
         let ahead = self.settings.clocks.get(index).copied().unwrap_or(0);
         let environment = Rc::new(self.new_environment(index, ahead));
         environments.push(Some(Rc::clone(&environment)));
-        (index, environment)
+        (index, environment, self.starts.get().cold)
     }
 
     /// Runs a poller with `tick` without dispatch latency. Its result is added to
@@ -79,8 +79,9 @@ impl World {
 
     // Boxed by `serve`, as the scheduler's run is by `run_scheduler`, which says why.
     async fn serve_in_environment(&self, tick: Option<Tick>) {
-        let (index, environment) = self.environment();
+        let (index, environment, cold) = self.environment();
         environment.busy.set(true);
+        tokio::time::sleep(cold).await;
         let at = self.universe.now();
         let start = tokio::select! {
             biased;

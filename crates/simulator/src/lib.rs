@@ -33,7 +33,7 @@ pub mod plan;
 mod settings;
 mod world;
 
-pub use environment::{LambdaEnvironment, PollerEnd, PollerRun, SimulatedPorts};
+pub use environment::{LambdaEnvironment, LateStarts, PollerEnd, PollerRun, SimulatedPorts};
 pub use error::{PutError, SettingsError};
 pub use mail::{BodyForm, ProducedMail};
 pub use names::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, limit_queue};

@@ -28,7 +28,7 @@ use tidegate_fakes::{
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::environment::{LambdaEnvironment, PollerRun};
+use crate::environment::{LambdaEnvironment, LateStarts, PollerRun};
 use crate::error::{PutError, SettingsError};
 use crate::mail::{ProducedMail, produced};
 use crate::names::{DEAD_LETTERS, DOMAIN, EXPRESS, FEEDBACK, MERGE, limit_queue, url};
@@ -63,6 +63,8 @@ pub struct World {
     pub tick_rate: Cell<Option<Rate>>,
     /// Additional latency of every tick on its way to the poller.
     pub tick_delay: Cell<Duration>,
+    /// How late functions start.
+    pub starts: Cell<LateStarts>,
     /// If set, EventBridge's trigger no longer starts a scheduler.
     pub unscheduled: Cell<bool>,
     /// The reports of the scheduler's runs.
@@ -118,6 +120,7 @@ impl World {
             topic,
             tick_rate: Cell::new(None),
             tick_delay: Cell::new(Duration::ZERO),
+            starts: Cell::default(),
             unscheduled: Cell::new(false),
             schedule_reports: RefCell::default(),
             minute_reports: RefCell::default(),
@@ -319,7 +322,7 @@ impl World {
             if self.universe.now() >= trigger {
                 trigger = trigger + Duration::from_mins(1);
                 if !self.unscheduled.get() {
-                    schedulers.push(self.schedule());
+                    schedulers.push(self.trigger());
                 }
             }
             // Schedulers that are still running are dropped; they would only send ticks after the
@@ -342,6 +345,12 @@ impl World {
             }
         }
         self.ticks.replace(Some(ticks));
+    }
+
+    /// EventBridge's trigger of a minute, which may be late.
+    async fn trigger(&self) {
+        tokio::time::sleep(self.starts.get().trigger).await;
+        self.schedule().await;
     }
 
     /// One run of the production scheduler, invoked by EventBridge.

@@ -15,6 +15,7 @@ use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{Outgoing, Standing};
 use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
+use tidegate_simulator::LateStarts;
 
 use super::mail::produced;
 use super::{EXPRESS, ProducedMail, World, WorldSettings, rate};
@@ -71,6 +72,7 @@ pub async fn run(seed: u64) -> Chaos {
     // One in eight is long enough for the breaker to block.
     let storm = if draw.one_in(8) { 150 } else { 16 };
     let first = chaos.world.next_window();
+    start_late(&mut chaos);
     storms(&mut chaos, &draw, &extras, storm).await;
     chaos.world.faults.clear();
     chaos.world.mail_faults.clear();
@@ -262,6 +264,20 @@ async fn refuse(chaos: &mut Chaos) {
         world.ses.refuse_address(&format!("{}.0@example.com", mail.id), failure);
         world.put(draw.pick(&["big", "small", express]), std::slice::from_ref(&mail)).await;
         chaos.refused.push(mail.id);
+    }
+}
+
+/// If the seed has it: schedulers start up to ten seconds late, now and in every minute, and environments take four seconds
+/// to start.
+fn start_late(chaos: &mut Chaos) {
+    let draw = Draw::new(chaos.world.settings.seed.rotate_left(29));
+    if draw.one_in(2) {
+        let trigger = Duration::from_millis(draw.below(10_000));
+        let cold = Duration::from_secs(draw.pick(&[0, 4]));
+        chaos
+            .story
+            .push(format!("schedulers start after {trigger:?}, environments after {cold:?}"));
+        chaos.world.starts.set(LateStarts { trigger, cold });
     }
 }
 

@@ -119,7 +119,7 @@ impl PlannedCampaign {
 }
 
 /// Whether the window with these slots probes a held campaign: it has the first slot since a probe was due.
-fn is_probed(control: &Control, campaign: &str, (grid, window): (SlotGrid, Window)) -> bool {
+fn is_probed(control: &Control, campaign: &str, grid: SlotGrid, window: Window) -> bool {
     let hold = control.probed_hold(campaign);
     let due = hold.and_then(|hold| refusals::probe_due(hold.since, window));
     due.is_some_and(|due| Window::containing(grid.at(grid.first_from(due.opens()))) == window)
@@ -150,7 +150,7 @@ impl Plan {
         let weighted = listed.iter().zip(&weights);
         let campaigns = weighted.map(|(campaign, weight)| {
             let queues = queues(campaign, standing);
-            let probed = is_probed(&control, &campaign.name, (grid, window));
+            let probed = is_probed(&control, &campaign.name, grid, window);
             PlannedCampaign {
                 name: campaign.name.clone(),
                 queue: QueueUrl::new(campaign.queue_url.as_str()),
@@ -176,7 +176,7 @@ impl Plan {
             limit: limits.pacing(&campaign.name),
             ..campaign
         });
-        let probes_express = is_probed(&control, EXPRESS, (grid, window));
+        let probes_express = is_probed(&control, EXPRESS, grid, window);
         let is_express_held =
             control.holds_campaign(EXPRESS) && !probes_express || limits.closes(EXPRESS);
         let plan = Self {
