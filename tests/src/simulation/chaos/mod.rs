@@ -267,8 +267,8 @@ async fn refuse(chaos: &mut Chaos) {
     }
 }
 
-/// If the seed has it: schedulers start up to ten seconds late, now and in every minute, and environments take four seconds
-/// to start.
+/// If the seed has it: as long as the storm lasts, schedulers start up to ten seconds late, and environments take four
+/// seconds to start.
 fn start_late(chaos: &mut Chaos) {
     let draw = Draw::new(chaos.world.settings.seed.rotate_left(29));
     if draw.one_in(2) {
@@ -364,6 +364,7 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
         })
         .await;
     world.tick_delay.set(Duration::ZERO);
+    world.starts.set(LateStarts::default());
     world.unscheduled.set(false);
     world.ses.configure(|ses| {
         ses.sending_enabled = true;
@@ -452,6 +453,9 @@ async fn shares(chaos: &Chaos) -> Option<Range<Timestamp>> {
     world.tick_rate.set(None);
     world.ses.configure(|ses| ses.max_send_rate = rate(quota));
     world.run(120).await;
+    if world.ledger_now().await.control.standing_holds() > 0 {
+        return None;
+    }
     let count = |windows: f64| format!("{:.0}", quota * windows).parse().unwrap_or(0);
     world.put("big", &ProducedMail::several("calm-big", count(50.0), 1)).await;
     world.put("small", &ProducedMail::several("calm-small", count(10.0), 1)).await;
