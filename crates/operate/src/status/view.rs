@@ -83,6 +83,14 @@ impl Status {
             }
         }
         let counted = |name| count(self.counter(name));
+        let windows = self.counter(Counter::Windows);
+        if windows > 0 {
+            let early = self.counter(Counter::TicksEarly) / windows;
+            let missed = counted(Counter::WindowsMissed);
+            let text =
+                format!("{early} ms before their windows on average; {missed} windows missed");
+            fields.push(("ticks", Span::from(text)));
+        }
         fields.push((
             "since the start",
             Span::from(format!(

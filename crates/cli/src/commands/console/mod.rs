@@ -84,6 +84,7 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd,
 fn log(is_json: bool) {
     let ours = Targets::new().with_target("tidegate_console", tracing::Level::INFO);
     let ours = ours.with_target("tidegate_cli", tracing::Level::INFO);
+    let ours = ours.with_target("tidegate_aws", tracing::Level::WARN);
     let registry = tracing_subscriber::registry().with(ours);
     let to = std::io::stderr;
     let set = if is_json || !std::io::stderr().is_terminal() {
