@@ -77,6 +77,7 @@ fn holds(control: Control) -> Vec<HoldStatus> {
         idle_wake: 1,
         addresses: AddressVisibility::Masked,
         changes: 0,
+        ses_price: None,
     };
     let facts = StackFacts {
         at: Timestamp::from_millis(1_795_206_967_042),

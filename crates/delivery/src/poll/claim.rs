@@ -47,7 +47,7 @@ pub(super) struct ClaimedWindow {
     pub(super) request: ClaimRequest,
     pub(super) standing: Standing,
     pub(super) time: WindowTime,
-    /// What its tick tells; nothing if there was none.
+    /// The counts that its tick gives; none without a tick.
     pub(super) arrival: WindowCounts,
 }
 

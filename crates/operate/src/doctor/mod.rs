@@ -101,6 +101,8 @@ pub struct DeploymentFacts {
     pub roles: Vec<RolePermissions>,
     /// Whether the ledger's table deletes expired marks.
     pub expiry: ReadResult<bool>,
+    /// Seconds after which the scheduler finds express mail while the stack sleeps; `None` without an express queue.
+    pub express_wake: Option<u64>,
     /// Whether marks are written: deduplication is on.
     pub guarded: bool,
     /// This machine's clock, and AWS's at the same moment.
@@ -144,6 +146,7 @@ const CLOCK_OFF_MS: u64 = 1_000;
 
 fn running(facts: &DeploymentFacts) -> Vec<Finding> {
     let mut findings = vec![expiry(facts), clock(facts)];
+    findings.extend(facts.express_wake.map(express));
     let serving = &facts.status.serving;
     let said = facts.status.sending().text;
     findings.push(match serving.state {
@@ -191,6 +194,20 @@ fn deferral_bucket((bucket, exists): &(String, ReadResult<bool>)) -> Finding {
         ),
         Err(why) => unread(check, why),
     }
+}
+
+/// A wake time that people who wait for a code bear, and its price a month beside a stack without mail (docs/cost.md).
+const SOON_S: u64 = 5;
+pub const SOON_COSTS: &str = "$4.68";
+
+fn express(wake: u64) -> Finding {
+    let check = "express: after a pause";
+    let found = format!("the first mail waits up to {wake} s, unless who sends it wakes the stack");
+    if wake <= SOON_S {
+        return Finding::ok(check, found);
+    }
+    let remedy = format!("set IdleWakeSeconds to {SOON_S}, for {SOON_COSTS} a month more at most");
+    Finding::of(CheckState::Warning, check, found, remedy)
 }
 
 fn expiry(facts: &DeploymentFacts) -> Finding {
