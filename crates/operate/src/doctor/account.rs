@@ -93,7 +93,7 @@ fn of_account(account: &AccountHealth) -> Vec<Finding> {
         plan => Finding::of(
             CheckState::Warning,
             check,
-            format!("{plan}: `tidegate plan` and the console calculate with a price without a plan"),
+            format!("{plan}: forecasts and the console calculate with SES's price without a plan"),
             "give them yours, per 1,000 recipients: --ses-price (https://aws.amazon.com/ses/pricing/)",
         ),
     }));
