@@ -163,11 +163,13 @@ async fn taken_off(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<bo
     );
     shell.output.say(&page);
     let wait = async {
-        let soonest = stack.clock().monotonic() + VISIBLE_AGAIN;
+        // Each clock counts from its own beginning.
+        let clock = stack.clock();
+        let soonest = clock.monotonic() + VISIBLE_AGAIN;
         loop {
             let (standing, _) = stack.standing().await?;
             let is_open = standing.control.open_cancels().any(|(name, _)| name == args.campaign);
-            if !is_open && stack.clock().monotonic() >= soonest {
+            if !is_open && clock.monotonic() >= soonest {
                 break;
             }
             pause(stack, LOOK_EVERY).await;

@@ -118,10 +118,11 @@ pub struct DoctorReport {
 
 impl DoctorReport {
     pub fn of(facts: &DeploymentFacts) -> Self {
-        let mut findings = match &facts.channel {
+        let mut findings: Vec<Finding> = facts.express_wake.map(express).into_iter().collect();
+        findings.extend(match &facts.channel {
             ChannelFacts::Email(mail) => [account::judge(mail), tenants::judge(mail)].concat(),
             ChannelFacts::Sms(texts) => texts::judge(texts, &facts.status.serving),
-        };
+        });
         findings.extend(functions::judge(facts));
         findings.extend(queues::judge(facts));
         findings.extend(facts.deferral_bucket.iter().map(deferral_bucket));
@@ -146,7 +147,6 @@ const CLOCK_OFF_MS: u64 = 1_000;
 
 fn running(facts: &DeploymentFacts) -> Vec<Finding> {
     let mut findings = vec![expiry(facts), clock(facts)];
-    findings.extend(facts.express_wake.map(express));
     let serving = &facts.status.serving;
     let said = facts.status.sending().text;
     findings.push(match serving.state {
