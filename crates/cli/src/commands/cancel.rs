@@ -85,20 +85,20 @@ pub(super) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
     if !taken_off(args, &stack, shell).await? {
         return Ok(CommandEnd::Interrupted);
     }
-    let may_follow = may_follow(args, &stack).await?;
     let filter = LetterFilter {
         campaigns: vec![args.campaign.clone()],
         codes: vec![CANCELLED.to_owned()],
         ..LetterFilter::default()
     };
     let ended = export_and_discard((path, file), &filter, &stack, &author, shell).await?;
+    let may_follow = may_follow(args, &stack).await?;
     if may_follow == 0 {
         return Ok(ended);
     }
     let fetch = SuggestedCommand::ExportCancelled { campaign: args.campaign.clone() };
     let mut page = Page::default();
     page.line(Tone::Warning, format!(
-        "About {} may follow: waiting for another attempt (15 minutes at most), behind a limit, or deferred. The dead letters get them as they show up; {fetch} fetches them.",
+        "Up to {} may follow: waiting for another attempt (15 minutes at most), behind a limit, or deferred. The dead letters get them as they show up; {fetch} fetches them.",
         counted(may_follow, "message")
     ));
     shell.output.say(&page);

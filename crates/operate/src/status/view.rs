@@ -83,9 +83,8 @@ impl Status {
             }
         }
         let counted = |name| count(self.counter(name));
-        let windows = self.counter(Counter::Windows);
-        if windows > 0 {
-            let early = self.counter(Counter::TicksEarly) / windows;
+        let early = self.counter(Counter::TicksEarly).checked_div(self.counter(Counter::Windows));
+        if let Some(early) = early {
             let missed = counted(Counter::WindowsMissed);
             let text =
                 format!("{early} ms before their windows on average; {missed} windows missed");
