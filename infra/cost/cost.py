@@ -299,6 +299,7 @@ KNOBS: dict[str, dict[str, Any]] = {
     "`SchedulerMemory` 256": {"scheduler_mb": 256},
     "`IdleWakeSeconds` 30": {"idle_wake": 30},
     "`IdleWakeSeconds` 10": {"idle_wake": 10},
+    "`IdleWakeSeconds` 5": {"idle_wake": 5},
     "`IdleWakeSeconds` 1": {"idle_wake": 1},
     "`IdleWakeSeconds` 1, `IdleWindows` 1": {"idle_wake": 1, "idle_windows": 1},
     "`IdleWakeSeconds` 1, `IdleWindows` 30": {"idle_wake": 1, "idle_windows": 30},
@@ -313,7 +314,7 @@ KNOBS: dict[str, dict[str, Any]] = {
 }
 
 
-def calculate(measured: Measured) -> dict[str, Any]:
+def calculate(measured: Measured, ses_price: float = price("ses_mail")) -> dict[str, Any]:
     base = {name: monthly(stack, measured) for name, stack in SCENARIOS.items()}
     knobs = {
         knob: {name: sum(monthly(replace(stack, **change), measured).values())
@@ -325,7 +326,7 @@ def calculate(measured: Measured) -> dict[str, Any]:
         "by_service": base,
         "texts": {name: monthly(stack, measured) for name, stack in TEXTS.items()},
         "total": {name: sum(costs.values()) for name, costs in base.items()},
-        "ses": {name: stack.mails * price("ses_mail") for name, stack in SCENARIOS.items()},
+        "ses": {name: stack.mails * ses_price for name, stack in SCENARIOS.items()},
         "knobs": knobs,
     }
 
@@ -396,6 +397,8 @@ def main(arguments: list[str] | None = None) -> int:
     shape.add_argument("--prices", action="store_true", help="the prices, and where they stand")
     parser.add_argument("--measured", type=Path, default=HERE / "measured.json", metavar="FILE",
                         help="what `make bench ONLY=idle` measured (%(default)s)")
+    parser.add_argument("--ses-price", type=float, default=1_000 * price("ses_mail"), metavar="DOLLARS",
+                        help="SES's price for 1,000 recipients (%(default)g)")
     args = parser.parse_args(arguments)
     if args.prices:
         print("\n".join(f"{of[0]:.10f}".rstrip("0") + f" $ a {of[1]}  ({name}, {of[2]})"
@@ -403,7 +406,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     try:
         measured = json.loads(args.measured.read_text(encoding="utf-8"))
-        result = calculate(measured)
+        result = calculate(measured, args.ses_price / 1_000)
     except (OSError, ValueError, KeyError) as error:
         print(f"cost: {args.measured}: {error!r}", file=sys.stderr)
         return 2

@@ -215,7 +215,18 @@ def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
         status = "gone" if found is None else found["StackStatus"]
         reason = first_failure(cloudformation, args.stack if found is None else found["StackId"])
         raise Failure(f"stack {args.stack} is {status}: {reason}", 1)
-    return report(found) | {"package_bytes": sizes}
+    deployed = report(found)
+    expire_items(aws.client("dynamodb"), template, deployed["outputs"])
+    return deployed | {"package_bytes": sizes}
+
+
+def expire_items(dynamodb: Any, template: dict[str, Any], outputs: dict[str, str]) -> None:
+    """ministack makes the ledger's table without the template's time to live."""
+    for resource in template["Resources"].values():
+        expiry = resource.get("Properties", {}).get("TimeToLiveSpecification")
+        if expiry:
+            table = outputs["LedgerTable"]
+            dynamodb.update_time_to_live(TableName=table, TimeToLiveSpecification=expiry)
 
 
 def delete_stack(cloudformation: Any, stack: str, timeout: float) -> None:

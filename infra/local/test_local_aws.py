@@ -79,6 +79,18 @@ class Deployment(unittest.TestCase):
         self.assertEqual(url, f"http://127.0.0.1:4566/{put['Bucket']}/{put['Key']}")
         self.assertEqual(json.loads(put["Body"]), template)
 
+    def test_what_the_template_lets_expire_expires_here_too(self) -> None:
+        dynamodb = unittest.mock.Mock()
+        expiry = {"AttributeName": "expires_at", "Enabled": True}
+        table = {"Type": "AWS::DynamoDB::Table", "Properties": {"TimeToLiveSpecification": expiry}}
+        template = {"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}, "Ledger": table}}
+        local_aws.expire_items(dynamodb, template, {"LedgerTable": "mail-ledger"})
+        dynamodb.update_time_to_live.assert_called_once_with(
+            TableName="mail-ledger", TimeToLiveSpecification=expiry
+        )
+        local_aws.expire_items(dynamodb, {"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}}, {})
+        dynamodb.update_time_to_live.assert_called_once()
+
     def test_a_misspelt_parameter_is_refused_with_what_there_is(self) -> None:
         template = {"Parameters": {"RateMargin": {}}}
         with self.assertRaisesRegex(Failure, "no parameter Gard; it has RateMargin"):

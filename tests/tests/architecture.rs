@@ -267,6 +267,16 @@ fn the_docs_list_the_counters_as_the_code_does() {
     }
 }
 
+#[test]
+fn the_doctor_names_the_price_of_a_short_wake_time_that_is_calculated() {
+    let page = std::fs::read_to_string(root().join("docs/cost.md")).unwrap();
+    let row = page.lines().find_map(|line| line.strip_prefix("| `IdleWakeSeconds` 5 | +"));
+    assert!(
+        row.is_some_and(|row| row.starts_with(tidegate_operate::doctor::SOON_COSTS)),
+        "{row:?}"
+    );
+}
+
 /// A dashboard or an alarm on a metric that nobody publishes shows nothing for ever.
 #[test]
 fn every_metric_of_the_poller_in_the_cdk_app_is_published() {

@@ -3,14 +3,25 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use aws_config::{Region, profile};
 use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_sdk_cloudformation::error::ProvideErrorMetadata as _;
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::client::http::{
+    HttpConnectorSettings, SharedHttpClient, SharedHttpConnector, http_client_fn,
+};
 use aws_types::os_shim_internal::{Env, Fs};
 use clap::Args;
 use tidegate_aws::Clients;
 use tidegate_aws::stack::{LocalRuns, Stack, StackError};
+
+/// A connection through a proxy takes several round trips.
+const CONNECTED: Duration = Duration::from_secs(5);
 
 /// Options that select the stack
 #[derive(Clone, Debug, Args)]
@@ -102,7 +113,7 @@ impl StackArgs {
 
     async fn clients(&self) -> Result<Clients, StackError> {
         self.check_profile().await?;
-        let mut loader = Clients::loader();
+        let mut loader = Clients::loader().http_client(http_client());
         if let Some(region) = &self.region {
             loader = loader.region(Region::new(region.clone()));
         }
@@ -139,6 +150,19 @@ impl StackArgs {
         known.sort_unstable();
         Err(StackError::NoProfile { profile: selected.to_owned(), known })
     }
+}
+
+/// The client of the command, which honours `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, also in small letters:
+/// operators may sit behind a proxy, pollers do not. All services share its connections.
+fn http_client() -> SharedHttpClient {
+    let settings = HttpConnectorSettings::builder().connect_timeout(CONNECTED).build();
+    let connector = Connector::builder()
+        .proxy_config(ProxyConfig::from_env())
+        .connector_settings(settings)
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .build();
+    let connector = SharedHttpConnector::new(connector);
+    http_client_fn(move |_, _| connector.clone())
 }
 
 async fn outputs(name: &str, clients: &Clients) -> Result<BTreeMap<String, String>, StackError> {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside of them")]
 
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Output};
 
@@ -186,4 +187,32 @@ fn a_limits_key_may_name_a_provider() {
     let local = ["--local", "--local-runs", "/nonexistent", "--reason", "test"];
     let words = [&["limit", "set", "provider:gmail", "5/s"][..], &local].concat();
     assert_eq!(tidegate(&words, &folder).0, Some(3), "the key is understood");
+}
+
+/// The first line that a client of the command sends to this listener.
+fn asked(listener: &TcpListener, proxy: &str, more: &[(&str, &str)], options: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["status", "--stack", "mail", "--region", "eu-west-1"]).args(options);
+    command.env_clear().env("AWS_ACCESS_KEY_ID", "AKID").env("AWS_SECRET_ACCESS_KEY", "secret");
+    let to = format!("http://{}", listener.local_addr().unwrap());
+    let mut running = command.env(proxy, to).envs(more.iter().copied()).spawn().unwrap();
+    let mut line = String::new();
+    let (stream, _) = listener.accept().unwrap();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    line
+}
+
+#[test]
+fn the_command_goes_through_the_proxy_of_its_environment_and_past_it_where_that_says_so() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    for variable in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"] {
+        let line = asked(&listener, variable, &[], &[]);
+        assert!(line.starts_with("CONNECT cloudformation.eu-west-1.amazonaws.com:443"), "{line}");
+    }
+    let here = format!("http://{}", listener.local_addr().unwrap());
+    let direct = [("NO_PROXY", "127.0.0.1"), ("HTTP_PROXY", "http://127.0.0.1:1")];
+    let line = asked(&listener, "HTTPS_PROXY", &direct, &["--endpoint-url", &here]);
+    assert!(line.starts_with("POST / HTTP/1.1"), "{line}");
 }

@@ -57,6 +57,7 @@ fn every_suggestion_is_parsed_and_its_words_stay_what_they_were() {
         all.push(SuggestedCommand::Reconcile(text.clone()));
         all.push(SuggestedCommand::Resume { campaign: campaign.clone() });
         all.push(SuggestedCommand::Lift { hold: text.clone(), campaign: campaign.clone() });
+        all.push(SuggestedCommand::ExportCancelled { campaign: text.clone() });
         all.push(SuggestedCommand::Weight { campaign: text.clone(), weight: 1 });
         all.push(SuggestedCommand::Replay { id: text, campaign, include_unknown: true });
     }
@@ -76,6 +77,7 @@ fn holds(control: Control) -> Vec<HoldStatus> {
         idle_wake: 1,
         addresses: AddressVisibility::Masked,
         changes: 0,
+        ses_price: None,
     };
     let facts = StackFacts {
         at: Timestamp::from_millis(1_795_206_967_042),

@@ -55,6 +55,7 @@ pub(crate) fn site_with<L: Ledger + Marks + History>(
             idle_wake: scheduler.idle_wake,
             addresses: AddressVisibility::Masked,
             changes: 20,
+            ses_price: None,
         },
         operator: "ops".to_owned(),
         poller,

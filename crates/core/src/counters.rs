@@ -21,6 +21,8 @@ pub enum CounterUnit {
     Calls,
     /// Windows of one second.
     Windows,
+    /// Thousandths of a second.
+    Milliseconds,
 }
 
 impl CounterUnit {
@@ -33,6 +35,7 @@ impl CounterUnit {
             Self::RecipientSeconds => "seconds × recipients",
             Self::Calls => "calls",
             Self::Windows => "windows",
+            Self::Milliseconds => "milliseconds",
         }
     }
 }
@@ -97,6 +100,10 @@ macro_rules! counters {
 counters! {
     Windows, "windows", Windows, Total, None,
         "Windows that were claimed and served.";
+    WindowsMissed, "windows_missed", Windows, Total, Some("WindowsMissed"),
+        "Windows with slots before a served one that no poller claimed, because their ticks were lost or came too late. While the stack sleeps, none is missed.";
+    TicksEarly, "ticks_early", Milliseconds, Total, None,
+        "Time from a poller's start to the opening of its window, 0 if it had opened. Divided by `windows` it is what is left of `TIDEGATE_TICK_LEAD_MS`.";
     Fed, "fed", Recipients, Total, Some("Fed"),
         "Recipients whose mail the merge queue acknowledged, by campaign.";
     Taken, "taken", Recipients, Total, None,

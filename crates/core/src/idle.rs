@@ -16,6 +16,7 @@
 
 use serde_json::Value;
 
+use crate::grid::SlotGrid;
 use crate::timestamp::Window;
 
 /// Windows without mail before the stack sleeps. 45 s cover a visibility timeout (30 s) and a poller's
@@ -67,6 +68,21 @@ impl QueueChecks {
 pub fn looks(due: Window, previous: Option<Window>, window: Window) -> bool {
     let follows = previous.is_some_and(|previous| previous.plus(1) >= window);
     !follows || (due <= window && window.saturating_since(due).is_multiple_of(2))
+}
+
+/// The windows before `window` that no poller claimed although `grid` has slots in them. `previous` is the window of the
+/// last claim. While a stack sleeps none is missed, nor before its first claim.
+pub fn missed(
+    grid: SlotGrid,
+    previous: Option<Window>,
+    window: Window,
+    checks: &QueueChecks,
+) -> u64 {
+    let Some(previous) = previous.filter(|_| checks.rest(window).is_none()) else { return 0 };
+    let next = previous.plus(1);
+    // Below one slot a second a window may have none, and has no claim then.
+    let slots = grid.first_from(window.opens()).saturating_sub(grid.first_from(next.opens()));
+    window.saturating_since(next).min(slots)
 }
 
 /// True if somebody other than EventBridge invoked the scheduler, to have mail sent at once. EventBridge's

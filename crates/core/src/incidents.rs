@@ -11,7 +11,14 @@ use crate::identity::EpochMillis;
 const CAMPAIGNS: usize = 10;
 /// Counters that make an incident: from how many a minute on, its name, and its sentence. SES refuses single
 /// mails for the rate even below the quota.
-const COUNTED: [(Counter, u64, &str, &str); 5] = [
+const COUNTED: [(Counter, u64, &str, &str); 6] = [
+    // 5 % of a minute.
+    (
+        Counter::WindowsMissed,
+        3,
+        "windows-missed",
+        "seconds pass that no poller serves: ticks are lost or late",
+    ),
     (Counter::Refused, 10, "refusals", "AWS refuses messages as over the rate"),
     (Counter::BucketLost, 3, "bucket-lost", "the shared bucket does not answer"),
     (
@@ -265,6 +272,7 @@ mod tests {
             "refusals",
             "replay-failed",
             "ticks-failed",
+            "windows-missed",
         ];
         assert_eq!(run(0, 10, 3, true), all);
     }

@@ -10,7 +10,7 @@ use tidegate_console::http::{Access, Tokens, bind};
 use tidegate_console::state_file::StateFile;
 use tidegate_console::stream::StreamLimits;
 use tidegate_operate::redact::AddressVisibility;
-use tidegate_views::console::OpenConsole;
+use tidegate_views::console::{OpenConsole, shown_of};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -34,8 +34,8 @@ pub(super) async fn open(
         Access { listen, tokens: Tokens::default(), public_url: None, trusted_proxies: Vec::new() };
     // Without its memory it works as well, but for pages that come back after a restart.
     let memory = StateFile::open(&folder.join("console.json"), &stack.poller_function.arn).ok();
-    let (limits, addresses) = (StreamLimits::default(), AddressVisibility::Masked);
-    let opened = OpenConsole::open(stack, listener, access, limits, memory, addresses, None);
+    let (limits, shown) = (StreamLimits::default(), shown_of(stack, AddressVisibility::Masked));
+    let opened = OpenConsole::open(stack, listener, access, limits, memory, shown, None);
     let console = Box::pin(opened).await?;
     Ok((format!("http://{listen}/"), console))
 }

@@ -13,7 +13,8 @@ use tidegate_delivery::scheduler_run::SchedulerRunReport;
 
 /// Counters that a window without mail has, too. Alone they are no reason for a line: a stack without mail
 /// would pay for its metrics.
-const WITHOUT_MAIL: [Counter; 3] = [Counter::Windows, Counter::Unused, Counter::SqsCalls];
+const WITHOUT_MAIL: [Counter; 4] =
+    [Counter::Windows, Counter::TicksEarly, Counter::Unused, Counter::SqsCalls];
 
 /// The metrics of one window: one line for the function, and one per campaign that was sent or fed. None for
 /// a window in which there was no mail and nothing failed. `ledger_failed` is the number of failed calls to

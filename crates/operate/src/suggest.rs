@@ -25,6 +25,10 @@ pub enum SuggestedCommand {
         campaign: String,
         weight: u32,
     },
+    /// Writes a campaign's cancelled mails among the dead letters into a file.
+    ExportCancelled {
+        campaign: String,
+    },
     /// Shows what a replay of one mail would send.
     Replay {
         id: String,
@@ -62,6 +66,10 @@ impl SuggestedCommand {
             }
             Self::Weight { campaign, weight } => {
                 ("weights", vec![format!("{campaign}={weight}")], reason())
+            }
+            Self::ExportCancelled { campaign } => {
+                let options = ["--code=Cancelled".to_owned(), format!("--campaign={campaign}")];
+                ("dead export", vec!["late.jsonl".to_owned()], options.to_vec())
             }
             Self::Replay { id, campaign, include_unknown } => {
                 let campaign = campaign.as_ref().map(|name| format!("--campaign={name}"));

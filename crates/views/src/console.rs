@@ -54,15 +54,17 @@ impl OpenConsole {
         access: Access,
         limits: StreamLimits,
         memory: Option<StateFile>,
-        addresses: AddressVisibility,
+        settings: StatusSettings,
         stacks: Option<StackMenu>,
     ) -> Result<Self, ConsoleError> {
-        let ports = ports(stack, addresses).await;
+        let (addresses, ses_price) = (settings.addresses, settings.ses_price);
+        let ports = ports(stack, settings).await;
         let about = About {
             stack: stack.name.clone(),
             region: stack.region.clone(),
             is_local: stack.is_local(),
             channel: stack.poller.rules.channel,
+            ses_price,
             operator: ports.operator.clone(),
             shows_addresses: addresses == AddressVisibility::Shown,
             stacks,
@@ -89,8 +91,13 @@ impl OpenConsole {
     }
 }
 
+/// The settings of `stack` for its console.
+pub fn shown_of(stack: &Stack, addresses: AddressVisibility) -> StatusSettings {
+    StatusSettings::of(&stack.name, &stack.poller, &stack.scheduler, addresses, CHANGES)
+}
+
 /// The stack, as a console sees it.
-async fn ports(stack: &Stack, addresses: AddressVisibility) -> StackPorts<AwsPorts> {
+async fn ports(stack: &Stack, settings: StatusSettings) -> StackPorts<AwsPorts> {
     let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
     let (wake, mut asked) = unbounded_channel();
     let asleep = stack.clone();
@@ -101,7 +108,7 @@ async fn ports(stack: &Stack, addresses: AddressVisibility) -> StackPorts<AwsPor
     });
     let functions = [&stack.scheduler_function, &stack.poller_function].map(|of| of.name.clone());
     StackPorts {
-        settings: StatusSettings::of(&stack.name, &poller, &scheduler, addresses, CHANGES),
+        settings,
         operator: stack.operator().await,
         places: other_queues(&poller),
         poller,

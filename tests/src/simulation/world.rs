@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use tidegate_core::control::Control;
+use tidegate_core::counters::Counter;
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_delivery::ports::{Outgoing, Standing};
 use tidegate_fakes::QueuedMessage;
@@ -35,6 +36,11 @@ impl World {
     /// On settings that make none.
     pub fn new(settings: WorldSettings) -> Self {
         Self(tidegate_simulator::World::new(settings).unwrap())
+    }
+
+    /// The sum of a counter over all reports.
+    pub fn counted(&self, counter: Counter) -> u64 {
+        self.reports().iter().map(|report| report.count(counter)).sum()
     }
 
     /// Puts mails on the queue of this name, as producers do; they count as accepted.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidegate_core::control::{CANCELLED, Cancel, Hold, HoldReason};
 use tidegate_core::counters::Counter;
 use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::FailureKind;
 use tidegate_fakes::{Fault, Operation, Rule, failures};
 use tidegate_simulator::{DEAD_LETTERS, ProducedMail};
 use tidegate_tests::simulation::{MERGE, World, WorldSettings, measure};
@@ -93,7 +94,7 @@ async fn a_paused_campaign_is_cancelled_while_nothing_else_waits_and_its_mail_is
         let world = World::new(WorldSettings::new(50.0, merge));
         world.fill("big", 2_000).await;
         world
-            .play(60, async |first| {
+            .play(90, async |first| {
                 world.until(first, 3, MS(500)).await;
                 world
                     .control(|control| {
@@ -185,4 +186,41 @@ async fn a_hundred_thousand_mails_are_taken_off_while_the_other_campaign_keeps_i
     assert!(cancelled(&world) > 99_000);
     let used = measure::utilisation(&world, first, 8..350, 10);
     assert!(used >= 0.95, "{used:.4}");
+}
+
+/// Answers of SQS that got lost: no poller has the mail, and nobody can see it.
+#[tokio::test(start_paused = true)]
+async fn kept_mail_that_was_in_flight_is_taken_out_before_the_hold_ends_although_the_campaign_is_paused()
+ {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(50.0, merge));
+        world.fill("big", 1_000).await;
+        let answer = Rule::new(Fault::After(FailureKind::TimedOut)).on(Operation::Receive);
+        world
+            .play(80, async |first| {
+                world.until(first, 5, MS(0)).await;
+                world.faults.add(answer.at("big").chance(0.5));
+                world.until(first, 6, MS(0)).await;
+                world.faults.clear();
+                world
+                    .control(|control| {
+                        let hold = Hold::new("", EpochMillis::new(0));
+                        control.hold(Some("big"), HoldReason::Paused, hold);
+                    })
+                    .await;
+                cancel(&world, "big", true).await;
+                let is_open = async || world.ledger_now().await.control.open_cancels().count() > 0;
+                let mut waited = 0;
+                while is_open().await {
+                    waited += 1;
+                    world.until(first, 6 + waited, MS(0)).await;
+                }
+                // `tidegate cancel --export` waits so long for what is being settled.
+                world.until(first, 6 + waited + 11, MS(0)).await;
+                let found = (world.dead_letters().len(), world.accepted().len());
+                assert_eq!(found.0 + found.1, 1_000, "merge {merge}, after {waited} s: {found:?}");
+            })
+            .await;
+        world.assert_clean();
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::counters::Counter;
 use tidegate_core::identity::{Envelope, Identity, group_id};
 use tidegate_core::idle::{EXACT, STILL};
 use tidegate_core::{Timestamp, Window};
@@ -260,6 +261,7 @@ async fn an_empty_stack_is_not_ticked_and_mail_is_found_once_sqs_counts_it() {
                 })
                 .await;
             world.assert_clean();
+            assert_eq!(world.counted(Counter::WindowsMissed), 0, "merge {merge}");
             // From 45 windows and a run on, and until the first mail: at most one poller's check.
             let ticks = ticks_within(&world, first, 180..300);
             assert!(ticks <= 1, "merge {merge}, wake {wake}: {ticks} ticks");
@@ -282,6 +284,7 @@ async fn mail_that_sqs_does_not_count_is_found_by_a_poller_within_five_minutes()
             })
             .await;
         world.assert_clean();
+        assert_eq!(world.counted(Counter::WindowsMissed), 0, "merge {merge}");
     }
 }
 

@@ -67,6 +67,20 @@ async fn what_could_not_be_told_is_told_a_minute_later_and_what_could_not_be_not
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn three_seconds_of_a_minute_that_nobody_served_are_told() {
+    for (lost, begun) in [(2, false), (3, true)] {
+        let world = World::new(WorldSettings::new(5.0, true));
+        world.fill("big", 900).await;
+        for tick in 0..lost {
+            world.faults.add(Rule::new(Fault::Nothing).on(Operation::Tick).nth(8 + 2 * tick));
+        }
+        world.run(130).await;
+        let told = told(&world);
+        assert_eq!(told.iter().any(|told| told.contains("no poller serves")), begun, "{told:?}");
+    }
+}
+
 /// Puts this many mails in each minute of a world that sends 60, with a minute in six in which SQS does not answer
 /// the scheduler. Returns the minutes in which incidents were told, with their subjects.
 async fn told_while(mails_of: impl Fn(u64) -> usize, minutes: u64) -> Vec<(u64, String)> {

@@ -81,6 +81,7 @@ pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Expl
         idle_wake: scheduler.idle_wake,
         addresses: AddressVisibility::Masked,
         changes: 0,
+        ses_price: None,
     };
     let mut places = BTreeMap::from([("dead_letters", url(DEAD_LETTERS))]);
     places.extend(world.settings.merge.then(|| ("merge", url(MERGE))));

@@ -148,6 +148,35 @@ async fn lost_ticks_and_a_failing_invoke_cost_their_own_windows_only() {
         assert_eq!(served, ![7, 11, 15].contains(&number), "window {number}");
     }
     assert!(measure::utilisation(&world, first, 17..40, 20) >= 0.975);
+    assert_eq!(world.counted(Counter::WindowsMissed), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_the_lead_as_a_poller_starts_is_counted() {
+    for (delay, left) in [(0, 400), (150, 250), (700, 0)] {
+        let world = filled(WorldSettings::new(50.0, true), 20).await;
+        world.tick_delay.set(MS(delay));
+        world.run(10).await;
+        let (windows, early) =
+            (world.counted(Counter::Windows), world.counted(Counter::TicksEarly));
+        assert!(
+            windows >= 9 && early.div_ceil(windows).abs_diff(left) <= 100,
+            "{windows} windows: {early} ms"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn windows_without_slots_and_those_of_a_mail_with_many_recipients_are_not_missed() {
+    let world = filled(WorldSettings::new(0.5, true), 60).await;
+    world.run(60).await;
+    assert_eq!(world.counted(Counter::WindowsMissed), 0);
+    let world = World::new(WorldSettings::new(2.0, false));
+    world.put("big", &[ProducedMail { recipients: 50, ..ProducedMail::new("wide") }]).await;
+    world.run(75).await;
+    let owed = world.reports().iter().filter(|report| report.end == End::Owed).count();
+    assert!(owed > 20 && world.accepted().len() == 1, "{owed} windows owed");
+    assert_eq!(world.counted(Counter::WindowsMissed), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,6 +216,8 @@ async fn a_scheduler_missing_for_a_minute_costs_that_minute_and_no_more() {
     assert_eq!(measure::sent(&arrivals, &measure::span(first, 72..119)), 0);
     assert!(measure::utilisation(&world, first, 4..69, 30) >= 0.975);
     assert!(measure::utilisation(&world, first, 122..180, 30) >= 0.975);
+    let missed = world.counted(Counter::WindowsMissed);
+    assert!((53..=55).contains(&missed), "{missed}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,6 +233,7 @@ async fn a_trigger_that_comes_seconds_late_leaves_no_gap() {
         .await;
     world.assert_clean();
     assert!(measure::utilisation(&world, first, 4..110, 30) >= 0.975);
+    assert_eq!(world.counted(Counter::WindowsMissed), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,11 +5,13 @@ use clap::Args;
 use tidegate_aws::stack::Stack;
 use tidegate_core::config::{Campaign, EXPRESS};
 use tidegate_core::control::{CANCELLED, Cancel};
-use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _};
+use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _, VISIBLE_AGAIN};
 use tidegate_operate::dead::LetterFilter;
+use tidegate_operate::deferral;
 use tidegate_operate::format::counted;
 use tidegate_operate::page::{Page, Tone};
 use tidegate_operate::steer::{SteerAction, SteerError};
+use tidegate_operate::suggest::SuggestedCommand;
 
 use super::dead::{create, export_and_discard};
 use super::doctor::clock::aws_time;
@@ -32,7 +34,7 @@ const SETTLED: Duration = Duration::from_secs(11);
 ///
 /// Mail that SES has accepted cannot be taken back.
 ///
-/// Exit codes: 0; 1 where not all could be exported; 2 wrong options; 3 the stack is out of reach; 4 not
+/// Exit codes: 0; 1 where not all could be exported yet; 2 wrong options; 3 the stack is out of reach; 4 not
 /// confirmed; 130 interrupted.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
@@ -88,20 +90,41 @@ pub(super) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
         codes: vec![CANCELLED.to_owned()],
         ..LetterFilter::default()
     };
-    export_and_discard((path, file), &filter, &stack, &author, shell).await
+    let ended = export_and_discard((path, file), &filter, &stack, &author, shell).await?;
+    let may_follow = may_follow(args, &stack).await?;
+    if may_follow == 0 {
+        return Ok(ended);
+    }
+    let fetch = SuggestedCommand::ExportCancelled { campaign: args.campaign.clone() };
+    let mut page = Page::default();
+    page.line(Tone::Warning, format!(
+        "Up to {} may follow: waiting for another attempt (15 minutes at most), behind a limit, or deferred. The dead letters get them as they show up; {fetch} fetches them.",
+        counted(may_follow, "message")
+    ));
+    shell.output.say(&page);
+    Ok(if matches!(ended, CommandEnd::Done) { CommandEnd::ProblemsFound } else { ended })
+}
+
+/// Mails that no poller could take out yet: delayed on the campaign's queues, on limit queues, of whichever campaign, and
+/// deferred.
+async fn may_follow(args: &CancelArgs, stack: &Stack) -> Result<u64, CommandError> {
+    let (queues, mut mails) = (stack.queues(), 0);
+    for queue in own_queues(args, stack).await? {
+        mails += queues.depth(&queue).await?.delayed;
+    }
+    for queue in &stack.poller.limits.queues {
+        mails += queues.depth(&QueueUrl::new(queue.as_str())).await?.all();
+    }
+    if let Some(location) = stack.deferral() {
+        let deferred = deferral::left(&stack.clients().deferral(location)).await?;
+        mails += deferred.get(&args.campaign).copied().unwrap_or(0);
+    }
+    Ok(mails)
 }
 
 /// Asks with the number of mails on the campaign's queue.
 async fn question(args: &CancelArgs, stack: &Stack) -> Result<String, CommandError> {
-    let (_, campaigns) = stack.standing().await?;
-    let listed = campaigns.iter().find(|campaign| campaign.name == args.campaign);
-    let own = |campaign: &Campaign| campaign.queues().map(|(_, url)| QueueUrl::new(url)).collect();
-    let express = || Some(vec![stack.express().filter(|_| args.campaign == EXPRESS)?]);
-    let Some(queues): Option<Vec<QueueUrl>> = listed.map(own).or_else(express) else {
-        let known = campaigns.into_iter().map(|campaign| campaign.name).collect();
-        let error = SteerError::NoCampaign { name: args.campaign.clone(), known };
-        return Err(CommandError::Refused(error.into()));
-    };
+    let queues = own_queues(args, stack).await?;
     let mut mails = 0;
     for queue in &queues {
         mails += stack.queues().depth(queue).await?.all();
@@ -117,15 +140,36 @@ async fn question(args: &CancelArgs, stack: &Stack) -> Result<String, CommandErr
     ))
 }
 
-/// Waits until the pollers have taken the mail off and settled it; false if interrupted.
+/// The campaign's queues.
+async fn own_queues(args: &CancelArgs, stack: &Stack) -> Result<Vec<QueueUrl>, CommandError> {
+    let (_, campaigns) = stack.standing().await?;
+    let listed = campaigns.iter().find(|campaign| campaign.name == args.campaign);
+    let own = |campaign: &Campaign| campaign.queues().map(|(_, url)| QueueUrl::new(url)).collect();
+    let express = || Some(vec![stack.express().filter(|_| args.campaign == EXPRESS)?]);
+    listed.map(own).or_else(express).ok_or_else(|| {
+        let known = campaigns.iter().map(|campaign| campaign.name.clone()).collect();
+        let error = SteerError::NoCampaign { name: args.campaign.clone(), known };
+        CommandError::Refused(error.into())
+    })
+}
+
+/// Waits until the pollers have taken the mail off and settled it, and what they had received before is visible
+/// again; false if interrupted.
 async fn taken_off(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<bool, CommandError> {
     let mut page = Page::default();
-    page.line(Tone::Faint, "waiting until the pollers have taken the mail off the queue …");
+    page.line(
+        Tone::Faint,
+        "waiting until the pollers have taken the mail off the queue, a minute at least …",
+    );
     shell.output.say(&page);
     let wait = async {
+        // Each clock counts from its own beginning.
+        let clock = stack.clock();
+        let soonest = clock.monotonic() + VISIBLE_AGAIN;
         loop {
             let (standing, _) = stack.standing().await?;
-            if standing.control.open_cancels().all(|(name, _)| name != args.campaign) {
+            let is_open = standing.control.open_cancels().any(|(name, _)| name == args.campaign);
+            if !is_open && clock.monotonic() >= soonest {
                 break;
             }
             pause(stack, LOOK_EVERY).await;

@@ -29,7 +29,9 @@ use std::time::Duration;
 use clap::Subcommand;
 use tidegate_operate::page::{Page, Tone};
 
-use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Confirmation, OutputArgs, Shell};
+use crate::shell::{
+    CommandEnd, CommandError, ConfirmArgs, Confirmation, OutputArgs, Shell, say_warnings,
+};
 use crate::stack::StackArgs;
 
 pub use bucket::BucketArgs;
@@ -160,6 +162,10 @@ impl Command {
         shell: &Shell,
         program: clap::Command,
     ) -> Result<CommandEnd, CommandError> {
+        // These two have the terminal, or a log, to themselves.
+        if !matches!(self, Self::Top(_) | Self::Console(_)) {
+            say_warnings();
+        }
         let patience = if self.handles_interrupts() { PATIENCE } else { Duration::ZERO };
         tokio::select! {
             ended = self.dispatch(shell, program) => ended,

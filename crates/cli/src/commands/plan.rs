@@ -70,6 +70,9 @@ pub struct PlanArgs {
     /// AWS's price of a part of a text, in US dollars: <https://aws.amazon.com/end-user-messaging/pricing/>
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     price_per_part: Option<f64>,
+    /// SES's price for 1,000 recipients, in US dollars [default: 0.10]
+    #[arg(long, value_name = "DOLLARS", value_parser = ses_price)]
+    ses_price: Option<f64>,
     /// Recipients in any 24 hours [default: no limit, or the stack's]
     #[arg(long, value_name = "RECIPIENTS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     daily_quota: Option<u64>,
@@ -138,6 +141,11 @@ fn channel(text: &str) -> Result<Channel, String> {
 fn dollars(text: &str) -> Result<f64, String> {
     let dollars = text.parse().ok().filter(|dollars| (0.0..1_000.0).contains(dollars));
     dollars.ok_or_else(|| "allowed are US dollars such as 0.0075".to_owned())
+}
+
+/// The price of a recipient, from that of 1,000.
+pub(super) fn ses_price(text: &str) -> Result<f64, String> {
+    dollars(text).map(|dollars| dollars / 1e3)
 }
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
@@ -261,6 +269,7 @@ impl PlanArgs {
         }
         scenario.channel = self.channel.unwrap_or(scenario.channel);
         scenario.price_per_part = self.price_per_part;
+        scenario.ses_price = self.ses_price;
         scenario.quota = self.quota.unwrap_or(scenario.quota);
         scenario.latency = plan::latency(&self.latency).map_err(refused)?;
         scenario.sqs_latency = plan::latency(&self.sqs_latency).map_err(refused)?;

@@ -198,10 +198,5 @@ async fn dead_letters(stack: &Stack, shell: &Shell) -> Result<DeadLetters, PortE
     let (queues, clock, queue) = (stack.queues(), stack.clock(), stack.dead_letter());
     let stop = shell.interrupted();
     let reading = dead::read(&queues, &clock, &queue, MOST_DEAD, stop, |_| {}).await?;
-    let coverage = reading.coverage;
-    Ok(DeadLetters {
-        mails: reading.letters.iter().filter_map(dead::Letter::identity).collect(),
-        unread: coverage.unread(),
-        interrupted: coverage.interrupted,
-    })
+    Ok(DeadLetters::from(&reading))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_aws::stack::Stack;
 use tidegate_core::channel::Channel;
+use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::exclusions::ExclusionList;
 use tidegate_core::identity::EpochMillis;
@@ -135,15 +136,18 @@ async fn facts(
         Channel::Sms => BTreeMap::new(),
     };
     drop(bar);
+    let header = &journal.header;
+    let cancelled = Counter::Cancelled.sum_of(&header.campaign, &standing.counters);
     let now = EpochMillis::from(stack.clock().wall());
-    let age = now.as_millis().saturating_sub(journal.header.at.as_millis());
+    let age = now.as_millis().saturating_sub(header.at.as_millis());
     let marks_kept =
         (stack.poller.deduplication != Deduplication::Off).then_some(stack.poller.mark_kept);
     Ok(Some(RunFacts {
         now,
         has_marks: marks_kept.is_some_and(|kept| Duration::from_millis(age) < kept),
         marks_kept,
-        cancel: standing.control.cancels.get(&journal.header.campaign).copied(),
+        cancel: standing.control.cancels.get(&header.campaign).copied(),
+        cancelled: at_least_0(cancelled.saturating_sub(header.before.cancelled)),
         dead: dead_mails(&reading),
         unread: reading.coverage.unread(),
         queued,

@@ -5,12 +5,25 @@ mod error;
 mod output;
 
 use std::cell::Cell;
+use std::io;
 use std::time::Duration;
 
 pub use confirm::{ConfirmArgs, Confirmation};
 pub use error::CommandError;
 pub use output::{Output, OutputArgs};
 use tokio::sync::watch;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// Says on standard error what fails beside a command without ending it, such as a wake of the stack.
+pub(crate) fn say_warnings() {
+    let ours = Targets::new().with_target("tidegate_aws", tracing::Level::WARN);
+    let layer = tracing_subscriber::fmt::layer().without_time().with_ansi(false).with_target(false);
+    let registry = tracing_subscriber::registry().with(ours);
+    // Somebody logs already: a test.
+    drop(registry.with(layer.with_writer(io::stderr)).try_init());
+}
 
 /// The result of a command that ran to its end, which decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

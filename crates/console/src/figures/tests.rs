@@ -95,6 +95,7 @@ fn facts_at(seconds: u64) -> tidegate_operate::status::StackFacts {
             idle_wake: 1,
             addresses: AddressVisibility::Masked,
             changes: 20,
+            ses_price: None,
         },
         standing: Standing::default(),
         campaigns: Vec::new(),

@@ -328,7 +328,7 @@ fn name(counter: Counter) -> String {
         (_, CounterUnit::Slots) => format!("slots_{name}"),
         (_, CounterUnit::RecipientSeconds) => format!("{name}_recipient_seconds"),
         // The name has it already.
-        (Counter::Mails | Counter::SqsCalls, _) => name.to_owned(),
+        (Counter::Mails | Counter::SqsCalls | Counter::WindowsMissed, _) => name.to_owned(),
         _ => format!("{name}_{}", unit.as_str()),
     }
 }

@@ -106,6 +106,8 @@ pub struct About {
     pub is_local: bool,
     /// The channel that the stack sends on.
     pub channel: Channel,
+    /// SES's price of a recipient, US dollars; `None` for the usual one.
+    pub ses_price: Option<f64>,
     pub operator: String,
     pub shows_addresses: bool,
     /// The other stacks that a page may open; none where there is no such menu.

@@ -35,7 +35,8 @@ pub(super) async fn session(
         "csrf": app.auth.csrf(&credential),
         "token_required": app.auth.needs_token(),
         "stacks": about.stacks.is_some(),
-        "ses_price": (about.channel == Channel::Email).then(ses_price),
+        "ses_price": (about.channel == Channel::Email)
+            .then(|| about.ses_price.unwrap_or_else(ses_price)),
         "words": about.channel.words(),
         "version": env!("CARGO_PKG_VERSION"),
     }))

@@ -1,5 +1,6 @@
 use super::*;
 use crate::feed::pause_after_empty;
+use crate::rate::{Rate, RateMargin};
 use proptest::prelude::*;
 
 fn window(second: u64) -> Window {
@@ -36,7 +37,30 @@ fn every_window_is_ticked_and_one_in_idle_windows_looks() {
     assert_eq!(looked(5, 27, &[12]), [1, 3, 7, 12, 14, 19, 24]);
 }
 
+#[test]
+fn windows_are_missed_between_two_claims_but_not_asleep_not_at_first_and_not_without_slots() {
+    let grid = |rate| SlotGrid::new(Rate::per_second(rate).unwrap(), RateMargin::default());
+    let awake = looks_of(95, 20);
+    let of = |rate, checks| missed(grid(rate), Some(window(100)), window(104), &checks);
+    assert_eq!(of(14.0, awake), 3);
+    assert_eq!(missed(grid(14.0), Some(window(100)), window(101), &awake), 0);
+    assert_eq!(missed(grid(14.0), None, window(104), &awake), 0);
+    assert_eq!(of(14.0, looks_of(40, 98)), 0);
+    // One slot in ten seconds: at most one of three windows has one.
+    assert!(of(0.1, awake) <= 1);
+}
+
 proptest! {
+    #[test]
+    fn no_more_windows_are_missed_than_have_slots(
+        rate in 0.01_f64..20.0, previous in 0_u64..1_000, gap in 0_u64..200,
+    ) {
+        let grid = SlotGrid::new(Rate::per_second(rate).unwrap(), RateMargin::default());
+        let between = (1..=gap).map(|after| window(previous + after));
+        let with_slots = between.filter(|window| !grid.slots_of(*window).is_empty()).count() as u64;
+        let (before, next) = (Some(window(previous)), window(previous + gap + 1));
+        prop_assert_eq!(missed(grid, before, next, &QueueChecks::default()), with_slots);
+    }
     #[test]
     fn looks_are_at_most_the_idle_windows_apart_and_two_more_a_failed_one(
         most in 1_u64..=60, lost in prop::collection::btree_set(1_u64..400, 0..6),

@@ -5,7 +5,9 @@ use std::time::Duration;
 use thiserror::Error;
 use tidegate_core::Window;
 use tidegate_core::config::PollerConfig;
+use tidegate_core::counters::{Counter, WindowCounts};
 use tidegate_core::grid::SlotGrid;
+use tidegate_core::idle;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::{Admission, Tick};
 
@@ -45,6 +47,8 @@ pub(super) struct ClaimedWindow {
     pub(super) request: ClaimRequest,
     pub(super) standing: Standing,
     pub(super) time: WindowTime,
+    /// The counts that its tick gives; none without a tick.
+    pub(super) arrival: WindowCounts,
 }
 
 /// Claims the tick's window; without a tick the next whole second, at the account's quota. A window that is
@@ -55,6 +59,7 @@ pub(super) async fn claim<E: Environment>(
     tick: Option<Tick>,
 ) -> Result<Result<ClaimedWindow, WindowReport>, PollError> {
     let time = WindowTime::start(env.clock());
+    let is_ticked = tick.is_some();
     let tick = match tick {
         Some(tick) => tick,
         None => {
@@ -66,14 +71,16 @@ pub(super) async fn claim<E: Environment>(
         }
     };
     let ended = |end| Ok(Err(WindowReport::new(tick.window, end)));
-    match tick.admit(time.now(env.clock())) {
+    let now = time.now(env.clock());
+    match tick.admit(now) {
         Admission::Expired => return ended(End::Expired),
         Admission::Early => return ended(End::Early),
         Admission::Admitted => {}
     }
     // The configured cap holds whatever rate the tick names.
     let rate = config.cap.quota.map_or(tick.rate, |cap| cap.min(tick.rate));
-    if SlotGrid::new(rate, config.rate_margin).slots_of(tick.window).is_empty() {
+    let grid = SlotGrid::new(rate, config.rate_margin);
+    if grid.slots_of(tick.window).is_empty() {
         return ended(End::NoSlots);
     }
     let token = env.entropy().token();
@@ -83,7 +90,17 @@ pub(super) async fn claim<E: Environment>(
     match claim.map_err(|source| PollError::Ledger { window: tick.window, source })? {
         Claim::Taken { owed: true, .. } => ended(End::Owed),
         Claim::Taken { .. } => ended(End::Duplicate),
-        Claim::Claimed(standing) => Ok(Ok(ClaimedWindow { request, standing, time })),
+        Claim::Claimed(standing) => {
+            let mut arrival = WindowCounts::default();
+            if is_ticked {
+                let early = tick.window.opens().saturating_since(now).as_millis();
+                arrival.add(Counter::TicksEarly, u64::try_from(early).unwrap_or(0));
+                let before = standing.previous.map(|previous| previous.window);
+                let missed = idle::missed(grid, before, tick.window, &standing.looks);
+                arrival.add(Counter::WindowsMissed, missed);
+            }
+            Ok(Ok(ClaimedWindow { request, standing, time, arrival }))
+        }
     }
 }
 

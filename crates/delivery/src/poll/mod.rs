@@ -92,7 +92,7 @@ impl<E: Environment> Poller<E> {
 
     /// Serves a window that this poller has claimed.
     async fn claimed(&self, claimed: ClaimedWindow) -> WindowReport {
-        let ClaimedWindow { request, standing, time } = claimed;
+        let ClaimedWindow { request, standing, time, arrival } = claimed;
         let (window, means) = (request.window, &self.running_means);
         let plan = Plan::new(&self.config, window, request.rate, &standing, means);
         let ctx = Context {
@@ -103,7 +103,7 @@ impl<E: Environment> Poller<E> {
             plan: &plan,
             time,
             token: request.token,
-            counts: RefCell::default(),
+            counts: RefCell::new(arrival),
             highest_receive_count: Cell::new(0),
         };
         let mut report = WindowReport::new(window, End::Served);

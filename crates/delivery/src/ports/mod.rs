@@ -43,7 +43,7 @@ pub use monitor::{FailedInvocations, Monitor, MonitorReport, PastRates, RingingA
 pub use parts::{Part, PartChange};
 pub use queues::{
     BATCH, BATCH_BYTES, Entry, EntryError, Fifo, Outgoing, QueueDepth, QueueUrl, Queues, Received,
-    VISIBILITY_TIMEOUT,
+    VISIBILITY_TIMEOUT, VISIBLE_AGAIN,
 };
 pub use suppression::{SuppressedAddress, SuppressionList, SuppressionPage, SuppressionReason};
 

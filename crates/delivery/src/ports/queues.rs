@@ -17,6 +17,9 @@ pub const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(30);
 // A poller ends before the messages that it received become visible to another one.
 const _: () = assert!(POLLER_TIMEOUT.as_millis() < VISIBILITY_TIMEOUT.as_millis());
 
+/// After this time no poller that ran at its beginning runs any more, and every message that one held is visible again.
+pub const VISIBLE_AGAIN: Duration = VISIBILITY_TIMEOUT.saturating_add(POLLER_TIMEOUT);
+
 /// The most messages of one receive, and the most entries of one batch.
 pub const BATCH: usize = 10;
 /// The most bytes of one message, and of all messages of one batch together, attributes included: 1 MiB.

@@ -207,3 +207,17 @@ fn an_invocation_that_fails_tells_the_ledgers_failures_all_the_same() {
         assert_eq!(lines[0].get("QuotaUnknown").is_some(), quota_unknown);
     }
 }
+
+#[test]
+fn a_missed_window_is_told_also_without_mail_and_an_early_tick_alone_is_no_reason_for_a_line() {
+    let mut served = report(End::Served);
+    served.counts.add(Counter::TicksEarly, 312);
+    assert_eq!(poller_metrics(Timestamp::from_millis(1), &served, 0), Vec::<Value>::new());
+    served.counts.add(Counter::WindowsMissed, 2);
+    let lines = poller_metrics(Timestamp::from_millis(1), &served, 0);
+    assert_eq!(
+        lines[0]["WindowsMissed"].as_f64().map(|count| count.to_string()).as_deref(),
+        Some("2")
+    );
+    assert_eq!(lines[0]["ticks_early"], 312);
+}

@@ -8,6 +8,8 @@ pub struct AccountHealth {
     pub enforcement: String,
     pub max_send_rate: f64,
     pub max_24_hour_send: f64,
+    /// SES's price plan; `None` where SES does not tell it.
+    pub price_plan: Option<String>,
 }
 
 /// An identity that mails may come from.
@@ -85,6 +87,16 @@ fn of_account(account: &AccountHealth) -> Vec<Finding> {
     } else {
         Finding::of(CheckState::Failed, "SES quota", "0/s", "ask SES for a sending quota")
     });
+    let check = "SES price plan";
+    findings.extend(account.price_plan.as_deref().map(|plan| match plan {
+        "NONE" => Finding::ok(check, "NONE: a price per recipient"),
+        plan => Finding::of(
+            CheckState::Warning,
+            check,
+            format!("{plan}: forecasts and the console calculate with SES's price without a plan"),
+            "give them yours, per 1,000 recipients: --ses-price (https://aws.amazon.com/ses/pricing/)",
+        ),
+    }));
     findings
 }
 

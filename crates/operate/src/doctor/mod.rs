@@ -101,6 +101,8 @@ pub struct DeploymentFacts {
     pub roles: Vec<RolePermissions>,
     /// Whether the ledger's table deletes expired marks.
     pub expiry: ReadResult<bool>,
+    /// Seconds after which the scheduler finds express mail while the stack sleeps; `None` without an express queue.
+    pub express_wake: Option<u64>,
     /// Whether marks are written: deduplication is on.
     pub guarded: bool,
     /// This machine's clock, and AWS's at the same moment.
@@ -116,10 +118,11 @@ pub struct DoctorReport {
 
 impl DoctorReport {
     pub fn of(facts: &DeploymentFacts) -> Self {
-        let mut findings = match &facts.channel {
+        let mut findings: Vec<Finding> = facts.express_wake.map(express).into_iter().collect();
+        findings.extend(match &facts.channel {
             ChannelFacts::Email(mail) => [account::judge(mail), tenants::judge(mail)].concat(),
             ChannelFacts::Sms(texts) => texts::judge(texts, &facts.status.serving),
-        };
+        });
         findings.extend(functions::judge(facts));
         findings.extend(queues::judge(facts));
         findings.extend(facts.deferral_bucket.iter().map(deferral_bucket));
@@ -191,6 +194,20 @@ fn deferral_bucket((bucket, exists): &(String, ReadResult<bool>)) -> Finding {
         ),
         Err(why) => unread(check, why),
     }
+}
+
+/// A wake time that people who wait for a code bear, and its price a month beside a stack without mail (docs/cost.md).
+const SOON_S: u64 = 5;
+pub const SOON_COSTS: &str = "$4.68";
+
+fn express(wake: u64) -> Finding {
+    let check = "express: after a pause";
+    let found = format!("the first mail waits up to {wake} s, unless who sends it wakes the stack");
+    if wake <= SOON_S {
+        return Finding::ok(check, found);
+    }
+    let remedy = format!("set IdleWakeSeconds to {SOON_S}, for {SOON_COSTS} a month more at most");
+    Finding::of(CheckState::Warning, check, found, remedy)
 }
 
 fn expiry(facts: &DeploymentFacts) -> Finding {

@@ -147,6 +147,7 @@ pub(super) fn healthy() -> DeploymentFacts {
                 enforcement: "HEALTHY".to_owned(),
                 max_send_rate: 14.0,
                 max_24_hour_send: 50_000.0,
+                price_plan: None,
             }),
             senders: vec![SenderIdentity {
                 identity: "example.com".to_owned(),
@@ -169,6 +170,7 @@ pub(super) fn healthy() -> DeploymentFacts {
             RolePermissions { kind: "poller", denied: allowed(poller_needs(arns)) },
         ],
         expiry: Ok(true),
+        express_wake: None,
         guarded: true,
         clocks: Ok((NOW, NOW)),
     }
@@ -213,6 +215,12 @@ fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
         mail(f).account.as_mut().unwrap().enforcement = "PROBATION".into();
     });
     one(Failed, "SES quota", |f| mail(f).account.as_mut().unwrap().max_send_rate = 0.0);
+    one(Warning, "SES price plan", |f| {
+        mail(f).account.as_mut().unwrap().price_plan = Some("ESSENTIALS".into());
+    });
+    assert_eq!(found(|f| mail(f).account.as_mut().unwrap().price_plan = Some("NONE".into())), []);
+    one(Warning, "express: after a pause", |f| f.express_wake = Some(60));
+    assert_eq!(found(|f| f.express_wake = Some(5)), []);
     one(Failed, "sender example.com", |f| mail(f).senders[0].verified = Ok(Some(false)));
     one(Failed, "sender example.com", |f| mail(f).senders[0].verified = Ok(None));
     one(Warning, "senders", |f| mail(f).senders.clear());

@@ -16,11 +16,13 @@ use std::io::{self, BufRead};
 use std::time::Duration;
 
 use tidegate_core::config::Campaign;
+use tidegate_core::control::CANCELLED;
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Clock, Ledger, Marks, PortError, QueueDepth, QueueUrl, Queues};
 
+use crate::dead::{Letter, LetterSnapshot};
 use crate::send::{JournalError, JournalHeader, JournalReader};
 use inputs::{CampaignRuns, JournalRun, MailCounts, QueueCounts};
 pub use report::{AccountVerdict, CampaignAccount, Method, Reconciliation, SendRun, Tolerance};
@@ -52,6 +54,18 @@ pub struct DeadLetters {
     /// Letters that were not read: another reader had hidden them, or there were too many.
     pub unread: u64,
     pub interrupted: bool,
+}
+
+impl From<&LetterSnapshot> for DeadLetters {
+    /// Cancelled mail is no dead mail: the ledger counts it, whether it is kept or not.
+    fn from(reading: &LetterSnapshot) -> Self {
+        let dead = reading.letters.iter().filter(|letter| letter.code() != Some(CANCELLED));
+        Self {
+            mails: dead.filter_map(Letter::identity).collect(),
+            unread: reading.coverage.unread(),
+            interrupted: reading.coverage.interrupted,
+        }
+    }
 }
 
 /// A journal that can be opened several times.

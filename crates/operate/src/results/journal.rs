@@ -17,8 +17,8 @@ pub struct RunJournal {
     pub input: JournalInput,
     /// Time at which the last row was enqueued; `None` if the run is not finished.
     pub ended: Option<EpochMillis>,
-    /// The id of each row that was enqueued, by the row's number. A million ids need about 100 MB.
-    ids: HashMap<u64, String>,
+    /// The id of each row that was enqueued, by the row's number, and when it was. A million need about 100 MB.
+    enqueued: HashMap<u64, (String, EpochMillis)>,
 }
 
 impl RunJournal {
@@ -28,10 +28,10 @@ impl RunJournal {
     /// [`ResultsError`] where it cannot be read, or does not name its input.
     pub fn read(path: &str, journal: impl BufRead) -> Result<Self, ResultsError> {
         let mut records = JournalReader::new(path, journal)?;
-        let mut ids = HashMap::new();
+        let mut enqueued = HashMap::new();
         while let Some(batch) = records.next_batch()? {
             let rows = batch.rows.iter().flat_map(|(first, last)| *first..=*last);
-            ids.extend(rows.zip(batch.ids));
+            enqueued.extend(rows.zip(batch.ids.into_iter().map(|id| (id, batch.at))));
         }
         let (path, contents) = (path.to_owned(), records.contents().clone());
         let Some(header) = contents.header else {
@@ -40,7 +40,7 @@ impl RunJournal {
         let Some(input) = header.input.clone() else {
             return Err(ResultsError::NoInput { journal: path });
         };
-        Ok(Self { path, header, input, ended: contents.ended, ids })
+        Ok(Self { path, header, input, ended: contents.ended, enqueued })
     }
 
     /// The name of the input in errors.
@@ -63,7 +63,12 @@ impl RunJournal {
 
     /// The id of a row; `None` if it was not enqueued.
     pub fn id(&self, row: u64) -> Option<&str> {
-        self.ids.get(&row).map(String::as_str)
+        self.enqueued.get(&row).map(|(id, _)| id.as_str())
+    }
+
+    /// When a row was enqueued at the latest; `None` if it was not.
+    pub(super) fn enqueued_at(&self, row: u64) -> Option<EpochMillis> {
+        self.enqueued.get(&row).map(|(_, at)| *at)
     }
 
     /// The ids of the rows of `input` whose recipient is `address`.

@@ -30,6 +30,12 @@ impl ResultsReport {
             )),
             Some(_) => {}
         }
+        if facts.cancelled > 0 && !facts.has_marks {
+            let cancelled = counted(facts.cancelled, "message");
+            notes.push(format!(
+                "Since it began, {cancelled} of the campaign were cancelled; no record says which."
+            ));
+        }
         if facts.unread > 0 {
             let unread = counted(facts.unread, "dead letter");
             notes.push(format!("{unread} could not be read: another reader has them (try again later), or they are too many."));

@@ -118,6 +118,8 @@ pub struct RunFacts {
     pub marks_kept: Option<Duration>,
     /// The last cancel of the campaign.
     pub cancel: Option<Cancel>,
+    /// Mails of the campaign that were cancelled since the run began, of any producer.
+    pub cancelled: u64,
     pub dead: BTreeMap<Identity, Letter>,
     /// Dead letters that were not read.
     pub unread: u64,
@@ -152,7 +154,8 @@ impl RunFacts {
                 let is_excluded = letter.is_none() && mark.is_none() && self.excludes(&to);
                 let why = "its recipient is on the exclusion list".to_owned();
                 let excluded = is_excluded.then_some((RowStatus::Excluded, None, Some(why)));
-                excluded.unwrap_or_else(|| self.unsent(journal, letter, mark))
+                let enqueued_at = journal.enqueued_at(row.number);
+                excluded.unwrap_or_else(|| self.unsent(enqueued_at, letter, mark))
             }
         };
         RowResult {
@@ -189,7 +192,7 @@ impl RunFacts {
     /// No mark says that it was sent.
     fn unsent(
         &self,
-        journal: &RunJournal,
+        enqueued_at: Option<EpochMillis>,
         letter: Option<&Letter>,
         mark: Option<&Mark>,
     ) -> Judgement {
@@ -199,8 +202,12 @@ impl RunFacts {
                 return (RowStatus::Sending, Some(mark.since), None);
             }
         }
-        if let Some(letter) = letter {
-            return dead(letter);
+        // A poller that gave it up knew its outcome; one that took it out for a cancel did not.
+        let dead = letter.map(dead);
+        if let Some(dead) =
+            dead.filter(|(status, ..)| mark.is_none() || *status != RowStatus::Cancelled)
+        {
+            return dead;
         }
         if let Some(mark) = mark {
             let said = "a poller began to send it, and no outcome came".to_owned();
@@ -209,13 +216,13 @@ impl RunFacts {
         if !self.has_marks {
             return (RowStatus::Unknown, None, None);
         }
-        let enqueued_by = journal.ended.unwrap_or(self.now);
-        match self.cancel {
-            Some(cancel) if cancel.concerns(enqueued_by) => {
-                (RowStatus::Cancelled, Some(cancel.at), None)
+        let concerns = |cancel: &Cancel| enqueued_at.is_some_and(|at| cancel.concerns(at));
+        match self.cancel.filter(concerns) {
+            Some(cancel) => (RowStatus::Cancelled, Some(cancel.at), None),
+            None if self.queued > 0 => (RowStatus::Waiting, None, None),
+            None => {
+                (RowStatus::Unknown, None, Some("no record, and the queues are empty".to_owned()))
             }
-            _ if self.queued > 0 => (RowStatus::Waiting, None, None),
-            _ => (RowStatus::Unknown, None, Some("no record, and the queues are empty".to_owned())),
         }
     }
 }

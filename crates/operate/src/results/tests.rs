@@ -14,6 +14,7 @@ use tidegate_fakes::MemoryLedger;
 use super::*;
 use crate::dead::LetterContent;
 use crate::page::Page;
+use crate::reconcile::DeadLetters;
 
 const BEGAN: u64 = 1_795_206_000_000;
 const SENT: EpochMillis = EpochMillis::new(BEGAN + 60_000);
@@ -28,7 +29,7 @@ fn journal(ended: bool) -> RunJournal {
         r#"{{"tidegate_journal":1,"campaign":"big","queue":"q","run":"r","settings":{{"input":"{}"}},"rows":3,"by":"ada","at":"2026-11-20T20:20:00Z","before":{{"sent":0,"possibly_sent":0,"queued":0,"merging":0}},"input":{{"path":"news.csv","format":{{"csv":{{"delimiter":44,"multiline":false}}}}}}}}"#,
         crate::send::fingerprint(INPUT.as_bytes())
     );
-    let rows = r#"{"acknowledged":{"rows":[[1,2],[4,4]],"ids":["m1","m2","m4"]}}"#;
+    let rows = r#"{"acknowledged":{"at":"2026-11-20T20:20:03Z","rows":[[1,2],[4,4]],"ids":["m1","m2","m4"]}}"#;
     let end = if ended {
         format!("{{\"ended\":{{\"at\":{}}}}}\n", serde_json::to_string(&ENDED).unwrap())
     } else {
@@ -43,6 +44,7 @@ fn facts() -> RunFacts {
         has_marks: true,
         marks_kept: Some(Duration::from_hours(24)),
         cancel: None,
+        cancelled: 0,
         dead: BTreeMap::new(),
         unread: 0,
         queued: 0,
@@ -154,6 +156,42 @@ async fn a_mail_without_a_record_waits_while_the_queues_have_mail_or_was_cancell
     assert_eq!(statuses(&["m1"], &before, true).await[1], "waiting");
     let kept = RunFacts { dead: [(identity("m2"), letter(CANCELLED))].into(), ..facts() };
     assert_eq!(statuses(&["m1"], &kept, true).await[1], "cancelled");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_cancel_in_mid_run_concerns_the_rows_that_were_enqueued_before_it() {
+    let cancel = |seconds: u64| {
+        let at = EpochMillis::new(BEGAN + seconds * 1_000);
+        RunFacts { cancel: Some(Cancel { at, keep: true }), ..facts() }
+    };
+    for ended in [true, false] {
+        // They were acknowledged in second 3; the run ended in second 5, or was interrupted.
+        let found = statuses(&["m1"], &cancel(4), ended).await;
+        assert_eq!((found[0], found[1], found[3]), ("sent", "cancelled", "cancelled"));
+        assert_eq!(statuses(&["m1"], &cancel(2), ended).await[1], "unknown");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn reconcile_counts_a_kept_mail_as_cancelled_too_and_a_begun_one_is_unknown_to_both() {
+    let kept = |id: &str| Letter { message_id: id.to_owned(), ..letter(CANCELLED) };
+    let coverage = crate::dead::Coverage::default();
+    let letters = vec![kept("7"), letter("MessageRejected")];
+    let dead = DeadLetters::from(&LetterSnapshot { letters, coverage });
+    assert_eq!(dead.mails.len(), 1);
+    let facts = RunFacts { dead: [(identity("m2"), kept("7"))].into(), ..facts() };
+    let ledger = ledger(&["m1"]).await;
+    assert_eq!(found(&ledger, &facts, &journal(true)).await[1].status, RowStatus::Cancelled);
+    mark(&ledger, "m2", BEGAN + 59_000).await;
+    assert_eq!(found(&ledger, &facts, &journal(true)).await[1].status, RowStatus::Unknown);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn without_marks_the_results_say_how_many_were_cancelled() {
+    let off = RunFacts { has_marks: false, marks_kept: None, cancelled: 99, ..facts() };
+    let (ledger, each) = (ledger(&[]).await, |_: &RowResult| Ok(()));
+    let report = results(&ledger, &off, &journal(true), INPUT.as_bytes(), each).await.unwrap();
+    assert!(Page::of(&report).plain().contains("99 messages of the campaign were cancelled"));
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -52,7 +52,7 @@ fn is_refusal(code: &str) -> bool {
         .any(|prefix| code.starts_with(prefix))
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct BatchReport {
     pub(super) acknowledged: AcknowledgedRows,
     pub(super) bytes: u64,
@@ -79,7 +79,7 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
         batch: Vec<RenderedMessage>,
         stop: Shared<impl Future<Output = ()>>,
     ) -> BatchReport {
-        let mut delivered = BatchReport::default();
+        let (mut retries, mut interrupted, mut failed) = (0, false, None);
         let mut done: Vec<RenderedMessage> = Vec::with_capacity(batch.len());
         let mut left = batch;
         let mut failing_since = None;
@@ -90,21 +90,25 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
             let now = self.clock.monotonic();
             let since = *failing_since.get_or_insert(now);
             if error.is_permanent() || now.saturating_since(since) >= self.patience {
-                delivered.error = Some(error);
+                failed = Some(error);
                 break;
             }
             self.progress.retrying(&error);
-            if self.pause(delivered.retries, now, stop.clone()).await {
-                delivered.interrupted = true;
+            if self.pause(retries, now, stop.clone()).await {
+                interrupted = true;
                 break;
             }
-            delivered.retries += 1;
+            retries += 1;
         }
         done.sort_unstable_by_key(|message| message.row);
-        delivered.bytes = done.iter().map(|message| message.body.len() as u64).sum();
-        delivered.acknowledged =
-            AcknowledgedRows::of(done.iter().map(|message| (message.row, message.id.as_str())));
-        delivered
+        let rows = done.iter().map(|message| (message.row, message.id.as_str()));
+        BatchReport {
+            acknowledged: AcknowledgedRows::of(self.clock.wall().into(), rows),
+            bytes: done.iter().map(|message| message.body.len() as u64).sum(),
+            retries,
+            interrupted,
+            error: failed,
+        }
     }
 
     /// Makes one call. Accepted messages are removed from `left` and returned, with the worst error

@@ -33,6 +33,8 @@ pub struct StatusSettings {
     pub addresses: AddressVisibility,
     /// How many changes by operators are shown.
     pub changes: usize,
+    /// The account's price of SES for a recipient, US dollars, where somebody told another than the usual one.
+    pub ses_price: Option<f64>,
 }
 
 impl StatusSettings {
@@ -53,6 +55,7 @@ impl StatusSettings {
             idle_wake: scheduler.idle_wake,
             addresses,
             changes,
+            ses_price: None,
         }
     }
 }

@@ -64,6 +64,7 @@ pub(crate) fn facts() -> StackFacts {
             idle_wake: 1,
             addresses: AddressVisibility::Masked,
             changes: 5,
+            ses_price: None,
         },
         standing,
         campaigns: [("big", 90), ("small", 10)].map(campaign).to_vec(),

@@ -83,6 +83,13 @@ impl Status {
             }
         }
         let counted = |name| count(self.counter(name));
+        let early = self.counter(Counter::TicksEarly).checked_div(self.counter(Counter::Windows));
+        if let Some(early) = early {
+            let missed = counted(Counter::WindowsMissed);
+            let text =
+                format!("{early} ms before their windows on average; {missed} windows missed");
+            fields.push(("ticks", Span::from(text)));
+        }
         fields.push((
             "since the start",
             Span::from(format!(

@@ -64,6 +64,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
                 idle_wake: 1,
                 addresses: AddressVisibility::Masked,
                 changes: 0,
+                ses_price: None,
             },
             standing,
             campaigns: [("big", 90), ("small", 10)].map(named).to_vec(),

@@ -197,7 +197,7 @@ impl Cost {
         let is_text = scenario.channel == Channel::Sms;
         let slots = records.iter().map(WindowRecord::total).fold(0.0, |sum, sent| sum + sent);
         let cost = Self {
-            ses: if is_text { 0.0 } else { slots * tariff.price("ses_mail") },
+            ses: if is_text { 0.0 } else { slots * scenario.ses_price.unwrap_or_else(ses_price) },
             texts: scenario.price_per_part.map(|price| slots * price),
             sqs: tariff.sqs(scenario, &usage),
             lambda: tariff.lambda(scenario, &usage, minutes),

@@ -18,7 +18,8 @@ impl Scenario {
     pub fn from_stack(facts: &StackFacts, deployed: Deployment) -> Self {
         let status = Status::of(facts);
         let channel = deployed.poller.rules.channel;
-        let mut scenario = Self { channel, ..Self::new(facts.at) };
+        let ses_price = facts.settings.ses_price;
+        let mut scenario = Self { channel, ses_price, ..Self::new(facts.at) };
         scenario.campaigns = status
             .campaigns
             .iter()

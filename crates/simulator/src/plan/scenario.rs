@@ -53,6 +53,8 @@ pub struct Scenario {
     pub campaigns: Vec<CampaignLoad>,
     /// AWS's price of a part of a text, US dollars; `None` if it is not known.
     pub price_per_part: Option<f64>,
+    /// SES's price of a recipient, US dollars; `None` for the one in `infra/cost/prices.json`.
+    pub ses_price: Option<f64>,
     pub quota: f64,
     /// The daily quota; `None` for no limit.
     pub daily: Option<DailyQuotaSettings>,
@@ -96,6 +98,7 @@ impl Scenario {
             channel: Channel::Email,
             campaigns: Vec::new(),
             price_per_part: None,
+            ses_price: None,
             quota: 14.0,
             daily: None,
             latency: Latency::always(ms(80)),
@@ -223,6 +226,7 @@ impl Scenario {
             ("daily quota", self.daily.is_some()),
             ("domain", !self.domains.is_empty()),
             ("domain limits", self.domain_limits.is_some()),
+            ("SES price", self.ses_price.is_some()),
         ];
         let of_text = [("price per part", self.price_per_part.is_some())];
         let (others, allowed) = match self.channel {

@@ -313,6 +313,16 @@ fn what_only_mails_have_is_refused_for_texts_and_the_other_way_round() {
 }
 
 #[test]
+fn ses_costs_what_the_account_pays_for_it() {
+    let usual = scenario(&["a=1000"], "a=1");
+    let plan = Scenario { ses_price: Some(0.0005), ..usual.clone() };
+    let [usual, plan] = [usual, plan].map(|scenario| forecast_of(&scenario, false).cost.ses);
+    assert!((usual - 0.1).abs() < 1e-9 && (plan - 0.5).abs() < 1e-9, "{usual} {plan}");
+    let texts = Scenario { ses_price: Some(0.1), ..texts(&["a=1"], "a=1") };
+    assert!(texts.check().unwrap_err().to_string().contains("only for e-mail"));
+}
+
+#[test]
 fn a_month_with_one_campaign_costs_what_the_cost_calculation_says() {
     let forecast = forecast_of(&scenario(&["big=900k", "small=100k"], "big=90,small=10"), false);
     let cost = forecast.cost;

@@ -102,6 +102,10 @@ fn head_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
         toned(Tone::Faint, "  breaker ".to_owned()),
         toned(Tone::Plain, status.breaker.state.to_owned()),
     ];
+    if dashboard.missed() > 0 {
+        counts.push(toned(Tone::Faint, "  missed seconds ".to_owned()));
+        counts.push(toned(Tone::Warning, count(dashboard.missed())));
+    }
     if status.level.in_words().is_some() {
         counts.push(toned(Tone::Faint, "  level ".to_owned()));
         counts.push(toned(Tone::Warning, status.level.level.to_string()));

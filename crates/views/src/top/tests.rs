@@ -55,6 +55,7 @@ fn facts(seconds: u64) -> StackFacts {
             idle_wake: 1,
             addresses: AddressVisibility::Masked,
             changes: 0,
+            ses_price: None,
         },
         standing: Standing {
             previous: Some(previous),

@@ -8,7 +8,11 @@ use tidegate_console::rate_limit::{BucketRate, GroupLimits};
 use tidegate_console::state_file::StateFile;
 use tidegate_console::stream::StreamLimits;
 use tidegate_core::config::BucketUrl;
+use tidegate_operate::redact::AddressVisibility;
+use tidegate_operate::status::StatusSettings;
+use tidegate_views::console::shown_of;
 
+use crate::commands::plan::ses_price;
 use crate::commands::{OnStack, UnparsedUrl};
 use crate::shell::CommandError;
 
@@ -47,6 +51,9 @@ pub struct ConsoleArgs {
     /// A proxy whose X-Forwarded-For is trusted for the client's address; may be given many times
     #[arg(long = "trusted-proxy", value_name = "IP")]
     trusted_proxies: Vec<IpAddr>,
+    /// SES's price for 1,000 recipients, in US dollars [default: 0.10]
+    #[arg(long, value_name = "DOLLARS", value_parser = ses_price)]
+    ses_price: Option<f64>,
     #[command(flatten)]
     pub(super) limits: LimitArgs,
     /// Where it remembers what it saw, for pages that come back after a restart [default: the local
@@ -110,6 +117,11 @@ impl LimitArgs {
 }
 
 impl ConsoleArgs {
+    /// The settings of `stack` for its console.
+    pub(super) fn shown_of(&self, stack: &Stack, addresses: AddressVisibility) -> StatusSettings {
+        StatusSettings { ses_price: self.ses_price, ..shown_of(stack, addresses) }
+    }
+
     /// Who may use the console, with the tokens that were given.
     pub(super) fn access(&self, tokens: Option<Tokens>) -> Access {
         let tokens = match tokens {

@@ -58,7 +58,8 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd,
     let this = stack.menu_name();
     let (others, requests) = OtherStacks::new(args, access.clone(), addresses, &this);
     let menu = Some(others.menu(&this));
-    let opened = OpenConsole::open(&stack, listener, access, limits, memory, addresses, menu);
+    let shown = args.shown_of(&stack, addresses);
+    let opened = OpenConsole::open(&stack, listener, access, limits, memory, shown, menu);
     let console = Box::pin(opened).await.map_err(refused_or_out_of_reach)?;
     let console = match buckets {
         Some(buckets) => console.share(buckets),
@@ -84,6 +85,7 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd,
 fn log(is_json: bool) {
     let ours = Targets::new().with_target("tidegate_console", tracing::Level::INFO);
     let ours = ours.with_target("tidegate_cli", tracing::Level::INFO);
+    let ours = ours.with_target("tidegate_aws", tracing::Level::WARN);
     let registry = tracing_subscriber::registry().with(ours);
     let to = std::io::stderr;
     let set = if is_json || !std::io::stderr().is_terminal() {

@@ -116,8 +116,8 @@ impl<'a> OtherStacks<'a> {
         let memory = memory.and_then(|path| ConsoleArgs::remember(&path, &stack));
         let menu = Some(self.menu(name));
         let limits = self.args.limits.of_streams();
-        let opened =
-            OpenConsole::open(&stack, listener, access, limits, memory, self.addresses, menu);
+        let shown = self.args.shown_of(&stack, self.addresses);
+        let opened = OpenConsole::open(&stack, listener, access, limits, memory, shown, menu);
         let console = Box::pin(opened).await.map_err(refused_or_out_of_reach)?;
         Ok((format!("http://{listen}/"), console))
     }

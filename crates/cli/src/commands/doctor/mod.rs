@@ -85,6 +85,7 @@ async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandE
         concurrency: lambda::concurrency(stack).await,
         roles,
         expiry: permissions::expiry(stack).await,
+        express_wake: stack.express().map(|_| stack.scheduler.idle_wake),
         guarded: stack.poller.deduplication != Deduplication::Off,
         clocks: clock::clocks(stack).await,
     })

@@ -37,6 +37,9 @@ async fn health(stack: &Stack) -> ReadResult<AccountHealth> {
         enforcement: answer.enforcement_status().unwrap_or_default().to_owned(),
         max_send_rate: quota.max_send_rate(),
         max_24_hour_send: quota.max24_hour_send(),
+        price_plan: answer
+            .pricing_attributes()
+            .and_then(|pricing| Some(pricing.current_plan()?.as_str().to_owned())),
     })
 }
 

@@ -32,6 +32,7 @@ fn about() -> About {
         region: "nowhere".to_owned(),
         is_local: true,
         channel: tidegate_core::channel::Channel::Email,
+        ses_price: None,
         operator: "ops".to_owned(),
         shows_addresses: false,
         stacks: None,

@@ -3,7 +3,9 @@
 //! A cancel holds its campaign. So its mail in the merge queue and the limit queues goes back to the campaign's
 //! queue, and this policy takes it off that queue, 10 messages at a time, beside the slots. Once a window finds
 //! none of it there, the hold is lifted. Mail that no receive could reach by then is stopped on its way to a
-//! slot: it was invisible, delayed for a retry, on a limit queue, or deferred.
+//! slot: it was invisible, delayed for a retry, on a limit queue, or deferred. Where the mail is kept, somebody waits
+//! for it: a campaign is held until what its pollers had received is visible again, since a paused one is asked by
+//! nobody else. Express mail is not held for so long.
 //!
 //! Mail that was enqueued after the cancel is left alone. Example: a queue has 12 cancelled mails and 3 newer ones.
 //! The first window deletes 12 and shows 3 again at its end; the next one finds 3 newer ones, shows them again,
@@ -18,6 +20,7 @@ use std::time::Duration;
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, join_all, ready};
+use tidegate_core::Timestamp;
 use tidegate_core::allocation::BATCH;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::control::{Cancel, Control, HoldReason};
@@ -31,7 +34,7 @@ use crate::poll::jobs::{cancelled, receipt, reject};
 use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, Source, read};
 use crate::poll::sources::receive::Wait;
-use crate::ports::{Monotonic, QueueUrl, Received};
+use crate::ports::{Monotonic, QueueUrl, Received, VISIBLE_AGAIN};
 
 /// The sweep of a queue starts no receive later than this before the window's close.
 const LAST_RECEIVE: Duration = Duration::from_millis(100);
@@ -82,7 +85,8 @@ impl<'a, E: Environment> Policy<'a> for CancelledMail<'a, E> {
         let all = async move {
             let swept = sweep.campaigns().into_iter().map(async |(name, sources, cancel)| {
                 let queues = sources.iter().map(|source| sweep.queue(source, cancel, &jobs));
-                if join_all(queues).await.into_iter().all(|is_clear| is_clear) {
+                let is_clear = join_all(queues).await.into_iter().all(|is_clear| is_clear);
+                if is_clear && !sweep.awaits_more(&name, cancel) {
                     sweep.cleared.borrow_mut().insert(name, cancel);
                 }
             });
@@ -137,6 +141,12 @@ impl<E: Environment> Sweep<'_, E> {
             Some((name.to_owned(), sources?, cancel))
         });
         open.collect()
+    }
+
+    /// Whether mail that is to be kept may be in the hands of pollers that did not know of the cancel.
+    fn awaits_more(&self, campaign: &str, cancel: Cancel) -> bool {
+        let until = Timestamp::from(cancel.at) + VISIBLE_AGAIN;
+        cancel.keep && campaign != EXPRESS && self.ctx.plan.window.opens() < until
     }
 
     /// Takes the cancelled mail off one queue until the window closes. Returns whether it has none.

@@ -140,8 +140,10 @@ pub enum JournalRecord {
     },
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcknowledgedRows {
+    /// When the last of them was acknowledged.
+    pub at: EpochMillis,
     /// Row numbers from 1, as ranges of first and last.
     pub rows: Vec<(u64, u64)>,
     /// Their ids, in the same order.
@@ -150,8 +152,8 @@ pub struct AcknowledgedRows {
 
 impl AcknowledgedRows {
     /// These rows, given in ascending order, and their ids.
-    pub fn of<'a>(rows: impl IntoIterator<Item = (u64, &'a str)>) -> Self {
-        let mut acknowledged = Self::default();
+    pub fn of<'a>(at: EpochMillis, rows: impl IntoIterator<Item = (u64, &'a str)>) -> Self {
+        let mut acknowledged = Self { at, rows: Vec::new(), ids: Vec::new() };
         for (row, id) in rows {
             match acknowledged.rows.last_mut() {
                 Some((_, last)) if *last + 1 == row => *last = row,

@@ -37,7 +37,8 @@ fn written(batches: &[Vec<u64>], ended: bool) -> (Vec<u8>, Vec<usize>) {
     let mut ends = vec![memory.0.len()];
     for batch in batches {
         let ids: Vec<(u64, String)> = batch.iter().map(|row| (*row, format!("id-{row}"))).collect();
-        let acknowledged = AcknowledgedRows::of(ids.iter().map(|(row, id)| (*row, id.as_str())));
+        let acknowledged =
+            AcknowledgedRows::of(header().at, ids.iter().map(|(row, id)| (*row, id.as_str())));
         JournalWriter::new(&mut memory).acknowledge(acknowledged, Monotonic::default()).unwrap();
         ends.push(memory.0.len());
     }
@@ -83,7 +84,7 @@ proptest! {
             JournalWriter::new(&mut memory).begin(&header()).unwrap();
         }
         let rest = (1..=40).filter(|row| !contents.acknowledged.contains(*row));
-        let rest = AcknowledgedRows::of(rest.map(|row| (row, "x")));
+        let rest = AcknowledgedRows::of(header().at, rest.map(|row| (row, "x")));
         JournalWriter::new(&mut memory).acknowledge(rest, Monotonic::default()).unwrap();
         let again = read_journal("again", memory.0.as_slice()).unwrap();
         prop_assert_eq!(again.acknowledged.count(), 40);
