@@ -37,7 +37,7 @@ const POINTERS: [&str; 2] = [
     "com.amazon.sqs.javamessaging.MessageS3Pointer",
 ];
 
-/// What a body is if it is another system's message, and what a producer does about it; none if it is not.
+/// If a body is another system's message: which one, and what a producer does about it.
 fn system(body: &str) -> Option<&'static str> {
     match serde_json::from_str(body) {
         Ok(Value::Object(members)) => of_members(&members),
