@@ -34,7 +34,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, plain_address};
 pub use content::{Attachment, Content};
 pub use error::{EmailError, EmailErrorKind};
 pub use headers::{Header, ListUnsubscribe};
