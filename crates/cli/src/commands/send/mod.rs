@@ -36,6 +36,9 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 use estimate::{RunLoad, estimated};
 use progress::MailProgressBar;
 
+/// Counted by a progress bar while a suppression list is read.
+pub(super) const SUPPRESSED: &str = "addresses of SES's suppression list read";
+
 /// A run as it is prepared.
 struct PreparedRun {
     file: String,
@@ -56,22 +59,25 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     }
     let stack = args.on.stack.open().await?;
     texts::check(args, &stack.name, stack.poller.rules.channel)?;
+    let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+    let campaign = prepare::campaign(args, &facts.campaigns)?;
     if args.input.exclude_suppressed {
-        let listed = suppressed(&stack.clients().suppression_list(), |_| {}).await?;
-        for address in listed.keys() {
+        let list = stack.clients().suppression_list(campaign.tenant.as_deref()).await?;
+        let bar = MailProgressBar::counting(shell.output, SUPPRESSED);
+        for address in suppressed(&list, &stack.clock(), |more| bar.add(more)).await?.keys() {
             recipients.suppressed.add(address);
         }
     }
-    let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-    let campaign = prepare::campaign(args, &facts.campaigns)?;
     let (run, journal) = prepare::run_and_journal(args, &campaign.name)?;
     let (rules, named) = (stack.poller.rules.clone(), (campaign.name.as_str(), run.as_str()));
     let draft = prepare::draft(args, named, sources.clone(), (rules, recipients))?;
     let format = prepare::format(&args.input, &args.file);
     if let Some(to) = &args.run.test {
+        try_template(args, &draft, format, &stack).await?;
         return test(args, to, draft, format, (&stack, &campaign), shell).await;
     }
     let (checked, preview) = checked(args, &draft, format, shell)?;
+    try_template(args, &draft, format, &stack).await?;
     if let Some(option) = args.run.check_resend() {
         check_resend(option, &checked, ids_kept(&stack)).map_err(not_once_more)?;
     }
@@ -178,6 +184,26 @@ async fn test(
     Ok(CommandEnd::Done)
 }
 
+/// Has SES render its template with the first row. SES accepts mail that it cannot render, and then drops it.
+async fn try_template(
+    args: &SendArgs,
+    draft: &CampaignDraft,
+    format: InputFormat,
+    stack: &Stack,
+) -> Result<(), CommandError> {
+    let file = args.file.display().to_string();
+    let input = BufReader::new(prepare::open(&args.file)?);
+    let Some((name, data)) = draft.first_template_data(&file, format, input) else {
+        return Ok(());
+    };
+    match stack.clients().ses_account().template_fault(name, &data).await? {
+        None => Ok(()),
+        Some(fault) => Err(CommandError::Input(format!(
+            "{file}: SES cannot render its template {name} with the first row: {fault}; nothing was sent"
+        ))),
+    }
+}
+
 /// The first pass; its faults are the report.
 fn checked(
     args: &SendArgs,
@@ -192,7 +218,7 @@ fn checked(
     let allow_duplicates = args.input.allow_duplicates;
     let checking = CheckOptions { format, max_faults, allow_duplicates };
     let mut preview = Preview::new(args.run.preview.unwrap_or(0), output.addresses());
-    let bar = MailProgressBar::checking(*output);
+    let bar = MailProgressBar::counting(*output, "rows checked");
     let checked = check(draft, &file, input, checking, |message, content| {
         bar.add(1);
         preview.see(message, content);
