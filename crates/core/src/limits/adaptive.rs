@@ -272,19 +272,14 @@ mod tests {
 
     #[test]
     fn of_every_rate_the_share_of_the_mail_that_was_deferred_decides() {
-        for per_second in [0.1, 1.0, 40.0, 1_000.0] {
+        for (per_second, tenths) in [(0.1, 1), (1.0, 10), (40.0, 400), (1_000.0, 10_000_u64)] {
             let lowers = |one_of: u64| {
-                let (mut level, mut lowered) = (DeferralLevel::default(), false);
-                let mut sent = 0.0;
-                for second in 10_000..20_000_u64 {
-                    let before = sent;
-                    sent += per_second / 1.02;
-                    let at_once = (sent / one_of as f64) as u64 - (before / one_of as f64) as u64;
-                    if at_once > 0 {
-                        lowered |= level.add(at_once, rate(per_second), at(second));
-                    }
-                }
-                lowered
+                let mut level = DeferralLevel::default();
+                let deferred = |second: u64| second * tenths * 10 / 102 / one_of;
+                (10_000..20_000).any(|second| {
+                    let new = deferred(second + 1) - deferred(second);
+                    new > 0 && level.add(new, rate(per_second), at(second))
+                })
             };
             assert!(!lowers(200), "half a per cent at {per_second}/s");
             assert!(lowers(50), "two per cent at {per_second}/s");

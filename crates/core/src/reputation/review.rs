@@ -35,8 +35,8 @@ pub fn review<'a>(
             let verdict = policy.verdict(&tally.figures(sum(sent, name)));
             if let Some(mut detail) = verdict.filter(|_| !tally.held) {
                 tally.held = true;
-                let own = new.iter().filter(|notice| notice.campaign == *name);
-                if let Some(reason) = own.filter_map(|notice| notice.reason.as_ref()).last() {
+                let mut own = new.iter().filter(|notice| notice.campaign == *name);
+                if let Some(reason) = own.find_map(|notice| notice.reason.as_ref()) {
                     detail = format!("{detail}: {reason}");
                 }
                 control.hold(Some(name), HoldReason::Reputation, Hold::new(&detail, now));

@@ -156,7 +156,9 @@ fn a_campaign_whose_mail_ses_drops_is_held_long_before_the_minimum_and_says_why(
     let reason = "Attribute 'name' is not present in the rendering data.";
     for (campaign, held) in [("small", false), ("big", true)] {
         let mut heard = ledger.messages(NoticeKind::Dropped, campaign, 10);
-        heard.iter_mut().for_each(|notice| notice.reason = Some(reason.to_owned()));
+        for notice in &mut heard {
+            notice.reason = Some(reason.to_owned());
+        }
         ledger.hear(&heard[..9]);
         assert!(ledger.held().is_empty(), "nine of {campaign}");
         ledger.hear(&heard[9..]);

@@ -21,11 +21,12 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl};
 use tidegate_operate::level::{LedgerLevel, LevelPolicy};
 use tidegate_operate::send::{
-    CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat, InputReport,
-    InputSummary, JournalContents, JournalError, JournalFile, JournalHeader, JournalWriter,
-    Preview, PreviewReport, RecipientFilter, RestartError, Resume, RunEnd as RunEnded, RunState,
-    SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart, TemplateSource,
-    TestMailError, baseline, check, check_resend, read_journal, run_state, send_test,
+    AddressList, CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
+    InputReport, InputSummary, JournalContents, JournalError, JournalFile, JournalHeader,
+    JournalWriter, Preview, PreviewReport, RecipientFilter, RestartError, Resume,
+    RunEnd as RunEnded, RunState, SendError, SendLimits, SendPorts, SendReport, Session,
+    TemplatePart, TemplateSource, TestMailError, baseline, check, check_resend, read_journal,
+    run_state, send_test,
 };
 use tidegate_operate::suppression::suppressed;
 use tidegate_simulator::Deployment;
@@ -62,11 +63,7 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
     let campaign = prepare::campaign(args, &facts.campaigns)?;
     if args.input.exclude_suppressed {
-        let list = stack.clients().suppression_list(campaign.tenant.as_deref()).await?;
-        let bar = MailProgressBar::counting(shell.output, SUPPRESSED);
-        for address in suppressed(&list, &stack.clock(), |more| bar.add(more)).await?.keys() {
-            recipients.suppressed.add(address);
-        }
+        recipients.suppressed = suppressed_of(&campaign, &stack, shell).await?;
     }
     let (run, journal) = prepare::run_and_journal(args, &campaign.name)?;
     let (rules, named) = (stack.poller.rules.clone(), (campaign.name.as_str(), run.as_str()));
@@ -182,6 +179,21 @@ async fn test(
     })?;
     shell.output.show(&report).map_err(CommandError::Terminal)?;
     Ok(CommandEnd::Done)
+}
+
+/// The addresses that SES suppresses for a campaign.
+async fn suppressed_of(
+    campaign: &Campaign,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<AddressList, CommandError> {
+    let list = stack.clients().suppression_list(campaign.tenant.as_deref()).await?;
+    let bar = MailProgressBar::counting(shell.output, SUPPRESSED);
+    let mut addresses = AddressList::default();
+    for address in suppressed(&list, &stack.clock(), |more| bar.add(more)).await?.keys() {
+        addresses.add(address);
+    }
+    Ok(addresses)
 }
 
 /// Has SES render its template with the first row. SES accepts mail that it cannot render, and then drops it.
