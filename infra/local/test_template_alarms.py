@@ -234,7 +234,7 @@ class Dashboard(unittest.TestCase):
         self.assertEqual(shown - known, set())
         wanted = {"Sent", "Rate", "Quota", "SlotsSkipped", "SlotsUnused", "Refused", "Failed"}
         wanted |= {"DeadLettered", "Holds", "BlockedWindows", "HeldWindows", "Bounced"}
-        wanted |= {"Complained", "SqsCalls", "PressureLevel", "BacklogSeconds", "MeanAgeSeconds"}
+        wanted |= {"Complained", "Suppressed", "Dropped", "SqsCalls", "PressureLevel", "BacklogSeconds", "MeanAgeSeconds"}
         wanted |= {"Spilled", "BroughtBack", "LimitMoved", "BucketRefused", "BucketLost"}
         self.assertEqual(wanted - shown, set())
 

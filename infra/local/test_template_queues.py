@@ -16,9 +16,91 @@ OWN_QUEUES = {"feedback", "failed-invocations"}
 RULES = {
     "BounceRule": "bounce",
     "ComplaintRule": "complaint",
+    "SuppressedBounceRule": "suppressed",
+    "SuppressedComplaintRule": "suppressed",
     "DelayRule": "deferral",
     "SoftBounceRule": "deferral",
+    "RenderingFailureRule": "dropped",
+    "RejectRule": "dropped",
 }
+UNCOUNTED = [
+    "OnAccountSuppressionList",
+    "OnTenantSuppressionList",
+    "UnsubscribedRecipient",
+    "EmailValidationSuppressed",
+]
+RECIPIENT = {"emailAddress": "ada@example.com"}
+FAILED = RECIPIENT | {"action": "failed", "status": "4.4.7", "diagnosticCode": "smtp; 421"}
+
+
+def event(kind: str, limited: bool = False, **detail: Any) -> dict[str, Any]:
+    """As SES tells EventBridge of a mail of ours."""
+    tags = {"ses:configuration-set": [NAME], "tidegate_campaign": ["spring"]}
+    if limited:
+        tags["tidegate_limit"] = ["example_com"]
+    mail = {
+        "messageId": "0102-1",
+        "destination": ["ada@example.com", "bob@example.com"],
+        "tags": tags,
+        "timestamp": "2026-11-20T20:36:07.042Z",
+        "commonHeaders": {"subject": "Secret"},
+    }
+    return {"source": "aws.ses", "detail-type": kind, "detail": detail | {"mail": mail}}
+
+
+def bounce(kind: str, sub_type: str, *to: dict[str, str], limited: bool = False) -> dict[str, Any]:
+    said = {"bounceType": kind, "bounceSubType": sub_type, "bouncedRecipients": list(to)}
+    return event("Email Bounced", limited, bounce=said)
+
+
+def complaint(**said: Any) -> dict[str, Any]:
+    said = {"complainedRecipients": [RECIPIENT]} | said
+    return event("Email Complaint Received", complaint=said)
+
+
+def matches(pattern: Any, value: Any) -> bool:
+    """EventBridge's rules for the tests that are used here. An object in a list stands for its list."""
+    if isinstance(pattern, dict):
+        those = value if isinstance(value, list) else [value]
+        return any(
+            isinstance(one, dict)
+            and all(
+                matches(wanted, one[name]) if name in one else {"exists": False} in wanted
+                for name, wanted in pattern.items()
+            )
+            for one in those
+        )
+    values = value if isinstance(value, list) else [value]
+    return any(passes(test, one) for test in pattern for one in values)
+
+
+def passes(test: Any, value: Any) -> bool:
+    if not isinstance(test, dict):
+        return bool(test == value)
+    ((name, of),) = test.items()
+    if name == "exists":
+        return bool(of)
+    assert name == "anything-but", name
+    # A null is something else than any text.
+    return value not in of
+
+
+def made_of(rule: str, told: dict[str, Any]) -> dict[str, Any]:
+    """The notice that a rule makes of an event."""
+    (target,) = stack().resources[rule]["Targets"]
+    message = target["InputTransformer"]["InputTemplate"]
+    for name, path in target["InputTransformer"]["InputPathsMap"].items():
+        value: Any = told
+        for part in path.removeprefix("$.").split("."):
+            value = value[part]
+        message = message.replace(f"<{name}>", json.dumps(value))
+    return dict(json.loads(message))
+
+
+def taken(told: dict[str, Any]) -> list[str]:
+    """The kinds of the notices that the rules make of an event."""
+    made = stack().resources
+    return [kind for rule, kind in RULES.items() if matches(made[rule]["EventPattern"], told)]
 
 
 def queues(of: Rendered) -> dict[str, dict[str, Any]]:
@@ -68,7 +150,7 @@ class Queues(unittest.TestCase):
                 refusals[0]["Condition"], {"Bool": {"aws:SecureTransport": "false"}}, name
             )
 
-    def test_nobody_is_let_in_by_a_policy_but_the_four_rules(self) -> None:
+    def test_nobody_is_let_in_by_a_policy_but_the_rules(self) -> None:
         allowed = {
             name: [s for s in of_queue if s["Effect"] != "Deny"]
             for name, of_queue in statements(self.stack).items()
@@ -210,91 +292,100 @@ class Ledger(unittest.TestCase):
 
 
 class Feedback(unittest.TestCase):
-    def test_the_configuration_set_tells_bounces_complaints_and_delays_to_the_default_bus(self) -> None:
+    def test_the_configuration_set_tells_what_becomes_of_mail_to_the_default_bus(self) -> None:
         made = stack().resources
         self.assertEqual(made["ConfigurationSet"]["Name"], NAME)
         self.assertIs(made["ConfigurationSet"]["SendingOptions"]["SendingEnabled"], True)
         destination = made["FeedbackDestination"]["EventDestination"]
         self.assertEqual(
-            destination["MatchingEventTypes"], ["bounce", "complaint", "deliveryDelay"]
+            destination["MatchingEventTypes"],
+            ["bounce", "complaint", "deliveryDelay", "renderingFailure", "reject"],
         )
         bus = destination["EventBridgeDestination"]["EventBusArn"]
         self.assertEqual(bus, arn("events", "event-bus/default"))
 
-    def test_a_rule_takes_the_hard_bounces_and_complaints_of_our_mails_alone(self) -> None:
-        expected = {
-            "BounceRule": ("Email Bounced", {"bounce": {"bounceType": ["Permanent"]}}),
-            "ComplaintRule": (
-                "Email Complaint Received",
-                {
-                    "complaint": {
-                        "complaintFeedbackType": [
-                            {"exists": False},
-                            {"anything-but": ["not-spam"]},
-                        ]
-                    }
-                },
-            ),
-        }
-        for logical, (kind, detail) in expected.items():
-            pattern = stack().resources[logical]["EventPattern"]
-            ours = {"mail": {"tags": {"ses:configuration-set": [NAME]}}}
-            self.assertEqual(
-                pattern, {"source": ["aws.ses"], "detail-type": [kind], "detail": detail | ours}
-            )
+    def test_hard_bounces_count_and_those_that_ses_does_not_count_are_told_apart(self) -> None:
+        for sub_type in ("General", "NoEmail", "Suppressed"):
+            self.assertEqual(taken(bounce("Permanent", sub_type, RECIPIENT)), ["bounce"], sub_type)
+        bare = event("Email Bounced", bounce={"bounceType": "Permanent"})
+        self.assertEqual(taken(bare), ["bounce"])
+        for sub_type in UNCOUNTED:
+            told = bounce("Permanent", sub_type, RECIPIENT)
+            self.assertEqual(taken(told), ["suppressed"], sub_type)
+        self.assertEqual(taken(bounce("Transient", "MailboxFull", FAILED)), [])
+
+    def test_real_complaints_count_whether_their_sub_type_is_null_or_missing(self) -> None:
+        for said in (
+            {},
+            {"complaintSubType": None},
+            {"complaintSubType": None, "complaintFeedbackType": "abuse"},
+        ):
+            self.assertEqual(taken(complaint(**said)), ["complaint"], said)
+        self.assertEqual(taken(complaint(complaintFeedbackType="not-spam")), [])
+        for sub_type in UNCOUNTED:
+            self.assertEqual(taken(complaint(complaintSubType=sub_type)), ["suppressed"], sub_type)
 
     def test_a_deferral_is_taken_where_it_concerns_the_providers_pace_and_a_limit_hears_of_it(
         self,
     ) -> None:
-        delays = [
-            "General",
-            "IPFailure",
-            "RecipientServerError",
-            "SendingDeferral",
-            "SpamDetected",
-            "TransientCommunicationFailure",
-        ]
-        expected = {
-            "DelayRule": ("Email Delivery Delayed", {"deliveryDelay": {"delayType": delays}}),
-            "SoftBounceRule": (
-                "Email Bounced",
-                {"bounce": {"bounceType": ["Transient"], "bounceSubType": ["General"]}},
-            ),
-        }
-        # Without a limit that hears of deferrals no mail has the tag, and none costs anything.
-        tags = {"ses:configuration-set": [NAME], "tidegate_limit": [{"exists": True}]}
-        for logical, (kind, detail) in expected.items():
-            self.assertEqual(
-                stack().resources[logical]["EventPattern"],
-                {
-                    "source": ["aws.ses"],
-                    "detail-type": [kind],
-                    "detail": detail | {"mail": {"tags": tags}},
-                },
-            )
+        def delay(kind: str, limited: bool = True) -> dict[str, Any]:
+            said = {"delayType": kind, "delayedRecipients": [RECIPIENT]}
+            return event("Email Delivery Delayed", limited, deliveryDelay=said)
 
-    def test_no_address_comes_into_the_queue(self) -> None:
+        for kind in ("General", "IPFailure", "SpamDetected", "SendingDeferral"):
+            self.assertEqual(taken(delay(kind)), ["deferral"], kind)
+        # Without a limit that hears of deferrals no mail has the tag, and none costs anything.
+        self.assertEqual(taken(delay("General", limited=False)), [])
+        for kind in ("MailboxFull", "InternalFailure", "Undetermined"):
+            self.assertEqual(taken(delay(kind)), [], kind)
+        self.assertEqual(taken(bounce("Transient", "General", FAILED, limited=True)), ["deferral"])
+        self.assertEqual(taken(bounce("Transient", "General", FAILED)), [])
+
+    def test_an_out_of_office_reply_is_no_deferral(self) -> None:
+        self.assertEqual(taken(bounce("Transient", "General", RECIPIENT, limited=True)), [])
+
+    def test_mail_that_ses_dropped_is_taken_with_its_reason(self) -> None:
+        failure = {"templateName": "welcome", "errorMessage": "no 'name'"}
+        self.assertEqual(taken(event("Email Rendering Failed", failure=failure)), ["dropped"])
+        self.assertEqual(
+            taken(event("Email Rejected", reject={"reason": "Bad content"})), ["dropped"]
+        )
+
+    def test_mail_of_another_configuration_set_is_not_heard_of(self) -> None:
+        for told in (bounce("Permanent", "General", RECIPIENT), complaint()):
+            told["detail"]["mail"]["tags"]["ses:configuration-set"] = ["other"]
+            self.assertEqual(taken(told), [])
+
+    def test_a_notice_tells_the_recipients_that_are_concerned_and_no_header(self) -> None:
+        failure = {"templateName": "welcome", "errorMessage": "no 'name'"}
+        of_both = ["ada@example.com", "bob@example.com"]
+        for told, recipients, reason in (
+            (bounce("Permanent", "General", FAILED), [FAILED], None),
+            (complaint(), [RECIPIENT], None),
+            (bounce("Permanent", UNCOUNTED[0], RECIPIENT), [RECIPIENT], None),
+            (complaint(complaintSubType=UNCOUNTED[0]), [RECIPIENT], None),
+            (bounce("Transient", "General", FAILED, limited=True), [FAILED], None),
+            (event("Email Rendering Failed", failure=failure), of_both, "no 'name'"),
+            (event("Email Rejected", reject={"reason": "Bad content"}), of_both, "Bad content"),
+        ):
+            (rule,) = [
+                rule for rule in RULES if matches(stack().resources[rule]["EventPattern"], told)
+            ]
+            notice = made_of(rule, told)
+            self.assertEqual((notice["kind"], notice["recipients"]), (RULES[rule], recipients))
+            self.assertEqual(notice.get("reason"), reason)
+            self.assertNotIn("Secret", json.dumps(notice))
+
+    def test_a_notice_has_the_members_that_the_scheduler_reads(self) -> None:
         for logical, kind in RULES.items():
             (target,) = stack().resources[logical]["Targets"]
             self.assertEqual(target["Arn"], arn("sqs", f"{NAME}-feedback"))
-            transformer = target["InputTransformer"]
-            self.assertEqual(
-                transformer["InputPathsMap"],
-                {
-                    "campaign": "$.detail.mail.tags.tidegate_campaign",
-                    "id": "$.detail.mail.messageId",
-                    "tags": "$.detail.mail.tags",
-                    "sent_at": "$.detail.mail.timestamp",
-                },
-            )
-            # EventBridge puts a value as JSON into its place: a tag is a list. What comes out is what
-            # the scheduler's tests read.
-            message = transformer["InputTemplate"]
-            event = json.loads((INFRA.parent / "events" / f"{kind}.json").read_text("utf-8"))
-            for name in ("campaign", "id", "tags", "sent_at"):
-                message = message.replace(f"<{name}>", json.dumps(event[name]))
-            self.assertEqual(json.loads(message), event)
-            self.assertIsInstance(event["campaign"], list)
+            expected = json.loads((INFRA.parent / "events" / f"{kind}.json").read_text("utf-8"))
+            # EventBridge puts a value as JSON into its place: a tag is a list.
+            message = target["InputTransformer"]["InputTemplate"]
+            for name in target["InputTransformer"]["InputPathsMap"]:
+                message = message.replace(f"<{name}>", json.dumps(expected[name]))
+            self.assertEqual(json.loads(message), expected, logical)
 
     def test_receipts_that_say_something_of_the_list_come_as_they_are_from_our_configuration_set_alone(
         self,

@@ -135,7 +135,8 @@ def _rules(stack: Rendered) -> Pairs:
     found: Pairs = {}
     for rule in stack.of_type("AWS::Events::Rule").values():
         pattern = rule.get("EventPattern", {})
-        trigger = rule.get("ScheduleExpression") or " and ".join(pattern["detail-type"])
+        # Several rules take events of one type.
+        trigger = rule.get("ScheduleExpression") or f"{pattern['detail-type'][0]}: {rule['Description']}"
         targets = [{k: v for k, v in t.items() if k != "Id"} for t in rule["Targets"]]
         plain = {k: v for k, v in rule.items() if k not in ("Type", "Name")} | {"Targets": targets}
         plain.setdefault("State", "ENABLED")

@@ -7,6 +7,7 @@ use tidegate_core::channel::Channel;
 use tidegate_core::config::{Cap, PollerConfig};
 use tidegate_core::deferral::Location;
 use tidegate_core::text_message::Origins;
+use tidegate_delivery::ports::PortError;
 
 use crate::{
     ChannelAccount, ChannelMailer, DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount,
@@ -113,8 +114,15 @@ impl Clients {
         SesAccount::new(&aws_sdk_sesv2::Client::new(&self.ses))
     }
 
-    pub fn suppression_list(&self) -> SesSuppressionList {
-        SesSuppressionList::new(aws_sdk_sesv2::Client::new(&self.ses))
+    /// The suppression list that counts for the mail of a tenant, or for mail without one.
+    ///
+    /// # Errors
+    /// As those of [`SesSuppressionList::of_tenant`].
+    pub async fn suppression_list(
+        &self,
+        tenant: Option<&str>,
+    ) -> Result<SesSuppressionList, PortError> {
+        SesSuppressionList::new(aws_sdk_sesv2::Client::new(&self.ses)).of_tenant(tenant).await
     }
 
     pub fn ledger(&self, table: impl Into<String>) -> DynamoLedger {

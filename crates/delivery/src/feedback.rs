@@ -1,23 +1,26 @@
-//! Reads SES's notices of bounces, complaints and deferrals in rounds: receive, count in the control record, delete
-//! once the count is written.
+//! Reads SES's notices of bounces, complaints, deferrals and dropped mail in rounds: receive, count in the control
+//! record, mark as counted in the ledger, delete.
 //!
-//! If a scheduler dies between count and delete, the messages of that round (at most 50) are delivered
-//! again. The control record remembers the last 50 bounces and complaints and the last 50 deferrals, so they are
-//! counted twice only if others of their kind were counted in between.
+//! A notice counts once for its message, kind and recipient, however often and from however many SQS messages it
+//! comes: the ledger has a mark of it for 90 days. If a scheduler dies between count and marks, the messages of that
+//! round are delivered again. The control record remembers the last 100 notices, so they are counted twice only if
+//! 100 others were counted in between.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use tidegate_core::Window;
+use futures_util::future::{join_all, try_join_all};
 use tidegate_core::config::FeedbackConfig;
-use tidegate_core::reputation::{self, Heard, Notice, NoticeKind, REMEMBERED};
+use tidegate_core::reputation::{self, MARKED, Notice, NoticeKind, REMEMBERED};
+use tidegate_core::{Timestamp, Window};
 
 use crate::control;
 use crate::poll::sent_by_campaign;
-use crate::ports::{BATCH, Clock, Feedback, FeedbackMessage, Ledger, PortError};
+use crate::ports::{
+    BATCH, Clock, Feedback, FeedbackMessage, Ledger, MarkRequest, Marks, PortError,
+};
 
 /// No round begins later than this after the reading began. The last round then ends before the run's ticks
 /// do, which takes at least 59 s.
@@ -36,13 +39,19 @@ pub struct FeedbackReport {
     pub complained: BTreeMap<String, u64>,
     /// Deferrals by recipients' providers, by campaign name.
     pub deferred: BTreeMap<String, u64>,
+    /// Recipients whom SES did not try to reach, by campaign name.
+    pub suppressed: BTreeMap<String, u64>,
+    /// Mails that SES accepted and then dropped, by campaign name.
+    pub dropped: BTreeMap<String, u64>,
     /// Messages that contained no notice; they were deleted.
     pub unreadable: u64,
 }
 
 /// Reviews every campaign, and reads one round of notices without waiting for them. This takes two or three
 /// calls, and goes on after the ticks have ended: it is all that a run without ticks reads.
-pub(crate) async fn read_once(reader: &FeedbackReader<'_, impl Clock, impl Feedback, impl Ledger>) {
+pub(crate) async fn read_once(
+    reader: &FeedbackReader<'_, impl Clock, impl Feedback, impl Ledger + Marks>,
+) {
     // The review can change without a message: more was sent, a hold was lifted, or a period ended.
     if let Err(error) = reader.count(&[]).await {
         tracing::error!(error = &error as &dyn StdError, "reputation not reviewed");
@@ -54,7 +63,9 @@ pub(crate) async fn read_once(reader: &FeedbackReader<'_, impl Clock, impl Feedb
 
 /// Reads for 45 s, and until the last round ends. A failure is logged and tried again after 5 s. The report
 /// is updated after every round, so its counts survive if this future is dropped.
-pub(crate) async fn read(reader: &FeedbackReader<'_, impl Clock, impl Feedback, impl Ledger>) {
+pub(crate) async fn read(
+    reader: &FeedbackReader<'_, impl Clock, impl Feedback, impl Ledger + Marks>,
+) {
     let clock = reader.clock;
     let until = clock.monotonic() + READING;
     loop {
@@ -84,27 +95,45 @@ pub(crate) struct FeedbackReader<'a, C, F, L> {
     pub(crate) report: &'a RefCell<FeedbackReport>,
 }
 
-impl<C: Clock, F: Feedback, L: Ledger> FeedbackReader<'_, C, F, L> {
+impl<C: Clock, F: Feedback, L: Ledger + Marks> FeedbackReader<'_, C, F, L> {
     /// Receives, counts and deletes one round of messages; returns how many there were.
     async fn round(&self, wait: Duration) -> Result<usize, PortError> {
         let mut messages = self.feedback.receive(wait).await?;
-        // At most as many as the record remembers, so that a message delivered again is recognised.
+        // At most as many as the control record remembers until they are marked.
         while !messages.is_empty() && messages.len() + BATCH <= REMEMBERED {
             match self.feedback.receive(Duration::ZERO).await {
                 Ok(more) if !more.is_empty() => messages.extend(more),
                 _ => break,
             }
         }
-        if !messages.is_empty() && self.count(&messages).await? {
-            self.delete(&messages).await;
+        let (mut notices, unreadable) = notices(&messages);
+        self.forget_known(&mut notices).await?;
+        for some in notices.chunks(REMEMBERED) {
+            if !self.count(some).await? {
+                return Ok(messages.len());
+            }
         }
+        self.report.borrow_mut().unreadable += unreadable;
+        self.delete(&messages).await;
         Ok(messages.len())
     }
 
-    /// Counts the notices in the control record. True if the count is written there, so that the messages
-    /// may be deleted.
-    async fn count(&self, messages: &[FeedbackMessage]) -> Result<bool, PortError> {
-        let (heard, unreadable) = heard(messages);
+    /// Removes the notices that the ledger has marked as counted, and what occurs twice.
+    async fn forget_known(&self, notices: &mut Vec<Notice>) -> Result<(), PortError> {
+        let identities: Vec<_> = notices.iter().map(Notice::identity).collect();
+        let mut known = BTreeSet::new();
+        for some in identities.chunks(REMEMBERED) {
+            let marks = self.ledger.find(some).await?;
+            let marked = some.iter().zip(marks).filter(|(_, mark)| mark.is_some());
+            known.extend(marked.map(|(identity, _)| identity.clone()));
+        }
+        notices.retain(|notice| known.insert(notice.identity()));
+        Ok(())
+    }
+
+    /// Counts at most 100 notices in the control record, and marks them. True if the count is written there, so that
+    /// their messages may be deleted.
+    async fn count(&self, heard: &[Notice]) -> Result<bool, PortError> {
         let standing = self.ledger.read().await?;
         let sent = sent_by_campaign(&standing.counters);
         let wall = self.clock.wall();
@@ -112,7 +141,7 @@ impl<C: Clock, F: Feedback, L: Ledger> FeedbackReader<'_, C, F, L> {
         let new = RefCell::new(Vec::new());
         let changed =
             control::change(self.ledger, (standing.control_version, standing.control), |control| {
-                let counted = reputation::review(control, &self.config.policy, &sent, &heard, now);
+                let counted = reputation::review(control, &self.config.policy, &sent, heard, now);
                 if let Some(quota) = quota {
                     reputation::adapt(control, &counted, quota, Window::containing(wall));
                 }
@@ -120,11 +149,9 @@ impl<C: Clock, F: Feedback, L: Ledger> FeedbackReader<'_, C, F, L> {
             });
         let stands = changed.await?.made().is_some() || new.borrow().is_empty();
         if stands {
-            let mut report = self.report.borrow_mut();
-            report.unreadable += unreadable;
-            for notice in new.take() {
-                report.add(notice);
-            }
+            new.take().into_iter().for_each(|notice| self.report.borrow_mut().add(notice));
+            let marks: Vec<_> = heard.iter().map(|notice| counted(notice, wall)).collect();
+            try_join_all(marks.iter().map(|mark| self.ledger.mark(mark))).await?;
         }
         Ok(stands)
     }
@@ -155,6 +182,8 @@ impl FeedbackReport {
             NoticeKind::Bounce => (&mut self.bounced, "bounced"),
             NoticeKind::Complaint => (&mut self.complained, "complained of"),
             NoticeKind::Deferral => (&mut self.deferred, "deferred"),
+            NoticeKind::Suppressed => (&mut self.suppressed, "suppressed"),
+            NoticeKind::Dropped => (&mut self.dropped, "dropped"),
         };
         *counts.entry(notice.campaign.clone()).or_default() += 1;
         let (campaign, ses_message_id) = (&*notice.campaign, &*notice.ses_message_id);
@@ -162,15 +191,20 @@ impl FeedbackReport {
     }
 }
 
+/// The mark of a notice that is counted. Its token tells why SES dropped the mail.
+fn counted(notice: &Notice, now: Timestamp) -> MarkRequest {
+    let token = notice.reason.as_deref().unwrap_or(notice.kind.name()).to_owned();
+    let identity = notice.identity();
+    MarkRequest { identity, token, pass: 0, now, kept: MARKED, replaces: None }
+}
+
 /// The notices in these messages, and how many messages contain none. Such a message is logged without its
 /// body, which may contain an address.
-fn heard(messages: &[FeedbackMessage]) -> (Vec<Heard>, u64) {
-    let (mut heard, mut unreadable) = (Vec::new(), 0);
+fn notices(messages: &[FeedbackMessage]) -> (Vec<Notice>, u64) {
+    let (mut notices, mut unreadable) = (Vec::new(), 0);
     for message in messages {
         match Notice::parse(&message.body) {
-            Ok(notice) => {
-                heard.push(Heard { mark: reputation::mark(&message.message_id), notice });
-            }
+            Ok(of_each) => notices.extend(of_each),
             Err(error) => {
                 unreadable += 1;
                 let message_id = &*message.message_id;
@@ -178,5 +212,5 @@ fn heard(messages: &[FeedbackMessage]) -> (Vec<Heard>, u64) {
             }
         }
     }
-    (heard, unreadable)
+    (notices, unreadable)
 }

@@ -14,7 +14,7 @@ use tidegate_core::counters::Counter;
 use crate::back_pressure::{BackPressure, BackPressureReport};
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
 use crate::finish;
-use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Queues, Standing};
+use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Marks, Queues, Standing};
 use crate::ticks_first::ticks_first;
 
 /// Counted from the run's start: how long the run waits for the look at the back-pressure, and for the first
@@ -50,7 +50,7 @@ impl SumsMemory {
 /// The results of a scheduler's run apart from the ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedulerRunReport {
-    /// Bounces and complaints that were counted.
+    /// SES's notices that were counted.
     pub feedback: FeedbackReport,
     /// The back-pressure level and its figures; `None` if none is configured, or the ledger did not answer.
     pub back_pressure: Option<BackPressureReport>,
@@ -114,7 +114,7 @@ pub async fn run<T, R: Future<Output = T>>(
         &SumsMemory,
     ),
     clock: &impl Clock,
-    ledger: &impl Ledger,
+    ledger: &(impl Ledger + Marks),
 ) -> (T, SchedulerRunReport) {
     let began = clock.monotonic();
     let before = read(ledger).await;

@@ -6,6 +6,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::back_pressure::BackPressureFigures;
 use tidegate_core::counters::Counter;
 use tidegate_delivery::back_pressure::BackPressureReport;
+use tidegate_delivery::feedback::FeedbackReport;
 use tidegate_delivery::poll::{End, WindowReport};
 use tidegate_delivery::replay::BroughtBack;
 use tidegate_delivery::schedule::ScheduleReport;
@@ -75,8 +76,8 @@ pub fn failed_metrics(at: Timestamp, function: &str, ledger_failed: u64) -> Vec<
     line.into_value().into_iter().collect()
 }
 
-/// Adds a run's results beside the ticks (holds, back-pressure), and one line per campaign with bounces or
-/// complaints.
+/// Adds a run's results beside the ticks (holds, back-pressure), and one line per campaign of whose mail SES told
+/// something.
 fn minute_metrics(at: Timestamp, minute: &SchedulerRunReport, line: MetricsLine) -> Vec<Value> {
     let line = match minute.holds() {
         Some(holds) => line.metric("Holds", Unit::Count, number(holds)),
@@ -87,16 +88,26 @@ fn minute_metrics(at: Timestamp, minute: &SchedulerRunReport, line: MetricsLine)
         None => line,
     };
     let SchedulerRunReport { feedback, .. } = minute;
-    let campaigns: BTreeSet<&String> =
-        feedback.bounced.keys().chain(feedback.complained.keys()).collect();
+    let FeedbackReport { bounced, complained, suppressed, dropped, .. } = feedback;
+    let told = [bounced, complained, suppressed, dropped];
+    let campaigns: BTreeSet<&String> = told.into_iter().flat_map(BTreeMap::keys).collect();
     let by_campaign = campaigns.into_iter().filter_map(|campaign| {
-        MetricsLine::new(at)
+        unsent_metrics(feedback, campaign, MetricsLine::new(at))
             .dimension("Campaign", campaign)
-            .metric("Bounced", Unit::Count, count_of(&feedback.bounced, campaign))
-            .metric("Complained", Unit::Count, count_of(&feedback.complained, campaign))
+            .metric("Bounced", Unit::Count, count_of(bounced, campaign))
+            .metric("Complained", Unit::Count, count_of(complained, campaign))
             .into_value()
     });
     line.into_value().into_iter().chain(by_campaign).collect()
+}
+
+/// Adds what SES accepted and did not send; most campaigns have none of it.
+fn unsent_metrics(feedback: &FeedbackReport, campaign: &str, line: MetricsLine) -> MetricsLine {
+    line.metric("Suppressed", Unit::Count, count_of(&feedback.suppressed, campaign)).metric(
+        "Dropped",
+        Unit::Count,
+        count_of(&feedback.dropped, campaign),
+    )
 }
 
 /// Adds the back-pressure level and its figures. An unknown figure becomes NaN, which

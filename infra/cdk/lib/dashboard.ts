@@ -131,7 +131,7 @@ function holds(of: OfFunction): Widget {
 }
 
 function feedback({ settings }: DashboardProps): Widget {
-  const lines = ['Bounced', 'Complained'].map((label) => [{ expression: byCampaign(settings.name, label), label }]);
+  const lines = ['Bounced', 'Complained', 'Suppressed', 'Dropped'].map((label) => [{ expression: byCampaign(settings.name, label), label }]);
   return graph('Bounces and complaints by campaign', 8, lines);
 }
 

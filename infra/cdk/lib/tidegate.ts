@@ -32,7 +32,9 @@ import { SPILL_PREFIX, spillBucket } from './spill.js';
 import { domainQueueNames, InvalidProp, validate } from './validate.js';
 
 /** What an operator reads of the channel's account. */
-const SES_READS = ['ses:GetAccount', 'ses:GetSuppressedDestination', 'ses:ListSuppressedDestinations'];
+const SES_READS = [
+  'ses:GetAccount', 'ses:GetSuppressedDestination', 'ses:GetTenant', 'ses:ListSuppressedDestinations', 'ses:TestRenderEmailTemplate',
+];
 const SMS_READS = ['sms-voice:DescribePhoneNumbers', 'sms-voice:DescribeSpendLimits'];
 
 /**

@@ -171,7 +171,9 @@ test('who may write to the queue of feedback and to the topic', () => {
   assert.deepEqual([service, action], ['events.amazonaws.com', 'sqs:SendMessage']);
   assert.deepEqual(condition['aws:SourceArn'].map((arn: unknown) => stack.text(arn)), [
     'Arn of MailFeedbackBounceRule', 'Arn of MailFeedbackComplaintRule',
+    'Arn of MailFeedbackSuppressedBounceRule', 'Arn of MailFeedbackSuppressedComplaintRule',
     'Arn of MailFeedbackDelayRule', 'Arn of MailFeedbackSoftBounceRule',
+    'Arn of MailFeedbackRenderingFailureRule', 'Arn of MailFeedbackRejectRule',
   ]);
   assert.deepEqual(allowed('AWS::SQS::QueuePolicy', 'Queues', 'mail-campaign-big'), []);
 });

@@ -299,19 +299,26 @@ test('the ledger expires what is old, costs by use, and can be restored if that 
   assert.equal(recovery({ pointInTimeRecovery: true }), true);
 });
 
-test('SES\'s bounces, complaints and deferrals reach the feedback queue without addresses', () => {
+test('SES\'s bounces, complaints, deferrals and dropped mail reach the feedback queue, without headers', () => {
   const stack = rendered();
+  const ours = { tags: { 'ses:configuration-set': ['mail'] } };
   // Without a limit that hears of deferrals no mail has the tag, and none costs anything.
-  const limited = { 'ses:configuration-set': ['mail'], tidegate_limit: [{ exists: true }] };
+  const limited = { tags: { ...ours.tags, tidegate_limit: [{ exists: true }] } };
+  const suppressed = [
+    'OnAccountSuppressionList', 'OnTenantSuppressionList', 'UnsubscribedRecipient', 'EmailValidationSuppressed',
+  ];
+  const counted = [{ exists: false }, { 'anything-but': suppressed }];
   const rules = stack.all('AWS::Events::Rule').map((r) => r.Properties).filter((r) => r.EventPattern);
   assert.deepEqual(rules.map((rule) => [rule.EventPattern['detail-type'][0], rule.EventPattern.detail]), [
-    ['Email Bounced', {
-      bounce: { bounceType: ['Permanent'] }, mail: { tags: { 'ses:configuration-set': ['mail'] } },
-    }],
+    ['Email Bounced', { bounce: { bounceType: ['Permanent'], bounceSubType: counted }, mail: ours }],
     ['Email Complaint Received', {
-      complaint: { complaintFeedbackType: [{ exists: false }, { 'anything-but': ['not-spam'] }] },
-      mail: { tags: { 'ses:configuration-set': ['mail'] } },
+      complaint: {
+        complaintFeedbackType: [{ exists: false }, { 'anything-but': ['not-spam'] }], complaintSubType: counted,
+      },
+      mail: ours,
     }],
+    ['Email Bounced', { bounce: { bounceSubType: suppressed }, mail: ours }],
+    ['Email Complaint Received', { complaint: { complaintSubType: suppressed }, mail: ours }],
     ['Email Delivery Delayed', {
       deliveryDelay: {
         delayType: [
@@ -319,26 +326,39 @@ test('SES\'s bounces, complaints and deferrals reach the feedback queue without 
           'TransientCommunicationFailure',
         ],
       },
-      mail: { tags: limited },
+      mail: limited,
     }],
     ['Email Bounced', {
-      bounce: { bounceType: ['Transient'], bounceSubType: ['General'] }, mail: { tags: limited },
+      bounce: { bounceType: ['Transient'], bounceSubType: ['General'], bouncedRecipients: { action: ['failed'] } },
+      mail: limited,
     }],
+    ['Email Rendering Failed', { mail: ours }],
+    ['Email Rejected', { mail: ours }],
   ]);
-  for (const [index, kind] of ['bounce', 'complaint', 'deferral', 'deferral'].entries()) {
+  const told = [
+    ['bounce', 'bounce.bouncedRecipients'], ['complaint', 'complaint.complainedRecipients'],
+    ['suppressed', 'bounce.bouncedRecipients'], ['suppressed', 'complaint.complainedRecipients'],
+    ['deferral', 'deliveryDelay.delayedRecipients'], ['deferral', 'bounce.bouncedRecipients'],
+    ['dropped', 'mail.destination', 'failure.errorMessage'], ['dropped', 'mail.destination', 'reject.reason'],
+  ];
+  for (const [index, [kind, recipients, reason]] of told.entries()) {
     const [target] = rules[index].Targets;
     assert.equal(stack.text(target.Arn), 'Arn of mail-feedback');
     assert.deepEqual(target.InputTransformer, {
       InputPathsMap: {
-        campaign: '$.detail.mail.tags.tidegate_campaign', id: '$.detail.mail.messageId', tags: '$.detail.mail.tags',
-        sent_at: '$.detail.mail.timestamp',
+        campaign: '$.detail.mail.tags.tidegate_campaign', id: '$.detail.mail.messageId', recipients: `$.detail.${recipients}`,
+        tags: '$.detail.mail.tags', sent_at: '$.detail.mail.timestamp',
+        ...(reason ? { reason: `$.detail.${reason}` } : {}),
       },
       InputTemplate:
-        `{"kind": "${kind}", "campaign": <campaign>, "id": <id>, "tags": <tags>, "sent_at": <sent_at>}`,
+        `{"kind": "${kind}", "campaign": <campaign>, "id": <id>, "recipients": <recipients>, "tags": <tags>, `
+        + `"sent_at": <sent_at>${reason ? ', "reason": <reason>' : ''}}`,
     });
   }
   const destination = stack.all('AWS::SES::ConfigurationSetEventDestination')[0]!.Properties.EventDestination;
-  assert.deepEqual(destination.MatchingEventTypes, ['bounce', 'complaint', 'deliveryDelay']);
+  assert.deepEqual(
+    destination.MatchingEventTypes, ['bounce', 'complaint', 'deliveryDelay', 'renderingFailure', 'reject'],
+  );
   const set = stack.one('AWS::SES::ConfigurationSet', 'Name', 'mail').Properties;
   assert.deepEqual(set.ReputationOptions, { ReputationMetricsEnabled: true });
   assert.deepEqual(set.SendingOptions, { SendingEnabled: true });

@@ -57,7 +57,8 @@ test('an operator may change the control record, and replay dead letters', () =>
     'cloudformation:DescribeStacks', 'cloudwatch:DescribeAlarms', 'cloudwatch:GetMetricData',
     'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem',
     'lambda:GetFunctionConfiguration', 'lambda:InvokeFunction', 's3:ListBucket', 'ses:GetAccount',
-    'ses:GetSuppressedDestination', 'ses:ListSuppressedDestinations', 'sqs:GetQueueAttributes',
+    'ses:GetSuppressedDestination', 'ses:GetTenant', 'ses:ListSuppressedDestinations', 'ses:TestRenderEmailTemplate',
+    'sqs:GetQueueAttributes',
   ]);
   const queues = operate.filter(([does]) => does === 'sqs:GetQueueAttributes').map(([, on]) => on);
   assert.deepEqual(queues, [
@@ -65,7 +66,10 @@ test('an operator may change the control record, and replay dead letters', () =>
     ...[1, 2, 3, 4, 5, 6].map((group) => `Arn of mail-domain-${group}`), 'Arn of mail-dead-letter',
   ]);
   const everything = operate.filter(([, on]) => on === '*').map(([does]) => does);
-  assert.deepEqual(everything, ['cloudwatch:DescribeAlarms', 'cloudwatch:GetMetricData', 'ses:GetAccount', 'ses:GetSuppressedDestination', 'ses:ListSuppressedDestinations']);
+  assert.deepEqual(everything, [
+    'cloudwatch:DescribeAlarms', 'cloudwatch:GetMetricData', 'ses:GetAccount', 'ses:GetSuppressedDestination',
+    'ses:GetTenant', 'ses:ListSuppressedDestinations', 'ses:TestRenderEmailTemplate',
+  ]);
   const replay = granted((mail, operator) => mail.grantReplay(operator)) as [string[], string][];
   const replaying = new Map(replay.map(([does, on]) => [on, does]));
   assert.deepEqual([...replaying.keys()].sort(), [

@@ -131,3 +131,28 @@ async fn each_domain_under_the_others_limit_is_lowered_by_itself() {
     let adapted = world.ledger_now().await.control.adapted;
     assert_eq!(adapted.keys().collect::<Vec<_>>(), ["slow_example"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_deferral_in_a_thousand_mails_lowers_no_limit() {
+    let world = World::new(settings(120.0, true));
+    limit(&world, "example.com", r#"{"rate": "100/s", "adaptive": true, "queue": 5}"#).await;
+    world.put("big", &to("g", 60_000, "example.com")).await;
+    let first = world
+        .play(590, async |first| {
+            for tenth in 1..58 {
+                world.until(first, 10 * tenth, Duration::ZERO).await;
+                let sent_at = first.plus(10 * (tenth - 1)).opens().as_millis();
+                let sent_at = tidegate_core::identity::EpochMillis::new(sent_at);
+                let body = serde_json::json!({
+                    "kind": "deferral", "campaign": ["big"], "id": format!("1-{tenth}"),
+                    "tags": {"tidegate_limit": ["example_com"]}, "sent_at": sent_at,
+                });
+                world.put_raw(FEEDBACK, &[produced(body.to_string())]).await;
+                let control = world.ledger_now().await.control;
+                assert!(control.adapted.is_empty(), "{tenth}: {:?}", control.adapted);
+            }
+        })
+        .await;
+    let sent = sent(&world.ses.arrivals(), "g", first, 60..560);
+    assert!(sent >= 48_500, "{sent} of 50,000");
+}

@@ -18,11 +18,20 @@ fn settings(quota: f64, merge: bool, mode: &'static str) -> WorldSettings {
     WorldSettings::new(quota, merge).variable("TIDEGATE_FEEDBACK", mode)
 }
 
-/// SES reports, and EventBridge puts it on the queue.
-async fn report(world: &World, kind: &str, campaign: &str, count: u64) {
-    let body = format!(r#"{{"kind": "{kind}", "campaign": "{campaign}", "id": "0102018f-1"}}"#);
-    let bodies: Vec<_> = (0..count).map(|_| produced(body.clone())).collect();
+/// What EventBridge puts on the queue for an event about a mail that SES gave this id.
+fn notice(kind: &str, campaign: &str, id: &str) -> String {
+    format!(r#"{{"kind": "{kind}", "campaign": "{campaign}", "id": "{id}"}}"#)
+}
+
+async fn put(world: &World, bodies: impl IntoIterator<Item = String>) {
+    let bodies: Vec<_> = bodies.into_iter().map(produced).collect();
     world.put_raw(FEEDBACK, &bodies).await;
+}
+
+/// SES reports so many mails.
+async fn report(world: &World, kind: &str, campaign: &str, count: u64) {
+    let at = world.universe.now().as_millis();
+    put(world, (0..count).map(|number| notice(kind, campaign, &format!("{at}-{number}")))).await;
 }
 
 async fn held(world: &World, campaign: &str) -> bool {
@@ -290,6 +299,76 @@ async fn what_is_not_deleted_and_comes_again_is_not_counted_again() {
     assert_eq!(figures(&world, "big").await.complained, 3);
     assert!(world.contents(FEEDBACK).is_empty());
     assert_eq!(world.minute_reports.borrow()[0].feedback.complained["big"], 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_comes_in_two_messages_counts_once_even_hours_and_many_others_later() {
+    let world = World::new(settings(50.0, true, "hold"));
+    world.fill("small", 3_000).await;
+    let complaint = notice("complaint", "small", "0102018f3c5d7e9a-1");
+    let comes = async || put(&world, [complaint.clone()]).await;
+    world
+        .play(130, async |first| {
+            world.until(first, 30, MS(500)).await;
+            assert!(figures(&world, "small").await.sent >= 1_000);
+            comes().await;
+            comes().await;
+            world.until(first, 35, MS(0)).await;
+            assert_eq!(figures(&world, "small").await.complained, 1);
+            // The control record has forgotten it, and another run of the scheduler reads it.
+            report(&world, "suppressed", "small", 150).await;
+            world.until(first, 65, MS(0)).await;
+            comes().await;
+            world.until(first, 70, MS(0)).await;
+            assert!(!held(&world, "small").await, "for one complaint");
+        })
+        .await;
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        comes().await;
+        world.schedule().await;
+    }
+    let figures = figures(&world, "small").await;
+    assert_eq!((figures.complained, figures.suppressed), (1, 150));
+    assert!(world.contents(FEEDBACK).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_counts_for_each_of_its_recipients_once() {
+    let world = World::new(settings(20.0, true, "count"));
+    let of = |from: u32, to: u32| {
+        let recipients: Vec<_> = (from..to)
+            .map(|n| serde_json::json!({"emailAddress": format!("a{n}@example.com")}))
+            .collect();
+        serde_json::json!({"kind": "bounce", "campaign": "big", "id": "1", "recipients": recipients})
+            .to_string()
+    };
+    put(&world, [of(0, 30), of(0, 30), of(20, 35)]).await;
+    world.schedule().await;
+    assert_eq!(figures(&world, "big").await.bounced, 35);
+    put(&world, [of(34, 36)]).await;
+    world.schedule().await;
+    assert_eq!(figures(&world, "big").await.bounced, 36);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ses_does_not_count_holds_nothing_and_mail_that_it_dropped_holds_its_campaign() {
+    let world = World::new(settings(50.0, true, "hold"));
+    world.fill("big", 3_000).await;
+    world.fill("small", 3_000).await;
+    world
+        .play(70, async |first| {
+            world.until(first, 10, MS(0)).await;
+            report(&world, "suppressed", "small", 900).await;
+            report(&world, "dropped", "big", 200).await;
+            world.until(first, 25, MS(0)).await;
+            assert!(held(&world, "big").await && !held(&world, "small").await);
+        })
+        .await;
+    let minutes = world.minute_reports.borrow();
+    let told = &minutes[0].feedback;
+    assert_eq!((told.suppressed["small"], told.dropped["big"]), (900, 200));
+    assert!(told.bounced.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -288,10 +288,11 @@ async fn a_bad_day_sets_the_warm_up_back_and_says_why() {
     world
         .play(50, async |first| {
             world.until(first, 10, Duration::ZERO).await;
-            let notice = r#"{"kind": "bounce", "campaign": ["small"], "id": "1",
+            let notice = r#"{"kind": "bounce", "campaign": ["small"], "id": "ID",
                 "tags": {"tidegate_campaign": ["small"], "tidegate_limit": ["sender_new_example"]}}"#;
+            let of = |number: u32| notice.replace("ID", &number.to_string());
             let notices: Vec<_> =
-                (0..30).map(|_| tidegate_tests::simulation::mail::produced(notice)).collect();
+                (0..30).map(of).map(tidegate_tests::simulation::mail::produced).collect();
             world.put_raw(tidegate_tests::simulation::FEEDBACK, &notices).await;
         })
         .await;

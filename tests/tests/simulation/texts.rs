@@ -243,7 +243,8 @@ async fn receipts_of_texts_hold_their_campaign_by_parts() {
             world.put_raw(FEEDBACK, &vec![delivered; count]).await;
             world.until(first, 23, MS(500)).await;
             assert!(world.ledger_now().await.control.campaign_holds.is_empty());
-            world.put_raw(FEEDBACK, &vec![produced(receipt); count]).await;
+            let of = |number: usize| receipt.replace("862a8790", &format!("{number:08}"));
+            world.put_raw(FEEDBACK, &(0..count).map(of).map(produced).collect::<Vec<_>>()).await;
             world.until(first, 26, MS(500)).await;
             let holds = world.ledger_now().await.control.campaign_holds;
             assert!(holds["big"].get(HoldReason::Reputation).is_some());

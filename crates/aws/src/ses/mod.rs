@@ -3,6 +3,7 @@
 mod content;
 mod get_account;
 mod get_tenant;
+mod render_template;
 mod send_email;
 mod suppression;
 

@@ -20,6 +20,7 @@ use tidegate_operate::{deferral, exclude};
 
 use super::OnStack;
 use super::dead::{MOST_LETTERS, create, read};
+use super::send::SUPPRESSED;
 use super::send::progress::MailProgressBar;
 use crate::shell::{CommandEnd, CommandError, Shell};
 
@@ -30,7 +31,7 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 /// `unknown`. Bounces and complaints come from the suppression list of the account's SES; of texts they are not known.
 ///
 /// Status of a row: `sent`; `bounced` or `complained` since; `suppressed` (SES accepted it and delivers it to nobody,
-/// because the address was on the suppression list before); `sending`; `waiting`; `dead`, with the reason;
+/// because the address was on the suppression list before); `dropped` (SES accepted it and then sent it to nobody); `sending`; `waiting`; `dead`, with the reason;
 /// `cancelled`; `excluded` by the run's options or by `tidegate exclude`; `not_enqueued`, because the run is not
 /// finished; `unknown`.
 ///
@@ -123,15 +124,22 @@ async fn facts(
     if reading.coverage.interrupted {
         return Ok(None);
     }
-    let (standing, _) = stack.standing().await?;
+    let (standing, campaigns) = stack.standing().await?;
     let excluded = match standing.control.exclusions {
         Some(_) => exclude::read(&stack.ledger()).await?,
         None => ExclusionList::default(),
     };
-    let bar = MailProgressBar::new(shell.output, 0, 0);
+    let bar = MailProgressBar::counting(shell.output, SUPPRESSED);
     let listed = match stack.scheduler.channel {
         Channel::Email => {
-            suppressed(&stack.clients().suppression_list(), |more| bar.add(more)).await?
+            let own = campaigns.iter().find(|campaign| campaign.name == journal.header.campaign);
+            let tenant = own.and_then(|campaign| campaign.tenant.as_deref());
+            let list = stack.clients().suppression_list(tenant).await?;
+            let clock = stack.clock();
+            tokio::select! {
+                listed = suppressed(&list, &clock, |more| bar.add(more)) => listed?,
+                () = shell.interrupted() => return Ok(None),
+            }
         }
         Channel::Sms => BTreeMap::new(),
     };

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -5,10 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tidegate_aws::stack::Stack;
 use tidegate_core::channel::Channel;
-use tidegate_delivery::ports::SuppressionList as _;
+use tidegate_delivery::ports::SuppressedAddress;
 use tidegate_operate::dead::LetterSnapshot;
 use tidegate_operate::results::{ResultsError, RunJournal};
 use tidegate_operate::status::StackFacts;
+use tidegate_operate::suppression;
 use tidegate_operate::why::{
     AddressReport, Explanation, MailQuery, MailVerdict, dead_to, explain, gather, is_address,
 };
@@ -26,7 +28,7 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 /// names it, the answer says what can have become of it, and what mail of its campaign waits for.
 ///
 /// For an address or a phone number, the mails or texts to it are looked for in the inputs of the runs whose journals are in .tidegate
-/// (or of --journal) and among the dead letters; and the account's suppression list is asked for an address.
+/// (or of --journal) and among the dead letters; and SES's suppression lists, of the account and of the campaigns' tenants, are asked for an address.
 ///
 /// Exit code: 0; 3 where the stack or a service cannot be reached.
 #[derive(Clone, Debug, Args)]
@@ -93,8 +95,8 @@ impl StackReading<'_> {
     ) -> Result<AddressReport, CommandError> {
         let address = args.id.as_str();
         let suppressed = match self.stack.poller.rules.channel {
-            Channel::Email => self.stack.clients().suppression_list().find(address).await?,
-            Channel::Sms => None,
+            Channel::Email => self.suppressed(address).await?,
+            Channel::Sms => Vec::new(),
         };
         let paths = if args.journal.is_empty() {
             journals_in(Path::new(".tidegate"))?
@@ -130,7 +132,20 @@ impl StackReading<'_> {
             answers.push(named);
         }
         let shown = (address, shell.output.addresses());
-        Ok(AddressReport::new(shown, suppressed.as_ref(), answers, (searched, not_searched)))
+        Ok(AddressReport::new(shown, &suppressed, answers, (searched, not_searched)))
+    }
+
+    /// The address's entries on the suppression lists that count for the campaigns, and for express mail.
+    async fn suppressed(&self, address: &str) -> Result<Vec<SuppressedAddress>, CommandError> {
+        let of_campaigns = self.status.campaigns.iter().map(|campaign| campaign.tenant.as_deref());
+        let tenants: BTreeSet<Option<&str>> = of_campaigns.chain([None]).collect();
+        let mut found = Vec::new();
+        for tenant in tenants {
+            let list = self.stack.clients().suppression_list(tenant).await?;
+            let entry = suppression::find(&list, &self.stack.clock(), address).await?;
+            found.extend(entry.filter(|entry| !found.contains(entry)));
+        }
+        Ok(found)
     }
 }
 

@@ -20,7 +20,7 @@ const facts = {};
 /** @type {HTMLElement} */ let actions;
 /** @type {HTMLButtonElement} */ let pause;
 
-const FACTS = [['share', 'Share now'], ['rate', 'Rate'], ['sent', 'Sent'], ['waiting', 'Waiting'], ['age', 'Age of what is sent now'], ['ends', 'Ends'], ['refused', 'Refused'], ['bounced', 'Bounces'], ['complained', 'Complaints'], ['dead', 'Dead letters'], ['other', 'Not sent on purpose'], ['cost', 'Cost']];
+const FACTS = [['share', 'Share now'], ['rate', 'Rate'], ['sent', 'Sent'], ['waiting', 'Waiting'], ['age', 'Age of what is sent now'], ['ends', 'Ends'], ['refused', 'Refused'], ['bounced', 'Bounces'], ['complained', 'Complaints'], ['suppressed', 'Suppressed by SES'], ['dropped', 'Dropped by SES'], ['dead', 'Dead letters'], ['other', 'Not sent on purpose'], ['cost', 'Cost']];
 
 export function startCampaignPage() {
   title = h('h2', { class: 'campaign-title', testid: 'one-title', tabindex: -1 });
@@ -88,7 +88,7 @@ export function renderCampaignPage() {
 
   tell('refused', count(campaign.refused), campaign.refused ? `${say.message}s, for the rate; each was tried again` : 'none for the rate', campaign.refused);
   const { feedback } = campaign;
-  for (const [kind, count_] of /** @type {[string, number | undefined][]} */ ([['bounced', feedback?.bounced], ['complained', feedback?.complained]])) {
+  for (const [kind, count_] of /** @type {[string, number | undefined][]} */ ([['bounced', feedback?.bounced], ['complained', feedback?.complained], ['suppressed', feedback?.suppressed], ['dropped', feedback?.dropped]])) {
     const of = feedback?.sent ? `${percent((count_ ?? 0) / feedback.sent, 2)} of ${count(feedback.sent)} ${say.unit}s, in the last two to four days` : 'in the last two to four days';
     tell(kind, count_ === undefined ? '–' : count(count_), feedback ? of : 'not counted: Feedback is off, or none came yet', count_ ?? null);
   }

@@ -28,7 +28,7 @@
  *   daily: Daily | null, spend_limit?: number, sending_enabled: boolean | null}} Quota
  *
  * @typedef {{name: string, configured_weight: number, weight: number, share: number | null, sent: number,
- *   refused: number, feedback: {sent: number, bounced: number, complained: number} | null,
+ *   refused: number, feedback: {sent: number, bounced: number, complained: number, suppressed: number, dropped: number} | null,
  *   backlog: Depth | null, held: boolean}} Campaign
  *
  * @typedef {{key: string, limit: string, per_second: number | null, closed: boolean, opens_at: string | null, waiting: number | null}} Limit

@@ -161,6 +161,12 @@ fn unquote(rest: &str) -> Result<String, AddressError> {
     Err(AddressError::DisplayName)
 }
 
+/// An address without a name, in lower case; a text that is no address in lower case.
+pub fn plain_address(text: &str) -> String {
+    Address::parse(text)
+        .map_or_else(|_| text.to_lowercase(), |address| address.addr_spec().to_lowercase())
+}
+
 fn check_addr_spec(addr_spec: &str) -> Result<(), AddressError> {
     let (local, domain) = addr_spec.rsplit_once('@').ok_or(AddressError::Syntax)?;
     if !local.is_ascii() {

@@ -73,6 +73,12 @@ impl Identity {
         }
     }
 
+    /// The identity of a report of SES about a mail that it had accepted: a hash, which tells no recipient.
+    pub fn of_notice(ses_message_id: &str, kind: &str, recipient: &str) -> Self {
+        // A line feed is in no mail's identity, so none gives this hash.
+        Self(format!("{HASHED}/{}", sha256_hex(&[ses_message_id, "\n", kind, "\n", recipient])))
+    }
+
     fn new(campaign: &str, kind: &str, id: &str) -> Self {
         let text = format!("{}/{kind}/{}", encode(campaign), encode(id));
         if text.len() > MAX_TEXT_BYTES {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rate::Rate;
-use crate::timestamp::Window;
+use crate::rate::{Rate, RateMargin};
+use crate::timestamp::{SECOND, Window};
 
 /// Factor 1 in millionths: the limit as it was set.
 const FULL: u64 = 1_000_000;
@@ -28,13 +28,21 @@ const SETTLES: u64 = 2;
 const CLOSES: usize = 5;
 /// Windows for which a limit is closed then.
 const CLOSED: u64 = 300;
-/// The most limits that are lowered at once; `*` may have many domains.
+/// The most limits that are lowered at once, or watched; `*` may have many domains.
 const MOST: usize = 50;
+/// A deferral raises a [`DeferralLevel`] by this, and each mail that the limit allows lowers it by 1. So one mail in a
+/// hundred may be deferred: mail that a provider takes at a second look, and replies that SES takes for bounces, say
+/// nothing of the provider's pace.
+const DEFERRAL: u64 = 100;
+/// Windows whose mail counts at most, or 500 mails. Deferrals of some seconds may be heard together.
+const OF_LATE: u64 = 60;
+/// The highest level. Once the deferrals end, it is soon gone.
+const HIGHEST: u64 = 5 * DEFERRAL;
 
 /// How far a provider's deferrals have lowered an adaptive limit.
 ///
-/// A deferral lowers it multiplicatively, by the share of the mail that was deferred: a provider that takes a
-/// quarter of the mail is reached in a few decreases. Every 15 seconds without one raise it additively. The
+/// Where more than a hundredth of the mail is deferred ([`DeferralLevel`]), it is lowered multiplicatively, by that
+/// share: a provider that takes a quarter of the mail is reached in a few decreases. Every 15 seconds without one raise it additively. The
 /// factor follows from the time, so all pollers know that of every window. Where deferrals are known late, the
 /// increases come as slowly: else a limit would rise further than it was lowered before the next deferral is known.
 ///
@@ -129,8 +137,49 @@ impl Adapted {
     }
 }
 
-/// Removes what time has raised to the full limit again, and the oldest beyond 50.
-pub(super) fn tidy(adapted: &mut AdaptedLimits, now: Window) {
+/// How much more than a hundredth of the mail that a limit allows was deferred of late.
+///
+/// ```
+/// use tidegate_core::limits::DeferralLevel;
+/// use tidegate_core::{Window, rate::Rate};
+/// let (at, rate) = (Window::from_epoch_second, Rate::per_second(100.0)?);
+/// let mut level = DeferralLevel::default();
+/// // One of a thousand, for as long as it may be, and two that are heard together.
+/// assert!((0..100).all(|n| !level.add(1, rate, at(1_000 + 10 * n))));
+/// assert!(!level.add(2, rate, at(2_010)));
+/// assert!(level.add(3, rate, at(2_011)), "more than one of a hundred");
+/// # Ok::<(), tidegate_core::rate::InvalidRate>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeferralLevel {
+    level: u64,
+    /// The window of the last deferral.
+    at: Window,
+}
+
+impl DeferralLevel {
+    /// Adds deferrals of a limit that has this rate now. True if more than the tolerated share was deferred.
+    pub fn add(&mut self, deferrals: u64, rate: Rate, now: Window) -> bool {
+        let mails =
+            |seconds: u64| seconds.saturating_mul(SECOND) / rate.period(RateMargin::default());
+        let passed = now.epoch_second().saturating_sub(self.at.epoch_second());
+        let allowed = mails(passed).min(mails(OF_LATE).max(HIGHEST));
+        let level = (self.level + DEFERRAL * deferrals).saturating_sub(allowed);
+        *self = Self { level: level.min(HIGHEST), at: now };
+        level > DEFERRAL
+    }
+}
+
+/// Removes what time has raised to the full limit again, what was not deferred for a while, and the oldest beyond 50.
+pub(super) fn tidy(
+    adapted: &mut AdaptedLimits,
+    levels: &mut BTreeMap<String, DeferralLevel>,
+    now: Window,
+) {
+    levels.retain(|_, level| now < level.at.plus(LATEST));
+    while levels.len() > MOST {
+        levels.pop_first();
+    }
     adapted.retain(|_, of| of.millionths(now) < FULL || of.opens(now).is_some());
     while adapted.len() > MOST {
         let oldest = adapted.iter().min_by_key(|(_, of)| of.since).map(|(tag, _)| tag.clone());
@@ -222,6 +271,22 @@ mod tests {
     }
 
     #[test]
+    fn of_every_rate_the_share_of_the_mail_that_was_deferred_decides() {
+        for (per_second, tenths) in [(0.1, 1), (1.0, 10), (40.0, 400), (1_000.0, 10_000_u64)] {
+            let lowers = |one_of: u64| {
+                let mut level = DeferralLevel::default();
+                let deferred = |second: u64| second * tenths * 10 / 102 / one_of;
+                (10_000..20_000).any(|second| {
+                    let new = deferred(second + 1) - deferred(second);
+                    new > 0 && level.add(new, rate(per_second), at(second))
+                })
+            };
+            assert!(!lowers(200), "half a per cent at {per_second}/s");
+            assert!(lowers(50), "two per cent at {per_second}/s");
+        }
+    }
+
+    #[test]
     fn one_deferral_of_a_slow_limit_lowers_it_by_3_percent() {
         let lowered = Adapted::deferred(None, &[at(98)], rate(0.1), at(100)).unwrap();
         assert_eq!(lowered.millionths(at(100)), 970_000);
@@ -238,12 +303,12 @@ mod tests {
         };
         let mut all: AdaptedLimits =
             (100..200).map(|second| (second.to_string(), adapted(second))).collect();
-        tidy(&mut all, at(200));
+        tidy(&mut all, &mut BTreeMap::new(), at(200));
         assert_eq!(
             (all.len(), all.contains_key("149"), all.contains_key("150")),
             (50, false, true)
         );
-        tidy(&mut all, at(1_000_000));
+        tidy(&mut all, &mut BTreeMap::new(), at(1_000_000));
         assert!(all.is_empty());
     }
 }

@@ -18,7 +18,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use adaptive::{Adapted, AdaptedLimits};
+pub use adaptive::{Adapted, AdaptedLimits, DeferralLevel};
 pub use calendar::{Hours, InvalidHours, InvalidInstant, InvalidZone, Zone};
 pub use grid::LimitGrid;
 pub use jiff::civil::Date;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use super::adaptive::{Adapted, AdaptedLimits, tidy};
+use super::adaptive::{Adapted, AdaptedLimits, DeferralLevel, tidy};
 #[cfg(doc)]
 use super::grid::LimitGrid;
 use super::key::{Dimension, InvalidKey, LimitKey, OTHERS};
@@ -335,28 +335,29 @@ impl LimitTable {
         })
     }
 
-    /// Lowers the adaptive limits under which mail was deferred, and returns all that are lowered. `deferred` has
-    /// the tags of each mail, and the window in which it was sent.
+    /// Lowers the adaptive limits of which too much mail was deferred, and returns all that are lowered. `deferred`
+    /// has, by tag, the windows in which that mail was sent; `levels` what was heard before.
     pub fn after_deferrals(
         &self,
-        deferred: &[(&str, Window)],
+        levels: &mut BTreeMap<String, DeferralLevel>,
+        deferred: &BTreeMap<&str, Vec<Window>>,
         quota: Rate,
         now: Window,
     ) -> AdaptedLimits {
-        let mut sent = BTreeMap::<&str, Vec<Window>>::new();
-        for (tags, window) in deferred {
-            tags.split(TAGS).for_each(|tag| sent.entry(tag).or_default().push(*window));
-        }
         let mut adapted = self.adapted.clone();
-        for (tag, sent) in sent {
+        for (tag, sent) in deferred {
             let limit = self.tagged(tag).and_then(|of| self.get(of.index));
             let Some((_, Limit { adaptive: true, rate: Some(rate), .. })) = limit else { continue };
-            let before = adapted.get(tag).copied();
-            if let Some(lowered) = Adapted::deferred(before, &sent, rate.of(quota), now) {
-                adapted.insert(tag.to_owned(), lowered);
+            let before = adapted.get(*tag).copied();
+            let rate = rate.of(quota);
+            let level = levels.entry((*tag).to_owned()).or_default();
+            let in_force = Adapted::rate(before.as_ref(), rate, now);
+            if level.add(sent.len() as u64, in_force, now) {
+                let lowered = Adapted::deferred(before, sent, rate, now);
+                adapted.extend(lowered.map(|lowered| ((*tag).to_owned(), lowered)));
             }
         }
-        tidy(&mut adapted, now);
+        tidy(&mut adapted, levels, now);
         adapted
     }
 

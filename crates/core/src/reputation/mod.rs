@@ -20,19 +20,23 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::EpochMillis;
-use crate::limits::RampTally;
-use crate::parts::fnv1a;
-pub use notice::{LIMIT_TAG, Notice, NoticeError, NoticeKind};
+use crate::limits::{DeferralLevel, RampTally};
+pub use notice::{LIMIT_TAG, Notice, NoticeError, NoticeKind, dropped_identity};
 pub use ramps::adapt;
 pub use review::review;
 
 /// Length of a period. At its end the running figures replace those of the period before.
 const PERIOD: Duration = Duration::from_hours(48);
-/// Number of messages that are remembered as counted, so that a second copy is not counted. The
-/// feedback queue delivers at least once, and a reader may stop between its count and its deletes.
-pub const REMEMBERED: usize = 50;
+/// Number of notices that the control record remembers as counted, and most that are counted at once. Each gets
+/// marks of its own in the ledger afterwards; this bridges the time until these are written.
+pub const REMEMBERED: usize = 100;
+/// Time for which the ledger keeps the mark of a notice that was counted: as long as the mark of any mail.
+pub const MARKED: Duration = Duration::from_hours(90 * 24);
 /// Least number of bounces or complaints that holds a campaign: a single one never does.
 const LEAST_EVENTS: u64 = 2;
+/// Least number of recipients whose mail SES dropped that holds a campaign. The minimum of sent mail does not
+/// apply: what is sent on is lost.
+const LEAST_DROPPED: u64 = 10;
 /// Millionths in 1. Shares are whole millionths, so that no rounding of fractions decides.
 const WHOLE: u128 = 1_000_000;
 
@@ -41,7 +45,7 @@ const WHOLE: u128 = 1_000_000;
 pub struct ReputationPolicy {
     /// True if they hold the campaign; false if they are only counted.
     pub holds: bool,
-    /// Bounces that hold a campaign, in millionths of the recipients sent to; 50,000 is 5 %.
+    /// Bounces, or dropped mail, that hold a campaign, in millionths of the recipients sent to; 50,000 is 5 %.
     pub bounce_share: u64,
     /// Complaints that hold a campaign, in millionths of the recipients sent to; 1,000 is 0.1 %.
     pub complaint_share: u64,
@@ -51,6 +55,7 @@ pub struct ReputationPolicy {
 
 /// Counts of sent mail, bounces and complaints of one campaign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReputationFigures {
     /// Recipients that mail was sent to.
     pub sent: u64,
@@ -58,6 +63,10 @@ pub struct ReputationFigures {
     pub bounced: u64,
     /// Spam complaints about that mail, as SES reported them.
     pub complained: u64,
+    /// Recipients of that mail whom SES did not try to reach; it counts them as neither bounces nor complaints.
+    pub suppressed: u64,
+    /// Recipients of mail that SES accepted and then dropped.
+    pub dropped: u64,
 }
 
 /// The counts of one campaign in the control record.
@@ -72,6 +81,12 @@ pub struct Tally {
     /// Complaints counted in the running period.
     #[serde(skip_serializing_if = "is_zero")]
     pub complained: u64,
+    /// Suppressed recipients counted in the running period.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub suppressed: u64,
+    /// Recipients of dropped mail counted in the running period.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dropped: u64,
     /// The counts of the period before.
     #[serde(skip_serializing_if = "is_empty")]
     pub before: ReputationFigures,
@@ -91,32 +106,15 @@ pub struct Reputation {
     /// Counts by campaign name; express mail has the name `express`.
     #[serde(default)]
     pub campaigns: BTreeMap<String, Tally>,
-    /// Marks of the bounces and complaints counted last, the newest at the end; at most [`REMEMBERED`].
+    /// Marks of the notices counted last, the newest at the end; at most [`REMEMBERED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remembered: Vec<u32>,
-    /// The same for deferrals. A provider that takes no more mail causes hundreds a minute; among the others' marks they
-    /// would take the place of bounces that may come again.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remembered_deferrals: Vec<u32>,
+    /// How much of the mail under adaptive limits was deferred of late, by the limit's tag.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deferrals: BTreeMap<String, DeferralLevel>,
     /// Today's notices about mail under warm-ups, by the limit's tag.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ramps: BTreeMap<String, RampTally>,
-}
-
-/// A notice and the mark of the message that contained it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
-    /// The mark that [`mark`] gives the message's id.
-    pub mark: u32,
-    /// The bounce or complaint that the message reports.
-    pub notice: Notice,
-}
-
-/// The mark by which a message is remembered: 32 bits of its id's hash. A new message has the mark of
-/// one of the 50 remembered ones with a probability of 1 in 86 million (50 / 2³²); it is then not
-/// counted.
-pub fn mark(message_id: &str) -> u32 {
-    fnv1a(message_id)
 }
 
 fn sum(sent: &BTreeMap<String, u64>, campaign: &str) -> u64 {
@@ -131,35 +129,32 @@ impl Reputation {
             since: now,
             campaigns: campaigns.collect(),
             remembered: Vec::new(),
-            remembered_deferrals: Vec::new(),
+            deferrals: BTreeMap::new(),
             ramps: BTreeMap::new(),
         }
     }
 
-    /// Counts and remembers the notices whose marks are not remembered yet; returns these.
-    fn add<'a>(&mut self, heard: &'a [Heard]) -> Vec<&'a Notice> {
+    /// Counts and remembers the notices that are not remembered yet; returns these.
+    fn add<'a>(&mut self, heard: &'a [Notice]) -> Vec<&'a Notice> {
         let mut new = Vec::new();
-        for Heard { mark, notice } in heard {
-            let remembered = match notice.kind {
-                NoticeKind::Bounce | NoticeKind::Complaint => &mut self.remembered,
-                NoticeKind::Deferral => &mut self.remembered_deferrals,
-            };
-            if remembered.contains(mark) {
+        for notice in heard {
+            let mark = notice.mark();
+            if self.remembered.contains(&mark) {
                 continue;
             }
-            remembered.push(*mark);
+            self.remembered.push(mark);
             let tally = self.campaigns.entry(notice.campaign.clone()).or_default();
             match notice.kind {
                 NoticeKind::Bounce => tally.bounced += notice.slots,
                 NoticeKind::Complaint => tally.complained += notice.slots,
+                NoticeKind::Suppressed => tally.suppressed += notice.slots,
+                NoticeKind::Dropped => tally.dropped += notice.slots,
                 NoticeKind::Deferral => {}
             }
             new.push(notice);
         }
-        for remembered in [&mut self.remembered, &mut self.remembered_deferrals] {
-            let beyond = remembered.len().saturating_sub(REMEMBERED);
-            remembered.drain(..beyond);
-        }
+        let beyond = self.remembered.len().saturating_sub(REMEMBERED);
+        self.remembered.drain(..beyond);
         new
     }
 }
@@ -174,17 +169,20 @@ impl Tally {
     fn running(&self, sum: u64) -> ReputationFigures {
         // A total below its earlier value was deleted meanwhile and has started at 0 again.
         let sent = sum.checked_sub(self.from).unwrap_or(sum);
-        ReputationFigures { sent, bounced: self.bounced, complained: self.complained }
+        let Self { bounced, complained, suppressed, dropped, .. } = *self;
+        ReputationFigures { sent, bounced, complained, suppressed, dropped }
     }
 
     /// The counts of the running period and the one before together. `sum` is the campaign's total of
     /// recipients ever sent to.
     pub fn figures(&self, sum: u64) -> ReputationFigures {
-        let running = self.running(sum);
+        let (running, before) = (self.running(sum), &self.before);
         ReputationFigures {
-            sent: running.sent.saturating_add(self.before.sent),
-            bounced: running.bounced.saturating_add(self.before.bounced),
-            complained: running.complained.saturating_add(self.before.complained),
+            sent: running.sent.saturating_add(before.sent),
+            bounced: running.bounced.saturating_add(before.bounced),
+            complained: running.complained.saturating_add(before.complained),
+            suppressed: running.suppressed.saturating_add(before.suppressed),
+            dropped: running.dropped.saturating_add(before.dropped),
         }
     }
 }
@@ -194,19 +192,19 @@ impl ReputationPolicy {
     ///
     /// Example: 60 bounces of 1,000 recipients are 6 %, which is at least 5 %, so the campaign is held.
     pub fn verdict(&self, figures: &ReputationFigures) -> Option<String> {
-        let ReputationFigures { sent, bounced, complained } = *figures;
-        let judged = sent >= self.minimum;
-        let too_many = |(_, events, share): &(&str, u64, u64)| {
+        let ReputationFigures { sent, bounced, complained, dropped, .. } = *figures;
+        let (minimum, least) = (self.minimum, LEAST_EVENTS);
+        let judged = [
+            ("bounces", bounced, self.bounce_share, (minimum, least)),
+            ("complaints", complained, self.complaint_share, (minimum, least)),
+            ("dropped by SES", dropped, self.bounce_share, (0, LEAST_DROPPED)),
+        ];
+        let too_many = |(_, events, share, (minimum, least)): &(&str, u64, u64, (u64, u64))| {
             let share_reached =
                 u128::from(*events) * WHOLE >= u128::from(*share) * u128::from(sent);
-            judged && *events >= LEAST_EVENTS && share_reached
+            sent >= *minimum && events >= least && share_reached
         };
-        let (what, events, share) = [
-            ("bounces", bounced, self.bounce_share),
-            ("complaints", complained, self.complaint_share),
-        ]
-        .into_iter()
-        .find(too_many)?;
+        let (what, events, share, _) = judged.into_iter().find(too_many)?;
         Some(format!(
             "{events} {what} of {sent} recipients sent to within four days are {}; {} and more hold",
             percent(u128::from(events) * WHOLE / u128::from(sent.max(1))),

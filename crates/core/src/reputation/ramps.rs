@@ -1,5 +1,7 @@
 //! Limits hear of the notices about their mail: adaptive ones are lowered, and warm-ups lose days.
 
+use std::collections::BTreeMap;
+
 use super::{Notice, NoticeKind};
 use crate::control::Control;
 use crate::limits::{InitialLimits, LimitTable, RampTally};
@@ -12,15 +14,19 @@ pub fn adapt(control: &mut Control, notices: &[&Notice], quota: Rate, now: Windo
         return;
     }
     let table = control.limit_table(&InitialLimits::default());
-    let deferrals = notices.iter().filter(|notice| notice.kind == NoticeKind::Deferral);
-    let sent = |notice: &Notice| Window::containing(notice.sent_at.map_or(now.opens(), Into::into));
-    let deferred: Vec<(&str, Window)> =
-        deferrals.map(|notice| (&*notice.limits, sent(notice))).collect();
-    if !deferred.is_empty() {
-        control.adapted = table.after_deferrals(&deferred, quota, now);
-    }
+    let mut deferred = BTreeMap::<&str, Vec<Window>>::new();
     for notice in notices {
-        notice.tags().for_each(|tag| set_back(control, &table, (tag, notice.kind), now));
+        for tag in notice.tags() {
+            if notice.kind == NoticeKind::Deferral {
+                let sent = notice.sent_at.map_or(now, |at| Window::containing(at.into()));
+                deferred.entry(tag).or_default().push(sent);
+            }
+            set_back(control, &table, (tag, notice.kind), now);
+        }
+    }
+    if let Some(reputation) = control.reputation.as_mut().filter(|_| !deferred.is_empty()) {
+        let levels = &mut reputation.deferrals;
+        control.adapted = table.after_deferrals(levels, &deferred, quota, now);
     }
 }
 
@@ -45,6 +51,7 @@ fn set_back(
         NoticeKind::Bounce => tally.bounces += 1,
         NoticeKind::Complaint => tally.complaints += 1,
         NoticeKind::Deferral => tally.deferrals += 1,
+        NoticeKind::Suppressed | NoticeKind::Dropped => {}
     }
     let ramp = limit.ramp.as_ref().and_then(|ramp| ramp.after(tally, (hours, &zone), now));
     if let (Some(ramp), Some(Some(stored))) = (ramp, control.limits.get_mut(key)) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Heard, Notice, PERIOD, Reputation, ReputationPolicy, Tally, sum};
+use super::{Notice, PERIOD, Reputation, ReputationPolicy, Tally, sum};
 use crate::Timestamp;
 use crate::control::{Control, Hold, HoldReason};
 use crate::identity::EpochMillis;
@@ -17,7 +17,7 @@ pub fn review<'a>(
     control: &mut Control,
     policy: &ReputationPolicy,
     sent: &BTreeMap<String, u64>,
-    heard: &'a [Heard],
+    heard: &'a [Notice],
     now: EpochMillis,
 ) -> Vec<&'a Notice> {
     let mut reputation = up_to_date(control.reputation.take(), sent, now);
@@ -33,8 +33,12 @@ pub fn review<'a>(
     if policy.holds {
         for (name, tally) in &mut reputation.campaigns {
             let verdict = policy.verdict(&tally.figures(sum(sent, name)));
-            if let Some(detail) = verdict.filter(|_| !tally.held) {
+            if let Some(mut detail) = verdict.filter(|_| !tally.held) {
                 tally.held = true;
+                let mut own = new.iter().filter(|notice| notice.campaign == *name);
+                if let Some(reason) = own.find_map(|notice| notice.reason.as_ref()) {
+                    detail = format!("{detail}: {reason}");
+                }
                 control.hold(Some(name), HoldReason::Reputation, Hold::new(&detail, now));
             }
         }

@@ -34,7 +34,7 @@ pub enum MarkResult {
     Found(Mark),
 }
 
-/// Deduplication's marks, at most one per mail.
+/// Marks in the ledger: deduplication's, at most one per mail, and those of SES's notices that were counted.
 pub trait Marks {
     /// Marks a mail *sending* by one conditional write. It succeeds if no mark exists, or the existing one
     /// has expired or is the one to replace.

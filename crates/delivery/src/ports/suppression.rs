@@ -4,7 +4,7 @@ use tidegate_core::identity::EpochMillis;
 
 use super::PortError;
 
-/// The reason why SES put an address on the account's suppression list.
+/// The reason why SES put an address on a suppression list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuppressionReason {
     /// A mail to it bounced for good.
@@ -13,7 +13,7 @@ pub enum SuppressionReason {
     Complaint,
 }
 
-/// An address on the account's suppression list. SES accepts mail to it, counts it, and delivers none of it.
+/// An address on a suppression list. SES accepts mail to it, counts it, and delivers none of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuppressedAddress {
     /// The address, as SES has it.
@@ -22,6 +22,8 @@ pub struct SuppressedAddress {
     pub reason: SuppressionReason,
     /// Time at which it was put on the list, or last changed there.
     pub since: EpochMillis,
+    /// The tenant on whose list it is; `None` for the account's.
+    pub tenant: Option<String>,
 }
 
 /// One page of the list.
@@ -33,7 +35,7 @@ pub struct SuppressionPage {
     pub next: Option<String>,
 }
 
-/// The suppression list of the SES account, in its region.
+/// A suppression list in a region of SES: the account's, or that of a tenant that has one.
 pub trait SuppressionList {
     /// Reads a page. `after` is [`SuppressionPage::next`] of the page before, or `None` for the first page.
     ///
@@ -42,7 +44,8 @@ pub trait SuppressionList {
     fn page(&self, after: Option<&str>)
     -> impl Future<Output = Result<SuppressionPage, PortError>>;
 
-    /// Looks an address up, whatever its case; `None` if it is not on the list.
+    /// Looks an address up; `None` if it is not on the list in exactly this spelling, case included. SES finds it in
+    /// no other, and suppresses it in all.
     ///
     /// # Errors
     /// [`PortError`] if SES does not answer or refuses.

@@ -36,9 +36,9 @@ impl Providers {
     /// A mail that SES accepted reaches the provider of each recipient.
     pub(super) fn reach(&mut self, mail: &Mail<'_>, message_id: &str, now: Timestamp) {
         for provider in &mut self.providers {
-            for _ in 0..provider.recipients(mail.content) {
+            for to in provider.recipients(mail.content) {
                 if !provider.takes(now) {
-                    self.deferrals.push(notice(mail, message_id, now));
+                    self.deferrals.push(notice(mail, message_id, &to, now));
                 }
             }
         }
@@ -50,9 +50,12 @@ impl Providers {
 }
 
 impl Provider {
-    fn recipients(&self, content: &Content) -> usize {
-        let domains = content.recipients().filter_map(|to| Some(to.rsplit_once('@')?.1));
-        domains.filter(|domain| self.domains.iter().any(|own| own == domain)).count()
+    fn recipients(&self, content: &Content) -> Vec<String> {
+        let is_own = |to: &&str| {
+            let domain = to.rsplit_once('@').map(|(_, domain)| domain);
+            domain.is_some_and(|domain| self.domains.iter().any(|own| own == domain))
+        };
+        content.recipients().filter(is_own).map(str::to_owned).collect()
     }
 
     fn takes(&mut self, now: Timestamp) -> bool {
@@ -69,11 +72,12 @@ impl Provider {
 }
 
 /// The notice that the stack's rule makes of SES's event "Email Delivery Delayed".
-fn notice(mail: &Mail<'_>, message_id: &str, now: Timestamp) -> String {
+fn notice(mail: &Mail<'_>, message_id: &str, to: &str, now: Timestamp) -> String {
     let limits = mail.limits.map(|limits| vec![limits]);
     let tags = serde_json::json!({"tidegate_campaign": [mail.campaign], "tidegate_limit": limits});
     serde_json::json!({
         "kind": "deferral", "campaign": [mail.campaign], "id": message_id, "tags": tags,
+        "recipients": [{"emailAddress": to, "status": "4.4.7"}],
         "sent_at": EpochMillis::from(now),
     })
     .to_string()

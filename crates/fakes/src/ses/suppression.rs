@@ -8,9 +8,9 @@ use tidegate_delivery::ports::{
 use crate::faults::{FaultPlan, Faults, Operation};
 use crate::shared::SharedState;
 
-/// The account's suppression list in memory. A clone is the same list.
+/// A suppression list in memory. A clone is the same list.
 ///
-/// AWS does not promise that a page with a successor has an address: here the first one has none.
+/// As AWS, it finds an address only in the spelling in which it was put. AWS does not promise that a page with a successor has an address: here the first one has none.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -19,7 +19,8 @@ use crate::shared::SharedState;
 /// use tidegate_fakes::MemorySuppressionList;
 /// let list = MemorySuppressionList::default();
 /// list.put("Ada@example.com", SuppressionReason::Bounce, EpochMillis::new(7));
-/// assert!(list.find("ada@example.com").await.unwrap().is_some());
+/// assert!(list.find("Ada@example.com").await.unwrap().is_some());
+/// assert!(list.find("ada@example.com").await.unwrap().is_none());
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -36,13 +37,14 @@ impl MemorySuppressionList {
 
     /// Puts an address on the list, or changes its entry.
     pub fn put(&self, address: &str, reason: SuppressionReason, since: EpochMillis) {
-        let entry = SuppressedAddress { address: address.to_owned(), reason, since };
-        self.addresses.with(|all| all.insert(address.to_lowercase(), entry));
+        let address = address.to_owned();
+        let entry = SuppressedAddress { address: address.clone(), reason, since, tenant: None };
+        self.addresses.with(|all| all.insert(address, entry));
     }
 
     /// Takes an address off the list; false if it is not there.
     pub(crate) fn remove(&self, address: &str) -> bool {
-        self.addresses.with(|all| all.remove(&address.to_lowercase()).is_some())
+        self.addresses.with(|all| all.remove(address).is_some())
     }
 
     /// At most `size` addresses after the cursor.
@@ -62,7 +64,7 @@ impl MemorySuppressionList {
     }
 
     pub(crate) fn entry(&self, address: &str) -> Option<SuppressedAddress> {
-        self.addresses.with(|all| all.get(&address.to_lowercase()).cloned())
+        self.addresses.with(|all| all.get(address).cloned())
     }
 }
 

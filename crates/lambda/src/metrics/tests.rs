@@ -120,6 +120,8 @@ fn a_run_of_the_scheduler_tells_holds_and_feedback() {
     let mut minute = minute_with_holds(2);
     minute.feedback.bounced.insert("big".to_owned(), 3);
     minute.feedback.complained = [("big".to_owned(), 4), ("small".to_owned(), 5)].into();
+    minute.feedback.suppressed = [("small".to_owned(), 6)].into();
+    minute.feedback.dropped = [("big".to_owned(), 7)].into();
     let lines = scheduler_metrics(Timestamp::from_millis(1), &run, &minute, 6);
     let is = |line: usize, name: &str, expected: f64| {
         assert_eq!(value(&lines[line], name).to_bits(), expected.to_bits(), "{name}");
@@ -130,9 +132,13 @@ fn a_run_of_the_scheduler_tells_holds_and_feedback() {
     assert_eq!((&lines[0]["ticks"], &lines[0]["campaigns"]), (&64.into(), &3.into()));
     assert_eq!(lines[0]["Function"], "scheduler");
     assert_eq!((&lines[1]["Campaign"], &lines[2]["Campaign"]), (&"big".into(), &"small".into()));
-    for (line, name, expected) in
-        [(1, "Bounced", 3.0), (1, "Complained", 4.0), (2, "Complained", 5.0)]
-    {
+    for (line, name, expected) in [
+        (1, "Bounced", 3.0),
+        (1, "Complained", 4.0),
+        (1, "Dropped", 7.0),
+        (2, "Complained", 5.0),
+        (2, "Suppressed", 6.0),
+    ] {
         is(line, name, expected);
     }
     let unknown =

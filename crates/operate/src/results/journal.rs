@@ -7,7 +7,7 @@ use super::ResultsError;
 use crate::send::{
     InputRow, InputRows, JournalHeader, JournalInput, JournalReader, fingerprint_of,
 };
-use crate::suppression::addr_spec;
+use tidegate_core::email::plain_address;
 
 /// A run as its journal tells it.
 #[derive(Clone, Debug)]
@@ -78,10 +78,10 @@ impl RunJournal {
     pub fn ids_to(&self, input: impl Read, address: &str) -> Result<Vec<String>, ResultsError> {
         let rows = InputRows::new(&self.file(), self.input.format, input)
             .map_err(ResultsError::of_input)?;
-        let (mut ids, meant) = (Vec::new(), addr_spec(address));
+        let (mut ids, meant) = (Vec::new(), plain_address(address));
         for row in rows {
             let row = row.map_err(ResultsError::of_input)?;
-            if addr_spec(&self.recipient(&row)) == meant {
+            if plain_address(&self.recipient(&row)) == meant {
                 ids.extend(self.id(row.number).map(str::to_owned));
             }
         }

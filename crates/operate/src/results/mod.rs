@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use futures_util::future::try_join_all;
+use tidegate_core::deduplication::Mark;
 use tidegate_core::identity::Identity;
+use tidegate_core::reputation::dropped_identity;
 use tidegate_delivery::ports::{Marks, PortError};
 
 use crate::dead::{Letter, LetterSnapshot};
@@ -108,16 +110,27 @@ async fn looked_up(
     if !facts.has_marks {
         identities.clear();
     }
-    let calls = identities.chunks(MARKS_PER_CALL).map(|some| marks.find(some));
-    let found = try_join_all(calls).await?.into_iter().flatten();
-    let marked: BTreeMap<&Identity, _> =
-        identities.iter().zip(found).filter_map(|(of, mark)| Some((of, mark?))).collect();
+    let marked = found(marks, identities).await?;
+    let accepted = marked.values().filter_map(|mark| mark.accepted.as_ref());
+    let accepted = accepted.map(|accepted| dropped_identity(&accepted.ses_message_id));
+    let dropped = found(marks, accepted.collect()).await?;
     let result = |row: &InputRow| {
-        let identity = journal.identity(row.number);
-        let mark = identity.as_ref().and_then(|identity| marked.get(identity));
-        facts.result(journal, row, identity.as_ref(), mark)
+        let mark = journal.identity(row.number).and_then(|identity| marked.get(&identity));
+        let accepted = mark.and_then(|mark| mark.accepted.as_ref());
+        let id = accepted.map(|accepted| dropped_identity(&accepted.ses_message_id));
+        facts.result(journal, row, mark, id.and_then(|id| dropped.get(&id)))
     };
     Ok(rows.iter().map(result).collect())
+}
+
+/// The marks that exist, by their identities.
+async fn found(
+    marks: &impl Marks,
+    identities: Vec<Identity>,
+) -> Result<BTreeMap<Identity, Mark>, PortError> {
+    let calls = identities.chunks(MARKS_PER_CALL).map(|some| marks.find(some));
+    let found = try_join_all(calls).await?.into_iter().flatten();
+    Ok(identities.iter().cloned().zip(found).filter_map(|(of, mark)| Some((of, mark?))).collect())
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl View for ResultsReport {
         for (status, rows) in &self.by_status {
             let tone = match status {
                 RowStatus::Sent => Tone::Good,
-                RowStatus::Dead | RowStatus::Unknown => Tone::Bad,
+                RowStatus::Dead | RowStatus::Dropped | RowStatus::Unknown => Tone::Bad,
                 RowStatus::Bounced | RowStatus::Complained | RowStatus::Suppressed => Tone::Warning,
                 _ => Tone::Plain,
             };

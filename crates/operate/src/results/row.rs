@@ -12,7 +12,7 @@ use super::RunJournal;
 use crate::dead::{Doubt, Letter};
 use crate::format::time;
 use crate::send::{InputRow, recipient};
-use crate::suppression::addr_spec;
+use tidegate_core::email::plain_address;
 
 /// The columns of the results. The recipient comes first, so that `tidegate send --only` takes the file.
 pub const COLUMNS: [&str; 7] = ["to", "row", "id", "status", "at", "ses_message_id", "detail"];
@@ -29,6 +29,8 @@ pub enum RowStatus {
     Complained,
     /// SES accepted it and delivers it to nobody: its address was on the suppression list before.
     Suppressed,
+    /// SES accepted it and then sent it to nobody.
+    Dropped,
     /// A poller is sending it.
     Sending,
     Waiting,
@@ -45,11 +47,12 @@ pub enum RowStatus {
 }
 
 impl RowStatus {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Sent,
         Self::Bounced,
         Self::Complained,
         Self::Suppressed,
+        Self::Dropped,
         Self::Sending,
         Self::Waiting,
         Self::Dead,
@@ -66,6 +69,7 @@ impl RowStatus {
             Self::Bounced => "bounced",
             Self::Complained => "complained",
             Self::Suppressed => "suppressed",
+            Self::Dropped => "dropped",
             Self::Sending => "sending",
             Self::Waiting => "waiting",
             Self::Dead => "dead",
@@ -135,20 +139,27 @@ pub struct RunFacts {
 type Judgement = (RowStatus, Option<EpochMillis>, Option<String>);
 
 impl RunFacts {
-    /// Judges a row. `identity` is `None` if it was not enqueued.
+    /// Judges a row by its mail's mark, and by the one that says that SES dropped it.
     pub(super) fn result(
         &self,
         journal: &RunJournal,
         row: &InputRow,
-        identity: Option<&Identity>,
         mark: Option<&Mark>,
+        dropped: Option<&Mark>,
     ) -> RowResult {
+        let identity = journal.identity(row.number);
         let to = journal.recipient(row);
         let accepted = mark.and_then(|mark| mark.accepted.as_ref());
-        let (status, at, detail) = match (identity, mark) {
+        let drop = |mark: &Mark| {
+            let why = format!("SES accepted it and did not send it: {}", mark.token);
+            (RowStatus::Dropped, Some(mark.since), Some(why))
+        };
+        let (status, at, detail) = match (&identity, mark) {
             (None, _) if journal.ended.is_some() => (RowStatus::Excluded, None, None),
             (None, _) => (RowStatus::NotEnqueued, None, None),
-            (Some(_), Some(mark)) if mark.state == MarkState::Sent => self.sent(&to, mark),
+            (Some(_), Some(mark)) if mark.state == MarkState::Sent => {
+                dropped.map_or_else(|| self.sent(&to, mark), drop)
+            }
             (Some(identity), mark) => {
                 let letter = self.dead.get(identity);
                 let is_excluded = letter.is_none() && mark.is_none() && self.excludes(&to);
@@ -177,7 +188,7 @@ impl RunFacts {
     /// each address: a bounce of a later mail counts as this one's, too.
     fn sent(&self, to: &str, mark: &Mark) -> Judgement {
         let at = mark.accepted.as_ref().map_or(mark.since, |Acceptance { at, .. }| *at);
-        let Some(entry) = self.suppressed.get(&addr_spec(to)) else {
+        let Some(entry) = self.suppressed.get(&plain_address(to)) else {
             return (RowStatus::Sent, Some(at), None);
         };
         let when = format!("the address is on the suppression list since {}", time(entry.since));

@@ -197,7 +197,7 @@ async fn without_marks_the_results_say_how_many_were_cancelled() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_bounce_counts_for_the_mails_before_it_and_suppresses_those_after_it() {
     let entry = |address: &str, reason, since| {
-        let entry = SuppressedAddress { address: address.to_owned(), reason, since };
+        let entry = SuppressedAddress { address: address.to_owned(), reason, since, tenant: None };
         (address.to_lowercase(), entry)
     };
     let later = EpochMillis::new(SENT.as_millis() + 1);
@@ -210,6 +210,24 @@ async fn a_bounce_counts_for_the_mails_before_it_and_suppresses_those_after_it()
     let facts = RunFacts { suppressed: suppressed.into(), ..facts() };
     let found = statuses(&["m1", "m2", "m4"], &facts, true).await;
     assert_eq!(found, ["bounced", "complained", "excluded", "suppressed"]);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_mail_that_ses_accepted_and_dropped_is_not_sent_and_says_why() {
+    let ledger = ledger(&["m1", "m2"]).await;
+    let dropped = MarkRequest {
+        identity: dropped_identity("ses-m1"),
+        token: "Attribute 'name' is not present in the rendering data.".to_owned(),
+        pass: 0,
+        now: SENT.into(),
+        kept: Duration::from_hours(24),
+        replaces: None,
+    };
+    ledger.mark(&dropped).await.unwrap();
+    let found = found(&ledger, &facts(), &journal(true)).await;
+    assert_eq!((found[0].status, found[1].status), (RowStatus::Dropped, RowStatus::Sent));
+    let why = found[0].detail.as_deref().unwrap();
+    assert!(why.ends_with("Attribute 'name' is not present in the rendering data."), "{why}");
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -1,6 +1,7 @@
 //! Makes a message from a row: renders it, and parses it as the poller will.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use super::address_list::RecipientFilter;
 use super::fault::InputFault;
 use super::fingerprint::hex;
 use super::form::MessageForm;
-use super::rows::InputRow;
+use super::rows::{InputFormat, InputRow, InputRows};
 use super::template::{Columns, TemplatePart, Templates};
 use super::text::{TEXT_FORM, TextDraft, TextJson};
 
@@ -189,6 +190,19 @@ impl CampaignDraft {
             InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
         })?;
         self.read(file, row, &body).map(|_| body)
+    }
+
+    /// The name of the template in SES, and what the first row of `input` gives it as JSON; none of a run without
+    /// such a template, and of a row that cannot be read.
+    pub fn first_template_data(
+        &self,
+        file: &str,
+        format: InputFormat,
+        input: impl Read,
+    ) -> Option<(&str, String)> {
+        let DraftContent::SesTemplate { name, .. } = &self.content else { return None };
+        let row = InputRows::new(file, format, input).ok()?.next()?.ok()?;
+        Some((name, serde_json::to_string(&row.columns).ok()?))
     }
 
     /// Checks what all messages share, with a message that has nothing else.

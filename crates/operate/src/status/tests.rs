@@ -310,11 +310,16 @@ fn a_campaign_has_its_own_refusals_bounces_and_complaints() {
         since,
         campaigns,
         remembered,
-        remembered_deferrals: Vec::new(),
+        deferrals: BTreeMap::new(),
         ramps: BTreeMap::new(),
     });
     let [big, small] = &Status::of(&facts).campaigns[..] else { panic!("two campaigns") };
-    let figures = |sent, bounced, complained| ReputationFigures { sent, bounced, complained };
+    let figures = |sent, bounced, complained| ReputationFigures {
+        sent,
+        bounced,
+        complained,
+        ..ReputationFigures::default()
+    };
     assert_eq!((big.refused, big.feedback), (2, Some(figures(99, 3, 1))));
     assert_eq!((small.refused, small.feedback), (0, Some(figures(4_011, 0, 0))));
 }

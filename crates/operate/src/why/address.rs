@@ -1,6 +1,7 @@
 //! The answer for an address: the mails that are known to go to it, and whether SES delivers to it at all.
 
 use serde::Serialize;
+use tidegate_core::email::plain_address;
 use tidegate_delivery::ports::SuppressedAddress;
 
 use super::explain::FIND_ID;
@@ -10,15 +11,15 @@ use crate::format::{counted, time};
 use crate::page::{Page, Span, Tone, View};
 use crate::redact::AddressVisibility;
 use crate::send::recipient;
-use crate::suppression::{addr_spec, in_words};
+use crate::suppression::{in_words, list_of};
 
 /// Everything that is known of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AddressReport {
     pub address: String,
     pub summary: String,
-    /// Why and since when SES delivers nothing to it; `None` if it does.
-    pub suppressed: Option<String>,
+    /// Why and since when SES delivers nothing to it, from each suppression list that has it.
+    pub suppressed: Vec<String>,
     /// The mails to it, each with its own answer.
     pub mails: Vec<Explanation>,
     /// The journals whose input was searched.
@@ -34,14 +35,15 @@ impl AddressReport {
     /// guessed to be the address.
     pub fn new(
         (address, addresses): (&str, AddressVisibility),
-        suppressed: Option<&SuppressedAddress>,
+        suppressed: &[SuppressedAddress],
         mails: Vec<Explanation>,
         (searched, not_searched): (Vec<String>, Vec<String>),
     ) -> Self {
-        let suppressed = suppressed.map(|entry| {
-            let (since, why) = (time(entry.since), in_words(entry.reason));
-            format!("on the account's suppression list since {since}: {why}. SES accepts mail to it and delivers none")
-        });
+        let said = |entry: &SuppressedAddress| {
+            let (list, since, why) = (list_of(entry), time(entry.since), in_words(entry.reason));
+            format!("on {list} since {since}: {why}. SES accepts mail to it and delivers none")
+        };
+        let suppressed = suppressed.iter().map(said).collect();
         let searched_in = counted(searched.len() as u64, "journal");
         let summary = match mails.len() as u64 {
             0 => {
@@ -68,9 +70,9 @@ pub fn is_address(text: &str) -> bool {
 
 /// The campaigns and ids of the dead letters to an address.
 pub fn dead_to(reading: &LetterSnapshot, address: &str) -> Vec<(String, String)> {
-    let meant = addr_spec(address);
+    let meant = plain_address(address);
     let to = |entry: &tidegate_core::dead_letter::DeadLetter| {
-        entry.to.iter().any(|to| addr_spec(to) == meant)
+        entry.to.iter().any(|to| plain_address(to) == meant)
     };
     let letters = reading.letters.iter();
     let named = letters.filter_map(|letter| Some((letter.entry()?, letter.id())));
@@ -80,7 +82,7 @@ pub fn dead_to(reading: &LetterSnapshot, address: &str) -> Vec<(String, String)>
 impl View for AddressReport {
     fn view(&self, page: &mut Page) {
         page.line(Tone::Strong, format!("{}: {}", self.address, self.summary));
-        if let Some(suppressed) = &self.suppressed {
+        for suppressed in &self.suppressed {
             page.line(Tone::Warning, format!("It is {suppressed}."));
         }
         for mail in &self.mails {

@@ -10,7 +10,9 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Envelope;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
-use tidegate_delivery::ports::{AccountStatus, PreviousClaim, QueueDepth, Received, Standing};
+use tidegate_delivery::ports::{
+    AccountStatus, PreviousClaim, QueueDepth, Received, Standing, SuppressedAddress,
+};
 
 use super::*;
 use crate::page::Page;
@@ -470,21 +472,27 @@ fn an_address_is_told_from_an_id_and_its_dead_letters_are_found() {
 
 #[test]
 fn the_answer_for_an_address_says_that_ses_delivers_nothing_to_it_and_masks_it() {
-    let entry = tidegate_delivery::ports::SuppressedAddress {
+    let entry = SuppressedAddress {
         address: "ada@example.com".to_owned(),
         reason: tidegate_delivery::ports::SuppressionReason::Complaint,
         since: ago(Duration::from_hours(1)),
+        tenant: None,
     };
+    let of_tenant = SuppressedAddress { tenant: Some("acme".to_owned()), ..entry.clone() };
     let asked = ("ada@example.com", AddressVisibility::Masked);
     let sent = explain(&marked(facts(Some("small")), MarkState::Sent, Duration::ZERO));
     let journals = (vec!["a.journal".to_owned()], vec!["b.journal: gone".to_owned()]);
-    let report = AddressReport::new(asked, Some(&entry), vec![sent], journals.clone());
+    let report = AddressReport::new(asked, &[entry, of_tenant], vec![sent], journals.clone());
     let text = Page::of(&report).plain();
-    for said in
-        ["***@example.com: 1 message to it", "suppression list since", "It was sent", "b.journal"]
-    {
+    for said in [
+        "***@example.com: 1 message to it",
+        "on the account's suppression list since",
+        "on the suppression list of the tenant acme since",
+        "It was sent",
+        "b.journal",
+    ] {
         assert!(text.contains(said), "{said}: {text}");
     }
-    let none = Page::of(&AddressReport::new(asked, None, Vec::new(), journals)).plain();
+    let none = Page::of(&AddressReport::new(asked, &[], Vec::new(), journals)).plain();
     assert!(none.contains("No message to it is known") && none.contains("`tidegate_id`"), "{none}");
 }

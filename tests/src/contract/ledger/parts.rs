@@ -89,8 +89,8 @@ fn of_many(campaigns: usize) -> Control {
     let mut reputation = Reputation {
         since: at,
         campaigns: BTreeMap::new(),
-        remembered: vec![1; 50],
-        remembered_deferrals: vec![2; 50],
+        remembered: vec![1; 100],
+        deferrals: BTreeMap::new(),
         ramps: BTreeMap::new(),
     };
     for name in (0..campaigns).map(long_name) {

@@ -72,7 +72,8 @@ pub(super) struct MailArgs {
     /// Template of the subject line [default: the <title> of the HTML template]
     #[arg(long, value_name = "TEXT")]
     pub(super) subject: Option<String>,
-    /// Name of a template stored in SES, instead of files; each row is its data
+    /// Name of a template stored in SES, instead of files; each row is its data, and SES tries the first one before
+    /// anything is enqueued
     #[arg(long, value_name = "NAME", conflicts_with_all = ["template", "text", "subject"])]
     pub(super) template_name: Option<String>,
     /// The sender, such as `News <news@example.org>`; of text messages the number, sender id or pool [default
@@ -137,8 +138,8 @@ pub(super) struct InputArgs {
     /// Leave out the addresses and phone numbers in this file, one a line or a CSV's first field; may be given several times
     #[arg(long, value_name = "FILE")]
     pub(super) exclude: Vec<PathBuf>,
-    /// Leave out the addresses on the account's suppression list: SES would accept their mails, count them, and
-    /// deliver none
+    /// Leave out the addresses on SES's suppression list, the account's or that of the campaign's tenant: SES would
+    /// accept their mails, count them, and deliver none
     #[arg(long)]
     pub(super) exclude_suppressed: bool,
     /// Leave out all but the addresses in this file: a list as for --exclude, or what `tidegate cancel --export` wrote

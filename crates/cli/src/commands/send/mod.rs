@@ -21,11 +21,12 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl};
 use tidegate_operate::level::{LedgerLevel, LevelPolicy};
 use tidegate_operate::send::{
-    CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat, InputReport,
-    InputSummary, JournalContents, JournalError, JournalFile, JournalHeader, JournalWriter,
-    Preview, PreviewReport, RecipientFilter, RestartError, Resume, RunEnd as RunEnded, RunState,
-    SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart, TemplateSource,
-    TestMailError, baseline, check, check_resend, read_journal, run_state, send_test,
+    AddressList, CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
+    InputReport, InputSummary, JournalContents, JournalError, JournalFile, JournalHeader,
+    JournalWriter, Preview, PreviewReport, RecipientFilter, RestartError, Resume,
+    RunEnd as RunEnded, RunState, SendError, SendLimits, SendPorts, SendReport, Session,
+    TemplatePart, TemplateSource, TestMailError, baseline, check, check_resend, read_journal,
+    run_state, send_test,
 };
 use tidegate_operate::suppression::suppressed;
 use tidegate_simulator::Deployment;
@@ -35,6 +36,9 @@ use super::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, Shell};
 use estimate::{RunLoad, estimated};
 use progress::MailProgressBar;
+
+/// Counted by a progress bar while a suppression list is read.
+pub(super) const SUPPRESSED: &str = "addresses of SES's suppression list read";
 
 /// A run as it is prepared.
 struct PreparedRun {
@@ -56,22 +60,21 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     }
     let stack = args.on.stack.open().await?;
     texts::check(args, &stack.name, stack.poller.rules.channel)?;
-    if args.input.exclude_suppressed {
-        let listed = suppressed(&stack.clients().suppression_list(), |_| {}).await?;
-        for address in listed.keys() {
-            recipients.suppressed.add(address);
-        }
-    }
     let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
     let campaign = prepare::campaign(args, &facts.campaigns)?;
+    if args.input.exclude_suppressed {
+        recipients.suppressed = suppressed_of(&campaign, &stack, shell).await?;
+    }
     let (run, journal) = prepare::run_and_journal(args, &campaign.name)?;
     let (rules, named) = (stack.poller.rules.clone(), (campaign.name.as_str(), run.as_str()));
     let draft = prepare::draft(args, named, sources.clone(), (rules, recipients))?;
     let format = prepare::format(&args.input, &args.file);
     if let Some(to) = &args.run.test {
+        try_template(args, &draft, format, &stack).await?;
         return test(args, to, draft, format, (&stack, &campaign), shell).await;
     }
     let (checked, preview) = checked(args, &draft, format, shell)?;
+    try_template(args, &draft, format, &stack).await?;
     if let Some(option) = args.run.check_resend() {
         check_resend(option, &checked, ids_kept(&stack)).map_err(not_once_more)?;
     }
@@ -178,6 +181,41 @@ async fn test(
     Ok(CommandEnd::Done)
 }
 
+/// The addresses that SES suppresses for a campaign.
+async fn suppressed_of(
+    campaign: &Campaign,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<AddressList, CommandError> {
+    let list = stack.clients().suppression_list(campaign.tenant.as_deref()).await?;
+    let bar = MailProgressBar::counting(shell.output, SUPPRESSED);
+    let mut addresses = AddressList::default();
+    for address in suppressed(&list, &stack.clock(), |more| bar.add(more)).await?.keys() {
+        addresses.add(address);
+    }
+    Ok(addresses)
+}
+
+/// Has SES render its template with the first row. SES accepts mail that it cannot render, and then drops it.
+async fn try_template(
+    args: &SendArgs,
+    draft: &CampaignDraft,
+    format: InputFormat,
+    stack: &Stack,
+) -> Result<(), CommandError> {
+    let file = args.file.display().to_string();
+    let input = BufReader::new(prepare::open(&args.file)?);
+    let Some((name, data)) = draft.first_template_data(&file, format, input) else {
+        return Ok(());
+    };
+    match stack.clients().ses_account().template_fault(name, &data).await? {
+        None => Ok(()),
+        Some(fault) => Err(CommandError::Input(format!(
+            "{file}: SES cannot render its template {name} with the first row: {fault}; nothing was sent"
+        ))),
+    }
+}
+
 /// The first pass; its faults are the report.
 fn checked(
     args: &SendArgs,
@@ -192,7 +230,7 @@ fn checked(
     let allow_duplicates = args.input.allow_duplicates;
     let checking = CheckOptions { format, max_faults, allow_duplicates };
     let mut preview = Preview::new(args.run.preview.unwrap_or(0), output.addresses());
-    let bar = MailProgressBar::checking(*output);
+    let bar = MailProgressBar::counting(*output, "rows checked");
     let checked = check(draft, &file, input, checking, |message, content| {
         bar.add(1);
         preview.see(message, content);

@@ -30,11 +30,12 @@ impl MailProgressBar {
         Self(bar)
     }
 
-    /// A count of rows that are checked.
-    pub(crate) fn checking(output: Output) -> Self {
+    /// A count of what is read, such as `rows checked`.
+    pub(crate) fn counting(output: Output, of: &str) -> Self {
         let bar = Self::new(output, 0, 0);
         bar.0.unset_length();
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} rows checked") {
+        if let Ok(style) = ProgressStyle::with_template(&format!("{{spinner}} {{human_pos}} {of}"))
+        {
             bar.0.set_style(style);
         }
         bar

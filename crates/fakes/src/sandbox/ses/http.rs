@@ -27,6 +27,7 @@ pub(super) fn router(state: Arc<SesState>) -> Router {
             "/v2/email/suppression/addresses/{address}",
             get(suppression::find).delete(suppression::delete),
         )
+        .route("/v2/email/templates/{name}/render", post(ses::render))
         .route("/v2/email/tenants/get", post(tenant::get))
         .route("/v2/email/tenants/resources/list", post(tenant::resources))
         .route("/", get(control::page).post(texts::call))

@@ -64,6 +64,11 @@ pub(super) async fn get_email_identity(Path(identity): Path<String>) -> Response
     Json(json!({ "IdentityType": kind, "VerifiedForSendingStatus": true })).into_response()
 }
 
+/// Renders any template: the sandbox knows none, and sends by all of them.
+pub(super) async fn render() -> Response {
+    Json(json!({ "RenderedTemplate": "" })).into_response()
+}
+
 /// Mails may name any configuration set, so every one exists.
 pub(super) async fn get_configuration_set(Path(name): Path<String>) -> Response {
     Json(json!({ "ConfigurationSetName": name })).into_response()
