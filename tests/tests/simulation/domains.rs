@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tidegate_core::Window;
 use tidegate_core::limits::InitialLimits;
-use tidegate_fakes::Counting;
+use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
 use tidegate_operate::why::MailVerdict;
 use tidegate_tests::simulation::{
     DEAD_LETTERS, EXPRESS, MERGE, ProducedMail, World, WorldSettings, limit_queue, measure,
@@ -74,6 +74,23 @@ async fn a_provider_is_sent_at_its_limit_and_others_take_the_slots() {
         let twice = moves.values().filter(|moves| **moves > 1).count();
         assert!(moves.values().all(|moves| *moves <= 2), "merge {merge}: {moves:?}");
         assert!(twice <= 40, "merge {merge}: {twice} moved twice");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_that_misses_its_last_moment_costs_its_limit_no_slot() {
+    for merge in MODES {
+        let world = World::new(limited(50.0, merge, "gmail.com=5/s"));
+        world.put("big", &mails("g", 400, "gmail.com")).await;
+        world.put("big", &mails("o", 2_500, "example.com")).await;
+        let late = Rule::new(Fault::Before(failures::too_late())).on(Operation::Mail);
+        world.mail_faults.add(late.at("big/g-").chance(0.5));
+        let first = world.run(60).await;
+        world.assert_clean();
+        let provider = measure::to_domains(&world.ses.arrivals(), &["gmail.com"]);
+        assert!(measure::worst_second(&provider) <= 6, "merge {merge}");
+        let got = used(&world, &["gmail.com"], 5.0, first, 10..50);
+        assert!(got >= 0.9, "merge {merge}: {got:.3} of the limit");
     }
 }
 

@@ -288,6 +288,11 @@ mod tests {
             for slot in account.slots_of(window) {
                 if wants(slot) && slots.admits(slot, size) {
                     slots.take(slot, size);
+                    // Some do not start after all.
+                    if hash(slot, 7).is_multiple_of(5) {
+                        slots.give_back(slot);
+                        continue;
+                    }
                     let at = account.at(slot).as_nanos();
                     let latest = account.latest(slot).as_nanos().min(window.closes().as_nanos());
                     starts.push((at + lateness(slot) % (latest - at + 1), u64::from(size)));
@@ -344,6 +349,26 @@ mod tests {
             }
             assert!((sent as f64 - expected).abs() < 1e-9, "day {day}: {sent} of {expected}");
         }
+    }
+
+    #[test]
+    fn slots_that_were_given_back_are_free_until_another_mail_was_given_some() {
+        let rates = (Rate::per_second(14.0).unwrap(), RateMargin::default());
+        let account = SlotGrid::new(rates.0, rates.1);
+        let grid = LimitGrid::even(Rate::per_second(2.0).unwrap(), rates.1);
+        let window = Window::from_epoch_second(BASE);
+        let mut slots = LimitSlots::new(grid, account, Some(account), window);
+        let first = account.slots_of(window).find(|slot| slots.admits(*slot, 1)).unwrap();
+        slots.take(first, 1);
+        let spent = slots.clone();
+        assert!(!slots.admits(first + 1, 1));
+        slots.give_back(first);
+        slots.give_back(first);
+        assert!(slots.admits(first + 1, 1));
+        slots.take(first + 1, 1);
+        slots.give_back(first);
+        assert!(!slots.admits(first + 2, 1));
+        assert_eq!(slots.next, spent.next);
     }
 
     proptest! {

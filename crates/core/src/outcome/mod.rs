@@ -63,15 +63,6 @@ pub enum Outcome {
     NotSent,
 }
 
-/// The sending that a hold stops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HoldScope {
-    /// All sending of the stack, of every campaign.
-    All,
-    /// All campaigns with the failed mail's tenant.
-    Tenant,
-}
-
 impl Outcome {
     /// The outcome's name in logs, metrics and holds.
     pub const fn as_str(self) -> &'static str {
@@ -88,31 +79,6 @@ impl Outcome {
             Self::Transient => "transient",
             Self::Ambiguous => "ambiguous",
             Self::NotSent => "not_sent",
-        }
-    }
-
-    /// True if the send counts towards `TIDEGATE_MAX_ATTEMPTS`: the cause was the mail itself or the
-    /// way to SES.
-    pub const fn counts_as_attempt(self) -> bool {
-        matches!(
-            self,
-            Self::NotReady | Self::Permanent | Self::OptedOut | Self::Transient | Self::Ambiguous
-        )
-    }
-
-    /// True if sending is held until the scheduler or an operator lifts the hold.
-    pub const fn is_hold(self) -> bool {
-        self.hold_scope().is_some()
-    }
-
-    /// The sending that is held; none if nothing is.
-    pub const fn hold_scope(self) -> Option<HoldScope> {
-        match self {
-            Self::DailyQuotaExceeded | Self::AccountPaused | Self::SpendLimit => {
-                Some(HoldScope::All)
-            }
-            Self::Tenant => Some(HoldScope::Tenant),
-            _ => None,
         }
     }
 

@@ -180,31 +180,6 @@ fn without_a_status_the_code_decides_and_without_both_the_mail_may_be_sent() {
 }
 
 #[test]
-fn a_hold_is_not_an_attempt_and_only_ambiguity_may_have_sent() {
-    use Outcome::{
-        AccountPaused, Ambiguous, DailyQuotaExceeded, Environment, NotReady, NotSent, Permanent,
-        RateExceeded, Tenant, Transient,
-    };
-    for (outcome, attempt, scope, sent) in [
-        (RateExceeded, false, None, false),
-        (DailyQuotaExceeded, false, Some(HoldScope::All), false),
-        (AccountPaused, false, Some(HoldScope::All), false),
-        (Environment, false, None, false),
-        (NotReady, true, None, false),
-        (Tenant, false, Some(HoldScope::Tenant), false),
-        (Permanent, true, None, false),
-        (Transient, true, None, false),
-        (Ambiguous, true, None, true),
-        (NotSent, false, None, false),
-    ] {
-        assert_eq!(outcome.counts_as_attempt(), attempt, "{outcome:?}");
-        assert_eq!(outcome.hold_scope(), scope, "{outcome:?}");
-        assert_eq!(outcome.is_hold(), scope.is_some(), "{outcome:?}");
-        assert_eq!(outcome.possibly_sent(), sent, "{outcome:?}");
-    }
-}
-
-#[test]
 fn what_may_be_a_tenants_problem_is_not_the_accounts() {
     const DENIED: &str = "User: arn:aws:iam::123456789012:role/poller is not authorized to perform: ses:SendEmail \
         on resource: arn:aws:ses:eu-west-1:123456789012:tenant/acme/tn-1";

@@ -91,7 +91,7 @@ fn hold(hold: &HoldStatus) -> Obstacle {
                 .to_owned(),
             None,
         ),
-        _ => (format!("when an operator lifts it: {}", hold.lifted_by), None),
+        _ => (format!("when it is lifted by {}", hold.lifted_by), None),
     };
     Obstacle { verdict, what, lets_go, until }
 }

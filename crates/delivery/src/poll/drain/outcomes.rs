@@ -8,7 +8,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::Acceptance;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limiter::Line;
-use tidegate_core::outcome::{Failure, HoldScope, Outcome};
+use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::waits::bucket;
 
 use super::state::Drain;
@@ -210,7 +210,7 @@ impl<E: Environment> Drain<'_, E> {
             Outcome::SpendLimit => HoldReason::SpendLimit,
             _ => HoldReason::Tenant,
         };
-        let is_all = outcome.hold_scope() == Some(HoldScope::All);
+        let is_all = outcome != Outcome::Tenant;
         if is_all {
             self.stop();
         }
