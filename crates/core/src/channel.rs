@@ -184,8 +184,9 @@ impl Content {
             Some(_) => classify_for_tenant(failure),
             None => classify(failure),
         };
-        let is_recipients = names_recipients_alone(&failure.message, email.from().addr_spec());
-        if outcome == Outcome::NotReady && is_recipients { Outcome::Permanent } else { outcome }
+        let sender = email.from().addr_spec();
+        let is_recipients = || names_recipients_alone(&failure.message, sender, self.recipients());
+        if outcome == Outcome::NotReady && is_recipients() { Outcome::Permanent } else { outcome }
     }
 }
 

@@ -2,7 +2,7 @@
 //! the campaign: the fault then lies in the campaign, and its further mail would be refused, too. So do 25 messages that
 //! are no valid mail, and none that is: a producer that is wrong as a whole must not empty a queue into the dead letters.
 //!
-//! Such a hold lifts itself: twice a minute one mail of the campaign probes, and the first one that SES accepts lifts it.
+//! Such a hold lifts itself: every half minute one mail of the campaign probes, and the first one that SES accepts lifts it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -14,7 +14,7 @@ use crate::timestamp::Window;
 const HOLD_AT: u32 = 10;
 /// The same for messages that are no valid mail.
 const HOLD_AT_INVALID: u32 = 25;
-/// Seconds between two probes of a held campaign. With one of them lost, the next one still comes within a minute.
+/// Least seconds between two probes of a held campaign.
 const PROBE_EVERY: u64 = 30;
 /// The ids that a streak keeps: all of a streak that does not hold yet.
 const IDS: usize = 10;
@@ -100,21 +100,30 @@ fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// The time from which a campaign that is held since `since` has to be probed next, as `window` sees it: the last one
-/// that has come. None in the first half minute.
+/// Whether `window` sends a mail of a campaign that is held since `since` and was probed last at `probed`. It does from
+/// half a minute after these on, until a probe has an answer: a window may have no slot for it, or find no mail. Where
+/// windows `are_rare` that have a slot, each of them probes; else every fourth one, so that a probe's answer is known
+/// before the next one.
 ///
 /// ```
-/// use tidegate_core::refusals::probe_due;
+/// use tidegate_core::refusals::probes;
 /// use tidegate_core::{Window, identity::EpochMillis};
 /// let (since, at) = (EpochMillis::new(100_700), Window::from_epoch_second);
-/// assert_eq!(probe_due(since, at(129)), None);
-/// assert_eq!(probe_due(since, at(130)), Some(at(130)));
-/// assert_eq!(probe_due(since, at(159)), Some(at(130)));
+/// let probing = |window: &u64| probes(since, None, at(*window), false);
+/// assert_eq!((100..145).filter(probing).collect::<Vec<_>>(), [130, 134, 138, 142]);
+/// assert!(!probes(since, Some(EpochMillis::new(131_300)), at(134), false));
 /// ```
-pub fn probe_due(since: EpochMillis, window: Window) -> Option<Window> {
-    let since = Window::containing(since.into());
-    let passed = window.saturating_since(since) / PROBE_EVERY * PROBE_EVERY;
-    (passed > 0).then(|| since.plus(passed))
+pub fn probes(
+    since: EpochMillis,
+    probed: Option<EpochMillis>,
+    window: Window,
+    are_rare: bool,
+) -> bool {
+    let last = Window::containing(probed.map_or(since, |probed| probed.max(since)).into());
+    let second = window.epoch_second();
+    // The minute shifts the turn, so that no rate has its slots always between them.
+    let is_turn = (second - second / 60).is_multiple_of(4);
+    window.saturating_since(last) >= PROBE_EVERY && (are_rare || is_turn)
 }
 
 /// The change that one window's answers make to a campaign's streak. It is a summary, so it can be
@@ -255,13 +264,16 @@ mod tests {
         }
 
         #[test]
-        fn a_campaign_is_due_twice_in_every_minute_of_its_hold(
-            since in 0_u64..10_000_000, after in 0_u64..100_000,
+        fn a_campaign_is_probed_within_four_seconds_of_half_a_minute_and_not_before(
+            since in 0_u64..10_000_000, probed in prop::option::of(0_u64..10_000_000), rare: bool,
         ) {
-            let since = EpochMillis::new(since);
-            let from = Window::containing(since.into()).plus(30 + after);
-            let due = (0..60).filter(|n| probe_due(since, from.plus(*n)) == Some(from.plus(*n)));
-            prop_assert_eq!(due.count(), 2);
+            let (since, probed) = (EpochMillis::new(since), probed.map(EpochMillis::new));
+            let last = Window::containing(probed.map_or(since, |probed| probed.max(since)).into());
+            let probing = |n: &u64| probes(since, probed, last.plus(*n), rare);
+            let first = (0..60).find(probing);
+            // At a minute's end a turn takes five seconds.
+            prop_assert!(first.is_some_and(|first| (30..=34).contains(&first)), "{first:?}");
+            prop_assert!(!rare || first == Some(30));
         }
     }
 

@@ -112,9 +112,6 @@ async fn may_follow(args: &CancelArgs, stack: &Stack) -> Result<u64, CommandErro
     for queue in own_queues(args, stack).await? {
         mails += queues.depth(&queue).await?.delayed;
     }
-    for queue in &stack.poller.limits.queues {
-        mails += queues.depth(&QueueUrl::new(queue.as_str())).await?.all();
-    }
     if let Some(location) = stack.deferral() {
         let deferred = deferral::left(&stack.clients().deferral(location)).await?;
         mails += deferred.get(&args.campaign).copied().unwrap_or(0);

@@ -80,9 +80,9 @@ pub struct ResumeArgs {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   tidegate lift refusals big --reason 'sender verified'
-  tidegate lift credentials --reason 'role restored'    a hold on all sending")]
+  tidegate lift account --reason 'sending resumed'      a hold on all sending")]
 pub struct LiftArgs {
-    /// The hold's reason, as `tidegate status` shows it: paused, refusals, deployment, reputation, …
+    /// The hold's reason, as `tidegate status` shows it: paused, refusals, account, reputation, …
     hold: String,
     /// The campaign that it holds, or `express`; without it a hold on all sending
     campaign: Option<String>,

@@ -18,7 +18,7 @@ const INLINE: usize = 320;
 /// First character of a reference's name, for example `@weights`.
 const REFERENCE: char = '@';
 /// Bytes of the longest member: the holds of 1,000 campaigns with long names and long details.
-pub const LONGEST: usize = 1_000_000;
+pub const LONGEST: usize = 3_000_000;
 /// Bytes of one page. DynamoDB allows 400 KB per item.
 const PAGE: usize = 300_000;
 

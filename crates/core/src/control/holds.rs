@@ -71,6 +71,9 @@ pub struct Hold {
     /// Time at which the hold ends by itself; none if it must be lifted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<EpochMillis>,
+    /// The end of the last probe that SES did not accept, of a hold that a mail may lift.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probed: Option<EpochMillis>,
     /// SES's tenant that is the reason; none for any other reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
@@ -84,7 +87,7 @@ impl Hold {
     /// A hold from `since` on, with the first 640 characters of `detail`.
     pub fn new(detail: &str, since: impl Into<EpochMillis>) -> Self {
         let detail = detail.chars().take(MAX_DETAIL).collect();
-        Self { detail, since: since.into(), until: None, tenant: None }
+        Self { detail, since: since.into(), until: None, probed: None, tenant: None }
     }
 
     /// The same hold, ending by itself at `until`.
@@ -147,6 +150,13 @@ impl Holds {
     /// Removes the holds that end at `now` or earlier.
     pub fn expire(&mut self, now: EpochMillis) {
         self.0.retain(|_, hold| hold.until.is_none_or(|until| until > now));
+    }
+
+    /// Notes that SES did not accept a probe that ended at `now`.
+    pub fn note_probe(&mut self, reason: HoldReason, now: EpochMillis) {
+        if let Some(hold) = self.0.get_mut(&Reason::Known(reason)) {
+            hold.probed = Some(now);
+        }
     }
 
     /// The hold for this reason; none if it is not held for it.

@@ -58,6 +58,11 @@ fn system(body: &str) -> Option<&'static str> {
 }
 
 fn of_members(members: &Map<String, Value>) -> Option<&'static str> {
+    // A message of ours, with a fault of its own.
+    const OWN: [&str; 5] = ["to", "to_address", "to_phone", "from", "from_address"];
+    if OWN.iter().any(|name| members.contains_key(*name)) {
+        return None;
+    }
     let has = |names: &[&str]| names.iter().all(|name| members.contains_key(*name));
     SYSTEMS.iter().find(|(names, _)| has(names)).map(|(_, what)| *what)
 }
@@ -123,7 +128,8 @@ mod tests {
             assert_eq!(id_of(&body), None, "{body}");
         }
         assert!(Content::parse(Channel::Email, mail).is_ok());
-        for other in ["{", "7", "[]", r#""a text""#, r#"{"to": "nobody"}"#, "bm90IGpzb24="] {
+        let mixed = r#"{"to_address": "a@b.c", "body": "T", "headers": {}}"#;
+        for other in ["{", "7", "[]", r#""a text""#, r#"{"to": "nobody"}"#, "bm90IGpzb24=", mixed] {
             assert!(!is_wrapped(other), "{other}");
         }
     }

@@ -178,7 +178,8 @@ pub(super) fn tidy(
 ) {
     levels.retain(|_, level| now < level.at.plus(LATEST));
     while levels.len() > MOST {
-        levels.pop_first();
+        let oldest = levels.iter().min_by_key(|(_, level)| level.at).map(|(tag, _)| tag.clone());
+        levels.remove(&oldest.unwrap_or_default());
     }
     adapted.retain(|_, of| of.millionths(now) < FULL || of.opens(now).is_some());
     while adapted.len() > MOST {

@@ -3,6 +3,8 @@
 //! SES uses several codes for one meaning and one code for several meanings. A failure is therefore
 //! classified by its code **and** its message, both without regard to case.
 
+use std::collections::BTreeSet;
+
 /// The point that a send reached before it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
@@ -188,9 +190,9 @@ pub fn classify(failure: &Failure) -> Outcome {
 ///
 /// [observed]: https://github.com/floci-io/floci/pull/2815
 pub fn classify_for_tenant(failure: &Failure) -> Outcome {
+    // Further words may be a producer's.
     let message = failure.message.to_lowercase();
-    let is_tenant = |word: &str| word.trim_matches(|c: char| !c.is_alphabetic()) == "tenant";
-    let names_tenant = message.split_whitespace().any(is_tenant);
+    let names_tenant = message.starts_with("tenant ") || message.starts_with("the tenant ");
     let code = bare_code(failure.code.as_deref().unwrap_or_default());
     let is_denied = DENIED.contains(&code.as_str());
     match classify(failure) {
@@ -202,32 +204,30 @@ pub fn classify_for_tenant(failure: &Failure) -> Outcome {
     }
 }
 
-/// Whether SES names identities that are not verified, and the sender is not among them: then it is a recipient, as
-/// SES's sandbox takes verified ones alone.
+/// Whether the identities that SES names as not verified are recipients of the mail, and its sender is not among them, as
+/// in SES's sandbox, which takes verified ones alone.
 ///
 /// ```
 /// use tidegate_core::outcome::names_recipients_alone;
-/// let said = "Email address is not verified. The following identities failed the check in region EU-WEST-1: bob@example.com";
-/// assert!(names_recipients_alone(said, "news@example.org"));
-/// assert!(!names_recipients_alone(said, "Bob@Example.com"));
-/// assert!(!names_recipients_alone("Email address is not verified.", "news@example.org"));
+/// let said = "Email address is not verified. The following identities failed the check in region EU-WEST-1: Bob@example.com";
+/// assert!(names_recipients_alone(said, "news@example.org", ["ada@example.com", "bob@example.com"]));
+/// assert!(!names_recipients_alone(said, "bob@example.com", ["bob@example.com"]));
+/// assert!(!names_recipients_alone(said, "news@example.org", ["ada@example.com"]));
 /// ```
-pub fn names_recipients_alone(message: &str, sender: &str) -> bool {
-    let (message, sender) = (message.to_lowercase(), sender.to_lowercase());
+pub fn names_recipients_alone<'a>(
+    message: &str,
+    sender: &str,
+    recipients: impl IntoIterator<Item = &'a str>,
+) -> bool {
+    let message = message.to_lowercase();
     let Some((_, listed)) = message.split_once("identities failed the check") else { return false };
-    let Some((_, listed)) = listed.split_once(':') else { return false };
-    let domain = sender.rsplit('@').next().unwrap_or_default();
-    let is_senders = |named: &str| {
-        // An identity is an address, its domain, or a domain above that.
-        let above = domain.strip_suffix(named).is_some_and(|below| below.ends_with('.'));
-        named == sender || named == domain || above
-    };
+    let recipients: BTreeSet<String> = recipients.into_iter().map(str::to_lowercase).collect();
     let mut named = listed
-        .split([' ', ',', ';', '<', '>', '"', '[', ']'])
-        .map(|word| word.trim_end_matches('.'))
-        .filter(|word| !word.is_empty())
+        .split(|c: char| c.is_whitespace() || ",;<>\"'()[]".contains(c))
+        .filter(|word| word.contains('@'))
         .peekable();
-    named.peek().is_some() && !named.any(is_senders)
+    let sender = sender.to_lowercase();
+    named.peek().is_some() && named.all(|word| word != sender && recipients.contains(word))
 }
 
 /// Removes namespace and suffix: `com.amazonaws.sesv2#MessageRejected:http://…` becomes

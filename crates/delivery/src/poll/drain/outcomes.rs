@@ -74,6 +74,10 @@ impl<E: Environment> Drain<'_, E> {
                 self.wait_again(message);
             }
             Outcome::RateExceeded => self.refused(&message, &failure),
+            // The mail of a probe stays with its campaign, which is held.
+            Outcome::Permanent if !counts => {
+                self.retry_or_give_up(&message, &failure, outcome, counts);
+            }
             Outcome::Permanent | Outcome::OptedOut => self.give_up(&message, &failure, outcome),
             Outcome::Environment => self.leave_to_others(&message, &failure),
             Outcome::NotReady | Outcome::Transient | Outcome::Ambiguous => {

@@ -26,6 +26,9 @@ use super::running_means::RunningMeans;
 use crate::ports::{Idle, MERGE_QUEUE, PreviousClaim, QueueUrl, Standing};
 use limits::{PlannedLimits, PlannedQueue};
 
+/// Recipients per second below which a window has few slots, if any.
+const SLOW: f64 = 4.0;
+
 /// How a window is served, given what the ledger knows about empty queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdleMode {
@@ -118,11 +121,10 @@ impl PlannedCampaign {
     }
 }
 
-/// Whether the window with these slots probes a held campaign: it has the first slot since a probe was due.
-fn is_probed(control: &Control, campaign: &str, grid: SlotGrid, window: Window) -> bool {
+/// Whether the window probes a held campaign; see [`refusals::probes`].
+fn is_probed(control: &Control, campaign: &str, window: Window, are_rare: bool) -> bool {
     let hold = control.probed_hold(campaign);
-    let due = hold.and_then(|hold| refusals::probe_due(hold.since, window));
-    due.is_some_and(|due| Window::containing(grid.at(grid.first_from(due.opens()))) == window)
+    hold.is_some_and(|hold| refusals::probes(hold.since, hold.probed, window, are_rare))
 }
 
 impl Plan {
@@ -148,9 +150,16 @@ impl Plan {
         let weights = weights((listed, &limits.table), standing, window);
         let cycle = Cycle::nearest(&weights);
         let weighted = listed.iter().zip(&weights);
+        let is_slow = rate.as_per_second() < SLOW;
         let campaigns = weighted.map(|(campaign, weight)| {
-            let queues = queues(campaign, standing);
-            let probed = is_probed(&control, &campaign.name, grid, window);
+            let limit = limits.pacing(&campaign.name);
+            let slots = limit.as_ref().and_then(|limit| limits.slots(limit));
+            let are_rare = is_slow || slots.is_some_and(|slots| slots.is_slow());
+            let probed = is_probed(&control, &campaign.name, window, are_rare);
+            let mut queues = queues(campaign, standing);
+            if probed {
+                queues.iter_mut().for_each(|queue| queue.idle = None);
+            }
             PlannedCampaign {
                 name: campaign.name.clone(),
                 queue: QueueUrl::new(campaign.queue_url.as_str()),
@@ -159,7 +168,7 @@ impl Plan {
                 idle: first_due(&queues),
                 queues,
                 debt: counter(&debt_of(&campaign.name)),
-                limit: None,
+                limit,
             }
         });
         let slots = grid.usable(window, before);
@@ -173,10 +182,9 @@ impl Plan {
         };
         let campaigns = campaigns.map(|campaign| PlannedCampaign {
             held: campaign.held || limits.closes(&campaign.name) && !defers(&campaign.name),
-            limit: limits.pacing(&campaign.name),
             ..campaign
         });
-        let probes_express = is_probed(&control, EXPRESS, grid, window);
+        let probes_express = is_probed(&control, EXPRESS, window, is_slow);
         let is_express_held =
             control.holds_campaign(EXPRESS) && !probes_express || limits.closes(EXPRESS);
         let plan = Self {
@@ -295,7 +303,7 @@ impl Plan {
 
     /// Whether any queue of a campaign is asked in this window.
     pub(super) fn asks(&self, campaign: &PlannedCampaign) -> bool {
-        !campaign.held && (campaign.probed || self.is_due(campaign.idle))
+        !campaign.held && self.is_due(campaign.idle)
     }
 
     /// Whether a campaign's queue with this pause is asked in this window.

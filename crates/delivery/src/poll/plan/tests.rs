@@ -6,7 +6,7 @@ use tidegate_core::weight_rule::WeightRule;
 
 use super::*;
 
-/// The window that is planned.
+/// The window that is planned: one whose turn it is to probe.
 const WINDOW: Window = Window::from_epoch_second(1_795_207_000);
 
 /// Campaigns `a` and `b` with the weights 90 and 10, and express mail.
@@ -46,7 +46,7 @@ type Row = (fn(&mut Control), [bool; 2], [bool; 2], bool, [u64; 2]);
 
 #[test]
 fn a_campaign_is_asked_for_its_share_unless_its_weight_or_a_hold_forbids_it() {
-    let rows: [Row; 11] = [
+    let rows: [Row; 12] = [
         (|_| {}, [true, true], [false, false], true, [9, 1]),
         (|c| c.weights = [("b".to_owned(), 45)].into(), [true; 2], [false; 2], true, [2, 1]),
         // Weight 0 means that nothing is sent, also if no other campaign has a weight.
@@ -75,8 +75,21 @@ fn a_campaign_is_asked_for_its_share_unless_its_weight_or_a_hold_forbids_it() {
         ),
         (|c| hold(c, "a", HoldReason::Paused, 60), [false, true], [false; 2], true, [9, 1]),
         // Held for refusals: one mail is sent every 30 s, beside the shares.
-        (|c| hold(c, "a", HoldReason::Refusals, 59), [false, true], [false; 2], true, [9, 1]),
+        (|c| hold(c, "a", HoldReason::Refusals, 29), [false, true], [false; 2], true, [9, 1]),
         (|c| hold(c, "a", HoldReason::Refusals, 60), [false, true], [true, false], true, [9, 1]),
+        // After a probe in vain the next one is half a minute later.
+        (
+            |c| {
+                hold(c, "a", HoldReason::Refusals, 60);
+                let probed = EpochMillis::from(WINDOW.opens()).as_millis() - 29_000;
+                let holds = c.campaign_holds.get_mut("a").unwrap();
+                holds.note_probe(HoldReason::Refusals, EpochMillis::new(probed));
+            },
+            [false, true],
+            [false; 2],
+            true,
+            [9, 1],
+        ),
         (
             |c| {
                 hold(c, "a", HoldReason::Refusals, 60);
@@ -120,17 +133,29 @@ fn a_campaign_is_asked_for_its_share_unless_its_weight_or_a_hold_forbids_it() {
 }
 
 #[test]
-fn below_one_slot_a_second_the_first_window_with_a_slot_probes() {
-    let config = config(true);
-    let means = RunningMeans::nothing(1_000_000);
-    let mut control = Control::default();
-    hold(&mut control, "a", HoldReason::Refusals, 0);
-    let standing = Standing { control, ..Standing::default() };
-    let plan = |n: u64| {
-        let rate = Rate::per_second(0.1).unwrap();
-        Plan::new(&config, WINDOW.plus(n), rate, &standing, &means)
-    };
-    let probing: Vec<u64> = (0..300).filter(|n| plan(*n).is_probed("a")).collect();
-    assert_eq!(probing.len(), 9, "{probing:?}");
-    assert!(probing.iter().all(|n| plan(*n).slot_count() == 1), "{probing:?}");
+fn whatever_the_quota_and_the_campaigns_limit_a_window_with_a_slot_probes_soon() {
+    let (config, means) = (config(true), RunningMeans::nothing(1_000_000));
+    let cases =
+        [(0.1, ""), (2.0, ""), (14.0, "18/h"), (14.0, "60/h"), (14.0, "3/m"), (14.0, "2/s")];
+    for (quota, limit) in cases {
+        for since in 0..20 {
+            let mut control = Control::default();
+            hold(&mut control, "a", HoldReason::Refusals, since);
+            if !limit.is_empty() {
+                let limit = serde_json::from_str(&format!(r#"{{"rate": "{limit}"}}"#)).unwrap();
+                control.limits.insert("campaign:a".parse().unwrap(), Some(limit));
+            }
+            let standing = Standing { control, ..Standing::default() };
+            let probes = |n: &u64| {
+                let rate = Rate::per_second(quota).unwrap();
+                let plan = Plan::new(&config, WINDOW.plus(*n), rate, &standing, &means);
+                let limit = plan.campaigns[0].limit.clone();
+                let owned = limit.and_then(|limit| plan.limits.slots(&limit));
+                let has_slot = plan.slot_count() > 0 && owned.is_none_or(|s| s.owned_slots() > 0);
+                plan.is_probed("a") && has_slot
+            };
+            let first = (0..1_000).find(probes);
+            assert!(first.is_some_and(|first| first <= 250), "{quota}/s, {limit}: {first:?}");
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! Refusals in a row: ten mails of one campaign that SES refuses with one code, or 25 messages that are no valid mail,
 //! hold the campaign. Fewer are added to the count of the windows before when the window ends, which may reach the
-//! number too. Twice a minute one mail of a campaign that is held so is sent; if SES accepts it, the hold is lifted.
+//! number too. Every half minute one mail of a campaign that is held so is sent; if SES accepts it, the hold is lifted.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::limiter::Line;
@@ -13,13 +14,15 @@ use tidegate_core::refusals::{INVALID, Refusal, Run};
 use super::policy::{Effect, EndedSend, Policy, PolicyStep};
 use crate::environment::Environment;
 use crate::poll::context::Context;
+use crate::poll::jobs::receipt;
+use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, Rejected};
 
 pub(in crate::poll) struct RefusalsInARow<'a, E> {
     ctx: &'a Context<'a, E>,
     runs: RefCell<BTreeMap<String, Run>>,
-    /// Held campaigns of which this window sends a mail; true once SES accepted it.
-    probes: RefCell<BTreeMap<String, bool>>,
+    /// Held campaigns of which this window sends a mail, and whether SES accepted it; none until it has an answer.
+    probes: RefCell<BTreeMap<String, Option<bool>>>,
 }
 
 impl<'a, E: Environment> RefusalsInARow<'a, E> {
@@ -65,7 +68,7 @@ impl<'a, E: Environment> Policy<'a> for RefusalsInARow<'a, E> {
     fn may_reject(&self, rejected: &Rejected) -> bool {
         let campaign = &rejected.envelope.campaign;
         if self.ctx.plan.is_probed(campaign) {
-            return true;
+            return false; // it stays on its queue while the campaign is held
         }
         let before = self.ctx.plan.control.refusals.get(campaign);
         let mut may = true;
@@ -92,8 +95,9 @@ impl<'a, E: Environment> Policy<'a> for RefusalsInARow<'a, E> {
         if !self.ctx.plan.is_probed(campaign) {
             return PolicyStep::Pass(mail);
         }
-        if self.probes.borrow_mut().insert(campaign.clone(), false).is_some() {
-            effects.push(Effect::Leave(mail));
+        if self.probes.borrow_mut().insert(campaign.clone(), None).is_some() {
+            let job = Job::Show(receipt(&mail.held, true), Duration::ZERO);
+            effects.push(Effect::Settle(mail, job));
             return PolicyStep::Gone;
         }
         PolicyStep::Pass(mail)
@@ -105,11 +109,13 @@ impl<'a, E: Environment> Policy<'a> for RefusalsInARow<'a, E> {
         effects: &mut Vec<Effect>,
     ) -> PolicyStep<'a, Box<EndedSend>> {
         let campaign = &send.message.envelope.campaign;
+        if send.outcome() != Some(Outcome::NotSent)
+            && let Some(accepted) = self.probes.borrow_mut().get_mut(campaign)
+        {
+            *accepted = Some(send.result.is_ok());
+        }
         if send.result.is_ok() {
             self.note(campaign, Run::accepted);
-            if let Some(accepted) = self.probes.borrow_mut().get_mut(campaign) {
-                *accepted = true;
-            }
         } else if let Some(detail) = self.refused(&send) {
             let (campaign, reason) = (Some(campaign.clone()), HoldReason::Refusals);
             effects.push(Effect::Hold { campaign, reason, detail });
@@ -120,13 +126,18 @@ impl<'a, E: Environment> Policy<'a> for RefusalsInARow<'a, E> {
     }
 
     fn concludes(&self, control: &mut Control) {
-        for (campaign, _) in self.probes.borrow().iter().filter(|(_, accepted)| **accepted) {
-            control.lift(Some(campaign), HoldReason::Refusals);
+        let now = self.ctx.now();
+        for (campaign, accepted) in &*self.probes.borrow() {
+            match (accepted, control.campaign_holds.get_mut(campaign)) {
+                (Some(true), _) => drop(control.lift(Some(campaign), HoldReason::Refusals)),
+                (Some(false), Some(holds)) => holds.note_probe(HoldReason::Refusals, now.into()),
+                (Some(false), None) | (None, _) => {}
+            }
         }
         for (campaign, run) in &*self.runs.borrow() {
             match run.after(control.refusals.get(campaign)) {
                 Some(streak) if streak.holds() => {
-                    let hold = Hold::new(&streak.in_words(), self.ctx.now());
+                    let hold = Hold::new(&streak.in_words(), now);
                     control.refusals.remove(campaign);
                     control.hold(Some(campaign), HoldReason::Refusals, hold);
                 }

@@ -89,7 +89,7 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
     fn wanted(&self, hand: &MailAtHand<'_>, for_campaigns: u64) -> u64 {
         let open = hand.slots_left().saturating_sub(for_campaigns);
         let most = match self.ctx.plan.permit {
-            _ if self.ctx.plan.probes_express => u64::from(!self.seen).min(open),
+            _ if self.ctx.plan.probes_express && self.seen => 0,
             Permit::Probe => open.min(1),
             Permit::Send | Permit::Nothing => open,
         };

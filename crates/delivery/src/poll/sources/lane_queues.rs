@@ -42,7 +42,7 @@ impl LaneQueues {
         let in_turn = is_limited && plan.rest != IdleMode::Look;
         let (mut queues, mut due) = (Vec::new(), Vec::new());
         for (index, queue) in campaign.queues.iter().enumerate() {
-            let is_due = is_asked && (campaign.probed || plan.is_due(queue.idle));
+            let is_due = is_asked && plan.is_due(queue.idle);
             let has_mail = is_due && queue.idle.is_none();
             if is_due && !has_mail && !in_turn {
                 due.push(index);

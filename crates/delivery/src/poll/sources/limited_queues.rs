@@ -114,7 +114,8 @@ fn campaign_lines<E: Environment>(
 }
 
 /// A limited campaign's queues. `part` are the window's slots that the campaign has by weight. Of a campaign that is
-/// probed one mail is received, whether it is limited or not.
+/// probed a batch is received, whether it is limited or not: one mail of it has the slots that are kept, and messages that
+/// are no valid mail do not stand in its way.
 fn campaign_line<E: Environment>(
     ctx: &Context<'_, E>,
     limits: &LimitWindow<'_>,
@@ -125,8 +126,8 @@ fn campaign_line<E: Environment>(
         return None;
     }
     let limit = campaign.limit.clone();
-    let owned = limit.as_ref().map_or(Some(1), |limit| limits.gates().whole(limit))?;
-    let (owned, part) = if campaign.probed { (owned.min(1), 1) } else { (owned, part) };
+    let owned = limit.as_ref().map_or(Some(BATCH), |limit| limits.gates().whole(limit))?;
+    let (owned, part) = if campaign.probed { (owned.min(BATCH), 1) } else { (owned, part) };
     let queues = LaneQueues::of(ctx.plan, campaign, Line::Limited(index));
     let most = most(ctx, queues.source(0).queue.as_str(), owned);
     (most > 0).then(|| LimitedLine {
