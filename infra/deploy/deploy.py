@@ -29,8 +29,6 @@ import sam_template  # noqa: E402
 from stacks import describe  # noqa: E402
 
 TEMPLATE = INFRA / "sam" / "template.yaml"
-# Former names, each with the one that replaced it; a test of the core keeps the file.
-RENAMED: dict[str, str] = json.loads((INFRA / "renamed.json").read_text(encoding="utf-8"))
 FUNCTIONS = ("scheduler", "poller")
 # Bytes that Lambda allows of a function's environment, measured as JSON; and characters of a role's policy.
 # https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
@@ -67,8 +65,6 @@ def read_parameters(path: Path, known: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(given, dict):
         raise Refused(f"{path} holds no parameters: a line is NAME: VALUE")
     for name, value in given.items():
-        if name in RENAMED:
-            raise Refused(f"{path}: the parameter {name} is now called {RENAMED[name]}")
         if name not in known:
             raise Refused(f"{path}: the template has no parameter {name}; it has {', '.join(known)}")
         if name in OF_THE_BUILD:
@@ -164,10 +160,6 @@ def check_settings(tidegate: Path, planned: Planned) -> None:
         raise Refused("nothing was deployed: the functions would not start with these parameters")
 
 
-def _current(parameter: str) -> str:
-    return RENAMED.get(parameter, parameter)
-
-
 def check_for_cdk(args: argparse.Namespace) -> None:
     """As `check_account`; and a settings file of the CDK app says no other channel than make does."""
     try:
@@ -231,12 +223,11 @@ def check_nothing_is_lost(
     if found is None or found["StackStatus"] == "REVIEW_IN_PROGRESS":
         return
     summary = cloudformation.get_template_summary(StackName=stack)["Parameters"]
-    # A stack deployed before a parameter was renamed has its value under the former name.
-    defaults = {_current(p["ParameterKey"]): p.get("DefaultValue", "") for p in summary}
+    defaults = {p["ParameterKey"]: p.get("DefaultValue", "") for p in summary}
     # Of one that is not shown nobody knows whether it has a value: what it switches on says so.
     hidden = {p["ParameterKey"] for p in summary if p.get("NoEcho")}
     deployed = {
-        _current(p["ParameterKey"]): p.get("ParameterValue", "")
+        p["ParameterKey"]: p.get("ParameterValue", "")
         for p in found.get("Parameters", [])
         if p["ParameterKey"] not in hidden | {ARCHITECTURE}
     }

@@ -89,14 +89,6 @@ class Parameters(unittest.TestCase):
             with self.subTest(text), self.assertRaisesRegex(deploy.Refused, said):
                 written(text)
 
-    def test_a_former_name_is_refused_with_the_one_that_replaced_it(self) -> None:
-        parameters = {old: new for old, new in deploy.RENAMED.items() if new in KNOWN}
-        self.assertEqual(len(parameters), 7)
-        for old, new in parameters.items():
-            said = f"the parameter {old} is now called {new}$"
-            with self.subTest(old), self.assertRaisesRegex(deploy.Refused, said):
-                written(f"{old}: x")
-
     def test_sam_hands_every_value_on_as_it_is(self) -> None:
         texts = ("", " ", "a b", '[{"name": "a\\"b"}]', '"quoted"', "'", "\\ ", "\\\\ ", "\\'x\\\"", "$HOME",
                  "{{resolve:secretsmanager:a}}", "Name=value", "a,b")  # fmt: skip
@@ -120,10 +112,6 @@ class Stack(unittest.TestCase):
 
     def test_what_was_left_at_its_default_follows_to_the_new_one(self) -> None:
         self.check({"Mode": "merge", "RateMargin": "0.02", "SharedBucket": "****"}, set())
-
-    def test_a_value_under_a_former_name_is_not_lost_unseen(self) -> None:
-        with self.assertRaisesRegex(deploy.Refused, 'RateMargin: "0.05"'):
-            self.check({"Mode": "merge", "Guard": "0.05"}, set())
 
     def test_a_value_that_the_file_does_not_say_is_not_lost_unseen(self) -> None:
         with self.assertRaisesRegex(deploy.Refused, r'mail.yaml does not say(.|\n)*Mode: "direct"'):

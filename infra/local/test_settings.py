@@ -244,12 +244,6 @@ class Settings(unittest.TestCase):
                 else:
                     self.assertEqual(re.split(r"[,\s]+which ", value)[0].strip("[]'"), wanted)
 
-    def test_the_construct_refuses_the_former_names_of_the_parameters(self) -> None:
-        renamed = json.loads((ROOT / "infra" / "renamed.json").read_text(encoding="utf-8"))
-        parameters = sam_template.source()["Parameters"]
-        wanted = {small(old): small(new) for old, new in renamed.items() if new in parameters}
-        self.assertEqual(from_construct("console.log(JSON.stringify(validate.RENAMED))"), wanted)
-
     def test_the_pages_say_the_defaults_of_the_list(self) -> None:
         found = 0
         for page in (ROOT / "docs").rglob("*.md"):

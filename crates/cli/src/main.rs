@@ -3,11 +3,9 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use tidegate_cli::commands::Command;
 use tidegate_cli::shell::{CommandEnd, CommandError, Output, Shell};
-use tidegate_core::config::new_name;
 use tidegate_core::in_full;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -39,11 +37,10 @@ async fn main() -> ExitCode {
 /// Ends on a command line that is not understood, or on one that asks for help.
 fn refuse(error: &clap::Error) -> ExitCode {
     let json = std::env::args().any(|word| word == "--json");
-    match former_name(error) {
-        Some(said) => fail(json, &said, 2),
-        None if json && error.use_stderr() => fail(json, error.to_string().trim_end(), 2),
-        None => error.exit(),
+    if json && error.use_stderr() {
+        return fail(json, error.to_string().trim_end(), 2);
     }
+    error.exit()
 }
 
 /// Says on standard error why the program ends: as JSON if the report would have been JSON.
@@ -60,15 +57,6 @@ fn fail(json: bool, said: &str, exit_code: u8) -> ExitCode {
 /// Reads `-1` after an option as its value, so that the error says what is allowed there.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
-}
-
-/// Says what a command or an option is called now, if `error` is about a former name.
-fn former_name(error: &clap::Error) -> Option<String> {
-    [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].into_iter().find_map(|kind| {
-        let Some(ContextValue::String(given)) = error.get(kind) else { return None };
-        let old = given.split(['=', ' ']).next()?;
-        new_name(old).map(|new| format!("{old} is now called {new}"))
-    })
 }
 
 async fn run(command: Command) -> Result<u8, CommandError> {
@@ -113,21 +101,6 @@ mod tests {
                 assert!(option.get_help().is_some(), "{name} {} is not explained", option.get_id());
             }
         }
-    }
-
-    #[test]
-    fn a_former_name_is_refused_with_the_one_that_replaced_it() {
-        for (words, said) in [
-            (&["spill", "list"][..], "spill is now called deferred"),
-            (&["bucket", "take", "--guard", "0.05"], "--guard is now called --rate-margin"),
-            (&["plan", "--guard=0.05"], "--guard is now called --rate-margin"),
-        ] {
-            let words = std::iter::once(&"tidegate").chain(words);
-            let error = Program::try_parse_from(words).unwrap_err();
-            assert_eq!(former_name(&error).as_deref(), Some(said));
-        }
-        let misspelt = Program::try_parse_from(["tidegate", "plam"]).unwrap_err();
-        assert_eq!(former_name(&misspelt), None);
     }
 
     #[test]

@@ -27,7 +27,6 @@ fn with_json_an_error_is_json_as_well() {
     for (words, code, said) in [
         (&["status", "--local", "--local-runs", "/nonexistent"][..], 3, "/nonexistent"),
         (&["status", "--no-such-option"], 2, "unexpected argument"),
-        (&["spill", "list"], 2, "spill is now called deferred"),
     ] {
         let (ended, error) = tidegate(&[words, &["--json"]].concat(), &folder);
         let error: serde_json::Value = serde_json::from_str(&error).unwrap();

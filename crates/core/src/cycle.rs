@@ -88,20 +88,15 @@ impl Cycle {
     /// assert_eq!(cycle.weights(), [1_005, 106, 0]);
     /// ```
     pub fn nearest(weights: &[u32]) -> Self {
-        let equal = || vec![1; weights.len()];
-        let nearest = match Self::new(weights) {
-            Err(InvalidWeights::TooLong { .. }) => {
-                let sum: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
-                let room = MAX_LENGTH - weights.iter().filter(|weight| **weight > 0).count() as u64;
-                let scaled =
-                    |weight: &u32| u64::from(*weight > 0) + u64::from(*weight) * room / sum;
-                let scaled = weights.iter().map(scaled);
-                Self::new(&scaled.map(|w| u32::try_from(w).unwrap_or(1)).collect::<Vec<_>>())
-            }
-            Err(_) => Self::new(&equal()),
-            cycle => cycle,
-        };
-        nearest.unwrap_or_else(|_| Self::single())
+        let sum: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
+        let positive = weights.iter().filter(|weight| **weight > 0).count() as u64;
+        let room = MAX_LENGTH.saturating_sub(positive);
+        let scaled = |weight: &u32| u64::from(*weight > 0) + u64::from(*weight) * room / sum.max(1);
+        let scaled = weights.iter().map(|weight| u32::try_from(scaled(weight)).unwrap_or(1));
+        Self::new(weights)
+            .or_else(|_| Self::new(&scaled.collect::<Vec<_>>()))
+            .or_else(|_| Self::new(&vec![1; weights.len()]))
+            .unwrap_or_else(|_| Self::single())
     }
 
     /// The cycle of a single campaign, which owns all slots.

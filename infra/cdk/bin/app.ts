@@ -8,7 +8,7 @@ import type { Campaign, TidegateCode, TidegateProps } from '../lib/props.js';
 import type { SharedBucket } from '../lib/shared.js';
 import { TidegateStack } from '../lib/stack.js';
 import type { Network } from '../lib/stack.js';
-import { checkRenamed, InvalidProp } from '../lib/validate.js';
+import { InvalidProp } from '../lib/validate.js';
 
 /** How a setting is read: from `-c NAME=TEXT`, or from cdk.json as JSON of the same meaning. */
 type Reader = (name: string, value: unknown) => unknown;
@@ -174,8 +174,7 @@ function settings(app: App): Given {
   const file = context.find(([name]) => name === 'settings')?.[1];
   // What `-c` or cdk.json says counts before the file.
   const given = [...(file === undefined ? [] : words(fromFile(text('settings', file)))), ...context];
-  for (const [name, value] of given) {
-    checkRenamed(name, value);
+  for (const [name] of given) {
     if (!known.has(name)) throw new InvalidProp('a setting', name, [...known].join(', '));
   }
   return Object.fromEntries(given);

@@ -11,23 +11,6 @@ export class InvalidProp extends Error {
   }
 }
 
-/** Former names of props, each with the one that replaced it. */
-export const RENAMED: Readonly<Record<string, string>> = {
-  guard: 'rateMargin',
-  duplicateGuard: 'deduplication',
-  duplicateGuardDays: 'deduplicationDays',
-  shedding: 'deferral',
-  spillReplay: 'deferralReplay',
-  pressureBusy: 'backPressureBusy',
-  pressureOverloaded: 'backPressureOverloaded',
-};
-
-/** @throws InvalidProp for a former name; JavaScript and `-c` may still give one. */
-export function checkRenamed(name: string, value: unknown): void {
-  const now = RENAMED[name];
-  if (now !== undefined) throw new InvalidProp(name, value, `nothing, since it is now called ${now}`);
-}
-
 /** The props that are lists, with which environments and policies grow. */
 export type List = 'campaigns' | 'allowedSenders' | 'senderIdentityArns' | 'origins' | 'allowedCountries';
 
@@ -112,7 +95,6 @@ const PATTERNS = {
 
 /** @throws InvalidProp for the first prop that cannot be. */
 export function validate(settings: Settings): void {
-  for (const [name, value] of Object.entries(settings)) checkRenamed(name, value);
   checkName(settings.name);
   checkCampaigns(settings.campaigns, settings.name);
   for (const [prop, [least, most, whole]] of entries(RANGES)) {

@@ -8,7 +8,6 @@ import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { addStacks } from '../bin/app.js';
-import { RENAMED } from '../lib/validate.js';
 import { prebuilt, Rendered } from './support.js';
 
 const ROOT = join(__dirname, '../..');
@@ -108,14 +107,6 @@ test('a setting that cannot be is refused by name', () => {
     [{ prebuilt: '/nowhere' }, /^prebuilt is "\/nowhere", allowed: a directory with scheduler\/bootstrap/],
   ];
   for (const [context, message] of refusals) assert.throws(() => stacks(context), { message });
-});
-
-test('a former name is refused with the one that replaced it', () => {
-  assert.equal(Object.keys(RENAMED).length, 7);
-  for (const [old, now] of Object.entries(RENAMED)) {
-    const message = `${old} is "x", allowed: nothing, since it is now called ${now}`;
-    assert.throws(() => stacks({ [old]: 'x' }), { message });
-  }
 });
 
 test('each region has its stack, of one name', () => {

@@ -8,7 +8,6 @@ mod error;
 mod feedback;
 mod limits;
 mod queue_url;
-mod renamed;
 mod settings;
 mod shared_bucket;
 mod values;
@@ -22,7 +21,6 @@ pub use deadlines::{DECIDED, LAST_START, MOVED, POLLER_TIMEOUT, QUEUE_CALL, REPO
 pub use error::{ConfigError, InvalidVariable};
 pub use feedback::FeedbackConfig;
 pub use limits::LimitsConfig;
-pub use renamed::{RENAMED, new_name};
 pub use settings::{DefaultValue, Range, ReadBy, SETTINGS, Setting};
 pub use shared_bucket::{
     BucketLost, BucketUrl, InvalidBucketUrl, InvalidKeyPrefix, KeyPrefix, SharedBucketConfig,

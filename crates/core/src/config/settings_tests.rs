@@ -202,7 +202,7 @@ fn each_function_reads_the_variables_of_the_list_that_are_its_own() {
             drop(SchedulerConfig::from_variables(lookup));
         }
         let mut read = read.into_inner();
-        read.retain(|name| *name != settings::MEMORY.name && new_name(name).is_none());
+        read.retain(|name| *name != settings::MEMORY.name);
         let own = SETTINGS.iter().filter(|setting| setting.read_by != other);
         assert_eq!(read, own.map(|setting| setting.name.to_owned()).collect(), "{function:?}");
     }
@@ -280,14 +280,6 @@ fn infra_has_the_list_of_the_settings() {
         SETTINGS.iter().map(|s| serde_json::to_string(&Entry::of(s)).unwrap()).collect();
     let list = format!("[\n{}\n]\n", lines.join(",\n"));
     assert_data_eq!(list, file!["../../../../infra/settings.json": Text].raw());
-}
-
-/// The deployment and the CDK construct refuse former names by this copy.
-#[test]
-fn infra_has_the_list_of_former_names() {
-    let lines: Vec<_> = RENAMED.iter().map(|(old, new)| format!("\"{old}\": \"{new}\"")).collect();
-    let list = format!("{{\n{}\n}}\n", lines.join(",\n"));
-    assert_data_eq!(list, file!["../../../../infra/renamed.json": Text].raw());
 }
 
 #[test]

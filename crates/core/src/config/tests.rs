@@ -282,17 +282,3 @@ fn the_scheduler_needs_to_know_its_poller() {
     let error = scheduler(&[("TIDEGATE_POLLER_FUNCTION", "")]).unwrap_err().to_string();
     assert!(error.contains("TIDEGATE_POLLER_FUNCTION is not set"), "{error}");
 }
-
-#[test]
-fn a_former_name_is_refused_with_the_one_that_replaced_it() {
-    let variables: Vec<_> =
-        RENAMED.iter().filter(|(old, _)| old.starts_with("TIDEGATE_")).collect();
-    assert_eq!(variables.len(), 7);
-    for (old, new) in variables {
-        let expected =
-            format!("{old} is \"x\"; allowed is no value: the variable is now called {new}");
-        let errors = [poller(&[(old, "x")]).unwrap_err(), scheduler(&[(old, "x")]).unwrap_err()];
-        assert_eq!(errors.map(|error| error.to_string()), [expected.clone(), expected]);
-        assert_eq!(poller(&[(old, "")]), poller(&[]), "an empty value counts as not set");
-    }
-}

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::error::{ConfigError, InvalidVariable};
 use super::queue_url::queue_prefix;
-use super::renamed::RENAMED;
 use super::settings::{self, DefaultValue, Setting};
 use super::values::{Cap, LedgerKind};
 use crate::breaker::BreakerPolicy;
@@ -19,13 +18,7 @@ pub(super) struct Variables<'a> {
 
 impl<'a> Variables<'a> {
     pub(super) fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
-        let mut vars = Self { lookup, invalid: Vec::new() };
-        for (old, new) in RENAMED.iter().filter(|(old, _)| old.starts_with("TIDEGATE_")) {
-            if vars.get(old).is_some() {
-                vars.refuse_with(old, format!("no value: the variable is now called {new}"));
-            }
-        }
-        vars
+        Self { lookup, invalid: Vec::new() }
     }
 
     pub(super) fn finish<C>(self, config: C) -> Result<C, ConfigError> {

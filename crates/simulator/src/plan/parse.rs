@@ -2,7 +2,6 @@
 
 use std::str::FromStr;
 
-use tidegate_core::config::new_name;
 use tidegate_core::daily::DailyPace;
 use tidegate_fakes::Latency;
 
@@ -209,13 +208,7 @@ impl Variant {
                         scenario.faults.push(value.parse()?);
                     }
                 }
-                old => match new_name(&format!("--{old}")) {
-                    Some(new) => {
-                        let now = format!("{}, as it is called now", new.trim_start_matches('-'));
-                        return Err(refused("variant", setting, &now));
-                    }
-                    None => return Err(refused("variant", setting, VARIANT)),
-                },
+                _ => return Err(refused("variant", setting, VARIANT)),
             }
         }
         Ok(scenario)

@@ -31,11 +31,7 @@ impl<'a, E: Environment> RefusalsInARow<'a, E> {
     }
 
     fn note(&self, campaign: &str, change: impl FnOnce(&mut Run)) {
-        let mut runs = self.runs.borrow_mut();
-        match runs.get_mut(campaign) {
-            Some(run) => change(run),
-            None => change(runs.entry(campaign.to_owned()).or_default()),
-        }
+        change(self.runs.borrow_mut().entry(campaign.to_owned()).or_default());
     }
 
     /// Counts a send that SES refused; returns the hold's text if it makes the streak long enough.
