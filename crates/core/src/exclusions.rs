@@ -13,8 +13,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::email::Address;
 
-/// Number of shards.
-pub const SHARDS: usize = 256;
 /// Most addresses on the list. A shard then has about 16,000, which are 128 KB of DynamoDB's 400.
 pub const MOST_EXCLUSIONS: u64 = 4_000_000;
 /// Bytes of a hash.

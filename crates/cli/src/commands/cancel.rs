@@ -34,7 +34,7 @@ const SETTLED: Duration = Duration::from_secs(11);
 ///
 /// Mail that SES has accepted cannot be taken back.
 ///
-/// Exit codes: 0; 1 where not all could be exported yet; 2 wrong options; 3 the stack is out of reach; 4 not
+/// Exit codes: 0; 1 where not all could be exported; 2 wrong options; 3 the stack is out of reach; 4 not
 /// confirmed; 130 interrupted.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
@@ -98,11 +98,11 @@ pub(super) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
     let fetch = SuggestedCommand::ExportCancelled { campaign: args.campaign.clone() };
     let mut page = Page::default();
     page.line(Tone::Warning, format!(
-        "Up to {} may follow: waiting for another attempt (15 minutes at most), behind a limit, or deferred. The dead letters get them as they show up; {fetch} fetches them.",
+        "Up to {} may follow: waiting for another attempt (15 minutes at most), behind a limit (of any campaign), or deferred. The dead letters get them as they show up; {fetch} fetches them.",
         counted(may_follow, "message")
     ));
     shell.output.say(&page);
-    Ok(if matches!(ended, CommandEnd::Done) { CommandEnd::ProblemsFound } else { ended })
+    Ok(ended)
 }
 
 /// Mails that no poller could take out yet: delayed on the campaign's queues, on limit queues, of whichever campaign, and
@@ -111,6 +111,9 @@ async fn may_follow(args: &CancelArgs, stack: &Stack) -> Result<u64, CommandErro
     let (queues, mut mails) = (stack.queues(), 0);
     for queue in own_queues(args, stack).await? {
         mails += queues.depth(&queue).await?.delayed;
+    }
+    for queue in &stack.poller.limits.queues {
+        mails += queues.depth(&QueueUrl::new(queue.as_str())).await?.all();
     }
     if let Some(location) = stack.deferral() {
         let deferred = deferral::left(&stack.clients().deferral(location)).await?;

@@ -171,7 +171,7 @@ pub fn id_of(body: &str) -> Option<String> {
     match readable(body, &["id"]).as_slice() {
         [id] => serde_json::from_str(id.get())
             .ok()
-            .filter(|id: &String| is_id(id) && !wrapped::is_wrapped(body)),
+            .filter(|id: &String| is_id(id) && wrapped::system(body).is_none()),
         _ => None,
     }
 }

@@ -38,7 +38,7 @@ const POINTERS: [&str; 2] = [
 ];
 
 /// If a body is another system's message: which one, and what a producer does about it.
-fn system(body: &str) -> Option<&'static str> {
+pub(super) fn system(body: &str) -> Option<&'static str> {
     match serde_json::from_str(body) {
         Ok(Value::Object(members)) => of_members(&members),
         Ok(Value::Array(items)) => {
@@ -69,11 +69,6 @@ fn of_members(members: &Map<String, Value>) -> Option<&'static str> {
 
 fn is_object(text: &[u8]) -> bool {
     serde_json::from_slice::<Map<String, Value>>(text).is_ok()
-}
-
-/// Whether a body that is no mail is another system's message.
-pub(super) fn is_wrapped(body: &str) -> bool {
-    system(body).is_some()
 }
 
 /// The error for a body that is no mail: that it is another system's message, or `error`.
@@ -130,7 +125,7 @@ mod tests {
         assert!(Content::parse(Channel::Email, mail).is_ok());
         let mixed = r#"{"to_address": "a@b.c", "body": "T", "headers": {}}"#;
         for other in ["{", "7", "[]", r#""a text""#, r#"{"to": "nobody"}"#, "bm90IGpzb24=", mixed] {
-            assert!(!is_wrapped(other), "{other}");
+            assert_eq!(system(other), None, "{other}");
         }
     }
 }

@@ -218,16 +218,6 @@ impl LimitKey {
         }
         other.names.iter().map(String::as_str).find(|name| self.names.iter().any(|own| own == name))
     }
-
-    /// The limit's name in counters, which allow no asterisk: a domain's alone, else with its dimension, such
-    /// as `campaign.news`; `others` for `domain:*`.
-    pub fn counter_name(&self) -> String {
-        let name = if self.is_each() { OTHERS } else { self.name() };
-        match self.dimension {
-            Dimension::Domain => name.to_owned(),
-            dimension => format!("{}.{}", dimension.as_str(), name.replace('@', ".at.")),
-        }
-    }
 }
 
 /// The name of `*` in counters. No domain has it: a domain contains a dot.
@@ -352,20 +342,6 @@ mod tests {
         ] {
             let error = text.parse::<LimitKey>().unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn counters_can_have_the_names_of_all_keys() {
-        for (key, name) in [
-            ("gmail.com+googlemail.com", "gmail.com"),
-            ("*", "others"),
-            ("news", "campaign.news"),
-            ("campaign:*", "campaign.others"),
-            ("news@example.org", "sender.news.at.example.org"),
-            ("+49+43", "country.49"),
-        ] {
-            assert_eq!(key.parse::<LimitKey>().unwrap().counter_name(), name);
         }
     }
 

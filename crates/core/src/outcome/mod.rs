@@ -90,61 +90,46 @@ impl Outcome {
     }
 }
 
-const THROTTLED: [&str; 9] = [
-    "toomanyrequestsexception",
+// Codes as [`bare_code`] writes them.
+const THROTTLED: [&str; 6] = [
     "toomanyrequests",
-    "throttlingexception",
     "throttling",
-    "throttledexception",
-    "requestthrottledexception",
+    "throttled",
     "requestthrottled",
     "requestlimitexceeded",
     "slowdown",
 ];
 
-const LIMITED: [&str; 2] = ["limitexceededexception", "limitexceeded"];
+const LIMITED: &str = "limitexceeded";
 
-const PAUSED: [&str; 4] = [
-    "sendingpausedexception",
-    "accountsuspendedexception",
-    "accountsendingpausedexception",
-    "accountsendingpaused",
-];
+const PAUSED: [&str; 3] = ["sendingpaused", "accountsuspended", "accountsendingpaused"];
 
 /// Codes about the token, signature or clock of an environment. AWS sends several of them with status 400.
-const ENVIRONMENT: [&str; 15] = [
+const ENVIRONMENT: [&str; 12] = [
     "expiredtoken",
-    "expiredtokenexception",
     "incompletesignature",
-    "incompletesignatureexception",
     "invalidaccesskeyid",
     "invalidclienttokenid",
-    "invalidsignatureexception",
+    "invalidsignature",
     "invalidtoken",
     "missingauthenticationtoken",
-    "missingauthenticationtokenexception",
     "optinrequired",
     "requestexpired",
     "requesttimetooskewed",
     "signaturedoesnotmatch",
-    "unrecognizedclientexception",
+    "unrecognizedclient",
 ];
 
-const DENIED: [&str; 4] =
-    ["accessdenied", "accessdeniedexception", "notauthorized", "unauthorizedoperation"];
+const DENIED: [&str; 3] = ["accessdenied", "notauthorized", "unauthorizedoperation"];
 
 /// Codes for something that the mail names and SES does not have, or has not verified. For `SendEmail`, "not found" can
 /// only concern an identity, template, configuration set or tenant.
-const NOT_READY: [&str; 9] = [
-    "notfoundexception",
-    "mailfromdomainnotverifiedexception",
+const NOT_READY: [&str; 5] = [
+    "notfound",
     "mailfromdomainnotverified",
     "configurationsetdoesnotexist",
-    "configurationsetdoesnotexistexception",
     "configurationsetsendingpaused",
-    "configurationsetsendingpausedexception",
     "templatedoesnotexist",
-    "templatedoesnotexistexception",
 ];
 
 /// The codes with which SES tells only by its text that the account may not send, or not more; and none, as from a
@@ -153,8 +138,7 @@ const TELLS_BY_TEXT: [&str; 2] = ["messagerejected", ""];
 
 /// Codes for a request that did not arrive completely. They say nothing about the mail, although the
 /// status is 4xx.
-const UNREAD: [&str; 4] =
-    ["requesttimeout", "requesttimeoutexception", "requestabortedexception", "requestaborted"];
+const UNREAD: [&str; 2] = ["requesttimeout", "requestaborted"];
 
 /// Classifies a failure by its stage, status, code and message.
 ///
@@ -230,11 +214,12 @@ pub fn names_recipients_alone<'a>(
     named.peek().is_some() && named.all(|word| word != sender && recipients.contains(word))
 }
 
-/// Removes namespace and suffix: `com.amazonaws.sesv2#MessageRejected:http://…` becomes
-/// `messagerejected`.
+/// Removes namespace and suffixes: `com.amazonaws.sesv2#NotFoundException:http://…` becomes `notfound`. SES writes several
+/// codes with and without the last word.
 fn bare_code(code: &str) -> String {
     let code = code.split(':').next().unwrap_or_default();
-    code.rsplit('#').next().unwrap_or_default().trim().to_lowercase()
+    let code = code.rsplit('#').next().unwrap_or_default().trim().to_lowercase();
+    code.strip_suffix("exception").map_or_else(|| code.clone(), str::to_owned)
 }
 
 fn classify_answer(status: Option<u16>, code: &str, message: &str) -> Outcome {
@@ -244,7 +229,7 @@ fn classify_answer(status: Option<u16>, code: &str, message: &str) -> Outcome {
     // last the bare status.
     let daily =
         says(&["daily"]) || says(&["24", "hour", "quota"]) || says(&["24", "hour", "limit"]);
-    if THROTTLED.contains(&code) || LIMITED.contains(&code) {
+    if THROTTLED.contains(&code) || code == LIMITED {
         // A limit is never the mail's fault. Unless the message names the daily quota, the rate is
         // lowered; this loses nothing, whatever the limit was. It also applies to a 5xx (503 SlowDown),
         // which a retry would only aggravate.
@@ -298,7 +283,7 @@ fn outcome_of_text(message: &str) -> Option<Outcome> {
 
 /// Classifies a code without its HTTP status: SES documents these codes as 4xx.
 fn classify_code_alone(code: &str) -> Outcome {
-    const REFUSED: [&str; 3] = ["messagerejected", "badrequestexception", "validationexception"];
+    const REFUSED: [&str; 3] = ["messagerejected", "badrequest", "validation"];
     if REFUSED.contains(&code) { Outcome::Permanent } else { Outcome::Transient }
 }
 
