@@ -268,7 +268,7 @@ pub fn destinations(campaigns: &[Campaign], standing: &Standing, now: Timestamp)
     let (control, window) = (&standing.control, Window::containing(now));
     let limits = control.limit_table(&InitialLimits::default());
     let is_held = |campaign: &Campaign| {
-        control.holds_campaign(&campaign.name)
+        control.holds_campaign(&campaign.name) && control.probed_hold(&campaign.name).is_none()
             || control.weight_at(campaign, (campaigns, &limits), window) == 0
             || limits.defers_campaign(&campaign.name, window)
     };

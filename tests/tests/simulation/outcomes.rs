@@ -282,7 +282,8 @@ async fn a_mail_that_names_what_ses_does_not_have_or_denies_is_retried_then_dead
 async fn a_recipient_that_is_not_verified_is_dead_lettered_at_once_and_all_other_mail_goes_on() {
     for merge in MODES {
         let world = World::new(one(merge));
-        world.ses.refuse_address("news-3.0@example.com", failures::recipient_not_verified());
+        let address = "news-3.0@example.com";
+        world.ses.refuse_address(address, failures::recipient_not_verified(address));
         world.fill("news", 20).await;
         world.run(6).await;
         let dead = world.dead_letters();

@@ -37,11 +37,10 @@ pub fn not_verified() -> Failure {
     answered(400, "MessageRejected", message)
 }
 
-/// In the sandbox: the recipient bob@example.com is not verified.
-pub fn recipient_not_verified() -> Failure {
-    let message = "Email address is not verified. The following identities failed the check in \
-                   region US-EAST-1: bob@example.com";
-    answered(400, "MessageRejected", message)
+/// In the sandbox: this recipient is not verified.
+pub fn recipient_not_verified(address: &str) -> Failure {
+    let sender = not_verified();
+    Failure { message: sender.message.replace("news@example.org", address), ..sender }
 }
 
 /// SES has no template of this name: 404.

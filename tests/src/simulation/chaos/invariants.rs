@@ -54,7 +54,8 @@ impl Chaos {
         // A campaign of which SES accepts no mail that is left stays held.
         let unsent = self.world.unsent();
         let is_refused = |id: &String| self.refused.contains(id);
-        if !self.world.is_drained() && (unsent.is_empty() || !unsent.iter().all(is_refused)) {
+        let is_held = unsent.iter().all(is_refused) && self.world.deferral.contents().is_empty();
+        if !self.world.is_drained() && (unsent.is_empty() || !is_held) {
             broken.push(format!("still waiting: {unsent:?}"));
         }
     }

@@ -87,8 +87,10 @@ pub async fn run(seed: u64) -> Chaos {
     for minute in 0..MINUTES {
         let is_refused = |id: &String| chaos.refused.contains(id);
         let unsent = chaos.world.unsent();
-        let is_held = minute > 20 && !unsent.is_empty() && unsent.iter().all(is_refused);
-        if !chaos.world.is_drained() && !is_held {
+        let is_held = !unsent.is_empty()
+            && unsent.iter().all(is_refused)
+            && chaos.world.deferral.contents().is_empty();
+        if !chaos.world.is_drained() && !(is_held && minute > 20) {
             chaos.world.run(60).await;
             chaos.limits.report(&chaos.world).await;
             operate(&chaos.world).await;
@@ -253,7 +255,7 @@ async fn refuse(chaos: &mut Chaos) {
     chaos.story.push("mails that SES never accepts".to_owned());
     let kinds = [
         failures::not_verified(),
-        failures::recipient_not_verified(),
+        failures::recipient_not_verified("refused-1.0@example.com"),
         failures::template_missing(),
         failures::access_denied(),
         failures::rejected(),

@@ -19,9 +19,10 @@ use super::slots::{SlotEvent, Slots};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::control_record;
-use crate::poll::jobs::reject;
+use crate::poll::jobs::{receipt, reject};
 use crate::poll::limit_window::{LimitWindow, QueueMoves};
 use crate::poll::policies::policy::{Effect, Policies, PolicyStep};
+use crate::poll::running_means::LONGEST_DELAY;
 use crate::poll::settle::Job;
 use crate::poll::sources::mail_at_hand::{MailAtHand, PolicyMail};
 use crate::poll::sources::message::{Message, Rejected, Source, read};
@@ -217,10 +218,15 @@ impl<'a, E: Environment> Drain<'a, E> {
                 Err(rejected) if self.parts.policies.may_reject(&rejected) => {
                     self.reject(&rejected, &source, count);
                 }
-                Err(_) => {
+                Err(rejected) => {
                     ctx.count(Counter::Left, 1);
-                    self.free();
                     is_left = true;
+                    if ctx.plan.is_probed(&rejected.envelope.campaign) {
+                        // Out of the way of a valid mail, for which the next probe looks behind it.
+                        self.job(Job::Show(receipt(&rejected.held, true), LONGEST_DELAY));
+                    } else {
+                        self.free();
+                    }
                 }
             }
         }

@@ -35,9 +35,9 @@ use refusals::RefusalsInARow;
 ///
 /// Cancelled mail and mail to excluded recipients is taken out first, and mail is deferred before anything else is
 /// done with it. Where the shared bucket is lost, it says when left mail is shown again, whatever a limit would say.
-/// A mail is marked only if its limits let it through, so that a mail that is moved has no mark. The breaker asks for
-/// a prober once there is a mail that may be sent. The idle queues come last: they may take back a report that says
-/// nothing.
+/// A mail is marked only if its limits let it through and it is not left behind a probe, so that a mail that is moved or
+/// shown again has no mark. The breaker asks for a prober once there is a mail that may be sent. The idle queues come
+/// last: they may take back a report that says nothing.
 pub(super) fn compose<'a, E: Environment>(
     ctx: &'a Context<'a, E>,
     limits: &'a LimitWindow<'a>,
@@ -49,9 +49,9 @@ pub(super) fn compose<'a, E: Environment>(
         Box::new(Deferral::new(ctx)),
         Box::new(SharedBucket::new(ctx)),
         Box::new(LimitRule::new(ctx, limits)),
+        Box::new(RefusalsInARow::new(ctx)),
         Box::new(SendMarks::new(ctx)),
         Box::new(BreakerRule::new(ctx)),
-        Box::new(RefusalsInARow::new(ctx)),
         Box::new(IdleQueues::new(ctx, limits)),
     ])
 }

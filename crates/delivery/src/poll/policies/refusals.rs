@@ -60,12 +60,9 @@ impl<'a, E: Environment> Policy<'a> for RefusalsInARow<'a, E> {
         PolicyStep::Pass(mail)
     }
 
-    /// Not once 25 in a row were; the window's end writes the hold.
+    /// Not once 25 in a row were, as long as no valid one came; the window's end writes the hold.
     fn may_reject(&self, rejected: &Rejected) -> bool {
         let campaign = &rejected.envelope.campaign;
-        if self.ctx.plan.is_probed(campaign) {
-            return false; // it stays on its queue while the campaign is held
-        }
         let before = self.ctx.plan.control.refusals.get(campaign);
         let mut may = true;
         self.note(campaign, |run| {
@@ -131,12 +128,13 @@ impl<'a, E: Environment> Policy<'a> for RefusalsInARow<'a, E> {
             }
         }
         for (campaign, run) in &*self.runs.borrow() {
-            match run.after(control.refusals.get(campaign)) {
-                Some(streak) if streak.holds() => {
-                    let hold = Hold::new(&streak.in_words(), now);
-                    control.refusals.remove(campaign);
-                    control.hold(Some(campaign), HoldReason::Refusals, hold);
-                }
+            let streak = run.after(control.refusals.get(campaign));
+            if let Some(streak) = streak.as_ref().filter(|streak| streak.holds()) {
+                let hold = Hold::new(&streak.in_words(), now);
+                control.hold(Some(campaign), HoldReason::Refusals, hold);
+            }
+            // Once the hold is lifted refusals count anew. Of invalid messages none more is dead-lettered before a valid one.
+            match streak.filter(|streak| !streak.holds() || streak.code == INVALID) {
                 Some(streak) => drop(control.refusals.insert(campaign.clone(), streak)),
                 None => drop(control.refusals.remove(campaign)),
             }
