@@ -5,9 +5,9 @@
 //! Such a hold lifts itself: every half minute one mail of the campaign probes, and the first one that SES accepts lifts it.
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use crate::identity::EpochMillis;
+use crate::parts::fnv1a;
 use crate::timestamp::Window;
 
 /// Number of mails in a row, of one campaign and refused with one code, that holds the campaign.
@@ -88,9 +88,7 @@ fn short(id: &str) -> String {
     if id.chars().count() <= ID_CHARS {
         return id.to_owned();
     }
-    let hash: String =
-        Sha256::digest(id).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}{hash}", cut(id, ID_BEGIN))
+    format!("{}{:08x}", cut(id, ID_BEGIN), fnv1a(id))
 }
 
 fn cut(text: &str, most: usize) -> String {

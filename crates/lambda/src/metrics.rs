@@ -92,15 +92,23 @@ fn minute_metrics(at: Timestamp, minute: &SchedulerRunReport, line: MetricsLine)
     let told = [bounced, complained, suppressed, dropped];
     let campaigns: BTreeSet<&String> = told.into_iter().flat_map(BTreeMap::keys).collect();
     let by_campaign = campaigns.into_iter().filter_map(|campaign| {
-        MetricsLine::new(at)
+        unsent_metrics(feedback, campaign, MetricsLine::new(at))
             .dimension("Campaign", campaign)
-            .metric("Suppressed", Unit::Count, count_of(&feedback.suppressed, campaign))
-            .metric("Dropped", Unit::Count, count_of(&feedback.dropped, campaign))
             .metric("Bounced", Unit::Count, count_of(bounced, campaign))
             .metric("Complained", Unit::Count, count_of(complained, campaign))
             .into_value()
     });
     line.into_value().into_iter().chain(by_campaign).collect()
+}
+
+/// Adds what SES accepted and did not send; most campaigns have none of it.
+fn unsent_metrics(feedback: &FeedbackReport, campaign: &str, line: MetricsLine) -> MetricsLine {
+    let count = |of| count_of(of, campaign);
+    line.metric("Suppressed", Unit::Count, count(&feedback.suppressed)).metric(
+        "Dropped",
+        Unit::Count,
+        count(&feedback.dropped),
+    )
 }
 
 /// Adds the back-pressure level and its figures. An unknown figure becomes NaN, which

@@ -324,7 +324,7 @@ async fn an_event_that_comes_in_two_messages_counts_once_even_hours_and_many_oth
         })
         .await;
     for _ in 0..3 {
-        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        tokio::time::sleep(Duration::from_hours(1)).await;
         comes().await;
         world.schedule().await;
     }

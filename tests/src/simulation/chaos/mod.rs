@@ -90,7 +90,8 @@ pub async fn run(seed: u64) -> Chaos {
         let is_held = !unsent.is_empty()
             && unsent.iter().all(is_refused)
             && chaos.world.deferral.contents().is_empty();
-        if !chaos.world.is_drained() && !(is_held && minute > 20) {
+        let is_over = chaos.world.is_drained() || is_held && minute > 20;
+        if !is_over {
             chaos.world.run(60).await;
             chaos.limits.report(&chaos.world).await;
             operate(&chaos.world).await;
@@ -285,6 +286,7 @@ fn start_late(chaos: &mut Chaos) {
 
 /// The storm: faults, crashes, late ticks, and what operators do meanwhile.
 #[expect(clippy::unwrap_used, reason = "a test's own settings")]
+#[expect(clippy::too_many_lines, reason = "a script: an arm for each thing that may happen")]
 async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
     let Chaos { world, story, crashes, highest_quota, limits: drawn, .. } = chaos;
     let old = world.settings.poller().unwrap();

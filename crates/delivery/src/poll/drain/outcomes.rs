@@ -74,19 +74,16 @@ impl<E: Environment> Drain<'_, E> {
                 self.wait_again(message);
             }
             Outcome::RateExceeded => self.refused(&message, &failure),
-            // The mail of a probe stays with its campaign, which is held.
-            Outcome::Permanent if !counts => {
-                self.retry_or_give_up(&message, &failure, outcome, counts);
+            Outcome::Permanent | Outcome::OptedOut if counts => {
+                self.give_up(&message, &failure, outcome);
             }
-            Outcome::Permanent | Outcome::OptedOut => self.give_up(&message, &failure, outcome),
             Outcome::Environment => self.leave_to_others(&message, &failure),
-            Outcome::NotReady | Outcome::Transient | Outcome::Ambiguous => {
-                self.retry_or_give_up(&message, &failure, outcome, counts);
-            }
             Outcome::DailyQuotaExceeded
             | Outcome::AccountPaused
             | Outcome::SpendLimit
             | Outcome::Tenant => self.hold(&message, &failure, outcome),
+            // What may pass; and the mail of a probe, which stays with its campaign.
+            _ => self.retry_or_give_up(&message, &failure, outcome, counts),
         }
     }
 

@@ -156,10 +156,7 @@ impl Plan {
             let slots = limit.as_ref().and_then(|limit| limits.slots(limit));
             let are_rare = is_slow || slots.is_some_and(|slots| slots.is_slow());
             let probed = is_probed(&control, &campaign.name, window, are_rare);
-            let mut queues = queues(campaign, standing);
-            if probed {
-                queues.iter_mut().for_each(|queue| queue.idle = None);
-            }
+            let queues = queues(campaign, standing, probed);
             PlannedCampaign {
                 name: campaign.name.clone(),
                 queue: QueueUrl::new(campaign.queue_url.as_str()),
@@ -456,10 +453,11 @@ fn listed<'a>(config: &'a PollerConfig, standing: &'a Standing) -> &'a [Campaign
     }
 }
 
-fn queues(campaign: &Campaign, standing: &Standing) -> Vec<CampaignQueue> {
+/// A campaign's queues. Of one that is probed each is asked, whatever was found in it.
+fn queues(campaign: &Campaign, standing: &Standing, probed: bool) -> Vec<CampaignQueue> {
     let queue = |(priority, url): (Priority, &str)| {
         let key = queue_key(&campaign.name, priority);
-        let idle = standing.idle.get(&key).copied();
+        let idle = standing.idle.get(&key).copied().filter(|_| !probed);
         CampaignQueue { key, url: QueueUrl::new(url), priority, idle }
     };
     campaign.queues().map(queue).collect()
