@@ -48,7 +48,6 @@ impl Waker {
             match pauses.next().filter(|_| !is_final) {
                 Some(pause) => self.clock.sleep_until(self.clock.monotonic() + pause).await,
                 None => {
-                    *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
                     return tracing::warn!(
                         error = &error as &dyn StdError,
                         "the stack is not woken: mail may wait for TIDEGATE_IDLE_WAKE_SECONDS"

@@ -169,12 +169,12 @@ async fn a_change_of_many_items_is_made_whole_or_not_at_all() {
 
 #[tokio::test]
 async fn a_member_beyond_its_bound_is_refused_by_name() {
-    let unknown = [("moon".to_owned(), json!("x".repeat(1_000_001)))].into();
+    let unknown = [("moon".to_owned(), json!("x".repeat(3_000_001)))].into();
     let (fake, ledger) = ledger([]);
     let control = Control { unknown, ..Control::default() };
     let error = ledger.set_control(4, &control).await.unwrap_err().to_string();
     assert!(
-        error.contains("member moon would have 1000003 bytes; allowed are at most 1000000"),
+        error.contains("member moon would have 3000003 bytes; allowed are at most 3000000"),
         "{error}"
     );
     assert_eq!(fake.seen().len(), 0);
