@@ -141,7 +141,7 @@ fn holds_are_shown_with_who_lifts_them_and_no_address() {
         [
             "the scheduler",
             "`tidegate resume big --reason '…'`",
-            "`tidegate lift refusals big --reason '…'`",
+            "a mail that is accepted: one is tried every 30 s, or `tidegate lift refusals big --reason '…'`",
             "the scheduler, once SES lets the tenant send, or `tidegate lift tenant small --reason '…'`"
         ]
     );
@@ -196,11 +196,12 @@ fn of_all_caps_the_lowest_is_in_force_less_what_refusals_took() {
 }
 
 #[test]
-fn weights_that_give_no_cycle_are_not_in_force() {
+fn weights_are_shown_as_they_are_in_force_also_where_all_are_0() {
     let mut facts = facts();
     facts.standing.control.weights = [("big".to_owned(), 0), ("small".to_owned(), 0)].into();
     let weights: Vec<_> = Status::of(&facts).campaigns.iter().map(|c| c.weight).collect();
-    assert_eq!(weights, [90, 10]);
+    assert_eq!(weights, [0, 0]);
+    assert!(Status::of(&facts).campaigns.iter().all(|campaign| campaign.share.abs() < 1e-12));
     facts.standing.control.weights = [("big".to_owned(), 30)].into();
     let status = Status::of(&facts);
     assert!((status.campaigns[0].share - 0.75).abs() < 1e-12);

@@ -112,7 +112,7 @@ async fn what_is_held_for_more_than_a_pause_stays_held_and_says_so() {
     assert_eq!(resumed.still_held, ["account"]);
     let lift = |reason: &str| SteerAction::Lift { campaign: None, reason: reason.to_owned() };
     let error = refused(&ledger, lift("refusals")).await;
-    let allowed = "allowed is `tidegate lift credentials --reason '…'`";
+    let allowed = "allowed is `tidegate lift account --reason '…'`";
     assert_eq!(error, format!("all sending is not held for refusals; {allowed}"));
     assert!(done(&ledger, lift("account")).await.still_held.is_empty());
     assert!(ledger.read().await.unwrap().control.holds.is_empty());
@@ -126,16 +126,16 @@ async fn lifting_what_is_not_held_says_which_holds_there_are_whatever_they_hold(
         reason: reason.to_owned(),
     };
     let error = refused(&ledger, lift(None, "reputation")).await;
-    assert_eq!(error, "all sending is not held for deployment; there is no hold at all");
+    assert_eq!(error, "all sending is not held for reputation; there is no hold at all");
     let mut control = ledger.read().await.unwrap().control;
     let hold = || Hold::new("no such template", EpochMillis::new(0));
     control.hold(Some("big"), HoldReason::Reputation, hold());
     control.hold(Some("small"), HoldReason::Refusals, hold());
     assert!(ledger.set_control(0, &control).await.unwrap());
-    let allowed = "allowed is `tidegate lift deployment big --reason '…'`, `tidegate lift refusals small --reason '…'`";
+    let allowed = "allowed is `tidegate lift reputation big --reason '…'`, `tidegate lift refusals small --reason '…'`";
     for (campaign, of) in [(None, "all sending"), (Some("bgi"), "the campaign bgi")] {
         let error = refused(&ledger, lift(campaign, "reputation")).await;
-        assert_eq!(error, format!("{of} is not held for deployment; {allowed}"));
+        assert_eq!(error, format!("{of} is not held for reputation; {allowed}"));
     }
 }
 
