@@ -146,8 +146,8 @@ impl<E: Environment> Drain<'_, E> {
         self.stop();
     }
 
-    /// The fault is this environment's, which ends with its window: the mail is shown to another one soon, and later each
-    /// time that it meets such a fault.
+    /// The fault is this environment's, not the mail's: it is shown again after 2 s, in which another environment may have
+    /// it, and after 4, 8 and 16 s if it meets such a fault again.
     fn leave_to_others(&mut self, message: &Message, failure: &Failure) {
         log(message, failure, Outcome::Environment, "left");
         self.failed(Outcome::Environment);
