@@ -84,8 +84,9 @@ async fn assert_shared(limit: Option<&str>, merge: bool, (least_used, most_calls
     assert!(used >= least_used, "merge {merge}: {used:.4}");
     assert!(calls <= most_calls, "merge {merge}: {calls:.2} calls a mail");
     assert!((heavy - 0.75).abs() <= 0.01, "merge {merge}: {heavy:.4}");
-    // Either end of the stretch may cut a campaign's turn of ten slots.
-    assert!(worst < 2 * BATCH, "merge {merge}: {worst} mails off");
+    // A turn of ten slots that an end of the stretch cuts, and half of one more: 11 with this seed, at most 15 with the others
+    // that were tried. What the rest comes from is not known.
+    assert!(worst <= BATCH + BATCH / 2, "merge {merge}: {worst} mails off");
 }
 
 #[tokio::test(start_paused = true)]
