@@ -1,7 +1,8 @@
 //! Programs that die, or go away and come back, in the middle of a campaign.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 use tidegate_devstack::{LocalPlan, Setup};
 use tokio::time::{Instant, sleep};
 
-use crate::site::{DEAD_LETTERS, QUOTA, Site, now, plan};
+use crate::site::{DEAD_LETTERS, QUOTA, Site, checkout, now, plan};
 use crate::traces::get;
 
 /// What holds whatever died: nothing lost, nothing above the quota; and no mail arrived again but such
@@ -114,7 +115,8 @@ async fn killed_pollers_double_nothing_under_deduplication_that_parks() {
 }
 
 /// ministack as a program that keeps what it holds when it is asked to end, and starts again when it
-/// is let.
+/// is let. The program, `restarting.sh`, is a file of the checkout: one that is written here could not
+/// be started as long as another test's new process holds it open for writing (`ETXTBSY`).
 struct Restarting {
     folder: TempDir,
 }
@@ -122,19 +124,9 @@ struct Restarting {
 impl Restarting {
     fn create(python: &Path) -> Self {
         let folder = TempDir::with_prefix("tidegate-restarting-").unwrap();
-        let script = format!(
-            "#!/bin/sh\n\
-             export PERSIST_STATE=1 STATE_DIR='{folder}/state'\n\
-             if [ \"$1\" != -u ]; then exec '{python}' \"$@\"; fi\n\
-             while '{python}' \"$@\"; do\n\
-             while [ -e '{folder}/down' ]; do sleep 0.1; done\n\
-             done\n",
-            folder = folder.path().display(),
-            python = python.display(),
-        );
-        let path = folder.path().join("python");
-        std::fs::write(&path, script).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
+        let program = checkout("tests/tests/end_to_end/restarting.sh");
+        symlink(program.canonicalize().unwrap(), folder.path().join("python")).unwrap();
+        std::fs::write(folder.path().join("program"), python.as_os_str().as_bytes()).unwrap();
         Self { folder }
     }
 

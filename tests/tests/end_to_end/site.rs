@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use aws_sdk_lambda::error::DisplayErrorContext;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::LogType;
 use base64::Engine as _;
@@ -186,6 +187,7 @@ impl Site {
         change(&mut setup);
         let folder = TempDir::with_prefix("tidegate-end-to-end-").unwrap();
         let aws = LocalAws::start(&setup, folder.path()).await.unwrap_or_else(|error| {
+            let error = DisplayErrorContext(&error);
             panic!("`make test` builds and installs what this test needs: {error}")
         });
         let sdk = sdk_config(aws.endpoint()).await;
