@@ -30,6 +30,7 @@ use tidegate_tests::contract::mail::{
 };
 use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::queues_contract;
+use tidegate_tests::contract::runs::runs_contract;
 use tidegate_tests::contract::sqs::SqsRoom;
 use tidegate_tests::contract::suppression::{SuppressionRoom, suppression_contract};
 use tidegate_tests::contract::texts::text_contract;
@@ -100,6 +101,7 @@ async fn the_ledger_and_its_marks_on_dynamodb_keep_the_contract() {
     ledger_contract(&room).await;
     marks_contract(&room).await;
     exclusions_contract(&room).await;
+    runs_contract(&room).await;
 }
 
 struct DeferralStores {

@@ -29,6 +29,7 @@ use tidegate_tests::contract::mail::{
 };
 use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::{QueueRoom, queues_contract, sqs_contract};
+use tidegate_tests::contract::runs::runs_contract;
 use tidegate_tests::contract::suppression::{SuppressionRoom, suppression_contract};
 use tidegate_tests::contract::texts::text_contract;
 use tidegate_tests::contract::topic::{TopicRoom, topic_contract};
@@ -200,6 +201,7 @@ async fn the_memory_ledger_and_its_marks_keep_the_contract() {
     ledger_contract(&room).await;
     marks_contract(&room).await;
     exclusions_contract(&room).await;
+    runs_contract(&room).await;
 }
 
 struct Site {

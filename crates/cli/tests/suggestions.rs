@@ -88,6 +88,7 @@ fn holds(control: Control) -> Vec<HoldStatus> {
         depths: [].into(),
         account: None,
         changes: Vec::new(),
+        runs: Vec::new(),
     };
     Status::of(&facts).holds
 }

@@ -22,6 +22,7 @@
 //! | [`channel`] | what the poller asks of a mail or a text message |
 //! | [`outcome`], [`retry`], [`dead_letter`] | what SES's answers mean, and where failed mail goes |
 //! | [`deduplication`] | whether a copy of a mail is sent |
+//! | [`runs`] | how far the sending of a list has come, and who has got its mail |
 //! | [`exclusions`] | which recipients get no mail of a campaign |
 //! | [`back_pressure`], [`deferral`] | when mail of low priority is deferred, and its form in S3 |
 //! | [`parts`] | which ledger item holds a campaign's values, and when they are deleted |
@@ -67,6 +68,7 @@ pub mod rate;
 pub mod refusals;
 pub mod reputation;
 pub mod retry;
+pub mod runs;
 pub mod tagged;
 pub mod text_message;
 pub mod tick;

@@ -10,10 +10,11 @@ use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::idle::QueueChecks;
 use tidegate_core::limiter::WindowLeft;
 use tidegate_core::parts::{KEPT, campaign_of};
+use tidegate_core::runs::{RUNS_KEPT, Run};
 use tidegate_delivery::ports::{
     CHANGES_KEPT, Claim, ClaimRequest, ExclusionShard, Exclusions, FailureKind, History, Ledger,
-    LedgerReport, MarkRequest, MarkResult, Marks, Part, PartChange, PortError, PreviousClaim,
-    Standing,
+    LedgerReport, MarkRequest, MarkResult, Marks, Part, PartChange, PortError, PreviousClaim, Runs,
+    Standing, StoredRun,
 };
 
 use crate::faults::{FaultPlan, Faults, Operation};
@@ -62,6 +63,8 @@ struct LedgerState {
     marks: BTreeMap<Identity, StoredMark>,
     changes: Vec<ChangeRecord>,
     exclusions: BTreeMap<u8, ExclusionShard>,
+    /// The runs, the newest first.
+    runs: Vec<StoredRun>,
 }
 
 /// A mark, and the time at which it expires.
@@ -430,5 +433,27 @@ impl Exclusions for MemoryLedger {
             Ok(is_same)
         };
         self.call(Operation::SetExclusions, number, set).await
+    }
+}
+
+impl Runs for MemoryLedger {
+    async fn runs(&self, most: usize) -> Result<Vec<StoredRun>, PortError> {
+        let read = |state: &mut LedgerState| Ok(state.runs.iter().take(most).cloned().collect());
+        self.call(Operation::ReadRuns, LEDGER, read).await
+    }
+
+    async fn set_run(&self, stored: &StoredRun) -> Result<bool, PortError> {
+        let of = |run: &Run| (run.campaign.clone(), run.name.clone());
+        let set = |state: &mut LedgerState| {
+            let next = StoredRun { version: stored.version + 1, run: stored.run.clone() };
+            match state.runs.iter_mut().find(|known| of(&known.run) == of(&stored.run)) {
+                Some(known) if known.version == stored.version => *known = next,
+                None if stored.version == 0 => state.runs.insert(0, next),
+                _ => return Ok(false),
+            }
+            state.runs.truncate(RUNS_KEPT);
+            Ok(true)
+        };
+        self.call(Operation::SetRun, &stored.run.name, set).await
     }
 }

@@ -18,7 +18,7 @@ use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::reputation::{Reputation, Tally};
 use tidegate_delivery::ports::{
     CHANGES_KEPT, Claim, ClaimRequest, Exclusions, History, Idle, Ledger, LedgerReport, Marks,
-    PreviousClaim, Standing,
+    PreviousClaim, Runs, Standing,
 };
 
 use super::{behaviours, hold_in_turn};
@@ -30,7 +30,7 @@ use parts::{
 
 /// Gives the contract fresh ledgers of one adapter.
 pub trait LedgerRoom {
-    type Ledger: Ledger + Marks + History + Exclusions;
+    type Ledger: Ledger + Marks + History + Exclusions + Runs;
 
     /// A ledger on which nothing stands.
     fn open(&self) -> impl Future<Output = Self::Ledger>;

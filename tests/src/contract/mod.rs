@@ -20,6 +20,7 @@ pub mod ledger;
 pub mod mail;
 pub mod marks;
 pub mod queues;
+pub mod runs;
 pub mod sqs;
 pub mod suppression;
 pub mod texts;

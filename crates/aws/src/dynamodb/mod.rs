@@ -54,6 +54,15 @@
 //! | `version` | N | the number of its writes |
 //! | `keys` | B | its addresses' keys, 8 bytes each (see `tidegate_core::exclusions`) |
 //!
+//! Each run is an item, and the item `runs` holds their keys as the list `changes`, the newest first:
+//!
+//! | attribute | type | |
+//! |---|---|---|
+//! | `pk` | S | `run#`, the campaign, `/` and the run's name |
+//! | `version` | N | the number of its writes |
+//! | `run` | S | the run, JSON (see `tidegate_core::runs`) |
+//! | `expires_at` | N | seconds since the epoch: the table's time to live |
+//!
 //! The item `history` holds `changes`: a list of operators' changes in JSON, the newest first.
 
 mod advance;
@@ -62,11 +71,12 @@ mod control;
 mod exclusions;
 mod factor;
 mod find;
-mod history;
 mod item;
 mod mark;
+mod newest_first;
 mod parts;
 mod read;
+mod runs;
 mod set_mark;
 mod table;
 mod unmark;
@@ -88,10 +98,12 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_core::parts::MOST_PARTS;
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, ExclusionShard, Exclusions, History, Ledger, LedgerReport, MarkRequest,
-    MarkResult, Marks, PortError, Standing,
+    CHANGES_KEPT, Claim, ClaimRequest, ExclusionShard, Exclusions, History, Ledger, LedgerReport,
+    MarkRequest, MarkResult, Marks, PortError, Runs, Standing, StoredRun,
 };
 use tokio::time::timeout;
+
+use newest_first::NewestFirst;
 
 use crate::wire::RequestKind;
 
@@ -188,13 +200,16 @@ impl Ledger for DynamoLedger {
     }
 }
 
+/// The changes of operators.
+const CHANGES: NewestFirst = NewestFirst { key: "history", kept: CHANGES_KEPT };
+
 impl History for DynamoLedger {
     async fn add(&self, change: &ChangeRecord) -> Result<(), PortError> {
-        history::add(&self.table, change).await
+        CHANGES.add(&self.table, change).await
     }
 
     async fn changes(&self) -> Result<Vec<ChangeRecord>, PortError> {
-        history::changes(&self.table).await
+        CHANGES.read(&self.table).await
     }
 }
 
@@ -236,6 +251,16 @@ impl Exclusions for DynamoLedger {
 
     async fn set_shard(&self, number: u8, shard: &ExclusionShard) -> Result<bool, PortError> {
         exclusions::write(&self.table, number, shard).await
+    }
+}
+
+impl Runs for DynamoLedger {
+    async fn runs(&self, most: usize) -> Result<Vec<StoredRun>, PortError> {
+        runs::read(&self.table, most).await
+    }
+
+    async fn set_run(&self, stored: &StoredRun) -> Result<bool, PortError> {
+        runs::write(&self.table, stored).await
     }
 }
 

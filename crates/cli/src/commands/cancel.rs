@@ -5,7 +5,9 @@ use clap::Args;
 use tidegate_aws::stack::Stack;
 use tidegate_core::config::{Campaign, EXPRESS};
 use tidegate_core::control::{CANCELLED, Cancel};
-use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _, VISIBLE_AGAIN};
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::runs::{RUNS_KEPT, Run};
+use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _, Runs as _, VISIBLE_AGAIN};
 use tidegate_operate::dead::LetterFilter;
 use tidegate_operate::deferral;
 use tidegate_operate::format::counted;
@@ -21,13 +23,16 @@ use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};
 
 /// How often the ledger is asked whether the pollers are done.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// A run that is being enqueued takes note of a cancel within 5 s, and then ends its batches.
+const RUNS_END: Duration = Duration::from_secs(12);
 /// A poller that took mail off settles it until 8.5 s after its window's close, and each call may take 2 s.
 const SETTLED: Duration = Duration::from_secs(11);
 
 /// Take back the unsent mail of a campaign
 ///
-/// Mail that was enqueued before the cancel is not sent, wherever it waits; it is deleted, or kept with --export.
-/// Mail that is enqueued afterwards is sent. In force within two seconds. The campaign is held (`cancelled`) until
+/// Mail that was enqueued before the end of this command is not sent, wherever it waits; it becomes dead letters with the
+/// code Cancelled, or with --export a file, or with --delete nothing. Mail that is enqueued afterwards is sent. In force
+/// within two seconds. A `tidegate send` that is still enqueuing ends within five. The campaign is held (`cancelled`) until
 /// the pollers have taken the mail off its queue, about 500 mails a second. Mail that could not be received then is
 /// taken out when it shows up: within 15 minutes if it waits for another attempt, when it comes back if it is
 /// deferred.
@@ -40,13 +45,17 @@ const SETTLED: Duration = Duration::from_secs(11);
 #[command(after_help = "Examples:
   tidegate cancel big --reason 'wrong link'
   tidegate cancel big --reason 'wrong link' --export unsent.jsonl
-  tidegate send corrected.csv --campaign big --from news@example.org --only unsent.jsonl")]
+  tidegate send list.csv --campaign big --template right.html --from news@example.org --rest-of list
+      Sends to everybody who has not got it.")]
 pub struct CancelArgs {
     /// The campaign, or `express`
     campaign: String,
     /// Write the cancelled mails to this new file, as JSON Lines, and wait for it. They pass through the dead letters
     #[arg(long, value_name = "FILE")]
     export: Option<PathBuf>,
+    /// Delete the mail for good: then nothing but deduplication's marks says who has not got it
+    #[arg(long, conflicts_with = "export")]
+    delete: bool,
     #[command(flatten)]
     author: AuthorArgs,
     #[command(flatten)]
@@ -70,7 +79,7 @@ pub(super) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
         Some(path) => Some((path, create(path)?)),
         None => None,
     };
-    let cancel = Cancel { at: at.into(), keep: file.is_some() };
+    let cancel = Cancel { at: at.into(), keep: !args.delete };
     let author = args.author.author(&stack).await;
     let action = SteerAction::Cancel { campaign: args.campaign.clone(), cancel };
     let report = steered(&stack, &action, &author).await.inspect_err(|_| {
@@ -79,10 +88,12 @@ pub(super) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
     })?;
     let Some((path, file)) = file else {
         shell.output.show(&report).map_err(CommandError::Terminal)?;
+        say_runs(args, &stack, shell).await?;
         return Ok(CommandEnd::Done);
     };
     shell.output.say_view(&report);
-    if !taken_off(args, &stack, shell).await? {
+    say_runs(args, &stack, shell).await?;
+    if !taken_off(&args.campaign, &stack, shell).await? {
         return Ok(CommandEnd::Interrupted);
     }
     let filter = LetterFilter {
@@ -103,6 +114,34 @@ pub(super) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
     ));
     shell.output.say(&page);
     Ok(ended)
+}
+
+/// Waits until no run of the campaign enqueues any more, and says which of them have rows that were never enqueued.
+async fn say_runs(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<(), CommandError> {
+    let (ledger, clock) = (stack.ledger(), stack.clock());
+    let until = clock.monotonic() + RUNS_END;
+    let runs = loop {
+        let mut runs: Vec<Run> =
+            ledger.runs(RUNS_KEPT).await?.into_iter().map(|stored| stored.run).collect();
+        runs.retain(|run| run.campaign == args.campaign);
+        let now = EpochMillis::from(clock.wall());
+        if clock.monotonic() >= until || !runs.iter().any(|run| run.is_live(now)) {
+            break runs;
+        }
+        pause(stack, LOOK_EVERY / 4).await;
+    };
+    let now = EpochMillis::from(clock.wall());
+    let mut page = Page::default();
+    for run in runs.iter().filter(|run| run.rest.is_empty() && run.left() > 0) {
+        let (name, left) = (&run.name, counted(run.left(), "row"));
+        page.line(Tone::Warning, if run.is_live(now) {
+            format!("Run {name} has not ended yet, on {}: what it enqueues may be sent. {left} to go.", run.sender.host)
+        } else {
+            format!("Of run {name}, {left} were never enqueued: `tidegate send … --rest-of {name}` sends to them, too.")
+        });
+    }
+    shell.output.say(&page);
+    Ok(())
 }
 
 /// Mails that no poller could take out yet: delayed on the campaign's queues, on limit queues, of whichever campaign, and
@@ -132,7 +171,8 @@ async fn question(args: &CancelArgs, stack: &Stack) -> Result<String, CommandErr
     let mails = counted(mails, "message");
     let then = match &args.export {
         Some(path) => format!("moves it to {}", path.display()),
-        None => "deletes it for good".to_owned(),
+        None if args.delete => "deletes it for good".to_owned(),
+        None => "moves it to the dead letters".to_owned(),
     };
     let campaign = &args.campaign;
     Ok(format!(
@@ -155,7 +195,11 @@ async fn own_queues(args: &CancelArgs, stack: &Stack) -> Result<Vec<QueueUrl>, C
 
 /// Waits until the pollers have taken the mail off and settled it, and what they had received before is visible
 /// again; false if interrupted.
-async fn taken_off(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<bool, CommandError> {
+pub(super) async fn taken_off(
+    campaign: &str,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<bool, CommandError> {
     let mut page = Page::default();
     page.line(
         Tone::Faint,
@@ -168,7 +212,7 @@ async fn taken_off(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<bo
         let soonest = clock.monotonic() + VISIBLE_AGAIN;
         loop {
             let (standing, _) = stack.standing().await?;
-            let is_open = standing.control.open_cancels().any(|(name, _)| name == args.campaign);
+            let is_open = standing.control.open_cancels().any(|(name, _)| name == campaign);
             if !is_open && clock.monotonic() >= soonest {
                 break;
             }

@@ -15,8 +15,10 @@ use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _};
 use tidegate_operate::results::{
     COLUMNS, ResultsError, ResultsReport, RowStatus, RunFacts, RunJournal, dead_mails, results,
 };
+use tidegate_operate::status::Status;
 use tidegate_operate::suppression::suppressed;
 use tidegate_operate::{deferral, exclude};
+use tidegate_views::status::facts as facts_of_stack;
 
 use super::OnStack;
 use super::dead::{MOST_LETTERS, create, read};
@@ -39,11 +41,12 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   tidegate results .tidegate/big-november.journal
+  tidegate results november                     its counts, without the journal
   tidegate results .tidegate/big-november.journal --csv results.csv
   tidegate results .tidegate/big-november.journal --status dead,bounced --csv
   tidegate results .tidegate/big-november.journal --status cancelled --csv rest.csv")]
 pub struct ResultsArgs {
-    /// The journal that `tidegate send` wrote
+    /// The journal that `tidegate send` wrote; or the name of a run, for its counts alone
     #[arg(value_name = "JOURNAL")]
     journal: PathBuf,
     /// Write a line for each row, with its address, to this new file, or to standard output
@@ -63,6 +66,9 @@ fn status(text: &str) -> Result<RowStatus, String> {
 }
 
 pub(super) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    if !args.journal.exists() {
+        return of_run(args, shell).await;
+    }
     let journal = journal(args)?;
     journal.check(open(&journal.input.path)?).map_err(failed)?;
     let stack = args.on.stack.open().await?;
@@ -85,6 +91,28 @@ pub(super) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd,
     } else {
         shell.output.show(&found).map_err(CommandError::Terminal)?;
     }
+    Ok(CommandEnd::Done)
+}
+
+/// The counts of a run that the ledger knows by this name; its journal may be anywhere.
+async fn of_run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let facts = facts_of_stack(&stack, shell.output.addresses(), 0).await?;
+    let named = args.journal.display().to_string();
+    let mut runs = Status::of(&facts).runs;
+    runs.retain(|run| run.name == named);
+    if runs.is_empty() || args.csv.is_some() {
+        let said = format!(
+            "{named}: there is no such journal{}; allowed is a journal of `tidegate send`, or for counts the name of a run of the last day or under way",
+            if runs.is_empty() {
+                ", and the ledger shows no such run"
+            } else {
+                ", which --csv needs"
+            }
+        );
+        return Err(CommandError::Input(said));
+    }
+    shell.output.show(&runs).map_err(CommandError::Terminal)?;
     Ok(CommandEnd::Done)
 }
 

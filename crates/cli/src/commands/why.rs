@@ -6,9 +6,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tidegate_aws::stack::Stack;
 use tidegate_core::channel::Channel;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::runs::Run;
 use tidegate_delivery::ports::SuppressedAddress;
 use tidegate_operate::dead::LetterSnapshot;
+use tidegate_operate::format::count;
 use tidegate_operate::results::{ResultsError, RunJournal};
+use tidegate_operate::send::{JournalHeader, in_words};
 use tidegate_operate::status::StackFacts;
 use tidegate_operate::suppression;
 use tidegate_operate::why::{
@@ -104,11 +108,17 @@ impl StackReading<'_> {
             args.journal.clone()
         };
         let mut mails = dead_to(&self.reading, address);
-        let (mut searched, mut not_searched) = (Vec::new(), Vec::new());
+        let (mut searched, mut not_searched, mut rows) = (Vec::new(), Vec::new(), Vec::new());
         for path in paths {
             match in_journal(&path, address) {
                 Ok(found) => {
-                    mails.extend(found);
+                    for (row, id) in found.rows {
+                        let campaign = &found.journal.campaign;
+                        match id {
+                            Some(id) => mails.push((campaign.clone(), id)),
+                            None => rows.push(self.not_enqueued(&found.journal, row)),
+                        }
+                    }
                     searched.push(path.display().to_string());
                 }
                 Err(error) => not_searched.push(error.to_string()),
@@ -132,7 +142,26 @@ impl StackReading<'_> {
             answers.push(named);
         }
         let shown = (address, shell.output.addresses());
-        Ok(AddressReport::new(shown, &suppressed, answers, (searched, not_searched)))
+        let report = AddressReport::new(shown, &suppressed, answers, (searched, not_searched));
+        Ok(AddressReport { rows, ..report })
+    }
+
+    /// A row of a run that is on no queue yet, in words.
+    fn not_enqueued(&self, journal: &JournalHeader, row: u64) -> String {
+        let now = EpochMillis::from(self.status.at);
+        let own = |run: &&Run| run.campaign == journal.campaign && run.name == journal.run;
+        let stage = self.status.runs.iter().find(own).map_or_else(
+            || "of which the ledger knows nothing".to_owned(),
+            |run| {
+                let stage = run.stage_at(now, &self.status.standing.control);
+                format!("which is {}: {}", stage.as_str(), in_words(run, now))
+            },
+        );
+        format!(
+            "row {} of run {}: not enqueued yet, or left out; the run, {stage}",
+            count(row),
+            journal.run
+        )
     }
 
     /// The address's entries on the suppression lists that count for the campaigns, and for express mail.
@@ -149,14 +178,20 @@ impl StackReading<'_> {
     }
 }
 
-/// The campaign and the ids of a run's mails to an address.
-fn in_journal(path: &Path, address: &str) -> Result<Vec<(String, String)>, ResultsError> {
+/// The rows of a run to an address.
+struct JournalRows {
+    journal: JournalHeader,
+    /// Their numbers and ids; no id of one that was not enqueued.
+    rows: Vec<(u64, Option<String>)>,
+}
+
+fn in_journal(path: &Path, address: &str) -> Result<JournalRows, ResultsError> {
     let open = |path: &Path| {
         let file = path.display().to_string();
         File::open(path).map_err(|source| ResultsError::Unreadable { file, source })
     };
     let journal = RunJournal::read(&path.display().to_string(), BufReader::new(open(path)?))?;
     journal.check(open(&journal.input.path)?)?;
-    let ids = journal.ids_to(BufReader::new(open(&journal.input.path)?), address)?;
-    Ok(ids.into_iter().map(|id| (journal.header.campaign.clone(), id)).collect())
+    let rows = journal.rows_to(BufReader::new(open(&journal.input.path)?), address)?;
+    Ok(JournalRows { journal: journal.header, rows })
 }

@@ -3,7 +3,7 @@ use std::future::Future;
 
 use tidegate_core::config::{Campaign, EXPRESS, PollerConfig, SchedulerConfig};
 use tidegate_delivery::ports::{
-    Account, Clock, History, Ledger, Marks, Monitor, PortError, QueueUrl, Queues,
+    Account, Clock, History, Ledger, Marks, Monitor, PortError, QueueUrl, Queues, Runs,
 };
 use tidegate_operate::dead::{self, LetterSnapshot};
 use tidegate_operate::redact::AddressVisibility;
@@ -16,13 +16,13 @@ pub(super) const LETTERS: usize = 1_000;
 /// The ports that a console needs, as types. A tuple of the five is enough.
 pub trait PortTypes {
     type Queues: Queues;
-    type Ledger: Ledger + Marks + History;
+    type Ledger: Ledger + Marks + History + Runs;
     type Account: Account;
     type Clock: Clock;
     type Monitor: Monitor;
 }
 
-impl<Q: Queues, L: Ledger + Marks + History, A: Account, C: Clock, M: Monitor> PortTypes
+impl<Q: Queues, L: Ledger + Marks + History + Runs, A: Account, C: Clock, M: Monitor> PortTypes
     for (Q, L, A, C, M)
 {
     type Queues = Q;

@@ -19,6 +19,7 @@ mod marks;
 mod monitor;
 mod parts;
 mod queues;
+mod runs;
 mod suppression;
 
 pub use account::{Account, AccountStatus};
@@ -45,6 +46,7 @@ pub use queues::{
     BATCH, BATCH_BYTES, Entry, EntryError, Fifo, Outgoing, QueueDepth, QueueUrl, Queues, Received,
     VISIBILITY_TIMEOUT, VISIBLE_AGAIN,
 };
+pub use runs::{Runs, StoredRun};
 pub use suppression::{SuppressedAddress, SuppressionList, SuppressionPage, SuppressionReason};
 
 use std::error::Error as StdError;

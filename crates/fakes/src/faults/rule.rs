@@ -36,6 +36,8 @@ pub enum Operation {
     ReadExclusions,
     /// `Exclusions::set_shard`; the resource is the shard's number.
     SetExclusions,
+    ReadRuns,
+    SetRun,
     /// `Directory::queues`; the resource is the prefix.
     ListQueues,
     /// `Directory::tags`; the resource is the queue's URL.
@@ -82,9 +84,10 @@ impl Operation {
             | Self::AddChange
             | Self::Mark
             | Self::SetMark
-            | Self::SetExclusions => "UpdateItem",
+            | Self::SetExclusions
+            | Self::SetRun => "UpdateItem",
             Self::Unmark => "DeleteItem",
-            Self::FindMarks | Self::ReadExclusions => "BatchGetItem",
+            Self::FindMarks | Self::ReadExclusions | Self::ReadRuns => "BatchGetItem",
             Self::ListQueues => "ListQueues",
             Self::ListTags => "ListQueueTags",
             Self::PutDeferred | Self::SetProgress => "PutObject",

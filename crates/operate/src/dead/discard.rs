@@ -1,14 +1,18 @@
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use serde::Serialize;
-use tidegate_delivery::ports::{Clock, History, Marks, Queues};
+use tidegate_core::runs::RowRanges;
+use tidegate_delivery::ports::{Clock, History, Marks, Queues, Runs};
 
 use super::filter::LetterFilter;
+use super::letter::Letter;
 use super::letter_report::{LetterAction, LetterError, LetterReport};
 use super::read::LetterSnapshot;
 use super::replay::{LetterPorts, LetterProgress, LetterWork, ReplayPace, carry_out};
 use super::report::{Grouping, LetterGroups, groups};
 use crate::redact::AddressVisibility;
+use crate::send::{RunKey, cancelled_rows, record_returned};
 use crate::steer::Author;
 
 /// Nothing is sent, so the pace bounds only how many letters are received at once: ten.
@@ -25,6 +29,9 @@ pub struct DiscardReview {
     /// SQS's message ids.
     #[serde(skip)]
     ids: Vec<String>,
+    /// The rows of cancelled mails among them: what the ledger is told before the letters go.
+    #[serde(skip)]
+    returned: BTreeMap<RunKey, RowRanges>,
 }
 
 impl DiscardReview {
@@ -34,12 +41,25 @@ impl DiscardReview {
         filter: &LetterFilter,
         addresses: AddressVisibility,
     ) -> Self {
-        let admitted = reading.letters.iter().filter(|letter| filter.admits(letter));
+        let admitted = || reading.letters.iter().filter(|letter| filter.admits(letter));
         Self {
             filter: filter.to_string(),
             groups: groups(reading, filter, Grouping::Code, addresses),
-            ids: admitted.map(|letter| letter.message_id.clone()).collect(),
+            ids: admitted().map(|letter| letter.message_id.clone()).collect(),
+            returned: cancelled_rows(admitted()),
         }
+    }
+
+    /// The letters of cancelled mails of these runs alone.
+    pub fn of_runs(
+        reading: &LetterSnapshot,
+        filter: &LetterFilter,
+        addresses: AddressVisibility,
+        is_one: impl Fn(&RunKey) -> bool,
+    ) -> Self {
+        let own = |letter: &&Letter| cancelled_rows([*letter]).keys().any(&is_one);
+        let letters = reading.letters.iter().filter(own).cloned().collect();
+        Self::of(&LetterSnapshot { letters, ..reading.clone() }, filter, addresses)
     }
 
     /// How many letters would be deleted.
@@ -49,17 +69,19 @@ impl DiscardReview {
 }
 
 /// Deletes exactly the letters of the review for good; letters that arrived later are left alone. The
-/// history says who did it, and why.
+/// history says who did it, and why. Of cancelled mails the ledger is told first which rows of which run were taken back,
+/// so that `tidegate send --rest-of` finds their recipients.
 ///
 /// # Errors
 /// As those of [`replay`](super::replay()).
 pub async fn discard(
-    site: &LetterPorts<'_, impl Queues, impl Marks + History, impl Clock>,
+    site: &LetterPorts<'_, impl Queues, impl Marks + History + Runs, impl Clock>,
     review: &DiscardReview,
     author: &Author,
     stop: impl Future<Output = ()>,
     progress: impl FnMut(LetterProgress),
 ) -> Result<LetterReport, LetterError> {
+    record_returned(site.ledger, &review.returned).await.map_err(LetterError::NotReturned)?;
     let work = LetterWork {
         action: LetterAction::Discard,
         filter: review.filter.clone(),

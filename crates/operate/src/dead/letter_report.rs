@@ -2,6 +2,7 @@ use serde::Serialize;
 use thiserror::Error;
 use tidegate_delivery::ports::PortError;
 
+use crate::send::RunError;
 use crate::steer::MAX_REASON_CHARS;
 
 /// Whether dead letters are sent again or deleted for good.
@@ -92,6 +93,9 @@ pub enum LetterError {
     /// The replay could not be recorded in the history; nothing was done.
     #[error("nothing was done: it cannot be recorded who did it")]
     NotRecorded(#[source] PortError),
+    /// The ledger could not be told whose mail was taken back; nothing was done.
+    #[error("nothing was done: the ledger cannot be told whose mail was taken back")]
+    NotReturned(#[source] RunError),
     /// A service failed on the way.
     #[error("{} of {} were {}; run it again to go on", report.done(), report.of, report.action.past())]
     Broken { report: Box<LetterReport>, source: PortError },

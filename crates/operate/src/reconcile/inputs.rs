@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::runs::Baseline;
 use tidegate_delivery::ports::{QueueDepth, QueueUrl};
 
 use super::report::{SendRun, Tolerance};
-use crate::send::{Baseline, JournalHeader};
+use crate::send::JournalHeader;
 
 /// SQS's counts lag by up to a minute, and the pollers' reports by their window.
 pub(super) const LAG: Duration = Duration::from_secs(65);

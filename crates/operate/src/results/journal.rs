@@ -5,7 +5,7 @@ use tidegate_core::identity::{EpochMillis, Identity};
 
 use super::ResultsError;
 use crate::send::{
-    InputRow, InputRows, JournalHeader, JournalInput, JournalReader, fingerprint_of,
+    InputRow, InputRows, JournalHeader, JournalInput, JournalReader, fingerprint_of, recipient_of,
 };
 use tidegate_core::email::plain_address;
 
@@ -71,28 +71,30 @@ impl RunJournal {
         self.enqueued.get(&row).map(|(_, at)| *at)
     }
 
-    /// The ids of the rows of `input` whose recipient is `address`.
+    /// The rows of `input` whose recipient is `address`, with their ids, if they were enqueued.
     ///
     /// # Errors
     /// [`ResultsError`] where a row cannot be read.
-    pub fn ids_to(&self, input: impl Read, address: &str) -> Result<Vec<String>, ResultsError> {
+    pub fn rows_to(
+        &self,
+        input: impl Read,
+        address: &str,
+    ) -> Result<Vec<(u64, Option<String>)>, ResultsError> {
         let rows = InputRows::new(&self.file(), self.input.format, input)
             .map_err(ResultsError::of_input)?;
-        let (mut ids, meant) = (Vec::new(), plain_address(address));
+        let (mut found, meant) = (Vec::new(), plain_address(address));
         for row in rows {
             let row = row.map_err(ResultsError::of_input)?;
             if plain_address(&self.recipient(&row)) == meant {
-                ids.extend(self.id(row.number).map(str::to_owned));
+                found.push((row.number, self.id(row.number).map(str::to_owned)));
             }
         }
-        Ok(ids)
+        Ok(found)
     }
 
     /// The recipient of a row, as the input has it.
     pub(super) fn recipient(&self, row: &InputRow) -> String {
-        let named = self.input.to_column.as_deref();
-        let columns = named.map_or_else(|| vec!["to", "email"], |name| vec![name]);
-        columns.into_iter().find_map(|name| row.text(name)).unwrap_or_default()
+        recipient_of(row, self.input.to_column.as_deref()).unwrap_or_default()
     }
 
     pub(super) fn identity(&self, row: u64) -> Option<Identity> {

@@ -294,6 +294,7 @@ fn an_input_that_changed_is_refused() {
     assert!(journal.check(INPUT.as_bytes()).is_ok());
     let error = journal.check(INPUT.replace("bob", "rob").as_bytes()).unwrap_err();
     assert!(matches!(error, ResultsError::InputChanged { .. }), "{error}");
-    assert_eq!(journal.ids_to(INPUT.as_bytes(), "ADA@example.com").unwrap(), ["m1"]);
-    assert!(journal.ids_to(INPUT.as_bytes(), "cy@example.com").unwrap().is_empty());
+    let rows_to = |address: &str| journal.rows_to(INPUT.as_bytes(), address).unwrap();
+    assert_eq!(rows_to("ADA@example.com"), [(1, Some("m1".to_owned()))]);
+    assert_eq!(rows_to("cy@example.com"), [(3, None)]);
 }

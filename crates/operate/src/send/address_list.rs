@@ -97,13 +97,16 @@ pub struct RecipientFilter {
     pub only: Option<AddressList>,
     /// Recipients on the account's suppression list, which get none either.
     pub suppressed: AddressList,
+    /// Recipients to whom the run went, the rest of which this is.
+    pub sent: AddressList,
 }
 
 impl RecipientFilter {
     /// Whether a message is left out because of its recipients.
     pub(super) fn leaves_out(&self, content: &Content) -> bool {
         let is_other = self.only.as_ref().is_some_and(|only| !only.contain(content));
-        is_other || self.exclude.contain(content) || self.suppressed.contain(content)
+        let lists = [&self.exclude, &self.suppressed, &self.sent];
+        is_other || lists.into_iter().any(|list| list.contain(content))
     }
 }
 

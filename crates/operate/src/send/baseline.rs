@@ -1,9 +1,8 @@
 //! The state of the queues and the ledger before a run.
 
 use tidegate_core::counters::Counter;
+use tidegate_core::runs::Baseline;
 use tidegate_delivery::ports::{Ledger, PortError, QueueUrl, Queues};
-
-use super::journal::Baseline;
 
 /// Reads the depths and counters before a run, for its journal; `tidegate reconcile` compares later
 /// values with them. `own` are the campaign's queues, `shared` those on which mails of all
@@ -15,7 +14,8 @@ pub async fn baseline(
     own: &[QueueUrl],
     shared: &[QueueUrl],
 ) -> Result<Baseline, PortError> {
-    let counters = ledger.read().await?.counters;
+    let standing = ledger.read().await?;
+    let counters = standing.counters;
     let (mut queued, mut merging) = (0, 0);
     for queue in own {
         queued += queues.depth(queue).await?.all();
@@ -28,7 +28,9 @@ pub async fn baseline(
         possibly_sent: Counter::PossiblySent.sum(&counters),
         queued,
         merging,
+        dead: Counter::Dead.sum_of(campaign, &counters),
         cancelled: Counter::Cancelled.sum_of(campaign, &counters),
         excluded: Counter::Excluded.sum_of(campaign, &counters),
+        cancelled_at: standing.control.cancels.get(campaign).map(|cancel| cancel.at),
     })
 }

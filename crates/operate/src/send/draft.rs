@@ -15,6 +15,7 @@ use super::fault::InputFault;
 use super::fingerprint::hex;
 use super::form::MessageForm;
 use super::rows::{InputFormat, InputRow, InputRows};
+use super::runs::MailOrigin;
 use super::template::{Columns, TemplatePart, Templates};
 use super::text::{TEXT_FORM, TextDraft, TextJson};
 
@@ -154,7 +155,8 @@ impl CampaignDraft {
         let given = self.given_id(file, row)?;
         let body = self.body(file, row, &to)?;
         let id = given.clone().unwrap_or_else(|| self.derived_id(row, &body));
-        let body = with_id(&id, &body).map_err(|error| {
+        let origin = MailOrigin { run: self.run.clone(), row: row.number };
+        let body = with_id(&id, Some(&origin), &body).map_err(|error| {
             InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
         })?;
         let content = self.read(file, row, &body).map_err(|fault| {
@@ -186,7 +188,7 @@ impl CampaignDraft {
         (self.form().check)(to).map_err(|error| InputFault::new("--test", 0, "", error, to))?;
         self.recipient(file, row)?;
         let body = self.body(file, row, to)?;
-        let body = with_id(id, &body).map_err(|error| {
+        let body = with_id(id, None, &body).map_err(|error| {
             InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
         })?;
         self.read(file, row, &body).map(|_| body)
@@ -387,10 +389,12 @@ impl CampaignDraft {
     }
 }
 
-/// The body with its id as the first member.
-fn with_id(id: &str, body: &str) -> Result<String, serde_json::Error> {
+/// The body with its id as the first member, and then where it comes from.
+fn with_id(id: &str, origin: Option<&MailOrigin>, body: &str) -> Result<String, serde_json::Error> {
     let id = for_sqs(serde_json::to_string(id)?);
-    Ok(format!("{{\"id\":{id},{}", &body[1..]))
+    let origin = origin.map(serde_json::to_string).transpose()?;
+    let origin = origin.map_or_else(String::new, |origin| format!("\"metadata\":{origin},"));
+    Ok(format!("{{\"id\":{id},{origin}{}", &body[1..]))
 }
 
 /// Escapes U+FFFE and U+FFFF, which JSON allows and SQS refuses.

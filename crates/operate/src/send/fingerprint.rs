@@ -10,7 +10,7 @@ pub fn fingerprint(content: &[u8]) -> String {
 }
 
 /// As [`fingerprint`], of a content that is read piece by piece.
-pub(crate) fn fingerprint_of(mut input: impl Read) -> io::Result<String> {
+pub fn fingerprint_of(mut input: impl Read) -> io::Result<String> {
     let (mut hash, mut piece) = (Sha256::new(), vec![0; 65_536]);
     loop {
         match input.read(&mut piece)? {

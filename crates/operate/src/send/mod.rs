@@ -25,8 +25,8 @@ mod journal;
 mod preview;
 mod progress;
 mod report;
-mod restart;
 mod rows;
+mod runs;
 mod session;
 mod template;
 mod test_mail;
@@ -39,19 +39,21 @@ pub use check::{CheckOptions, InputSummary, check};
 pub use deliver::DeliverError;
 pub use draft::{CampaignDraft, DraftContent, RenderedMessage};
 pub use fault::{FileLine, InputFault};
-pub use fingerprint::fingerprint;
-pub(crate) use fingerprint::fingerprint_of;
+pub use fingerprint::{fingerprint, fingerprint_of};
 pub use input_report::InputReport;
 pub use journal::{
-    AcknowledgedRows, Baseline, JournalContents, JournalError, JournalFile, JournalHeader,
-    JournalInput, JournalReader, JournalRecord, JournalSink, JournalWriter, RowRanges,
-    SettingDifference, read_journal,
+    AcknowledgedRows, JournalContents, JournalError, JournalFile, JournalHeader, JournalInput,
+    JournalReader, JournalRecord, JournalSink, JournalWriter, SettingDifference, read_journal,
 };
 pub use preview::{Preview, PreviewedMail};
 pub use progress::{RunState, SendProgress};
 pub use report::{DryRun, Estimate, FaultReport, PreviewReport, RunEnd, SendReport, UnfinishedRun};
-pub use restart::{RestartError, Resume, check_resend, restart_run};
 pub use rows::{InputFormat, InputRow, InputRows};
+pub use runs::{
+    KnownList, MailOrigin, RunError, RunKey, RunRecord, add_sent, admitted, cancelled_rows, chain,
+    check_resend, extend_cancel, in_words, record_rest, rest_name,
+};
+pub(crate) use runs::{recipient_of, record_returned};
 pub use session::{SendError, SendLimits, SendPorts, Session, run_state};
 pub use template::{Columns, TemplatePart, TemplateSource, Templates};
 pub use test_mail::{TestMailError, TestReport, send_test};

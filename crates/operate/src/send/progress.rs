@@ -3,8 +3,7 @@
 use std::error::Error as StdError;
 
 use tidegate_core::back_pressure::BackPressureLevel;
-
-use super::journal::RowRanges;
+use tidegate_core::runs::RowRanges;
 
 /// How far a run has come, by its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +23,9 @@ pub trait SendProgress {
 
     /// The run waits, because the back-pressure level defers its mail.
     fn held_back(&self, _level: BackPressureLevel) {}
+
+    /// The run waits, because its campaign or all sending is paused; `detail` says by whom and why.
+    fn paused(&self, _detail: &str) {}
 
     /// A call failed and will be retried.
     fn retrying(&self, _error: &(dyn StdError + 'static)) {}

@@ -12,8 +12,7 @@ use super::fault::InputFault;
 use super::input_report::InputReport;
 use super::journal::JournalHeader;
 use super::preview::Preview;
-use super::progress::RunState;
-use super::restart::{Resume, days};
+use super::runs::days;
 use super::text::TextTally;
 use crate::format::{bytes, count, counted, rate, span};
 use crate::page::{Page, Span, Tone, View};
@@ -28,6 +27,8 @@ pub enum RunEnd {
     Interrupted,
     /// It gave up for this reason; the same command continues it.
     GaveUp(String),
+    /// The campaign was cancelled meanwhile.
+    Cancelled,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -48,9 +49,6 @@ pub struct SendReport {
     pub retries: u64,
     pub seconds: f64,
     pub ended: RunEnd,
-    /// The options that continue the run, if the same command would not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resume: Option<Resume>,
 }
 
 impl SendReport {
@@ -68,7 +66,6 @@ impl SendReport {
             retries: 0,
             seconds: 0.0,
             ended: RunEnd::Done,
-            resume: None,
         }
     }
 
@@ -82,6 +79,12 @@ impl SendReport {
     pub(super) fn interrupted(&mut self) {
         if self.ended == RunEnd::Done {
             self.ended = RunEnd::Interrupted;
+        }
+    }
+
+    pub(super) fn cancelled(&mut self) {
+        if self.ended == RunEnd::Done {
+            self.ended = RunEnd::Cancelled;
         }
     }
 
@@ -99,16 +102,7 @@ impl SendReport {
 
     /// The error with which the program exits if rows are left.
     pub fn unfinished(&self) -> UnfinishedRun {
-        let left = counted(self.left(), self.channel.words().message);
-        UnfinishedRun { left, command: self.command() }
-    }
-
-    /// The command that continues the run.
-    fn command(&self) -> String {
-        match &self.resume {
-            None => "the same command again".to_owned(),
-            Some(resume) => format!("the command again with {resume} instead of --restart"),
-        }
+        UnfinishedRun { left: counted(self.left(), self.channel.words().message) }
     }
 }
 
@@ -127,6 +121,13 @@ impl View for SendReport {
             RunEnd::Done => (Tone::Good, format!("{what} enqueued for campaign {}", self.campaign)),
             RunEnd::Interrupted => (Tone::Warning, format!("Interrupted: {what} enqueued")),
             RunEnd::GaveUp(why) => (Tone::Bad, format!("Given up after {what}: {why}")),
+            RunEnd::Cancelled => (
+                Tone::Warning,
+                format!(
+                    "Cancelled: {what} enqueued before that, {} never",
+                    counted(self.left(), "row")
+                ),
+            ),
         };
         page.line(tone, said);
         let mut fields = vec![("run", Span::from(&self.run))];
@@ -154,9 +155,16 @@ impl View for SendReport {
                     SuggestedCommand::Reconcile(self.journal.clone())
                 ),
             ),
+            RunEnd::Cancelled => page.line(
+                Tone::Plain,
+                format!(
+                    "To send to all who have not got it, corrected: `tidegate send … --campaign {} --rest-of {}`.",
+                    self.campaign, self.run
+                ),
+            ),
             _ => page.line(
                 Tone::Plain,
-                format!("Run {}: it goes on with the rows that are left.", self.command()),
+                "Run the same command again: it goes on with the rows that are left.",
             ),
         }
     }
@@ -164,10 +172,9 @@ impl View for SendReport {
 
 /// The error after the report if rows are left.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{left} not enqueued: run {command}")]
+#[error("{left} not enqueued: run the same command again")]
 pub struct UnfinishedRun {
     left: String,
-    command: String,
 }
 
 /// A preview, a dry run, or both.
@@ -287,20 +294,16 @@ pub struct DryRun {
 }
 
 impl DryRun {
-    /// Describes the run of `header` over `file`. `kept` is how long deduplication remembers an id;
+    /// Describes the run of `header` over `file`, of which that many rows were enqueued before. `kept` is how long deduplication remembers an id;
     /// `None` if it is off.
     pub fn new(
         (file, journal): (&str, &str),
         header: &JournalHeader,
-        state: &RunState,
+        enqueued_before: u64,
         checked: &InputSummary,
         kept: Option<Duration>,
         estimate: Estimate,
     ) -> Self {
-        let enqueued_before = match state {
-            RunState::New => 0,
-            RunState::Interrupted(rows) => rows.count(),
-        };
         let slots = checked.slots_after(enqueued_before);
         Self {
             channel: checked.channel,

@@ -7,7 +7,8 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use sha2::{Digest as _, Sha256};
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{Clock, Entropy, QueueUrl, Queues};
+use tidegate_core::runs::{RowRanges, RunStage};
+use tidegate_delivery::ports::{Clock, Entropy, Ledger, Monotonic, QueueUrl, Queues, Runs};
 
 use super::backlog::{BacklogLimit, BacklogState};
 use super::batch::Packer;
@@ -17,12 +18,13 @@ use super::draft::{CampaignDraft, RenderedMessage};
 use super::fault::InputFault;
 use super::fingerprint::hex;
 use super::journal::{
-    JournalContents, JournalError, JournalHeader, JournalRecord, JournalSink, JournalWriter,
-    RowRanges, SettingDifference,
+    AcknowledgedRows, JournalContents, JournalError, JournalHeader, JournalRecord, JournalSink,
+    JournalWriter, SettingDifference,
 };
 use super::progress::{RunState, SendProgress};
 use super::report::{RunEnd, SendReport};
 use super::rows::{InputFormat, InputRows};
+use super::runs::{RunError, RunOrder, RunRecord};
 use crate::level::{LevelGate, LevelPolicy, LevelSource};
 use crate::redact::AddressVisibility;
 
@@ -52,12 +54,14 @@ pub enum SendError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The journal belongs to another input or to other options.
-    #[error("{journal}: this run was begun with another {}; nothing was sent. Take the same again, or send this one under another name: --run NAME (or --restart)", list_differences(.differences))]
+    #[error("{journal}: this run was begun with another {}; nothing was sent. Take the same again, or send this one under another name: --run NAME", list_differences(.differences))]
     Changed { journal: String, differences: Vec<SettingDifference> },
     #[error(
         "{journal}: this run is over: all {rows} rows were enqueued; nothing was sent. To send the same input once more: --again NAME, a run's new name"
     )]
     AlreadySent { journal: String, rows: u64 },
+    #[error(transparent)]
+    Run(#[from] RunError),
     #[error("{file} cannot be read")]
     Input { file: String, source: io::Error },
     /// The input changed after it was checked.
@@ -140,8 +144,8 @@ pub struct Session<'a> {
 
 impl Session<'_> {
     /// Enqueues every row of `input` that is not acknowledged yet, and writes each batch that SQS
-    /// accepted to `journal`. When `stop` is ready, the batches in flight are finished and the run
-    /// ends.
+    /// accepted to `journal`, and every few seconds to `record`. When `stop` is ready or a cancel comes, the batches in
+    /// flight are finished and the run ends; a pause makes it wait.
     ///
     /// # Errors
     /// [`SendError`]. A queue that does not take more is no error: the report says how far it came.
@@ -157,9 +161,11 @@ impl Session<'_> {
         >,
         input: impl Read,
         journal: &mut JournalWriter<impl JournalSink>,
+        record: &mut RunRecord<'_, impl Ledger + Runs>,
         stop: impl Future<Output = ()>,
     ) -> Result<SendReport, SendError> {
         let nothing = RowRanges::default();
+        let settled = record.run().settled.clone();
         let before = match self.state {
             RunState::New => {
                 journal.begin(self.header)?;
@@ -171,14 +177,22 @@ impl Session<'_> {
                 acknowledged
             }
         };
-        let mut report = SendReport::new(self.header, journal.path(), before.count());
+        let mut report = SendReport::new(self.header, journal.path(), record.run().enqueued);
         (report.channel, report.excluded) = (self.checked.channel, self.checked.excluded);
         let started = ports.clock.monotonic();
         let mut input = HashingReader { input, hash: Sha256::new() };
         let queue = QueueUrl::new(self.header.queue.as_str());
         let rows = InputRows::new(self.file, self.format, &mut input)
             .map_err(|fault| self.changed(journal.path(), Some(fault)))?;
-        let batches = Batches { session: self, rows, before, packer: Packer::default() };
+        let mut batches = Batches {
+            session: self,
+            rows,
+            journalled: before,
+            settled: &settled,
+            left_out: Vec::new(),
+            elsewhere: Vec::new(),
+            packer: Packer::default(),
+        };
         let deliverer = Deliverer {
             queues: ports.queues,
             clock: ports.clock,
@@ -189,8 +203,15 @@ impl Session<'_> {
         };
         let level_gate =
             LevelGate::new(ports.level, self.draft.parsed_priority(), self.limits.level_policy);
-        let fault =
-            self.enqueue(&deliverer, level_gate, batches, journal, stop, &mut report).await?;
+        let at = record.run().seen;
+        let mut log = RunLog { journal, record, report: &mut report };
+        let fault = self.enqueue(&deliverer, level_gate, &mut batches, &mut log, stop).await?;
+        // Rows that another host enqueued stand in this journal, too: their mails are looked up by it.
+        for rows in batches.elsewhere.chunks(1_000) {
+            let rows = rows.iter().map(|(row, id)| (*row, id.as_str()));
+            let rows = AcknowledgedRows::of(at, rows);
+            journal.acknowledge(rows, ports.clock.monotonic())?;
+        }
         report.seconds = ports.clock.monotonic().saturating_since(started).as_secs_f64();
         if let Some(fault) = fault {
             return Err(self.changed(journal.path(), Some(fault)));
@@ -213,17 +234,15 @@ impl Session<'_> {
         SendError::InputChanged { file: self.file.to_owned(), journal, fault: fault.map(Box::new) }
     }
 
-    /// Sends batches until all are sent, `stop` is ready, or one fails permanently, and then waits
-    /// for the batches in flight. Returns the fault of a row that has become invalid since the
-    /// first pass.
-    async fn enqueue(
+    /// Sends batches until all are sent, `stop` is ready, a cancel comes, or one fails permanently, and then waits
+    /// for the batches in flight. Returns the fault of a row that has become invalid since the first pass.
+    async fn enqueue<R: Read>(
         &self,
         deliverer: &Deliverer<'_, impl Queues, impl Clock, impl Entropy, impl SendProgress>,
         mut level_gate: LevelGate<'_, impl LevelSource>,
-        mut batches: impl Iterator<Item = Result<Vec<RenderedMessage>, InputFault>>,
-        journal: &mut JournalWriter<impl JournalSink>,
+        batches: &mut Batches<'_, R>,
+        log: &mut RunLog<'_, '_, impl JournalSink, impl Ledger + Runs>,
         stop: impl Future<Output = ()>,
-        report: &mut SendReport,
     ) -> Result<Option<InputFault>, SendError> {
         let Deliverer { queues, clock, progress, queue, patience, .. } = *deliverer;
         let stop = stop.shared();
@@ -231,11 +250,29 @@ impl Session<'_> {
         let mut backlog =
             BacklogLimit::new((queues, clock, progress), queue, self.limits.max_backlog, patience);
         let mut under_way = FuturesUnordered::new();
-        let (mut going, mut fault) = (true, None);
+        let (mut going, mut fault, mut stage) = (true, None, RunStage::Sending);
         loop {
-            let mut wait = None;
-            // Start batches up to the limit, unless the level or the backlog demands a pause.
-            while going && under_way.len() < self.limits.parallel.max(1) {
+            let (mut wait, mut paused) = (None, false);
+            if going {
+                match log.record.look(stage, clock).await {
+                    Ok(RunOrder::Go) => {}
+                    Ok(RunOrder::Wait(detail)) => {
+                        progress.paused(detail);
+                        paused = true;
+                    }
+                    Ok(RunOrder::Cancelled) => {
+                        log.report.cancelled();
+                        going = false;
+                    }
+                    Err(error) => {
+                        log.report.gave_up(&error);
+                        going = false;
+                    }
+                }
+            }
+            stage = if paused { RunStage::Waiting } else { RunStage::Sending };
+            // Start batches up to the limit, unless a pause, the level or the backlog demands to wait.
+            while going && !paused && under_way.len() < self.limits.parallel.max(1) {
                 match level_gate.until(clock).await {
                     Ok(None) => {}
                     Ok(Some((until, level))) => {
@@ -244,7 +281,7 @@ impl Session<'_> {
                         break;
                     }
                     Err(error) => {
-                        report.gave_up(&error);
+                        log.report.gave_up(&error);
                         going = false;
                         break;
                     }
@@ -256,7 +293,7 @@ impl Session<'_> {
                         break;
                     }
                     BacklogState::Unknown(error) => {
-                        report.gave_up(&error);
+                        log.report.gave_up(&error);
                         going = false;
                         break;
                     }
@@ -270,65 +307,88 @@ impl Session<'_> {
                     None => going = false,
                 }
             }
+            batches.left_out.drain(..).for_each(|row| log.record.leave_out(row));
             // No batch will follow and all have ended.
             if !going && under_way.is_empty() {
                 break;
             }
-            let mut sleep = std::pin::pin!(sleep(clock, wait).fuse());
+            if wait.is_some() {
+                stage = RunStage::Waiting;
+            }
+            let next_look = log.record.next_look().filter(|_| going);
+            let wake = wait.into_iter().chain(next_look).min();
+            let mut sleep = std::pin::pin!(sleep(clock, wake).fuse());
             select_biased! {
                 () = stopping => {
                     going = false;
-                    report.interrupted();
+                    log.report.interrupted();
                 }
                 delivered = under_way.select_next_some() => {
                     going &= delivered.error.is_none() && !delivered.interrupted;
-                    record_batch(delivered, journal, clock, progress, report)?;
+                    log.add(delivered, clock, progress)?;
                 }
                 () = sleep => {}
             }
         }
-        report.conclude();
+        log.report.conclude();
         Ok(fault)
     }
 }
 
-/// Records the result of a batch in the journal and the report.
-fn record_batch(
-    delivered: BatchReport,
-    journal: &mut JournalWriter<impl JournalSink>,
-    clock: &impl Clock,
-    progress: &impl SendProgress,
-    report: &mut SendReport,
-) -> Result<(), SendError> {
-    let rows = delivered.acknowledged.ids.len() as u64;
-    if rows > 0 {
-        journal.acknowledge(delivered.acknowledged, clock.monotonic())?;
-        progress.acknowledged(rows);
-    }
-    report.enqueued += rows;
-    report.bytes += delivered.bytes;
-    report.retries += delivered.retries;
-    if let Some(error) = delivered.error {
-        report.gave_up(&error);
-    }
-    if delivered.interrupted {
-        report.interrupted();
-    }
-    Ok(())
+/// The places in which it stands how far a run has come: the journal on this disk, the ledger, and the report.
+struct RunLog<'a, 'l, J, L> {
+    journal: &'a mut JournalWriter<J>,
+    record: &'a mut RunRecord<'l, L>,
+    report: &'a mut SendReport,
 }
 
-async fn sleep(clock: &impl Clock, until: Option<tidegate_delivery::ports::Monotonic>) {
+impl<J: JournalSink, L: Ledger + Runs> RunLog<'_, '_, J, L> {
+    /// Adds the result of a batch.
+    fn add(
+        &mut self,
+        delivered: BatchReport,
+        clock: &impl Clock,
+        progress: &impl SendProgress,
+    ) -> Result<(), SendError> {
+        let rows = delivered.acknowledged.ids.len() as u64;
+        if rows > 0 {
+            self.record.acknowledge(&delivered.acknowledged);
+            self.journal.acknowledge(delivered.acknowledged, clock.monotonic())?;
+            progress.acknowledged(rows);
+        }
+        let report = &mut *self.report;
+        report.enqueued += rows;
+        report.bytes += delivered.bytes;
+        report.retries += delivered.retries;
+        if let Some(error) = delivered.error {
+            report.gave_up(&error);
+        }
+        if delivered.interrupted {
+            report.interrupted();
+        }
+        Ok(())
+    }
+}
+
+async fn sleep(clock: &impl Clock, until: Option<Monotonic>) {
     match until {
         Some(until) => clock.sleep_until(until).await,
         None => std::future::pending().await,
     }
 }
 
-/// The rows that are not acknowledged yet, rendered and packed into batches.
+/// The rows that are not settled yet, rendered and packed into batches.
 struct Batches<'a, R: Read> {
     session: &'a Session<'a>,
     rows: InputRows<R>,
-    before: &'a RowRanges,
+    /// Rows that the journal has.
+    journalled: &'a RowRanges,
+    /// Rows that the ledger has as settled; some may have been enqueued by another host.
+    settled: &'a RowRanges,
+    /// Rows that get no mail, since this was last taken.
+    left_out: Vec<u64>,
+    /// Rows that another host enqueued, and their ids.
+    elsewhere: Vec<(u64, String)>,
     packer: Packer,
 }
 
@@ -340,11 +400,16 @@ impl<R: Read> Iterator for Batches<'_, R> {
         loop {
             let message = match self.rows.next() {
                 None => return self.packer.flush().map(Ok),
-                Some(Ok(row)) if self.before.contains(row.number) => continue,
+                Some(Ok(row)) if self.journalled.contains(row.number) => continue,
                 Some(row) => row.and_then(|row| draft.message(file, &row)),
             };
             match message {
-                Ok((_, email)) if draft.recipients.leaves_out(&email) => {}
+                Ok((message, email)) if draft.recipients.leaves_out(&email) => {
+                    self.left_out.push(message.row);
+                }
+                Ok((message, _)) if self.settled.contains(message.row) => {
+                    self.elsewhere.push((message.row, message.id));
+                }
                 Ok((message, _)) => {
                     if let Some(batch) = self.packer.add(message) {
                         return Some(Ok(batch));

@@ -8,15 +8,19 @@ use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
 use tidegate_core::limits::{Adapted, Limit, LimitRef, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
+use tidegate_core::runs::Run;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::limit_waiting;
 use tidegate_delivery::ports::{
-    Account, AccountStatus, Clock, History, PortError, QueueDepth, QueueUrl, Queues, Standing,
+    Account, AccountStatus, Clock, History, PortError, QueueDepth, QueueUrl, Queues, Runs, Standing,
 };
 use tidegate_delivery::quota;
 
 use super::{DailyQuotaStatus, LimitStatus, QuotaStatus};
 use crate::redact::AddressVisibility;
+
+/// Runs that a status looks at: as many as a list of them has room for.
+const RUNS_READ: usize = 20;
 
 /// The stack's settings that its status needs.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +92,8 @@ pub struct StackFacts {
     pub account: Option<AccountStatus>,
     /// Changes by operators, the newest first.
     pub changes: Vec<ChangeRecord>,
+    /// The newest runs, the newest first.
+    pub runs: Vec<Run>,
 }
 
 /// Reads each queue's depth, the account and the history.
@@ -100,7 +106,7 @@ pub async fn gather(
     other_queues: &OtherQueues,
     queues: &impl Queues,
     account: &impl Account,
-    history: &impl History,
+    ledger: &(impl History + Runs),
     clock: &impl Clock,
 ) -> Result<StackFacts, PortError> {
     let mut backlogs = BTreeMap::new();
@@ -122,7 +128,8 @@ pub async fn gather(
         backlogs,
         depths,
         account: account.account().await.ok(),
-        changes: history.changes().await?,
+        changes: ledger.changes().await?,
+        runs: ledger.runs(RUNS_READ).await?.into_iter().map(|stored| stored.run).collect(),
     })
 }
 

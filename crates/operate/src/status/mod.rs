@@ -2,6 +2,7 @@
 
 mod facts;
 mod left;
+mod runs;
 mod view;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use crate::history;
 use crate::suggest::SuggestedCommand;
 pub use facts::{OtherQueues, StackFacts, StatusSettings, gather, other_queues};
 pub use left::LeftStatus;
+pub use runs::RunStatus;
 
 /// Without a claim for this many seconds the pollers have stopped, or every queue is empty.
 const SERVED_WITHIN: u64 = 5;
@@ -44,6 +46,8 @@ pub struct Status {
     /// The holds on all sending and on single campaigns.
     pub holds: Vec<HoldStatus>,
     pub campaigns: Vec<CampaignStatus>,
+    /// The runs that are under way or unfinished, and those of the last day.
+    pub runs: Vec<RunStatus>,
     pub level: LevelStatus,
     /// The limits in force, with the mail on their queues.
     pub limits: Vec<LimitStatus>,
@@ -253,6 +257,7 @@ impl Status {
             ..hold_status(campaign, name, hold)
         };
         let holds: Vec<HoldStatus> = control.named_holds().map(shown).collect();
+        let campaigns = campaigns(facts, &control);
         Self {
             stack: facts.settings.stack.clone(),
             at: now,
@@ -260,7 +265,8 @@ impl Status {
             serving: serving(facts),
             breaker: breaker(&control.breaker),
             holds,
-            campaigns: campaigns(facts, &control),
+            runs: runs::runs(facts, &campaigns),
+            campaigns,
             level: level(&control, now),
             limits: facts.limits(),
             queues: facts.depths.iter().map(|(name, depth)| (*name, (*depth).into())).collect(),
@@ -273,6 +279,12 @@ impl Status {
     pub fn limit_of(&self, campaign: &str) -> Option<&LimitStatus> {
         let with_key = |key: &str| self.limits.iter().find(|limit| limit.key == key);
         with_key(&format!("campaign:{campaign}")).or_else(|| with_key("campaign:*"))
+    }
+
+    /// Rows of a campaign's runs that somebody will enqueue: they are in no queue yet.
+    pub fn to_come(&self, campaign: &str) -> u64 {
+        let own = self.runs.iter().filter(|run| run.campaign == campaign);
+        own.map(|run| run.to_come).sum()
     }
 
     /// A sum since the ledger began.

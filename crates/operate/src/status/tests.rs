@@ -90,6 +90,7 @@ pub(crate) fn facts() -> StackFacts {
             detail: "big 80 → 90".to_owned(),
             reason: "the newsletter goes first".to_owned(),
         }],
+        runs: Vec::new(),
     }
 }
 

@@ -11,6 +11,10 @@ impl View for Status {
         page.fields(self.summary());
         page.heading("Campaigns");
         page.table(table(&self.campaigns));
+        if !self.runs.is_empty() {
+            page.heading("Runs");
+            self.runs.view(page);
+        }
         if !self.limits.is_empty() {
             page.heading("Limits");
             page.table(limits(&self.limits));

@@ -22,6 +22,9 @@ pub struct AddressReport {
     pub suppressed: Vec<String>,
     /// The mails to it, each with its own answer.
     pub mails: Vec<Explanation>,
+    /// Rows to it that were not enqueued, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<String>,
     /// The journals whose input was searched.
     pub searched: Vec<String>,
     /// Journals that could not be searched, with the reason.
@@ -59,7 +62,7 @@ impl AddressReport {
             }
         };
         let address = addresses.one(address);
-        Self { address, summary, suppressed, mails, searched, not_searched }
+        Self { address, summary, suppressed, mails, rows: Vec::new(), searched, not_searched }
     }
 }
 
@@ -93,7 +96,10 @@ impl View for AddressReport {
                 page.fields([("next", Span::from(lets_go))]);
             }
         }
-        if self.mails.is_empty() {
+        for row in &self.rows {
+            page.line(Tone::Warning, format!("Not enqueued: {row}."));
+        }
+        if self.mails.is_empty() && self.rows.is_empty() {
             page.fields([("next", Span::from(FIND_ID))]);
         }
         for journal in &self.not_searched {

@@ -80,6 +80,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
                 spend_limit: None,
             }),
             changes: Vec::new(),
+            runs: Vec::new(),
         },
         poller: poller("park"),
         marks: Vec::new(),

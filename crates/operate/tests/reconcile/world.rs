@@ -9,9 +9,10 @@ use tidegate_core::config::Campaign;
 use tidegate_core::deduplication::{Acceptance, Deduplication};
 use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_core::runs::{Run, RunInput, RunSender};
 use tidegate_delivery::ports::{
     Clock as _, DeferralStore as _, Fifo, Ledger as _, LedgerReport, MarkRequest, Marks as _,
-    Outgoing, QueueUrl, Queues as _,
+    Outgoing, QueueUrl, Queues as _, StoredRun,
 };
 use tidegate_fakes::{
     FaultPlan, MemoryDeferralStore, MemoryLedger, MemoryQueues, QueueSettings, SeededEntropy,
@@ -23,7 +24,7 @@ use tidegate_operate::reconcile::{
 };
 use tidegate_operate::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalSink,
-    JournalWriter, RecipientFilter, RunEnd, RunState, SendLimits, Session, TemplatePart,
+    JournalWriter, RecipientFilter, RunEnd, RunRecord, RunState, SendLimits, Session, TemplatePart,
     TemplateSource, Templates, baseline, check,
 };
 
@@ -183,7 +184,12 @@ impl World {
         };
         let mut journal = Journalled(Vec::new(), at);
         let mut writer = JournalWriter::new(&mut journal);
-        let run = session.run(ports, csv.as_bytes(), &mut writer, std::future::pending());
+        let (input, sender) = (RunInput::default(), RunSender::default());
+        let stored = StoredRun { version: 0, run: Run::new(campaign, run, input, sender, at) };
+        let known = MemoryLedger::default();
+        let mut record = RunRecord::begin(&known, stored).await.unwrap();
+        let run =
+            session.run(ports, csv.as_bytes(), &mut writer, &mut record, std::future::pending());
         assert_eq!(run.await.unwrap().ended, RunEnd::Done);
         journal.1 = EpochMillis::from(clock.wall());
         journal

@@ -6,8 +6,7 @@ use snapbox::{assert_data_eq, file};
 use tidegate_operate::page::Page;
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::send::{
-    CheckOptions, DryRun, Estimate, FaultReport, Preview, RowRanges, RunEnd, RunState, SendReport,
-    TemplatePart, check,
+    CheckOptions, DryRun, Estimate, FaultReport, Preview, RunEnd, SendReport, TemplatePart, check,
 };
 
 use super::world::{CHECKING, FILE, Journal, KEPT, World, checked, draft, recipients, templates};
@@ -38,23 +37,20 @@ async fn dry_run() {
         assumptions: vec!["nothing else sends from the account".to_owned()],
     };
     let journal = ".tidegate/big-recipients.journal";
-    let of = |state, kept, estimate| {
-        DryRun::new((FILE, journal), &header, state, &checked, kept, estimate)
+    let of = |enqueued, kept, estimate| {
+        DryRun::new((FILE, journal), &header, enqueued, &checked, kept, estimate)
     };
-    let dry = of(&RunState::New, None, estimate.clone());
+    let dry = of(0, None, estimate.clone());
     assert_eq!(dry.question(), "Enqueue 20,000 mails for campaign big?");
     assert_data_eq!(Page::of(&dry).plain(), file!["../golden/send-dry-run.txt"]);
-    let mut rows = RowRanges::default();
-    rows.insert(1, 19_999);
-    let state = RunState::Interrupted(rows);
     let quota_per_second = Some(13.999_999_999_7);
-    let dry = of(&state, KEPT, Estimate { quota_per_second, ..estimate.clone() });
+    let dry = of(19_999, KEPT, Estimate { quota_per_second, ..estimate.clone() });
     assert_eq!(dry.question(), "Enqueue 1 mail more for campaign big?");
     let page = Page::of(&dry).plain();
     assert!(page.contains("at its share of 90 % of 14/s\n"), "{page}");
     let held = "big keeps 20250 mails: held (paused) until that is lifted".to_owned();
     let ends_after_seconds = None;
-    let held = of(&state, KEPT, Estimate { ends_after_seconds, warnings: vec![held], ..estimate });
+    let held = of(19_999, KEPT, Estimate { ends_after_seconds, warnings: vec![held], ..estimate });
     assert_eq!((held.seconds_alone, held.seconds_at_share), (None, None));
     let page = Page::of(&held).plain();
     assert!(page.contains("takes            no end is known (see below)\n"), "{page}");

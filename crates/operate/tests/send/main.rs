@@ -2,10 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "tests: a panic is a finding")]
 
+mod again;
 mod checks;
 mod faults;
 mod golden;
 mod held_back;
-mod restarts;
+mod runs;
 mod texts;
 mod world;

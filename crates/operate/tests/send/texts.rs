@@ -11,7 +11,7 @@ use tidegate_operate::page::Page;
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::send::{
     AddressList, CampaignDraft, DraftContent, DryRun, Estimate, InputFault, InputSummary,
-    PartPrices, Preview, RunEnd, RunState, TemplatePart, TextDraft, check, send_test,
+    PartPrices, Preview, RunEnd, TemplatePart, TextDraft, check, send_test,
 };
 
 use super::world::{CHECKING, CSV, FILE, Journal, World, draft, templates};
@@ -174,7 +174,7 @@ async fn dry_run() {
         ..Estimate::default()
     };
     let places = (FILE, ".tidegate/first-recipients.journal");
-    let dry = DryRun::new(places, &header, &RunState::New, &checked, None, estimate);
+    let dry = DryRun::new(places, &header, 0, &checked, None, estimate);
     assert_eq!(dry.question(), "Enqueue 4 texts for campaign big?");
     assert_data_eq!(Page::of(&dry).plain(), snapbox::file!["../golden/send-texts.txt"]);
     // Eight slots at two a second, although there are four rows.

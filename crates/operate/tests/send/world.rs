@@ -9,14 +9,17 @@ use tidegate_core::Timestamp;
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{Clock as _, PortError, QueueUrl};
-use tidegate_fakes::{FaultPlan, Latency, MemoryQueues, QueueSettings, SeededEntropy, Universe};
+use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunInput, RunSender, RunStage};
+use tidegate_delivery::ports::{Clock as _, Ledger as _, PortError, QueueUrl, Runs as _};
+use tidegate_fakes::{
+    FaultPlan, Latency, MemoryLedger, MemoryQueues, QueueSettings, SeededEntropy, Universe,
+};
 use tidegate_operate::level::LevelSource;
 use tidegate_operate::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
-    JournalContents, JournalHeader, JournalSink, JournalWriter, RecipientFilter, SendError,
-    SendLimits, SendPorts, SendProgress, SendReport, Session, TemplatePart, TemplateSource,
-    Templates, check, read_journal, run_state,
+    JournalContents, JournalHeader, JournalSink, JournalWriter, KnownList, RecipientFilter, RunEnd,
+    RunRecord, SendError, SendLimits, SendPorts, SendProgress, SendReport, Session, TemplatePart,
+    TemplateSource, Templates, admitted, check, read_journal, run_state,
 };
 
 pub(crate) const FILE: &str = "recipients.csv";
@@ -104,6 +107,10 @@ pub(crate) struct World {
     pub(crate) queue: QueueUrl,
     pub(crate) limits: SendLimits,
     pub(crate) level: Cell<BackPressureLevel>,
+    pub(crate) ledger: MemoryLedger,
+    /// Where the command is run, and what it is told to do with a list that was sent before.
+    pub(crate) host: &'static str,
+    pub(crate) wish: KnownList,
     /// The file of `--exclude`.
     pub(crate) excluded: String,
     /// What is sent.
@@ -132,6 +139,9 @@ impl World {
             queue,
             limits: SendLimits { parallel: 3, ..SendLimits::default() },
             level: Cell::new(BackPressureLevel::Clear),
+            ledger: MemoryLedger::default(),
+            host: "laptop",
+            wish: KnownList::Refuse,
             excluded: String::new(),
             draft,
         }
@@ -181,6 +191,9 @@ impl World {
         let contents = journal.contents();
         let state = run_state("journal", &contents, &header)?;
         journal.0.truncate(usize::try_from(contents.whole).unwrap());
+        let known = self.ledger.runs(RUNS_KEPT).await.unwrap();
+        let stored = admitted(&known, self.wanted(&checked).await, &state, self.wish)?;
+        let mut record = RunRecord::begin(&self.ledger, stored).await?;
         let session = Session {
             draft: &draft,
             file: FILE,
@@ -194,7 +207,41 @@ impl World {
         let (clock, entropy) = (self.universe.clock(), SeededEntropy::new(7));
         let ports =
             SendPorts { queues: &queues, clock: &clock, entropy: &entropy, progress, level: self };
-        session.run(ports, later.as_bytes(), &mut JournalWriter::new(journal), stop).await
+        let mut journal = JournalWriter::new(journal);
+        let report = session.run(ports, later.as_bytes(), &mut journal, &mut record, stop).await;
+        let stage = match report.as_ref().map(|report| &report.ended) {
+            Ok(RunEnd::Done) => RunStage::Done,
+            Ok(RunEnd::Cancelled) => RunStage::Cancelled,
+            _ => RunStage::Stopped,
+        };
+        record.end(stage, self.now()).await?;
+        report
+    }
+
+    pub(crate) fn now(&self) -> EpochMillis {
+        self.universe.clock().wall().into()
+    }
+
+    /// The run as it begins.
+    pub(crate) async fn wanted(&self, checked: &InputSummary) -> Run {
+        let input =
+            RunInput { list: checked.sha256.clone(), message: "m".into(), rows: checked.rows };
+        let sender = RunSender {
+            host: self.host.to_owned(),
+            by: "ada".to_owned(),
+            token: format!("{}-{}", self.host, self.now()),
+        };
+        let cancels = self.ledger.read().await.unwrap().control.cancels;
+        let cancelled_at = cancels.get("big").map(|cancel| cancel.at);
+        Run {
+            before: Baseline { cancelled_at, ..Baseline::default() },
+            ..Run::new("big", "recipients", input, sender, self.now())
+        }
+    }
+
+    /// The run as the ledger has it.
+    pub(crate) async fn stored(&self) -> Run {
+        self.ledger.runs(1).await.unwrap().remove(0).run
     }
 
     /// A run that is killed where a call hangs; true where none did and it came to its end.
@@ -207,13 +254,28 @@ impl World {
         }
     }
 
+    /// Takes everything off the queue.
+    pub(crate) fn empty(&self) {
+        self.queues.remove(&self.queue);
+        self.queues.create(&self.queue, QueueSettings::default());
+    }
+
+    /// The number in each message's address, and its id.
+    pub(crate) fn ids(&self) -> Vec<(u64, String)> {
+        let messages = self.queues.contents(&self.queue).into_iter();
+        let read = messages.map(|message| {
+            let email = Email::parse(&message.body).unwrap();
+            let local = email.to()[0].addr_spec().split('@').next().unwrap().to_owned();
+            let row = local.trim_start_matches("ada").parse().unwrap();
+            (row, email.id().unwrap().to_owned())
+        });
+        read.collect()
+    }
+
     /// How often each row stands on the queue, by the number in its address.
     pub(crate) fn run_state(&self) -> BTreeMap<u64, usize> {
         let mut rows = BTreeMap::new();
-        for message in self.queues.contents(&self.queue) {
-            let email = Email::parse(&message.body).unwrap();
-            let local = email.to()[0].addr_spec().split('@').next().unwrap().to_owned();
-            let row: u64 = local.trim_start_matches("ada").parse().unwrap();
+        for (row, _) in self.ids() {
             *rows.entry(row).or_default() += 1;
         }
         rows

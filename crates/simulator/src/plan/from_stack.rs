@@ -26,7 +26,7 @@ impl Scenario {
             .map(|campaign| CampaignLoad {
                 name: campaign.name.clone(),
                 weight: campaign.weight,
-                mails: campaign.backlog.all(),
+                mails: campaign.backlog.all() + status.to_come(&campaign.name),
                 recipients: 1,
             })
             .collect();

@@ -66,6 +66,7 @@ fn facts(deployed: &Deployment) -> StackFacts {
             spend_limit: None,
         }),
         changes: Vec::new(),
+        runs: Vec::new(),
     }
 }
 

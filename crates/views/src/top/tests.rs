@@ -73,6 +73,7 @@ fn facts(seconds: u64) -> StackFacts {
             spend_limit: None,
         }),
         changes: Vec::new(),
+        runs: Vec::new(),
     }
 }
 

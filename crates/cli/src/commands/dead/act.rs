@@ -104,6 +104,8 @@ fn failed(error: LetterError, shell: &Shell) -> CommandError {
             let _ = shell.output.show(report.as_ref());
             CommandError::Unfinished(error.into())
         }
-        LetterError::NotRecorded(_) => CommandError::Unfinished(error.into()),
+        LetterError::NotRecorded(_) | LetterError::NotReturned(_) => {
+            CommandError::Unfinished(error.into())
+        }
     }
 }

@@ -137,11 +137,21 @@ pub(super) async fn export_and_discard(
     let exported = written(path, file, &reading, filter, now, true)?;
     shell.output.say_view(&exported);
     let review = DiscardReview::of(&reading, filter, shell.output.addresses());
-    let work = async |ports: &act::Ports<'_>, author: &Author, bar: &ProgressBar| {
-        discard::delete(&review, ports, author, shell, bar).await
-    };
-    let ended = act::act(stack, shell, author, "discarded", work).await?;
+    let ended = discard_reviewed(&review, stack, author, shell).await?;
     Ok(if reading.coverage.is_whole() { ended } else { CommandEnd::ProblemsFound })
+}
+
+/// Deletes the letters of a review, and shows the report.
+pub(super) async fn discard_reviewed(
+    review: &DiscardReview,
+    stack: &Stack,
+    author: &Author,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let work = async |ports: &act::Ports<'_>, author: &Author, bar: &ProgressBar| {
+        discard::delete(review, ports, author, shell, bar).await
+    };
+    act::act(stack, shell, author, "discarded", work).await
 }
 
 /// Reads the dead-letter queue, with its progress on a terminal.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tidegate_operate::send::{PartPrice, recipient};
+use tidegate_operate::send::{KnownList, PartPrice, recipient};
 
 use crate::commands::OnStack;
 use crate::shell::ConfirmArgs;
@@ -13,7 +13,9 @@ use crate::shell::ConfirmArgs;
 ///
 /// Every row is rendered and checked as the poller will check it; one fault, and nothing is sent.
 /// Then all are put on the campaign's queue. An interrupted run goes on where it was when the same
-/// command is run again: a journal holds what the queue took.
+/// command is run again: a journal holds what the queue took. The stack's ledger knows the run, too: a pause makes it
+/// wait, a cancel ends it within 5 s, and the same list with the same message is not sent twice by accident, wherever
+/// the command is run.
 ///
 /// Templates are Jinja: `{{ first_name }}` is the row's column of that name, escaped in HTML; a column
 /// that is missing is a fault; `{{ first_name|default('friend') }}` has another value then;
@@ -23,7 +25,7 @@ use crate::shell::ConfirmArgs;
 /// channel: the column `to_phone` has the number, such as +12065550100, and the dry run says the parts and the
 /// price of each.
 ///
-/// Exit code: 0 all is enqueued; 2 an option, a template or a row is wrong, nothing was sent; 3 a
+/// Exit code: 0 all is enqueued; 1 a cancel ended it; 2 an option, a template or a row is wrong, nothing was sent; 3 a
 /// service or a file failed, run it again; 4 not confirmed; 130 interrupted, run it again.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
@@ -32,6 +34,8 @@ use crate::shell::ConfirmArgs;
   tidegate send november.csv --campaign big --template mail.html --from news@example.org --dry-run
   tidegate send november.csv --campaign big --subject 'Hello {{ name }}' --text mail.txt \\
       --from 'News <news@example.org>' --list-unsubscribe 'https://example.org/out?t={{ token }}' --yes
+  tidegate send november.csv --campaign big --template corrected.html --from news@example.org --rest-of november
+      After a cancel: everybody who has not got the mail of run november.
   tidegate send users.jsonl --campaign big --template-name welcome --from news@example.org
   tidegate send parcels.csv --campaign first --text parcel.txt --stack texts --price-per-part 0.0075 --dry-run
       Text messages: the columns to_phone and whatever the template names.")]
@@ -53,7 +57,7 @@ pub struct SendArgs {
     #[command(flatten)]
     pub(super) ask: ConfirmArgs,
     /// Look at no stack: check the file, say what it comes to, and send nothing
-    #[arg(long, help_heading = "Stack", conflicts_with_all = ["test", "again", "restart", "exclude_suppressed"])]
+    #[arg(long, help_heading = "Stack", conflicts_with_all = ["test", "again", "go_on", "rest_of", "exclude_suppressed"])]
     pub(super) no_stack: bool,
     #[command(flatten)]
     pub(crate) on: OnStack,
@@ -162,7 +166,7 @@ pub(super) struct RunArgs {
     pub(super) preview: Option<usize>,
     /// Send the first row, as its message would be, to this address or phone number, and nothing else: ahead of
     /// the campaigns and counted for none, where the stack has an express queue
-    #[arg(long, value_name = "ADDRESS", value_parser = addressed, conflicts_with_all = ["preview", "dry_run", "again", "restart"])]
+    #[arg(long, value_name = "ADDRESS", value_parser = addressed, conflicts_with_all = ["preview", "dry_run", "again", "go_on"])]
     pub(super) test: Option<String>,
     /// Test messages: the first N rows, 1 to 10
     #[arg(long, value_name = "N", default_value_t = 1, requires = "test", value_parser = clap::value_parser!(u8).range(1..=10))]
@@ -176,10 +180,14 @@ pub(super) struct RunArgs {
     /// Send the same input once more, under this new name
     #[arg(long, value_name = "NAME", value_parser = run_name, conflicts_with = "run")]
     pub(super) again: Option<String>,
-    /// Leave an unfinished run as it is, and send everything under a new name; an unfinished restart
-    /// is continued with --run and that name
-    #[arg(long)]
-    pub(super) restart: bool,
+    /// Go on with a run that was begun on another host or in another folder: the ledger has its rows, and its journal is
+    /// written anew here
+    #[arg(long = "continue", conflicts_with = "again")]
+    pub(super) go_on: bool,
+    /// Send to everybody of this run of the campaign who has not got its mail: never enqueued, or cancelled. The list is
+    /// the run's own; the templates may be others. The cancelled mails leave the dead letters
+    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with_all = ["again", "go_on", "test"])]
+    pub(super) rest_of: Option<String>,
     /// The journal [default: .tidegate/CAMPAIGN-RUN.journal]
     #[arg(long, value_name = "FILE")]
     pub(super) journal: Option<PathBuf>,
@@ -204,10 +212,13 @@ impl RunArgs {
         self.again.as_deref().or(self.run.as_deref())
     }
 
-    /// The option that asks for mails to be sent once more.
-    pub(super) fn check_resend(&self) -> Option<&'static str> {
-        let again = self.again.as_ref().map(|_| "--again");
-        if self.restart { Some("--restart") } else { again }
+    /// What is to be done with a list that was sent before.
+    pub(super) const fn wish(&self) -> KnownList {
+        match (self.go_on, &self.again, &self.rest_of) {
+            (true, ..) => KnownList::Continue,
+            (false, None, None) => KnownList::Refuse,
+            _ => KnownList::SendAgain,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod args;
 mod estimate;
 pub(super) mod prepare;
 pub(super) mod progress;
+mod rest;
 mod texts;
 
 use std::io::BufReader;
@@ -18,20 +19,25 @@ use tidegate_core::config::Campaign;
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::email::{AllowedSenders, Priority};
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{Clock as _, QueueUrl};
+use tidegate_core::in_full;
+use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunSender, RunStage};
+use tidegate_delivery::ports::{Clock as _, Entropy as _, QueueUrl, Runs as _};
 use tidegate_operate::level::{LedgerLevel, LevelPolicy};
+use tidegate_operate::page::{Page, Tone};
 use tidegate_operate::send::{
     AddressList, CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
     InputReport, InputSummary, JournalContents, JournalError, JournalFile, JournalHeader,
-    JournalWriter, Preview, PreviewReport, RecipientFilter, RestartError, Resume,
-    RunEnd as RunEnded, RunState, SendError, SendLimits, SendPorts, SendReport, Session,
-    TemplatePart, TemplateSource, TestMailError, baseline, check, check_resend, read_journal,
-    run_state, send_test,
+    JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError,
+    RunRecord, RunState, SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart,
+    TemplateSource, TestMailError, admitted, baseline, check, check_resend, extend_cancel,
+    read_journal, run_state, send_test,
 };
+use tidegate_operate::steer::Author;
 use tidegate_operate::suppression::suppressed;
 use tidegate_simulator::Deployment;
 use tidegate_views::status;
 
+use super::doctor::clock::aws_time;
 use super::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, Shell};
 use estimate::{RunLoad, estimated};
@@ -48,6 +54,8 @@ struct PreparedRun {
     checked: InputSummary,
     preview: Preview,
     header: JournalHeader,
+    /// The run as the ledger is to know it.
+    wanted: Run,
 }
 
 pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
@@ -65,7 +73,20 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     if args.input.exclude_suppressed {
         recipients.suppressed = suppressed_of(&campaign, &stack, shell).await?;
     }
-    let (run, journal) = prepare::run_and_journal(args, &campaign.name)?;
+    let known = stack.ledger().runs(RUNS_KEPT).await?;
+    let rest = match &args.run.rest_of {
+        None => None,
+        Some(name) => match rest::of(args, name, &campaign, &known, &stack, shell).await? {
+            None => return Ok(CommandEnd::Interrupted),
+            rest => rest,
+        },
+    };
+    let run = prepare::run_name(args, rest.as_ref());
+    let journal = prepare::journal(args, &campaign.name, &run);
+    let mut rest = rest;
+    if let Some(rest) = &mut rest {
+        recipients.sent = std::mem::take(&mut rest.sent);
+    }
     let (rules, named) = (stack.poller.rules.clone(), (campaign.name.as_str(), run.as_str()));
     let draft = prepare::draft(args, named, sources.clone(), (rules, recipients))?;
     let format = prepare::format(&args.input, &args.file);
@@ -75,12 +96,18 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     }
     let (checked, preview) = checked(args, &draft, format, shell)?;
     try_template(args, &draft, format, &stack).await?;
-    if let Some(option) = args.run.check_resend() {
-        check_resend(option, &checked, ids_kept(&stack)).map_err(not_once_more)?;
+    if args.run.again.is_some() {
+        check_resend(&checked, ids_kept(&stack)).map_err(not_admitted)?;
     }
     let at = EpochMillis::from(stack.clock().wall());
     let settings = prepare::settings(args, &sources, format, (&checked, &draft.recipients));
     let by = stack.operator().await;
+    let cancelled_at = facts.standing.control.cancels.get(&campaign.name).map(|cancel| cancel.at);
+    let input = prepare::run_input(&settings, checked.rows);
+    let wanted = Run {
+        before: Baseline { cancelled_at, ..Baseline::default() },
+        ..Run::new(&campaign.name, &run, input, sender(&by), at)
+    };
     let header = prepare::header(
         (&campaign, draft.parsed_priority(), &run),
         &by,
@@ -89,13 +116,15 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
         (args, format, &checked),
     );
     let file = args.file.display().to_string();
-    let prepared = PreparedRun { file, format, draft, checked, preview, header };
+    let prepared = PreparedRun { file, format, draft, checked, preview, header, wanted };
     let state = state(&journal, &prepared)?;
+    let stored = admitted(&known, prepared.wanted.clone(), &state, args.run.wish());
+    let enqueued = stored.map_err(not_admitted)?.run.enqueued;
     let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
     let load = RunLoad {
         campaign: &campaign.name,
-        messages: prepared.checked.rows.saturating_sub(enqueued(&state)),
-        slots: prepared.checked.slots_after(enqueued(&state)),
+        messages: prepared.checked.rows.saturating_sub(enqueued),
+        slots: prepared.checked.slots_after(enqueued),
         priority: prepared.draft.parsed_priority(),
         even_if_deferred: args.run.even_if_deferred,
     };
@@ -105,7 +134,7 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     };
     let shown = journal.display().to_string();
     let (places, kept) = ((prepared.file.as_str(), shown.as_str()), ids_kept(&stack));
-    let plan = DryRun::new(places, &prepared.header, &state, &prepared.checked, kept, estimate);
+    let plan = DryRun::new(places, &prepared.header, enqueued, &prepared.checked, kept, estimate);
     if args.run.dry_run || args.run.preview.is_some() {
         let preview = args.run.preview.map(|_| prepared.preview);
         let dry_run = args.run.dry_run.then_some(plan);
@@ -117,16 +146,19 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     if let Some(ended) = stop_unless_confirmed(args.ask, shell, &plan.question()).await? {
         return Ok(ended);
     }
-    let mut report = enqueue(args, &stack, &campaign, prepared, &journal, shell).await?;
-    if args.run.restart && report.ended != RunEnded::Done {
-        // The same command would be a restart of the restart.
-        let given = args.run.journal.as_ref().map(|_| journal.as_path());
-        report.resume = Some(Resume::new(&report.run, given));
+    if let Some(rest) = rest {
+        let author = Author { by, reason: format!("their recipients get run {run}") };
+        let ended = rest.take(&run, author, &stack, shell).await?;
+        if ended != CommandEnd::Done {
+            return Ok(ended);
+        }
     }
+    let report = enqueue(args, &stack, &campaign, prepared, &journal, shell).await?;
     shell.output.show(&report).map_err(CommandError::Terminal)?;
     match report.ended {
         RunEnded::Done => Ok(CommandEnd::Done),
         RunEnded::Interrupted => Ok(CommandEnd::Interrupted),
+        RunEnded::Cancelled => Ok(CommandEnd::ProblemsFound),
         RunEnded::GaveUp(_) => Err(CommandError::Unfinished(report.unfinished().into())),
     }
 }
@@ -262,12 +294,10 @@ fn state(journal: &Path, prepared: &PreparedRun) -> Result<RunState, CommandErro
     run_state(&shown, &contents, &prepared.header).map_err(refused)
 }
 
-/// Rows that earlier runs have enqueued.
-fn enqueued(state: &RunState) -> u64 {
-    match state {
-        RunState::New => 0,
-        RunState::Interrupted(rows) => rows.count(),
-    }
+/// Who enqueues a run: this process.
+fn sender(by: &str) -> RunSender {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    RunSender { host, by: by.to_owned(), token: SystemEntropy.token() }
 }
 
 /// How long a second mail of the same id is recognised; none if deduplication is off.
@@ -292,7 +322,12 @@ async fn enqueue(
     let shared = stack.shared_queues();
     let stood = baseline(&queues, &ledger, &campaign.name, &own, &shared).await?;
     let header = JournalHeader { before: stood, ..prepared.header };
-    let done = enqueued(&state);
+    // Once more, with what the ledger knows now.
+    let wanted = Run { before: stood, ..prepared.wanted };
+    let known = ledger.runs(RUNS_KEPT).await?;
+    let stored = admitted(&known, wanted, &state, args.run.wish()).map_err(not_admitted)?;
+    let mut record = RunRecord::begin(&ledger, stored).await.map_err(not_admitted)?;
+    let done = record.run().enqueued;
     let limits = SendLimits {
         parallel: usize::from(args.run.parallel),
         max_backlog: args.run.max_backlog.0,
@@ -317,14 +352,36 @@ async fn enqueue(
     let ports = SendPorts { queues: &queues, clock: &clock, entropy, progress: &bar, level: &gate };
     let input = BufReader::new(prepare::open(&args.file)?);
     let mut writer = JournalWriter::new(log);
-    let run = session.run(ports, input, &mut writer, shell.interrupted());
-    Box::pin(run).await.map_err(refused)
+    let run = session.run(ports, input, &mut writer, &mut record, shell.interrupted());
+    let report = Box::pin(run).await;
+    drop(bar);
+    let stage = match report.as_ref().map(|report| &report.ended) {
+        Ok(RunEnded::Done) => RunStage::Done,
+        Ok(RunEnded::Cancelled) => RunStage::Cancelled,
+        _ => RunStage::Stopped,
+    };
+    if stage == RunStage::Cancelled {
+        // What was enqueued since the cancel goes with the rest.
+        let at = aws_time(stack).await.unwrap_or_else(|_| clock.wall());
+        extend_cancel(&ledger, &campaign.name, at.into()).await?;
+    }
+    match record.end(stage, clock.wall().into()).await {
+        Ok(()) | Err(RunError::TakenOver { .. }) => {}
+        Err(error) => {
+            let mut page = Page::default();
+            let said = format!("The ledger does not know how the run ended: {}", in_full(&error));
+            page.line(Tone::Warning, said);
+            shell.output.say(&page);
+        }
+    }
+    report.map_err(refused)
 }
 
-/// Wrong options, or a journal out of reach.
-fn not_once_more(error: RestartError) -> CommandError {
+/// Wrong options, or a ledger out of reach.
+fn not_admitted(error: RunError) -> CommandError {
     match error {
-        RestartError::Journal(error) => refused(error.into()),
+        RunError::Port(error) => CommandError::Service(error),
+        RunError::Conflict => CommandError::Unfinished(error.into()),
         error => CommandError::Refused(error.into()),
     }
 }

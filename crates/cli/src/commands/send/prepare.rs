@@ -8,15 +8,16 @@ use std::path::{Path, PathBuf};
 use tidegate_core::channel::{Channel, MessageRules};
 use tidegate_core::config::Campaign;
 use tidegate_core::email::Priority;
+use tidegate_core::runs::RunInput;
 use tidegate_operate::send::{
     AddressList, CampaignDraft, DraftContent, InputFormat, InputSummary, JournalHeader,
     JournalInput, RecipientFilter, TemplatePart, TemplateSource, Templates, fingerprint,
-    restart_run,
 };
 
 use tidegate_operate::redact::AddressVisibility;
 
 use super::args::{FormatOption, InputArgs, MailArgs, SendArgs};
+use super::rest::Rest;
 use crate::shell::CommandError;
 
 /// The name by which faults refer to a template that was given as an option, not as a file.
@@ -94,7 +95,7 @@ pub(super) fn open(path: &Path) -> Result<File, CommandError> {
 pub(super) fn recipients(args: &InputArgs) -> Result<RecipientFilter, CommandError> {
     let only = args.only.as_ref().map(|path| addresses(std::slice::from_ref(path)));
     let (exclude, only) = (addresses(&args.exclude)?, only.transpose()?);
-    Ok(RecipientFilter { exclude, only, suppressed: AddressList::default() })
+    Ok(RecipientFilter { exclude, only, ..RecipientFilter::default() })
 }
 
 pub(crate) fn addresses(files: &[PathBuf]) -> Result<AddressList, CommandError> {
@@ -150,23 +151,19 @@ fn usual_name(path: &Path) -> String {
     if name.is_empty() { "run".to_owned() } else { name }
 }
 
-/// The run's name and its journal.
-pub(super) fn run_and_journal(
-    args: &SendArgs,
-    campaign: &str,
-) -> Result<(String, PathBuf), CommandError> {
-    let named = args.run.named().map_or_else(|| usual_name(&args.file), str::to_owned);
-    let usual = |run: &str| Path::new(".tidegate").join(format!("{campaign}-{run}.journal"));
-    let given = args.run.journal.as_deref();
-    if !args.run.restart {
-        let journal = given.map_or_else(|| usual(&named), Path::to_owned);
-        return Ok((named, journal));
-    }
-    let nth = |n: u32, run: &str| match given {
-        Some(path) => path.with_extension(format!("{n}.journal")),
-        None => usual(run),
-    };
-    restart_run(&named, nth, given.is_none()).map_err(super::not_once_more)
+/// The run's name: as it was given, that of the rest of a run, or the file's.
+pub(super) fn run_name(args: &SendArgs, rest: Option<&Rest>) -> String {
+    let named = args.run.named().map(str::to_owned);
+    named.or_else(|| rest.map(|rest| rest.name.clone())).unwrap_or_else(|| usual_name(&args.file))
+}
+
+/// The run's journal.
+pub(super) fn journal(args: &SendArgs, campaign: &str, run: &str) -> PathBuf {
+    args.run.journal.clone().unwrap_or_else(|| usual_journal(campaign, run))
+}
+
+pub(super) fn usual_journal(campaign: &str, run: &str) -> PathBuf {
+    Path::new(".tidegate").join(format!("{campaign}-{run}.journal"))
 }
 
 pub(super) fn draft(
@@ -200,7 +197,7 @@ pub(super) fn draft(
 }
 
 /// The column of the recipient; `None` for a mail's default.
-fn to_column(args: &SendArgs, channel: Channel) -> Option<String> {
+pub(super) fn to_column(args: &SendArgs, channel: Channel) -> Option<String> {
     let default = (channel == Channel::Sms).then(|| "to_phone".to_owned());
     args.input.to_column.clone().or(default)
 }
@@ -240,11 +237,22 @@ pub(super) fn settings(
         ("--exclude", recipients.exclude.sha256()),
         ("--only", recipients.only.as_ref().and_then(AddressList::sha256)),
         ("--exclude-suppressed", args.input.exclude_suppressed.then(|| "given".to_owned())),
+        ("--rest-of", args.run.rest_of.clone()),
         ("--multiline", args.input.multiline.then(|| "given".to_owned())),
     ] {
         settings.extend(value.map(|value| (name.to_owned(), value)));
     }
     settings
+}
+
+/// The list and the message, by which another sending of the same is recognised.
+pub(super) fn run_input(settings: &BTreeMap<String, String>, rows: u64) -> RunInput {
+    let parts = [TemplatePart::Subject, TemplatePart::Html, TemplatePart::Text];
+    let options = parts.map(TemplatePart::option).into_iter().chain(["--template-name"]);
+    let message: Vec<&str> =
+        options.filter_map(|option| settings.get(option).map(String::as_str)).collect();
+    let list = settings.get("input").cloned().unwrap_or_default();
+    RunInput { list, message: fingerprint(message.join(" ").as_bytes()), rows }
 }
 
 /// The first record of a new journal.
@@ -265,6 +273,7 @@ pub(super) fn header(
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use tidegate_operate::send::KnownList;
 
     use super::*;
 
@@ -342,22 +351,22 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_called_as_its_file_and_a_restart_by_the_next_free_name() {
-        let (run, journal) =
-            run_and_journal(&args("in/Nov 2026.csv".replace(' ', "_").as_str()), "big").unwrap();
-        assert_eq!(run, "Nov_2026");
-        assert_eq!(journal, Path::new(".tidegate/big-Nov_2026.journal"));
-        let again = args("a.csv --again december --restart");
-        let (run, journal) = run_and_journal(&again, "big").unwrap();
-        assert_eq!(run, "december-2");
-        assert_eq!(journal, Path::new(".tidegate/big-december-2.journal"));
-        let own = args("a.csv --restart --journal in/x.journal");
-        let (run, journal) = run_and_journal(&own, "big").unwrap();
-        assert_eq!((run.as_str(), journal.as_path()), ("a-2", Path::new("in/x.2.journal")));
-        let asks = |line: &str| args(line).run.check_resend();
-        assert_eq!(asks("a.csv --run december"), None);
-        assert_eq!(asks("a.csv --again december"), Some("--again"));
-        assert_eq!(asks("a.csv --restart"), Some("--restart"));
+    fn a_run_is_called_as_its_file_unless_it_has_a_name() {
+        let named = |line: &str| run_name(&args(line), None);
+        assert_eq!(named("in/Nov_2026.csv"), "Nov_2026");
+        assert_eq!(named("a.csv --again december"), "december");
+        let usual = journal(&args("a.csv"), "big", "a");
+        assert_eq!(usual, Path::new(".tidegate/big-a.journal"));
+        let own = journal(&args("a.csv --journal in/x.journal"), "big", "a");
+        assert_eq!(own, Path::new("in/x.journal"));
+        for (line, wish) in [
+            ("a.csv --run december", KnownList::Refuse),
+            ("a.csv --continue", KnownList::Continue),
+            ("a.csv --again december", KnownList::SendAgain),
+            ("a.csv --rest-of a", KnownList::SendAgain),
+        ] {
+            assert_eq!(args(line).run.wish(), wish, "{line}");
+        }
     }
 
     #[test]
@@ -381,6 +390,7 @@ mod tests {
             "--multiline",
             "--exclude-suppressed",
             "--template-name t",
+            "--rest-of r",
         ] {
             assert_eq!(of(&format!("a.csv {option}")).len(), plain.len() + 1, "{option}");
         }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_operate::format::count;
+use tidegate_operate::page::{Page, Tone};
 use tidegate_operate::send::SendProgress;
 
 use crate::shell::Output;
 use tidegate_core::in_full;
 
-/// A progress bar; hidden if standard error is no terminal, or if the report is JSON.
-pub(crate) struct MailProgressBar(ProgressBar);
+/// A progress bar; hidden if standard error is no terminal, or if the report is JSON. Then a wait is a line.
+pub(crate) struct MailProgressBar(ProgressBar, Output);
 
 impl MailProgressBar {
     /// A bar of `all`, of which `before` are done.
@@ -27,7 +28,7 @@ impl MailProgressBar {
         }
         bar.reset_eta();
         bar.enable_steady_tick(Duration::from_millis(250));
-        Self(bar)
+        Self(bar, output)
     }
 
     /// A count of what is read, such as `rows checked`.
@@ -43,6 +44,16 @@ impl MailProgressBar {
 
     pub(crate) fn add(&self, more: u64) {
         self.0.inc(more);
+    }
+
+    /// Says why the run waits: once, where there is no bar.
+    fn wait(&self, said: String) {
+        if self.0.is_hidden() && self.0.message() != said {
+            let mut page = Page::default();
+            page.line(Tone::Warning, &said);
+            self.1.say(&page);
+        }
+        self.0.set_message(said);
     }
 }
 
@@ -64,7 +75,11 @@ impl SendProgress for MailProgressBar {
     }
 
     fn held_back(&self, level: BackPressureLevel) {
-        self.0.set_message(format!("the level is {level}, which defers these mails: waiting"));
+        self.wait(format!("the level is {level}, which defers these mails: waiting"));
+    }
+
+    fn paused(&self, detail: &str) {
+        self.wait(format!("paused {detail}: waiting"));
     }
 
     fn retrying(&self, error: &(dyn StdError + 'static)) {

@@ -7,7 +7,6 @@
 //! without the input, and no addresses except those used as ids.
 
 mod file;
-mod ranges;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -19,10 +18,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::runs::Baseline;
 
 use super::rows::InputFormat;
 pub use file::JournalFile;
-pub use ranges::RowRanges;
 pub use records::{JournalContents, JournalReader, read_journal};
 pub use writer::{JournalSink, JournalWriter};
 
@@ -56,24 +55,6 @@ pub struct JournalInput {
     /// The column of the recipient, if it was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_column: Option<String>,
-}
-
-/// Depths and counters at the begin of a run, for reconciliation by counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Baseline {
-    /// The campaign's counter of recipients sent to.
-    pub sent: i64,
-    /// The counter of possibly sent mails, of all campaigns.
-    pub possibly_sent: i64,
-    /// Messages on the campaign's queue: visible, in flight and delayed.
-    pub queued: u64,
-    pub merging: u64,
-    /// The campaign's counter of cancelled mails; 0 in journals of before there was one.
-    #[serde(default)]
-    pub cancelled: i64,
-    /// The campaign's counter of mails to excluded recipients; 0 in journals of before there was one.
-    #[serde(default)]
-    pub excluded: i64,
 }
 
 impl JournalHeader {

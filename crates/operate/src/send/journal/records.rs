@@ -2,8 +2,9 @@ use std::io::BufRead;
 
 use serde::Deserialize;
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::runs::RowRanges;
 
-use super::{AcknowledgedRows, JournalError, JournalHeader, JournalRecord, RowRanges, VERSION};
+use super::{AcknowledgedRows, JournalError, JournalHeader, JournalRecord, VERSION};
 
 const BEGINNING: &[u8] = b"{\"tidegate_journal\":";
 

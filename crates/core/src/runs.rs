@@ -1,0 +1,355 @@
+//! Runs: the sendings of lists, as the ledger knows them.
+//!
+//! Whoever enqueues a list writes its run every few seconds, with the rows that are settled. So another host can go on
+//! without the first one's journal, a second sending of the same list is recognised, and operators see rows that are in
+//! no queue yet.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::{Cancel, Control};
+use crate::identity::EpochMillis;
+
+/// Most runs that the ledger keeps; an older one is forgotten.
+pub const RUNS_KEPT: usize = 100;
+/// A run that is being enqueued is written at least this often; one that was not has been killed.
+pub const SILENT: Duration = Duration::from_secs(60);
+
+/// One sending of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its campaign.
+    pub campaign: String,
+    /// Its name, of which a campaign has one.
+    pub name: String,
+    /// The list and the message.
+    pub input: RunInput,
+    /// Who enqueues it, or did last.
+    pub sender: RunSender,
+    /// When it began.
+    pub began: EpochMillis,
+    /// When it was last written by who enqueues it.
+    pub seen: EpochMillis,
+    /// How far it has come, as it was last written.
+    pub stage: RunStage,
+    /// Rows that were enqueued.
+    pub enqueued: u64,
+    /// Rows that were enqueued or are excluded: there is nothing left to do for them.
+    pub settled: RowRanges,
+    /// Rows whose mail was taken back: cancelled, and off every queue.
+    #[serde(default, skip_serializing_if = "RowRanges::is_empty")]
+    pub returned: RowRanges,
+    /// The runs that were begun for the rest of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rest: Vec<String>,
+    /// Depths and sums when it began.
+    pub before: Baseline,
+}
+
+/// The list and the message of a run, by which another sending of the same is recognised.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunInput {
+    /// The SHA-256 of the list's file, in hex.
+    pub list: String,
+    /// A SHA-256 of the templates, in hex.
+    pub message: String,
+    /// Rows that get a message.
+    pub rows: u64,
+}
+
+/// Who enqueues a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunSender {
+    /// The host's name.
+    pub host: String,
+    /// The operator.
+    pub by: String,
+    /// A random text of the process alone: another one takes a run over by its own.
+    pub token: String,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStage {
+    /// Its rows are being enqueued.
+    Sending,
+    /// The rows that are left wait: for room in the queue, for the level, or for the end of a pause.
+    Waiting,
+    /// Nobody enqueues the rows that are left.
+    Stopped,
+    /// Every row was enqueued.
+    Done,
+    /// A cancel ended it.
+    Cancelled,
+}
+
+impl RunStage {
+    /// Its name in the ledger and in reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sending => "sending",
+            Self::Waiting => "waiting",
+            Self::Stopped => "stopped",
+            Self::Done => "done",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl Run {
+    /// A run that begins at `at`.
+    pub fn new(
+        campaign: &str,
+        name: &str,
+        input: RunInput,
+        sender: RunSender,
+        at: EpochMillis,
+    ) -> Self {
+        Self {
+            campaign: campaign.to_owned(),
+            name: name.to_owned(),
+            input,
+            sender,
+            began: at,
+            seen: at,
+            stage: RunStage::Sending,
+            enqueued: 0,
+            settled: RowRanges::default(),
+            returned: RowRanges::default(),
+            rest: Vec::new(),
+            before: Baseline::default(),
+        }
+    }
+
+    /// The stage at `now`, with the control record's cancels. A run that was not written for [`SILENT`] is stopped: who
+    /// enqueued it was killed, or is cut off.
+    pub fn stage_at(&self, now: EpochMillis, control: &Control) -> RunStage {
+        let silent = now.as_millis().saturating_sub(self.seen.as_millis());
+        match self.stage {
+            RunStage::Done => RunStage::Done,
+            RunStage::Sending | RunStage::Waiting if Duration::from_millis(silent) < SILENT => {
+                self.stage
+            }
+            _ if self.cancel_of(control).is_some() => RunStage::Cancelled,
+            RunStage::Sending | RunStage::Waiting => RunStage::Stopped,
+            ended => ended,
+        }
+    }
+
+    /// The cancel of its campaign that came since it began: another one than stood then, so that no two clocks are
+    /// compared.
+    pub fn cancel_of(&self, control: &Control) -> Option<Cancel> {
+        let last = control.cancels.get(&self.campaign).copied()?;
+        (Some(last.at) != self.before.cancelled_at).then_some(last)
+    }
+
+    /// Whether somebody enqueues it at `now`.
+    pub fn is_live(&self, now: EpochMillis) -> bool {
+        let stage = self.stage_at(now, &Control::default());
+        matches!(stage, RunStage::Sending | RunStage::Waiting)
+    }
+
+    /// Rows that get a message and were not enqueued.
+    pub const fn left(&self) -> u64 {
+        self.input.rows.saturating_sub(self.enqueued)
+    }
+
+    /// Whether the mail of this row went out, or will.
+    pub fn has_sent(&self, row: u64) -> bool {
+        self.settled.contains(row) && !self.returned.contains(row)
+    }
+}
+
+/// Depths and sums at the begin of a run, with which later ones are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Baseline {
+    /// The campaign's counter of recipients sent to.
+    pub sent: i64,
+    /// The counter of possibly sent mails, of all campaigns.
+    pub possibly_sent: i64,
+    /// Messages on the campaign's queue: visible, in flight and delayed.
+    pub queued: u64,
+    /// Messages on the queues that campaigns share.
+    pub merging: u64,
+    /// The campaign's counter of mails given up.
+    pub dead: i64,
+    /// The campaign's counter of cancelled mails.
+    pub cancelled: i64,
+    /// The campaign's counter of mails to excluded recipients.
+    pub excluded: i64,
+    /// The campaign's last cancel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancelled_at: Option<EpochMillis>,
+}
+
+/// A set of row numbers as ranges, so that its size depends on the gaps and not on the rows. It is written as a list of
+/// numbers, in turn the rows that are left out and those that are in it: `[0, 200, 3, 40]` is 1 to 200 and 204 to 243.
+///
+/// ```
+/// use tidegate_core::runs::RowRanges;
+/// let mut rows = RowRanges::default();
+/// rows.insert(1, 10);
+/// rows.insert(21, 30);
+/// rows.insert(11, 20);
+/// assert_eq!((rows.count(), rows.contains(30), rows.contains(31)), (30, true, false));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<u64>", into = "Vec<u64>")]
+pub struct RowRanges {
+    /// First to last row of each range. Ranges neither overlap nor touch.
+    stretches: BTreeMap<u64, u64>,
+}
+
+impl RowRanges {
+    /// Adds the rows from `first` to `last`.
+    pub fn insert(&mut self, first: u64, last: u64) {
+        let (mut first, mut last) = (first, last.max(first));
+        // Those that begin at most one after this one's end; from behind, until one ends before it.
+        while let Some((&from, &to)) = self.stretches.range(..=last.saturating_add(1)).next_back() {
+            if to.saturating_add(1) < first {
+                break;
+            }
+            self.stretches.remove(&from);
+            first = first.min(from);
+            last = last.max(to);
+        }
+        self.stretches.insert(first, last);
+    }
+
+    /// Adds the rows of `other`.
+    pub fn extend(&mut self, other: &Self) {
+        other.stretches.iter().for_each(|(first, last)| self.insert(*first, *last));
+    }
+
+    /// Whether a row is in it.
+    pub fn contains(&self, row: u64) -> bool {
+        self.stretches.range(..=row).next_back().is_some_and(|(_, last)| *last >= row)
+    }
+
+    /// How many rows are in it.
+    pub fn count(&self) -> u64 {
+        self.stretches.iter().map(|(first, last)| last - first + 1).sum()
+    }
+
+    /// Whether no row is in it.
+    pub fn is_empty(&self) -> bool {
+        self.stretches.is_empty()
+    }
+}
+
+impl From<RowRanges> for Vec<u64> {
+    fn from(rows: RowRanges) -> Self {
+        let mut next = 1;
+        let gap_and_length = |(first, last): (u64, u64)| {
+            let gap = first - next;
+            next = last + 1;
+            [gap, last + 1 - first]
+        };
+        rows.stretches.into_iter().flat_map(gap_and_length).collect()
+    }
+}
+
+impl From<Vec<u64>> for RowRanges {
+    fn from(numbers: Vec<u64>) -> Self {
+        let (mut rows, mut next) = (Self::default(), 1_u64);
+        for [gap, length] in numbers.as_chunks().0 {
+            let first = next.saturating_add(*gap);
+            next = first.saturating_add(*length);
+            if *length > 0 {
+                rows.insert(first, next - 1);
+            }
+        }
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_is_the_set_of_what_was_put_in_and_reads_back_what_it_writes(
+            stretches in proptest::collection::vec((1_u64..60, 0_u64..8), 0..20)
+        ) {
+            let mut ranges = RowRanges::default();
+            let mut set = BTreeSet::new();
+            for (first, more) in stretches {
+                ranges.insert(first, first + more);
+                set.extend(first..=first + more);
+            }
+            prop_assert_eq!(ranges.count(), set.len() as u64);
+            prop_assert!((0..80).all(|row| ranges.contains(row) == set.contains(&row)));
+            let ends: Vec<_> = ranges.stretches.iter().collect();
+            prop_assert!(ends.windows(2).all(|pair| *pair[0].1 + 1 < *pair[1].0));
+            let written = serde_json::to_string(&ranges).unwrap();
+            prop_assert_eq!(serde_json::from_str::<RowRanges>(&written).unwrap(), ranges);
+        }
+
+        #[test]
+        fn any_list_of_numbers_reads_as_rows(numbers in proptest::collection::vec(any::<u64>(), 0..9)) {
+            let _ = RowRanges::from(numbers).contains(1);
+        }
+    }
+
+    fn run(stage: RunStage) -> Run {
+        let input = RunInput { rows: 500, ..RunInput::default() };
+        let began = EpochMillis::new(1_000);
+        let new = Run::new("big", "news", input, RunSender::default(), began);
+        let before = Baseline { cancelled_at: Some(EpochMillis::new(900)), ..Baseline::default() };
+        Run { seen: EpochMillis::new(60_000), stage, enqueued: 412, before, ..new }
+    }
+
+    #[test]
+    fn a_run_that_is_silent_has_stopped_and_a_cancel_ends_what_nobody_enqueues() {
+        use RunStage::{Cancelled, Done, Sending, Stopped, Waiting};
+        let at = EpochMillis::new;
+        for (stage, now, cancelled, expected) in [
+            (Sending, 119_999, None, Sending),
+            (Sending, 120_000, None, Stopped),
+            // Who enqueues it takes note of the cancel itself.
+            (Waiting, 119_999, Some(2_000), Waiting),
+            (Waiting, 120_000, Some(2_000), Cancelled),
+            // It stood when the run began.
+            (Waiting, 120_000, Some(900), Stopped),
+            (Stopped, 60_000, Some(1_000), Cancelled),
+            (Stopped, 60_000, None, Stopped),
+            (Cancelled, 60_000, None, Cancelled),
+            (Done, 999_999, Some(2_000), Done),
+        ] {
+            let mut control = Control::default();
+            let cancel = cancelled.map(|cancelled| Cancel { at: at(cancelled), keep: true });
+            control.cancels.extend(cancel.map(|cancel| ("big".to_owned(), cancel)));
+            let found = run(stage).stage_at(at(now), &control);
+            assert_eq!(found, expected, "{stage:?} at {now}, cancelled {cancelled:?}");
+        }
+        assert_eq!(run(Sending).left(), 88);
+    }
+
+    #[test]
+    fn a_row_has_got_its_mail_unless_it_was_taken_back() {
+        let mut run = run(RunStage::Stopped);
+        run.settled.insert(1, 10);
+        run.returned.insert(4, 5);
+        let sent: Vec<u64> = (1..=12).filter(|row| run.has_sent(*row)).collect();
+        assert_eq!(sent, [1, 2, 3, 6, 7, 8, 9, 10]);
+    }
+
+    #[test]
+    fn a_run_of_a_million_rows_is_small_and_reads_back_what_it_writes() {
+        let mut run = run(RunStage::Sending);
+        run.settled.insert(1, 900_000);
+        run.settled.insert(900_011, 900_020);
+        let text = serde_json::to_string(&run).unwrap();
+        assert!(text.len() < 1_024 && text.contains(r#""settled":[0,900000,10,10]"#), "{text}");
+        assert_eq!(serde_json::from_str::<Run>(&text).unwrap(), run);
+    }
+}
