@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::LocalBoxFuture;
-use tidegate_delivery::ports::{History, Ledger, Marks, QueueUrl};
+use tidegate_delivery::ports::{History, Ledger, Marks, QueueUrl, Runs};
 use tidegate_fakes::{MemoryAccount, MemoryLedger, MemoryMonitor, MemoryQueues, SimClock};
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status::StatusSettings;
@@ -38,7 +38,7 @@ pub(crate) fn site(world: &World) -> MemoryStackPorts {
 }
 
 /// A site whose ledger is another, such as one that fails.
-pub(crate) fn site_with<L: Ledger + Marks + History>(
+pub(crate) fn site_with<L: Ledger + Marks + History + Runs>(
     world: &World,
     ledger: L,
 ) -> StackPorts<(MemoryQueues, L, MemoryAccount, SimClock, MemoryMonitor)> {

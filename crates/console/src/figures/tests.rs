@@ -103,6 +103,7 @@ fn facts_at(seconds: u64) -> tidegate_operate::status::StackFacts {
         depths: BTreeMap::new(),
         account: None,
         changes: Vec::new(),
+        runs: Vec::new(),
     }
 }
 

@@ -49,6 +49,7 @@ pub(crate) fn status() -> Status {
         }],
         level: LevelStatus { level: BackPressureLevel::Clear, since: None },
         limits: Vec::new(),
+        runs: Vec::new(),
         queues: BTreeMap::new(),
         counters: BTreeMap::from([("sent".to_owned(), 100), ("dead".to_owned(), 2)]),
         changes: Vec::new(),
