@@ -201,6 +201,8 @@ pub struct RunRecord<'a, L> {
     ledger: &'a L,
     stored: StoredRun,
     order: RunOrder,
+    /// When the pause began that stood at the begin: whoever sends during a pause means it.
+    meant: Option<EpochMillis>,
     next: Option<Monotonic>,
 }
 
@@ -214,7 +216,7 @@ impl<'a, L: Ledger + Runs> RunRecord<'a, L> {
             return Err(RunError::Conflict);
         }
         let stored = StoredRun { version: stored.version + 1, ..stored };
-        Ok(Self { ledger, stored, order: RunOrder::Go, next: None })
+        Ok(Self { ledger, stored, order: RunOrder::Go, meant: None, next: None })
     }
 
     /// The run as it stands.
@@ -256,12 +258,14 @@ impl<'a, L: Ledger + Runs> RunRecord<'a, L> {
             let mut control = standing.control;
             control.expire(clock.wall().into());
             let own = Some(self.stored.run.campaign.as_str());
-            let paused = [own, None].into_iter().find_map(|of| {
-                control.holds_on(of)?.get(HoldReason::Paused).map(|hold| hold.detail.to_string())
-            });
-            self.order = match paused {
+            let paused = |of| control.holds_on(of)?.get(HoldReason::Paused);
+            let newest = [own, None].into_iter().filter_map(paused).max_by_key(|hold| hold.since);
+            if self.next.is_none() {
+                self.meant = newest.map(|hold| hold.since);
+            }
+            self.order = match newest.filter(|hold| Some(hold.since) > self.meant) {
                 _ if self.stored.run.cancel_of(&control).is_some() => RunOrder::Cancelled,
-                Some(detail) => RunOrder::Wait(detail),
+                Some(hold) => RunOrder::Wait(hold.detail.clone()),
                 None => RunOrder::Go,
             };
         }

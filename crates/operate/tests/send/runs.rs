@@ -116,6 +116,35 @@ async fn a_run_waits_while_its_campaign_or_all_sending_is_paused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_is_begun_during_a_pause_is_enqueued_and_waits_for_the_next_one() {
+    let world = blocked(200);
+    let hold = |detail: &str| Hold::new(detail, world.now());
+    let pause = async |detail| {
+        let hold = hold(detail);
+        change(&world, |control| {
+            control.lift(Some("big"), HoldReason::Paused);
+            assert!(control.hold(Some("big"), HoldReason::Paused, hold));
+        })
+        .await;
+    };
+    pause("by Ada: wrong link").await;
+    seconds(1).await;
+    let (csv, mut journal, told) = (recipients(250), Journal::default(), Told::default());
+    let steps = async {
+        seconds(20).await;
+        assert!(told.0.borrow().is_empty(), "it waited");
+        assert!(world.run_state().len() >= 200);
+        pause("by Bob: another one").await;
+        seconds(5).await;
+        assert_eq!(told.0.borrow().last().unwrap(), "by Bob: another one");
+        change(&world, |control| assert!(control.lift(Some("big"), HoldReason::Paused))).await;
+        world.empty();
+    };
+    let (report, ()) = join(world.run_with(&csv, &mut journal, &told, pending()), steps).await;
+    assert_eq!(report.unwrap().ended, RunEnd::Done);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_same_list_from_elsewhere_is_refused_and_goes_on_from_the_ledger() {
     let mut world = World::new(1);
     let (csv, mut journal) = (recipients(500), Journal::default());
