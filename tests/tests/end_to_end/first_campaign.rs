@@ -14,14 +14,14 @@ use crate::site::{Site, bin_dir, checkout};
 const READERS: usize = 400;
 
 /// The blocks of shell commands on the page.
-fn blocks() -> Vec<String> {
-    let page = std::fs::read_to_string(checkout("docs/first-campaign.md")).unwrap();
+pub(crate) fn blocks(page: &str) -> Vec<String> {
+    let page = std::fs::read_to_string(checkout(page)).unwrap();
     let blocks = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     blocks.map(str::to_owned).collect()
 }
 
 /// A folder to work in, and one in which `--local` finds this site's run alone.
-fn folders(site: &Site) -> (TempDir, TempDir) {
+pub(crate) fn folders(site: &Site) -> (TempDir, TempDir) {
     let state = TempDir::new().unwrap();
     let runs = state.path().join("tidegate/runs");
     std::fs::create_dir_all(&runs).unwrap();
@@ -29,17 +29,21 @@ fn folders(site: &Site) -> (TempDir, TempDir) {
     (TempDir::new().unwrap(), state)
 }
 
-async fn run(block: &str, (work, state): &(TempDir, TempDir)) {
+/// A shell that runs a block.
+pub(crate) fn shell(block: &str, (work, state): &(TempDir, TempDir)) -> Command {
     let path = format!("{}:{}", bin_dir().display(), std::env::var("PATH").unwrap());
-    let shell = Command::new("bash")
+    let mut shell = Command::new("bash");
+    shell
         .args(["-euo", "pipefail", "-c", block])
         .current_dir(work.path())
         .env("PATH", path)
         .env("XDG_STATE_HOME", state.path())
-        .stdin(Stdio::null())
-        .output()
-        .await
-        .unwrap();
+        .stdin(Stdio::null());
+    shell
+}
+
+pub(crate) async fn run(block: &str, folders: &(TempDir, TempDir)) {
+    let shell = shell(block, folders).output().await.unwrap();
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (said(&shell.stdout), said(&shell.stderr));
     assert!(shell.status.success(), "{block}\n{:?}\n{out}\n{err}", shell.status);
@@ -69,10 +73,10 @@ async fn the_page_your_first_campaign_sends_every_reader_one_mail_and_accounts_f
     })
     .await;
     let folders = folders(&site);
-    for block in blocks() {
+    for block in blocks("docs/first-campaign.md") {
         match block.split(' ').nth(1) {
             Some("pause") => wait_for(&mut site, 60).await,
-            Some("cancel") => site.fire().await,
+            Some("cancel" | "'s/exmaple/example/'") => site.fire().await,
             Some("reconcile") => {
                 wait_for(&mut site, READERS + 1).await;
                 sleep(Duration::from_secs(66)).await;
@@ -81,14 +85,12 @@ async fn the_page_your_first_campaign_sends_every_reader_one_mail_and_accounts_f
         }
         run(&block, &folders).await;
     }
-    let unsent = std::fs::read_to_string(folders.0.path().join("unsent.jsonl")).unwrap();
-    assert!((200..=340).contains(&unsent.lines().count()), "{} unsent", unsent.lines().count());
     let results = std::fs::read_to_string(folders.0.path().join("results.csv")).unwrap();
     let of = |status: &str| {
         results.lines().filter(|line| line.split(',').nth(3) == Some(status)).count()
     };
-    assert_eq!(of("sent"), unsent.lines().count(), "{results}");
-    assert_eq!(of("excluded"), READERS - unsent.lines().count(), "{results}");
+    assert!((200..=340).contains(&of("sent")), "{results}");
+    assert_eq!(of("excluded"), READERS - of("sent"), "{results}");
     let mut arrived = BTreeMap::new();
     for mail in site.look().await {
         *arrived.entry(mail.key.clone()).or_insert(0) += 1;

@@ -24,3 +24,4 @@ mod tagged;
 mod terminal;
 mod texts;
 mod traces;
+mod typo;
