@@ -246,3 +246,48 @@ fn only_the_addresses_of_only_get_mail_and_none_that_is_suppressed() {
     let summary = checked(&draft, csv).unwrap();
     assert_eq!((summary.rows, summary.excluded), (1, 2));
 }
+
+#[test]
+fn a_template_has_the_recipients_address_alone_and_the_mail_the_name_too() {
+    let parts = [
+        (TemplatePart::Subject, "s", "{{ row['Email'] }}"),
+        (TemplatePart::Text, "t", "<{{ Email }}>"),
+        (TemplatePart::UnsubscribeUrl, "u", "https://example.org/out?e={{ Email }}"),
+    ];
+    let content = DraftContent::Templates(templates(&parts));
+    let draft = CampaignDraft { content, ..draft() };
+    for cell in
+        ["Ada L <ada@example.com>", " ada@example.com ", "\"\"\"L, A\"\" <ada@example.com>\""]
+    {
+        let mut bodies = Vec::new();
+        let csv = format!("Email\n{cell}\n");
+        check(&draft, FILE, csv.as_bytes(), CHECKING, |message, _| {
+            bodies.push(message.body.clone())
+        })
+        .unwrap();
+        let body: serde_json::Value = serde_json::from_str(&bodies[0]).unwrap();
+        assert_eq!(
+            (&body["subject"], &body["text"]),
+            (&"ada@example.com".into(), &"<ada@example.com>".into())
+        );
+        assert_eq!(body["list_unsubscribe"]["url"], "https://example.org/out?e=ada@example.com");
+        assert_eq!(body["to"].as_str().unwrap().contains("<ada"), cell.contains('<'));
+    }
+}
+
+#[test]
+fn an_address_that_would_be_another_in_a_link_is_refused_once_for_all_rows() {
+    let link =
+        (TemplatePart::UnsubscribeUrl, "--list-unsubscribe", "https://example.org/out?e={{ to }}");
+    let parts = [(TemplatePart::Subject, "s", "News"), (TemplatePart::Text, "t", "News"), link];
+    let draft = CampaignDraft { content: DraftContent::Templates(templates(&parts)), ..draft() };
+    let csv = "to\na+1@example.com\nb@example.com\nc+1@example.com\n";
+    let faults = checked(&draft, csv).unwrap_err();
+    assert_eq!(faults.len(), 1);
+    let said = faults[0].to_string();
+    assert!(
+        said.starts_with("--list-unsubscribe:1: {{ to }}: must hold no '+' inside a link"),
+        "{said}"
+    );
+    assert!(said.ends_with("(recipients.csv:2 and 1 more)"), "{said}");
+}

@@ -1,0 +1,114 @@
+//! What a template never means, and what it means in another language than Jinja.
+
+use super::super::fault::InputFault;
+use super::syntax::{found, line, outside, pieces, without};
+use super::{TemplatePart, TemplateSource};
+
+/// What is refused in a template unless it is allowed by its name: what is wrong, and what to write instead.
+const MISTAKES: [(&str, &str); 4] = [
+    (
+        "encoded-placeholder",
+        "is a placeholder that an editor encoded, and would be sent as it is: write {{ name }}, in a link \
+         {{ name|urlencode }}",
+    ),
+    (
+        "foreign-tag",
+        "is a merge tag of another system, and would be sent as it is: a column is {{ first_name }}",
+    ),
+    (
+        "swallowed-text",
+        "begins a comment, so that all up to the next #} is left out: in CSS write { # with a blank between",
+    ),
+    (
+        "image",
+        "is no image that a recipient can load: write its whole address, https://… (a cid: needs an attachment, \
+         which these mails have not)",
+    ),
+];
+/// `{{` or `{%`, of which a part at least is encoded, up to its end.
+const ENCODED: &str = r#"(?i)(?:\{|%(?:25)*7b|&#0*123;|&#x0*7b;|&lbrace;|&lcub;)(?:\{|%(?:25)*7b|&#0*123;|&#x0*7b;|&lbrace;|&lcub;|%(?:25)+|%\s|&#0*37;|&#x0*25;|&percnt;)[^{}<>"\n]{1,200}?(?:\}|%(?:25)*7d|&#0*125;|&#x0*7d;|&rbrace;|&rcub;){1,2}"#;
+/// Tags of Mailchimp, Salesforce, Mailgun, ERB, MailerLite and of template literals: nothing else is written so.
+const FOREIGN: &str = r"\*\|[^|\n<>]{1,80}\|\*|%%=?[A-Za-z_][^%<>\n]{0,60}%%|%recipient(?:\.\w+)?%|[$#]\{[A-Za-z_][\w.]*\}|<%=?[^%]{1,80}%>|\{[$!][A-Za-z_][\w.]*\}";
+/// Names that are tags where no column is used; a button `[unsubscribe]` is none.
+const FOREIGN_NAME: &str = r"(?i)<a\b[^>]*>\[unsubscribe\]</a>|([\[{%]\s?(?:(?:first|last|full|user)[ _-]?name|[fl]?name|e-?mail(?:[ _-]?address)?|unsub(?:scribe)?(?:[ _-]?(?:url|link))?)\s?[\]}%])";
+const SWALLOWED: &str =
+    r"(?is)<style\b[^<]*?(\{#).*?#\}|(\{#)[^\s#-](?:[^#]|#[^}])*?(?:<|\{\{|\{%).*?#\}";
+const IMAGE: &str = r#"(?i)<(?:img|input|video|source|table|t[hrd]|body|div|v:fill|v:image|v:imagedata)\s[^<>]*?(?:src|background|poster)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))|\b(?:background|background-image|list-style|list-style-image)\s*:[^;{}<>"]*?url\(\s*(?:["']|&quot;)?([^"')&]*)"#;
+
+/// The mistakes in a template that are not `allowed`.
+pub(super) fn read(
+    part: TemplatePart,
+    template: &TemplateSource,
+    allowed: &[String],
+) -> Vec<InputFault> {
+    let source = template.text.as_str();
+    let outside = outside(source);
+    let text = without(&outside, found(r"(?is)<style\b.*?</style|<script\b.*?</script", &outside));
+    let html = without(&outside, found(r"(?s)<!--[^\[].*?-->", &outside));
+    let mut tags = found(FOREIGN, &text);
+    if pieces(source).iter().all(|piece| source[piece.range.clone()].starts_with("{#")) {
+        let names = found(FOREIGN_NAME, &text).into_iter();
+        tags.extend(names.filter(|name| !text[name.clone()].starts_with('<')));
+    }
+    let mut images = found(IMAGE, &html);
+    let loads = ["\0", "https:", "http:", "data:"];
+    images.retain(|image| {
+        let address = html[image.clone()].trim().to_ascii_lowercase();
+        let is_loaded = address.is_empty() || loads.iter().any(|begin| address.starts_with(begin));
+        part == TemplatePart::Html && !is_loaded
+    });
+    let places = [found(ENCODED, &outside), tags, found(SWALLOWED, source), images];
+    let faults = MISTAKES.into_iter().zip(places).filter_map(|((name, said), places)| {
+        let first = places.iter().min_by_key(|place| place.start)?;
+        let shown: String = source[first.clone()].chars().take(60).collect();
+        let more = match places.len() {
+            1 => String::new(),
+            all => format!("; {} more like it", all - 1),
+        };
+        let problem = format!("{said}{more}; if it is meant: --allow {name}");
+        let fault = InputFault::bare(&template.name, line(source, first.start), shown, problem);
+        (!allowed.iter().any(|allowed| allowed == name)).then_some(fault)
+    });
+    faults.collect()
+}
+
+/// What is written instead of Jinja.
+const NO_JINJA: [(&str, &str); 4] = [
+    (
+        r"\{\{(?:\{|[#/^>!~]|&\s*\w+\s*\}|else\s*\})",
+        "is Handlebars or Mustache; templates are Jinja: {{ name }}, {% if name %}…{% else %}…{% endif %}, \
+         {% for item in row.items %}…{% endfor %}",
+    ),
+    (
+        r"\{%-?\s*(?:assign|capture|unless|case|when|elsif|comment|tablerow|cycle|liquid|render)\b|\{%-?\s*if\b[^%]*\scontains\s|\{\{[^{}]*\|\s*\w+\s*:",
+        "is Liquid; templates are Jinja: {% set a = 1 %}, {% if not a %}…{% endif %}, {{ name|default('friend') }}",
+    ),
+    (
+        r"(\{#)(?:[^#]|#[^}])*#?$",
+        "{# begins a comment, and no #} ends it: in CSS write { # with a blank between",
+    ),
+    (
+        r"(\{[{%])[^{}]*?(?:&#?\w+;|</?[A-Za-z]|\u{a0})[^{}]*\}",
+        "has HTML in a placeholder, which an editor put there: write it without tags and references",
+    ),
+];
+
+/// The fault of a template that is none, with what to write instead.
+pub(super) fn syntax_fault(template: &TemplateSource, error: &minijinja::Error) -> InputFault {
+    let source = template.text.as_str();
+    let other = NO_JINJA.into_iter().find_map(|(pattern, said)| {
+        Some((line(source, found(pattern, source).first()?.start), said.to_owned()))
+    });
+    let (line, said) = other.unwrap_or_else(|| {
+        let said = error.detail().unwrap_or("a syntax error");
+        let advice = match said.split_once(' ') {
+            Some(("unknown", _)) => "; if {% begins no statement, write { % with a blank between",
+            Some((_, rest)) if rest.starts_with("identifier") => {
+                "; a column whose name is no word is {{ row['first name'] }}"
+            }
+            _ => "",
+        };
+        (error.line().unwrap_or(1) as u64, format!("must be valid: {said}{advice}"))
+    });
+    InputFault::bare(&template.name, line, "template", said)
+}
