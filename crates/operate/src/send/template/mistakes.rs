@@ -4,26 +4,15 @@ use super::super::fault::InputFault;
 use super::syntax::{found, line, outside, pieces, without};
 use super::{TemplatePart, TemplateSource};
 
-/// What is refused in a template unless it is allowed by its name: what is wrong, and what to write instead.
+/// What is refused in a template unless it is allowed by its name, and what to write instead.
 const MISTAKES: [(&str, &str); 4] = [
     (
         "encoded-placeholder",
-        "is a placeholder that an editor encoded, and would be sent as it is: write {{ name }}, in a link \
-         {{ name|urlencode }}",
+        "was encoded by an editor: write {{ name }}, in a link {{ name|urlencode }}",
     ),
-    (
-        "foreign-tag",
-        "is a merge tag of another system, and would be sent as it is: a column is {{ first_name }}",
-    ),
-    (
-        "swallowed-text",
-        "begins a comment, so that all up to the next #} is left out: in CSS write { # with a blank between",
-    ),
-    (
-        "image",
-        "is no image that a recipient can load: write its whole address, https://… (a cid: needs an attachment, \
-         which these mails have not)",
-    ),
+    ("foreign-tag", "is a merge tag of another system: a column is {{ first_name }}"),
+    ("swallowed-text", "begins a comment that leaves out what follows: in CSS write { #"),
+    ("image", "is no image that recipients can load: write its whole address, https://…"),
 ];
 /// `{{` or `{%`, of which a part at least is encoded, up to its end.
 const ENCODED: &str = r#"(?i)(?:\{|%(?:25)*7b|&#0*123;|&#x0*7b;|&lbrace;|&lcub;)(?:\{|%(?:25)*7b|&#0*123;|&#x0*7b;|&lbrace;|&lcub;|%(?:25)+|%\s|&#0*37;|&#x0*25;|&percnt;)[^{}<>"\n]{1,200}?(?:\}|%(?:25)*7d|&#0*125;|&#x0*7d;|&rbrace;|&rcub;){1,2}"#;
@@ -47,7 +36,8 @@ pub(super) fn read(
     let html = without(&outside, found(r"(?s)<!--[^\[].*?-->", &outside));
     let mut tags = found(FOREIGN, &text);
     if pieces(source).iter().all(|piece| source[piece.range.clone()].starts_with("{#")) {
-        let names = found(FOREIGN_NAME, &text).into_iter();
+        let rest = without(&text, tags.clone());
+        let names = found(FOREIGN_NAME, &rest).into_iter();
         tags.extend(names.filter(|name| !text[name.clone()].starts_with('<')));
     }
     let mut images = found(IMAGE, &html);
@@ -58,39 +48,28 @@ pub(super) fn read(
         part == TemplatePart::Html && !is_loaded
     });
     let places = [found(ENCODED, &outside), tags, found(SWALLOWED, source), images];
-    let faults = MISTAKES.into_iter().zip(places).filter_map(|((name, said), places)| {
-        let first = places.iter().min_by_key(|place| place.start)?;
-        let shown: String = source[first.clone()].chars().take(60).collect();
-        let more = match places.len() {
-            1 => String::new(),
-            all => format!("; {} more like it", all - 1),
-        };
-        let problem = format!("{said}{more}; if it is meant: --allow {name}");
-        let fault = InputFault::bare(&template.name, line(source, first.start), shown, problem);
-        (!allowed.iter().any(|allowed| allowed == name)).then_some(fault)
+    let is_refused = |name: &str| allowed.iter().all(|allowed| allowed != name);
+    let refused = MISTAKES.into_iter().zip(places).filter(|((name, _), _)| is_refused(name));
+    let faults = refused.flat_map(|((name, said), places)| {
+        places.into_iter().map(move |place| {
+            let shown: String = source[place.clone()].chars().take(60).collect();
+            let problem = format!("{said}; if it is meant: --allow {name}");
+            InputFault::bare(&template.name, line(source, place.start), shown, problem)
+        })
     });
     faults.collect()
 }
 
-/// What is written instead of Jinja.
+const HANDLEBARS: &str = r"\{\{(?:\{|[#/^>!~]|&\s*\w+\s*\}|else\s*\})";
+const LIQUID: &str = r"\{%-?\s*(?:assign|capture|unless|case|when|elsif|comment|tablerow|cycle|liquid|render)\b|\{%-?\s*if\b[^%]*\scontains\s|\{\{[^{}]*\|\s*\w+\s*:";
+const UNCLOSED: &str = r"(\{#)(?:[^#]|#[^}])*#?$";
+const HTML_INSIDE: &str = r"(\{[{%])[^{}]*?(?:&#?\w+;|</?[A-Za-z]|\u{a0})[^{}]*\}";
+/// What is written instead of Jinja, and what to write.
 const NO_JINJA: [(&str, &str); 4] = [
-    (
-        r"\{\{(?:\{|[#/^>!~]|&\s*\w+\s*\}|else\s*\})",
-        "is Handlebars or Mustache; templates are Jinja: {{ name }}, {% if name %}…{% else %}…{% endif %}, \
-         {% for item in row.items %}…{% endfor %}",
-    ),
-    (
-        r"\{%-?\s*(?:assign|capture|unless|case|when|elsif|comment|tablerow|cycle|liquid|render)\b|\{%-?\s*if\b[^%]*\scontains\s|\{\{[^{}]*\|\s*\w+\s*:",
-        "is Liquid; templates are Jinja: {% set a = 1 %}, {% if not a %}…{% endif %}, {{ name|default('friend') }}",
-    ),
-    (
-        r"(\{#)(?:[^#]|#[^}])*#?$",
-        "{# begins a comment, and no #} ends it: in CSS write { # with a blank between",
-    ),
-    (
-        r"(\{[{%])[^{}]*?(?:&#?\w+;|</?[A-Za-z]|\u{a0})[^{}]*\}",
-        "has HTML in a placeholder, which an editor put there: write it without tags and references",
-    ),
+    (HANDLEBARS, "is Handlebars or Mustache; write Jinja: {{ name }}, {% if name %}…{% endif %}"),
+    (LIQUID, "is Liquid; write Jinja: {% if not a %}…{% endif %}, {{ a|default('friend') }}"),
+    (UNCLOSED, "begins a comment with {#, and no #} ends it: in CSS write { #"),
+    (HTML_INSIDE, "has HTML in a placeholder, which an editor put there: leave that out"),
 ];
 
 /// The fault of a template that is none, with what to write instead.
@@ -101,9 +80,9 @@ pub(super) fn syntax_fault(template: &TemplateSource, error: &minijinja::Error) 
     });
     let (line, said) = other.unwrap_or_else(|| {
         let said = error.detail().unwrap_or("a syntax error");
-        let advice = match said.split_once(' ') {
-            Some(("unknown", _)) => "; if {% begins no statement, write { % with a blank between",
-            Some((_, rest)) if rest.starts_with("identifier") => {
+        let advice = match said {
+            said if said.starts_with("unknown") => "; if {% begins no statement, write { %",
+            "unexpected identifier, expected end of variable block" => {
                 "; a column whose name is no word is {{ row['first name'] }}"
             }
             _ => "",

@@ -86,7 +86,9 @@ impl Templates {
         escape::prepare(&mut environment);
         let (mut names, mut faults) = (Vec::new(), Vec::new());
         for (part, source) in parts {
-            faults.extend(mistakes::read(part, &source, allowed));
+            // A title is read twice: in the HTML, and as the subject.
+            let (known, wrong) = (faults.clone(), mistakes::read(part, &source, allowed));
+            faults.extend(wrong.into_iter().filter(|fault| !known.contains(fault)));
             let guarded = escape::guarded(part, &source.text);
             let added = environment.add_template_owned(part.key(), guarded);
             faults.extend(added.err().map(|error| mistakes::syntax_fault(&source, &error)));
