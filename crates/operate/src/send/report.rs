@@ -11,6 +11,7 @@ use super::check::InputSummary;
 use super::fault::InputFault;
 use super::input_report::InputReport;
 use super::journal::JournalHeader;
+use super::notes::MailNotes;
 use super::preview::Preview;
 use super::progress::RunState;
 use super::restart::{Resume, days};
@@ -284,6 +285,7 @@ pub struct DryRun {
     /// Parts and prices, if they are text messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub texts: Option<TextTally>,
+    pub notes: MailNotes,
 }
 
 impl DryRun {
@@ -323,6 +325,7 @@ impl DryRun {
             seconds_at_share: estimate.ends_after_seconds,
             estimate,
             texts: checked.texts.clone(),
+            notes: checked.notes.clone(),
         }
     }
 
@@ -400,6 +403,7 @@ impl View for DryRun {
         }
         page.fields(fields);
         self.texts.iter().for_each(|texts| texts.view(page));
+        self.notes.view(page);
         for warning in &self.estimate.warnings {
             page.line(Tone::Warning, format!("Note: {warning}."));
         }

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use tidegate_core::channel::Content;
 use tidegate_core::email::AllowedSenders;
+use tidegate_operate::page::Page;
 use tidegate_operate::send::{
-    AddressList, CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, TemplatePart,
-    check,
+    AddressList, CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputReport,
+    TemplatePart, check,
 };
 
 use super::world::{CHECKING, CSV, FILE, checked, draft, recipients, templates};
@@ -290,4 +291,21 @@ fn an_address_that_would_be_another_in_a_link_is_refused_once_for_all_rows() {
         "{said}"
     );
     assert!(said.ends_with("(recipients.csv:2 and 1 more)"), "{said}");
+}
+
+#[test]
+fn html_that_gmail_clips_and_a_subject_longer_than_a_line_get_a_word_and_are_sent() {
+    let parts = [
+        (TemplatePart::Subject, "s", "{{ 'x' * n|int }}"),
+        (TemplatePart::Html, "h", "{{ 'é' * (n|int * 52) }}"),
+    ];
+    let draft = CampaignDraft { content: DraftContent::Templates(templates(&parts)), ..draft() };
+    let csv = "to,n\na@example.com,998\nb@example.com,999\nc@example.com,1005\nd@example.com,1\n";
+    let summary = checked(&draft, csv).unwrap();
+    assert_eq!(summary.rows, 4);
+    let report = InputReport::new(FILE.to_owned(), summary);
+    assert_eq!((report.notes.long_subjects, report.notes.clipped), (2, 1));
+    let page = Page::of(&report).plain();
+    assert!(page.contains("Note: 1 mail with HTML above 102 KB: Gmail shows its end"), "{page}");
+    assert!(page.contains("Note: 2 mails with a subject above 998 bytes"), "{page}");
 }
