@@ -192,7 +192,7 @@ fn read_attachment(path: &str, node: Node) -> Result<Attachment, EmailError> {
     Ok(Attachment { name, content_type, content, content_id, disposition })
 }
 
-/// What SES refuses in a file's name; `None` if it takes it.
+/// The fault of a file's name that SES refuses; `None` if it takes the name.
 pub fn file_name_fault(name: &str) -> Option<&'static str> {
     let is_long = !(1..=MAX_FILE_NAME).contains(&name.chars().count());
     if is_long || has_control(name) || name.contains(['/', '\\', '"']) {

@@ -1,4 +1,4 @@
-//! What is allowed in a mail and may surprise: a word of the dry run.
+//! A word of the dry run on mails that are allowed and may surprise.
 
 use serde::Serialize;
 use tidegate_core::channel::Content;

@@ -57,15 +57,15 @@ pub(super) fn guarded(part: TemplatePart, source: &str) -> String {
     let links = match part {
         TemplatePart::Html => found(HTML_LINK, &outside),
         TemplatePart::Text => found(TEXT_LINK, &outside),
-        TemplatePart::UnsubscribeUrl | TemplatePart::UnsubscribeMailto => vec![0..source.len()],
+        TemplatePart::UnsubscribeUrl | TemplatePart::UnsubscribeMailto => found("(?s).+", &outside),
         TemplatePart::Subject => Vec::new(),
     };
     let mut guarded = source.to_owned();
-    for piece in pieces(source).into_iter().rev() {
-        let link = links.iter().find(|link| link.contains(&piece.range.start));
-        let Some((link, expression)) = link.zip(piece.expression) else { continue };
+    for (piece, expression) in pieces(source).into_iter().rev() {
+        let link = links.iter().find(|link| link.contains(&piece.start));
+        let Some((link, expression)) = link.zip(expression) else { continue };
         let is_empty = source[expression.clone()].trim().is_empty();
-        if !is_empty && is_inside(&outside[link.start..piece.range.start]) {
+        if !is_empty && is_inside(&outside[link.start..piece.start]) {
             guarded.insert(expression.end, ')');
             guarded.insert_str(expression.start, &format!("{IN_LINK}("));
         }
@@ -87,12 +87,4 @@ fn is_inside(before: &str) -> bool {
 pub(super) fn as_written(expression: &str) -> &str {
     let inner = expression.strip_prefix(IN_LINK).and_then(|inner| inner.strip_prefix('('));
     inner.and_then(|inner| inner.strip_suffix(')')).unwrap_or(expression).trim()
-}
-
-/// The problem of a value in a link that has `odd` in it.
-pub(super) fn problem_in_link(expression: &str, odd: &str) -> String {
-    format!(
-        "must hold no {odd} inside a link, which would change where it leads: write {{{{ {expression}|urlencode }}}}, or \
-         {{{{ {expression}|safe }}}} if the list has it as it must stand there"
-    )
 }

@@ -1,10 +1,10 @@
-//! What a template never means, and what it means in another language than Jinja.
+//! Text of a template that is hardly ever meant, and that of another language than Jinja.
 
 use super::super::fault::InputFault;
 use super::syntax::{found, line, outside, pieces, without};
 use super::{TemplatePart, TemplateSource};
 
-/// What is refused in a template unless it is allowed by its name, and what to write instead.
+/// The mistakes by the names that allow them, with what to write instead.
 const MISTAKES: [(&str, &str); 4] = [
     (
         "encoded-placeholder",
@@ -16,7 +16,7 @@ const MISTAKES: [(&str, &str); 4] = [
 ];
 /// `{{` or `{%`, of which a part at least is encoded, up to its end.
 const ENCODED: &str = r#"(?i)(?:\{|%(?:25)*7b|&#0*123;|&#x0*7b;|&lbrace;|&lcub;)(?:\{|%(?:25)*7b|&#0*123;|&#x0*7b;|&lbrace;|&lcub;|%(?:25)+|%\s|&#0*37;|&#x0*25;|&percnt;)[^{}<>"\n]{1,200}?(?:\}|%(?:25)*7d|&#0*125;|&#x0*7d;|&rbrace;|&rcub;){1,2}"#;
-/// Tags of Mailchimp, Salesforce, Mailgun, ERB, MailerLite and of template literals: nothing else is written so.
+/// Merge tags of other systems that nothing else is written like.
 const FOREIGN: &str = r"\*\|[^|\n<>]{1,80}\|\*|%%=?[A-Za-z_][^%<>\n]{0,60}%%|%recipient(?:\.\w+)?%|[$#]\{[A-Za-z_][\w.]*\}|<%=?[^%]{1,80}%>|\{[$!][A-Za-z_][\w.]*\}";
 /// Names that are tags where no column is used; a button `[unsubscribe]` is none.
 const FOREIGN_NAME: &str = r"(?i)<a\b[^>]*>\[unsubscribe\]</a>|([\[{%]\s?(?:(?:first|last|full|user)[ _-]?name|[fl]?name|e-?mail(?:[ _-]?address)?|unsub(?:scribe)?(?:[ _-]?(?:url|link))?)\s?[\]}%])";
@@ -35,7 +35,7 @@ pub(super) fn read(
     let text = without(&outside, found(r"(?is)<style\b.*?</style|<script\b.*?</script", &outside));
     let html = without(&outside, found(r"(?s)<!--[^\[].*?-->", &outside));
     let mut tags = found(FOREIGN, &text);
-    if pieces(source).iter().all(|piece| source[piece.range.clone()].starts_with("{#")) {
+    if pieces(source).iter().all(|(piece, _)| source[piece.clone()].starts_with("{#")) {
         let rest = without(&text, tags.clone());
         let names = found(FOREIGN_NAME, &rest).into_iter();
         tags.extend(names.filter(|name| !text[name.clone()].starts_with('<')));
@@ -64,7 +64,7 @@ const HANDLEBARS: &str = r"\{\{(?:\{|[#/^>!~]|&\s*\w+\s*\}|else\s*\})";
 const LIQUID: &str = r"\{%-?\s*(?:assign|capture|unless|case|when|elsif|comment|tablerow|cycle|liquid|render)\b|\{%-?\s*if\b[^%]*\scontains\s|\{\{[^{}]*\|\s*\w+\s*:";
 const UNCLOSED: &str = r"(\{#)(?:[^#]|#[^}])*#?$";
 const HTML_INSIDE: &str = r"(\{[{%])[^{}]*?(?:&#?\w+;|</?[A-Za-z]|\u{a0})[^{}]*\}";
-/// What is written instead of Jinja, and what to write.
+/// Other languages and slips that are no Jinja, with what to write instead.
 const NO_JINJA: [(&str, &str); 4] = [
     (HANDLEBARS, "is Handlebars or Mustache; write Jinja: {{ name }}, {% if name %}…{% endif %}"),
     (LIQUID, "is Liquid; write Jinja: {% if not a %}…{% endif %}, {{ a|default('friend') }}"),

@@ -71,7 +71,7 @@ impl Templates {
     /// Compiles the templates. What is never meant in one is refused, unless it is `allowed`.
     ///
     /// # Errors
-    /// What is no template, and the mistakes: the name, the line, and what is wrong there.
+    /// The faults of what is no template, and the mistakes: the name, the line, and what is wrong there.
     pub fn compile(
         parts: impl IntoIterator<Item = (TemplatePart, TemplateSource)>,
         allowed: &[String],
@@ -95,10 +95,6 @@ impl Templates {
             names.push((part, source.name));
         }
         if faults.is_empty() { Ok(Self { environment, names }) } else { Err(faults) }
-    }
-
-    pub fn has(&self, part: TemplatePart) -> bool {
-        self.names.iter().any(|(named, _)| *named == part)
     }
 
     /// Renders `part` with the `columns` of `row`; `None` if there is no such template.
@@ -148,9 +144,11 @@ fn fault(error: &minijinja::Error, template: &str, file: &str, row: &InputRow) -
     let expression = escape::as_written(expression);
     let field = format!("{{{{ {expression} }}}}");
     let problem = match error.kind() {
-        ErrorKind::BadEscape => {
-            escape::problem_in_link(expression, error.detail().unwrap_or_default())
-        }
+        ErrorKind::BadEscape => format!(
+            "must hold no {} inside a link, which would change where it leads: write {{{{ {expression}|urlencode }}}}, \
+             or {{{{ {expression}|safe }}}} if the list has it as it must stand there",
+            error.detail().unwrap_or_default()
+        ),
         ErrorKind::UndefinedError => {
             let columns: Vec<&str> = row.columns.keys().map(String::as_str).collect();
             format!("must be a column of the row: {}", columns.join(", "))

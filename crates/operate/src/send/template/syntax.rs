@@ -8,25 +8,18 @@ use regex_lite::Regex;
 const JINJA: &str =
     r"(?s)\{%-?\s*raw\s*-?%\}.*?\{%-?\s*endraw\s*-?%\}|\{#.*?#\}|\{%.*?%\}|\{\{[-+]?(.*?)[-+]?\}\}";
 
-/// A piece of Jinja.
-pub(super) struct Piece {
-    pub(super) range: Range<usize>,
-    /// Where its expression stands, if it is a placeholder.
-    pub(super) expression: Option<Range<usize>>,
-}
-
-pub(super) fn pieces(source: &str) -> Vec<Piece> {
+/// The pieces of Jinja, with the place of its expression for each that is a placeholder.
+pub(super) fn pieces(source: &str) -> Vec<(Range<usize>, Option<Range<usize>>)> {
     let Ok(jinja) = Regex::new(JINJA) else { return Vec::new() };
-    let pieces = jinja.captures_iter(source).filter_map(|found| {
-        let expression = found.get(1).map(|group| group.range());
-        Some(Piece { range: found.get(0)?.range(), expression })
-    });
-    pieces.collect()
+    let range = |found: regex_lite::Match<'_>| found.range();
+    let piece =
+        |found: regex_lite::Captures<'_>| Some((range(found.get(0)?), found.get(1).map(range)));
+    jinja.captures_iter(source).filter_map(piece).collect()
 }
 
 /// The source with a NUL for each byte of Jinja, so that every place is the same in both.
 pub(super) fn outside(source: &str) -> String {
-    without(source, pieces(source).into_iter().map(|piece| piece.range))
+    without(source, pieces(source).into_iter().map(|(piece, _)| piece))
 }
 
 /// Where `pattern` is found: its first group that takes part, or all of it.

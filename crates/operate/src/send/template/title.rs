@@ -22,7 +22,7 @@ impl TemplateSource {
         let title = found(TITLE, &document).into_iter().next()?;
         let mut text = "\n".repeat(self.text[..title.start].matches('\n').count());
         let mut at = title.start;
-        for piece in pieces(&document).into_iter().map(|piece| piece.range) {
+        for (piece, _) in pieces(&document) {
             if title.contains(&piece.start) {
                 text += &decoded(&document[at..piece.start]);
                 text += &document[piece.clone()];
