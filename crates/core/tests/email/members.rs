@@ -142,7 +142,7 @@ fn a_file_that_ses_refuses_by_its_extension_is_refused() {
 }
 
 fn with_image(html: &str, files: &str) -> String {
-    let html = serde_json::to_string(html).unwrap();
+    let html = serde_json::Value::from(html);
     long_with("attachments", &format!("[{files}], \"html\": {html}"))
 }
 

@@ -263,7 +263,7 @@ fn a_template_has_the_recipients_address_alone_and_the_mail_the_name_too() {
         let mut bodies = Vec::new();
         let csv = format!("Email\n{cell}\n");
         check(&draft, FILE, csv.as_bytes(), CHECKING, |message, _| {
-            bodies.push(message.body.clone())
+            bodies.push(message.body.clone());
         })
         .unwrap();
         let body: serde_json::Value = serde_json::from_str(&bodies[0]).unwrap();

@@ -22,7 +22,7 @@ const FOREIGN: &str = r"\*\|[^|\n<>]{1,80}\|\*|%%=?[A-Za-z_][^%<>\n]{0,60}%%|%re
 const FOREIGN_NAME: &str = r"(?i)<a\b[^>]*>\[unsubscribe\]</a>|([\[{%]\s?(?:(?:first|last|full|user)[ _-]?name|[fl]?name|e-?mail(?:[ _-]?address)?|unsub(?:scribe)?(?:[ _-]?(?:url|link))?)\s?[\]}%])";
 const SWALLOWED: &str =
     r"(?is)<style\b[^<]*?(\{#).*?#\}|(\{#)[^\s#-](?:[^#]|#[^}])*?(?:<|\{\{|\{%).*?#\}";
-const IMAGE: &str = r#"(?i)<(?:img|input|video|source|table|t[hrd]|body|div|v:fill|v:image|v:imagedata)\s[^<>]*?(?:src|background|poster)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))|\b(?:background|background-image|list-style|list-style-image)\s*:[^;{}<>"]*?url\(\s*(?:["']|&quot;)?([^"')&]*)"#;
+const IMAGE: &str = r#"(?i)<(?:img|input|video|source|table|t[hrd]|body|div|v:fill|v:image|v:imagedata)\b[^<>]*?\s(?:src|background|poster)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))|\b(?:background|background-image|list-style|list-style-image)\s*:[^;{}<>"]*?url\(\s*(?:["']|&quot;)?([^"')&]*)"#;
 
 /// The mistakes in a template that are not `allowed`.
 pub(super) fn read(
@@ -33,7 +33,7 @@ pub(super) fn read(
     let source = template.text.as_str();
     let outside = outside(source);
     let text = without(&outside, found(r"(?is)<style\b.*?</style|<script\b.*?</script", &outside));
-    let html = without(&outside, found(r"(?s)<!--[^\[].*?-->", &outside));
+    let html = without(&outside, found(r"(?s)<!--[^\[>].*?-->", &outside));
     let mut tags = found(FOREIGN, &text);
     if pieces(source).iter().all(|(piece, _)| source[piece.clone()].starts_with("{#")) {
         let rest = without(&text, tags.clone());
@@ -81,7 +81,9 @@ pub(super) fn syntax_fault(template: &TemplateSource, error: &minijinja::Error) 
     let (line, said) = other.unwrap_or_else(|| {
         let said = error.detail().unwrap_or("a syntax error");
         let advice = match said {
-            said if said.starts_with("unknown") => "; if {% begins no statement, write { %",
+            said if said.starts_with("unknown") || said.ends_with(" keyword") => {
+                "; if {% begins no statement, write { %"
+            }
             "unexpected identifier, expected end of variable block" => {
                 "; a column whose name is no word is {{ row['first name'] }}"
             }

@@ -203,7 +203,7 @@ fn assert_mistake(mistake: &str, text: &str, begin: &str) {
     let faults = refused(&text, &[]);
     assert_eq!(faults.len(), 1, "{text}: {faults:?}");
     assert!(faults[0].starts_with(&format!("mail.html:2: {begin}")), "{text}: {faults:?}");
-    assert!(faults[0].ends_with(&format!("--allow {}", mistake)), "{faults:?}");
+    assert!(faults[0].ends_with(&format!("--allow {mistake}")), "{faults:?}");
     assert_eq!(refused(&text, &[mistake]), <Vec<String>>::new(), "{text}");
     let others: Vec<_> = ALL.into_iter().filter(|other| *other != mistake).collect();
     assert_eq!(refused(&text, &others).len(), 1, "{text}");
@@ -290,7 +290,7 @@ fn images_that_no_recipient_can_load_are_refused() {
     for (html, address) in [
         ("<img src=\"cid:logo\">", "cid:logo"),
         ("<img alt='a' SRC='images/logo.png'>", "images/logo.png"),
-        ("<img\nsrc=/logo.png>", "/logo.png"),
+        ("<img src=/logo.png>", "/logo.png"),
         ("<img src=\"//x.example/logo.png\">", "//x.example/logo.png"),
         ("<img src=\"file:///C:/logo.png\">", "file:///C:/logo.png"),
         ("<img src=\"C:\\logo.png\">", "C:\\logo.png"),
@@ -299,9 +299,9 @@ fn images_that_no_recipient_can_load_are_refused() {
         ("<!--[if mso]><v:fill type=\"tile\" src=\"bg.png\" /><![endif]-->", "bg.png"),
         ("<p style=\"background-image: url('bg.png')\">", "bg.png"),
         ("<style>p{background:#fff url(bg.png)}</style>", "bg.png"),
+        ("<!--[if !mso]><!--><img src='a.png'><!--<![endif]-->", "a.png"),
     ] {
-        let html = html.replace('\n', " ");
-        assert_mistake("image", &html, &format!("{address}: is no image"));
+        assert_mistake("image", html, &format!("{address}: is no image"));
     }
 }
 
@@ -320,6 +320,8 @@ fn other_languages_and_css_that_are_no_jinja_are_named_with_their_line() {
             "<style>{#a{b:c}</style>\n\n{{ name }}",
             "begins a comment with {#, and no #} ends it: in CSS",
         ),
+        ("Now {%} off", "must be valid: "),
+        ("100 {%", "must be valid: unexpected end of input, expected keyword; if {% begins no"),
         ("<style>p{%margin:0}</style>", "must be valid: unknown statement margin; if {% begins no"),
         ("{{ row[&#39;a b&#39;] }}", "has HTML in a placeholder"),
         ("{{&name}}", "is Handlebars"),
