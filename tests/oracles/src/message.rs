@@ -139,7 +139,7 @@ fn nothing_unknown(body: &Value) {
     check(&body["template"], &["name", "data"]);
     check(&body["list_unsubscribe"], &["url", "mailto"]);
     for file in body["attachments"].as_array().into_iter().flatten() {
-        check(file, &["name", "content_type", "content"]);
+        check(file, &["name", "content_type", "content", "content_id", "disposition"]);
     }
 }
 

@@ -101,6 +101,10 @@ struct AttachmentBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<&'a str>,
     content_transfer_encoding: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_disposition: Option<String>,
     #[serde(serialize_with = "base64")]
     raw_content: &'a [u8],
 }
@@ -183,6 +187,8 @@ impl<'a> AttachmentBody<'a> {
             content_type: file.content_type.as_deref(),
             // SES's default is 7-bit, which corrupts binary files.
             content_transfer_encoding: "BASE64",
+            content_id: file.content_id.as_deref(),
+            content_disposition: file.disposition.as_deref().map(str::to_ascii_uppercase),
             raw_content: &file.content,
         }
     }

@@ -58,6 +58,10 @@ struct File<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<&'a str>,
     content: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disposition: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -117,5 +121,7 @@ fn file(attachment: &super::Attachment) -> File<'_> {
         name: &attachment.name,
         content_type: attachment.content_type.as_deref(),
         content: STANDARD.encode(&attachment.content),
+        content_id: attachment.content_id.as_deref(),
+        disposition: attachment.disposition.as_deref(),
     }
 }

@@ -19,6 +19,15 @@ pub(super) const MAX_TEMPLATE_NAME: usize = 256;
 pub(super) const MAX_FILE_NAME: usize = 255;
 /// Most characters of an attachment's content type that SES takes.
 pub(super) const MAX_CONTENT_TYPE: usize = 78;
+/// Most characters of an attachment's content id that SES takes.
+pub(super) const MAX_CONTENT_ID: usize = 78;
+/// How a mail program shows an attachment.
+pub(super) const DISPOSITIONS: [&str; 2] = ["attachment", "inline"];
+/// Extensions of files that SES refuses: <https://docs.aws.amazon.com/ses/latest/dg/mime-types.html>.
+const REFUSED_EXTENSIONS: &str = "ade adp app asp bas bat cer chm cmd com cpl crt csh der exe fxp gadget hlp hta inf \
+    ins isp its js jse ksh lib lnk mad maf mag mam maq mar mas mat mau mav maw mda mdb mde mdt mdw mdz msc msh msh1 \
+    msh2 mshxml msh1xml msh2xml msi msp mst ops pcd pif plg prf prg reg scf scr sct shb shs sys ps1 ps1xml ps2 \
+    ps2xml psc1 psc2 tmp url vb vbe vbs vps vsmacros vss vst vsw vxd ws wsc wsf wsh xnk";
 
 /// The content of a mail, in one of two forms of SES.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,12 +53,16 @@ pub enum Content {
 /// A file that is attached to the mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// File name of 1 to 255 characters, without path separators, double quotes or control characters.
+    /// File name of 1 to 255 characters with an extension that SES takes, without path separators, double quotes or control characters.
     pub name: String,
     /// MIME type of at most 78 characters; if it is none, SES derives it from the file name.
     pub content_type: Option<String>,
-    /// The file's bytes, decoded from base64.
+    /// The file's bytes, decoded from base64; there is at least one.
     pub content: Vec<u8>,
+    /// The name by which the HTML shows it: `cid:logo` is the attachment with the id `logo`.
+    pub content_id: Option<String>,
+    /// `inline` or `attachment`; SES's default is `attachment`.
+    pub disposition: Option<String>,
 }
 
 /// Reads `subject`, `html` and the member called `text` (`text` in the long form, `body` in the short
@@ -148,32 +161,84 @@ pub(super) fn read_attachments(node: Node) -> Result<Vec<Attachment>, EmailError
 }
 
 fn read_attachment(path: &str, node: Node) -> Result<Attachment, EmailError> {
+    const BASE64: &str =
+        "must be base64 (RFC 4648, with padding, no line breaks) of at least 1 byte";
     let mut members = Members::known(path, node, &ATTACHMENT)?;
     let name = members.take_text("name")?.unwrap_or_default();
-    let is_file_name = !name.is_empty()
-        && name.chars().count() <= MAX_FILE_NAME
-        && !has_control(&name)
-        && !name.contains(['/', '\\', '"']);
-    if !is_file_name {
-        let problem = "must be a file name of 1 to 255 characters without path separators, double \
-                       quotes or control characters";
+    if let Some(problem) = file_name_fault(&name) {
         return Err(EmailError::invalid(members.path_of("name"), problem).with_value(&name));
     }
-    let content_type = members.take_text("content_type")?;
-    if let Some(bad) = content_type.as_deref().filter(|t| !is_content_type(t)) {
-        let field = members.path_of("content_type");
-        let problem = "must be a MIME type like application/pdf, at most 78 characters";
-        return Err(EmailError::invalid(field, problem).with_value(bad));
-    }
+    let content_type = members.take_allowed(
+        "content_type",
+        is_content_type,
+        "must be a MIME type like application/pdf, at most 78 characters",
+    )?;
     let field = members.path_of("content");
-    let problem = "must be base64 (RFC 4648, with padding, no line breaks)";
     let content = match members.take_text("content")? {
-        None => return Err(EmailError::missing(field, problem)),
+        None => return Err(EmailError::missing(field, BASE64)),
         Some(encoded) => STANDARD
             .decode(encoded)
-            .map_err(|fault| EmailError::invalid(field, format!("{problem}; {fault}")))?,
+            .map_err(|fault| EmailError::invalid(&*field, format!("{BASE64}; {fault}")))?,
     };
-    Ok(Attachment { name, content_type, content })
+    if content.is_empty() {
+        return Err(EmailError::invalid(field, BASE64));
+    }
+    let id = "must be 1 to 78 letters, digits, . _ @ + and -, without angle brackets";
+    let content_id = members.take_allowed("content_id", is_content_id, id)?;
+    let is_known = |text: &str| DISPOSITIONS.contains(&text);
+    let given = members.take_allowed("disposition", is_known, "must be inline or attachment")?;
+    // A file with an id is there to be shown in the HTML.
+    let disposition = given.or_else(|| content_id.as_ref().map(|_| "inline".to_owned()));
+    Ok(Attachment { name, content_type, content, content_id, disposition })
+}
+
+/// The fault of a file's name that SES refuses; `None` if it takes the name.
+pub fn file_name_fault(name: &str) -> Option<&'static str> {
+    let is_long = !(1..=MAX_FILE_NAME).contains(&name.chars().count());
+    if is_long || has_control(name) || name.contains(['/', '\\', '"']) {
+        return Some(
+            "must be a file name of 1 to 255 characters without path separators, double quotes or \
+             control characters",
+        );
+    }
+    match name.rsplit_once('.') {
+        Some((stem, end)) if !stem.is_empty() && !end.is_empty() && !end.contains(' ') => {
+            let mut refused = REFUSED_EXTENSIONS.split_ascii_whitespace();
+            let is_refused = refused.any(|refused| refused.eq_ignore_ascii_case(end));
+            is_refused.then_some("must have another extension: SES takes no file with this one")
+        }
+        _ => Some("must have an extension such as .pdf: SES takes no file without"),
+    }
+}
+
+fn is_content_id(id: &str) -> bool {
+    (1..=MAX_CONTENT_ID).contains(&id.len())
+        && id.chars().all(|c| c.is_ascii_alphanumeric() || "._@+-".contains(c))
+}
+
+/// Refuses two attachments with one id, and HTML that shows an id which no attachment has.
+pub(super) fn check_ids(content: &Content, attachments: &[Attachment]) -> Result<(), EmailError> {
+    let ids: Vec<&str> = attachments.iter().filter_map(|file| file.content_id.as_deref()).collect();
+    if let Some(again) = (1..ids.len()).find(|at| ids[..*at].contains(&ids[*at])) {
+        let problem = "must not have one content_id twice";
+        return Err(EmailError::invalid("attachments", problem).with_value(ids[again]));
+    }
+    let Content::Simple { html: Some(html), .. } = content else { return Ok(()) };
+    let written = html.literal();
+    if !written.contains("cid:") && !written.contains("CID:") {
+        return Ok(());
+    }
+    let html = html.decode();
+    for (at, _) in html.to_ascii_lowercase().match_indices("cid:") {
+        let ends = |c: char| c.is_whitespace() || "\"'<>)".contains(c);
+        let id = html[at + "cid:".len()..].split(ends).next().unwrap_or_default();
+        let id = id.replace("%40", "@");
+        if html[..at].ends_with(['"', '\'', '=', '(']) && !ids.contains(&id.as_str()) {
+            let problem = "must have an attachment with its content_id for each image cid:…";
+            return Err(EmailError::invalid("html", problem));
+        }
+    }
+    Ok(())
 }
 
 /// True for `type/subtype`, with or without parameters, of at most 78 characters.

@@ -89,7 +89,8 @@ pub(super) const MEMBERS: [Member; 19] = [
 /// Members of `template`.
 pub(super) const TEMPLATE: [&str; 2] = ["name", "data"];
 /// Members of an entry of `attachments`.
-pub(super) const ATTACHMENT: [&str; 3] = ["name", "content_type", "content"];
+pub(super) const ATTACHMENT: [&str; 5] =
+    ["name", "content_type", "content", "content_id", "disposition"];
 /// Members of `list_unsubscribe`.
 pub(super) const LIST_UNSUBSCRIBE: [&str; 2] = ["url", "mailto"];
 

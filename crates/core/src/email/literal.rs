@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::text::OVERRIDES;
+
 /// A mail's text or HTML as a JSON string literal, with quotes and escapes.
 ///
 /// SES's request is JSON, like the message. The literal is therefore copied from one into the other.
@@ -39,6 +41,17 @@ impl TextLiteral {
     /// True if there is no character between the quotes.
     pub fn is_empty(&self) -> bool {
         self.literal().len() <= "\"\"".len()
+    }
+
+    /// True if NUL or an override of direction is in the text.
+    pub(super) fn has_hidden(&self) -> bool {
+        const WRITTEN: [&str; 7] =
+            ["\u{202d}", "\u{202e}", "\\u0000", "\\u202d", "\\u202D", "\\u202e", "\\u202E"];
+        let bytes = self.literal().as_bytes();
+        // Both forms begin with one of two bytes, so most of a newsletter is passed over.
+        let may_be = memchr::memchr2_iter(b'\\', 0xe2, bytes)
+            .any(|at| WRITTEN.iter().any(|written| bytes[at..].starts_with(written.as_bytes())));
+        may_be && self.decode().contains(['\0', OVERRIDES[0], OVERRIDES[1]])
     }
 
     /// The text without quotes and with its escapes decoded.

@@ -57,13 +57,33 @@ impl Members {
         self.take(name).map(|node| text(&self.path_of(name), node)).transpose()
     }
 
+    /// Takes a text that `allows` lets through; `problem` says what is allowed.
+    pub(crate) fn take_allowed(
+        &mut self,
+        name: &str,
+        allows: fn(&str) -> bool,
+        problem: &'static str,
+    ) -> Result<Option<String>, EmailError> {
+        match self.take_text(name)? {
+            Some(text) if !allows(&text) => {
+                Err(EmailError::invalid(self.path_of(name), problem).with_value(&text))
+            }
+            text => Ok(text),
+        }
+    }
+
     /// Takes a text that may be long and is kept as a literal.
     pub(super) fn take_literal(&mut self, name: &str) -> Result<Option<TextLiteral>, EmailError> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Node::Literal(text)) => Ok(Some(text)),
-            Some(other) => text(&self.path_of(name), other).map(|text| Some(text.as_str().into())),
+        let text = match self.take(name) {
+            None => return Ok(None),
+            Some(Node::Literal(text)) => text,
+            Some(other) => text(&self.path_of(name), other)?.as_str().into(),
+        };
+        if text.has_hidden() {
+            let problem = "must hold neither NUL nor an override of direction (U+202D, U+202E)";
+            return Err(EmailError::invalid(self.path_of(name), problem));
         }
+        Ok(Some(text))
     }
 
     /// Takes a string or a list of strings; each string comes with its path.

@@ -36,7 +36,7 @@ pub(crate) mod wrapped;
 use std::collections::BTreeMap;
 
 pub use address::{Address, AddressError, plain_address};
-pub use content::{Attachment, Content};
+pub use content::{Attachment, Content, file_name_fault};
 pub use error::{EmailError, EmailErrorKind};
 pub use headers::{Header, ListUnsubscribe};
 pub use literal::TextLiteral;

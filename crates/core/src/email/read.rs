@@ -17,6 +17,7 @@ use super::{
 
 /// Most characters of a configuration set's name that SES takes.
 pub(super) const MAX_CONFIGURATION_SET: usize = 64;
+const SET: &str = "must be 1 to 64 letters, digits, _ and -";
 
 /// Reads a message body in either form: checks for duplicates, unknown members and mixed forms first.
 pub(super) fn email(body: &str) -> Result<Email, EmailError> {
@@ -47,13 +48,7 @@ fn is_id(id: &str) -> bool {
 }
 
 pub(crate) fn read_id(members: &mut Members) -> Result<Option<String>, EmailError> {
-    match members.take_text("id")? {
-        Some(id) if !is_id(&id) => {
-            let problem = "must be 1 to 256 characters, no control characters";
-            Err(EmailError::invalid("id", problem).with_value(&id))
-        }
-        id => Ok(id),
-    }
+    members.take_allowed("id", is_id, "must be 1 to 256 characters, no control characters")
 }
 
 pub(crate) fn read_priority(members: &mut Members) -> Result<Priority, EmailError> {
@@ -98,13 +93,15 @@ fn read_long(members: &mut Members, body: &str) -> Result<Email, EmailError> {
     let unsubscribing = list_unsubscribe.is_some();
     let headers = members.take("headers").map(|node| headers::read(node, unsubscribing));
     let attachments = members.take("attachments").map(content::read_attachments);
+    let attachments = attachments.transpose()?.unwrap_or_default();
+    content::check_ids(&content, &attachments)?;
     Ok(Email {
         cc,
         bcc,
         reply_to: take_addresses(members, reply_to)?,
         headers: headers.transpose()?.unwrap_or_default(),
-        attachments: attachments.transpose()?.unwrap_or_default(),
-        configuration_set: read_configuration_set(members)?,
+        attachments,
+        configuration_set: members.take_allowed("configuration_set", is_set, SET)?,
         list_unsubscribe,
         ..bare(from, to, content)
     })
@@ -145,18 +142,8 @@ fn address(path: String, text: &str) -> Result<Address, EmailError> {
         .map_err(|fault| EmailError::invalid(path, fault.to_string()).with_value(text))
 }
 
-fn read_configuration_set(members: &mut Members) -> Result<Option<String>, EmailError> {
-    let name = members.take_text("configuration_set")?;
-    let is_name = |name: &str| {
-        (1..=MAX_CONFIGURATION_SET).contains(&name.len()) && name.chars().all(is_ses_word_char)
-    };
-    match name {
-        Some(name) if !is_name(&name) => {
-            let problem = "must be 1 to 64 letters, digits, _ and -";
-            Err(EmailError::invalid("configuration_set", problem).with_value(&name))
-        }
-        name => Ok(name),
-    }
+fn is_set(name: &str) -> bool {
+    (1..=MAX_CONFIGURATION_SET).contains(&name.len()) && name.chars().all(is_ses_word_char)
 }
 
 /// The `id` of a body, also of one that [`Email::parse`] refuses. None if there is none, if it stands

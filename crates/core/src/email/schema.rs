@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::content::{MAX_CONTENT_TYPE, MAX_FILE_NAME, MAX_TEMPLATE_NAME};
+use super::content::{
+    DISPOSITIONS, MAX_CONTENT_ID, MAX_CONTENT_TYPE, MAX_FILE_NAME, MAX_TEMPLATE_NAME,
+};
 use super::headers::{
     MAX_HEADERS, MAX_LINE, MAX_NAME, RESERVED, RESERVED_PREFIX as RESERVED_HEADERS, UNSUBSCRIBE,
     UNSUBSCRIBE_POST,
@@ -17,7 +19,7 @@ use super::{MAX_ID_CHARS, Priority};
 pub const MESSAGE_VERSION: u32 = 1;
 
 /// Characters that are not control characters.
-const NO_CONTROL: &str = r"[^\u0000-\u001f\u007f-\u009f]";
+const NO_CONTROL: &str = r"[^\u0000-\u001f\u007f-\u009f\u202d\u202e]";
 const BASE64: &str =
     "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
 /// Printable ASCII without space, quote, comma and angle brackets.
@@ -30,7 +32,8 @@ const MIME_TOKEN: &str = "[A-Za-z0-9!#$&^_.+-]+";
 const UNSAID: &str = "The parser refuses more than this schema: a member that stands twice in one object; a header that stands \
     twice in different spelling; more than 50 recipients in to, cc and bcc together; an address that is none in \
     detail, also in list_unsubscribe.mailto; a header of more than 996 characters with its name; a \
-    list_unsubscribe of more than 980 characters with both addresses; template data of more than 262144 bytes; gzip that holds no message.";
+    list_unsubscribe of more than 980 characters with both addresses; template data of more than 262144 bytes; an attachment with an \
+    extension that SES refuses; a content_id that two attachments have, and one that the HTML shows and none has; gzip that holds no message.";
 
 /// The JSON Schema (draft 2020-12) of a mail. It accepts what the poller accepts; what it cannot say stands in
 /// its `$comment`.
@@ -169,7 +172,7 @@ pub(crate) fn shape(shape: Shape) -> Value {
             json!({ "anyOf": [{ "$ref": "#/$defs/address" }, list] })
         }
         Shape::Subject => text(1, None),
-        Shape::Body => json!({ "type": "string" }),
+        Shape::Body => json!({ "type": "string", "pattern": r"^[^\u0000\u202d\u202e]*$" }),
         Shape::Template => template(),
         Shape::Headers => headers(),
         Shape::Attachments => json!({ "type": "array", "items": attachment() }),
@@ -224,16 +227,22 @@ fn attachment() -> Value {
     let name = json!({
         "type": "string",
         "maxLength": MAX_FILE_NAME,
-        "pattern": r#"^[^\u0000-\u001f\u007f-\u009f/\\"]+$"#,
+        "pattern": r#"^[^\u0000-\u001f\u007f-\u009f\u202d\u202e/\\"]+[.][^\u0000-\u0020\u007f-\u009f\u202d\u202e/\\".]+$"#,
     });
     let content_type = json!({
         "type": "string",
         "maxLength": MAX_CONTENT_TYPE,
         "pattern": format!("^{MIME_TOKEN}/{MIME_TOKEN} *(;[ -~]*)?$"),
     });
-    let content =
-        json!({ "description": "Base64 with padding.", "type": "string", "pattern": BASE64 });
-    object(properties(ATTACHMENT, [name, content_type, content]), &["name", "content"])
+    let content = json!({ "description": "Base64 with padding.", "type": "string", "minLength": 4, "pattern": BASE64 });
+    let content_id = json!({
+        "description": "What cid: in the HTML names.",
+        "type": "string",
+        "pattern": format!("^[A-Za-z0-9._@+-]{{1,{MAX_CONTENT_ID}}}$"),
+    });
+    let disposition = json!({ "enum": DISPOSITIONS });
+    let members = [name, content_type, content, content_id, disposition];
+    object(properties(ATTACHMENT, members), &["name", "content"])
 }
 
 fn list_unsubscribe() -> Value {

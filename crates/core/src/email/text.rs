@@ -11,9 +11,13 @@ pub(super) fn shorten(text: &str) -> String {
     }
 }
 
+/// The overrides of direction: they show any text backwards, such as a file's ending. The other marks of direction
+/// belong to texts that are written from right to left.
+pub(super) const OVERRIDES: [char; 2] = ['\u{202d}', '\u{202e}'];
+
 /// True if the text contains control characters; CR or LF could add a header line.
 pub(super) fn has_control(text: &str) -> bool {
-    text.chars().any(char::is_control)
+    text.chars().any(|c| c.is_control() || OVERRIDES.contains(&c))
 }
 
 /// True for letters, digits, `_` and `-`, which SES allows in tags and names.

@@ -37,7 +37,8 @@ pub(super) fn text_message(body: &str) -> Result<TextMessage, EmailError> {
         let problem = "must be at most 2 (AWS takes 5, Tidegate adds three)";
         return Err(EmailError::invalid("tags", problem).with_found(tags.len().to_string()));
     }
-    let to = checked(&mut members, "to_phone", is_e164, E164)?
+    let to = members
+        .take_allowed("to_phone", is_e164, E164)?
         .ok_or_else(|| EmailError::missing("to_phone", E164))?;
     let text = read_text(&mut members)?;
     Ok(TextMessage {
@@ -46,9 +47,9 @@ pub(super) fn text_message(body: &str) -> Result<TextMessage, EmailError> {
         priority,
         to,
         text,
-        origination: checked(&mut members, "origination", is_origin, ORIGIN)?,
+        origination: members.take_allowed("origination", is_origin, ORIGIN)?,
         message_type: read_type(&mut members)?,
-        configuration_set: checked(&mut members, "configuration_set", is_set, SET)?,
+        configuration_set: members.take_allowed("configuration_set", is_set, SET)?,
         tags,
     })
 }
@@ -57,19 +58,6 @@ const E164: &str = "must be one phone number in E.164: + and 7 to 15 digits with
 const ORIGIN: &str =
     "must be a phone number, sender id, pool or its ARN: 1 to 256 letters, digits, + _ - : and /";
 const SET: &str = "must be 1 to 256 letters, digits, _ - : and /";
-
-/// Takes a text that `allows` lets through; `problem` says what is allowed.
-fn checked(
-    members: &mut Members,
-    name: &'static str,
-    allows: fn(&str) -> bool,
-    problem: &'static str,
-) -> Result<Option<String>, EmailError> {
-    match members.take_text(name)? {
-        Some(text) if !allows(&text) => Err(EmailError::invalid(name, problem).with_value(&text)),
-        text => Ok(text),
-    }
-}
 
 fn read_text(members: &mut Members) -> Result<String, EmailError> {
     let text = members.take_text("text")?.filter(|text| !text.trim().is_empty());

@@ -95,26 +95,136 @@ fn list_unsubscribe_is_one_click_over_https_and_owns_its_headers() {
 #[test]
 fn attachments_are_base64_with_a_plain_file_name() {
     let file = |name: &str, content: &str| {
-        format!(r#"[{{"name": "a", "content": ""}}, {{"name": "{name}", "content": "{content}"}}]"#)
+        format!(
+            r#"[{{"name": "a.b", "content": "YQ=="}}, {{"name": "{name}", "content": "{content}"}}]"#
+        )
     };
-    for name in ["", "../a", "a/b", "a\\\\b", "a\\nb", "a\\\"b", &"n".repeat(256)] {
-        refused("attachments", &file(name, ""), "attachments[1].name", "file name of 1 to 255");
+    let long = format!("{}.pdf", "n".repeat(252));
+    for name in ["", "../a.b", "a/b.c", "a\\\\b.c", "a\\nb.c", "a\\\"b.c", "a\u{202e}fdp.b", &long]
+    {
+        refused("attachments", &file(name, "YQ=="), "attachments[1].name", "file name of 1 to 255");
     }
-    for content in ["*", "YQ", "YQ=", "YQ==\\n", "Y Q=="] {
-        let body = long_with("attachments", &file("a", content));
+    for content in ["", "*", "YQ", "YQ=", "YQ==\\n", "Y Q=="] {
+        let body = long_with("attachments", &file("a.b", content));
         let error = parse(&body).unwrap_err();
         assert_eq!(error.field(), "attachments[1].content");
         assert!(error.to_string().contains("must be base64"), "{error}");
         assert!(!error.to_string().contains("not \""), "content is not shown: {error}");
     }
-    refused("attachments", r#"[{"name": "a"}]"#, "attachments[0].content", "base64");
+    refused("attachments", r#"[{"name": "a.b"}]"#, "attachments[0].content", "base64");
     refused("attachments", "{}", "attachments", "must be a list of objects");
     refused("attachments", "[7]", "attachments[0]", "must be a JSON object, not 7");
-    let kind = r#"[{"name": "a", "content": "", "content_type": "text/plain\r\nX: y"}]"#;
+    let kind = r#"[{"name": "a.b", "content": "YQ==", "content_type": "text/plain\r\nX: y"}]"#;
     refused("attachments", kind, "attachments[0].content_type", "like application/pdf");
-    let email = parse(&long_with("attachments", &file("Zoë 1.pdf", "AAH/"))).unwrap();
-    assert_eq!(email.attachments()[1].content, [0, 1, 255]);
-    assert_eq!(email.attachments()[1].content_type, None);
+    // Two of one name are two files; a name is kept in whatever form of Unicode it comes.
+    for name in ["Zoë 1.pdf", "a.b", "Résumé – 履歴書 😀.pdf", "U\u{308}bersicht.pdf", "a.tar.gz"]
+    {
+        let email = parse(&long_with("attachments", &file(name, "AAH/"))).unwrap();
+        assert_eq!(email.attachments()[1].name, name);
+        assert_eq!(email.attachments()[1].content, [0, 1, 255]);
+        assert_eq!(email.attachments()[1].content_type, None);
+    }
+}
+
+#[test]
+fn a_file_that_ses_refuses_by_its_extension_is_refused() {
+    let file = |name: &str| format!(r#"[{{"name": "{name}", "content": "YQ=="}}]"#);
+    for name in ["setup.exe", "a.pdf.EXE", "a.Js", "a.vbs", "a.ade", "a.xnk", "a.msh2xml", "a.url"]
+    {
+        refused("attachments", &file(name), "attachments[0].name", "must have another extension");
+    }
+    for name in ["README", "setup.exe.", "setup.exe ", ".pdf", "Re. your order", "a."] {
+        refused("attachments", &file(name), "attachments[0].name", "must have an extension");
+    }
+    for name in ["a.pdf", "a.exe.zip", "a.jsx", "exe.txt", "..pdf", "a.ics", "a.é"] {
+        assert!(parse(&long_with("attachments", &file(name))).is_ok(), "{name}");
+    }
+}
+
+fn with_image(html: &str, files: &str) -> String {
+    let html = serde_json::Value::from(html);
+    long_with("attachments", &format!("[{files}], \"html\": {html}"))
+}
+
+#[test]
+fn an_image_of_the_html_is_an_attachment_with_its_id() {
+    let file =
+        |id: &str| format!(r#"{{"name": "a.png", "content": "YQ==", "content_id": "{id}"}}"#);
+    for html in [
+        "<img src=\"cid:logo@x\">",
+        "<img src='cid:logo%40x' alt='a cid: b'>",
+        "<img src=CID:logo@x>",
+        "<p style=\"background:url(cid:logo@x)\">acid:no and cid:no</p>",
+    ] {
+        let email = parse(&with_image(html, &file("logo@x"))).unwrap();
+        let image = &email.attachments()[0];
+        let shown = (image.content_id.as_deref(), image.disposition.as_deref());
+        assert_eq!(shown, (Some("logo@x"), Some("inline")));
+        for files in ["", &file("logo"), &file("LOGO@x")] {
+            let error = parse(&with_image(html, files)).unwrap_err().to_string();
+            assert!(error.starts_with("html: must have an attachment with its"), "{html}: {error}");
+        }
+    }
+    let twice = format!("{}, {}", file("a"), file("a"));
+    let error = parse(&with_image("<p>", &twice)).unwrap_err().to_string();
+    assert_eq!(error, "attachments: must not have one content_id twice, not \"a\"");
+    for id in ["", "<logo>", "a b", "é", &"a".repeat(79)] {
+        let field = "attachments[0].content_id";
+        refused("attachments", &format!("[{}]", file(id)), field, "must be 1 to 78 letters");
+    }
+}
+
+#[test]
+fn a_disposition_is_inline_or_attachment_and_ses_s_default_without_an_id() {
+    let file = |more: &str| format!(r#"[{{"name": "a.png", "content": "YQ=="{more}}}]"#);
+    for (more, expected) in [
+        ("", None),
+        (r#", "disposition": "inline""#, Some("inline")),
+        (r#", "content_id": "a""#, Some("inline")),
+        (r#", "content_id": "a", "disposition": "attachment""#, Some("attachment")),
+    ] {
+        let email = parse(&long_with("attachments", &file(more))).unwrap();
+        assert_eq!(email.attachments()[0].disposition.as_deref(), expected, "{more}");
+        assert_eq!(parse(&email.to_json().unwrap()).unwrap(), email);
+    }
+    let odd = file(r#", "disposition": "INLINE""#);
+    refused("attachments", &odd, "attachments[0].disposition", "must be inline or attachment");
+}
+
+#[test]
+fn nul_and_overrides_of_direction_are_refused_in_every_text_and_other_marks_are_not() {
+    for hidden in ["\\u0000", "\u{202e}", "\\u202e", "\\u202E", "\u{202d}", "\\u202d", "\\u202D"] {
+        for field in ["text", "html", "subject", "id"] {
+            let body = format!(
+                r#"{{"to": "ada@example.com", "from": "a@example.org", "id": "1", "subject": "Hi", "text": "T", "html": "H", "{field}": "a{hidden}b"}}"#
+            )
+            .replacen(&format!("\"{field}\": "), "\"x_other\": ", 1);
+            assert_eq!(parse(&body).unwrap_err().field(), field, "{body}");
+        }
+        let short = format!(
+            r#"{{"to_address": "ada@example.com", "from_address": "a@example.org", "subject": "Hi", "body": "{hidden}"}}"#
+        );
+        let error = parse(&short).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "body: must hold neither NUL nor an override of direction (U+202D, U+202E)"
+        );
+        refused(
+            "reply_to",
+            &format!("\"A{hidden} <a@example.org>\""),
+            "reply_to",
+            "control characters",
+        );
+    }
+    for text in [
+        "\\\\u0000",
+        "\\\\u202e",
+        "\\u202c\\u2066\\u200f \u{202b}שלום\u{202c} \\u2026",
+        "\\t\\n\\u0007",
+    ] {
+        let html = format!("\"<p>{text}</p>\"");
+        assert!(parse(&long_with("html", &html)).is_ok(), "{text}");
+    }
 }
 
 #[test]

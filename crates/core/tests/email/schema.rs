@@ -45,7 +45,7 @@ fn refusal(body: &str) -> Option<(EmailErrorKind, String)> {
 
 /// True for an error by a rule that the schema's `$comment` lists: JSON Schema has no words for it.
 fn is_unsaid(kind: EmailErrorKind, error: &str) -> bool {
-    const RULES: [&str; 10] = [
+    const RULES: [&str; 13] = [
         // Addresses.
         "must be one address like ada@example.com or Ada",
         "must have its display name in double quotes",
@@ -58,6 +58,10 @@ fn is_unsaid(kind: EmailErrorKind, error: &str) -> bool {
         "must be 1 to 50 recipients",
         "at most 996 with the name",
         "must be at most 980 characters altogether",
+        // Attachments.
+        "SES takes no file with this one",
+        "must not have one content_id twice",
+        "for each image cid:",
     ];
     kind == EmailErrorKind::DuplicateMember
         || error.contains("must not stand twice")
@@ -198,7 +202,7 @@ fn headers() -> Vec<Value> {
 
 fn attachments() -> Vec<Value> {
     let file = |name: &str, content: &str| json!([{ "name": name, "content": content }]);
-    let typed = |text: &str| json!([{ "name": "a", "content": "", "content_type": text }]);
+    let typed = |text: &str| json!([{ "name": "a.b", "content": "QQ==", "content_type": text }]);
     let mut values = vec![
         file("a.txt", "QQ=="),
         json!([]),
@@ -207,11 +211,31 @@ fn attachments() -> Vec<Value> {
         json!([{ "name": "a" }]),
     ];
     values.extend(
-        ["QQ==", "QR==", "QUE=", "QUF=", "QUFB", "QUFBQQ", "=", "Q Q=", "QUFB\n", "____"]
-            .map(|content| file("a", content)),
+        ["", "QQ==", "QR==", "QUE=", "QUF=", "QUFB", "QUFBQQ", "=", "Q Q=", "QUFB\n", "____"]
+            .map(|content| file("a.b", content)),
     );
-    values.extend(["a/b", "a\\b", "a\"b", "", "a\n"].map(|name| file(name, "")));
-    values.extend([file(&"é".repeat(255), ""), file(&"é".repeat(256), "")]);
+    values.extend(
+        [
+            "a",
+            "a/b.c",
+            "a\\b.c",
+            "a\"b.c",
+            "",
+            "a\n.b",
+            "a.b\u{202e}",
+            ".b",
+            "a.",
+            "a.b ",
+            "a.b.c",
+            "..b",
+            "a.exe",
+        ]
+        .map(|name| file(name, "QQ==")),
+    );
+    values.extend([
+        file(&format!("{}.b", "é".repeat(253)), "QQ=="),
+        file(&format!("{}.b", "é".repeat(254)), "QQ=="),
+    ]);
     values.extend(
         [
             "text/plain",
@@ -231,8 +255,13 @@ fn attachments() -> Vec<Value> {
     );
     values
         .extend([typed(&format!("a/{}", "b".repeat(76))), typed(&format!("a/{}", "b".repeat(77)))]);
-    values.push(json!([{ "name": "a", "content": "", "content_type": null, "x_y": 1 }]));
-    values.push(json!([{ "name": "a", "content": "", "size": 1 }]));
+    values.push(json!([{ "name": "a.b", "content": "QQ==", "content_type": null, "x_y": 1 }]));
+    values.push(json!([{ "name": "a.b", "content": "QQ==", "size": 1 }]));
+    let shown =
+        |member: &str, value: &str| json!([{ "name": "a.b", "content": "QQ==", member: value }]);
+    values.extend(["logo", "a@b.c", "<a>", "", "é"].map(|id| shown("content_id", id)));
+    values.extend(["a".repeat(78), "a".repeat(79)].map(|id| shown("content_id", &id)));
+    values.extend(["inline", "attachment", "INLINE", ""].map(|text| shown("disposition", text)));
     values
 }
 
@@ -301,7 +330,17 @@ fn tags() -> Vec<Value> {
 
 /// Values of each member, allowed and not; the first is allowed.
 fn values() -> Vec<(&'static str, Vec<Value>)> {
-    let bodies = || vec![json!("Text.\n\u{0}"), json!(""), json!("é")];
+    let bodies = || {
+        vec![
+            json!("Text.\n\u{7}"),
+            json!(""),
+            json!("é"),
+            json!("a\u{0}"),
+            json!("\u{202e}"),
+            json!("\u{202a}"),
+            json!("<img src=\"cid:logo\">"),
+        ]
+    };
     vec![
         ("to_address", address()),
         ("from_address", address()),

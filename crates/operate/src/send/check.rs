@@ -13,6 +13,7 @@ use super::batch::Counter;
 use super::draft::{CampaignDraft, DraftContent, RenderedMessage};
 use super::fault::InputFault;
 use super::fingerprint::hex;
+use super::notes::MailNotes;
 use super::rows::{InputFormat, InputRows};
 use super::text::TextTally;
 
@@ -34,6 +35,7 @@ pub struct InputSummary {
     pub slots: u64,
     /// The parts and prices of text messages.
     pub texts: Option<TextTally>,
+    pub notes: MailNotes,
     /// Rows whose recipient is excluded.
     pub excluded: u64,
     pub bytes: u64,
@@ -150,6 +152,7 @@ impl<'a> CheckPass<'a> {
         let summary = &mut self.summary;
         summary.rows += 1;
         summary.slots += u64::from(content.slots());
+        summary.notes.see(content);
         if let (DraftContent::Text(draft), Content::Text(text)) = (&self.draft.content, content) {
             let texts = summary.texts.get_or_insert_default();
             texts.add(message.line, text, &draft.prices);

@@ -71,7 +71,10 @@ const MAIL_FORM: MessageForm = MessageForm {
         ("configuration_set", "--configuration-set"),
         ("template", "--template-name"),
     ],
-    check: |to| Address::parse(to).map(drop).map_err(|error| error.to_string()),
+    plain: |to| match Address::parse(to) {
+        Ok(address) => Ok(address.addr_spec().to_owned()),
+        Err(error) => Err(error.to_string()),
+    },
 };
 
 /// A message, ready for its queue.
@@ -151,9 +154,9 @@ impl CampaignDraft {
         file: &str,
         row: &InputRow,
     ) -> Result<(RenderedMessage, Content), InputFault> {
-        let (column, to) = self.recipient(file, row)?;
+        let (column, to, plain) = self.recipient(file, row)?;
         let given = self.given_id(file, row)?;
-        let body = self.body(file, row, &to)?;
+        let body = self.body(file, &row.with(&column, plain), &to)?;
         let id = given.clone().unwrap_or_else(|| self.derived_id(row, &body));
         let origin = MailOrigin { run: self.run.clone(), row: row.number };
         let body = with_id(&id, Some(&origin), &body).map_err(|error| {
@@ -185,9 +188,9 @@ impl CampaignDraft {
         to: &str,
         id: &str,
     ) -> Result<String, InputFault> {
-        (self.form().check)(to).map_err(|error| InputFault::new("--test", 0, "", error, to))?;
-        self.recipient(file, row)?;
-        let body = self.body(file, row, to)?;
+        (self.form().plain)(to).map_err(|error| InputFault::new("--test", 0, "", error, to))?;
+        let (column, _, plain) = self.recipient(file, row)?;
+        let body = self.body(file, &row.with(&column, plain), to)?;
         let body = with_id(id, None, &body).map_err(|error| {
             InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
         })?;
@@ -263,8 +266,12 @@ impl CampaignDraft {
         }
     }
 
-    /// The column of the recipient, and the recipient.
-    fn recipient(&self, file: &str, row: &InputRow) -> Result<(String, String), InputFault> {
+    /// The column of the recipient, the recipient as the row has it, and its address or number alone.
+    fn recipient(
+        &self,
+        file: &str,
+        row: &InputRow,
+    ) -> Result<(String, String, String), InputFault> {
         let named = self.recipient_columns();
         let found = named.iter().find_map(|name| Some(((*name).to_owned(), row.text(name)?)));
         match found {
@@ -273,8 +280,8 @@ impl CampaignDraft {
                 Err(InputFault::bare(file, row.line, column, problem))
             }
             // Checked before rendering, so that a template's fault does not hide it.
-            Some((column, to)) => match (self.form().check)(&to) {
-                Ok(()) => Ok((column, to)),
+            Some((column, to)) => match (self.form().plain)(&to) {
+                Ok(plain) => Ok((column, to, plain)),
                 Err(error) => Err(InputFault::new(file, row.line, column, error, to)),
             },
             None => {

@@ -16,8 +16,8 @@ pub(super) struct MessageForm {
     pub(super) example: &'static str,
     /// The options by the message's members.
     pub(super) options: &'static [(&'static str, &'static str)],
-    /// Refuses what is no recipient, and says what is allowed.
-    pub(super) check: fn(&str) -> Result<(), String>,
+    /// The recipient alone, without a name and blanks; says what is allowed where there is none.
+    pub(super) plain: fn(&str) -> Result<String, String>,
 }
 
 impl MessageForm {
@@ -33,7 +33,7 @@ impl MessageForm {
             };
             return format!("; if that is the separator, add --delimiter {value}");
         }
-        if columns.iter().any(|column| (self.check)(column).is_ok()) {
+        if columns.iter().any(|column| (self.plain)(column).is_ok()) {
             let named = self.columns.first().unwrap_or(&"");
             return format!(
                 "; the first line has to name the columns, such as: {named},first_name"

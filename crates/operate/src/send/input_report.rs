@@ -4,6 +4,7 @@ use serde::Serialize;
 use tidegate_core::channel::Channel;
 
 use super::check::InputSummary;
+use super::notes::MailNotes;
 use super::text::TextTally;
 use crate::format::{bytes, counted};
 use crate::page::{Page, Span, Tone, View};
@@ -21,12 +22,13 @@ pub struct InputReport {
     /// Parts and prices, if they are text messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub texts: Option<TextTally>,
+    pub notes: MailNotes,
 }
 
 impl InputReport {
     pub fn new(file: String, checked: InputSummary) -> Self {
-        let InputSummary { channel, rows, excluded, bytes, largest, texts, .. } = checked;
-        Self { channel, file, rows, excluded, bytes, largest_bytes: largest, texts }
+        let InputSummary { channel, rows, excluded, bytes, largest, texts, notes, .. } = checked;
+        Self { channel, file, rows, excluded, bytes, largest_bytes: largest, texts, notes }
     }
 }
 
@@ -38,6 +40,7 @@ impl View for InputReport {
         let excluded = counted(self.excluded, "row");
         page.fields([("excluded", Span::from(excluded)), ("size", Span::from(size))]);
         self.texts.iter().for_each(|texts| texts.view(page));
+        self.notes.view(page);
         let said =
             "Checked without a stack: its quota, its queues, and what it allows are not known.";
         page.line(Tone::Faint, said);

@@ -22,6 +22,7 @@ mod fingerprint;
 mod form;
 mod input_report;
 mod journal;
+mod notes;
 mod preview;
 mod progress;
 mod report;
@@ -45,6 +46,7 @@ pub use journal::{
     AcknowledgedRows, JournalContents, JournalError, JournalFile, JournalHeader, JournalInput,
     JournalReader, JournalRecord, JournalSink, JournalWriter, SettingDifference, read_journal,
 };
+pub use notes::MailNotes;
 pub use preview::{Preview, PreviewedMail};
 pub use progress::{RunState, SendProgress};
 pub use report::{DryRun, Estimate, FaultReport, PreviewReport, RunEnd, SendReport, UnfinishedRun};

@@ -11,6 +11,7 @@ use super::check::InputSummary;
 use super::fault::InputFault;
 use super::input_report::InputReport;
 use super::journal::JournalHeader;
+use super::notes::MailNotes;
 use super::preview::Preview;
 use super::runs::days;
 use super::text::TextTally;
@@ -291,6 +292,7 @@ pub struct DryRun {
     /// Parts and prices, if they are text messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub texts: Option<TextTally>,
+    pub notes: MailNotes,
 }
 
 impl DryRun {
@@ -326,6 +328,7 @@ impl DryRun {
             seconds_at_share: estimate.ends_after_seconds,
             estimate,
             texts: checked.texts.clone(),
+            notes: checked.notes.clone(),
         }
     }
 
@@ -403,6 +406,7 @@ impl View for DryRun {
         }
         page.fields(fields);
         self.texts.iter().for_each(|texts| texts.view(page));
+        self.notes.view(page);
         for warning in &self.estimate.warnings {
             page.line(Tone::Warning, format!("Note: {warning}."));
         }

@@ -44,6 +44,16 @@ impl InputRow {
         }
     }
 
+    /// The row with another value in the column with this name (case-insensitive).
+    pub(super) fn with(&self, column: &str, value: String) -> Self {
+        let mut row = self.clone();
+        let named = |(name, _): &(&String, &mut Value)| name.eq_ignore_ascii_case(column);
+        if let Some((_, found)) = row.columns.iter_mut().find(named) {
+            *found = value.into();
+        }
+        row
+    }
+
     fn value(&self, column: &str) -> Option<&Value> {
         let named = |(name, _): &(&String, &Value)| name.eq_ignore_ascii_case(column);
         self.columns.get(column).or_else(|| self.columns.iter().find(named).map(|(_, v)| v))

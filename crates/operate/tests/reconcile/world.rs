@@ -149,7 +149,7 @@ impl World {
             priority: None,
             tags: BTreeMap::new(),
             configuration_set: None,
-            content: DraftContent::Templates(Templates::compile(parts).unwrap()),
+            content: DraftContent::Templates(Templates::compile(parts, &[]).unwrap()),
             to_column: None,
             id_column: None,
             rules: AllowedSenders::everyone().into(),

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use tidegate_core::channel::Content;
 use tidegate_core::email::AllowedSenders;
+use tidegate_operate::page::Page;
 use tidegate_operate::send::{
-    AddressList, CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, TemplatePart,
-    check,
+    AddressList, CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputReport,
+    TemplatePart, check,
 };
 
 use super::world::{CHECKING, CSV, FILE, checked, draft, recipients, templates};
@@ -245,4 +246,66 @@ fn only_the_addresses_of_only_get_mail_and_none_that_is_suppressed() {
     let csv = "to,first_name,token\na@example.com,Ada,1\nb@example.com,Bob,2\nc@example.com,Cy,3\n";
     let summary = checked(&draft, csv).unwrap();
     assert_eq!((summary.rows, summary.excluded), (1, 2));
+}
+
+#[test]
+fn a_template_has_the_recipients_address_alone_and_the_mail_the_name_too() {
+    let parts = [
+        (TemplatePart::Subject, "s", "{{ row['Email'] }}"),
+        (TemplatePart::Text, "t", "<{{ Email }}>"),
+        (TemplatePart::UnsubscribeUrl, "u", "https://example.org/out?e={{ Email }}"),
+    ];
+    let content = DraftContent::Templates(templates(&parts));
+    let draft = CampaignDraft { content, ..draft() };
+    for cell in
+        ["Ada L <ada@example.com>", " ada@example.com ", "\"\"\"L, A\"\" <ada@example.com>\""]
+    {
+        let mut bodies = Vec::new();
+        let csv = format!("Email\n{cell}\n");
+        check(&draft, FILE, csv.as_bytes(), CHECKING, |message, _| {
+            bodies.push(message.body.clone());
+        })
+        .unwrap();
+        let body: serde_json::Value = serde_json::from_str(&bodies[0]).unwrap();
+        assert_eq!(
+            (&body["subject"], &body["text"]),
+            (&"ada@example.com".into(), &"<ada@example.com>".into())
+        );
+        assert_eq!(body["list_unsubscribe"]["url"], "https://example.org/out?e=ada@example.com");
+        assert_eq!(body["to"].as_str().unwrap().contains("<ada"), cell.contains('<'));
+    }
+}
+
+#[test]
+fn an_address_that_would_be_another_in_a_link_is_refused_once_for_all_rows() {
+    let link =
+        (TemplatePart::UnsubscribeUrl, "--list-unsubscribe", "https://example.org/out?e={{ to }}");
+    let parts = [(TemplatePart::Subject, "s", "News"), (TemplatePart::Text, "t", "News"), link];
+    let draft = CampaignDraft { content: DraftContent::Templates(templates(&parts)), ..draft() };
+    let csv = "to\na+1@example.com\nb@example.com\nc+1@example.com\n";
+    let faults = checked(&draft, csv).unwrap_err();
+    assert_eq!(faults.len(), 1);
+    let said = faults[0].to_string();
+    assert!(
+        said.starts_with("--list-unsubscribe:1: {{ to }}: must hold no '+' inside a link"),
+        "{said}"
+    );
+    assert!(said.ends_with("(recipients.csv:2 and 1 more)"), "{said}");
+}
+
+#[test]
+fn html_that_gmail_clips_and_a_subject_longer_than_a_line_get_a_word_and_are_sent() {
+    let parts = [
+        (TemplatePart::Subject, "s", "{{ 'x' * n|int }}"),
+        (TemplatePart::Html, "h", "{{ 'é' * (n|int * 52) }}"),
+    ];
+    let draft = CampaignDraft { content: DraftContent::Templates(templates(&parts)), ..draft() };
+    let csv = "to,n\na@example.com,998\nb@example.com,999\nc@example.com,1005\nd@example.com,1\n";
+    let summary = checked(&draft, csv).unwrap();
+    assert_eq!(summary.rows, 4);
+    let report = InputReport::new(FILE.to_owned(), summary);
+    assert_eq!((report.notes.long_subjects, report.notes.clipped), (2, 1));
+    let page = Page::of(&report).plain();
+    assert!(page.contains("Note: 1 mail with HTML above 102 KB: Gmail shows its end"), "{page}");
+    assert!(page.contains("Note: 2 mails with a subject above 998 bytes"), "{page}");
 }

@@ -40,7 +40,7 @@ pub(crate) fn recipients(rows: u64) -> String {
 pub(crate) fn templates(parts: &[(TemplatePart, &str, &str)]) -> Templates {
     let named =
         |&(part, name, text): &(TemplatePart, &str, &str)| (part, TemplateSource::new(name, text));
-    Templates::compile(parts.iter().map(named)).unwrap()
+    Templates::compile(parts.iter().map(named), &[]).unwrap()
 }
 
 pub(crate) fn draft() -> CampaignDraft {

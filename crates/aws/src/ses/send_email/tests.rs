@@ -142,11 +142,11 @@ async fn the_long_form_goes_out_whole() {
     let body = json!({
         "to": ["Ada <ada@example.com>", "b@example.com"], "cc": "c@example.com",
         "bcc": "d@example.com", "from": "Nachrichten Köln <news@example.org>",
-        "reply_to": "answers@example.org", "subject": "Grüße", "text": "Text.", "html": "<p>Text.",
+        "reply_to": "answers@example.org", "subject": "Grüße", "text": "Text.", "html": "<img src='cid:logo'>",
         "headers": {"X-Shop": "7"}, "configuration_set": "marketing", "tags": {"kind": "news"},
         "list_unsubscribe": "https://example.org/u/1",
         "attachments": [{"name": "a.bin", "content_type": "application/octet-stream",
-            "content": "AAEC/w=="}],
+            "content": "AAEC/w=="}, {"name": "logo.png", "content": "AAE=", "content_id": "logo"}],
     });
     let ses = Fake::once(200, SENT);
     send(&mailer(&ses.ses()), &Email::parse(&body.to_string()).unwrap().into()).await.unwrap();
@@ -160,9 +160,11 @@ async fn the_long_form_goes_out_whole() {
     assert_eq!(asked["ConfigurationSetName"], "marketing");
     assert_eq!(asked["EmailTags"][2], json!({"Name": "kind", "Value": "news"}));
     assert_eq!(simple["Subject"]["Data"], "Grüße");
-    assert_eq!(simple["Body"]["Html"]["Data"], "<p>Text.");
+    assert_eq!(simple["Body"]["Html"]["Data"], "<img src='cid:logo'>");
     let attachment = json!([{"FileName": "a.bin", "ContentType": "application/octet-stream",
-        "ContentTransferEncoding": "BASE64", "RawContent": "AAEC/w=="}]);
+        "ContentTransferEncoding": "BASE64", "RawContent": "AAEC/w=="},
+        {"FileName": "logo.png", "ContentId": "logo", "ContentDisposition": "INLINE",
+        "ContentTransferEncoding": "BASE64", "RawContent": "AAE="}]);
     assert_eq!(simple["Attachments"], attachment);
     let headers = simple["Headers"].as_array().unwrap();
     let names: Vec<_> = headers.iter().map(|header| header["Name"].as_str().unwrap()).collect();

@@ -80,6 +80,11 @@ pub(super) struct MailArgs {
     /// anything is enqueued
     #[arg(long, value_name = "NAME", conflicts_with_all = ["template", "text", "subject"])]
     pub(super) template_name: Option<String>,
+    /// Let something stand in a template that is refused because it is hardly ever meant; may be given several
+    /// times: encoded-placeholder ({{ }} that an editor encoded), foreign-tag (a merge tag of another system),
+    /// swallowed-text (a comment {# #} in CSS), image (a relative or file: address of one)
+    #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = ["encoded-placeholder", "foreign-tag", "swallowed-text", "image"])]
+    pub(super) allow: Vec<String>,
     /// The sender, such as `News <news@example.org>`; of text messages the number, sender id or pool [default
     /// of text messages: the first of the stack's Origins]
     #[arg(long, value_name = "ADDRESS")]

@@ -172,8 +172,10 @@ pub(super) fn draft(
     sources: Vec<(TemplatePart, TemplateSource)>,
     (rules, recipients): (MessageRules, RecipientFilter),
 ) -> Result<CampaignDraft, CommandError> {
-    let templates =
-        Templates::compile(sources).map_err(|fault| CommandError::Input(fault.to_string()))?;
+    let templates = Templates::compile(sources, &args.mail.allow).map_err(|faults| {
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        CommandError::Input(faults.join("\n"))
+    })?;
     let channel = rules.channel;
     let content = match &args.mail.template_name {
         _ if channel == Channel::Sms => DraftContent::Text(args.texts.draft(templates)),

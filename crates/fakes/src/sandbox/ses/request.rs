@@ -5,6 +5,7 @@ mod check;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use tidegate_core::email::file_name_fault;
 
 use super::mime::read_header;
 use crate::sandbox::mailbox::{MailFields, MailKind};
@@ -76,6 +77,8 @@ struct BodyJson {
 struct AttachmentJson {
     raw_content: String,
     file_name: String,
+    content_id: Option<String>,
+    content_disposition: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -191,10 +194,17 @@ impl TemplateJson {
 
 fn attachments(attachments: &[AttachmentJson]) -> Result<(), SesError> {
     for attachment in attachments {
-        if attachment.file_name.is_empty() {
-            return Err(SesError::bad_request("Attachments: FileName must not be empty."));
+        let content = decode(&attachment.raw_content, "Attachments.RawContent")?;
+        let id = attachment.content_id.as_ref().map_or(1, String::len);
+        let shown = attachment.content_disposition.as_deref().unwrap_or("INLINE");
+        let wrong = [
+            (file_name_fault(&attachment.file_name).is_some() || content.is_empty(), "file"),
+            (!(1..=78).contains(&id), "ContentId"),
+            (!["ATTACHMENT", "INLINE"].contains(&shown), "ContentDisposition"),
+        ];
+        if let Some((_, what)) = wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
+            return Err(SesError::bad_request(format!("Attachments: invalid {what}.")));
         }
-        decode(&attachment.raw_content, "Attachments.RawContent")?;
     }
     Ok(())
 }

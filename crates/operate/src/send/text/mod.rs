@@ -30,7 +30,10 @@ pub(super) const TEXT_FORM: MessageForm = MessageForm {
         ("tags", "--tag"),
         ("configuration_set", "--configuration-set"),
     ],
-    check: |to| check_phone_number(to).map_err(|error| error.problem().to_owned()),
+    plain: |to| match check_phone_number(to) {
+        Ok(()) => Ok(to.to_owned()),
+        Err(error) => Err(error.problem().to_owned()),
+    },
 };
 
 /// The text of a run's messages, and the prices of their parts.

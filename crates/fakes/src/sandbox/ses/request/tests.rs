@@ -115,8 +115,23 @@ fn headers_attachments_and_raw_data_are_checked() {
     request["Content"]["Simple"]["Headers"] = json!([{"Name": "X:", "Value": "a"}]);
     assert!(refusal(&request).contains("header name"));
     request["Content"]["Simple"]["Headers"] = json!([]);
-    request["Content"]["Simple"]["Attachments"] = json!([{"FileName": "a", "RawContent": "%"}]);
+    request["Content"]["Simple"]["Attachments"] = json!([{"FileName": "a.b", "RawContent": "%"}]);
     assert!(refusal(&request).contains("RawContent is not base64"));
+    let file = json!({"FileName": "a.b", "RawContent": "YQ==", "ContentId": "a", "ContentDisposition": "INLINE"});
+    for (member, value, named) in [
+        ("FileName", "a", "file"),
+        ("FileName", "a.exe", "file"),
+        ("RawContent", "", "file"),
+        ("ContentId", "", "ContentId"),
+        ("ContentDisposition", "inline", "ContentDisposition"),
+    ] {
+        let attachments = &mut request["Content"]["Simple"]["Attachments"];
+        *attachments = json!([file]);
+        attachments[0][member] = json!(value);
+        assert!(refusal(&request).contains(&format!("invalid {named}")), "{member} {value}");
+    }
+    request["Content"]["Simple"]["Attachments"] = json!([file]);
+    parse(&request).expect("an inline image");
     let request = json!({"Content": {"Raw": {"Data": "***"}}});
     assert!(refusal(&request).contains("Content.Raw.Data is not base64"));
     assert!(refusal(&raw("To: b@x\r\n\r\nHi")).contains("'From'"));

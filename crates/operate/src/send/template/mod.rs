@@ -1,0 +1,163 @@
+//! Templates for subject, HTML, text and unsubscribe addresses, rendered with a row's columns.
+
+mod escape;
+mod mistakes;
+mod syntax;
+mod title;
+
+use std::collections::BTreeMap;
+
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
+
+use super::fault::{FileLine, InputFault};
+use super::rows::InputRow;
+
+/// The source of a template, with the name that faults use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateSource {
+    /// The file's name, or the option's.
+    pub name: String,
+    pub text: String,
+}
+
+impl TemplateSource {
+    /// A template that is called `name`.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { name: name.into(), text: text.into() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TemplatePart {
+    Subject,
+    /// The HTML body: values are escaped.
+    Html,
+    Text,
+    UnsubscribeUrl,
+    UnsubscribeMailto,
+}
+
+impl TemplatePart {
+    pub const fn option(self) -> &'static str {
+        match self {
+            Self::Subject => "--subject",
+            Self::Html => "--template",
+            Self::Text => "--text",
+            Self::UnsubscribeUrl => "--list-unsubscribe",
+            Self::UnsubscribeMailto => "--unsubscribe-mailto",
+        }
+    }
+
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Subject => "subject",
+            Self::Html => "html",
+            Self::Text => "text",
+            Self::UnsubscribeUrl => "list_unsubscribe",
+            Self::UnsubscribeMailto => "list_unsubscribe.mailto",
+        }
+    }
+}
+
+/// Compiled templates. A missing column is a fault instead of an empty text.
+#[derive(Debug)]
+pub struct Templates {
+    environment: Environment<'static>,
+    names: Vec<(TemplatePart, String)>,
+}
+
+impl Templates {
+    /// Compiles the templates. What is never meant in one is refused, unless it is `allowed`.
+    ///
+    /// # Errors
+    /// The faults of what is no template, and the mistakes: the name, the line, and what is wrong there.
+    pub fn compile(
+        parts: impl IntoIterator<Item = (TemplatePart, TemplateSource)>,
+        allowed: &[String],
+    ) -> Result<Self, Vec<InputFault>> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        // Errors have a position in their template only in debug mode.
+        environment.set_debug(true);
+        environment.set_auto_escape_callback(|key| {
+            if key == TemplatePart::Html.key() { AutoEscape::Html } else { AutoEscape::None }
+        });
+        escape::prepare(&mut environment);
+        let (mut names, mut faults) = (Vec::new(), Vec::new());
+        for (part, source) in parts {
+            // A title is read twice: in the HTML, and as the subject.
+            let (known, wrong) = (faults.clone(), mistakes::read(part, &source, allowed));
+            faults.extend(wrong.into_iter().filter(|fault| !known.contains(fault)));
+            let guarded = escape::guarded(part, &source.text);
+            let added = environment.add_template_owned(part.key(), guarded);
+            faults.extend(added.err().map(|error| mistakes::syntax_fault(&source, &error)));
+            names.push((part, source.name));
+        }
+        if faults.is_empty() { Ok(Self { environment, names }) } else { Err(faults) }
+    }
+
+    /// Renders `part` with the `columns` of `row`; `None` if there is no such template.
+    ///
+    /// # Errors
+    /// A column that is not there, or whatever else the template does that cannot be done.
+    pub fn render(
+        &self,
+        part: TemplatePart,
+        columns: &Columns,
+        (file, row): (&str, &InputRow),
+    ) -> Result<Option<String>, InputFault> {
+        let Some((_, name)) = self.names.iter().find(|(named, _)| *named == part) else {
+            return Ok(None);
+        };
+        let rendered = self
+            .environment
+            .get_template(part.key())
+            .and_then(|template| template.render(columns.0.clone()));
+        rendered.map(Some).map_err(|error| fault(&error, name, file, row))
+    }
+}
+
+/// A row's columns for templates: by name, and all of them as `row`, for names that are not
+/// identifiers: `row["first name"]`.
+#[derive(Clone, Debug)]
+pub struct Columns(minijinja::Value);
+
+impl Columns {
+    pub fn of(row: &InputRow) -> Self {
+        let value = |value: &serde_json::Value| match value {
+            serde_json::Value::String(text) => minijinja::Value::from(text.as_str()),
+            other => minijinja::Value::from(Serde(other)),
+        };
+        let named = row.columns.iter().map(|(name, given)| (name.clone(), value(given)));
+        let mut columns: BTreeMap<String, minijinja::Value> = named.collect();
+        let all = minijinja::Value::from(columns.clone());
+        columns.insert("row".to_owned(), all);
+        Self(columns.into())
+    }
+}
+
+fn fault(error: &minijinja::Error, template: &str, file: &str, row: &InputRow) -> InputFault {
+    let at = FileLine { file: template.to_owned(), line: error.line().unwrap_or(1) as u64 };
+    let source = error.template_source().zip(error.range());
+    let expression = source.and_then(|(text, range)| text.get(range)).unwrap_or("…");
+    let expression = escape::as_written(expression);
+    let field = format!("{{{{ {expression} }}}}");
+    let problem = match error.kind() {
+        ErrorKind::BadEscape => format!(
+            "must hold no {} inside a link, which would change where it leads: write {{{{ {expression}|urlencode }}}}, \
+             or {{{{ {expression}|safe }}}} if the list has it as it must stand there",
+            error.detail().unwrap_or_default()
+        ),
+        ErrorKind::UndefinedError => {
+            let columns: Vec<&str> = row.columns.keys().map(String::as_str).collect();
+            format!("must be a column of the row: {}", columns.join(", "))
+        }
+        // The detail may quote a value, which may be an address, so only the kind is shown.
+        kind => format!("must be what can be rendered: {kind}"),
+    };
+    InputFault { template: Some(Box::new(at)), ..InputFault::bare(file, row.line, field, problem) }
+}
+
+#[cfg(test)]
+mod tests;
