@@ -30,29 +30,16 @@ impl From<WindowLeft> for LeftStatus {
 }
 
 impl LeftStatus {
-    /// The mails of each line and of each priority that are not 0, such as `3 mails: 1 express, 2 of campaigns (1
-    /// high, 2 normal)`.
-    pub fn in_words(&self, message: &str) -> String {
+    /// The mails that were ready and got no slot, by line; `None` if there were none.
+    pub fn in_words(&self, message: &str) -> Option<String> {
         let lines =
             [("express", "express"), ("campaigns", "of campaigns"), ("limited", "under limits")];
         let of_line = |line| self.mails.get(line).map_or(0, |mails| mails.values().sum());
-        let of_priority = |priority: Priority| -> u64 {
-            self.mails.values().filter_map(|mails| mails.get(priority.as_str())).sum()
-        };
-        let listed = |parts: Vec<(u64, &str)>| {
-            let some = parts.into_iter().filter(|(mails, _)| *mails > 0);
-            some.map(|(mails, of)| format!("{} {of}", count(mails))).collect::<Vec<_>>().join(", ")
-        };
-        let by_line: Vec<(u64, &str)> =
-            lines.into_iter().map(|(line, of)| (of_line(line), of)).collect();
-        let all = by_line.iter().map(|(mails, _)| mails).sum();
-        let slots = format!("{} left", counted(self.slots, "slot"));
-        if all == 0 {
-            return format!("{slots}, no {message} waits for one");
-        }
-        let by_priority =
-            Priority::ALL.map(|priority| (of_priority(priority), priority.as_str())).to_vec();
-        let (by_line, by_priority) = (listed(by_line), listed(by_priority));
-        format!("{slots}; {} without: {by_line} ({by_priority})", counted(all, message))
+        let lines = lines.map(|(line, of)| (of_line(line), of));
+        let all: u64 = lines.iter().map(|(mails, _)| mails).sum();
+        let some = lines.into_iter().filter(|(mails, _)| *mails > 0);
+        let some: Vec<_> = some.map(|(mails, of)| format!("{} {of}", count(mails))).collect();
+        let ready = counted(all, message);
+        (all > 0).then(|| format!("{ready} got no slot and will go later: {}", some.join(", ")))
     }
 }
