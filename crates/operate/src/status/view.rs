@@ -55,8 +55,6 @@ impl Status {
         let mut fields = vec![("sending", self.sending()), ("quota", self.quota.line())];
         let words = self.quota.words;
         fields.push(("waiting", Span::from(self.waiting.in_words())));
-        let left = self.serving.left.as_ref().and_then(|left| left.in_words(words.message));
-        fields.extend(left.map(|left| ("last second", left.into())));
         if let Some(daily) = &self.quota.daily {
             let text = format!(
                 "{} of {} {}s sent in 24 hours; campaigns may use {} more",
