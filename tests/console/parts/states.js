@@ -98,7 +98,7 @@ promise('a campaign that its limit closes says when it opens, and the limits’ 
   const closed = (/** @type {any} */ state) => {
     set(state, 'small', { backlog: { ...QUIET, visible: 40 } }, { waiting: 40 });
     state.figures.status.waiting.campaigns = 40;
-    state.figures.status.limits = [{ key: 'campaign:small+other', limit: 'Mon-Fri 08:00-20:00 Europe/Berlin', per_second: null, closed: true, opens_at: opens.toISOString(), waiting: 40 }];
+    state.figures.status.limits = [{ key: 'campaign:small', limit: 'Mon-Fri 08:00-20:00 Europe/Berlin', per_second: null, closed: true, opens_at: opens.toISOString(), waiting: 40 }];
   };
   const at = opens.toISOString().slice(11, 16);
   const tab = await shown(site, closed);
@@ -106,7 +106,7 @@ promise('a campaign that its limit closes says when it opens, and the limits’ 
   assert.match(await tab.page.locator('.hero').innerText(), /Nothing is sent: 40 mails wait and may not go[^]*closed by limits: small/);
   assert.equal(await tab.at('limits').isVisible(), false, 'limits have a page of their own');
   await tab.at('to-limits').click();
-  assert.match(await tab.at('limits').innerText(), new RegExp(`campaign:small, other[^]*closed until ${at}\\s+40`));
+  assert.match(await tab.at('limits').innerText(), new RegExp(`campaign:small[^]*closed until ${at}\\s+40`));
   assert.equal(await tab.page.locator('#chart').isVisible(), false);
   const none = await shown(site, () => {}, { page: '#limits' });
   await none.page.getByText('Nothing is limited but by the quota').waitFor();

@@ -118,8 +118,7 @@ export function held(name) {
 
 /** The limit of a campaign, while it lets nothing through. @param {string} name */
 export function closedBy(name) {
-  const limits = model.figures?.status.limits ?? [];
-  const of = (/** @type {string} */ one) => limits.find(({ key }) => key.startsWith('campaign:') && key.slice('campaign:'.length).split('+').includes(one));
+  const of = (/** @type {string} */ one) => model.figures?.status.limits?.find(({ key }) => key === `campaign:${one}`);
   const limit = of(name) ?? of('*');
   return limit?.closed ? limit : null;
 }

@@ -206,8 +206,7 @@ pub struct LimitStatus {
     pub closed: bool,
     /// When it opens, if it is closed and that is known.
     pub opens_at: Option<EpochMillis>,
-    /// What waits for it: recipients in the limit's own queue, by the pollers' reports, or the messages of its
-    /// campaigns. `None` for a limit without either: its mail waits among other mail.
+    /// What waits for it: recipients in the limit's own queue, by the pollers' reports, or a campaign's messages. `None` for a limit without either: its mail waits among other mail.
     pub waiting: Option<u64>,
 }
 
@@ -219,12 +218,7 @@ impl LimitStatus {
 
     /// Recipients that wait in the limit's own queue; a campaign's limit has none.
     pub fn queued(&self) -> u64 {
-        self.waiting.filter(|_| self.campaigns().is_none()).unwrap_or(0)
-    }
-
-    /// The campaigns that it limits together, `*` for each; `None` if it is no limit of campaigns.
-    fn campaigns(&self) -> Option<impl Iterator<Item = &str>> {
-        Some(self.key.strip_prefix("campaign:")?.split('+'))
+        self.waiting.filter(|_| !self.key.starts_with("campaign:")).unwrap_or(0)
     }
 
     /// The time until the last mail that waits is sent; `None` if only the account's quota limits it.
@@ -293,13 +287,8 @@ impl Status {
 
     /// The limit of a campaign: its own, or that of every campaign.
     pub fn limit_of(&self, campaign: &str) -> Option<&LimitStatus> {
-        let of = |name: &str| {
-            let has = |limit: &&LimitStatus| {
-                limit.campaigns().is_some_and(|mut all| all.any(|one| one == name))
-            };
-            self.limits.iter().find(has)
-        };
-        of(campaign).or_else(|| of("*"))
+        let with_key = |key: &str| self.limits.iter().find(|limit| limit.key == key);
+        with_key(&format!("campaign:{campaign}")).or_else(|| with_key("campaign:*"))
     }
 
     /// A sum since the ledger began.
