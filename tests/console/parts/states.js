@@ -9,7 +9,7 @@ import { promise } from '../lib/promise.js';
 
 const QUIET = { visible: 0, in_flight: 0, delayed: 0 };
 const CALM = {
-  rate: 0, failed: null, express: null, refused: 0, skipped_now: 0, monitor: { failed: null, report: null },
+  rate: 0, failed: null, express: null, refused: 0, monitor: { failed: null, report: null },
 };
 
 let seen = 0;
@@ -56,7 +56,7 @@ promise('express mail that is held is counted, and nobody says that nothing wait
   };
   const tab = await shown(site, held);
   const text = await tab.page.locator('.hero').innerText();
-  assert.match(text, /102 mails wait/);
+  assert.match(text, /102 mails wait: 102 express/);
   assert.match(text, /held: express/);
   assert.doesNotMatch(text, /[Nn]othing waits/);
   assert.equal(await tab.at('waiting-all').getAttribute('data-value'), '102');
@@ -103,7 +103,7 @@ promise('a campaign that its limit closes says when it opens, and the limits’ 
   const at = opens.toISOString().slice(11, 16);
   const tab = await shown(site, closed);
   assert.match(await tab.campaign('small').innerText(), new RegExp(`Closed, opens ${at}`));
-  assert.match(await tab.page.locator('.hero').innerText(), /Nothing is sent: 40 mails wait and may not go[^]*closed by limits: small/);
+  assert.match(await tab.page.locator('.hero').innerText(), /Nothing is sent: what waits \(40 mails\) is held or closed[^]*closed by limits: small/);
   assert.equal(await tab.at('limits').isVisible(), false, 'limits have a page of their own');
   await tab.at('to-limits').click();
   assert.match(await tab.at('limits').innerText(), new RegExp(`campaign:small[^]*closed until ${at}\\s+40`));
@@ -124,17 +124,6 @@ promise('a headline is a sentence that says what is so, and no raw error', async
   assert.equal(await tab.at('connection').innerText(), 'The last look failed');
   const box = await tab.page.locator('#warnings li').boundingBox();
   assert.ok(box && box.height < 60, `${box?.height} px of an error`);
-});
-
-promise('slots that are lost are told with what helps, and not before it matters', async (site) => {
-  const lost = (/** @type {number} */ share) => shown(site, ({ figures }) => {
-    figures.skipped_now = share * figures.status.quota.slots_per_second;
-  });
-  const none = await lost(0.01);
-  assert.equal(await none.page.locator('#warnings').isVisible(), false);
-  const some = await lost(0.1);
-  assert.match(await some.page.locator('#warnings').innerText(), /10\s% of the rate is lost[^]*[Mm]ore memory/);
-  assert.doesNotMatch(await some.page.locator('main').innerText(), /[Ss]lots skipped/);
 });
 
 promise('an estimate that is over is not shown', async (site) => {
@@ -165,6 +154,24 @@ promise('nothing looks live while the figures are old: no colour, no state of no
   assert.doesNotMatch(await tab.page.locator('#legend').innerText(), /\bnow\b/);
   await pretend(tab, site.console.url, await calm(site));
   assert.doesNotMatch(await icon() ?? '', /^data:/);
+});
+
+promise('the history has a page of its own, with all changes that the console keeps', async (site) => {
+  const changes = Array.from({ length: 45 }, (_, at) => ({ at: new Date(Date.now() - at * 60_000).toISOString(), by: 'ada', action: 'weights', campaign: null, detail: `big ${at} → ${at + 1}`, reason: 'a try' }));
+  const tab = await site.browser.tab({ width: 1280 });
+  await tab.page.route('**/api/changes', (route) => route.fulfill({ json: changes }));
+  const state = await calm(site);
+  state.figures.status.changes = changes.slice(0, 20);
+  await pretend(tab, site.console.url, state);
+  assert.equal(await tab.at('operator-change').count(), 20);
+  await tab.at('to-history').click();
+  await tab.at('operator-change').nth(44).waitFor();
+  assert.equal(await tab.page.locator('#tiles').isVisible(), false);
+  assert.equal(await tab.at('to-history').getAttribute('aria-current'), 'page');
+  // The question is on the first page, and leads there.
+  await tab.page.getByRole('button', { name: 'Why does it wait?' }).click();
+  await tab.at('why-id').waitFor();
+  assert.equal(await tab.page.evaluate(() => document.activeElement?.getAttribute('data-testid')), 'why-id');
 });
 
 promise('on a phone campaigns come before figures, and no table is wider than its card', async (site) => {

@@ -1,7 +1,7 @@
 // The bar at the top and the sentence below it: name, connection, theme, headline.
 
 import { byId, h, icon, keyed, setAttr, setIcon, setText, show } from './dom.js';
-import { clockSeconds, full, percent, span } from './format.js';
+import { clockSeconds, full, span } from './format.js';
 import { headline, subline } from './headline.js';
 import { age, foreseen, isStale, model } from './model.js';
 
@@ -40,13 +40,6 @@ function setTheme(name) {
     // It stands until the page is left.
   }
   themed();
-}
-
-/** That slots are lost though mail waits, from a twentieth of them on. */
-function tooSlow() {
-  const { skipped_now: lost = 0, status } = model.figures ?? {};
-  const share = lost / (status?.quota.slots_per_second ?? Infinity);
-  return share < 0.05 || isStale() ? [] : [`${percent(share)} of the rate is lost: pollers begin too late, or are too slow. More memory for the poller function helps, or a higher TIDEGATE_TICK_LEAD_MS.`];
 }
 
 /** @returns {[state: string, icon: string, text: string, title: string]} */
@@ -95,7 +88,7 @@ export function renderHeader() {
 
   const ringing = figures?.monitor.report?.ringing ?? [];
   const alarms = ringing.map(({ name, since, why }) => `The alarm ${name} rings${since ? ` since ${clockSeconds(since)}` : ''}: ${why}`);
-  const warnings = [...new Set([...alarms, ...(figures?.failed ? [`The stack does not answer, and is asked again every second: ${figures.failed}`] : []), ...tooSlow(), ...(foreseen()?.warnings ?? []).map((warning) => `Forecast: ${warning}`)])];
+  const warnings = [...new Set([...alarms, ...(figures?.failed ? [`The stack does not answer, and is asked again every second: ${figures.failed}`] : []), ...(foreseen()?.warnings ?? []).map((warning) => `Forecast: ${warning}`)])];
   show(byId('warnings'), warnings.length > 0);
   keyed(byId('warnings'), warnings, (warning) => warning, (warning) => h('li', {}, icon('warn'), h('span', { text: warning, title: warning })));
 

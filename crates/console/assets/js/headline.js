@@ -72,7 +72,7 @@ function standing(figures) {
   const wait = plural(all_, `${say.message} waits`, `${say.message}s wait`);
   const stopped = (/** @type {string} */ name, /** @type {number} */ many) => many === 0 || held(name) || closedBy(name) !== null;
   const blocked = stopped('express', status.waiting.express) && figures.rows.every((row) => stopped(row.name, row.waiting) || status.campaigns.some((c) => c.name === row.name && c.weight === 0));
-  if (blocked && all_ === status.waiting.express + status.waiting.campaigns) return { kind: 'blocked', tone: 'warn', text: `Nothing is sent: ${wait} and may not go` };
+  if (blocked && all_ === status.waiting.express + status.waiting.campaigns) return { kind: 'blocked', tone: 'warn', text: `Nothing is sent: what waits (${plural(all_, say.message)}) is held or closed` };
   if (state === 'idle') return { kind: 'asleep', tone: 'info', text: `Idle: ${wait} for the next look at the queues` };
   return { kind: 'silent', tone: 'warn', text: `Nothing is sent now, though ${wait}` };
 }

@@ -1,7 +1,7 @@
 // The page of the limits.
 
 import { byId, h, keyed, labelled, setText, setValue, show } from './dom.js';
-import { clock, count, limit } from './format.js';
+import { clock, count, limit, words } from './format.js';
 import { openLimit, openLimitRemoval } from './limit-form.js';
 import { capital, model } from './model.js';
 import { say } from './words.js';
@@ -28,7 +28,7 @@ export function renderLimits() {
   show(byId('limits-none'), list.length === 0);
   show(byId('limits-body'), list.length > 0);
   keyed(body, list, (of) => of.key, (of) => h('tr', {},
-    h('th', { scope: 'row', text: of.key.replace(/^domain:/, '').replaceAll('+', ', ') }), h('td'), h('td', { class: 'number' }), h('td', { class: 'number' }),
+    h('th', { scope: 'row', text: of.key.endsWith(':*') ? `each other ${words(of.key.slice(0, -2))}` : of.key.replace(/^domain:/, '').replaceAll('+', ', ') }), h('td'), h('td', { class: 'number' }), h('td', { class: 'number' }),
     h('td', {}, h('button', { type: 'button', class: 'link', 'data-acts': true, testid: 'remove-limit', 'aria-label': `Remove the limit of ${of.key}`, text: 'Remove', click: () => openLimitRemoval(of.key) }))),
   (row, of) => {
     const [, text, per, waiting] = row.children;

@@ -52,7 +52,6 @@
  * @typedef {{at: string, failed: string | null, rate: number | null, rows: Row[],
  *   express: {per_second: number, waited_s: number | null, p99_s: number | null} | null,
  *   refused: number | null,
- *   skipped_now: number,
  *   monitor: {failed: string | null, report: Monitor | null},
  *   status: Status}} Figures
  *

@@ -60,8 +60,6 @@ pub struct StackFigures {
     pub express: Option<ExpressFigures>,
     /// Mails that SES refused for the rate since the console began to look.
     pub refused: u64,
-    /// Slots a second that passed although mail waited, over the last ten seconds.
-    pub skipped_now: f64,
     pub monitor: MonitorFigures,
     /// The state of the stack, as `tidegate status` prints it.
     pub status: Status,
@@ -96,7 +94,6 @@ impl StackFigures {
             rows: dashboard.rows().into_iter().map(row).collect(),
             express,
             refused: dashboard.refused(),
-            skipped_now: dashboard.skipped(),
             monitor: monitor.clone(),
             status,
         }

@@ -28,7 +28,6 @@ fn figures(seconds: u64, rate: f64) -> StackFigures {
         rows: vec![row],
         express: None,
         refused: 0,
-        skipped_now: 0.0,
         monitor: MonitorFigures::default(),
         status,
     }

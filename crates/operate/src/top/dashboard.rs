@@ -26,7 +26,6 @@ struct Sample {
     express_waits: WaitHistogram,
     refused: u64,
     missed: u64,
-    skipped: u64,
     /// Windows that were served, by the same reports as the sent recipients.
     windows: u64,
 }
@@ -117,7 +116,6 @@ impl Dashboard {
             express_waits: WaitHistogram::of_sums(sums),
             refused: sum(Counter::Refused),
             missed: sum(Counter::WindowsMissed),
-            skipped: sum(Counter::Skipped),
             windows: sum(Counter::Windows),
         });
         while self.samples.front().is_some_and(|first| first.at + HISTORY < facts.at) {
@@ -184,14 +182,6 @@ impl Dashboard {
         let waits = newest.express_waits.since(&before.express_waits);
         let (median, p99) = (waits.percentile(50), waits.percentile(99));
         (sent > 0.0).then_some(ExpressPace { per_second: sent / seconds, mean, median, p99 })
-    }
-
-    /// Slots a second that passed although mail waited, over the last ten seconds.
-    pub fn skipped(&self) -> f64 {
-        let per_second = |(newest, before, seconds): (&Sample, &Sample, f64)| {
-            as_f64(newest.skipped.saturating_sub(before.skipped)) / seconds
-        };
-        self.recent().map_or(0.0, per_second)
     }
 
     /// Mails that SES refused for the rate since the first sample.
