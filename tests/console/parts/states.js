@@ -106,6 +106,7 @@ promise('a campaign that its limit closes says when it opens, and the limits’ 
   assert.match(await tab.page.locator('.hero').innerText(), /Nothing is sent: what waits \(40 mails\) is held or closed[^]*closed by limits: small/);
   assert.equal(await tab.at('limits').isVisible(), false, 'limits have a page of their own');
   await tab.at('to-limits').click();
+  await tab.page.getByText('closed until').waitFor();
   assert.match(await tab.at('limits').innerText(), new RegExp(`campaign:small[^]*closed until ${at}\\s+40`));
   assert.equal(await tab.page.locator('#chart').isVisible(), false);
   const none = await shown(site, () => {}, { page: '#limits' });
