@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::PastRates;
@@ -79,37 +77,6 @@ fn express_mail_has_a_curve_where_there_is_an_express_queue() {
         |curves| serde_json::to_value::<Curves>(curves).unwrap()["campaigns"]["express"].clone();
     assert_eq!(drawn(recent.curves()), serde_json::json!([0.0, 2.0]));
     assert_eq!(drawn(long.curves(LongSpan::Hours)), serde_json::json!([null, 2.0]));
-}
-
-fn facts_at(seconds: u64) -> tidegate_operate::status::StackFacts {
-    use std::collections::BTreeMap;
-    use tidegate_core::config::Cap;
-    use tidegate_core::config::LimitsConfig;
-    use tidegate_core::daily::DailyPolicy;
-    use tidegate_core::rate::RateMargin;
-    use tidegate_delivery::ports::Standing;
-    use tidegate_operate::redact::AddressVisibility;
-    use tidegate_operate::status::{StackFacts, StatusSettings};
-    StackFacts {
-        at: Timestamp::from_millis(1_795_206_967_000 + seconds * 1_000),
-        settings: StatusSettings {
-            stack: "tidegate".to_owned(),
-            channel: tidegate_core::channel::Channel::Email,
-            cap: Cap { quota: None, daily: DailyPolicy::default() },
-            rate_margin: RateMargin::default(),
-            limits: LimitsConfig::default(),
-            idle_wake: 1,
-            addresses: AddressVisibility::Masked,
-            changes: 20,
-            ses_price: None,
-        },
-        standing: Standing::default(),
-        campaigns: Vec::new(),
-        backlogs: BTreeMap::new(),
-        depths: BTreeMap::new(),
-        account: None,
-        changes: Vec::new(),
-    }
 }
 
 /// Figures of a campaign that has sent so many recipients.

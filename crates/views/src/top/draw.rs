@@ -154,14 +154,14 @@ fn draw_table(dashboard: &Dashboard, frame: &mut Frame<'_>, area: Rect) {
     let rows = rows.iter().map(|one| row(one, dashboard.status()));
     let widths = [
         Constraint::Min(12),
-        Constraint::Length(11),
+        Constraint::Length(10),
         Constraint::Length(17),
         Constraint::Length(9),
         Constraint::Length(10),
         Constraint::Length(10),
-        Constraint::Length(12),
-        Constraint::Length(12),
-        Constraint::Length(16),
+        Constraint::Length(11),
+        Constraint::Length(11),
+        Constraint::Length(9),
     ];
     let table = Table::new(rows, widths)
         .header(Row::new(names).style(style(Tone::Faint)))
@@ -200,8 +200,8 @@ fn hold_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
         let until = hold.until.map(|until| format!(" until {}", time(until))).unwrap_or_default();
         Line::from(vec![
             toned(Tone::Bad, format!("{of}: {}", hold.what)),
-            toned(Tone::Faint, format!("{until}  lifted by {}", hold.lifted_by)),
-            toned(Tone::Plain, format!("  {}", hold.detail)),
+            toned(Tone::Plain, format!("{until}  {}", hold.detail)),
+            toned(Tone::Faint, format!("  lifted by {}", hold.lifted_by)),
         ])
     };
     let closed = |campaign: &CampaignStatus| {
