@@ -36,6 +36,7 @@ const SERVED_WITHIN: u64 = 5;
 /// longer, the stack has stopped.
 const LOOKED_WITHIN: u64 = EXACT + 2 * RUN;
 
+// More than 12 fields: one for each part of a stack that is shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
     pub stack: String,
@@ -158,7 +159,7 @@ pub struct CampaignStatus {
     pub sent: u64,
     /// Mails that SES refused for the rate since the ledger began; each was tried again.
     pub refused: u64,
-    /// Its messages that were dead-lettered since the ledger began, as far as the dead-letter queue may still have
+    /// The messages that were dead-lettered since the ledger began, as far as the dead-letter queue may still have
     /// them.
     pub dead: u64,
     /// Bounces and complaints of the last two to four days, with the recipients that they are judged by; none
@@ -206,7 +207,7 @@ pub struct LimitStatus {
     pub closed: bool,
     /// When it opens, if it is closed and that is known.
     pub opens_at: Option<EpochMillis>,
-    /// What waits for it: recipients in the limit's own queue, by the pollers' reports, or a campaign's messages. `None` for a limit without either: its mail waits among other mail.
+    /// The mail that waits for it: recipients in the limit's own queue, by the pollers' reports, or a campaign's messages. `None` for a limit without either: its mail waits among other mail.
     pub waiting: Option<u64>,
 }
 
@@ -331,7 +332,7 @@ fn breaker(breaker: &Breaker) -> BreakerStatus {
     BreakerStatus { state, since, until }
 }
 
-/// What a hold for `reason` means, as a sentence that goes on from a name and a colon.
+/// The meaning of a hold for `reason`, as a sentence that goes on from a name and a colon.
 fn in_words(reason: &str, words: Words) -> String {
     let Words { service, message, limit, .. } = words;
     let known = StrDeserializer::<serde::de::value::Error>::new(reason);

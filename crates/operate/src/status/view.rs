@@ -162,7 +162,7 @@ impl Status {
         self.limit_of(campaign).filter(|limit| limit.closed)
     }
 
-    /// What stops a campaign alone, and what became of mail that was not sent; empty for most.
+    /// The reason why a campaign alone is stopped, and how much of it is dead; empty for most.
     pub fn stands(&self, campaign: &CampaignStatus) -> Span {
         let closed = || self.closed(&campaign.name).map(|_| Span::new(Tone::Warning, "closed"));
         let no_share = || {
