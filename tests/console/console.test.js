@@ -2,4 +2,4 @@
 
 import { parts } from './lib/parts.js';
 
-await parts(['vendored', 'figures', 'actions', 'campaigns', 'stacks', 'restart', 'security'], ['frames']);
+await parts(['vendored', 'figures', 'states', 'actions', 'campaigns', 'stacks', 'restart', 'security'], ['frames']);

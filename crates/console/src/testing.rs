@@ -54,7 +54,7 @@ pub(crate) fn site_with<L: Ledger + Marks + History + Runs>(
             limits: poller.limits.clone(),
             idle_wake: scheduler.idle_wake,
             addresses: AddressVisibility::Masked,
-            changes: 20,
+            changes: 300,
             ses_price: None,
         },
         operator: "ops".to_owned(),

@@ -136,8 +136,8 @@ counters! {
         "Mails that an operator's cancel took out, by campaign. Those that it keeps count in `dead`, too.";
     Excluded, "excluded", Mails, TotalAndByCampaign, None,
         "Mails to recipients on the exclusion list, deleted instead of sent, by campaign.";
-    Dead, "dead", Mails, Total, Some("DeadLettered"),
-        "Messages sent to the dead-letter queue: invalid, refused for good, out of attempts, or `unknown`.";
+    Dead, "dead", Mails, TotalAndByCampaign, Some("DeadLettered"),
+        "Messages sent to the dead-letter queue, by campaign: invalid, refused for good, out of attempts, or `unknown`.";
     Left, "left", Mails, Total, None,
         "Mails received and not sent, left to their visibility timeout or released; without express mail that came too late for a window and was handed to the next one's poller.";
     Late, "late", Mails, Total, None,

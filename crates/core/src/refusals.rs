@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::control::MAX_DETAIL;
+use crate::email::MAX_ID_CHARS;
 use crate::identity::EpochMillis;
 use crate::parts::fnv1a;
 use crate::timestamp::Window;
@@ -48,16 +50,19 @@ pub struct Streak {
     /// The ids of the last ten mails, each of at most 36 characters. A mail that is refused again does not count again.
     #[serde(default)]
     pub ids: Vec<String>,
-    /// The reason of the last one. It is not stored: only a window with a refusal holds.
+    /// The reason and the whole id of the last one. They are not stored: only a window with a refusal holds.
     #[serde(skip)]
     said: String,
+    #[serde(skip)]
+    last: String,
 }
 
 impl Streak {
     /// A streak of one refusal.
     pub fn of(refusal: Refusal<'_>) -> Self {
         let (code, id, said) = (refusal.code, refusal.id, refusal.said);
-        Self { code: code.to_owned(), count: 1, ids: vec![short(id)], said: cut(said, SAID_CHARS) }
+        let (ids, said) = (vec![short(id)], cut(said, SAID_CHARS));
+        Self { code: code.to_owned(), count: 1, ids, said, last: cut(id, MAX_ID_CHARS) }
     }
 
     /// This streak, and then `later`, which has the same code.
@@ -76,11 +81,14 @@ impl Streak {
         self.count >= if self.code == INVALID { HOLD_AT_INVALID } else { HOLD_AT }
     }
 
-    /// Text for the hold's detail: the last reason with its recipient, and the ids, the last one first.
+    /// Text for the hold's detail: the last reason with its recipient, the last id, and those before it that have room.
     pub fn in_words(&self) -> String {
         let what = if self.code == INVALID { "invalid" } else { "refused" };
-        let ids: Vec<&str> = self.ids.iter().rev().map(String::as_str).collect();
-        format!("{} in a row {what}: {}; ids {}", self.count, self.said, ids.join(", "))
+        let begin = format!("{} in a row {what}: {}; ids {}", self.count, self.said, self.last);
+        self.ids.iter().rev().skip(1).fold(begin, |text, id| {
+            let longer = format!("{text}, {id}");
+            if longer.chars().count() > MAX_DETAIL { text } else { longer }
+        })
     }
 }
 
@@ -293,6 +301,20 @@ mod tests {
     }
 
     #[test]
+    fn a_hold_names_the_last_mail_by_its_whole_id() {
+        let id = |number| format!("{}-{number}", "i".repeat(254));
+        let mut run = Run::default();
+        for number in 0..10 {
+            run.refused(Refusal { code: "NotFound", id: &id(number), said: &"s".repeat(300) });
+        }
+        let text = run.last().unwrap().in_words();
+        let others = text.split_once(&id(9)).expect("the last one is named").1;
+        assert!(text.chars().count() <= MAX_DETAIL && others.starts_with(", iii"), "{text}");
+        let mut ids = run.last().unwrap().ids.iter();
+        assert!(ids.any(|id| text.ends_with(id.as_str())), "no id is cut: {text}");
+    }
+
+    #[test]
     fn ten_refusals_or_25_invalid_messages_hold_and_the_text_names_the_last_of_them() {
         let mut run = Run::default();
         for number in 1..=10 {
@@ -315,6 +337,7 @@ mod tests {
             run.refused(Refusal { code: INVALID, id: &id, said: &long });
         }
         assert!(run.last().unwrap().holds());
-        assert!(run.last().unwrap().in_words().chars().count() <= 640);
+        let text = run.last().unwrap().in_words();
+        assert!(text.chars().count() <= MAX_DETAIL, "{text}");
     }
 }

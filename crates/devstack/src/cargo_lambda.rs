@@ -99,13 +99,13 @@ fn environment(aws: &LocalAws, stack: &Stack) -> String {
 fn tell(aws: &LocalAws, plan: &LocalPlan) {
     let _ = writeln!(
         stderr(),
-        "\n{} mails wait on the queues; mailbox: {}\n\
+        "\n{} wait on the queues; mailbox: {}\n\
          cargo-lambda builds the functions now; then, in another terminal:\n\
          \x20 cargo lambda invoke poller --data-file events/empty_tick.json      serves the next second\n\
          \x20 cargo lambda invoke poller --data-file events/tick.json            its window is long over: `expired`\n\
          \x20 cargo lambda invoke scheduler --data-file events/scheduled_event.json   a minute of ticks\n\
          or `make invoke FUNCTION=poller EVENT=events/empty_tick.json`. Ctrl-C ends everything.\n",
-        plan.mails(),
+        plan.in_words(),
         aws.sandbox().url()
     );
 }

@@ -13,7 +13,7 @@ use super::report::LocalReport;
 pub fn svg(report: &LocalReport) -> Result<String, LocalError> {
     let series = &report.figures.series;
     // The last column is for mail that belongs to no campaign.
-    let names = series.campaigns.iter().map(String::as_str).chain(["other mail"]).enumerate();
+    let names = series.campaigns.iter().map(String::as_str).chain(["others"]).enumerate();
     let campaigns = names.map(|(column, name)| {
         let counts: Vec<u64> = series.recipients.iter().map(|row| row[column]).collect();
         let total: u64 = counts.iter().sum();
@@ -23,15 +23,16 @@ pub fn svg(report: &LocalReport) -> Result<String, LocalError> {
     let used =
         used.map_or_else(String::new, |used| format!(": {:.1} % of the quota", used * 100.0));
     let quota = report.settings.quota;
+    let message = report.settings.channel.words().message;
     let panel = ChartPanel {
-        caption: format!("{} mails sent by Tidegate{used}", report.mails.arrived),
+        caption: format!("{} {message}s sent by Tidegate{used}", report.mails.arrived),
         campaigns: campaigns
             .filter(|(total, _)| *total > 0)
             .map(|(_, campaign)| campaign)
             .collect(),
         bucket_seconds: 1.0,
         quota: (quota, format!("quota: {quota} a second")),
-        axes: ["seconds since the first mail", "recipients a second"],
+        axes: ["seconds since the first arrival", "sent a second"],
         time: |second| second.to_string(),
     };
     Ok(chart::svg(&[panel])?)
@@ -51,8 +52,8 @@ mod tests {
             "big: 270",
             "small: 30",
             "quota: 10 a second",
-            "seconds since the first mail",
-            "recipients a second",
+            "seconds since the first arrival",
+            "sent a second",
         ] {
             assert!(svg.contains(said), "{said} is missing");
         }

@@ -129,7 +129,7 @@ impl Session<'_> {
             return Ok(RunOutcome::Interrupted);
         }
         self.display.say(&format!("Mailbox: {}", aws.sandbox().url()));
-        self.display.say(&format!("Putting {} mails onto the queues", self.plan.mails()));
+        self.display.say(&format!("Putting {} onto the queues", self.plan.in_words()));
         fill(aws.queues(), &self.plan, &aws.stack().campaigns()?, |_| {}).await?;
         let (progress, heard) = watch::channel(String::new());
         let run = LocalRun::new(aws, stack, self.args, self.plan.clone(), progress);

@@ -57,7 +57,7 @@ pub enum LocalError {
     #[error(transparent)]
     Port(#[from] PortError),
     /// A mail was not taken by its queue.
-    #[error("a mail was not taken by the queue {queue}")]
+    #[error("a message was not taken by the queue {queue}")]
     Fill { queue: String, source: EntryError },
     /// A file or folder could not be written.
     #[error("cannot write {path}")]

@@ -25,25 +25,26 @@ use super::setup::Setup;
 #[expect(clippy::struct_excessive_bools, reason = "every switch of a command is one")]
 // More than 12 fields: one for each option of the command.
 pub struct LocalArgs {
-    /// Mails of both campaigns; the small one gets three fifths of its share, and so ends first
+    /// Messages of both campaigns, each counted by its recipients or parts; the small one gets three fifths of its share,
+    /// and so ends first
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     messages: u64,
-    /// Mails of the big campaign, instead of what --messages leaves it
+    /// Messages of the big campaign, instead of what --messages leaves it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     big: Option<u64>,
-    /// Mails of the small campaign, instead of what --messages leaves it
+    /// Messages of the small campaign, instead of what --messages leaves it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     small: Option<u64>,
     /// Weights of the big and the small campaign
     #[arg(long, value_name = "BIG/SMALL", default_value_t = WeightPair(90, 10))]
     weights: WeightPair,
-    /// Recipients of each mail of the small campaign; a second that holds one of N can hold N - 1 more
+    /// Recipients of each mail of the small campaign, or parts of each of its texts; a second that holds one of N can hold N - 1 more
     /// than the quota, which --strict refuses
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RECIPIENTS)))]
     recipients_small: u32,
     #[command(flatten)]
     setup: Setup,
-    /// End this many seconds after the first mail, even if mails are left
+    /// End this many seconds after the first arrival, even if some is left
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) seconds: Option<u64>,
     /// Leave everything running after the report, until Ctrl-C
@@ -92,7 +93,7 @@ impl LocalArgs {
         let plan = setup.settings.plan();
         if plan.mails() == 0 {
             return Err(LocalError::Option(
-                "--big 0 and --small 0: there is no mail to send".to_owned(),
+                "--big 0 and --small 0: there is nothing to send".to_owned(),
             ));
         }
         Ok((setup, plan))

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use tidegate_core::channel::{Channel, Words};
 
 /// The most recipients of one mail, as SES has it.
 pub(super) const MOST_RECIPIENTS: u32 = 50;
@@ -35,6 +36,14 @@ pub enum LocalChannel {
 }
 
 impl LocalChannel {
+    /// The words for what the channel sends.
+    pub(crate) const fn words(self) -> Words {
+        match self {
+            Self::Email => Channel::Email.words(),
+            Self::Sms => Channel::Sms.words(),
+        }
+    }
+
     /// A message body of the channel.
     pub(crate) const fn example(self) -> &'static str {
         match self {
@@ -64,6 +73,20 @@ impl LocalPlan {
 
     pub fn mails(&self) -> u64 {
         self.campaigns.iter().map(|campaign| campaign.mails).sum()
+    }
+
+    /// The messages, and the parts of the quota that they take where that is not one each: `384 texts (400 parts:
+    /// each of small has 3)`.
+    pub fn in_words(&self) -> String {
+        let Words { message, unit, .. } = self.channel.words();
+        let several = self.campaigns.iter().filter(|campaign| campaign.recipients > 1);
+        let several = several.map(|of| format!("each of {} has {}", of.name, of.recipients));
+        let several: Vec<String> = several.collect();
+        let messages = format!("{} {message}s", self.mails());
+        if several.is_empty() {
+            return messages;
+        }
+        format!("{messages} ({} {unit}s: {})", self.total(), several.join(", "))
     }
 
     /// A campaign's place in the list.

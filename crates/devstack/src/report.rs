@@ -108,7 +108,12 @@ impl LocalReport {
 }
 
 /// Checks each promise against the counts of the run.
-pub(super) fn promises(ending: Ending, mails: Mails, sandbox: &SandboxStats) -> Vec<Promise> {
+pub(super) fn promises(
+    ending: Ending,
+    mails: Mails,
+    sandbox: &SandboxStats,
+    message: &str,
+) -> Vec<Promise> {
     let promise = |promise: &str, kept: bool, seen: String| Promise {
         promise: promise.to_owned(),
         kept,
@@ -129,7 +134,11 @@ pub(super) fn promises(ending: Ending, mails: Mails, sandbox: &SandboxStats) -> 
     }
     if ending != Ending::Time {
         let seen = format!("{} of {}", mails.arrived, mails.queued);
-        promises.push(promise("every mail arrived", mails.arrived == mails.queued, seen));
+        promises.push(promise(
+            &format!("every {message} arrived"),
+            mails.arrived == mails.queued,
+            seen,
+        ));
     }
     promises
 }
@@ -193,7 +202,7 @@ pub(super) mod tests {
         LocalReport {
             ending: Ending::Complete,
             held: Vec::new(),
-            promises: promises(Ending::Complete, mails, &sandbox),
+            promises: promises(Ending::Complete, mails, &sandbox, "mail"),
             figures: figures(&settings.plan(), &arrivals, |_, _| true),
             settings,
             mails,
@@ -222,7 +231,7 @@ pub(super) mod tests {
     fn kept(ending: Ending, mails: Mails, refused: u64) -> Vec<(String, bool)> {
         let refused = BTreeMap::from([("TooManyRequestsException".to_owned(), refused)]);
         let sandbox = SandboxStats { refused, ..SandboxStats::default() };
-        let promises = promises(ending, mails, &sandbox);
+        let promises = promises(ending, mails, &sandbox, "mail");
         promises.into_iter().map(|promise| (promise.promise, promise.kept)).collect()
     }
 

@@ -8,12 +8,12 @@ use super::report::{Ending, LocalReport};
 impl View for LocalReport {
     fn view(&self, page: &mut Page) {
         let how = match self.ending {
-            Ending::Complete => "every mail arrived",
-            Ending::Time => "its time was over",
-            Ending::Stalled => "nothing arrived any more",
+            Ending::Complete => format!("every {} arrived", self.message()),
+            Ending::Time => "its time was over".to_owned(),
+            Ending::Stalled => "nothing arrived any more".to_owned(),
         };
-        let (mails, seconds) = (self.mails, self.figures.sending_seconds);
-        let text = format!("{} of {} mails in {seconds:.1} s; {how}", mails.arrived, mails.queued);
+        let (arrived, all) = (self.mails.arrived, self.settings.plan().in_words());
+        let text = format!("{arrived} of {all} in {:.1} s; {how}", self.figures.sending_seconds);
         page.heading(text);
         for held in &self.held {
             page.line(Tone::Warning, held.as_str());
@@ -40,6 +40,10 @@ fn row(name: &str, value: String) -> (String, String) {
 }
 
 impl LocalReport {
+    fn message(&self) -> &'static str {
+        self.settings.channel.words().message
+    }
+
     fn utilisation(&self) -> Rows {
         let phases = &self.figures.phases;
         let worst = self.sandbox.worst_sliding_second_offered;
@@ -64,7 +68,10 @@ impl LocalReport {
             names.zip(shares).map(|(name, share)| row(name, share))
         });
         let ended = self.figures.ended_after_seconds.iter().map(|(campaign, after)| {
-            row(&format!("{campaign} ended"), format!("{after:.1} s after the first mail"))
+            row(
+                &format!("{campaign} ended"),
+                format!("{after:.1} s after the first {}", self.message()),
+            )
         });
         shares.chain(ended).collect()
     }
@@ -78,7 +85,7 @@ impl LocalReport {
         let (twice, dead, waiting) = (mails.duplicates, mails.dead_lettered, mails.waiting);
         let mails =
             format!("{lost} lost, {twice} duplicates, {dead} dead-lettered, {waiting} waiting");
-        vec![row("refusals", refused), row("mails", mails)]
+        vec![row("refusals", refused), row(&format!("{}s", self.message()), mails)]
     }
 
     fn resources(&self) -> Rows {
@@ -87,15 +94,14 @@ impl LocalReport {
                 0 => String::new(),
                 windows => format!("; {} in {windows} idle windows", self.sqs.idle_calls),
             };
-            row("SQS calls", format!("{calls:.3} a mail{idle}"))
+            row("SQS calls", format!("{calls:.3} a {}{idle}", self.message()))
         });
         let poller = self.poller.map(|poller| {
             let cpu = poller.cpu_ms_per_mail.unwrap_or_default();
             let memory = float(poller.usage.peak_rss_bytes) / 1e6;
             let processes = poller.usage.processes;
-            let text =
-                format!("{cpu:.2} ms CPU a mail, {memory:.1} MB at most, {processes} processes");
-            row("poller", text)
+            let cpu = format!("{cpu:.2} ms CPU a {}", self.message());
+            row("poller", format!("{cpu}, {memory:.1} MB at most, {processes} processes"))
         });
         calls.into_iter().chain(poller).collect()
     }
@@ -123,6 +129,7 @@ fn share(share: &ShareInPhase) -> String {
 mod tests {
     use tidegate_operate::page::Page;
 
+    use crate::plan::LocalChannel;
     use crate::report::tests::sample;
     use crate::report::{Ending, promises};
 
@@ -144,6 +151,19 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_texts_speaks_of_texts_and_says_why_they_are_fewer_than_their_parts() {
+        let mut report = sample();
+        report.settings.channel = LocalChannel::Sms;
+        report.settings.campaigns[1].recipients = 3;
+        report.promises = promises(Ending::Complete, report.mails, &report.sandbox, "text");
+        let text = Page::of(&report).plain();
+        let first =
+            "300 of 300 texts (360 parts: each of small has 3) in 29.9 s; every text arrived";
+        assert_eq!(text.lines().next(), Some(first));
+        assert!(!text.contains("mail"), "{text}");
+    }
+
+    #[test]
     fn a_run_that_stalled_names_what_held_sending() {
         let mut report = sample();
         report.ending = Ending::Stalled;
@@ -156,7 +176,7 @@ mod tests {
     fn a_broken_promise_stands_out() {
         let mut report = sample();
         report.mails.lost = Some(2);
-        report.promises = promises(Ending::Complete, report.mails, &report.sandbox);
+        report.promises = promises(Ending::Complete, report.mails, &report.sandbox, "mail");
         assert!(Page::of(&report).plain().contains("  BROKEN  nothing lost (2 lost)"));
         assert!(!report.is_kept());
     }

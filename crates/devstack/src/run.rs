@@ -139,7 +139,8 @@ impl<'a> LocalRun<'a> {
 
     fn headline(&self) -> String {
         if self.is_complete() {
-            return "All mails arrived; a few more windows show what comes late".to_owned();
+            let all = self.plan.in_words();
+            return format!("All {all} arrived; a few more windows show what comes late");
         }
         if !self.held.is_empty() {
             return format!("Nothing is sent: {}", self.held.join("; "));
@@ -239,7 +240,7 @@ impl<'a> LocalRun<'a> {
         LocalReport {
             ending,
             held,
-            promises: report::promises(ending, mails, &mailbox.stats),
+            promises: report::promises(ending, mails, &mailbox.stats, plan.channel.words().message),
             settings,
             mails,
             sqs: report::sqs_calls(&settled.standing.counters, &counters),
@@ -266,7 +267,7 @@ fn held(facts: &StackFacts) -> Vec<String> {
         let campaign = hold.campaign.as_deref().unwrap_or("all sending");
         let detail =
             if hold.detail.is_empty() { hold.detail } else { format!(": {}", hold.detail) };
-        format!("{campaign} is held ({}{detail})", hold.reason)
+        format!("{campaign} is held ({}{detail})", hold.what)
     };
     Status::of(facts).holds.into_iter().map(words).collect()
 }

@@ -17,8 +17,8 @@ use tidegate_operate::status::{StatusSettings, other_queues};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::unbounded_channel;
 
-/// Changes by operators that a page shows.
-const CHANGES: usize = 20;
+/// Changes by operators that a page of the history shows.
+const CHANGES: usize = 300;
 
 /// The reasons why a console cannot be opened.
 #[derive(Debug, Error)]

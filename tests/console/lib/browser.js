@@ -162,10 +162,7 @@ export class Tab {
         daily: value(document, 'quota'),
         waiting: value(document, 'waiting-all'),
         refused: value(document, 'refused'),
-        skipped: value(document, 'slots-skipped'),
-        unused: value(document, 'slots-unused'),
         dead: value(document, 'dead-count'),
-        merge: value(document, 'merge'),
         campaigns: [...document.querySelectorAll('[data-testid^=campaign-]')].map((row) => ({
           name: row.getAttribute('data-testid')?.slice('campaign-'.length),
           sent: value(row, 'sent'),

@@ -97,6 +97,7 @@ promise('a campaign is limited from its menu, and the limit removed', async ({ s
   const limits = async () => (await stack.status()).limits.map((/** @type {any} */ { key, limit }) => `${key} ${limit}`);
   const [limited] = await limits();
   assert.match(limited, /^campaign:small 3\/m, .*00:00-24:00/);
+  await tab.at('to-limits').click();
   await tab.page.getByTestId('remove-limit').click();
   await tab.confirm('no-limit', 'more people');
   assert.deepEqual(await limits(), []);

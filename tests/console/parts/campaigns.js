@@ -82,8 +82,8 @@ promise('the chart’s figures are saved as comma-separated values, and the char
   const csv = await saved('as-csv');
   assert.match(csv.name, /^tidegate-[0-9T-]+\.csv$/);
   const [head, ...lines] = csv.content.toString().trim().split('\r\n');
-  assert.equal(head, 'time,all,quota,big,small');
-  assert.ok(lines.length > 2 && lines.every((line) => /^\d{4}-\d\d-\d\dT[\d:.]+Z(,[\d.]*){4}$/.test(line)), lines.slice(0, 3).join(' '));
+  assert.equal(head, 'time,all,quota,big,express,small');
+  assert.ok(lines.length > 2 && lines.every((line) => /^\d{4}-\d\d-\d\dT[\d:.]+Z(,[\d.]*){5}$/.test(line)), lines.slice(0, 3).join(' '));
   const png = await saved('as-picture');
   assert.deepEqual([...png.content.subarray(0, 4)], [0x89, 0x50, 0x4e, 0x47]);
   // On a campaign's page it is that campaign alone.

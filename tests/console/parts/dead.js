@@ -29,7 +29,10 @@ promise('a campaign that SES refuses is held; its letters are counted, masked an
   await stack.tidegate('weights', 'small=900', '--reason', 'the small one is urgent');
   await stack.ses({ faults: [`${CODE},status=400,to=small-*`, `${CODE},status=400,to=*@refused.example`] });
   for (const to of EXPRESS) await stack.put('express', JSON.stringify({ id: `express-${to.split('@')[0]}`, to_address: to, from_address: 'news@example.org', subject: 'Code', body: '1234' }));
-  await tab.at('hold').filter({ hasText: 'small is held: refusals' }).waitFor();
+  const hold = tab.at('hold').filter({ hasText: 'small is held: one mail after the other is refused' });
+  await hold.waitFor();
+  assert.match(await hold.innerText(), /10 in a row refused: .*ids small-\d+/, 'it names its mails');
+  await until('its row says how many are dead', async () => /\d+ dead/.test(await tab.campaign('small').innerText()));
   await tab.campaign('small').locator('[data-testid=state][data-value=held]').waitFor();
   await stack.tidegate('weights', '--reset', '--reason', 'it was not that urgent');
   await until('as many letters on the page as on the queue', async () => {
@@ -74,7 +77,7 @@ promise('recipients are shown by a console that is told to show them', async ({ 
 promise('a hold is lifted, and the letters of the mails that were refused are replayed to the end', async ({ stack, console, browser }) => {
   const tab = await browser.open(console);
   await stack.ses({ faults: [] });
-  await tab.at('hold').filter({ hasText: 'small is held: refusals' }).getByRole('button', { name: /^Lift/ }).click();
+  await tab.at('hold').filter({ hasText: 'small is held: one mail after the other is refused' }).getByRole('button', { name: /^Lift/ }).click();
   await tab.confirm('lift', 'SES takes them again');
   assert.deepEqual((await stack.status()).holds, []);
   assert.deepEqual((await stack.history()).slice(0, 1).map(({ action, campaign, reason }) => [action, campaign, reason]), [['lift', 'small', 'SES takes them again']]);

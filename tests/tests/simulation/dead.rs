@@ -31,6 +31,20 @@ async fn with_a_dead_letter(merge: bool, deduplication: &str) -> World {
 }
 
 #[tokio::test(start_paused = true)]
+async fn dead_letters_are_counted_for_their_campaign_whatever_made_them() {
+    for merge in MODES {
+        let world = with_a_dead_letter(merge, "off").await;
+        let (attributes, delay) = (Vec::new(), Duration::ZERO);
+        let invalid = Outgoing { body: "{}".into(), attributes, delay, fifo: None };
+        world.queues.send(&url("small"), &[invalid]).await.unwrap();
+        world.run(10).await;
+        let counters = world.ledger_now().await.counters;
+        let dead = ["dead", "dead.big", "dead.small"].map(|sum| counters.get(sum).copied());
+        assert_eq!(dead, [Some(2), Some(1), Some(1)], "merge {merge}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dead_letter_that_is_replayed_within_five_minutes_is_sent_once() {
     for merge in MODES {
         for (name, deduplication) in DEDUPLICATIONS {

@@ -4,7 +4,7 @@ import { openSteer } from './actions.js';
 import { stateOf } from './campaigns.js';
 import { byId, h, icon, setAttr, setIcon, setText, setValue, show } from './dom.js';
 import { clock, count, dollars, percent, plural, progress, rate, span } from './format.js';
-import { isStale, model } from './model.js';
+import { foreseen, isStale, model } from './model.js';
 import { campaignShown, shownFigures } from './view.js';
 import { openWeights } from './weights.js';
 import { say } from './words.js';
@@ -50,7 +50,6 @@ function tell(name, value, note = '', exact = null) {
 
 export function renderCampaignPage() {
   const name = campaignShown();
-  document.documentElement.classList.toggle('one', name !== null);
   show(byId('campaign'), name !== null);
   if (name === null || !model.figures) return;
   setText(title, name);
@@ -81,7 +80,7 @@ export function renderCampaignPage() {
   tell('waiting', count(row?.waiting), backlog ? `${count(backlog.visible)} visible, ${count(backlog.in_flight)} in flight, ${count(backlog.delayed)} delayed` : '', row?.waiting);
   tell('age', span(row?.age_s), 'from its queue until it is accepted, as a mean', row?.age_s);
 
-  const end = model.forecast?.state === 'ready' ? model.forecast.campaigns?.find((one) => one.name === name) : undefined;
+  const end = foreseen()?.campaigns?.find((one) => one.name === name);
   const rest = isStale() ? null : row?.eta_s ?? null;
   const range = end?.earliest && end.latest ? (clock(end.earliest) === clock(end.latest) ? 'by the forecast' : `by the forecast between ${clock(end.earliest)} and ${clock(end.latest)}`) : end?.left ? `forecast: ${plural(end.left, say.message)} left at its end` : '';
   tell('ends', (row?.waiting ?? 0) === 0 ? '–' : end?.ends_at ? `at ${clock(end.ends_at)}` : rest === null ? '–' : `in ${span(rest)}`, (row?.waiting ?? 0) === 0 ? 'nothing waits' : range);

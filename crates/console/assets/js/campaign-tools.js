@@ -12,7 +12,7 @@ import { touch } from './model.js';
 const MANY = 10;
 /** Rows that are shown, unless all are asked for: each costs its part of a frame. */
 const ROWS = 50;
-const STATES = [['', 'All'], ['sending', 'Sending'], ['waiting', 'Waiting'], ['paused', 'Paused'], ['held', 'Held'], ['done', 'Done'], ['empty', 'Empty']];
+const STATES = [['', 'All'], ['sending', 'Sending'], ['waiting', 'Waiting'], ['paused', 'Paused'], ['held', 'Held'], ['closed', 'Closed'], ['done', 'Done'], ['dead', 'With dead letters'], ['empty', 'Empty']];
 
 /** @type {{[name: string]: [label: string, by: (one: Listed) => number]}} */
 const ORDERS = {

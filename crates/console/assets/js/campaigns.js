@@ -4,7 +4,7 @@ import { openLift, openSteer } from './actions.js';
 import { chosen, endTools, startTools } from './campaign-tools.js';
 import { byId, h, icon, keyed, setAttr, setBar, setIcon, setText, setValue, show } from './dom.js';
 import { clock, count, full, percent, plural, progress, rate, span, words } from './format.js';
-import { isStale, mayAct, model } from './model.js';
+import { closedBy, foreseen, isStale, mayAct, model } from './model.js';
 import { menu } from './popover.js';
 import { openReplay } from './replay.js';
 import { openLimit } from './limit-form.js';
@@ -36,17 +36,31 @@ export function startCampaigns() {
 
 /** @param {Campaign} campaign @param {Row | undefined} row @returns {[state: string, icon: string, label: string, title: string]} */
 export function stateOf(campaign, row) {
+  const found = standing(campaign, row);
+  return isStale() ? ['old', 'wait', `Was: ${found[2].toLowerCase()}`, found[3]] : found;
+}
+
+/** Mail of a campaign that was taken out. @param {string} kind @param {string} name */
+const taken = (kind, name) => model.figures?.status.counters[`${kind}.${name}`] ?? 0;
+
+/** @param {Campaign} campaign @param {Row | undefined} row @returns {[state: string, icon: string, label: string, title: string]} */
+function standing(campaign, row) {
   const holds = model.figures?.status.holds ?? [];
   const own = holds.filter((hold) => hold.campaign === campaign.name);
   const all = holds.filter((hold) => hold.campaign === null);
   const waiting = row?.waiting ?? campaign.backlog?.visible ?? 0;
   const paused = [...own, ...all].find((hold) => hold.reason === 'paused');
   const other = own.find((hold) => hold.reason !== 'paused') ?? all.find((hold) => hold.reason !== 'paused');
-  if (other) return ['held', 'bad', 'Held', `${words(other.reason)}: ${other.detail ?? ''}`];
+  if (other) return ['held', 'bad', 'Held', `${other.what}: ${other.detail ?? ''}`];
   if (paused) return ['paused', 'pause', 'Paused', `${paused.campaign ? '' : 'all sending: '}${paused.detail ?? ''}`];
+  const limit = closedBy(campaign.name);
+  if (limit) return ['closed', 'wait', limit.opens_at ? `Closed, opens ${clock(limit.opens_at)}` : 'Closed', `by its limit: ${limit.limit}`];
   if (row?.rate && row.rate > 0) return ['sending', 'play', 'Sending', ''];
   if (waiting > 0 && campaign.weight === 0) return ['held', 'warn', 'No share', 'its weight is 0'];
   if (waiting > 0) return ['waiting', 'wait', 'Waiting', ''];
+  if (campaign.dead > 0) return ['dead', 'warn', `${count(campaign.sent)} sent, ${count(campaign.dead)} dead`, `its dead letters say why they were not sent`];
+  const apart = ['cancelled', 'excluded'].filter((kind) => taken(kind, campaign.name) > 0).map((kind) => `${count(taken(kind, campaign.name))} ${kind}`);
+  if (apart.length > 0) return ['done', 'good', `${count(campaign.sent)} sent, ${apart.join(', ')}`, ''];
   if (campaign.sent > 0) return ['done', 'good', 'Done', 'all that came was sent'];
   return ['empty', 'empty', 'Empty', 'nothing was ever sent or waits'];
 }
@@ -111,7 +125,9 @@ function update(tr, { campaign, row }) {
 
   setText(part('.sent-text'), count(row?.sent ?? campaign.sent));
   setValue(part('[data-testid=sent]'), row?.sent ?? campaign.sent);
-  setText(part('.progress-text'), progress(row?.progress));
+  // Where some was taken out, all of the rest is not all.
+  const all = row?.progress === 1 && taken('cancelled', campaign.name) + taken('excluded', campaign.name) > 0;
+  setText(part('.progress-text'), [all ? '' : progress(row?.progress), campaign.dead > 0 ? `${count(campaign.dead)} dead` : ''].filter(Boolean).join(', '));
   const bar = part('[role=progressbar]');
   setAttr(bar, 'aria-valuenow', row?.progress === null || row?.progress === undefined ? '0' : String(Math.floor(row.progress * 1000) / 10));
   setBar(part('.progress .meter-fill'), row?.progress ?? 0);
@@ -126,7 +142,7 @@ function update(tr, { campaign, row }) {
   setText(part('[data-testid=age]'), span(row?.age_s));
   setValue(part('[data-testid=age]'), row?.age_s);
 
-  const ends = model.forecast?.state === 'ready' ? model.forecast.campaigns?.find((end) => end.name === campaign.name) : undefined;
+  const ends = foreseen()?.campaigns?.find((end) => end.name === campaign.name);
   const eta = part('[data-testid=eta]');
   setValue(eta, row?.eta_s);
   // When it ends counts from now, which stale figures do not know.
@@ -143,7 +159,7 @@ function update(tr, { campaign, row }) {
   setText(pause, paused ? 'Resume' : 'Pause');
   setAttr(pause, 'aria-label', `${paused ? 'Resume' : 'Pause'} ${campaign.name}`);
   // Where nothing waits, nothing is there to be paused.
-  show(pause, state !== 'done' && state !== 'empty');
+  show(pause, !['done', 'dead', 'empty'].includes(state));
 }
 
 export function renderCampaigns() {

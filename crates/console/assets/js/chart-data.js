@@ -17,7 +17,7 @@ export function groups() {
   const names = [...order.filter((name) => campaigns[name]), ...Object.keys(campaigns).filter((name) => !order.includes(name))];
   if (names.length <= SHOWN) return names.map((name) => ({ name, of: [name] }));
   // By weight, which seldom changes: by what was sent the colours would jump.
-  const weight = new Map(model.figures?.status.campaigns.map((campaign) => [campaign.name, campaign.weight]) ?? []);
+  const weight = new Map(model.figures?.status.campaigns.map((campaign) => [campaign.name, campaign.weight]) ?? []).set('express', Infinity);
   const ranked = [...names].sort((a, b) => (weight.get(b) ?? 0) - (weight.get(a) ?? 0));
   const own = ranked.slice(0, SHOWN - 1);
   const rest = ranked.slice(SHOWN - 1);

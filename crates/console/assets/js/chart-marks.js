@@ -2,7 +2,7 @@
 
 import { buckets, forecastEnd, valueOf } from './chart-data.js';
 import { clock } from './format.js';
-import { curves, model, now } from './model.js';
+import { curves, foreseen, isStale, model, now } from './model.js';
 import { isShown } from './view.js';
 
 /** @typedef {{text: string, muted: string, accent: string, warn: string, bad: string, surface: string, font: string, ratio: number}} Ink */
@@ -84,9 +84,9 @@ export function drawOver(u, stack, ink) {
   names(u, stack, ink);
   if (inside(at)) {
     line(at, ink.muted, [3, 3]);
-    label(at, 'now', ink.text);
+    label(at, isStale() ? 'last known' : 'now', ink.text);
   }
-  if (end !== null && inside(end) && end > at && model.forecast?.ends_at) {
+  if (end !== null && inside(end) && end > at && foreseen()?.ends_at) {
     line(end, ink.accent, [3, 3]);
     label(end, `all sent ${clock(end * 1000)}`, ink.accent);
   }

@@ -3,7 +3,7 @@
 import { forecastAt, forecastEnd, valueOf } from './chart-data.js';
 import { byId, h, keyed, setText } from './dom.js';
 import { clock, clockSeconds, limit, rate } from './format.js';
-import { capital, curves, model, now } from './model.js';
+import { capital, curves, isStale, model, now } from './model.js';
 import { say } from './words.js';
 
 /** @typedef {import('./chart-data.js').Group} Group */
@@ -57,7 +57,7 @@ export function renderLegend(stack, dashes, pointed) {
     ...stack.map((group, k) => ({ key: `c ${group.name}`, label: group.name, colour: `ink-${k + 1}`, dash: dashes[k], kind: 'area', value: shown(at < 0 ? null : valueOf(group, at)) })),
   ];
   if (model.forecast?.state === 'ready') lines.splice(2, 0, { key: 'forecast', label: 'Forecast', colour: 'ink-forecast', dash: [4, 3], kind: 'line', value: rate(forecast) });
-  lines.push({ key: 'time', label: pointed === null ? 'now' : clockSeconds(pointed * 1000), colour: '', dash: [], kind: 'time', value: '' });
+  lines.push({ key: 'time', label: pointed === null ? (isStale() ? 'last known' : 'now') : clockSeconds(pointed * 1000), colour: '', dash: [], kind: 'time', value: '' });
   keyed(byId('legend'), lines, (line) => `${line.key} ${line.colour} ${line.dash}`,
     (line) => h('li', { class: line.kind === 'time' ? 'legend-time' : null }, line.kind === 'time' ? null : swatch(line), h('span', { class: 'legend-name' }), h('span', { class: 'legend-value' })),
     (item, line) => {

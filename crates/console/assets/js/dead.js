@@ -1,7 +1,7 @@
 // Dead letters: by reason, the newest, read anew on demand, and the way to the reviewed replay.
 
 import { ApiError, post } from './api.js';
-import { byId, h, icon, keyed, setBar, setText, setValue, show } from './dom.js';
+import { byId, h, icon, keyed, labelled, setBar, setText, setValue, show } from './dom.js';
 import { clock, clockSeconds, count, full, plural, sentence, span } from './format.js';
 import { letterAddress } from './letter.js';
 import { capital, deadLetters, model, touch } from './model.js';
@@ -28,11 +28,11 @@ export function startDead() {
     h('span', { class: 'meter', role: 'progressbar', 'aria-label': 'Replay', 'aria-valuemin': 0, 'aria-valuemax': 100 }, h('span', { class: 'meter-fill' })),
     h('button', { type: 'button', text: 'Stop', click: stopReplay, 'data-acts': true, testid: 'replay-stop' }));
   tables = h('div', {},
-    h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Dead letters by reason' }, h('table', { class: 'plain' },
+    h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Dead letters by reason' }, h('table', { class: 'plain cards' },
       h('caption', { class: 'hidden', text: 'Dead letters by reason' }),
       h('thead', {}, h('tr', {}, ...['Reason', 'Letters', 'Perhaps sent', 'Newest', 'Said of the newest'].map((text) => h('th', { scope: 'col', text })))), groups)),
     h('details', { class: 'more' }, h('summary', { text: 'Newest letters' }),
-      h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Newest dead letters' }, h('table', { class: 'plain' },
+      h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Newest dead letters' }, h('table', { class: 'plain cards' },
         h('caption', { class: 'hidden', text: 'The newest dead letters, their recipients masked' }),
         h('thead', {}, h('tr', {}, ...['When', 'Campaign', 'Id', 'To', 'Reason', 'Attempts', 'Doubt'].map((text) => h('th', { scope: 'col', text })))), letters))));
   byId('dead-body').append(running, read, tables);
@@ -98,6 +98,8 @@ export function renderDead() {
     h('td', { text: letter.campaign ?? '–' }), h('td', { class: 'code' }, h('a', { href: letterAddress(letter.message_id), testid: 'letter-link', text: letter.id ?? '–' })), h('td', { text: to(letter) }),
     h('td', { class: 'code', text: letter.foreign ? 'no dead letter of Tidegate’s' : `${letter.code ?? '–'}${letter.http_status ? ` (${letter.http_status})` : ''}` }),
     h('td', { class: 'number', text: count(letter.attempts) }), h('td', { text: DOUBTS[letter.doubt] || '–' })));
+
+  [groups, letters].forEach(labelled);
 
   show(running, Boolean(replay && (replay.running || replay.error || replay.said)));
   if (replay) {

@@ -137,6 +137,15 @@ export function keyed(parent, items, keyOf, create, update) {
 }
 
 /**
+ * Tells each cell the head of its column: a phone shows a row as a card. @param {HTMLElement} body
+ */
+export function labelled(body) {
+  const table = /** @type {HTMLTableElement} */ (body.closest('table'));
+  const heads = [...table.tHead?.rows[0].cells ?? []].map((head) => head.textContent ?? '');
+  for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, at) => setAttr(cell, 'data-label', heads[at]));
+}
+
+/**
  * Texts of the server set commands in backticks.
  * @param {Element} element
  * @param {string} text

@@ -1,9 +1,10 @@
 // What changed: events of the stack, and changes by operators.
 
+import { read } from './api.js';
 import { byId, h, icon, keyed, setText } from './dom.js';
 import { clock, clockSeconds, full, words } from './format.js';
 import { capital, model, touch } from './model.js';
-import { campaignShown, isShown } from './view.js';
+import { campaignShown, isShown, page } from './view.js';
 
 /** @typedef {import('./types.js').Entry} Entry */
 
@@ -41,8 +42,19 @@ export function renderEvents() {
   setText(byId('events-none'), filter.value || campaignShown() !== null ? 'Nothing of this kind.' : 'Nothing has changed since this console began to look.');
 }
 
+/** All changes that the console keeps, and the newest at that time. @type {{all: import('./types.js').Steering[] | null, at: string | undefined}} */
+const past = { all: null, at: undefined };
+
 export function renderChanges() {
-  const list = (model.figures?.status.changes ?? []).filter((change) => isShown(change.campaign) || change.campaign === null);
+  const newest = model.figures?.status.changes ?? [];
+  if (page() === 'history' && past.at !== newest[0]?.at) {
+    past.at = newest[0]?.at;
+    read('/api/changes').then((all) => {
+      past.all = all;
+      touch();
+    }, () => {});
+  }
+  const list = (page() === 'history' && past.all ? past.all : newest).filter((change) => isShown(change.campaign) || change.campaign === null);
   keyed(byId('changes'), list, (change) => `${change.at} ${change.by} ${change.action} ${change.campaign}`, (change) => h('li', { class: 'event', testid: 'operator-change' },
     icon('person'),
     h('div', {},

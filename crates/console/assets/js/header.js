@@ -3,12 +3,15 @@
 import { byId, h, icon, keyed, setAttr, setIcon, setText, show } from './dom.js';
 import { clockSeconds, full, span } from './format.js';
 import { headline, subline } from './headline.js';
-import { age, isStale, model } from './model.js';
+import { age, foreseen, isStale, model } from './model.js';
 
 const THEMES = [['system', 'System theme'], ['light', 'Light theme'], ['dark', 'Dark theme']];
 /** @type {{[name: string]: string}} */
 const THEME_ICONS = { system: 'system', light: 'sun', dark: 'moon' };
 
+const GREY = `data:image/svg+xml,${encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#8b919d"/></svg>')}`;
+/** @type {string | undefined} */
+let bright;
 let spoken = '';
 /** @type {() => void} */
 let themed = () => {};
@@ -47,7 +50,7 @@ function connection() {
   if (model.connection === 'connecting') return ['connecting', 'wait', 'Connecting', ''];
   if (model.connection !== 'live') return ['lost', 'warn', old ? `Reconnecting, ${old}` : 'Reconnecting', of];
   const failed = model.figures?.failed;
-  if (failed) return ['stale', 'warn', `${old ? `Figures are ${span(seconds)} old` : 'Live'}: ${failed}`, `${failed}. ${of}`];
+  if (failed && !old) return ['stale', 'warn', 'The last look failed', `${failed}. ${of}`];
   if (old) return ['stale', 'warn', `Figures are ${span(seconds)} old`, of];
   return ['live', 'live', 'Live', of];
 }
@@ -76,13 +79,18 @@ export function renderHeader() {
   setAttr(line, 'data-kind', says.kind);
   setAttr(line, 'title', says.title ? `Since ${says.title}` : null);
   setText(byId('subline'), subline());
-  document.documentElement.classList.toggle('old', state === 'lost' || state === 'stale');
+  const old = state === 'lost' || state === 'stale';
+  document.documentElement.classList.toggle('old', old);
+  const sign_ = /** @type {HTMLLinkElement} */ (document.querySelector('link[rel=icon]'));
+  bright ??= sign_.href;
+  // In the page: a console that has gone sends no file.
+  setAttr(sign_, 'href', old ? GREY : bright);
 
   const ringing = figures?.monitor.report?.ringing ?? [];
   const alarms = ringing.map(({ name, since, why }) => `The alarm ${name} rings${since ? ` since ${clockSeconds(since)}` : ''}: ${why}`);
-  const warnings = [...new Set([...alarms, ...(figures?.failed ? [`The newest look at the stack failed: ${figures.failed}`] : []), ...(model.forecast?.warnings ?? []).map((warning) => `Forecast: ${warning}`)])];
+  const warnings = [...new Set([...alarms, ...(figures?.failed ? [`The stack does not answer, and is asked again every second: ${figures.failed}`] : []), ...(foreseen()?.warnings ?? []).map((warning) => `Forecast: ${warning}`)])];
   show(byId('warnings'), warnings.length > 0);
-  keyed(byId('warnings'), warnings, (warning) => warning, (warning) => h('li', {}, icon('warn'), h('span', { text: warning })));
+  keyed(byId('warnings'), warnings, (warning) => warning, (warning) => h('li', {}, icon('warn'), h('span', { text: warning, title: warning })));
 
   document.title = `${short(says.text)} · ${name || 'Tidegate'}`;
   // Only a new kind of state is spoken, never each second's figures.

@@ -1,7 +1,7 @@
 // One sentence that says what is going on now, and what is worth saying beside it.
 
 import { about, clock, clockSeconds, full, limit, listed, percent, plural, rate, sentence, span, words } from './format.js';
-import { capital, deadLetters, exceeded, isStale, model, now } from './model.js';
+import { capital, closedBy, deadLetters, exceeded, foreseen, held, isStale, model, now, waiting } from './model.js';
 import { say } from './words.js';
 
 /** @typedef {import('./types.js').Tone} Tone */
@@ -11,18 +11,15 @@ import { say } from './words.js';
 /** @param {Hold} hold */
 function heldText(hold) {
   const until = hold.until ? `, until about ${clock(hold.until)}` : '';
-  if (hold.reason === 'paused') return `Paused ${hold.detail ?? 'by an operator'}${until}`;
   const what = hold.reason === 'daily_budget' ? 'Campaigns are stopped' : 'Stopped';
-  return `${what}: ${hold.detail ?? words(hold.reason)}${until}`;
+  return `${what}: ${hold.what}${until}`;
 }
 
 /** When all that may be sent is sent, in seconds; none where nobody knows. */
 export function left() {
-  const { forecast, figures } = model;
-  if (forecast?.state === 'ready' && forecast.ends_at) {
-    return Math.max(0, (Date.parse(forecast.ends_at) - now()) / 1000);
-  }
-  const waiting = figures?.rows.filter((row) => row.waiting > 0) ?? [];
+  const ends = foreseen()?.ends_at;
+  if (ends) return (Date.parse(ends) - now()) / 1000;
+  const waiting = model.figures?.rows.filter((row) => row.waiting > 0) ?? [];
   if (waiting.length === 0 || waiting.some((row) => row.eta_s === null)) return null;
   return Math.max(...waiting.map((row) => row.eta_s ?? 0));
 }
@@ -50,43 +47,45 @@ function standing(figures) {
   }
   if (status.breaker.state === 'blocking') {
     const until = status.breaker.until ? (Date.parse(status.breaker.until) - now()) / 1000 : null;
-    const probe = until === null ? '' : until <= 0 ? '; next probe now' : `; next probe in ${span(until)}`;
-    return { kind: 'breaker blocking', tone: 'bad', text: `Breaker: ${say.service} fails${probe}` };
+    const next = until === null ? '' : until <= 0 ? ', now' : `, in ${span(until)}`;
+    return { kind: 'breaker blocking', tone: 'bad', text: `Nothing is sent: ${say.service} fails.`, next: `One ${say.message} will try it again${next}.` };
   }
   if (status.breaker.state === 'probing') {
-    return { kind: 'breaker probing', tone: 'warn', text: `Breaker: one ${say.message} is on its way, to see whether ${say.service} works again` };
+    return { kind: 'breaker probing', tone: 'warn', text: `${say.service} failed: one ${say.message} is on its way, to see whether it works again` };
   }
   const quota = exceeded();
   if (quota !== null) return { kind: 'above', tone: 'bad', text: `Sending ${rate(figures.rate)} a second, above the quota of ${limit(quota)}.`, next: `${say.service} refuses what is above it.` };
-  const waiting = figures.rows.reduce((sum, row) => sum + row.waiting, 0);
+  const all_ = waiting().all;
   const { state, last_window: last } = status.serving;
   if (state === 'never') return { kind: 'never', tone: 'info', text: 'Nothing was ever sent here: no window was served yet' };
   if (state === 'stopped') {
     const since = last ? ` since ${clock(last)}` : '';
-    return { kind: 'stopped', tone: 'bad', text: `Nobody serves${since}`, title: full(last) };
+    return { kind: 'stopped', tone: 'bad', text: `Nothing is sent: no poller runs${since}.`, next: 'Is the scheduler’s rule enabled? `tidegate doctor` looks.', title: full(last) };
   }
   if (all.length > 0 && !(figures.rate && figures.rate > 0)) {
     return { kind: 'budget', tone: 'warn', text: heldText(all[0]) };
   }
   if (all.length > 0) return { kind: 'budget', tone: 'warn', text: `Sending ${rate(figures.rate)} a second, express ${say.messages} alone.`, next: sentence(heldText(all[0])) };
-  if (figures.rate !== null && figures.rate > 0) return sending(figures.rate, waiting);
-  if (waiting === 0) return { kind: 'idle', tone: 'info', text: 'Idle: nothing waits' };
+  if (figures.rate !== null && figures.rate > 0) return sending(figures.rate, all_);
+  if (all_ === 0) return { kind: 'idle', tone: 'info', text: 'Idle: nothing waits' };
   if (figures.rate === null) return { kind: 'first', tone: 'info', text: 'The first figures come in some seconds' };
-  const blocked = figures.rows.every((row) => row.waiting === 0 || status.campaigns.some((c) => c.name === row.name && (c.held || c.weight === 0)));
-  if (blocked) return { kind: 'blocked', tone: 'warn', text: `Nothing is sent: what waits (${plural(waiting, say.message)}) is held` };
-  if (state === 'idle') return { kind: 'asleep', tone: 'info', text: `Idle: ${plural(waiting, `${say.message} waits`, `${say.message}s wait`)} for the next look at the queues` };
-  return { kind: 'silent', tone: 'warn', text: `Nothing is sent now, though ${plural(waiting, `${say.message} waits`, `${say.message}s wait`)}` };
+  const wait = plural(all_, `${say.message} waits`, `${say.message}s wait`);
+  const stopped = (/** @type {string} */ name, /** @type {number} */ many) => many === 0 || held(name) || closedBy(name) !== null;
+  const blocked = stopped('express', status.waiting.express) && figures.rows.every((row) => stopped(row.name, row.waiting) || status.campaigns.some((c) => c.name === row.name && c.weight === 0));
+  if (blocked && all_ === status.waiting.express + status.waiting.campaigns) return { kind: 'blocked', tone: 'warn', text: `Nothing is sent: what waits (${plural(all_, say.message)}) is held or closed` };
+  if (state === 'idle') return { kind: 'asleep', tone: 'info', text: `Idle: ${wait} for the next look at the queues` };
+  return { kind: 'silent', tone: 'warn', text: `Nothing is sent now, though ${wait}` };
 }
 
-/** @param {number} now_ @param {number} waiting @returns {Headline} */
-function sending(now_, waiting) {
+/** @param {number} now_ @param {number} all @returns {Headline} */
+function sending(now_, all) {
   const quota = model.figures?.status.quota;
   const may = quota?.slots_per_second ?? quota?.in_force ?? null;
   const use = may ? `, ${percent(Math.min(1, now_ / may))} of what may be sent` : '';
   const text = `Sending ${rate(now_)} a second${use}.`;
-  if (waiting === 0) return { kind: 'sending', tone: 'good', text, next: 'Nothing waits.' };
+  if (all === 0) return { kind: 'sending', tone: 'good', text, next: 'Nothing waits.' };
   const rest = left();
-  const some = model.figures?.rows.some((row) => row.waiting > 0 && model.figures?.status.campaigns.some((c) => c.name === row.name && c.held));
+  const some = [{ name: 'express', waiting: model.figures?.status.waiting.express ?? 0 }, ...model.figures?.rows ?? []].some((row) => row.waiting > 0 && held(row.name));
   const what = some ? 'All that is not held' : 'Everything';
   if (rest === null) return { kind: 'sending', tone: 'good', text };
   return { kind: 'sending', tone: 'good', text, next: `${what} is sent in ${rest < 10 ? '' : 'about '}${about(rest)}.` };
@@ -99,22 +98,25 @@ function uncapital(text) {
 
 /** What stands under the headline. */
 export function subline() {
-  const { figures, forecast } = model;
+  const { figures } = model;
   if (!figures) return '';
   const parts = [];
-  const waiting = figures.rows.reduce((sum, row) => sum + row.waiting, 0);
-  if (waiting > 0) parts.push(plural(waiting, `${say.message} waits`, `${say.message}s wait`));
-  const held = figures.status.campaigns.filter((campaign) => campaign.held).map((campaign) => campaign.name);
-  if (held.length > 3) parts.push(`${held.length} campaigns are held`);
-  else if (held.length > 0) parts.push(`held: ${listed(held)}`);
-  if (forecast?.state === 'ready' && forecast.ends_at) {
+  const { all, by } = waiting();
+  if (all > 0) parts.push(`${plural(all, `${say.message} waits`, `${say.message}s wait`)}: ${by}`);
+  const names = ['express', ...figures.status.campaigns.map((campaign) => campaign.name)];
+  const stopped = names.filter(held);
+  if (stopped.length > 3) parts.push(`${stopped.length} campaigns are held`);
+  else if (stopped.length > 0) parts.push(`held: ${listed(stopped)}`);
+  const closed = names.filter((name) => closedBy(name));
+  if (closed.length > 0) parts.push(`closed by limits: ${closed.length > 3 ? `${closed.length} campaigns` : listed(closed)}`);
+  const forecast = foreseen();
+  if (forecast?.ends_at) {
     const range = forecast.earliest && forecast.latest && clock(forecast.earliest) !== clock(forecast.latest)
       ? ` (between ${clock(forecast.earliest)} and ${clock(forecast.latest)})` : '';
     const by = forecast.limited_by ? `, limited by ${words(forecast.limited_by)}` : '';
     parts.push(`forecast: all sent at ${clock(forecast.ends_at)}${range}${by}`);
-  } else if (forecast?.state === 'ready') parts.push('forecast: no end as things stand');
-  else if (forecast?.state === 'failed') parts.push(`no forecast: ${forecast.why ?? 'it failed'}`);
-  else if (forecast?.state === 'running') parts.push('the forecast is being made');
+  } else if (forecast) parts.push('forecast: some of it stays as things stand');
+  else if (model.forecast?.state === 'failed') parts.push('no forecast: it failed');
   const dead = deadLetters() ?? 0;
   if (dead > 0) parts.push(plural(dead, 'dead letter'));
   if (parts.length === 0) return '';

@@ -2,7 +2,7 @@
 
 import { openLift, openSteer } from './actions.js';
 import { byId, h, icon, keyed, setCodeText, setText } from './dom.js';
-import { clock, full, sentence, span, words } from './format.js';
+import { clock, full, sentence, span } from './format.js';
 import { capital, model, now } from './model.js';
 import { say } from './words.js';
 
@@ -16,7 +16,7 @@ function since(at) {
 
 /** @param {Hold} hold @returns {Item} */
 function held(hold) {
-  const what = hold.campaign ?? (hold.reason === 'daily_budget' ? 'All campaigns' : 'All sending');
+  const what = hold.campaign === 'express' ? `Express ${say.messages}` : hold.campaign ?? (hold.reason === 'daily_budget' ? 'All campaigns' : 'All sending');
   const are = what === 'All campaigns' ? 'are' : 'is';
   const paused = hold.reason === 'paused';
   const facts = [since(hold.since), hold.until ? `until ${clock(hold.until)}` : '', `lifted by ${hold.lifted_by ?? 'an operator'}`];
@@ -24,7 +24,7 @@ function held(hold) {
     key: `${hold.campaign ?? ''}/${hold.reason}`,
     tone: paused ? 'warn' : 'bad',
     icon: paused ? 'pause' : 'bad',
-    title: paused ? `${what} ${are} paused` : `${what} ${are} held: ${words(hold.reason)}`,
+    title: paused ? `${what} ${are} paused` : `${what} ${are} held: ${hold.what}`,
     why: hold.detail ?? '',
     facts: facts.filter(Boolean).join(' · '),
     stands: full(hold.since),
@@ -42,9 +42,9 @@ function items() {
     const seconds = until ? Math.max(0, (Date.parse(until) - now()) / 1000) : null;
     list.unshift({
       key: 'breaker', tone: state === 'blocking' ? 'bad' : 'warn', icon: state === 'blocking' ? 'bad' : 'wait',
-      title: state === 'blocking' ? 'The breaker blocks all sending' : `The breaker probes ${say.service}`,
+      title: state === 'blocking' ? `The breaker stops all sending, since ${say.service} fails` : `The breaker tries whether ${say.service} works again`,
       why: `more than a fifth of the sends were refused or failed for over a minute; no ${say.message} loses an attempt for it`,
-      facts: [since(from), seconds === null ? '' : `next probe in ${span(seconds)}`, `lets go by itself once ${say.service} takes a ${say.message}`].filter(Boolean).join(' · '),
+      facts: [since(from), seconds === null ? '' : `tried again in ${span(seconds)}`, `lets go by itself once ${say.service} takes a ${say.message}`].filter(Boolean).join(' · '),
       stands: full(from), hold: null,
     });
   }

@@ -1,7 +1,7 @@
-// Limits, where there are some.
+// The page of the limits.
 
-import { byId, h, keyed, setText, setValue, show } from './dom.js';
-import { clock, count, limit } from './format.js';
+import { byId, h, keyed, labelled, setText, setValue, show } from './dom.js';
+import { clock, count, limit, words } from './format.js';
 import { openLimit, openLimitRemoval } from './limit-form.js';
 import { capital, model } from './model.js';
 import { say } from './words.js';
@@ -12,7 +12,7 @@ let body;
 export function startLimits() {
   body = h('tbody');
   byId('open-limit').addEventListener('click', () => openLimit());
-  byId('limits-body').append(h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Table of the limits' }, h('table', { class: 'plain' },
+  byId('limits-body').append(h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Table of the limits' }, h('table', { class: 'plain cards' },
     h('caption', { class: 'hidden', text: 'Limits, and what waits on their queues' }),
     h('thead', {}, h('tr', {}, ...[`${capital(say.messages)} of`, 'Limit', 'A second now', 'Waiting', 'Change'].map((text) => h('th', { scope: 'col', text })))), body)));
 }
@@ -25,9 +25,10 @@ function now(of) {
 
 export function renderLimits() {
   const list = model.figures?.status.limits ?? [];
-  show(byId('limits'), list.length > 0);
+  show(byId('limits-none'), list.length === 0);
+  show(byId('limits-body'), list.length > 0);
   keyed(body, list, (of) => of.key, (of) => h('tr', {},
-    h('th', { scope: 'row', text: of.key.replace(/^domain:/, '').replaceAll('+', ', ') }), h('td'), h('td', { class: 'number' }), h('td', { class: 'number' }),
+    h('th', { scope: 'row', text: of.key.endsWith(':*') ? `each other ${words(of.key.slice(0, -2))}` : of.key.replace(/^domain:/, '').replaceAll('+', ', ') }), h('td'), h('td', { class: 'number' }), h('td', { class: 'number' }),
     h('td', {}, h('button', { type: 'button', class: 'link', 'data-acts': true, testid: 'remove-limit', 'aria-label': `Remove the limit of ${of.key}`, text: 'Remove', click: () => openLimitRemoval(of.key) }))),
   (row, of) => {
     const [, text, per, waiting] = row.children;
@@ -36,4 +37,5 @@ export function renderLimits() {
     setText(waiting, count(of.waiting));
     setValue(waiting, of.waiting);
   });
+  labelled(body);
 }

@@ -18,7 +18,7 @@ import { renderStacks, startStacks } from './stacks.js';
 import { mayAct, model, onFrame, touch } from './model.js';
 import { start } from './stream.js';
 import { renderTiles, startTiles } from './tiles.js';
-import { startView } from './view.js';
+import { renderView, startView } from './view.js';
 import { openWeights } from './weights.js';
 import { renderWho, startWho } from './who.js';
 import { askWhy, renderWhy, startWhy } from './why.js';
@@ -62,7 +62,7 @@ function build() {
   startEvents();
   startKeys();
 
-  for (const render of [renderStacks, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderDead, renderLimits, renderWhy, renderEvents, renderChanges]) onFrame(render);
+  for (const render of [renderView, renderStacks, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderDead, renderLimits, renderWhy, renderEvents, renderChanges]) onFrame(render);
 }
 
 /** Tried until the console answers. */

@@ -6,6 +6,8 @@
  * @typedef {import('./types.js').Change} Change
  */
 
+import { count, words } from './format.js';
+
 const KEPT = 200;
 const SERIES_S = 1800;
 const STEP_S = 2;
@@ -100,6 +102,33 @@ export function exceeded() {
   return quota !== null && (figures?.rate ?? 0) > quota * 1.01 + 0.1 ? quota : null;
 }
 
+/** What waits, by where it does: in words that stand behind a number. @type {{[kind: string]: string}} */
+const WAITS = { express: 'express', campaigns: 'of campaigns', merge: 'on the merge queue', limits: 'on limits’ queues', rows: 'not enqueued yet' };
+
+/** Everything that waits. */
+export function waiting() {
+  const parts = Object.entries(model.figures?.status.waiting ?? {}).filter(([, many]) => many > 0);
+  return { all: parts.reduce((sum, [, many]) => sum + many, 0), by: parts.map(([kind, many]) => `${count(many)} ${WAITS[kind] ?? words(kind)}`).join(', ') };
+}
+
+/** Whether holds of its own stop a campaign, or express. @param {string} name */
+export function held(name) {
+  return model.figures?.status.holds.some((hold) => hold.campaign === name) ?? false;
+}
+
+/** The limit of a campaign, while it lets nothing through. @param {string} name */
+export function closedBy(name) {
+  const of = (/** @type {string} */ one) => model.figures?.status.limits?.find(({ key }) => key === `campaign:${one}`);
+  const limit = of(name) ?? of('*');
+  return limit?.closed ? limit : null;
+}
+
+/** The forecast, while there is one whose end is not over. */
+export function foreseen() {
+  const { forecast } = model;
+  return forecast?.state === 'ready' && !(forecast.ends_at && Date.parse(forecast.ends_at) <= now()) ? forecast : null;
+}
+
 /** How many dead letters there are: whoever reads them hides them for a moment, and they are there all the same. */
 export function deadLetters() {
   const depth = model.figures?.status.queues.dead_letters;
@@ -123,7 +152,8 @@ export function append(figures) {
   series.t.push(t);
   series.rate.push(figures.rate);
   series.quota.push(figures.status.quota.in_force);
-  for (const row of figures.rows) {
+  const express = figures.status.queues.express ? [{ name: 'express', rate: figures.express?.per_second ?? 0 }] : [];
+  for (const row of [...figures.rows, ...express]) {
     const values = (series.campaigns[row.name] ??= new Array(series.t.length - 1).fill(null));
     values.push(row.rate);
   }

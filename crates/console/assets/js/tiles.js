@@ -3,7 +3,7 @@
 import { openRate, openSteer } from './actions.js';
 import { byId, h, setAttr, setBar, setText, setValue, show } from './dom.js';
 import { count, dollars, limit, percent, plural, rate, sentence, span, wait } from './format.js';
-import { capital, deadLetters, exceeded, model, now } from './model.js';
+import { capital, deadLetters, exceeded, held, model, now, waiting } from './model.js';
 import { explain } from './popover.js';
 import { say } from './words.js';
 
@@ -48,14 +48,11 @@ export function startTiles() {
   const large = { large: true };
   tile('rate', 'rate', 'Rate now', `${capital(say.unit)}s a second over the last 10 seconds, of what may be sent: the quota in force, less the rate margin of some percent that keeps any second below it.`, { large: true, bar: true });
   tile('quota', 'quota', capital(say.limit), PERIODS[say.limit], { large: true, bar: true });
-  tile('waiting', 'waiting-all', 'Waiting', `${capital(say.message)}s on the campaign queues and the merge queue. Waiting costs a ${say.message} nothing: no attempt is counted.`, large);
+  tile('waiting', 'waiting-all', 'Waiting', `Everything that is to be sent: on the express queue, the campaigns’ queues, the merge queue and the limits’ queues. Waiting costs a ${say.message} nothing: no attempt is counted.`, large);
   tile('express', 'express', 'Express', `What takes every slot before the campaigns’ (one-time codes, receipts), and how long it waited over the last 10 seconds: from the express queue until ${say.service} accepted it.`, large);
-  tile('refused', 'refused', 'Refused', `Sends that ${say.service} refused for the rate since this console began to look. Each lowers the rate to four fifths for a while; the ${say.message}s are kept and tried again.`);
-  tile('skipped', 'slots-skipped', 'Slots skipped', 'A slot that passed though something waited, since the sending was late for it. It is never caught up, so that no second is too full. Summed since the ledger began.');
-  tile('unused', 'slots-unused', 'Slots unused', 'A slot for which there was nothing to send. Normal where little waits. Summed since the ledger began.');
+  tile('refused', 'refused', 'Refused for the rate', `Sends that ${say.service} refused for the rate since this console began to look. Each lowers the rate to four fifths for a while; the ${say.message}s are kept and tried again.`);
   tile('dead', 'dead-count', 'Dead letters', `${capital(say.message)}s that were given up: refused for good, all attempts spent, or no ${say.message} at all. They stay until someone replays or removes them.`);
   tile('level', 'level', 'Back-pressure', 'How much more waits than can be sent. Busy defers what has low priority, overloaded normal priority as well; what is high, critical or express is never deferred.');
-  tile('merge', 'merge', 'Merge queue', 'The queue between the campaigns and the sending, near one window deep. What stands in it is already chosen by weight.');
   tile('alarms', 'alarms', 'Alarms', 'CloudWatch’s alarms of this stack that ring now, and the invocations of its functions that failed or were throttled within the last hour.');
   if (model.session?.ses_price) tile('cost', 'cost', 'Cost', 'SES’s price for all recipients since the ledger began, in us-east-1 and without attachments’ data, and the forecast of SES and AWS together for what waits.');
   tiles.rate.foot.append(h('button', { type: 'button', class: 'link', click: () => openRate(), 'data-acts': true, testid: 'open-rate', text: 'Cap the rate' }));
@@ -88,7 +85,7 @@ function lower(quota) {
 export function renderTiles() {
   const { figures } = model;
   if (!figures) return;
-  const { status, slots } = figures;
+  const { status } = figures;
   const { quota } = status;
   const may = quota.slots_per_second ?? quota.in_force;
   const lowered = quota.operator_cap !== null || (quota.factor !== null && quota.factor < 1);
@@ -108,35 +105,31 @@ export function renderTiles() {
     setBar(/** @type {HTMLElement} */ (tiles.quota.bar), 0);
   }
 
-  const waiting = figures.rows.reduce((sum, row) => sum + row.waiting, 0);
-  const flight = status.campaigns.reduce((sum, campaign) => sum + (campaign.backlog?.in_flight ?? 0), 0);
+  const { all, by } = waiting();
   const delayed = status.campaigns.reduce((sum, campaign) => sum + (campaign.backlog?.delayed ?? 0), 0);
-  fill('waiting', count(waiting), waiting, waiting === 1 ? say.message : `${say.message}s`, `${count(flight)} in flight, ${count(delayed)} delayed. ${atHand(status.serving.left)}`);
+  fill('waiting', count(all), all, all === 1 ? say.message : `${say.message}s`, [by, delayed ? `${count(delayed)} of them for another attempt` : ''].filter(Boolean).map(sentence).join(' '));
 
   const at = figures.express;
-  const held = status.holds.some((hold) => hold.campaign === 'express');
+  const stopped = held('express');
   const paused = status.holds.some((hold) => hold.campaign === 'express' && hold.reason === 'paused');
   const depth = status.queues.express;
-  if (at) fill('express', rate(at.per_second), at.per_second, 'a second', held ? 'Held.' : at.per_second > 0 ? `Waits ${at.p99_s === null ? `${wait(at.waited_s)} on average` : `${wait(at.p99_s)} at most (99 of 100)`}.` : 'None came in the last 10 seconds.', held ? 'warn' : '');
-  else fill('express', '–', null, '', depth ? 'None was sent lately.' : 'This stack has no express queue.');
-  show(express, at !== null || depth !== undefined);
+  const took = !at ? 'None was sent in the last 10 seconds' : at.p99_s === null ? `It waits ${wait(at.waited_s)} on average` : `It waits ${wait(at.p99_s)} at most (99 of 100)`;
+  if (depth) fill('express', rate(at?.per_second ?? 0), at?.per_second ?? 0, `a second, ${count(status.waiting.express)} waiting`, sentence(stopped ? `${paused ? 'Paused' : 'Held'}: nothing of it is sent` : took), stopped ? 'warn' : '');
+  else fill('express', '–', null, '', 'This stack has no express queue.');
+  show(express, depth !== undefined);
   setAttr(express, 'data-action', paused ? 'resume' : 'pause');
   setText(express, paused ? 'Resume express' : 'Pause express');
 
-  fill('refused', count(figures.refused), figures.refused, '', figures.refused === null ? 'not known' : figures.refused ? 'for the rate, since the start here' : 'none since the start here', figures.refused ? 'warn' : '');
-  fill('skipped', count(slots?.skipped), slots?.skipped, '', slotsNow(slots?.skipped_now), (slots?.skipped_now ?? 0) > 0.2 ? 'warn' : '');
-  fill('unused', count(slots?.unused), slots?.unused, '', slotsNow(slots?.unused_now));
+  fill('refused', count(figures.refused), figures.refused, '', figures.refused ? 'since this console began; tried again, at a lower rate for a while' : 'none since this console began', figures.refused ? 'warn' : '');
   const dead = deadLetters();
   const given = status.counters.dead;
-  fill('dead', count(dead), dead, '', dead === null ? 'not known' : given === undefined ? '' : `${plural(given, say.message)} given up since the ledger began`, dead ? 'bad' : '');
+  fill('dead', count(dead), dead, '', dead === null ? 'not known' : given === undefined ? '' : `${count(given)} since the ledger began`, dead ? 'bad' : '');
 
   const level = status.level?.level ?? 'clear';
   const since = status.level?.since;
   const deferred = level === 'clear' ? 'nothing deferred' : level === 'busy' ? 'low priority deferred' : 'low and normal deferred';
   fill('level', level.charAt(0).toUpperCase() + level.slice(1), null, '', since ? `${deferred}, for ${span((now() - Date.parse(since)) / 1000)}` : deferred, level === 'clear' ? '' : level === 'busy' ? 'warn' : 'bad');
   setAttr(tiles.level.value, 'data-value', level);
-  const merge = status.queues.merge;
-  fill('merge', merge ? count(merge.visible) : '–', merge?.visible, '', merge ? `${count(merge.in_flight)} in flight, ${count(merge.delayed)} delayed` : 'direct mode: there is none');
   alarms(figures.monitor);
   cost(status.counters.sent ?? 0);
 }
@@ -152,26 +145,6 @@ function alarms({ failed, report }) {
   fill('alarms', count(many), many, `of ${count(report.alarms)}`, lost.length ? `${lost.join(', ')}, within an hour` : 'no invocation failed within an hour', many ? 'bad' : lost.length ? 'warn' : '');
 }
 
-const LINES = { express: 'express', campaigns: 'of campaigns', limited: 'under limits' };
-
-/**
- * The mails that got no slot in the last window, by line and by priority.
- * @param {import('./types.js').Figures['status']['serving']['left']} left
- */
-function atHand(left) {
-  if (!left) return '';
-  /** @type {{[priority: string]: number}} */
-  const priorities = {};
-  const lines = Object.entries(LINES).map(([line, words]) => {
-    const mails = Object.entries(left.mails[line] ?? {});
-    for (const [priority, many] of mails) priorities[priority] = (priorities[priority] ?? 0) + many;
-    return /** @type {[string, number]} */ ([words, mails.reduce((sum, [, many]) => sum + many, 0)]);
-  });
-  const listed = (/** @type {[string, number][]} */ parts) => parts.filter(([, many]) => many > 0).map(([of, many]) => `${count(many)} ${of}`).join(', ');
-  const of = listed(lines);
-  return of ? `In the last second ${of} got no slot (${listed(Object.entries(priorities))}); ${plural(left.slots, 'slot')} left.` : '';
-}
-
 /** @param {number} sent */
 function cost(sent) {
   if (!tiles.cost) return;
@@ -179,9 +152,3 @@ function cost(sent) {
   const rest = model.forecast?.cost;
   fill('cost', dollars(spent), spent, '', rest ? `for SES; what waits costs ${dollars(rest.total)} more, ${dollars(rest.ses)} of it for SES` : 'for SES since the ledger began');
 }
-
-/** @param {number | null | undefined} now_ */
-function slotsNow(now_) {
-  return now_ === null || now_ === undefined ? '' : `${rate(now_)} a second now`;
-}
-

@@ -18,7 +18,7 @@
  * @typedef {{name: string, rate: number | null, share: number | null, age_s: number | null, eta_s: number | null,
  *   sent: number, waiting: number, progress: number | null}} Row
  *
- * @typedef {{campaign: string | null, reason: string, detail: string | null, since: string | null,
+ * @typedef {{campaign: string | null, reason: string, what: string, detail: string | null, since: string | null,
  *   until: string | null, lifted_by: string | null}} Hold
  *
  * @typedef {{quota: number, sent: number, left_for_campaigns: number | null}} Daily
@@ -28,7 +28,7 @@
  *   daily: Daily | null, spend_limit?: number, sending_enabled: boolean | null}} Quota
  *
  * @typedef {{name: string, configured_weight: number, weight: number, share: number | null, sent: number,
- *   refused: number, feedback: {sent: number, bounced: number, complained: number, suppressed: number, dropped: number} | null,
+ *   refused: number, dead: number, feedback: {sent: number, bounced: number, complained: number, suppressed: number, dropped: number} | null,
  *   backlog: Depth | null, held: boolean}} Campaign
  *
  * @typedef {{key: string, limit: string, per_second: number | null, closed: boolean, opens_at: string | null, waiting: number | null}} Limit
@@ -37,11 +37,11 @@
  *   reason: string | null}} Steering
  *
  * @typedef {{stack: string, at: string, quota: Quota,
- *   serving: {state: string, last_window: string | null, left: {slots: number, mails: {[line: string]: {[priority: string]: number}}} | null},
+ *   serving: {state: string, last_window: string | null},
  *   breaker: {state: string, since: string | null, until: string | null},
  *   holds: Hold[], campaigns: Campaign[],
  *   level: {level: string, since: string | null} | null,
- *   limits: Limit[] | null,
+ *   limits: Limit[] | null, waiting: {express: number, campaigns: number, merge: number, limits: number},
  *   queues: {[name: string]: Depth | undefined},
  *   counters: {[name: string]: number | undefined},
  *   changes: Steering[] | null}} Status
@@ -52,7 +52,6 @@
  * @typedef {{at: string, failed: string | null, rate: number | null, rows: Row[],
  *   express: {per_second: number, waited_s: number | null, p99_s: number | null} | null,
  *   refused: number | null,
- *   slots: {skipped: number, unused: number, skipped_now: number | null, unused_now: number | null} | null,
  *   monitor: {failed: string | null, report: Monitor | null},
  *   status: Status}} Figures
  *

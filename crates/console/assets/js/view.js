@@ -1,5 +1,6 @@
-// What the page is about: the whole stack, or one campaign, which has an address of its own (`#campaign=news`).
+// What the page is about: the whole stack, its limits, its history, or one campaign (`#campaign=news`).
 
+import { byId, setAttr } from './dom.js';
 import { model, touch } from './model.js';
 
 const PREFIX = '#campaign=';
@@ -38,9 +39,27 @@ export function shownFigures() {
   return campaign ? { campaign, row: model.figures?.rows.find((row) => row.name === name) } : null;
 }
 
+/** The page by its address: `all`, `limits`, `history`, or `one` campaign. */
+export function page() {
+  if (campaignShown() !== null) return 'one';
+  return location.hash === '#limits' || location.hash === '#history' ? location.hash.slice(1) : 'all';
+}
+
+export function renderView() {
+  document.documentElement.dataset.page = page();
+  for (const link of document.querySelectorAll('.pages a')) setAttr(link, 'aria-current', link.getAttribute('href') === (page() === 'all' ? '#' : location.hash) ? 'page' : null);
+}
+
 export function startView() {
   addEventListener('hashchange', () => {
     scrollTo(0, 0);
     touch();
   });
+  // A phone shows the campaigns before the figures, also to whoever goes from one to the next by keyboard.
+  const narrow = matchMedia('(max-width: 620px)');
+  const campaigns = byId('campaigns-panel');
+  const chart = byId('chart-panel');
+  const place = () => (narrow.matches ? byId('figures').before(campaigns) : chart.after(campaigns));
+  narrow.addEventListener('change', place);
+  place();
 }

@@ -5,6 +5,7 @@ import { byId, h, icon, keyed, setAttr, setCodeText, setText } from './dom.js';
 import { field } from './forms.js';
 import { clock } from './format.js';
 import { model } from './model.js';
+import { renderView } from './view.js';
 
 /** @typedef {import('./types.js').Why} Why */
 
@@ -34,6 +35,10 @@ export function startWhy() {
 /** @param {string} [name] */
 export function askWhy(name) {
   if (name !== undefined) campaign.value = name;
+  if (byId('why').offsetParent === null) {
+    location.hash = '';
+    renderView();
+  }
   byId('why').scrollIntoView({ block: 'nearest' });
   id.focus();
   id.select();

@@ -151,7 +151,7 @@ impl<P: PortTypes> Engine<P> {
             Scenario::from_stack(&stack_view.facts, Deployment { poller, scheduler })
         };
         if scenario.mails() == 0 {
-            return ForecastView::without("none", "nothing waits");
+            return ForecastView::without("none", "no campaign has mail");
         }
         if scenario.is_held_for_good() {
             return ForecastView::without("none", "sending is held");

@@ -43,6 +43,8 @@ use stack_view::StackView;
 
 /// How long a console that ends waits until dead letters that it received are visible again.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// The newest changes by operators that a stream has with every look; the history has more.
+const CHANGES: usize = 20;
 /// Number of jobs that run concurrently; further ones wait.
 const AT_ONCE: usize = 8;
 /// Number of jobs that may wait: if there are more, the stack does not answer.
@@ -296,7 +298,9 @@ impl<P: PortTypes> Engine<P> {
             let stack_view = self.stack_view.borrow();
             (stack_view.figures(), stack_view.series())
         };
-        let json = to_json(&figures);
+        let mut told = figures.clone();
+        told.status.changes.truncate(CHANGES);
+        let json = to_json(&told);
         self.hub.change(|stack_view| {
             stack_view.set_series(to_json(&series).into());
             stack_view.show(Telemetry::Figures, json.into());

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use tidegate_core::config::EXPRESS;
 use tidegate_core::in_full;
 use tidegate_delivery::ports::{Clock as _, Monitor as _};
 use tokio::time::sleep;
@@ -37,8 +38,12 @@ impl<P: PortTypes> Engine<P> {
         let now = self.site.clock.wall();
         let (from, step) = (now.saturating_sub(span.length()), span.past_step());
         let facts = self.stack_view.borrow().facts.clone();
-        let names: Vec<String> =
-            facts.campaigns.into_iter().map(|campaign| campaign.name).collect();
+        let names: Vec<String> = facts
+            .campaigns
+            .into_iter()
+            .map(|campaign| campaign.name)
+            .chain([EXPRESS.to_owned()])
+            .collect();
         match self.site.monitor.past(&names, from, now.saturating_sub(LAG), step).await {
             Ok(past) => self.stack_view.borrow_mut().fill(span, &past),
             Err(error) => {

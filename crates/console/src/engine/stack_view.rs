@@ -5,8 +5,7 @@ use tidegate_operate::top;
 
 use crate::event::StateChange;
 use crate::figures::{
-    Curves, LongHistory, LongSpan, MonitorFigures, RateHistory, RecentSlots, SavedCurves,
-    StackFigures,
+    Curves, LongHistory, LongSpan, MonitorFigures, RateHistory, SavedCurves, StackFigures,
 };
 use crate::watch::LastSeen;
 
@@ -25,7 +24,6 @@ pub struct LatestFigures {
 pub(super) struct StackView {
     pub(super) facts: StackFacts,
     top: top::Dashboard,
-    recently: RecentSlots,
     series: RateHistory,
     long: LongHistory,
     monitor: MonitorFigures,
@@ -41,8 +39,6 @@ impl StackView {
         curves: &SavedCurves,
     ) -> (Self, Vec<StateChange>) {
         let top = top::Dashboard::new(&facts);
-        let mut recently = RecentSlots::default();
-        recently.see(&facts);
         let mut changes = Vec::new();
         let seen = match seen {
             Some(mut seen) => {
@@ -53,13 +49,12 @@ impl StackView {
         };
         let (series, long) = (RateHistory::default(), LongHistory::new(curves));
         let monitor = MonitorFigures::default();
-        (Self { facts, top, recently, series, long, monitor, seen }, changes)
+        (Self { facts, top, series, long, monitor, seen }, changes)
     }
 
     /// Adds a look. `counted` tells whether the queues were counted for it.
     pub(super) fn see(&mut self, facts: StackFacts, counted: bool) -> Vec<StateChange> {
         self.top.update(&facts);
-        self.recently.see(&facts);
         self.facts = facts;
         let changes = self.seen.changes(self.top.status(), counted);
         let figures = self.figures();
@@ -74,7 +69,7 @@ impl StackView {
     }
 
     pub(super) fn figures(&self) -> StackFigures {
-        StackFigures::of(&self.top, &self.recently, &self.monitor)
+        StackFigures::of(&self.top, &self.monitor)
     }
 
     pub(super) fn monitored(&mut self, figures: MonitorFigures) {

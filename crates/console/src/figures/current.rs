@@ -1,17 +1,10 @@
-use std::collections::VecDeque;
-use std::time::Duration;
-
 use serde::Serialize;
 use tidegate_core::Timestamp;
-use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::waits::WaitBound;
 use tidegate_delivery::ports::MonitorReport;
-use tidegate_operate::status::{StackFacts, Status};
+use tidegate_operate::status::Status;
 use tidegate_operate::top::Dashboard;
-
-/// The span over which current rates are averaged, for slots as for campaigns.
-const NOW: Duration = Duration::from_secs(10);
 
 /// Figures of one campaign.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,7 +21,7 @@ pub struct CampaignFigures {
     /// Recipients sent to since the ledger began.
     pub sent: u64,
     pub waiting: u64,
-    /// Sent recipients over sent and waiting ones, 0 to 1; none if both are 0.
+    /// Sent recipients over sent, waiting and dead-lettered ones, 0 to 1; none if all are 0.
     pub progress: Option<f64>,
 }
 
@@ -42,19 +35,6 @@ pub struct ExpressFigures {
     /// The time that 99 of 100 mails did not exceed, in seconds; `None` above a minute, or if all of it was
     /// sent after a failed attempt.
     pub p99_s: Option<f64>,
-}
-
-/// Slots in which nothing was sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct SlotFigures {
-    /// Passed although mail was there, since the ledger began.
-    pub skipped: u64,
-    /// Found no mail, since the ledger began.
-    pub unused: u64,
-    /// Skipped a second, over the last ten seconds.
-    pub skipped_now: f64,
-    /// Unused a second, over the last ten seconds.
-    pub unused_now: f64,
 }
 
 /// All figures that a page shows, as JSON.
@@ -80,51 +60,17 @@ pub struct StackFigures {
     pub express: Option<ExpressFigures>,
     /// Mails that SES refused for the rate since the console began to look.
     pub refused: u64,
-    pub slots: SlotFigures,
     pub monitor: MonitorFigures,
     /// The state of the stack, as `tidegate status` prints it.
     pub status: Status,
 }
 
-/// Counters of unused slots at recent looks, from which current rates are derived.
-#[derive(Clone, Debug, Default)]
-pub struct RecentSlots(VecDeque<(Timestamp, u64, u64)>);
-
-impl RecentSlots {
-    /// Records the slot counters of one look.
-    pub fn see(&mut self, facts: &StackFacts) {
-        let sum = |counter: Counter| at_least_0(counter.sum(&facts.standing.counters));
-        self.0.push_back((facts.at, sum(Counter::Skipped), sum(Counter::Unused)));
-        // One older look is kept, so that the span is at least ten seconds.
-        while self.0.get(1).is_some_and(|(at, ..)| *at + NOW <= facts.at) {
-            self.0.pop_front();
-        }
-    }
-
-    fn slots(&self) -> SlotFigures {
-        let (Some(first), Some(last)) = (self.0.front(), self.0.back()) else {
-            return SlotFigures::default();
-        };
-        let seconds = last.0.saturating_since(first.0).as_secs_f64();
-        let each = |from: u64, to: u64| {
-            if seconds > 0.0 { precise(to.saturating_sub(from)) / seconds } else { 0.0 }
-        };
-        SlotFigures {
-            skipped: last.1,
-            unused: last.2,
-            skipped_now: each(first.1, last.1),
-            unused_now: each(first.2, last.2),
-        }
-    }
-}
-
 impl StackFigures {
-    /// Combines the dashboard's figures with the slot figures.
-    pub fn of(dashboard: &Dashboard, recently: &RecentSlots, monitor: &MonitorFigures) -> Self {
+    pub fn of(dashboard: &Dashboard, monitor: &MonitorFigures) -> Self {
         let status = dashboard.status().clone();
         let row = |row: tidegate_operate::top::CampaignRow| {
             let (sent, waiting) = (row.status.sent, row.status.backlog.all());
-            let all = sent + waiting;
+            let all = sent + waiting + row.status.dead;
             CampaignFigures {
                 name: row.status.name,
                 rate: row.rate,
@@ -148,7 +94,6 @@ impl StackFigures {
             rows: dashboard.rows().into_iter().map(row).collect(),
             express,
             refused: dashboard.refused(),
-            slots: recently.slots(),
             monitor: monitor.clone(),
             status,
         }

@@ -3,9 +3,7 @@
 mod current;
 mod rate_history;
 
-pub use current::{
-    CampaignFigures, ExpressFigures, MonitorFigures, RecentSlots, SlotFigures, StackFigures,
-};
+pub use current::{CampaignFigures, ExpressFigures, MonitorFigures, StackFigures};
 pub(crate) use current::{precise, seconds, size};
 pub use rate_history::{Curves, LongHistory, LongSpan, RateHistory, SavedCurves};
 

@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::Timestamp;
-use tidegate_core::counters::Counter;
+use tidegate_core::config::EXPRESS;
+use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_delivery::ports::PastRates;
 
 use super::current::{StackFigures, precise, seconds};
@@ -85,12 +86,16 @@ impl RateHistory {
         if self.0.back().is_some_and(|last| at - last.at < STEP.as_secs_f64()) {
             return;
         }
+        let express = figures.status.queues.contains_key("express").then(|| {
+            let rate = figures.express.map_or(0.0, |express| express.per_second);
+            (EXPRESS.to_owned(), rate)
+        });
         let rates = figures.rows.iter().filter_map(|row| Some((row.name.clone(), row.rate?)));
         self.0.push_back(RatePoint {
             at,
             rate: figures.rate,
             quota: figures.status.quota.in_force,
-            campaigns: rates.collect(),
+            campaigns: rates.chain(express).collect(),
         });
         forget(&mut self.0, RECENT);
     }
@@ -158,10 +163,15 @@ struct SentSums {
 
 impl SentSums {
     fn of(figures: &StackFigures) -> Self {
+        let status = &figures.status;
+        let express = status.queues.contains_key("express").then(|| {
+            (EXPRESS.to_owned(), at_least_0(Counter::Sent.sum_of(EXPRESS, &status.counters)))
+        });
+        let rows = figures.rows.iter().map(|row| (row.name.clone(), row.sent));
         Self {
             at: seconds(Timestamp::from(figures.at)),
-            all: figures.status.counter(Counter::Sent),
-            campaigns: figures.rows.iter().map(|row| (row.name.clone(), row.sent)).collect(),
+            all: status.counter(Counter::Sent),
+            campaigns: rows.chain(express).collect(),
         }
     }
 

@@ -1,8 +1,7 @@
-use std::time::Duration;
-
 use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::PastRates;
+use tidegate_operate::status::QueueStatus;
 
 use super::*;
 use crate::watch::tests::status;
@@ -19,7 +18,6 @@ fn figures(seconds: u64, rate: f64) -> StackFigures {
         waiting: 900,
         progress: Some(0.1),
     };
-    let slots = SlotFigures::default();
     let status = status();
     StackFigures {
         at,
@@ -28,7 +26,6 @@ fn figures(seconds: u64, rate: f64) -> StackFigures {
         rows: vec![row],
         express: None,
         refused: 0,
-        slots,
         monitor: MonitorFigures::default(),
         status,
     }
@@ -61,50 +58,25 @@ fn a_campaign_that_comes_later_has_gaps_before() {
 }
 
 #[test]
-fn slots_a_second_are_of_the_last_ten_seconds() {
-    let mut recently = RecentSlots::default();
-    let mut facts = facts_at(0);
-    for second in 0..30_u64 {
-        facts.at = Timestamp::from_millis(1_795_206_967_000) + Duration::from_secs(second);
-        let unused = i64::try_from(second.saturating_sub(15)).unwrap();
-        facts.standing.counters.insert("unused".to_owned(), 2 * unused);
-        recently.see(&facts);
+fn express_mail_has_a_curve_where_there_is_an_express_queue() {
+    let with_queue = |second, sent: i64| {
+        let mut figures = figures(second, 1.0);
+        figures.status.queues.insert("express", QueueStatus::default());
+        figures.status.counters.insert("sent.express".to_owned(), sent);
+        let express = ExpressFigures { per_second: 2.0, waited_s: 0.5, p99_s: None };
+        figures.express = (sent > 0).then_some(express);
+        figures
+    };
+    let (mut recent, mut long) =
+        (RateHistory::default(), LongHistory::new(&SavedCurves::default()));
+    for figures in [with_queue(0, 0), with_queue(30, 60)] {
+        recent.add(&figures);
+        long.add(&figures);
     }
-    let dashboard = tidegate_operate::top::Dashboard::new(&facts);
-    let current = StackFigures::of(&dashboard, &recently, &MonitorFigures::default()).slots;
-    assert_eq!((current.unused, current.unused_now, current.skipped), (28, 2.0, 0));
-}
-
-fn facts_at(seconds: u64) -> tidegate_operate::status::StackFacts {
-    use std::collections::BTreeMap;
-    use tidegate_core::config::Cap;
-    use tidegate_core::config::LimitsConfig;
-    use tidegate_core::daily::DailyPolicy;
-    use tidegate_core::rate::RateMargin;
-    use tidegate_delivery::ports::Standing;
-    use tidegate_operate::redact::AddressVisibility;
-    use tidegate_operate::status::{StackFacts, StatusSettings};
-    StackFacts {
-        at: Timestamp::from_millis(1_795_206_967_000 + seconds * 1_000),
-        settings: StatusSettings {
-            stack: "tidegate".to_owned(),
-            channel: tidegate_core::channel::Channel::Email,
-            cap: Cap { quota: None, daily: DailyPolicy::default() },
-            rate_margin: RateMargin::default(),
-            limits: LimitsConfig::default(),
-            idle_wake: 1,
-            addresses: AddressVisibility::Masked,
-            changes: 20,
-            ses_price: None,
-        },
-        standing: Standing::default(),
-        campaigns: Vec::new(),
-        backlogs: BTreeMap::new(),
-        depths: BTreeMap::new(),
-        account: None,
-        changes: Vec::new(),
-        runs: Vec::new(),
-    }
+    let drawn =
+        |curves| serde_json::to_value::<Curves>(curves).unwrap()["campaigns"]["express"].clone();
+    assert_eq!(drawn(recent.curves()), serde_json::json!([0.0, 2.0]));
+    assert_eq!(drawn(long.curves(LongSpan::Hours)), serde_json::json!([null, 2.0]));
 }
 
 /// Figures of a campaign that has sent so many recipients.

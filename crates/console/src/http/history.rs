@@ -5,6 +5,7 @@ use axum::extract::{Query, State};
 use axum_extra::extract::WithRejection;
 use serde::{Deserialize, Serialize};
 use tidegate_core::Timestamp;
+use tidegate_core::control::ChangeRecord;
 
 use super::App;
 use super::error_response::ErrorResponse;
@@ -39,4 +40,9 @@ pub(super) async fn history(
         changes.filter(|change| at(change) >= begin).collect()
     });
     Ok(Json(History { span, series, changes }))
+}
+
+/// The newest changes by operators: more of them than a stream has.
+pub(super) async fn changes(State(app): State<Arc<App>>) -> Json<Vec<ChangeRecord>> {
+    Json(app.shared.shown.borrow().figures.status.changes.clone())
 }

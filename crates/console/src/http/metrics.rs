@@ -274,7 +274,7 @@ fn limits(status: &Status, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
     writer.gauges("limit_closed", closed)?;
     let rates = limits().filter_map(|(labels, limit)| Some((labels, limit.per_second?)));
     writer.gauges("limit_recipients_per_second", rates)?;
-    let waiting = limits().map(|(labels, limit)| (labels, precise(limit.waiting)));
+    let waiting = limits().map(|(labels, limit)| (labels, precise(limit.queued())));
     writer.gauges("limit_waiting_recipients", waiting)
 }
 

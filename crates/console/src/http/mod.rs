@@ -182,6 +182,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/api/session", get(session::session))
         .route("/api/events", get(events::events))
         .route("/api/history", get(history::history))
+        .route("/api/changes", get(history::changes))
         .route("/api/stacks", get(stacks::list))
         .route("/api/why", post(actions::why))
         .route("/api/dead/read", post(actions::read_dead))

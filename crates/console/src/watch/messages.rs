@@ -26,10 +26,10 @@ fn detail(hold: &HoldSnapshot) -> String {
 }
 
 pub(super) fn held(at: EpochMillis, key: &HoldKey, hold: &HoldSnapshot) -> StateChange {
-    let (what, reason) = (key.what(), key.reason.replace('_', " "));
+    let what = key.what();
     let (title, tone) = match key.reason.as_str() {
         PAUSED => (format!("{what} is paused"), ChangeTone::Warn),
-        _ => (format!("{what} is held: {reason}"), ChangeTone::Bad),
+        _ => (format!("{what} is held: {}", hold.what), ChangeTone::Bad),
     };
     of_campaign(key.campaign.as_deref(), change(at, kind(key), tone, title, detail(hold)))
 }
@@ -43,24 +43,24 @@ pub(super) fn held_anew(at: EpochMillis, key: &HoldKey, hold: &HoldSnapshot) -> 
     )
 }
 
-pub(super) fn let_go(at: EpochMillis, key: &HoldKey, status: &Status) -> StateChange {
+pub(super) fn let_go(key: &HoldKey, hold: &HoldSnapshot, status: &Status) -> StateChange {
     let what = key.what();
     let title = match key.reason.as_str() {
         PAUSED => format!("{what} is not paused any more"),
-        reason => format!("{what} is not held any more for {}", reason.replace('_', " ")),
+        _ => format!("{what} is not held any more ({})", hold.what),
     };
     // What still holds it: its own holds, and those on all.
     let holds = |hold: &&tidegate_operate::status::HoldStatus| {
         hold.campaign.is_none() || hold.campaign == key.campaign
     };
     let still: Vec<String> =
-        status.holds.iter().filter(holds).map(|hold| hold.reason.replace('_', " ")).collect();
+        status.holds.iter().filter(holds).map(|hold| hold.what.clone()).collect();
     let (tone, detail) = if still.is_empty() {
         (ChangeTone::Good, String::new())
     } else {
         (ChangeTone::Info, format!("still held: {}", still.join(", ")))
     };
-    of_campaign(key.campaign.as_deref(), change(at, kind(key), tone, title, detail))
+    of_campaign(key.campaign.as_deref(), change(status.at, kind(key), tone, title, detail))
 }
 
 pub(super) fn breaker(status: &Status) -> StateChange {
@@ -94,8 +94,8 @@ pub(super) fn service(state: &str) -> &str {
 pub(super) fn serving(status: &Status) -> StateChange {
     let last = status.serving.last_window.map(|last| format!("the last window was {}", time(last)));
     let (title, tone) = match service(status.serving.state) {
-        "serving" => ("The pollers serve", ChangeTone::Good),
-        _ => ("No poller serves", ChangeTone::Bad),
+        "serving" => ("The pollers run", ChangeTone::Good),
+        _ => ("Nothing is sent: no poller runs", ChangeTone::Bad),
     };
     change(status.at, ChangeKind::Serving, tone, title.to_owned(), last.unwrap_or_default())
 }
@@ -156,7 +156,11 @@ pub(super) fn milestones(
             (format!("{name}: {} % is sent", tenths * 10), ChangeTone::Info)
         }
         Milestone::Finished(sent) => {
-            (format!("{name}: its queue is empty, {} were sent", count(sent)), ChangeTone::Good)
+            let title = format!("{name}: its queue is empty, {} were sent", count(sent));
+            match campaign.dead {
+                0 => (title, ChangeTone::Good),
+                dead => (format!("{title}; {} are dead letters", count(dead)), ChangeTone::Warn),
+            }
         }
     };
     of_campaign(Some(name), change(at, ChangeKind::Progress, tone, title, String::new()))

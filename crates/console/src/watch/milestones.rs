@@ -33,13 +33,13 @@ impl SendingRun {
         Self { base: sent, ..Self::default() }
     }
 
-    /// Takes the counters of a look: recipients sent since the ledger was created, and messages waiting.
+    /// Takes the counters of a look: recipients sent since the ledger was created, messages waiting and dead letters.
     ///
     /// Example: 2,000 recipients had been sent to when the run began (`base`), 2,350 are now, and 650 messages
     /// wait: 350 of 1,000, so 3 tenths. A message counts as one recipient here.
     /// Mail that is enqueued meanwhile lowers the tenths: they are then published a second time on the
     /// way up.
-    pub(super) fn look(&mut self, sent: u64, waiting: u64) -> Option<Milestone> {
+    pub(super) fn look(&mut self, sent: u64, waiting: u64, dead: u64) -> Option<Milestone> {
         if waiting == 0 {
             self.empty = self.empty.saturating_add(1);
             if self.empty < EMPTY_LOOKS {
@@ -50,7 +50,8 @@ impl SendingRun {
         }
         self.empty = 0;
         let of_run = sent.saturating_sub(self.base);
-        let tenths = of_run.saturating_mul(10) / of_run.saturating_add(waiting);
+        let tenths =
+            of_run.saturating_mul(10) / of_run.saturating_add(waiting).saturating_add(dead);
         match self.tenths {
             None => {
                 self.tenths = Some(tenths);
@@ -78,33 +79,33 @@ mod tests {
         let mut run = SendingRun::default();
         let looks =
             [(0, 1_000), (50, 950), (100, 900), (350, 650), (360, 640), (990, 10), (1_000, 0)];
-        let said: Vec<_> = looks.map(|(sent, waiting)| run.look(sent, waiting)).into();
+        let said: Vec<_> = looks.map(|(sent, waiting)| run.look(sent, waiting, 0)).into();
         let tenths = |tenths| Some(Milestone::Tenths(tenths));
         assert_eq!(
             said,
             [Some(Milestone::Started(1_000)), None, tenths(1), tenths(3), None, tenths(9), None]
         );
-        assert_eq!(run.look(1_000, 0), Some(Milestone::Finished(1_000)));
-        assert_eq!(run.look(1_000, 0), None);
+        assert_eq!(run.look(1_000, 0, 0), Some(Milestone::Finished(1_000)));
+        assert_eq!(run.look(1_000, 0, 0), None);
         // The next one counts from there.
-        assert_eq!(run.look(1_000, 100), Some(Milestone::Started(100)));
-        assert_eq!(run.look(1_050, 50), tenths(5));
+        assert_eq!(run.look(1_000, 100, 0), Some(Milestone::Started(100)));
+        assert_eq!(run.look(1_050, 50, 0), tenths(5));
     }
 
     #[test]
     fn a_run_that_is_under_way_at_the_first_look_counts_from_there() {
         let mut run = SendingRun::first_seen(1_000_000);
-        assert_eq!(run.look(1_000_000, 1_000), Some(Milestone::Started(1_000)));
-        assert_eq!(run.look(1_000_350, 650), Some(Milestone::Tenths(3)));
-        assert_eq!(run.look(1_001_000, 0), None);
-        assert_eq!(run.look(1_001_000, 0), Some(Milestone::Finished(1_000)));
+        assert_eq!(run.look(1_000_000, 1_000, 0), Some(Milestone::Started(1_000)));
+        assert_eq!(run.look(1_000_350, 650, 0), Some(Milestone::Tenths(3)));
+        assert_eq!(run.look(1_001_000, 0, 0), None);
+        assert_eq!(run.look(1_001_000, 0, 0), Some(Milestone::Finished(1_000)));
     }
 
     #[test]
     fn a_queue_that_is_counted_empty_once_has_not_ended() {
         let mut run = SendingRun::default();
-        run.look(0, 100);
-        assert_eq!(run.look(20, 0), None);
-        assert_eq!(run.look(30, 70), Some(Milestone::Tenths(3)));
+        run.look(0, 100, 0);
+        assert_eq!(run.look(20, 0, 0), None);
+        assert_eq!(run.look(30, 70, 0), Some(Milestone::Tenths(3)));
     }
 }

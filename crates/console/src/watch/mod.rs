@@ -86,8 +86,8 @@ impl LastSeen {
             };
             told.push(change);
         }
-        for key in self.holds.keys().filter(|key| !stand.contains_key(*key)) {
-            told.push(messages::let_go(status.at, &HoldKey::parse(key), status));
+        for (key, hold) in self.holds.iter().filter(|(key, _)| !stand.contains_key(*key)) {
+            told.push(messages::let_go(&HoldKey::parse(key), hold, status));
         }
         self.holds = stand;
         told
@@ -131,7 +131,7 @@ impl LastSeen {
         for campaign in &status.campaigns {
             let run = self.runs.entry(campaign.name.clone());
             let run = run.or_insert_with(|| SendingRun::first_seen(campaign.sent));
-            if let Some(said) = run.look(campaign.sent, campaign.backlog.all()) {
+            if let Some(said) = run.look(campaign.sent, campaign.backlog.all(), campaign.dead) {
                 told.push(messages::milestones(status.at, campaign, said));
             }
         }

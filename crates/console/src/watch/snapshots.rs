@@ -38,6 +38,7 @@ impl fmt::Display for HoldKey {
 /// The parts of a hold whose change is published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HoldSnapshot {
+    pub(super) what: String,
     pub(super) detail: String,
     pub(super) since: EpochMillis,
     pub(super) until: Option<EpochMillis>,
@@ -45,7 +46,8 @@ pub(super) struct HoldSnapshot {
 
 impl From<&HoldStatus> for HoldSnapshot {
     fn from(hold: &HoldStatus) -> Self {
-        Self { detail: hold.detail.clone(), since: hold.since, until: hold.until }
+        let HoldStatus { what, detail, since, until, .. } = hold.clone();
+        Self { what, detail, since, until }
     }
 }
 

@@ -6,7 +6,7 @@ use tidegate_core::control::ChangeRecord;
 use tidegate_core::identity::EpochMillis;
 use tidegate_operate::status::{
     BreakerStatus, CampaignStatus, HoldStatus, LevelStatus, QueueStatus, QuotaStatus,
-    ServingStatus, Status,
+    ServingStatus, Status, WaitingStatus,
 };
 
 use super::*;
@@ -42,6 +42,7 @@ pub(crate) fn status() -> Status {
             share: 1.0,
             sent: 100,
             refused: 0,
+            dead: 0,
             feedback: None,
             backlog: QueueStatus { visible: 900, ..QueueStatus::default() },
             priority_queues: BTreeMap::new(),
@@ -50,6 +51,7 @@ pub(crate) fn status() -> Status {
         level: LevelStatus { level: BackPressureLevel::Clear, since: None },
         limits: Vec::new(),
         runs: Vec::new(),
+        waiting: WaitingStatus { campaigns: 900, ..WaitingStatus::default() },
         queues: BTreeMap::new(),
         counters: BTreeMap::from([("sent".to_owned(), 100), ("dead".to_owned(), 2)]),
         changes: Vec::new(),
@@ -60,6 +62,7 @@ fn hold(campaign: Option<&str>, reason: &str) -> HoldStatus {
     HoldStatus {
         campaign: campaign.map(str::to_owned),
         reason: reason.to_owned(),
+        what: format!("why of {reason}"),
         detail: "by ada: typo".to_owned(),
         since: at(1),
         until: None,
@@ -94,15 +97,18 @@ fn holds_and_pauses_are_told_as_they_begin_change_and_end() {
     let mut now = status();
     now.holds = vec![hold(Some("big"), "refusals"), hold(None, "paused")];
     let told = snapshots.changes(&now, false);
-    assert_eq!(titles(&told), ["big is held: refusals", "All sending is paused"]);
+    assert_eq!(titles(&told), ["big is held: why of refusals", "All sending is paused"]);
     assert_eq!((told[0].kind, told[0].campaign.as_deref()), (ChangeKind::Hold, Some("big")));
     assert_eq!((told[1].kind, told[1].tone), (ChangeKind::Pause, ChangeTone::Warn));
     now.holds[1].until = Some(at(60));
     assert_eq!(titles(&snapshots.changes(&now, false)), ["All sending: the pause was changed"]);
     now.holds.remove(0);
     let told = snapshots.changes(&now, false);
-    assert_eq!(titles(&told), ["big is not held any more for refusals"]);
-    assert_eq!((told[0].detail.as_str(), told[0].tone), ("still held: paused", ChangeTone::Info));
+    assert_eq!(titles(&told), ["big is not held any more (why of refusals)"]);
+    assert_eq!(
+        (told[0].detail.as_str(), told[0].tone),
+        ("still held: why of paused", ChangeTone::Info)
+    );
     now.holds.clear();
     let told = snapshots.changes(&now, false);
     assert_eq!(
@@ -124,7 +130,7 @@ fn states_are_told_when_they_change_and_idle_counts_as_served() {
     let told = snapshots.changes(&now, false);
     let expected = [
         "SES fails: the breaker blocks",
-        "No poller serves",
+        "Nothing is sent: no poller runs",
         "The rate changed",
         "The level is busy",
     ];
@@ -167,6 +173,20 @@ fn progress_is_told_only_of_a_look_that_counted_the_queues() {
     let told = snapshots.changes(&now, true);
     // Of the 900 that waited at the first look, 400 are sent; the 100 before it are no part of the run.
     assert_eq!((titles(&told), told[0].kind), (vec!["big: 40 % is sent"], ChangeKind::Progress));
+}
+
+#[test]
+fn a_campaign_whose_mail_was_dead_lettered_is_not_said_to_be_sent() {
+    let mut snapshots = LastSeen::first(&status());
+    let mut now = status();
+    (now.campaigns[0].sent, now.campaigns[0].dead) = (400, 600);
+    now.campaigns[0].backlog.visible = 100;
+    assert_eq!(titles(&snapshots.changes(&now, true)), ["big: 30 % is sent"]);
+    (now.campaigns[0].sent, now.campaigns[0].backlog.visible) = (500, 0);
+    assert_eq!(snapshots.changes(&now, true), []);
+    let told = snapshots.changes(&now, true);
+    let ends = ["big: its queue is empty, 400 were sent; 600 are dead letters"];
+    assert_eq!((titles(&told), told[0].tone), (ends.to_vec(), ChangeTone::Warn));
 }
 
 #[test]

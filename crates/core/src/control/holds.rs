@@ -81,7 +81,7 @@ pub struct Hold {
 
 /// Characters of a hold's detail. The limit is small because every window reads and rewrites the
 /// record.
-const MAX_DETAIL: usize = 640;
+pub(crate) const MAX_DETAIL: usize = 640;
 
 impl Hold {
     /// A hold from `since` on, with the first 640 characters of `detail`.

@@ -25,6 +25,7 @@ use crate::weight_rule::WeightRule;
 pub use apart::{ControlError, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
 pub use cancel::{CANCELLED, Cancel};
 pub use change::ChangeRecord;
+pub(crate) use holds::MAX_DETAIL;
 pub use holds::{Hold, HoldReason, Holds};
 pub use tenant::TenantStatus;
 

@@ -226,7 +226,7 @@ impl<E: Environment> Feed<'_, E> {
                     }
                 }
                 Err(rejected) if self.policies.may_reject(&rejected) => {
-                    ctx.count(Counter::Dead, 1);
+                    ctx.count_for(Counter::Dead, campaign, 1);
                     let job = reject(&rejected, &ctx.plan.dead_letter, false);
                     let _ = self.jobs.unbounded_send(job);
                 }

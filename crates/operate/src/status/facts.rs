@@ -6,7 +6,7 @@ use tidegate_core::config::{
 };
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
-use tidegate_core::limits::{Adapted, Limit, LimitRef, Pace};
+use tidegate_core::limits::{Adapted, Dimension, Limit, LimitRef, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::runs::Run;
 use tidegate_core::{Timestamp, Window};
@@ -16,7 +16,7 @@ use tidegate_delivery::ports::{
 };
 use tidegate_delivery::quota;
 
-use super::{DailyQuotaStatus, LimitStatus, QuotaStatus};
+use super::{DailyQuotaStatus, LimitStatus, QueueStatus, QuotaStatus};
 use crate::redact::AddressVisibility;
 
 /// Runs that a status looks at: as many as a list of them has room for.
@@ -170,7 +170,15 @@ impl StackFacts {
         let status = |of: LimitRef| {
             let (key, limit) = table.get(of.index)?;
             let own = table.queue_of(&of);
-            let waiting = own.map_or(0, |place| limit_waiting(&self.standing.counters, place));
+            let waiting = own.map(|place| limit_waiting(&self.standing.counters, place));
+            let waiting = if key.dimension() == Dimension::Campaign {
+                Some(self.backlog_of(|name| {
+                    let found = table.find(Dimension::Campaign, name);
+                    found.is_some_and(|found| found.index == of.index)
+                }))
+            } else {
+                waiting
+            };
             let key = match &of.name {
                 Some(name) => format!("{}:{name}", key.dimension().as_str()),
                 None => key.to_string(),
@@ -189,12 +197,23 @@ impl StackFacts {
         all.chain(lowered).filter_map(status).collect()
     }
 
+    /// The messages on the queues of those campaigns that `is_meant` tells.
+    pub(super) fn backlog_of(&self, is_meant: impl Fn(&str) -> bool) -> u64 {
+        let meant = self.campaigns.iter().filter(|campaign| is_meant(&campaign.name));
+        let depths = meant.flat_map(|campaign| {
+            campaign.queues().map(|(priority, _)| {
+                self.backlogs.get(&queue_key(&campaign.name, priority)).copied()
+            })
+        });
+        depths.flatten().map(|depth| QueueStatus::from(depth).all()).sum()
+    }
+
     fn limit(
         &self,
         key: String,
         (limit, lowered): (&Limit, Option<&Adapted>),
         quota: Option<Rate>,
-        waiting: u64,
+        waiting: Option<u64>,
     ) -> LimitStatus {
         // Without a quota, only a share of it is not known.
         let rates = (quota.unwrap_or(Rate::MAX), self.settings.rate_margin);

@@ -4,11 +4,13 @@ mod facts;
 mod left;
 mod runs;
 mod view;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::de::value::StrDeserializer;
+use serde::{Deserialize as _, Serialize};
 use tidegate_core::Window;
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::breaker::Breaker;
@@ -28,6 +30,7 @@ use crate::suggest::SuggestedCommand;
 pub use facts::{OtherQueues, StackFacts, StatusSettings, gather, other_queues};
 pub use left::LeftStatus;
 pub use runs::RunStatus;
+pub use waiting::WaitingStatus;
 
 /// Without a claim for this many seconds the pollers have stopped, or every queue is empty.
 const SERVED_WITHIN: u64 = 5;
@@ -35,6 +38,7 @@ const SERVED_WITHIN: u64 = 5;
 /// longer, the stack has stopped.
 const LOOKED_WITHIN: u64 = EXACT + 2 * RUN;
 
+// More than 12 fields: one for each part of a stack that is shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
     pub stack: String,
@@ -51,6 +55,8 @@ pub struct Status {
     pub level: LevelStatus,
     /// The limits in force, with the mail on their queues.
     pub limits: Vec<LimitStatus>,
+    /// All that waits, by where it does.
+    pub waiting: WaitingStatus,
     /// All queues but the campaigns', by name: `merge`, `express`, `dead_letters`.
     pub queues: BTreeMap<&'static str, QueueStatus>,
     /// Sums since the ledger began: `sent` and `mails`, `refused`, `failed`, `retried`, `dead`, …
@@ -118,6 +124,8 @@ pub struct HoldStatus {
     pub campaign: Option<String>,
     /// Why: `paused`, `daily_quota`, `account`, `refusals`, ….
     pub reason: String,
+    /// The reason as a sentence, without the detail.
+    pub what: String,
     pub detail: String,
     pub since: EpochMillis,
     /// When it ends by itself, if that is known.
@@ -155,6 +163,9 @@ pub struct CampaignStatus {
     pub sent: u64,
     /// Mails that SES refused for the rate since the ledger began; each was tried again.
     pub refused: u64,
+    /// The messages that were dead-lettered since the ledger began, as far as the dead-letter queue may still have
+    /// them.
+    pub dead: u64,
     /// Bounces and complaints of the last two to four days, with the recipients that they are judged by; none
     /// where they are not counted.
     pub feedback: Option<ReputationFigures>,
@@ -200,8 +211,8 @@ pub struct LimitStatus {
     pub closed: bool,
     /// When it opens, if it is closed and that is known.
     pub opens_at: Option<EpochMillis>,
-    /// Recipients that wait in the limit's own queue, by the pollers' reports.
-    pub waiting: u64,
+    /// The mail that waits for it: recipients in the limit's own queue, by the pollers' reports, or a campaign's messages. `None` for a limit without either: its mail waits among other mail.
+    pub waiting: Option<u64>,
 }
 
 impl LimitStatus {
@@ -210,10 +221,15 @@ impl LimitStatus {
         self.key.strip_prefix("domain:").unwrap_or(&self.key)
     }
 
+    /// Recipients that wait in the limit's own queue; a campaign's limit has none.
+    pub fn queued(&self) -> u64 {
+        self.waiting.filter(|_| !self.key.starts_with("campaign:")).unwrap_or(0)
+    }
+
     /// The time until the last mail that waits is sent; `None` if only the account's quota limits it.
     pub fn longest(&self) -> Option<Duration> {
         let rate = self.per_second.filter(|rate| *rate > 0.0)?;
-        Duration::try_from_secs_f64((as_f64(self.waiting) / rate).ceil()).ok()
+        Duration::try_from_secs_f64((as_f64(self.queued()) / rate).ceil()).ok()
     }
 }
 
@@ -254,10 +270,11 @@ impl Status {
         let addresses = facts.settings.addresses;
         let shown = |(campaign, name, hold): (Option<&str>, &str, &Hold)| HoldStatus {
             detail: addresses.within(&hold.detail),
-            ..hold_status(campaign, name, hold)
+            ..hold_status(campaign, name, hold, facts.settings.channel.words())
         };
         let holds: Vec<HoldStatus> = control.named_holds().map(shown).collect();
         let campaigns = campaigns(facts, &control);
+        let runs = runs::runs(facts, &campaigns);
         Self {
             stack: facts.settings.stack.clone(),
             at: now,
@@ -265,10 +282,11 @@ impl Status {
             serving: serving(facts),
             breaker: breaker(&control.breaker),
             holds,
-            runs: runs::runs(facts, &campaigns),
             campaigns,
             level: level(&control, now),
             limits: facts.limits(),
+            waiting: WaitingStatus::of(facts, &runs),
+            runs,
             queues: facts.depths.iter().map(|(name, depth)| (*name, (*depth).into())).collect(),
             counters: facts.standing.counters.clone(),
             changes: history::newest(&facts.changes, facts.settings.changes, addresses),
@@ -327,10 +345,31 @@ fn breaker(breaker: &Breaker) -> BreakerStatus {
     BreakerStatus { state, since, until }
 }
 
-fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold) -> HoldStatus {
+/// The meaning of a hold for `reason`, as a sentence that goes on from a name and a colon.
+fn in_words(reason: &str, words: Words) -> String {
+    let Words { service, message, limit, .. } = words;
+    let known = StrDeserializer::<serde::de::value::Error>::new(reason);
+    match HoldReason::deserialize(known) {
+        Ok(HoldReason::Paused) => "paused by an operator".to_owned(),
+        Ok(HoldReason::DailyQuota) => format!("{service}'s daily quota is used up"),
+        Ok(HoldReason::DailyBudget) => {
+            "the campaigns' part of the daily quota is used up".to_owned()
+        }
+        Ok(HoldReason::Account) => format!("{service} has stopped the account's sending"),
+        Ok(HoldReason::SpendLimit) => format!("the month's {limit} is reached"),
+        Ok(HoldReason::Tenant) => format!("{service} has stopped its tenant"),
+        Ok(HoldReason::Refusals) => format!("one {message} after the other is refused"),
+        Ok(HoldReason::Reputation) => "too many bounces or complaints".to_owned(),
+        Ok(HoldReason::Cancelled) => format!("its cancelled {message}s are taken out"),
+        Err(_) => reason.replace('_', " "),
+    }
+}
+
+fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold, words: Words) -> HoldStatus {
     let mut status = HoldStatus {
         campaign: campaign.map(str::to_owned),
         reason: reason.to_owned(),
+        what: in_words(reason, words),
         detail: hold.detail.clone(),
         since: hold.since,
         until: hold.until,
@@ -356,6 +395,7 @@ fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
     let (window, holds) = (Window::containing(facts.at), &control.campaign_holds);
     let in_force =
         |campaign: &Campaign| control.weight_at(campaign, (&facts.campaigns, &limits), window);
+    let letters = facts.depths.get("dead_letters").map(|depth| QueueStatus::from(*depth).all());
     let total: u64 = facts.campaigns.iter().map(|campaign| u64::from(in_force(campaign))).sum();
     let status = |campaign: &Campaign| {
         let weight = in_force(campaign);
@@ -381,6 +421,7 @@ fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
             share: f64::from(weight) / as_f64(total.max(1)),
             sent,
             refused: sum(Counter::Refused),
+            dead: sum(Counter::Dead).min(letters.unwrap_or(u64::MAX)),
             feedback,
             backlog: priority_queues.values().fold(own, |sum, more| sum.plus(*more)),
             priority_queues,

@@ -1,8 +1,11 @@
-use super::{CampaignStatus, HoldStatus, LimitStatus, QuotaStatus, Status};
+use super::{CampaignStatus, HoldStatus, LimitStatus, QueueStatus, QuotaStatus, Status};
 use crate::format::{count, percent, rate, span, time};
 use crate::page::{Page, Span, TextTable, Tone, View};
+use crate::suggest::SuggestedCommand;
 use std::time::Duration;
-use tidegate_core::counters::Counter;
+use tidegate_core::config::EXPRESS;
+use tidegate_core::control::HoldReason;
+use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
 
 impl View for Status {
@@ -10,7 +13,7 @@ impl View for Status {
         page.heading(format!("{}, {}", self.stack, time(self.at)));
         page.fields(self.summary());
         page.heading("Campaigns");
-        page.table(table(&self.campaigns));
+        page.table(self.table());
         if !self.runs.is_empty() {
             page.heading("Runs");
             self.runs.view(page);
@@ -45,7 +48,7 @@ fn limits(limits: &[LimitStatus]) -> TextTable {
             Span::from(limit.key.clone()),
             Span::from(limit.limit.clone()),
             Span::from(in_force),
-            Span::from(count(limit.waiting)),
+            Span::from(limit.waiting.map_or_else(|| "-".to_owned(), count)),
         ]);
     }
     table
@@ -55,8 +58,7 @@ impl Status {
     fn summary(&self) -> Vec<(&'static str, Span)> {
         let mut fields = vec![("sending", self.sending()), ("quota", self.quota.line())];
         let words = self.quota.words;
-        let left = self.serving.left.as_ref();
-        fields.extend(left.map(|left| ("last window", left.in_words(words.message).into())));
+        fields.push(("waiting", Span::from(self.waiting.in_words())));
         if let Some(daily) = &self.quota.daily {
             let text = format!(
                 "{} of {} {}s sent in 24 hours; campaigns may use {} more",
@@ -79,35 +81,123 @@ impl Status {
             fields.push(("level", Span::new(Tone::Warning, text)));
         }
         let dead = self.queues.get("dead_letters").map_or(0, |depth| depth.all());
-        let tone = if dead > 0 { Tone::Warning } else { Tone::Plain };
-        fields.push(("dead letters", Span::new(tone, count(dead))));
-        for (name, key) in [("merge queue", "merge"), ("express queue", "express")] {
-            if let Some(depth) = self.queues.get(key) {
-                fields.push((name, Span::from(count(depth.all()))));
-            }
-        }
+        fields.push((
+            "dead letters",
+            match dead {
+                0 => Span::from("none"),
+                _ => Span::new(
+                    Tone::Warning,
+                    format!("{}; `{}` says why", count(dead), SuggestedCommand::Dead),
+                ),
+            },
+        ));
         let counted = |name| count(self.counter(name));
-        let early = self.counter(Counter::TicksEarly).checked_div(self.counter(Counter::Windows));
-        if let Some(early) = early {
+        if self.counter(Counter::WindowsMissed) > 0 {
             let missed = counted(Counter::WindowsMissed);
-            let text =
-                format!("{early} ms before their windows on average; {missed} windows missed");
-            fields.push(("ticks", Span::from(text)));
+            let text = format!("{missed} seconds since the start: their ticks were lost or late");
+            fields.push(("not served", Span::new(Tone::Warning, text)));
         }
         fields.push((
             "since the start",
             Span::from(format!(
-                "{} {}s sent, {} refused for the rate, {} retries, {} dead-lettered, {} slots skipped, {} unused",
+                "{} {}s sent, {} refused for the rate and tried again, {} retries, {} dead-lettered",
                 counted(Counter::Sent),
                 words.unit,
                 counted(Counter::Refused),
                 counted(Counter::Retried),
                 counted(Counter::Dead),
-                counted(Counter::Skipped),
-                counted(Counter::Unused),
             )),
         ));
         fields
+    }
+
+    fn table(&self) -> TextTable {
+        let names = ["name", "weight", "share", "sent", "waiting", "in flight", "delayed", ""];
+        let mut table = (1..7).fold(TextTable::new(names), TextTable::right);
+        let depths = |depth: &QueueStatus| {
+            [depth.visible, depth.in_flight, depth.delayed].map(|number| Span::from(count(number)))
+        };
+        if let Some(depth) = self.queues.get("express") {
+            let sent = at_least_0(Counter::Sent.sum_of(EXPRESS, &self.counters));
+            let [visible, in_flight, delayed] = depths(depth);
+            let [weight, share] = ["first", "-"].map(Span::from);
+            let name = Span::new(Tone::Strong, EXPRESS);
+            let (sent, held) = (Span::from(count(sent)), self.held(EXPRESS).unwrap_or_default());
+            table.row([name, weight, share, sent, visible, in_flight, delayed, held]);
+        }
+        for campaign in &self.campaigns {
+            let overridden = campaign.weight != campaign.configured_weight;
+            let weight = if overridden {
+                format!("{} (of {})", campaign.weight, campaign.configured_weight)
+            } else {
+                campaign.weight.to_string()
+            };
+            let [visible, in_flight, delayed] = depths(&campaign.backlog);
+            table.row([
+                Span::new(Tone::Strong, &campaign.name),
+                Span::from(weight),
+                Span::from(percent(campaign.share)),
+                Span::from(count(campaign.sent)),
+                visible,
+                in_flight,
+                delayed,
+                self.stands_until(campaign),
+            ]);
+            for (name, depth) in &campaign.priority_queues {
+                let [visible, in_flight, delayed] = depths(depth);
+                let [weight, share, sent, held] = std::array::from_fn(|_| Span::default());
+                let name = Span::from(format!("  of it {name}"));
+                table.row([name, weight, share, sent, visible, in_flight, delayed, held]);
+            }
+        }
+        table
+    }
+
+    /// That holds of its own stop a campaign, or express mail.
+    fn held(&self, name: &str) -> Option<Span> {
+        let mut own = self.holds.iter().filter(|hold| hold.campaign.as_deref() == Some(name));
+        let is_paused = |hold: &HoldStatus| hold.reason == HoldReason::Paused.as_str();
+        let paused = own.next().map(|first| is_paused(first) && own.all(is_paused))?;
+        Some(if paused { Span::new(Tone::Warning, "paused") } else { Span::new(Tone::Bad, "held") })
+    }
+
+    /// The limit of a campaign, while it lets nothing through.
+    pub fn closed(&self, campaign: &str) -> Option<&LimitStatus> {
+        self.limit_of(campaign).filter(|limit| limit.closed)
+    }
+
+    /// The reason why a campaign alone is stopped, and how much of it is dead; empty for most.
+    pub fn stands(&self, campaign: &CampaignStatus) -> Span {
+        let closed = || self.closed(&campaign.name).map(|_| Span::new(Tone::Warning, "closed"));
+        let no_share = || {
+            let waits = campaign.weight == 0 && campaign.backlog.all() > 0;
+            waits.then(|| Span::new(Tone::Warning, "no share"))
+        };
+        let stopped = self.held(&campaign.name).or_else(closed).or_else(no_share);
+        let dead = (campaign.dead > 0).then(|| format!("{} dead", count(campaign.dead)));
+        let tone = stopped.as_ref().map_or(Tone::Warning, |stopped| stopped.tone);
+        let said: Vec<String> =
+            stopped.map(|stopped| stopped.text).into_iter().chain(dead).collect();
+        Span::new(tone, said.join(", "))
+    }
+
+    /// As [`Self::stands`], with the time at which a closed campaign opens.
+    fn stands_until(&self, campaign: &CampaignStatus) -> Span {
+        let opens_at = self.closed(&campaign.name).and_then(|limit| limit.opens_at);
+        let Span { tone, text } = self.stands(campaign);
+        let opens = opens_at.map(|at| format!(", opens {}", time(at))).unwrap_or_default();
+        Span::new(tone, text + &opens)
+    }
+
+    /// The campaigns, and express mail, of which nothing may be sent now.
+    fn stopped(&self) -> Vec<&str> {
+        let names = self.campaigns.iter().map(|campaign| campaign.name.as_str());
+        let express = self.queues.contains_key("express").then_some(EXPRESS);
+        express
+            .into_iter()
+            .chain(names)
+            .filter(|name| self.held(name).is_some() || self.closed(name).is_some())
+            .collect()
     }
 
     /// Whether mail goes out now, and if not why, in a few words.
@@ -118,21 +208,33 @@ impl Status {
             span(Duration::from_millis(millis))
         };
         if let Some(hold) = held {
-            return Span::new(Tone::Bad, format!("held: {}", hold.reason));
+            return Span::new(Tone::Bad, format!("no: {}", hold.what));
         }
         match (self.breaker.state, self.serving.state) {
             ("blocking", _) => {
                 let until = self.breaker.until.map(time).unwrap_or_default();
-                Span::new(Tone::Bad, format!("circuit breaker blocks; it probes at {until}"))
+                Span::new(
+                    Tone::Bad,
+                    format!(
+                        "no: {} fails; the breaker tries it again at {until}",
+                        self.quota.words.service
+                    ),
+                )
             }
             ("probing", _) => Span::new(
                 Tone::Warning,
-                format!("circuit breaker probes with one {}", self.quota.words.message),
+                format!(
+                    "the breaker tries {} with one {}",
+                    self.quota.words.service, self.quota.words.message
+                ),
             ),
             (_, "serving") if self.campaigns.iter().all(|campaign| campaign.held) => {
                 Span::new(Tone::Warning, "every campaign is held")
             }
-            (_, "serving") => Span::new(Tone::Good, "yes"),
+            (_, "serving") => match self.stopped() {
+                stopped if stopped.is_empty() => Span::new(Tone::Good, "yes"),
+                stopped => Span::new(Tone::Warning, format!("yes, but not {}", stopped.join(", "))),
+            },
             (_, "idle") => Span::from("idle: every queue was empty when last checked"),
             (_, "never") => Span::new(Tone::Warning, "no window was ever served"),
             _ => Span::new(
@@ -208,38 +310,6 @@ impl View for Vec<CampaignStatus> {
         }
         page.table(table);
     }
-}
-
-fn table(campaigns: &[CampaignStatus]) -> TextTable {
-    let names = ["name", "weight", "share", "sent", "waiting", "in flight", "delayed", ""];
-    let mut table = (1..7).fold(TextTable::new(names), TextTable::right);
-    for campaign in campaigns {
-        let overridden = campaign.weight != campaign.configured_weight;
-        let weight = if overridden {
-            format!("{} (of {})", campaign.weight, campaign.configured_weight)
-        } else {
-            campaign.weight.to_string()
-        };
-        let held = if campaign.held { Span::new(Tone::Bad, "held") } else { Span::default() };
-        table.row([
-            Span::new(Tone::Strong, &campaign.name),
-            Span::from(weight),
-            Span::from(percent(campaign.share)),
-            Span::from(count(campaign.sent)),
-            Span::from(count(campaign.backlog.visible)),
-            Span::from(count(campaign.backlog.in_flight)),
-            Span::from(count(campaign.backlog.delayed)),
-            held,
-        ]);
-        for (name, depth) in &campaign.priority_queues {
-            let [visible, in_flight, delayed] =
-                [depth.visible, depth.in_flight, depth.delayed].map(|n| Span::from(count(n)));
-            let [weight, share, sent, held] = std::array::from_fn(|_| Span::default());
-            let name = Span::from(format!("  of it {name}"));
-            table.row([name, weight, share, sent, visible, in_flight, delayed, held]);
-        }
-    }
-    table
 }
 
 fn row(hold: &HoldStatus) -> [Span; 6] {

@@ -331,7 +331,7 @@ fn wait(facts: &MailFacts, status: &Status, campaign: &str) -> Option<Obstacle> 
 
 /// The campaign's mail waits only on the queues of limits.
 fn wait_for_limit(facts: &MailFacts, status: &Status) -> Obstacle {
-    let waiting = status.limits.iter().filter(|limit| limit.waiting > 0);
+    let waiting = status.limits.iter().filter(|limit| limit.queued() > 0);
     let words: Vec<String> = waiting.clone().map(limit_in_words).collect();
     let longest =
         waiting.filter_map(LimitStatus::longest).max().unwrap_or_default().max(LONGEST_RETRY);
@@ -457,7 +457,7 @@ fn readings(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Vec<S
             ),
         );
     }
-    for limit in status.limits.iter().filter(|limit| limit.waiting > 0) {
+    for limit in status.limits.iter().filter(|limit| limit.queued() > 0) {
         say("limit", limit_in_words(limit));
     }
     if let Some(in_force) = status.quota.in_force {

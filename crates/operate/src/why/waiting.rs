@@ -39,12 +39,12 @@ pub(super) fn merged(status: &Status) -> QueueStatus {
 
 /// Recipients that wait on limits' queues.
 pub(super) fn limited(status: &Status) -> u64 {
-    status.limits.iter().map(|limit| limit.waiting).sum()
+    status.waiting.limits
 }
 
 /// A limit that mail waits for, in words.
 pub(super) fn limit_in_words(limit: &LimitStatus) -> String {
-    let waiting = count(limit.waiting);
+    let waiting = count(limit.queued());
     match limit.longest() {
         _ if limit.key == "domain:*" => {
             format!(

@@ -129,11 +129,11 @@ fn assumptions(status: &Status, channel: Channel) -> Vec<String> {
             "the {mails} on the merge queue are left out: of which campaign they are is not known"
         ));
     }
-    for limit in status.limits.iter().filter(|limit| limit.waiting > 0) {
+    for limit in status.limits.iter().filter(|limit| limit.queued() > 0) {
         let takes = limit.longest().map(|takes| format!(", which take {}", span(takes)));
         said.push(format!(
             "the {} recipients that wait for the limit of {} ({}) are left out{}",
-            count(limit.waiting),
+            count(limit.queued()),
             limit.name(),
             limit.limit,
             takes.unwrap_or_default()

@@ -7,8 +7,10 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState};
+use tidegate_core::waits::WaitBound;
 use tidegate_operate::format::{count, percent, rate, span, time};
 use tidegate_operate::page::{self, Tone};
+use tidegate_operate::status::{CampaignStatus, Status};
 use tidegate_operate::top::{CampaignRow, Dashboard};
 
 /// The time that one column of the curve stands for.
@@ -17,14 +19,15 @@ const KEYS: &str = "arrows select  p pause  r resume  w weight  P/R all sending 
 
 pub(super) fn draw(dashboard: &Dashboard, caption: &str, frame: &mut Frame<'_>) {
     let lines = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
-    let holds = lines(dashboard.status().holds.len());
+    let held_lines = hold_lines(dashboard);
+    let holds = lines(held_lines.len());
     let campaigns = lines(dashboard.status().campaigns.len());
     let [said, head, curve, table, held, foot] = Layout::vertical([
         Constraint::Length(lines(caption.lines().count())),
-        Constraint::Length(4),
+        Constraint::Length(5),
         Constraint::Length(6),
         Constraint::Min(3.min(campaigns.saturating_add(3))),
-        Constraint::Length(if holds == 0 { 0 } else { holds.saturating_add(1).min(8) }),
+        Constraint::Length(holds.min(8)),
         Constraint::Length(2),
     ])
     .areas(frame.area());
@@ -32,9 +35,7 @@ pub(super) fn draw(dashboard: &Dashboard, caption: &str, frame: &mut Frame<'_>) 
     frame.render_widget(Paragraph::new(head_lines(dashboard)), head);
     draw_curve(dashboard, frame, curve);
     draw_table(dashboard, frame, table);
-    if holds > 0 {
-        frame.render_widget(Paragraph::new(hold_lines(dashboard)), held);
-    }
+    frame.render_widget(Paragraph::new(held_lines), held);
     frame.render_widget(Paragraph::new(foot_lines(dashboard)), foot);
 }
 
@@ -84,8 +85,11 @@ fn head_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
     }
     if let Some(express) = dashboard.express() {
         let waits = express.p99.map_or_else(
-            || format!("{:.1} s old as it goes", express.mean.as_secs_f64()),
-            |p99| format!("waits {p99} (p99)"),
+            || format!("waits {:.1} s on average", express.mean.as_secs_f64()),
+            |p99| match p99 {
+                WaitBound::AtMost(_) => format!("99 of 100 wait {p99} at most"),
+                WaitBound::More => format!("some wait {p99}"),
+            },
         );
         let text = format!("{}, {waits}", rate(express.per_second));
         used.push(toned(Tone::Faint, "  express ".to_owned()));
@@ -99,28 +103,25 @@ fn head_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
         toned(alarm(dead), count(dead)),
         toned(Tone::Faint, "  refused for the rate ".to_owned()),
         toned(alarm(dashboard.refused()), count(dashboard.refused())),
-        toned(Tone::Faint, "  breaker ".to_owned()),
-        toned(Tone::Plain, status.breaker.state.to_owned()),
     ];
     if dashboard.missed() > 0 {
-        counts.push(toned(Tone::Faint, "  missed seconds ".to_owned()));
+        counts.push(toned(Tone::Faint, "  seconds not served ".to_owned()));
         counts.push(toned(Tone::Warning, count(dashboard.missed())));
     }
     if status.level.in_words().is_some() {
         counts.push(toned(Tone::Faint, "  level ".to_owned()));
         counts.push(toned(Tone::Warning, status.level.level.to_string()));
     }
-    let limited: u64 = status.limits.iter().map(|limit| limit.waiting).sum();
-    if limited > 0 {
-        counts.push(toned(Tone::Faint, "  on limits' queues ".to_owned()));
-        counts.push(toned(Tone::Plain, count(limited)));
-    }
     if let Some(daily) = &status.quota.daily {
         let text = format!("{} of {}", count(daily.sent), count(daily.quota));
         counts.push(toned(Tone::Faint, "  today ".to_owned()));
         counts.push(toned(Tone::Plain, text));
     }
-    [title, used, quota, counts].map(Line::from).to_vec()
+    let waiting = vec![
+        toned(Tone::Faint, "waiting   ".to_owned()),
+        toned(Tone::Plain, status.waiting.in_words()),
+    ];
+    [title, used, quota, waiting, counts].map(Line::from).to_vec()
 }
 
 fn draw_curve(dashboard: &Dashboard, frame: &mut Frame<'_>, area: Rect) {
@@ -150,17 +151,17 @@ fn draw_table(dashboard: &Dashboard, frame: &mut Frame<'_>, area: Rect) {
     let names =
         ["campaign", "weight", "share now", "rate", "sent", "waiting", "age", "ends in", ""];
     let rows = dashboard.rows();
-    let rows = rows.iter().map(row);
+    let rows = rows.iter().map(|one| row(one, dashboard.status()));
     let widths = [
         Constraint::Min(12),
-        Constraint::Length(11),
+        Constraint::Length(10),
         Constraint::Length(17),
         Constraint::Length(9),
         Constraint::Length(10),
         Constraint::Length(10),
-        Constraint::Length(12),
-        Constraint::Length(12),
-        Constraint::Length(5),
+        Constraint::Length(11),
+        Constraint::Length(11),
+        Constraint::Length(9),
     ];
     let table = Table::new(rows, widths)
         .header(Row::new(names).style(style(Tone::Faint)))
@@ -170,7 +171,7 @@ fn draw_table(dashboard: &Dashboard, frame: &mut Frame<'_>, area: Rect) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn row(row: &CampaignRow) -> Row<'static> {
+fn row(row: &CampaignRow, stack: &Status) -> Row<'static> {
     let status = &row.status;
     let unknown = || "-".to_owned();
     let weight = if status.weight == status.configured_weight {
@@ -189,9 +190,8 @@ fn row(row: &CampaignRow) -> Row<'static> {
         row.age.map_or_else(unknown, span),
         row.eta.map_or_else(unknown, span),
     ];
-    let held = if status.held { "held" } else { "" };
     let cells = cells.into_iter().map(Cell::from);
-    Row::new(cells.chain([Cell::from(Span::styled(held, style(Tone::Bad)))]))
+    Row::new(cells.chain([Cell::from(said(stack.stands(status)))]))
 }
 
 fn hold_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
@@ -199,13 +199,22 @@ fn hold_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
         let of = hold.campaign.clone().unwrap_or_else(|| "all sending".to_owned());
         let until = hold.until.map(|until| format!(" until {}", time(until))).unwrap_or_default();
         Line::from(vec![
-            toned(Tone::Bad, format!("{of}: {}", hold.reason)),
+            toned(Tone::Bad, format!("{of}: {}", hold.what)),
             toned(Tone::Plain, format!("{until}  {}", hold.detail)),
             toned(Tone::Faint, format!("  lifted by {}", hold.lifted_by)),
         ])
     };
-    let title = Line::from(toned(Tone::Strong, "holds".to_owned()));
-    std::iter::once(title).chain(dashboard.status().holds.iter().map(line)).collect()
+    let closed = |campaign: &CampaignStatus| {
+        let limit = dashboard.status().closed(&campaign.name)?;
+        let opens = limit.opens_at.map(|at| format!(" until {}", time(at))).unwrap_or_default();
+        Some(Line::from(vec![
+            toned(Tone::Warning, format!("{}: closed", campaign.name)),
+            toned(Tone::Faint, format!("{opens}  by its limit {}", limit.limit)),
+        ]))
+    };
+    let status = dashboard.status();
+    let held = status.holds.iter().map(line);
+    held.chain(status.campaigns.iter().filter_map(closed)).collect()
 }
 
 fn foot_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {

@@ -10,6 +10,7 @@ use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::limits::Limit;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{AccountStatus, PreviousClaim, QueueDepth, Standing};
@@ -132,6 +133,22 @@ fn holds_and_questions_find_their_place_on_a_small_terminal() {
     dashboard.handle_key(Key::Enter);
     let screen = drawn(&dashboard, 80, 24);
     for shown in ["small: paused", "\\u{1b}[2Jtypo", "New weight of big (now 90) x_", "0 to 10000"]
+    {
+        assert!(screen.contains(shown), "no {shown} on:\n{screen}");
+    }
+}
+
+#[test]
+fn all_that_waits_and_what_a_limit_closes_are_shown() {
+    let mut facts = facts(60);
+    facts.depths.insert("express", QueueDepth { visible: 102, ..QueueDepth::default() });
+    let hours = Some("Mon-Sun 22:00-23:00".parse().unwrap());
+    let night = Some(Limit { hours, ..Limit::default() });
+    facts.standing.control.limits.insert("campaign:small".parse().unwrap(), night);
+    facts.standing.counters.insert("dead.big".to_owned(), 2);
+    let screen = drawn(&Dashboard::new(&facts), 120, 24);
+    let opens = "small: closed until 2026-11-20 22:00:00 UTC";
+    for shown in ["54,857: 102 express, 54,741 of campaigns", opens, "2 dead", "yes, but not small"]
     {
         assert!(screen.contains(shown), "no {shown} on:\n{screen}");
     }

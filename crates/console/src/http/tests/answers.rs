@@ -13,6 +13,7 @@ use super::{
     csrf,
 };
 use crate::event::{ChangeKind, StateChange};
+use crate::stream::StreamRegistry;
 use crate::stream::tests::change;
 use crate::testing::{on, world};
 
@@ -37,6 +38,25 @@ async fn the_history_has_curves_and_the_changes_of_its_span() {
         let refused = call(&app, "GET", "/api/history?span=1y", &[], Value::Null).await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST);
         assert!(refused.body.contains("6h") && refused.body.contains("2d"), "{}", refused.body);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_history_has_more_changes_by_operators_than_a_stream_repeats() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        let csrf = csrf(&app, &[]).await;
+        for weight in 1..=30 {
+            let body = json!({"action": "weights", "weights": {"big": weight}, "reason": "x"});
+            let done = call(&app, "POST", "/api/steer", &[&csrf], body).await;
+            assert_eq!(done.status, StatusCode::OK, "{}", done.body);
+        }
+        tokio::time::sleep(std::time::Duration::from_mins(2)).await;
+        let changes = call(&app, "GET", "/api/changes", &[], Value::Null).await.json();
+        assert_eq!(changes.as_array().unwrap().len(), 30);
+        let told = app.shared.hub.look(StreamRegistry::state);
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["figures"]["status"]["changes"].as_array().unwrap().len(), 20);
     })
     .await;
 }

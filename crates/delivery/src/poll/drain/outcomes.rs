@@ -168,7 +168,7 @@ impl<E: Environment> Drain<'_, E> {
     fn give_up(&mut self, message: &Message, failure: &Failure, outcome: Outcome) {
         let ctx = self.parts.ctx;
         self.failed(outcome);
-        ctx.count(Counter::Dead, 1);
+        ctx.count_for(Counter::Dead, &message.envelope.campaign, 1);
         self.take(message);
         let now = EpochMillis::from(ctx.now());
         let job = give_up(message, failure, outcome, &ctx.plan.dead_letter, now);

@@ -254,7 +254,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// Dead-letters a message that is not a valid mail.
     fn reject(&self, rejected: &Rejected, source: &Source, receive_count: u32) {
         let ctx = self.parts.ctx;
-        ctx.count(Counter::Dead, 1);
+        ctx.count_for(Counter::Dead, &rejected.envelope.campaign, 1);
         if self.is_merged(source.line) {
             ctx.count(Counter::Back, u64::from(receive_count > 1));
             ctx.count(Counter::Taken, 1);

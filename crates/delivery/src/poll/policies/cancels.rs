@@ -197,7 +197,7 @@ impl<E: Environment> Sweep<'_, E> {
             }
             Ok(mail) => Err(Job::Show(receipt(&mail.held, false), Duration::ZERO)),
             Err(rejected) => {
-                self.ctx.count(Counter::Dead, 1);
+                self.ctx.count_for(Counter::Dead, &rejected.envelope.campaign, 1);
                 Ok(reject(&rejected, &self.ctx.plan.dead_letter, false))
             }
         }
@@ -207,7 +207,7 @@ impl<E: Environment> Sweep<'_, E> {
     fn take_out(&self, mail: &Message, cancel: Cancel, buffered: bool) -> Job {
         self.ctx.count_for(Counter::Cancelled, &mail.envelope.campaign, 1);
         if cancel.keep {
-            self.ctx.count(Counter::Dead, 1);
+            self.ctx.count_for(Counter::Dead, &mail.envelope.campaign, 1);
         }
         cancelled(mail, cancel.keep.then_some(&self.ctx.plan.dead_letter), buffered)
     }

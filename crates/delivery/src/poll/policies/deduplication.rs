@@ -92,7 +92,7 @@ async fn before<'a, E: Environment>(
         // Nobody noted the outcome of its send; by the settings it is not sent again.
         Some(Ok((Verdict::Park, Some(found)))) => {
             ctx.count(Counter::Parked, 1);
-            ctx.count(Counter::Dead, 1);
+            ctx.count_for(Counter::Dead, &mail.envelope.campaign, 1);
             let job = unknown(&mail, &found, &ctx.plan.dead_letter);
             vec![give_back, Effect::Settle(mail, job)]
         }
