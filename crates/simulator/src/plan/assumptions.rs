@@ -15,6 +15,10 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
     )];
     said.extend(scenario.assumptions.iter().cloned());
     said.extend(scenario.holds().map(hold));
+    let is_all_held = scenario.control.holds.named().next().is_some();
+    if is_all_held && scenario.express.is_some_and(|rate| rate > 0.0) {
+        said.push("express mail that comes while all sending is held is left out".to_owned());
+    }
     if let Some(daily) = scenario.daily.filter(|daily| daily.sent > 0) {
         let sent = count(daily.sent);
         said.push(format!(

@@ -83,9 +83,9 @@ pub fn forecast(
                 return Ok(runs);
             }
             let told = |part| tell(seed, part);
-            let every_window =
-                options.every_window || is_uneven(scenario) || scenario.is_limited_by_domain();
-            let hooks = Hooks { progress: &told, every_window };
+            let every_send = is_uneven(scenario) || scenario.is_limited_by_domain();
+            let every_window = options.every_window;
+            let hooks = Hooks { progress: &told, every_window, every_send };
             runs.push((seed, run_in_own_runtime(scenario, seed, hooks)?));
         }
     };

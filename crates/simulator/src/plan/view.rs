@@ -119,9 +119,11 @@ fn phases(forecast: &Forecast, page: &mut Page) {
     for phase in forecast.phases.iter().take(MOST_PHASES) {
         let tone = match phase.limit {
             Bottleneck::Breaker | Bottleneck::Failures | Bottleneck::Throttling => Tone::Bad,
-            Bottleneck::Hold | Bottleneck::DailyQuota | Bottleneck::Feed | Bottleneck::Lateness => {
-                Tone::Warning
-            }
+            Bottleneck::Hold
+            | Bottleneck::Closed
+            | Bottleneck::DailyQuota
+            | Bottleneck::Feed
+            | Bottleneck::Lateness => Tone::Warning,
             _ => Tone::Plain,
         };
         let fixed = [
