@@ -53,7 +53,7 @@ export function startTiles() {
   tile('refused', 'refused', 'Refused', `Sends that ${say.service} refused for the rate since this console began to look. Each lowers the rate to four fifths for a while; the ${say.message}s are kept and tried again.`);
   tile('skipped', 'slots-skipped', 'Slots skipped', 'A slot that passed though something waited, since the sending was late for it. It is never caught up, so that no second is too full. Summed since the ledger began.');
   tile('unused', 'slots-unused', 'Slots unused', 'A slot for which there was nothing to send. Normal where little waits. Summed since the ledger began.');
-  tile('dead', 'dead-count', 'Dead letters', `${capital(say.message)}s that were given up: refused for good, all attempts spent, or no ${say.message} at all. They stay until someone replays or removes them.`);
+  tile('dead', 'dead-count', 'Dead letters', `${capital(say.message)}s that are not sent: refused for good, all attempts spent, cancelled and kept, or no ${say.message} at all. They stay until someone replays or removes them.`);
   tile('level', 'level', 'Back-pressure', 'How much more waits than can be sent. Busy defers what has low priority, overloaded normal priority as well; what is high, critical or express is never deferred.');
   tile('merge', 'merge', 'Merge queue', 'The queue between the campaigns and the sending, near one window deep. What stands in it is already chosen by weight.');
   tile('alarms', 'alarms', 'Alarms', 'CloudWatch’s alarms of this stack that ring now, and the invocations of its functions that failed or were throttled within the last hour.');
@@ -128,7 +128,7 @@ export function renderTiles() {
   fill('unused', count(slots?.unused), slots?.unused, '', slotsNow(slots?.unused_now));
   const dead = deadLetters();
   const given = status.counters.dead;
-  fill('dead', count(dead), dead, '', dead === null ? 'not known' : given === undefined ? '' : `${plural(given, say.message)} given up since the ledger began`, dead ? 'bad' : '');
+  fill('dead', count(dead), dead, '', dead === null ? 'not known' : given === undefined ? '' : `${plural(given, say.message)} since the ledger began`, dead ? 'bad' : '');
 
   const level = status.level?.level ?? 'clear';
   const since = status.level?.since;

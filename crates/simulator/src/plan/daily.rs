@@ -43,8 +43,9 @@ impl DailyLimit {
         let change = records.get(before).filter(|_| at >= DAY).map(|record| record.end() + DAY);
         let windows = change.map_or(DAY, |change| (change - at).max(STEP));
         let windows = if at < DAY { DAY - at } else { windows };
-        let freed = sent_between(records, at.saturating_sub(DAY), (at + windows).saturating_sub(DAY))
-            / as_f64(windows);
+        let freed =
+            sent_between(records, at.saturating_sub(DAY), (at + windows).saturating_sub(DAY))
+                / as_f64(windows);
         if left < rate {
             return (freed, windows);
         }

@@ -55,8 +55,7 @@ pub(super) struct Gates {
 
 impl Gates {
     pub(super) fn new(scenario: &Scenario, rate_margin: RateMargin) -> Self {
-        let table =
-            scenario.control.limit_table(&scenario.limits().cloned().unwrap_or_default());
+        let table = scenario.control.limit_table(&scenario.limits().cloned().unwrap_or_default());
         let gate = |load: &CampaignLoad| Gate {
             weight: f64::from(load.weight),
             limit: table.find(Dimension::Campaign, &load.name),

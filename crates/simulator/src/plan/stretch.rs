@@ -68,7 +68,8 @@ impl SimulationState {
             let change = gates.next(has_mail).min(fault);
             let never = !is_any && change.min(lasts) == u64::MAX;
             is_last = at >= HORIZON || never || !(0..rest.len()).any(has_mail);
-            if is_last || (!to_the_end && at > from && (is_any || !sample.by_share)) || at >= fault {
+            if is_last || (!to_the_end && at > from && (is_any || !sample.by_share)) || at >= fault
+            {
                 break;
             }
             let used = |sent: f64| sent * (1.0 + sample.each.dead_of_a_mail());
@@ -84,7 +85,9 @@ impl SimulationState {
                 break;
             }
             let times = as_f64(windows);
-            for ((left, last), sent) in rest.iter_mut().zip(&mut sent).filter(|(_, sent)| **sent > 0.0) {
+            for ((left, last), sent) in
+                rest.iter_mut().zip(&mut sent).filter(|(_, sent)| **sent > 0.0)
+            {
                 let (before, after) = (*left, *left - used(*sent) * times);
                 *last = Some(as_f64(at) + (before / used(*sent)).min(times));
                 *left = if after > 0.5 { after } else { 0.0 };

@@ -15,7 +15,7 @@ use tidegate_simulator::plan::{
 /// 2026-11-20 20:36:40, a Friday.
 const NOW: Timestamp = Timestamp::from_millis(1_795_207_000_000);
 /// The windows that a run may simulate: what the start and each of a few changes take.
-const MOST_WINDOWS: u64 = 2_500;
+const MOST_WINDOWS: u64 = 10_000;
 
 fn run(scenario: &Scenario, every_window: bool) -> Forecast {
     forecast(scenario, ForecastOptions { seeds: 1, every_window }, &|_| true).unwrap()
@@ -52,15 +52,24 @@ fn limit(long: bool) -> impl Strategy<Value = String> {
         Timestamp::from_millis(1_795_207_000_000 + minutes * 60_000)
     };
     let time = move |minutes| tidegate_core::Window::containing(at(minutes)).to_string();
-    let clock = |minutes: u64| format!("{:02}:{:02}", 20 + (36 + minutes) / 60 % 4, (36 + minutes) % 60);
+    let clock =
+        |minutes: u64| format!("{:02}:{:02}", 20 + (36 + minutes) / 60 % 4, (36 + minutes) % 60);
     prop_oneof![
-        (1_u64..30, 1_u64..50).prop_map(|(rate, of)| format!(r#"{{"rate": "{}/h"}}"#, rate * of * 60)),
+        (1_u64..30, 1_u64..50)
+            .prop_map(|(rate, of)| format!(r#"{{"rate": "{}/h"}}"#, rate * of * 60)),
         (2_u64..40).prop_map(move |m| format!(r#"{{"not_before": "{}"}}"#, time(m))),
-        (2_u64..20, 21_u64..40)
-            .prop_map(move |(a, b)| format!(r#"{{"hours": "{}-{}"}}"#, clock(a), clock(b))),
+        (2_u64..20, 21_u64..40).prop_map(move |(a, b)| format!(
+            r#"{{"hours": "{}-{}"}}"#,
+            clock(a),
+            clock(b)
+        )),
         (2_u64..20).prop_map(move |m| format!(r#"{{"until": "{}", "rate": "2/s"}}"#, time(m))),
         (1_u64..50_000, 0_u64..5).prop_map(|(amount, days)| {
-            format!(r#"{{"ramp": {{"from": "2026-11-{}", "days": [{amount}, {}]}}}}"#, 20 + days, 2 * amount)
+            format!(
+                r#"{{"ramp": {{"from": "2026-11-{}", "days": [{amount}, {}]}}}}"#,
+                20 + days,
+                2 * amount
+            )
         }),
     ]
 }
@@ -118,7 +127,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 30, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 30, ..ProptestConfig::default() })]
 
     #[test]
     fn the_work_of_a_forecast_is_bounded_whatever_is_closed(scenario in scenarios(true)) {
