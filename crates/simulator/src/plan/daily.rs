@@ -12,7 +12,7 @@ use super::state::as_f64;
 use crate::world::World;
 
 const DAY: u64 = 86_400;
-/// What leaves the count is not looked at more closely than this, in windows.
+/// Changes of the count that follow each other faster, in windows, are taken together.
 const STEP: u64 = 60;
 
 /// The daily quota as the simulation sees it.

@@ -1,4 +1,4 @@
-//! What lets a campaign's mail pass: its weight, its holds and its limit, until one of them changes by itself.
+//! The gates that a campaign's mail passes: weight, holds and limit, until one of them changes by itself.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ pub(super) enum MailState {
     Empty,
     Weightless,
     Held,
-    /// Its limit lets nothing through: outside its hours, before its begin, after its end.
+    /// A limit lets nothing through: outside its hours, before its begin, after its end.
     Closed,
-    /// Its limit's rate is below its share.
+    /// The rate of a limit is below its share.
     Limited,
     Open,
 }
@@ -94,7 +94,7 @@ impl Gates {
         self.rates.1
     }
 
-    /// What each campaign sends in a window, where `capacity` recipients can be sent in all: by weight, and what a
+    /// Each campaign's recipients in a window, where `capacity` recipients can be sent in all: by weight, and what a
     /// limit keeps a campaign from goes to the others.
     pub(super) fn share(
         &self,
@@ -150,7 +150,7 @@ impl Gate {
             match table.pace(limit, window, rates) {
                 Pace::Free => {}
                 Pace::Slots(grid) if grid.closed_until().is_none() => {
-                    self.most = 1e9 / super::state::as_f64(grid.period().max(1));
+                    self.most = 1.0 / Duration::from_nanos(grid.period().max(1)).as_secs_f64();
                 }
                 Pace::Slots(_) | Pace::Closed(_) => self.state = MailState::Closed,
             }

@@ -1,4 +1,4 @@
-//! What the windows that were simulated last show of those to come.
+//! A sample of the windows that were simulated last, which shows those to come.
 //!
 //! A forecast of days would take hours if each of its windows were simulated. While the same campaigns may be sent and
 //! the same faults are active, all windows are statistically alike. So a run simulates some windows after each change,
@@ -47,7 +47,7 @@ pub(super) struct Sample {
 }
 
 impl SimulationState {
-    /// What the last windows show, if that is enough to step over those to come.
+    /// A sample of the last windows, if it is enough to step over those to come.
     pub(super) fn sample(&self, scenario: &Scenario, day: &DailyLimit) -> Option<Sample> {
         let last = self.records.last()?;
         if answers_get_lost(last, scenario) {

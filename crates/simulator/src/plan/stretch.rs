@@ -2,7 +2,7 @@
 //!
 //! In a stretch every window sends the same: each campaign its share of the capacity, as far as holds, its limit and the
 //! daily quota let it. A stretch ends where a campaign's mails do, and where a hold, a limit or the daily quota changes.
-//! Its windows are one record, a multiple of the average window.
+//! The windows of a stretch are one record, a multiple of the average window.
 
 use std::time::Duration;
 
