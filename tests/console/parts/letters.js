@@ -25,7 +25,7 @@ promise('a dead letter is corrected after a review, and a masked address means t
   await tab.oneLetter();
   await tab.at('letter-link').click();
   const letter = await tab.dialog('letter');
-  await letter.getByText('Given up').waitFor();
+  await letter.getByText('Dead-lettered').waitFor();
   await letter.getByTestId('letter-correct').click();
   const form = await tab.dialog('correct');
   await form.getByTestId('corrected').fill('{"to": "***@example.com", "from": "news@example.com", "subject": "Hi", "text": "Hello"}');
@@ -53,7 +53,7 @@ promise('a dead letter has an address, shows what is known of it, and is discard
   const address = tab.page.url();
   assert.match(address, /#letter=[\w-]+$/);
   const dialog = await tab.dialog('letter');
-  await dialog.getByTestId('letter').getByText('Given up').waitFor();
+  await dialog.getByTestId('letter').getByText('Dead-lettered').waitFor();
   const shown = await dialog.getByTestId('letter').innerText();
   assert.match(shown, /NotJson/);
   assert.match(shown, /Body, \d+ bytes/);
@@ -65,7 +65,7 @@ promise('a dead letter has an address, shows what is known of it, and is discard
   await tab.page.keyboard.down('Enter');
   const held = await tab.dialog('letter');
   await tab.page.keyboard.down('Enter');
-  await held.getByTestId('letter').getByText('Given up').waitFor();
+  await held.getByTestId('letter').getByText('Dead-lettered').waitFor();
   await tab.page.keyboard.up('Enter');
   await tab.page.keyboard.press('Escape');
   await held.waitFor({ state: 'detached' });
@@ -73,7 +73,7 @@ promise('a dead letter has an address, shows what is known of it, and is discard
   const linked = await browser.tab();
   await linked.page.goto(address);
   const again = await linked.dialog('letter');
-  await again.getByTestId('letter').getByText('Given up').waitFor();
+  await again.getByTestId('letter').getByText('Dead-lettered').waitFor();
   await again.getByTestId('confirm').click();
   await again.getByText('The reason is missing').waitFor();
   await linked.confirm('letter', 'no mail at all');

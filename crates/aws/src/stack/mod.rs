@@ -9,6 +9,7 @@ mod local;
 mod open;
 
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -144,7 +145,8 @@ impl Stack {
     /// The name under which changes are recorded: the caller's ARN without the account, or the
     /// local user's name on a local AWS.
     pub async fn operator(&self) -> String {
-        let here = || local_user(|name| std::env::var(name).ok());
+        let users = || std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let here = || local_user(|name| std::env::var(name).ok(), &users());
         if self.is_local() {
             return here();
         }
@@ -165,11 +167,19 @@ impl Stack {
     }
 }
 
-/// The user's name on this machine, by the variables that tell it; `unknown` if none does.
-fn local_user(variable: impl Fn(&str) -> Option<String>) -> String {
+/// The user's name on this machine, by the variables that tell it, or by its number; `unknown` if nothing does.
+fn local_user(variable: impl Fn(&str) -> Option<String>, users: &str) -> String {
     let names = ["USER", "LOGNAME", "USERNAME"].into_iter().filter_map(variable);
     let mut names = names.filter(|name| !name.trim().is_empty());
-    names.next().unwrap_or_else(|| "unknown".to_owned())
+    names.next().or_else(|| user_of_process(users)).unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// The name of the user that this process runs as, from the lines of `/etc/passwd`: containers often set no variable.
+fn user_of_process(users: &str) -> Option<String> {
+    let uid = std::fs::metadata("/proc/self").ok()?.uid().to_string();
+    let user = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let user = user.into_iter().find(|fields| fields.get(2) == Some(&uid.as_str()))?;
+    user.first().map(|name| (*name).to_owned()).filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -178,7 +188,7 @@ mod tests {
     fn who_changes_something_is_never_an_empty_name() {
         let of = |given: &[(&str, &str)]| {
             let find = |name: &str| given.iter().find(|(known, _)| *known == name);
-            super::local_user(|name| find(name).map(|(_, value)| (*value).to_owned()))
+            super::local_user(|name| find(name).map(|(_, value)| (*value).to_owned()), "x:x:none")
         };
         assert_eq!(of(&[("USER", "ada"), ("LOGNAME", "grace")]), "ada");
         assert_eq!(of(&[("USER", ""), ("LOGNAME", "grace")]), "grace");

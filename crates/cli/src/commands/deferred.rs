@@ -19,13 +19,18 @@ use crate::shell::{CommandEnd, CommandError, ConfirmArgs, OutputArgs, Shell};
 
 /// Show deferred mail, or bring it back
 ///
+/// Without a command it is listed.
+///
 /// While the level is above clear, mail that is not urgent is taken out of its queue and written to S3,
 /// an object a campaign and second. The scheduler brings it back, the oldest first, once the level has
 /// been clear for ten minutes.
 #[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct DeferredArgs {
     #[command(subcommand)]
-    command: DeferredCommand,
+    command: Option<DeferredCommand>,
+    #[command(flatten)]
+    list: ListArgs,
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -75,16 +80,18 @@ struct ReplayArgs {
 impl DeferredArgs {
     pub(super) const fn output(&self) -> OutputArgs {
         match &self.command {
-            DeferredCommand::List(args) => args.on.output,
-            DeferredCommand::Replay(args) => args.on.output,
+            None => self.list.on.output,
+            Some(DeferredCommand::List(args)) => args.on.output,
+            Some(DeferredCommand::Replay(args)) => args.on.output,
         }
     }
 }
 
 pub(super) async fn run(args: &DeferredArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     match &args.command {
-        DeferredCommand::List(args) => listed(args, shell).await,
-        DeferredCommand::Replay(args) => Box::pin(replayed(args, shell)).await,
+        None => listed(&args.list, shell).await,
+        Some(DeferredCommand::List(args)) => listed(args, shell).await,
+        Some(DeferredCommand::Replay(args)) => Box::pin(replayed(args, shell)).await,
     }
 }
 

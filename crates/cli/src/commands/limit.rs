@@ -20,17 +20,22 @@ use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell};
 /// for a tenant: how fast it is sent, and when. Limits are stored in the ledger. A change is in force within two
 /// seconds, without a deployment.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:
-  tidegate limit list
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  tidegate limit
   tidegate limit set news 5000/h --reason 'support can answer no more'
   tidegate limit set gmail.com+googlemail.com 10/s --reason 'deferred by the provider'
   tidegate limit set provider:gmail 50/s --adaptive --reason 'as fast as Gmail takes it'
   tidegate limit set news --hours 'Mon-Fri 08:00-20:00' --zone Europe/Berlin --reason 'by day only'
   tidegate limit set sender:new.example --warm-up '50 x1.5 to 50000' --from 2026-12-01 --reason 'a new domain'
-  tidegate limit remove news --reason 'no limit needed'")]
+  tidegate limit remove news --reason 'no limit needed'"
+)]
 pub struct LimitArgs {
     #[command(subcommand)]
-    action: LimitAction,
+    action: Option<LimitAction>,
+    #[command(flatten)]
+    list: ListArgs,
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -118,9 +123,10 @@ fn set_name(text: &str) -> Result<String, String> {
 impl LimitArgs {
     pub(super) const fn output(&self) -> OutputArgs {
         match &self.action {
-            LimitAction::List(args) => args.on.output,
-            LimitAction::Set(args) => args.on.output,
-            LimitAction::Remove(args) => args.on.output,
+            None => self.list.on.output,
+            Some(LimitAction::List(args)) => args.on.output,
+            Some(LimitAction::Set(args)) => args.on.output,
+            Some(LimitAction::Remove(args)) => args.on.output,
         }
     }
 }
@@ -170,21 +176,24 @@ fn key(text: &str) -> Result<LimitKey, String> {
 
 pub(super) async fn limit(args: &LimitArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     match &args.action {
-        LimitAction::List(args) => {
-            let stack = args.on.stack.open().await?;
-            let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-            shell.output.show(&Status::of(&facts).limits).map_err(CommandError::Terminal)?;
-            Ok(CommandEnd::Done)
-        }
-        LimitAction::Set(args) => {
+        None => listed(&args.list, shell).await,
+        Some(LimitAction::List(args)) => listed(args, shell).await,
+        Some(LimitAction::Set(args)) => {
             let limit = args.limit(SystemClock::new().wall())?;
             limit.check().map_err(|error| CommandError::Input(error.to_string()))?;
             Box::pin(set(&args.on, &args.key, Some(Box::new(limit)), &args.author, shell)).await
         }
-        LimitAction::Remove(args) => {
+        Some(LimitAction::Remove(args)) => {
             Box::pin(set(&args.on, &args.key, None, &args.author, shell)).await
         }
     }
+}
+
+async fn listed(args: &ListArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+    shell.output.show(&Status::of(&facts).limits).map_err(CommandError::Terminal)?;
+    Ok(CommandEnd::Done)
 }
 
 async fn set(

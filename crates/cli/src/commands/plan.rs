@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -9,6 +10,7 @@ use tidegate_core::Window;
 use tidegate_core::channel::Channel;
 use tidegate_core::limits::InitialLimits;
 use tidegate_delivery::ports::Clock as _;
+use tidegate_operate::format::span;
 use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{
     self, CampaignLoad, DailyQuotaSettings, DomainShare, Forecast, ForecastOptions, PlanError,
@@ -166,7 +168,7 @@ pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, Co
         scenario.check().map_err(refused)?;
     }
     let options = ForecastOptions { seeds: args.runs, every_window: args.every_window };
-    let Some(forecasts) = forecasts(all, options, shell).await? else {
+    let Some(forecasts) = forecasts(all, options, Duration::MAX, shell).await? else {
         return Ok(CommandEnd::Interrupted);
     };
     let report = PlanReport { forecasts };
@@ -195,10 +197,12 @@ fn format_of(path: &Path) -> Result<chart::ChartFormat, CommandError> {
     })
 }
 
-/// Runs the forecasts on a thread of their own; none if the operator interrupts.
+/// Runs the forecasts on a thread of their own; none if the operator interrupts, an error if they are not made within
+/// a time.
 pub(super) async fn forecasts(
     scenarios: Vec<Scenario>,
     options: ForecastOptions,
+    within: Duration,
     shell: &Shell,
 ) -> Result<Option<Vec<Forecast>>, CommandError> {
     let bar = if shell.output.shows_progress() {
@@ -226,6 +230,12 @@ pub(super) async fn forecasts(
         () = shell.interrupted() => {
             go_on.store(false, Ordering::Relaxed);
             simulating.await
+        }
+        () = tokio::time::sleep(within) => {
+            go_on.store(false, Ordering::Relaxed);
+            bar.finish_and_clear();
+            let said = format!("it takes longer than {}", span(within));
+            return Err(CommandError::Unfinished(said.into()));
         }
     };
     bar.finish_and_clear();

@@ -74,7 +74,7 @@ export function renderDead() {
   /** @type {HTMLButtonElement} */ (byId('dead-replay')).disabled = nothing && !replay?.running;
   show(tables, shown.length > 0);
   let text = '';
-  if (nothing) text = 'No dead letters: nothing was given up.';
+  if (nothing) text = 'No dead letters.';
   else if (!dead) text = there ? `${plural(there, 'letter is', 'letters are')} on the dead-letter queue. Read now shows why.` : 'Not read yet.';
   else {
     const rest = dead.unread ? `; ${plural(dead.unread, 'more')} could not be seen, since somebody else reads them` : dead.whole ? '' : '; there are more';

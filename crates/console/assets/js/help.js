@@ -18,7 +18,7 @@ const terms = () => [
   ['Hold', `Something that stops all sending or one campaign. No hold costs a ${say.message} an attempt.`],
   ['Breaker', `Stops all sending while ${say.service} fails, and probes with one ${say.message} at a time.`],
   ['Visibility timeout', `How long SQS hides a ${say.message} that was received. What is not sent is seen again after it.`],
-  ['Dead letter', `A ${say.message} that was given up. It stays until someone replays or removes it.`],
+  ['Dead letter', `A ${say.message} that is not sent: refused for good, all attempts spent, or cancelled and kept. It stays until someone replays or removes it.`],
 ];
 
 export function openHelp() {

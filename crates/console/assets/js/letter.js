@@ -29,7 +29,7 @@ function fields(letter) {
     ['Campaign', letter.campaign ?? '–'], ['Id', letter.id ?? '–'], ['To', (letter.to ?? []).join(', ') || '–'],
     ['Reason', letter.foreign ? 'no dead letter of Tidegate’s' : `${letter.code ?? '–'}${letter.http_status ? ` (${letter.http_status})` : ''}`],
     ['Said', letter.said ?? (typeof letter.foreign === 'string' ? letter.foreign : '–')],
-    ['Attempts', count(letter.attempts)], ['Given up', time(letter.since)], ['Enqueued', time(letter.enqueued_at)],
+    ['Attempts', count(letter.attempts)], ['Dead-lettered', time(letter.since)], ['Enqueued', time(letter.enqueued_at)],
     ['First attempt', time(letter.first_attempt_at)], ['Last attempt', time(letter.last_attempt_at)],
     ['Identity', letter.identity ?? '–'], ['Message', letter.message_id],
   ];

@@ -51,7 +51,7 @@ export function startTiles() {
   tile('waiting', 'waiting-all', 'Waiting', `Everything that is to be sent: on the express queue, the campaigns’ queues, the merge queue and the limits’ queues. Waiting costs a ${say.message} nothing: no attempt is counted.`, large);
   tile('express', 'express', 'Express', `What takes every slot before the campaigns’ (one-time codes, receipts), and how long it waited over the last 10 seconds: from the express queue until ${say.service} accepted it.`, large);
   tile('refused', 'refused', 'Refused for the rate', `Sends that ${say.service} refused for the rate since this console began to look. Each lowers the rate to four fifths for a while; the ${say.message}s are kept and tried again.`);
-  tile('dead', 'dead-count', 'Dead letters', `${capital(say.message)}s that were given up: refused for good, all attempts spent, or no ${say.message} at all. They stay until someone replays or removes them.`);
+  tile('dead', 'dead-count', 'Dead letters', `${capital(say.message)}s that are not sent: refused for good, all attempts spent, cancelled and kept, or no ${say.message} at all. They stay until someone replays or removes them.`);
   tile('level', 'level', 'Back-pressure', 'How much more waits than can be sent. Busy defers what has low priority, overloaded normal priority as well; what is high, critical or express is never deferred.');
   tile('alarms', 'alarms', 'Alarms', 'CloudWatch’s alarms of this stack that ring now, and the invocations of its functions that failed or were throttled within the last hour.');
   if (model.session?.ses_price) tile('cost', 'cost', 'Cost', 'SES’s price for all recipients since the ledger began, in us-east-1 and without attachments’ data, and the forecast of SES and AWS together for what waits.');
@@ -123,7 +123,7 @@ export function renderTiles() {
   fill('refused', count(figures.refused), figures.refused, '', figures.refused ? 'since this console began; tried again, at a lower rate for a while' : 'none since this console began', figures.refused ? 'warn' : '');
   const dead = deadLetters();
   const given = status.counters.dead;
-  fill('dead', count(dead), dead, '', dead === null ? 'not known' : given === undefined ? '' : `${count(given)} since the ledger began`, dead ? 'bad' : '');
+  fill('dead', count(dead), dead, '', dead === null ? 'not known' : given === undefined ? '' : `${plural(given, say.message)} since the ledger began`, dead ? 'bad' : '');
 
   const level = status.level?.level ?? 'clear';
   const since = status.level?.since;

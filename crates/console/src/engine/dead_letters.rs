@@ -46,7 +46,7 @@ impl DeadLetterView {
     ) -> Self {
         let all = LetterFilter::default();
         let by_code =
-            |filter: &LetterFilter| groups(reading, filter, Grouping::Code, addresses).groups;
+            |filter: &LetterFilter| groups(reading, filter, Grouping::Reason, addresses).groups;
         let of_campaign = |group: LetterGroup| {
             let campaigns = vec![group.key.clone()];
             (group.key, by_code(&LetterFilter { campaigns, ..LetterFilter::default() }))

@@ -8,7 +8,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
 use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{self, EndEstimate, ForecastOptions, PlanError, Scenario};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::{Engine, PortTypes, to_json};
 use crate::event::Telemetry;
@@ -16,6 +16,8 @@ use crate::figures::{seconds, size};
 
 /// Interval of forecasts while a page is open.
 const EVERY: Duration = Duration::from_mins(5);
+/// A forecast that takes longer is not shown.
+const WITHIN: Duration = Duration::from_secs(30);
 /// The curve's entries are at least as long as the span over which current rates are averaged.
 const SMOOTH: Duration = Duration::from_secs(10);
 /// Time until a change is in force and visible in the ledger's counters.
@@ -82,6 +84,13 @@ impl ForecastView {
         Self { state, why: Some(why.into()), ..Self::default() }
     }
 
+    /// How long after its begin its end has come.
+    fn lasts(&self) -> Duration {
+        let ends = self.made_at.zip(self.ends.latest);
+        let lasts = ends.map(|(begin, end)| Timestamp::from(end).saturating_since(begin.into()));
+        lasts.unwrap_or(2 * EVERY)
+    }
+
     fn of(forecast: &plan::Forecast) -> Self {
         let start = forecast.start.opens();
         let campaign = |campaign: &plan::CampaignForecast| CampaignEnd {
@@ -134,14 +143,24 @@ impl<P: PortTypes> Engine<P> {
     pub(super) async fn keep_forecasting(&self) {
         loop {
             self.hub.watched().await;
+            let began = Instant::now();
             let shown = self.forecast().await;
-            let json = to_json(&shown);
-            self.hub.change(|stack_view| stack_view.show(Telemetry::Forecast, json.into()));
+            self.show_forecast(&shown);
+            // What is over is not shown.
+            let over = began + shown.lasts().max(AFTER_A_CHANGE);
             tokio::select! {
                 () = sleep(EVERY) => {}
+                () = sleep_until(over) => {
+                    self.show_forecast(&ForecastView::without("none", "its end has come"));
+                }
                 () = self.forecast_now.notified() => sleep(AFTER_A_CHANGE).await,
             }
         }
+    }
+
+    fn show_forecast(&self, shown: &ForecastView) {
+        let json = to_json(shown);
+        self.hub.change(|stack_view| stack_view.show(Telemetry::Forecast, json.into()));
     }
 
     async fn forecast(&self) -> ForecastView {
@@ -163,7 +182,10 @@ impl<P: PortTypes> Engine<P> {
                 keep_going.load(Ordering::Relaxed)
             })
         });
-        match simulating.await {
+        let Ok(simulated) = timeout(WITHIN, simulating).await else {
+            return ForecastView::without("failed", "it takes longer than 30 s");
+        };
+        match simulated {
             Ok(Ok(forecast)) => ForecastView::of(&forecast),
             Ok(Err(PlanError::NoWeight)) => {
                 ForecastView::without("none", "what waits is held, or has no weight")

@@ -56,6 +56,12 @@ impl Zone {
         local.map(EpochMillis::from).ok_or_else(|| InvalidInstant(text.to_owned()))
     }
 
+    /// A time to the second as the clock of this zone shows it, such as `2026-12-01 18:00:00 Europe/Berlin`.
+    pub fn time(&self, at: EpochMillis) -> String {
+        let (day, time) = self.local(Window::containing(at.into()));
+        format!("{day} {time} {self}")
+    }
+
     /// The day in this zone in which the window opens.
     pub fn day_of(&self, window: Window) -> Date {
         self.local(window).0

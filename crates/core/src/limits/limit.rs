@@ -210,9 +210,10 @@ impl std::fmt::Display for Limit {
                 None => format!("{ramp}{zone}"),
             }),
             self.hours.as_ref().map(|hours| format!("{hours}{zone}")),
-            self.not_before.map(|at| format!("not before {at}")),
+            self.not_before.map(|at| format!("not before {}", self.zone().time(at))),
             self.until.map(|at| {
-                format!("until {at}{}", if self.defers { ", then deferred" } else { "" })
+                let then = if self.defers { ", then deferred" } else { "" };
+                format!("until {}{then}", self.zone().time(at))
             }),
             self.overflow.as_ref().map(|set| format!("the rest through {set}")),
         ];

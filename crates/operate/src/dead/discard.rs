@@ -23,7 +23,7 @@ const PACE: ReplayPace = ReplayPace { per_second: 1_000.0, backlog: u64::MAX };
 pub struct DiscardReview {
     /// Which letters were asked for, in words.
     pub filter: String,
-    /// The letters by code.
+    /// The letters by reason.
     #[serde(flatten)]
     pub groups: LetterGroups,
     /// SQS's message ids.
@@ -44,7 +44,7 @@ impl DiscardReview {
         let admitted = || reading.letters.iter().filter(|letter| filter.admits(letter));
         Self {
             filter: filter.to_string(),
-            groups: groups(reading, filter, Grouping::Code, addresses),
+            groups: groups(reading, filter, Grouping::Reason, addresses),
             ids: admitted().map(|letter| letter.message_id.clone()).collect(),
             returned: cancelled_rows(admitted()),
         }

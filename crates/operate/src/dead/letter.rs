@@ -62,7 +62,7 @@ impl Letter {
         }
     }
 
-    /// Why it was given up, as a code.
+    /// Why it is a dead letter, as a code.
     pub fn code(&self) -> Option<&str> {
         self.entry()?.last_error.code.as_deref()
     }

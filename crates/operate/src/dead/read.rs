@@ -13,9 +13,11 @@ use super::hidden::HiddenMessages;
 use super::letter::Letter;
 
 const AT_ONCE: usize = 8;
-/// Long polls ask every server of the queue; short polls may miss messages.
+/// Long polls ask every server of the queue; short polls ask some of them, and may miss messages.
 const WAIT: Duration = Duration::from_secs(1);
-/// Reading ends after this many rounds without a new message.
+/// While SQS's count says that more is there, reading ends after this many rounds without a new message. Where all that
+/// it counts is read, one round of [`AT_ONCE`] short polls is enough: together they ask the servers many times. A letter
+/// of the last minute, which the count may lack, is missed only if none of them asks its server.
 const EMPTY_ROUNDS: u32 = 2;
 
 /// The part of the queue that was read.
@@ -110,15 +112,19 @@ async fn rounds(
     progress: &mut impl FnMut(ReadProgress),
 ) -> Result<(), PortError> {
     let mut empty = 0;
-    while letters.len() < limit && empty < EMPTY_ROUNDS {
+    let is_all = |read: usize| read >= standing(depth);
+    while letters.len() < limit && empty < if is_all(letters.len()) { 1 } else { EMPTY_ROUNDS } {
         hidden.renew(queues, clock, queue).await;
         let before = letters.len();
         let left = limit - before;
-        // As many simultaneous receives as the remaining messages need, and at least one.
-        let calls =
-            left.min(standing(depth).saturating_sub(before).max(1)).div_ceil(BATCH).min(AT_ONCE);
+        // As many simultaneous receives as the remaining messages need.
+        let (expected, wait) = match standing(depth).saturating_sub(before) {
+            0 => (AT_ONCE * BATCH, Duration::ZERO),
+            more => (more, WAIT),
+        };
+        let calls = left.min(expected).div_ceil(BATCH).min(AT_ONCE);
         let mut failed = None;
-        for (result, since) in receive(queues, clock, queue, calls, left).await {
+        for (result, since) in receive(queues, clock, queue, (calls, wait), left).await {
             match result {
                 Ok(received) => {
                     for message in received {
@@ -148,18 +154,18 @@ fn standing(depth: QueueDepth) -> usize {
 /// The result of a receive, and the time of the call.
 type ReceiveResult = (Result<Vec<Received>, PortError>, Monotonic);
 
-/// Makes `calls` receives at the same time, for at most `left` messages together.
+/// Makes so many receives at the same time, for at most `left` messages together.
 async fn receive(
     queues: &impl Queues,
     clock: &impl Clock,
     queue: &QueueUrl,
-    calls: usize,
+    (calls, wait): (usize, Duration),
     left: usize,
 ) -> Vec<ReceiveResult> {
     let one = |number: usize| async move {
         let since = clock.monotonic();
         let max = left.saturating_sub(number * BATCH).clamp(1, BATCH);
-        (queues.receive(queue, max, WAIT).await, since)
+        (queues.receive(queue, max, wait).await, since)
     };
     join_all((0..calls).map(one)).await
 }

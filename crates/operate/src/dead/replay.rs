@@ -15,6 +15,7 @@ use tidegate_delivery::ports::{
 use super::hidden::HiddenMessages;
 use super::letter_report::{LetterAction, LetterError, LetterReport};
 use super::review::{ReplayMail, Review};
+use crate::format::counted;
 use crate::steer::{Author, MAX_REASON_CHARS};
 
 /// The wait of a receive (a long poll), and the interval at which the campaign queues' depths are
@@ -130,7 +131,14 @@ pub(super) async fn carry_out(
         reason: author.reason.trim().to_owned(),
     };
     let (sends, drops) = (work.mails.len(), work.deletions.len());
-    let begun = format!("begun: {sends} to send, {drops} to delete ({})", work.filter);
+    let begun = match action {
+        LetterAction::Replay => {
+            format!("begun: {sends} to send, {drops} to delete ({})", work.filter)
+        }
+        LetterAction::Discard => {
+            format!("{} ({})", counted(drops as u64, "dead letter"), work.filter)
+        }
+    };
     ledger.add(&record(begun)).await.map_err(LetterError::NotRecorded)?;
     let began = clock.monotonic();
     let mut run = ReplayRun {
@@ -156,7 +164,9 @@ pub(super) async fn carry_out(
     report.still_hidden = run.hidden.make_visible(queues, dead_letters).await;
     report.took_s = clock.monotonic().saturating_since(began).as_secs();
     let end = format!("ended: {} of {sends} sent, {} deleted", report.sent, report.dropped);
-    report.recorded = ledger.add(&record(end)).await.is_ok();
+    // A discard that came to what its one line says needs no other.
+    let is_said = action == LetterAction::Discard && report.dropped == drops as u64;
+    report.recorded = is_said || ledger.add(&record(end)).await.is_ok();
     match ended {
         Ok(()) => Ok(report),
         Err(source) => Err(LetterError::Broken { report: Box::new(report), source }),

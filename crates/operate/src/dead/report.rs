@@ -22,6 +22,8 @@ pub struct LetterSummary {
     pub campaign: Option<String>,
     pub to: Vec<String>,
     pub code: Option<String>,
+    /// The error message.
+    pub said: Option<String>,
     /// The HTTP status of SES's answer; `None` without an answer.
     pub http_status: Option<u16>,
     /// How many sends of it failed.
@@ -57,7 +59,6 @@ pub struct LetterDetails {
     pub first_attempt_at: Option<EpochMillis>,
     /// When it was last sent without success.
     pub last_attempt_at: Option<EpochMillis>,
-    pub said: Option<String>,
     /// The bytes of the original body.
     pub bytes: usize,
     /// The original body if it was requested; addresses in it are masked like all others.
@@ -68,7 +69,8 @@ pub struct LetterDetails {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grouping {
-    Code,
+    /// Campaign, code and the error message, whatever addresses and numbers it names.
+    Reason,
     /// The domains of their recipients: a letter to several counts in each.
     Domain,
     Campaign,
@@ -87,7 +89,7 @@ pub struct LetterGroup {
     pub said: String,
 }
 
-/// Dead letters grouped by code, domain or campaign.
+/// Dead letters grouped by what they have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LetterGroups {
     pub by: Grouping,
@@ -114,6 +116,7 @@ fn row(letter: &Letter, now: EpochMillis, addresses: AddressVisibility) -> Lette
         campaign: entry.map(|entry| entry.campaign.clone()),
         to: to.unwrap_or_default(),
         code: letter.code().map(str::to_owned),
+        said: entry.map(|entry| addresses.within(&entry.last_error.provider_message)),
         http_status: entry.and_then(|entry| entry.last_error.http_status),
         attempts: entry.map_or(0, |entry| entry.attempts),
         doubt: letter.doubt(),
@@ -157,7 +160,6 @@ pub fn show(
             enqueued_at: envelope.map(|envelope| envelope.enqueued_at),
             first_attempt_at: entry.and_then(|entry| entry.first_attempt_at),
             last_attempt_at: entry.and_then(|entry| entry.last_attempt_at),
-            said: entry.map(|entry| addresses.within(&entry.last_error.provider_message)),
             bytes: original.len(),
             body: body.then(|| addresses.within(original)),
         }
@@ -172,13 +174,17 @@ pub fn groups(
     by: Grouping,
     addresses: AddressVisibility,
 ) -> LetterGroups {
-    let mut groups: BTreeMap<String, LetterGroup> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, String), LetterGroup> = BTreeMap::new();
     let mut letters = 0;
     for letter in reading.letters.iter().filter(|letter| filter.admits(letter)) {
         letters += 1;
         let entry = letter.entry();
+        let said = entry.map_or("", |entry| entry.last_error.provider_message.as_str());
+        let code = letter.code().unwrap_or(none(letter));
         let keys = match by {
-            Grouping::Code => vec![letter.code().unwrap_or(none(letter)).to_owned()],
+            Grouping::Reason => {
+                vec![entry.map_or(code.to_owned(), |entry| format!("{}: {code}", entry.campaign))]
+            }
             Grouping::Campaign => {
                 vec![entry.map_or(none(letter), |entry| entry.campaign.as_str()).to_owned()]
             }
@@ -187,9 +193,10 @@ pub fn groups(
                 domains => domains,
             },
         };
-        let said = entry.map_or("", |entry| entry.last_error.provider_message.as_str());
+        let reason = if by == Grouping::Reason { reason(said) } else { String::new() };
         for key in keys {
-            let group = groups.entry(key.clone()).or_insert_with(|| LetterGroup {
+            let known = (key.clone(), reason.clone());
+            let group = groups.entry(known).or_insert_with(|| LetterGroup {
                 key,
                 letters: 0,
                 perhaps_sent: 0,
@@ -207,6 +214,13 @@ pub fn groups(
     let mut groups: Vec<LetterGroup> = groups.into_values().collect();
     groups.sort_by(|a, b| b.letters.cmp(&a.letters).then_with(|| a.key.cmp(&b.key)));
     LetterGroups { by, filter: filter.to_string(), coverage: reading.coverage, letters, groups }
+}
+
+/// An error message without the words that tell one mail from another: addresses, and what has digits.
+fn reason(said: &str) -> String {
+    let differs = |word: &str| word.contains(|c: char| c == '@' || c.is_ascii_digit());
+    let words = said.split_whitespace().map(|word| if differs(word) { "…" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// The group's name for letters without a key.

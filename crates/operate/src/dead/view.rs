@@ -44,7 +44,8 @@ impl View for LetterList {
         let of = if self.filter == "all" { String::new() } else { format!(" ({})", self.filter) };
         page.heading(format!("Dead letters: {}{of}", count(self.letters.len() as u64)));
         if !self.letters.is_empty() {
-            let names = ["when", "campaign", "id", "to", "code", "status", "attempts", "age", ""];
+            let names =
+                ["when", "campaign", "id", "to", "code", "status", "attempts", "age", "said", ""];
             let mut table = TextTable::new(names).right(5).right(6);
             self.letters.iter().for_each(|letter| table.row(cells(letter)));
             page.table(table);
@@ -53,7 +54,7 @@ impl View for LetterList {
     }
 }
 
-fn cells(letter: &LetterSummary) -> [Span; 9] {
+fn cells(letter: &LetterSummary) -> [Span; 10] {
     let others = letter.to.len().saturating_sub(1);
     let to = letter.to.first().map_or("-", String::as_str);
     let to = if others > 0 { format!("{to} +{others}") } else { to.to_owned() };
@@ -67,6 +68,7 @@ fn cells(letter: &LetterSummary) -> [Span; 9] {
         Span::from(letter.http_status.map_or_else(dash, |status| status.to_string())),
         Span::from(letter.attempts),
         Span::from(span(Duration::from_secs(letter.age_s))),
+        Span::from(letter.said.as_deref().map(short).unwrap_or_default()),
         remark(letter),
     ]
 }
@@ -94,7 +96,7 @@ impl View for LetterDetails {
         );
         field("code", row.code.clone());
         field("status", row.http_status.map(|status| status.to_string()));
-        field("said", self.said.clone());
+        field("said", row.said.clone());
         field("to", (!row.to.is_empty()).then(|| row.to.join(", ")));
         field("attempts", Some(row.attempts.to_string()));
         field("enqueued", self.enqueued_at.map(time));
@@ -132,7 +134,7 @@ impl View for Vec<LetterDetails> {
 impl View for LetterGroups {
     fn view(&self, page: &mut Page) {
         let by = match self.by {
-            Grouping::Code => "code",
+            Grouping::Reason => "reason",
             Grouping::Domain => "domain",
             Grouping::Campaign => "campaign",
         };

@@ -1,10 +1,15 @@
 //! The assumptions of a forecast.
 
+use tidegate_core::Window;
 use tidegate_core::channel::Channel;
+use tidegate_core::limits::Dimension;
 use tidegate_operate::format::{count, time};
 
 use super::holds::ScenarioHold;
 use super::scenario::Scenario;
+
+/// The most closed limits that are named.
+const MOST_CLOSED: usize = 10;
 
 /// Everything that the forecast of `scenario` assumes, in words.
 pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
@@ -15,6 +20,18 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
     )];
     said.extend(scenario.assumptions.iter().cloned());
     said.extend(scenario.holds().map(hold));
+    let is_all_held = scenario.control.holds.named().next().is_some();
+    if is_all_held && scenario.express.is_some_and(|rate| rate > 0.0) {
+        said.push("express mail that comes while all sending is held is left out".to_owned());
+    }
+    let table = scenario.control.limit_table(&scenario.limits().cloned().unwrap_or_default());
+    let closed = scenario.campaigns.iter().filter(|load| load.mails > 0).filter_map(|load| {
+        let window = Window::containing(scenario.start);
+        let limit = table.find(Dimension::Campaign, &load.name)?;
+        let limit = table.get(limit.index).filter(|_| table.closes_campaign(&load.name, window));
+        Some(format!("{} waits for its limit to open ({})", load.name, limit?.1))
+    });
+    said.extend(closed.take(MOST_CLOSED));
     if let Some(daily) = scenario.daily.filter(|daily| daily.sent > 0) {
         let sent = count(daily.sent);
         said.push(format!(

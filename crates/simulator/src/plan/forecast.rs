@@ -13,7 +13,7 @@ use super::error::PlanError;
 use super::phases::phases;
 use super::record::WindowRecord;
 use super::report::{CampaignForecast, EndEstimate, Forecast, Simulation, Timeline};
-use super::run::{Hooks, RunResult, run};
+use super::run::{Hooks, MOST_SIMULATED, RunResult, run};
 use super::scenario::Scenario;
 use super::skip::HORIZON;
 use super::state::as_f64;
@@ -83,9 +83,9 @@ pub fn forecast(
                 return Ok(runs);
             }
             let told = |part| tell(seed, part);
-            let every_window =
-                options.every_window || is_uneven(scenario) || scenario.is_limited_by_domain();
-            let hooks = Hooks { progress: &told, every_window };
+            let every_send = is_uneven(scenario) || scenario.is_limited_by_domain();
+            let every_window = options.every_window;
+            let hooks = Hooks { progress: &told, every_window, every_send };
             runs.push((seed, run_in_own_runtime(scenario, seed, hooks)?));
         }
     };
@@ -261,7 +261,7 @@ fn warnings(
         } else if !held.is_empty() {
             format!("held ({}) until that is lifted", held.join(", "))
         } else {
-            format!("not within {} days", HORIZON / 86_400)
+            format!("not within {} days or {MOST_SIMULATED} simulated windows", HORIZON / 86_400)
         };
         warnings.push(format!("{} keeps {} {message}s: {why}", campaign.name, campaign.left));
     }

@@ -9,6 +9,7 @@ mod error;
 mod fault;
 mod forecast;
 mod from_stack;
+mod gate;
 mod holds;
 mod parse;
 mod phases;
@@ -19,6 +20,7 @@ mod run;
 mod scenario;
 mod skip;
 mod state;
+mod stretch;
 mod view;
 
 pub use cost::{Cost, ses_price};

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::gate::MailState;
 use super::record::{ReportSums, WindowRecord};
 use super::scenario::Scenario;
 use super::state::as_f64;
@@ -19,6 +20,10 @@ pub enum Bottleneck {
     DailyQuota,
     /// A hold of the scenario stops the mail.
     Hold,
+    /// A limit lets nothing through: outside its hours, before its begin, after its end.
+    Closed,
+    /// The rate of a limit.
+    Limit,
     Breaker,
     /// SES refuses for the rate, so the rate factor is lowered.
     Throttling,
@@ -41,6 +46,8 @@ impl fmt::Display for Bottleneck {
             Self::Weight => "its weight",
             Self::DailyQuota => "the daily quota",
             Self::Hold => "a hold",
+            Self::Closed => "a closed limit",
+            Self::Limit => "a limit",
             Self::Breaker => "the circuit breaker",
             Self::Throttling => "SES's throttling",
             Self::Failures => "failing sends",
@@ -70,20 +77,19 @@ pub struct Phase {
     pub campaigns: BTreeMap<String, PhaseShare>,
 }
 
-/// The properties that are constant during a phase: campaigns with mail, active faults, held,
-/// blocked by the breaker, before the first mail, the scenario's holds.
-type PhaseKey = (u64, u64, bool, bool, bool, u64);
+/// The properties that are constant during a phase: which campaigns are sent, active faults, held, blocked by the
+/// breaker, before the first mail.
+type PhaseKey = (Vec<MailState>, u64, bool, bool, bool);
 
 fn key(record: &WindowRecord, first: u64) -> PhaseKey {
     let ReportSums { held, blocked, .. } = record.sums;
     let windows = as_f64(record.windows);
     (
-        record.waiting,
+        record.states.clone(),
         record.faults,
         held > 0.5 * windows,
         blocked > 0.3 * windows,
-        record.from < first,
-        record.holds,
+        record.from < first && record.is_any(MailState::is_sent),
     )
 }
 
@@ -111,7 +117,7 @@ pub(super) fn phases(scenario: &Scenario, records: &[WindowRecord]) -> Vec<Phase
             // A first phase that is too short is merged into the next one.
             Some((before, sum)) if sum.windows < shortest && !before.4 => {
                 *before = of;
-                (sum.waiting, sum.faults, sum.holds) = (run.waiting, run.faults, run.holds);
+                (sum.states, sum.faults) = (run.states.clone(), run.faults);
                 grow(sum, &run);
             }
             _ => long.push((of, run)),
@@ -127,23 +133,17 @@ fn grow(run: &mut WindowRecord, by: &WindowRecord) {
 
 fn phase(scenario: &Scenario, run: &WindowRecord, starts: bool) -> Phase {
     let windows = as_f64(run.windows.max(1));
-    let limit = if scenario.is_held(None, run.holds) {
-        Bottleneck::Hold
-    } else if starts {
-        Bottleneck::Start
-    } else {
-        limit(scenario, run)
-    };
-    let several = (scenario.sendable(run) & !weightless(scenario)).count_ones() > 1;
+    let limit = if starts { Bottleneck::Start } else { limit(scenario, run) };
+    let several = run.states.iter().filter(|state| **state == MailState::Open).count() > 1;
     let share = |(index, load): (usize, &super::scenario::CampaignLoad)| {
-        let of_it = if run.waiting >> index & 1 == 0 {
-            Bottleneck::NothingLeft
-        } else if scenario.is_held(Some(&load.name), run.holds) {
-            Bottleneck::Hold
-        } else if load.weight == 0 || (limit == Bottleneck::Quota && several) {
-            Bottleneck::Weight
-        } else {
-            limit
+        let of_it = match run.states.get(index).copied().unwrap_or_default() {
+            MailState::Empty => Bottleneck::NothingLeft,
+            MailState::Weightless => Bottleneck::Weight,
+            MailState::Held => Bottleneck::Hold,
+            MailState::Closed => Bottleneck::Closed,
+            MailState::Limited if limit == Bottleneck::Quota => Bottleneck::Limit,
+            MailState::Open if limit == Bottleneck::Quota && several => Bottleneck::Weight,
+            MailState::Limited | MailState::Open => limit,
         };
         let per_second = run.sent.get(index).copied().unwrap_or(0.0) / windows;
         (load.name.clone(), PhaseShare { per_second, limit: of_it })
@@ -157,31 +157,30 @@ fn phase(scenario: &Scenario, run: &WindowRecord, starts: bool) -> Phase {
     }
 }
 
-fn weightless(scenario: &Scenario) -> u64 {
-    let campaigns = scenario.campaigns.iter().enumerate();
-    campaigns.filter(|(_, load)| load.weight == 0).fold(0, |bits, (index, _)| bits | 1 << index)
-}
-
 fn limit(scenario: &Scenario, run: &WindowRecord) -> Bottleneck {
     let (sums, windows) = (&run.sums, as_f64(run.windows.max(1)));
     let part = |of: f64| of / windows;
     let slots = sums.slots.max(1.0);
     // The order matters: the first cause that applies explains the effects of the later ones.
+    if !run.is_any(MailState::is_sent) {
+        let why = [(MailState::Held, Bottleneck::Hold), (MailState::Closed, Bottleneck::Closed)];
+        let why = why.into_iter().find(|(state, _)| run.is_any(|of| of == *state));
+        return why.map_or(Bottleneck::NothingLeft, |(_, limit)| limit);
+    }
     if part(sums.held) > 0.05 || (part(sums.spread) > 0.5 && scenario.daily.is_some()) {
         return Bottleneck::DailyQuota;
     }
     if part(sums.blocked) > 0.3 {
         return Bottleneck::Breaker;
     }
-    if scenario.sendable(run) & !weightless(scenario) == 0 {
-        let held = run.waiting & !weightless(scenario) != 0;
-        return if held { Bottleneck::Hold } else { Bottleneck::NothingLeft };
-    }
     if part(sums.slowed) > 0.5 {
         return Bottleneck::Throttling;
     }
     if (sums.failed + sums.refused) / slots > 0.02 {
         return Bottleneck::Failures;
+    }
+    if !run.is_any(|state| state == MailState::Open) {
+        return Bottleneck::Limit;
     }
     if (sums.unused + sums.skipped) / slots > 0.03 {
         // Slots without mail point to the feed, slots that were missed to late sends.

@@ -5,6 +5,8 @@ use tidegate_core::Window;
 use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::{End, WindowReport};
 
+use super::gate::MailState;
+
 /// Calls to the services, for the cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ServiceUsage {
@@ -45,12 +47,10 @@ pub(super) struct WindowRecord {
     pub(super) windows: u64,
     /// Recipients sent, by campaign, express last.
     pub(super) sent: Vec<f64>,
-    /// Which campaigns had mail, a bit each.
-    pub(super) waiting: u64,
+    /// Whether each campaign's mail was sent.
+    pub(super) states: Vec<MailState>,
     /// Which faults struck, a bit each.
     pub(super) faults: u64,
-    /// Which of the scenario's holds were in force, a bit each.
-    pub(super) holds: u64,
     /// The rate at which its poller served it, in recipients per second; 0 without a report.
     pub(super) rate: f64,
     pub(super) sums: ReportSums,
@@ -124,6 +124,10 @@ impl WindowRecord {
         }
         self.sums.add(&other.sums, times);
         self.usage.add(&other.usage, times);
+    }
+
+    pub(super) fn is_any(&self, state: impl Fn(MailState) -> bool) -> bool {
+        self.states.iter().any(|of| state(*of))
     }
 
     pub(super) fn total(&self) -> f64 {

@@ -9,17 +9,20 @@ use tidegate_core::identity::Identity;
 
 use super::daily::{self, DailyLimit};
 use super::error::PlanError;
-use super::record::WindowRecord;
+use super::record::{WindowRecord, number};
 use super::scenario::Scenario;
-use super::skip::{HORIZON, Skip};
+use super::skip::HORIZON;
 use super::state::{SimulationState, as_f64};
-use crate::names::MERGE;
+use super::stretch::Skip;
+use crate::names::{DEAD_LETTERS, MERGE};
 use crate::world::World;
 
 /// How long a running stack is without mail before the start.
 const WARM_UP: Duration = Duration::from_secs(25);
 /// Nothing sent for so many windows: nothing will be.
 const STALLED_AFTER: u64 = 7 * 86_400;
+/// A run ends after so many simulated windows, whatever is left.
+pub(super) const MOST_SIMULATED: u64 = 30_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct RunResult {
@@ -52,7 +55,10 @@ pub(super) struct CampaignResult {
 pub(super) struct Hooks<'a> {
     /// Told the part of the mails that is done; false stops the run.
     pub(super) progress: &'a (dyn Fn(f64) -> bool + Sync),
+    /// Whether no window is skipped.
     pub(super) every_window: bool,
+    /// Whether only windows in which nothing is sent are skipped.
+    pub(super) every_send: bool,
 }
 
 enum NextStep {
@@ -74,7 +80,8 @@ pub(super) async fn run(
     let world = World::new(settings)?;
     scenario.faults.iter().for_each(|fault| world.mail_faults.add(fault.rule(scenario.start)));
     scenario.hold(&world).await?;
-    let mut state = SimulationState::new(scenario);
+    let rate_margin = world.poller.borrow().rate_margin;
+    let mut state = SimulationState::new(scenario, rate_margin);
     let day = DailyLimit::of(scenario, &world);
     if !scenario.warm {
         world.universe.sleep_until(scenario.start).await;
@@ -84,12 +91,19 @@ pub(super) async fn run(
         let script =
             async |_| simulate(&world, scenario, &mut state, &day, &mut begun, hooks).await;
         match world.play_until_done(script).await? {
-            NextStep::Done => break,
+            NextStep::Done => {
+                state.observe(&world, scenario);
+                state.close_all(state.now(&world) + 1);
+                break;
+            }
+            NextStep::StepOver(skip) if skip.rest.is_some() => {
+                state.close_all(skip.from);
+                state.apply(&skip);
+                break;
+            }
             NextStep::StepOver(skip) => step_over(&world, scenario, &mut state, &skip).await,
         }
     }
-    state.observe(&world, scenario);
-    state.close_all(state.now(&world) + 1);
     Ok(run_result(&world, &state, &world.ledger_now().await?.control))
 }
 
@@ -104,21 +118,22 @@ async fn simulate(
     if !std::mem::replace(begun, true) {
         world.universe.sleep_until(scenario.start).await;
         world.ses.send_as_another(scenario.daily.map_or(0, |daily| daily.sent));
-        state.begin(world);
+        state.begin(world, scenario);
     }
     loop {
         state.top_up(world).await?;
         let next = Window::containing(world.universe.now()).plus(1);
         world.universe.sleep_until(next.opens()).await;
         state.observe(world, scenario);
-        if state.is_done(world) || state.now(world) > HORIZON || state.is_stuck() {
+        let too_many = state.simulated > MOST_SIMULATED && !hooks.every_window && !hooks.every_send;
+        if state.is_done(world) || state.now(world) > HORIZON || state.is_stuck() || too_many {
             return Ok(NextStep::Done);
         }
         if !(hooks.progress)(state.progress(scenario)) {
             return Err(PlanError::Stopped);
         }
         if !hooks.every_window
-            && let Some(skip) = state.find_skip(world, scenario, day)
+            && let Some(skip) = state.find_skip(world, (scenario, day), hooks.every_send)
         {
             return Ok(NextStep::StepOver(Box::new(skip)));
         }
@@ -130,10 +145,12 @@ async fn simulate(
 async fn step_over(world: &World, scenario: &Scenario, state: &mut SimulationState, skip: &Skip) {
     state.observe(world, scenario);
     state.close_all(skip.from);
-    state.apply_skip(skip);
+    let first = state.records.len();
+    state.apply(skip);
     let Some(record) = state.records.last().cloned() else { return };
+    let sending = state.records.iter().skip(first).filter(|record| record.total() > 0.0);
     if scenario.daily.is_some() {
-        for (until, recipients) in daily::portions(&record) {
+        for (until, recipients) in sending.flat_map(daily::portions) {
             let at = state.first_window.plus(until.saturating_sub(1)).opens();
             world.universe.sleep_until(at).await;
             world.ses.send_as_another(recipients);
@@ -151,24 +168,43 @@ impl SimulationState {
         accepted / as_f64(scenario.mails().max(1))
     }
 
-    /// Whether nothing was sent for [`STALLED_AFTER`] windows, and no hold ended or limit changed meanwhile, so that the
-    /// run can end.
+    /// Whether nothing was sent for [`STALLED_AFTER`] windows although it could be, so that the run can end.
     fn is_stuck(&self) -> bool {
-        let Some(last) = self.records.last() else { return false };
         let quiet = self.records.iter().rev().take_while(|record| record.total() <= 0.0);
-        let since = quiet.last().map_or(last.end(), |record| record.from);
-        let released = self.changes.iter().max().map_or(0, std::time::Duration::as_secs);
-        last.end().saturating_sub(since.max(released)) > STALLED_AFTER
+        let open = quiet.filter(|record| record.is_any(super::gate::MailState::is_sent));
+        open.map(|record| record.windows).sum::<u64>() > STALLED_AFTER
+    }
+
+    /// The skip that is possible now, if there is one.
+    fn find_skip(
+        &self,
+        world: &World,
+        (scenario, day): (&Scenario, &DailyLimit),
+        every_send: bool,
+    ) -> Option<Skip> {
+        let sample = self.sample(scenario, day)?;
+        if every_send && sample.each.total() > 0.0 {
+            return None;
+        }
+        let dead = on_queue(world, DEAD_LETTERS);
+        let left = self.campaigns.iter().map(|campaign| {
+            let dead = dead.get(&campaign.name).copied().unwrap_or(0);
+            let fed = campaign.enqueued.saturating_sub(campaign.enqueued_accepted + dead);
+            as_f64(campaign.reservoir + fed) * campaign.recipients
+        });
+        let resumes = number(world.next_window(), self.first_window);
+        self.skip((scenario, day), &sample, (self.now(world), resumes), left.collect())
     }
 }
 
 fn run_result(world: &World, state: &SimulationState, control: &Control) -> RunResult {
     let dead: f64 = state.records.iter().map(|record| record.sums.dead).sum();
     let after = |at: tidegate_core::Timestamp| at.saturating_since(state.start).as_secs_f64();
-    let merging = merging(world);
+    let merging = on_queue(world, MERGE);
     let ended = |campaign: &super::state::CampaignRun| {
         let queued = world.queues.true_depth(&crate::names::url(&campaign.name)).all();
-        let left = campaign.reservoir + queued + merging.get(&campaign.name).copied().unwrap_or(0);
+        let waits = campaign.reservoir + queued + merging.get(&campaign.name).copied().unwrap_or(0);
+        let left = campaign.left.unwrap_or(waits);
         CampaignResult {
             after: campaign.last.filter(|_| left == 0).map(after),
             deviation: campaign.variance.sqrt(),
@@ -188,10 +224,10 @@ fn run_result(world: &World, state: &SimulationState, control: &Control) -> RunR
     }
 }
 
-/// The mails in the merge queue, by campaign.
-fn merging(world: &World) -> BTreeMap<String, u64> {
+/// The mails on a queue that Tidegate alone writes, by campaign.
+fn on_queue(world: &World, queue: &str) -> BTreeMap<String, u64> {
     let mut mails = BTreeMap::new();
-    for message in world.contents(MERGE) {
+    for message in world.contents(queue) {
         let identity = message.attributes.get("identity");
         let identity = identity.and_then(|text| Identity::parse(text).ok());
         if let Some(campaign) = identity.and_then(|identity| identity.campaign()) {

@@ -21,7 +21,7 @@ pub const MOST_MAILS: u64 = 1_000_000_000;
 pub const MOST_RECIPIENTS: u32 = 50;
 /// The most parts of a text, as far as they are full.
 const MOST_PARTS: u32 = 10;
-pub const MOST_CAMPAIGNS: usize = 32;
+pub const MOST_CAMPAIGNS: usize = 1_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CampaignLoad {
@@ -171,7 +171,7 @@ impl Scenario {
             return Err(PlanError::NoMails);
         }
         if self.campaigns.len() > MOST_CAMPAIGNS {
-            return wrong("campaigns", self.campaigns.len().to_string(), "1 to 32 campaigns");
+            return wrong("campaigns", self.campaigns.len().to_string(), "1 to 1000 campaigns");
         }
         for (index, load) in self.campaigns.iter().enumerate() {
             let field = |of: &str| format!("{of} of campaign {}", load.name);

@@ -1,38 +1,31 @@
-//! Skipping ahead over windows in which nothing changes.
+//! A sample of the windows that were simulated last, which shows those to come.
 //!
-//! A forecast of days would take hours if each of its windows were simulated. While the same
-//! campaigns have mail, the same faults are active and no quota changes, all windows are
-//! statistically alike. So a run simulates some windows after each change, measures the rate of
-//! every campaign, and skips to shortly before the next change: the end of a campaign's mails, the
-//! begin or end of a fault, or a change by the daily quota. The skipped windows are one record, a
-//! multiple of the average window.
+//! A forecast of days would take hours if each of its windows were simulated. While the same campaigns may be sent and
+//! the same faults are active, all windows are statistically alike. So a run simulates some windows after each change,
+//! and measures them. Where they are as the weights, holds and limits let expect, which is known for every time to come
+//! too, the rest of the run is stepped through ([`super::stretch`]) and not simulated. Else simulation resumes shortly
+//! before the next change.
 //!
-//! Example: 900,000 mails of `big` and 50,000 of `small` at 14/s with weights 90 and 10. After 12
-//! windows to settle, 30 windows are measured; they show 12.35 and 1.37 recipients per window.
-//! `small` lasts about 36,400 windows, so some 36,300 windows are skipped, and simulation resumes 5
-//! windows before its queue runs dry.
+//! Example: 900,000 mails of `big` and 50,000 of `small` at 14/s with weights 90 and 10. After 12 windows to settle, 30
+//! windows are measured; they show 12.35 and 1.37 recipients per window, as is due. `small` ends after some 36,400
+//! windows, and from then on `big` has all slots.
 
-use tidegate_core::grid::SlotGrid;
-use tidegate_core::rate::{Rate, RateMargin};
-
-use super::daily::{DailyLimit, floor};
+use super::daily::DailyLimit;
 use super::fault::SendFault;
+use super::gate::MailState;
 use super::record::WindowRecord;
 use super::scenario::Scenario;
-use super::state::{SimulationState, as_f64};
-use crate::world::World;
+use super::state::{SimulationState, as_f64, grid_rate};
 
-/// A skip shorter than this is not worth it: the windows are simulated.
-const MIN_SKIP: u64 = 60;
 pub(super) const HORIZON: u64 = 120 * 86_400;
-/// A skip ends this many windows before the next change.
-const MARGIN_BEFORE_CHANGE: u64 = 5;
 
-/// A rate is good enough to skip with when its relative standard error is at most this.
+/// A rate is good enough to step with when its relative standard error is at most this.
 const MAX_RATE_ERROR: f64 = 0.01;
 const MAX_MEASURED_WINDOWS: u64 = 1_800;
 /// Shares are only measured over at least this many recipients.
 const MIN_SENT: f64 = 300.0;
+/// Windows show that they are as expected only if this many recipients are expected in them.
+const MIN_EXPECTED: f64 = 400.0;
 
 /// How many windows pass after a change before the rate is measured, and how many are measured.
 #[derive(Clone, Copy, Debug)]
@@ -41,33 +34,28 @@ struct MeasureWindows {
     windows: u64,
 }
 
+/// The average of the measured windows.
 #[derive(Clone, Debug)]
-pub(super) struct Skip {
-    pub(super) from: u64,
-    pub(super) windows: u64,
+pub(super) struct Sample {
     pub(super) each: WindowRecord,
+    /// The recipients of campaigns that can be sent in a window.
+    pub(super) capacity: f64,
     /// The relative standard error of the rate.
     pub(super) error: f64,
+    /// Whether each campaign had its share of the capacity, as far as its limit lets it.
+    pub(super) by_share: bool,
 }
 
 impl SimulationState {
-    /// The skip that is possible now, if there is one.
-    pub(super) fn find_skip(
-        &self,
-        world: &World,
-        scenario: &Scenario,
-        day: &DailyLimit,
-    ) -> Option<Skip> {
+    /// A sample of the last windows, if it is enough to step over those to come.
+    pub(super) fn sample(&self, scenario: &Scenario, day: &DailyLimit) -> Option<Sample> {
         let last = self.records.last()?;
-        if self.has_last_mails_waiting(last.waiting) {
-            return None;
-        }
-        let from = super::record::number(world.next_window(), self.first_window);
         if answers_get_lost(last, scenario) {
             return None;
         }
-        let binding = day.is_binding(self, last.end());
-        let measure = measure(last, binding).of_mails(self.largest());
+        let (full, exact) = self.expected(last, scenario, day);
+        let expected: f64 = exact.iter().sum();
+        let measure = measure(last, expected, scenario.quota).of_mails(self.largest());
         // Measure only windows since the last change, after those in which the rate settles.
         let first = self.unchanged_since + measure.settle;
         if last.end() < first + measure.windows {
@@ -75,159 +63,103 @@ impl SimulationState {
         }
         let newest = self.records.iter().rev().take_while(|record| record.from >= first);
         let mut newest: Vec<&WindowRecord> = newest.collect();
-        // The oldest sixth may still belong to the transition after the change.
-        newest.truncate(newest.len() - newest.len() / 6);
-        let (each, error) = self.each(&newest, scenario, world)?;
-        let sent = each.total() * as_f64(newest.len() as u64);
-        if !self.is_sure(as_f64(newest.len() as u64), sent, error, scenario) {
-            return None;
-        }
-        let mut windows = HORIZON.saturating_sub(from);
-        // The skip ends before a campaign's mails run out, …
-        for campaign in self.campaigns.iter().zip(&each.sent) {
-            windows = windows.min(windows_of_campaign(campaign, &each));
-        }
-        // … before a fault begins or ends, a hold ends, or a limit changes, …
-        let faults = scenario.faults.iter().flat_map(|fault| [Some(fault.from), fault.to]);
-        for at in faults.flatten().chain(self.changes.iter().copied()) {
-            let at = at.as_secs().saturating_sub(MARGIN_BEFORE_CHANGE);
-            if at + MARGIN_BEFORE_CHANGE >= from {
-                windows = windows.min(at.saturating_sub(from));
+        let enough = super::daily::floor((MIN_EXPECTED / expected.max(1e-9)).ceil());
+        let enough = enough.clamp(measure.windows, MAX_MEASURED_WINDOWS);
+        let enough = if expected > 0.0 { enough } else { measure.windows };
+        let recent = usize::try_from(enough).ok().and_then(|enough| newest.get(..enough));
+        // The exact rates are only known while all windows were served at one rate and no fault was active.
+        if let Some(recent) = recent
+            && last.faults == 0
+            && (expected <= 0.0
+                || recent.iter().all(|record| (record.rate - last.rate).abs() < 1e-9))
+        {
+            let each = self.average(recent, last);
+            if self.is_as(&each, &exact, as_f64(enough), 0.002) {
+                let mut each = each;
+                if let (Some(express), Some(exact)) = (each.sent.last_mut(), scenario.express) {
+                    *express = exact;
+                }
+                return Some(Sample { each, capacity: full, error: 0.0, by_share: true });
             }
         }
-        // … and before the daily quota changes the rate.
-        let windows =
-            day.windows_until_change(self, from, windows, each.total(), binding, measure.windows);
-        (windows >= MIN_SKIP).then_some(Skip { from, windows, each, error })
+        // The oldest sixth may still belong to the transition after the change.
+        newest.truncate(newest.len() - newest.len() / 6);
+        let (each, error) = (self.average(&newest, last), standard_error(&newest));
+        let windows = as_f64(newest.len() as u64);
+        if self.has_last_mails_waiting(last) || !self.is_sure(windows, &each, error, scenario) {
+            return None;
+        }
+        let capacity = each.of_campaigns();
+        let (_, due) = self.gates.share(capacity, |index| last.has_mail(index));
+        let by_share = self.is_as(&each, &due, windows, 1.0);
+        Some(Sample { each, capacity, error, by_share })
+    }
+
+    /// The recipients of campaigns that can be sent in a window, and each campaign's part of them.
+    ///
+    /// If SES's quota limits, the rate is known exactly: the slot grid's rate and the shares by weight. Averages of
+    /// whole mails in a few windows would be off by some per cent.
+    fn expected(
+        &self,
+        last: &WindowRecord,
+        scenario: &Scenario,
+        day: &DailyLimit,
+    ) -> (f64, Vec<f64>) {
+        let full = grid_rate(last.rate, self.gates.rate_margin()).unwrap_or(self.full);
+        let full = full - scenario.express.unwrap_or(0.0).min(full);
+        let (most, _) = day.most(&self.records, last.end(), full);
+        (full, self.gates.share(full.min(most), |index| last.has_mail(index)).1)
+    }
+
+    fn average(&self, measured: &[&WindowRecord], last: &WindowRecord) -> WindowRecord {
+        let mut each = WindowRecord::of(0, self.campaigns.len() + 1);
+        for record in measured {
+            each.add(record, 1.0 / as_f64(measured.len().max(1) as u64));
+        }
+        let (states, faults, rate) = (last.states.clone(), last.faults, last.rate);
+        WindowRecord { states, faults, rate, ..each }
+    }
+
+    /// Whether each campaign was sent what was due, within the error of counting whole mails, and all of them
+    /// within `share` of it.
+    fn is_as(&self, each: &WindowRecord, due: &[f64], windows: f64, share: f64) -> bool {
+        let largest = self.largest();
+        let (all, all_due) = (each.of_campaigns() * windows, due.iter().sum::<f64>() * windows);
+        // With large mails one mail more or less would decide, so they are excluded.
+        (largest <= 1.0 || 2.0 * largest <= 0.01 * all)
+            && (all - all_due).abs() <= 2.0 * largest + share * all_due
+            && each.sent.iter().zip(due).all(|(sent, due)| {
+                (sent - due).abs() * windows <= 4.0 * largest + 0.02 * due * windows
+            })
     }
 
     /// Whether the measured windows are enough to know the rate.
-    fn is_sure(&self, windows: f64, sent: f64, error: f64, scenario: &Scenario) -> bool {
+    fn is_sure(&self, windows: f64, each: &WindowRecord, error: f64, scenario: &Scenario) -> bool {
         let known = self.records.iter().rev().map(|record| record.rate).find(|rate| *rate > 0.0);
         // The seconds that the largest mail takes at the current rate.
         let longest = self.largest() / known.unwrap_or(scenario.quota).max(0.001);
-        if sent > 0.0 {
-            let enough = windows >= as_f64(MAX_MEASURED_WINDOWS).max(5.0 * longest);
-            return enough || (error <= MAX_RATE_ERROR && sent >= MIN_SENT);
-        }
-        let Some(last) = self.records.last() else { return false };
-        let shares = self.shares(scenario.sendable(last)).into_iter().sum::<f64>();
-        shares <= 0.0 || last.is_held() || windows >= 5.0 * longest
+        let sent = each.total() * windows;
+        let enough = windows >= as_f64(MAX_MEASURED_WINDOWS).max(5.0 * longest);
+        enough || (sent >= MIN_SENT && error <= MAX_RATE_ERROR)
     }
 
     fn largest(&self) -> f64 {
         self.campaigns.iter().map(|campaign| campaign.recipients).fold(1.0, f64::max)
     }
-
-    /// The expected record of each window to come, and the relative standard error of its rate.
-    ///
-    /// If SES's quota limits, the rate is known exactly: the slot grid's rate and the shares by
-    /// weight. Averages of whole mails in a few windows would be off by some per cent, so the exact
-    /// values are used whenever the measured ones agree with them.
-    fn each(
-        &self,
-        measured: &[&WindowRecord],
-        scenario: &Scenario,
-        world: &World,
-    ) -> Option<(WindowRecord, f64)> {
-        let newest = measured.first()?;
-        let windows = as_f64(measured.len() as u64);
-        let mut each = WindowRecord::of(0, self.campaigns.len() + 1);
-        for record in measured {
-            each.add(record, 1.0 / windows);
-        }
-        (each.waiting, each.faults, each.rate) = (newest.waiting, newest.faults, newest.rate);
-        each.holds = newest.holds;
-        let shares = self.shares(scenario.sendable(&each));
-        // The exact rate is only known while all windows were served at one rate and no fault was
-        // active.
-        let one_rate = measured.iter().all(|record| (record.rate - newest.rate).abs() < 1e-9);
-        let largest = self.largest();
-        let rate_margin = world.settings.poller().ok()?.rate_margin;
-        let full = grid_rate(newest.rate, rate_margin).unwrap_or(0.0);
-        let all = each.total() * windows;
-        // With large mails one mail more or less would decide, so they are excluded.
-        let is_full = one_rate
-            && each.faults == 0
-            && (largest <= 1.0 || 2.0 * largest <= 0.01 * all)
-            && (all - full * windows).abs() <= 2.0 * largest + 0.002 * all;
-        if is_full && self.has_its_shares(&each, &shares, windows, largest) {
-            exactly(&mut each, &shares, full, scenario);
-            return Some((each, 0.0));
-        }
-        Some((each, standard_error(measured)))
-    }
-
-    /// Whether each campaign with mail had its share, within the error of counting whole mails.
-    fn has_its_shares(
-        &self,
-        each: &WindowRecord,
-        shares: &[f64],
-        windows: f64,
-        largest: f64,
-    ) -> bool {
-        let campaigns: f64 = each.sent.iter().take(self.campaigns.len()).sum::<f64>() * windows;
-        each.sent.iter().zip(shares).all(|(sent, share)| {
-            let due = campaigns * share;
-            (sent * windows - due).abs() <= 4.0 * largest + 0.02 * due
-        })
-    }
-
-    /// The shares of the campaigns that can send, by their weights.
-    fn shares(&self, sendable: u64) -> Vec<f64> {
-        let has_mail = |index: usize| sendable >> index & 1 == 1;
-        let share = |(index, campaign): (usize, &super::state::CampaignRun)| {
-            if has_mail(index) { campaign.share } else { 0.0 }
-        };
-        let shares: Vec<f64> = self.campaigns.iter().enumerate().map(share).collect();
-        let all: f64 = shares.iter().sum();
-        shares.iter().map(|share| if all > 0.0 { share / all } else { 0.0 }).collect()
-    }
-
-    /// Applies a skip: removes its mails from those still to be enqueued, and adds its record.
-    pub(super) fn apply_skip(&mut self, skip: &Skip) {
-        let Skip { from, windows, each, error } = skip;
-        let times = as_f64(*windows);
-        let mut record = WindowRecord { from: *from, windows: *windows, ..each.clone() };
-        // Dead letters leave the queue as well, so more mails are removed than SES accepts.
-        let lost = 1.0 + each.dead_of_a_mail();
-        for (campaign, sent) in self.campaigns.iter_mut().zip(&mut record.sent) {
-            let mails = *sent * times / campaign.recipients * lost + campaign.carry;
-            let taken = floor(mails).min(campaign.reservoir);
-            campaign.carry = mails - as_f64(taken);
-            campaign.reservoir -= taken;
-            campaign.accepted += as_f64(taken) / lost;
-            *sent = as_f64(taken) / lost * campaign.recipients;
-            if campaign.reservoir > 0 || taken > 0 {
-                // A relative error of the rate shifts the end by this part of the skip's length.
-                campaign.variance += (times * error).powi(2);
-            }
-        }
-        if let Some(express) = record.sent.last_mut() {
-            *express *= times;
-        }
-        record.sums = super::record::ReportSums::default();
-        record.usage = super::record::ServiceUsage::default();
-        record.sums.add(&each.sums, times);
-        record.usage.add(&each.usage, times);
-        self.unchanged_since = record.end();
-        self.push_skip(record);
-    }
-}
-
-/// Replaces the measured rates by exact ones: express mail first, the other slots by share.
-fn exactly(each: &mut WindowRecord, shares: &[f64], full: f64, scenario: &Scenario) {
-    let express = scenario.express.unwrap_or(0.0).min(full);
-    let exact = shares.iter().map(|share| share * (full - express)).chain([express]);
-    for (sent, exact) in each.sent.iter_mut().zip(exact) {
-        *sent = exact;
-    }
 }
 
 impl WindowRecord {
-    fn dead_of_a_mail(&self) -> f64 {
+    pub(super) fn dead_of_a_mail(&self) -> f64 {
         let accepted = self.sums.accepted;
         if accepted > 0.0 { self.sums.dead / accepted } else { 0.0 }
+    }
+
+    pub(super) fn has_mail(&self, campaign: usize) -> bool {
+        self.states.get(campaign).is_some_and(|state| *state != MailState::Empty)
+    }
+
+    fn of_campaigns(&self) -> f64 {
+        self.total() - self.sent.last().copied().unwrap_or(0.0)
     }
 }
 
@@ -251,36 +183,16 @@ fn answers_get_lost(last: &WindowRecord, scenario: &Scenario) -> bool {
     faults.any(|(index, fault)| fault.kind == SendFault::LostAnswer && strikes(index))
 }
 
-fn measure(last: &WindowRecord, binding: bool) -> MeasureWindows {
+fn measure(last: &WindowRecord, expected: f64, quota: f64) -> MeasureWindows {
     if last.faults != 0 {
         MeasureWindows { settle: 60, windows: 240 }
-    } else if last.is_held() {
+    } else if expected <= 0.0 {
         MeasureWindows { settle: 5, windows: 15 }
-    } else if binding {
-        MeasureWindows { settle: 30, windows: 180 }
     } else {
-        MeasureWindows { settle: 12, windows: 30 }
+        // At a high rate fewer windows show as much.
+        let windows = super::daily::floor((420.0 / quota).ceil()).clamp(10, 30);
+        MeasureWindows { settle: 12, windows }
     }
-}
-
-/// For how many windows a campaign's mails that are not enqueued yet last at the measured rate.
-fn windows_of_campaign(
-    (campaign, sent): (&super::state::CampaignRun, &f64),
-    each: &WindowRecord,
-) -> u64 {
-    let mails = sent / campaign.recipients * (1.0 + each.dead_of_a_mail());
-    if campaign.reservoir == 0 || mails <= 0.0 {
-        // The campaign's last mails are on its queue, so it is about to end: no skip.
-        let ends = campaign.reservoir == 0 && mails > 0.0;
-        return if ends { 0 } else { u64::MAX };
-    }
-    floor(as_f64(campaign.reservoir) / mails).saturating_sub(MARGIN_BEFORE_CHANGE)
-}
-
-/// Slots per second of the slot grid of a rate: the rate less the rate margin.
-fn grid_rate(rate: f64, rate_margin: RateMargin) -> Option<f64> {
-    let grid = SlotGrid::new(Rate::per_second(rate).ok()?, rate_margin);
-    Some(1e9 / as_f64(grid.period().max(1)))
 }
 
 /// The relative standard error of the mean rate. Neighbouring windows are correlated, so the

@@ -2,14 +2,16 @@
 //! windows.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
+use tidegate_core::grid::SlotGrid;
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::Outgoing;
 
 use super::domains::{DomainShare, domain_of};
 use super::error::PlanError;
+use super::gate::{Gates, MailState};
 use super::record::{ServiceUsage, WindowRecord, number};
 use super::scenario::Scenario;
 use crate::environment::PollerRun;
@@ -26,7 +28,6 @@ const REPORTED_AFTER: u64 = 3;
 pub(super) struct CampaignRun {
     pub(super) name: String,
     pub(super) recipients: f64,
-    pub(super) share: f64,
     /// Mails that are not enqueued yet. The queue is refilled as it drains, because a queue with a
     /// million messages would cost memory and nothing depends on its length.
     pub(super) reservoir: u64,
@@ -34,9 +35,9 @@ pub(super) struct CampaignRun {
     refill_below: u64,
     mail: ProducedMail,
     domains: Vec<DomainShare>,
-    enqueued: u64,
+    pub(super) enqueued: u64,
     /// Mails that SES accepted of those that were enqueued.
-    enqueued_accepted: u64,
+    pub(super) enqueued_accepted: u64,
     /// Mails that SES accepted, including those of skips.
     pub(super) accepted: f64,
     pub(super) last: Option<Timestamp>,
@@ -44,6 +45,8 @@ pub(super) struct CampaignRun {
     pub(super) carry: f64,
     /// The variance of the campaign's end caused by skips, in seconds squared.
     pub(super) variance: f64,
+    /// Mails that are left where no more windows are simulated.
+    pub(super) left: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -62,8 +65,9 @@ pub(super) struct SimulationState {
     pub(super) simulated: u64,
     pub(super) simulated_mails: u64,
     express: Option<(f64, f64, u64)>,
-    /// When holds end and limits change, as times after the start.
-    pub(super) changes: Vec<Duration>,
+    pub(super) gates: Gates,
+    /// Recipients a window that the quota allows.
+    pub(super) full: f64,
     calls: (u64, u64),
     /// The window since which the same campaigns have had mail and the same faults have been
     /// active.
@@ -71,12 +75,13 @@ pub(super) struct SimulationState {
 }
 
 impl SimulationState {
-    pub(super) fn new(scenario: &Scenario) -> Self {
+    pub(super) fn new(scenario: &Scenario, rate_margin: RateMargin) -> Self {
         let campaigns =
             scenario.campaigns.iter().map(|load| CampaignRun::new(load, scenario)).collect();
         Self {
             campaigns,
-            changes: scenario.changes().collect(),
+            gates: Gates::new(scenario, rate_margin),
+            full: grid_rate(scenario.quota, rate_margin).unwrap_or(0.0),
             records: Vec::new(),
             open: VecDeque::new(),
             stray: WindowRecord::of(0, scenario.campaigns.len() + 1),
@@ -103,15 +108,14 @@ impl SimulationState {
     /// Adds all events until now to the records of their windows.
     pub(super) fn observe(&mut self, world: &World, scenario: &Scenario) {
         let now = self.now(world);
-        let waiting = self.waiting(world);
+        let states = self.states(world, scenario, now);
         let after = world.universe.now().saturating_since(self.start);
         let struck = scenario.faults.iter().enumerate();
         let faults = struck.filter(|(_, fault)| fault.strikes_at(after));
         let faults = faults.fold(0, |bits, (index, _)| bits | 1 << index.min(63));
-        let holds = scenario.holds_at(world.universe.now());
         {
             let record = self.at(now);
-            (record.waiting, record.faults, record.holds) = (waiting, faults, holds);
+            (record.states, record.faults) = (states, faults);
         }
         self.arrivals(world);
         let starts: Vec<PollerRun> = world.poller_runs().drain(..).collect();
@@ -189,8 +193,7 @@ impl SimulationState {
         while let Some(record) = self.open.pop_front_if(|record| record.from < known) {
             self.simulated += 1;
             let alike = |last: &WindowRecord| {
-                (last.waiting, last.faults, last.holds)
-                    == (record.waiting, record.faults, record.holds)
+                (&last.states, last.faults) == (&record.states, record.faults)
                     && last.is_held() == record.is_held()
             };
             if !self.records.last().is_some_and(alike) {
@@ -201,12 +204,12 @@ impl SimulationState {
     }
 
     /// Discards everything that happened before the start.
-    pub(super) fn begin(&mut self, world: &World) {
+    pub(super) fn begin(&mut self, world: &World, scenario: &Scenario) {
         drop(world.ses.take_arrivals());
         world.poller_runs().clear();
         self.calls = world.queues.calls_by_kind();
-        let waiting = self.waiting(world);
-        self.at(0).waiting = waiting;
+        let states = self.states(world, scenario, 0);
+        self.at(0).states = states;
     }
 
     /// Closes every window before `end`, as a skip needs.
@@ -217,35 +220,35 @@ impl SimulationState {
         self.close(end);
     }
 
-    /// Adds the record of a skip. Open records, of pollers that ended after its begin, are added to
-    /// it.
-    pub(super) fn push_skip(&mut self, mut record: WindowRecord) {
-        for open in self.open.drain(..) {
-            record.add(&open, 1.0);
-        }
-        self.records.push(record);
+    /// The records of the windows that are not closed.
+    pub(super) fn take_open(&mut self) -> VecDeque<WindowRecord> {
+        std::mem::take(&mut self.open)
     }
 
-    /// The campaigns with mail that was not fed yet, one bit for each.
-    fn waiting(&self, world: &World) -> u64 {
+    /// Of each campaign whether it has mail that was not fed yet.
+    fn waiting(&self, world: &World) -> Vec<bool> {
         let has_mail = |campaign: &CampaignRun| {
-            let depth = world.queues.true_depth(&url(&campaign.name));
-            campaign.reservoir > 0 || depth.all() > 0
+            let depth = || world.queues.true_depth(&url(&campaign.name));
+            campaign.reservoir > 0 || depth().all() > 0
         };
-        let campaigns =
-            self.campaigns.iter().enumerate().filter(|(_, campaign)| has_mail(campaign));
-        campaigns.fold(0, |bits, (index, _)| bits | 1 << index)
+        self.campaigns.iter().map(has_mail).collect()
+    }
+
+    fn states(&mut self, world: &World, scenario: &Scenario, at: u64) -> Vec<MailState> {
+        let waiting = self.waiting(world);
+        self.gates.pass(scenario, at);
+        self.gates.share(self.full, |index| waiting.get(index) == Some(&true)).0
     }
 
     /// Whether the last mails of a campaign are in the merge queue. They end soon, or a large mail
     /// is passed over for a long time; a constant rate describes neither, so these windows are
     /// simulated.
-    pub(super) fn has_last_mails_waiting(&self, waiting: u64) -> bool {
+    pub(super) fn has_last_mails_waiting(&self, last: &WindowRecord) -> bool {
         let dead: f64 = self.records.iter().map(|record| record.sums.dead).sum();
-        let fed = |(index, campaign): (usize, &CampaignRun)| {
-            waiting >> index & 1 == 0 && campaign.enqueued_accepted < campaign.enqueued
+        let fed = |(campaign, state): (&CampaignRun, &MailState)| {
+            *state == MailState::Empty && campaign.enqueued_accepted < campaign.enqueued
         };
-        dead <= 0.0 && self.campaigns.iter().enumerate().any(fed)
+        dead <= 0.0 && self.campaigns.iter().zip(&last.states).any(fed)
     }
 
     /// Whether every mail is sent or dead-lettered.
@@ -253,7 +256,7 @@ impl SimulationState {
         let limited = (0..world.limit_queues()).map(limit_queue);
         let mut queues = limited.chain([MERGE.to_owned()]);
         let is_empty = |name: String| world.queues.true_depth(&url(&name)).all() == 0;
-        self.waiting(world) == 0 && queues.all(is_empty)
+        !self.waiting(world).contains(&true) && queues.all(is_empty)
     }
 
     /// Refills the campaigns' queues for the next windows, and adds the express mails of this
@@ -305,7 +308,6 @@ impl CampaignRun {
         Self {
             name: load.name.clone(),
             recipients,
-            share,
             reservoir: load.mails,
             refill_below: refill_below.ceil() as u64,
             mail: ProducedMail {
@@ -320,6 +322,7 @@ impl CampaignRun {
             last: None,
             carry: 0.0,
             variance: 0.0,
+            left: None,
         }
     }
 
@@ -335,6 +338,12 @@ impl CampaignRun {
         };
         numbers.map(|n| produced(mail(n).body())).collect()
     }
+}
+
+/// Slots per second of the slot grid of a rate: the rate less the rate margin.
+pub(super) fn grid_rate(rate: f64, rate_margin: RateMargin) -> Option<f64> {
+    let grid = SlotGrid::new(Rate::per_second(rate).ok()?, rate_margin);
+    Some(1e9 / as_f64(grid.period().max(1)))
 }
 
 /// Converts a count for arithmetic with rates.

@@ -1,6 +1,8 @@
 //! Forecasts as a page.
 
+use tidegate_core::Window;
 use tidegate_core::channel::{Channel, Words};
+use tidegate_operate::format::time;
 use tidegate_operate::page::{Page, Span as Text, TextTable, Tone, View};
 
 use super::phases::{Bottleneck, Phase};
@@ -9,6 +11,8 @@ use super::report::{EndEstimate, Forecast, PlanReport};
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// The most phases that are shown; JSON output has all of them.
 const MOST_PHASES: usize = 12;
+/// The most campaigns that have a column, as they have in JSON.
+const MOST_COLUMNS: usize = 12;
 
 impl View for PlanReport {
     fn view(&self, page: &mut Page) {
@@ -29,7 +33,7 @@ impl View for Forecast {
         let quota = self.quota_per_second;
         let Words { message, unit, .. } = self.channel.words();
         let all = format!("{} {message}s at {quota} {unit}s a second", grouped(total));
-        page.heading(format!("{all} from {}", self.start));
+        page.heading(format!("{all} from {}", at(self.start)));
         let messages = format!("{message}s");
         let mut table = TextTable::new([
             "campaign",
@@ -43,7 +47,7 @@ impl View for Forecast {
         .right(2);
         for campaign in &self.campaigns {
             let end = campaign.ends_after_seconds;
-            let at = campaign.ends_at.map_or_else(String::new, |at| at.to_string());
+            let at = campaign.ends_at.map(at).unwrap_or_default();
             table.row([
                 Text::new(Tone::Strong, &campaign.name),
                 Text::from(campaign.weight),
@@ -80,6 +84,10 @@ impl View for Forecast {
     }
 }
 
+fn at(window: Window) -> String {
+    time(window.opens().into())
+}
+
 /// A row of bars for each campaign, all to one scale.
 fn chart(forecast: &Forecast, page: &mut Page) {
     let timeline = &forecast.timeline;
@@ -113,15 +121,18 @@ fn chart(forecast: &Forecast, page: &mut Page) {
 
 fn phases(forecast: &Forecast, page: &mut Page) {
     page.heading("What limits");
-    let names: Vec<&str> = forecast.campaigns.iter().map(|one| one.name.as_str()).collect();
+    let names = forecast.campaigns.iter().map(|one| one.name.as_str());
+    let names: Vec<&str> = names.take(MOST_COLUMNS).collect();
     let columns = ["from", "to", "a second", "limited by"].into_iter().chain(names.iter().copied());
     let mut table = TextTable::new(columns).right(0).right(1).right(2);
     for phase in forecast.phases.iter().take(MOST_PHASES) {
         let tone = match phase.limit {
             Bottleneck::Breaker | Bottleneck::Failures | Bottleneck::Throttling => Tone::Bad,
-            Bottleneck::Hold | Bottleneck::DailyQuota | Bottleneck::Feed | Bottleneck::Lateness => {
-                Tone::Warning
-            }
+            Bottleneck::Hold
+            | Bottleneck::Closed
+            | Bottleneck::DailyQuota
+            | Bottleneck::Feed
+            | Bottleneck::Lateness => Tone::Warning,
             _ => Tone::Plain,
         };
         let fixed = [
@@ -184,7 +195,8 @@ fn costs(forecast: &Forecast, page: &mut Page) {
 fn compared(forecasts: &[Forecast], page: &mut Page) {
     page.heading("Compared");
     let Some(first) = forecasts.first() else { return };
-    let names: Vec<&str> = first.campaigns.iter().map(|one| one.name.as_str()).collect();
+    let names = first.campaigns.iter().map(|one| one.name.as_str());
+    let names: Vec<&str> = names.take(MOST_COLUMNS).collect();
     let columns = std::iter::once("variant").chain(names.iter().copied());
     let mut table = TextTable::new(columns.chain(["all sent after", "mostly limited by", "cost"]));
     for column in 1..=names.len() + 1 {

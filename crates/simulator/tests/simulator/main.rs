@@ -6,6 +6,7 @@ mod deferral;
 mod forecast;
 mod from_stack;
 mod memory;
+mod stepping;
 
 use mimalloc::MiMalloc;
 

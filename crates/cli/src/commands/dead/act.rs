@@ -27,7 +27,7 @@ pub(super) async fn selected(
     shell: &Shell,
 ) -> Result<Option<(LetterFilter, LetterSnapshot)>, CommandError> {
     let filter = args.filter(EpochMillis::from(stack.clock().wall()));
-    if filter.is_empty() && !args.all {
+    if filter.is_empty() && !args.filter.all {
         let said = "which dead letters? name a condition (--code, --campaign, --id, …), or --all";
         return Err(CommandError::Input(said.to_owned()));
     }

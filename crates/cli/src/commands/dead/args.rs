@@ -11,7 +11,7 @@ use crate::shell::{ConfirmArgs, OutputArgs};
 
 /// Look through the dead letters, and replay them after review
 ///
-/// Without a command they are counted by code. SQS has no way to look into a queue: what is read is
+/// Without a command they are counted by reason. SQS has no way to look into a queue: what is read is
 /// received, which hides it for up to 30 s, and made visible again at the end. Two readers at the same
 /// time each see a part; their reports say so.
 ///
@@ -69,13 +69,16 @@ pub(super) enum DeadCommand {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Which")]
 pub(super) struct FilterArgs {
+    /// All of them: needed where no condition is given and they are changed
+    #[arg(long)]
+    pub(super) all: bool,
     /// A mail's `id`, its identity, or an SQS message id
     #[arg(long, value_name = "ID")]
     id: Vec<String>,
     /// Only mail of this campaign
     #[arg(long, value_name = "NAME")]
     campaign: Vec<String>,
-    /// Why they were given up, such as `MessageRejected`
+    /// Why they are dead letters, such as `MessageRejected`, or `cancelled`
     #[arg(long, value_name = "CODE")]
     code: Vec<String>,
     /// Only mail to this recipient domain
@@ -114,7 +117,7 @@ pub(super) struct DeadShowArgs {
 #[derive(Clone, Debug, Args)]
 pub(super) struct GroupsArgs {
     /// Property to group dead letters by
-    #[arg(long, value_name = "WHAT", default_value = "code")]
+    #[arg(long, value_name = "WHAT", default_value = "reason")]
     pub(super) by: GroupBy,
     #[command(flatten)]
     filter: FilterArgs,
@@ -125,8 +128,8 @@ pub(super) struct GroupsArgs {
 /// The property by which dead letters are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum GroupBy {
-    /// Error code of the last attempt
-    Code,
+    /// Campaign, error code and what was said, whatever addresses and numbers were named
+    Reason,
     /// Domains of the recipients of each mail
     Domain,
     /// Campaign that sent the mail
@@ -136,7 +139,7 @@ pub(super) enum GroupBy {
 impl From<GroupBy> for Grouping {
     fn from(by: GroupBy) -> Self {
         match by {
-            GroupBy::Code => Self::Code,
+            GroupBy::Reason => Self::Reason,
             GroupBy::Domain => Self::Domain,
             GroupBy::Campaign => Self::Campaign,
         }
@@ -206,9 +209,6 @@ pub(super) struct DeadDiscardArgs {
 /// Which dead letters a command changes, and who says so.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ActionArgs {
-    /// All of them: needed where no condition is given
-    #[arg(long)]
-    pub(super) all: bool,
     /// Do it, after asking for confirmation
     #[arg(long, requires = "reason")]
     pub(super) go: bool,
@@ -221,7 +221,7 @@ pub(super) struct ActionArgs {
     #[command(flatten)]
     pub(super) ask: ConfirmArgs,
     #[command(flatten)]
-    filter: FilterArgs,
+    pub(super) filter: FilterArgs,
     #[command(flatten)]
     reading: ReadingArgs,
 }

@@ -46,7 +46,7 @@ pub(super) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, Co
     let reading = read(&stack, args.limit(), shell).await?;
     let addresses = shell.output.addresses();
     let shown = match &args.command {
-        None => shell.output.show(&groups(&reading, &filter, Grouping::Code, addresses)),
+        None => shell.output.show(&groups(&reading, &filter, Grouping::Reason, addresses)),
         Some(DeadCommand::List(_)) => shell.output.show(&list(&reading, &filter, now, addresses)),
         Some(DeadCommand::Groups(args)) => {
             shell.output.show(&groups(&reading, &filter, args.by.into(), addresses))

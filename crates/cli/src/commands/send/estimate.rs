@@ -1,5 +1,7 @@
 //! When a run's mails will be sent: a forecast of the stack as it is, with the run's mails added.
 
+use std::time::Duration;
+
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::email::Priority;
 use tidegate_core::in_full;
@@ -13,6 +15,9 @@ use crate::shell::{CommandError, Shell};
 
 /// One run: for the announcement of an end its range is not needed.
 const OPTIONS: ForecastOptions = ForecastOptions { seeds: 1, every_window: false };
+
+/// An estimate that takes longer is left out: the mails are enqueued all the same.
+const WITHIN: Duration = Duration::from_secs(2);
 
 /// The mails that a run still has to enqueue.
 pub(super) struct RunLoad<'a> {
@@ -45,7 +50,7 @@ pub(super) async fn estimated(
     if level.defers(run.priority) {
         scenario.assumptions.push(of_level(level, run.even_if_deferred));
     }
-    let forecast = match forecasts(vec![scenario], OPTIONS, shell).await {
+    let forecast = match forecasts(vec![scenario], OPTIONS, WITHIN, shell).await {
         Ok(None) => return Ok(None),
         Ok(Some(forecasts)) => forecasts.into_iter().next().ok_or_else(String::new),
         Err(error) => Err(in_full(&error)),

@@ -40,8 +40,8 @@ async fn the_pages_of_a_day() {
     };
     let masked = AddressVisibility::Masked;
     let all = LetterFilter::default();
-    let by_code = Page::of(&groups(&reading, &all, Grouping::Code, masked)).plain();
-    snapbox::assert_data_eq!(by_code, snapbox::file!["../../../tests/golden/dead.txt"]);
+    let by_reason = Page::of(&groups(&reading, &all, Grouping::Reason, masked)).plain();
+    snapbox::assert_data_eq!(by_reason, snapbox::file!["../../../tests/golden/dead.txt"]);
     let listed = Page::of(&list(&reading, &all, now, masked)).plain();
     snapbox::assert_data_eq!(listed, snapbox::file!["../../../tests/golden/dead_list.txt"]);
     let shown = show(&reading, "order-18", now, masked, false);
@@ -115,4 +115,20 @@ async fn an_id_that_is_an_address_is_masked_as_recipients_are() {
     let mut lines = Vec::new();
     export(&reading, &LetterFilter::default(), now, false, &mut lines).unwrap();
     assert!(!String::from_utf8(lines).unwrap().contains("ada"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_of_one_fault_are_one_line_and_hide_no_other_of_the_same_code() {
+    let bench = Bench::new();
+    let said = |id: String, text: &str| letter("big", &id, (Some("InvalidMessage"), None), text);
+    let envelope =
+        |n: usize| said(format!("sns-{n}"), &format!("`Type`: unknown member of p{n}@example.org"));
+    let mut letters: Vec<_> = (0..100).map(envelope).collect();
+    letters.extend((0..3).map(|n| said(format!("m-{n}"), "`to_address`: missing")));
+    bench.put(&letters).await;
+    let all = LetterFilter::default();
+    let groups = groups(&bench.read().await, &all, Grouping::Reason, AddressVisibility::Masked);
+    let found: Vec<_> = groups.groups.iter().map(|one| (&*one.key, one.letters)).collect();
+    assert_eq!(found, [("big: InvalidMessage", 100), ("big: InvalidMessage", 3)]);
+    assert!(groups.groups[1].said.contains("missing"), "{groups:?}");
 }

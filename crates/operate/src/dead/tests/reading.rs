@@ -26,6 +26,29 @@ async fn reading_shows_every_letter_once_and_leaves_it_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reading_what_sqs_counts_takes_no_long_poll_more() {
+    for letters in [0, 3, 137] {
+        let bench = Bench::new();
+        bench.memory.set_latency(Latency::always(Duration::from_millis(20)));
+        bench.put(&several(letters)).await;
+        let before = bench.universe.elapsed();
+        assert_eq!(bench.read().await.letters.len(), letters);
+        let took = bench.universe.elapsed() - before;
+        assert!(took <= Duration::from_millis(500), "{letters}: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_that_the_count_lacks_yet_are_read() {
+    let bench = Bench::new();
+    let lagging = QueueSettings { depth_lag: Duration::from_secs(60), ..QueueSettings::default() };
+    bench.memory.create(&bench.dead, lagging);
+    assert_eq!(bench.queues.depth(&bench.dead).await.unwrap().visible, 0);
+    bench.put(&several(12)).await;
+    assert_eq!(bench.read().await.letters.len(), 12);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reading_longer_than_the_visibility_timeout_hides_what_it_has() {
     let bench = Bench::new();
     bench.put(&several(300)).await;

@@ -1,0 +1,170 @@
+//! The gates that a campaign's mail passes: weight, holds and limit, until one of them changes by itself.
+
+use std::time::Duration;
+
+use tidegate_core::control::Hold;
+use tidegate_core::limits::{Dimension, LimitRef, LimitTable, Pace};
+use tidegate_core::rate::{Rate, RateMargin};
+use tidegate_core::{Timestamp, Window};
+
+use super::scenario::{CampaignLoad, Scenario};
+
+/// How long the rate of a limit that deferrals have lowered is taken to stay: it recovers in steps.
+const RECOVERY: Duration = Duration::from_hours(1);
+
+/// Whether a campaign's mail is sent, or why not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum MailState {
+    /// There is none.
+    #[default]
+    Empty,
+    Weightless,
+    Held,
+    /// A limit lets nothing through: outside its hours, before its begin, after its end.
+    Closed,
+    /// The rate of a limit is below its share.
+    Limited,
+    Open,
+}
+
+impl MailState {
+    pub(super) fn is_sent(self) -> bool {
+        self >= Self::Limited
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Gate {
+    weight: f64,
+    limit: Option<LimitRef>,
+    state: MailState,
+    /// The most recipients a window.
+    most: f64,
+    /// The first window, counted from the start, in which this may be otherwise.
+    until: u64,
+}
+
+/// The gates of a scenario's campaigns, in their order.
+#[derive(Clone, Debug)]
+pub(super) struct Gates {
+    first: Window,
+    table: LimitTable,
+    rates: (Rate, RateMargin),
+    gates: Vec<Gate>,
+}
+
+impl Gates {
+    pub(super) fn new(scenario: &Scenario, rate_margin: RateMargin) -> Self {
+        let table = scenario.control.limit_table(&scenario.limits().cloned().unwrap_or_default());
+        let gate = |load: &CampaignLoad| Gate {
+            weight: f64::from(load.weight),
+            limit: table.find(Dimension::Campaign, &load.name),
+            state: MailState::Open,
+            most: f64::INFINITY,
+            until: 0,
+        };
+        let gates = scenario.campaigns.iter().map(gate).collect();
+        let quota = Rate::per_second(scenario.quota).unwrap_or(Rate::MIN);
+        let rates = (quota, rate_margin);
+        Self { first: Window::containing(scenario.start), table, rates, gates }
+    }
+
+    /// Brings every gate to window number `at`.
+    pub(super) fn pass(&mut self, scenario: &Scenario, at: u64) {
+        let Self { first, table, rates, gates } = self;
+        for (gate, load) in gates.iter_mut().zip(&scenario.campaigns) {
+            if gate.until <= at {
+                gate.pass(scenario, load, (table, *rates), (*first, at));
+            }
+        }
+    }
+
+    /// The first window after the one passed to at which a gate of a campaign with mail may change.
+    pub(super) fn next(&self, has_mail: impl Fn(usize) -> bool) -> u64 {
+        let gates = self.gates.iter().enumerate().filter(|(index, _)| has_mail(*index));
+        gates.map(|(_, gate)| gate.until).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether a limit has slots of its own.
+    pub(super) fn is_any_paced(&self) -> bool {
+        self.gates.iter().any(|gate| gate.most.is_finite())
+    }
+
+    pub(super) const fn rate_margin(&self) -> RateMargin {
+        self.rates.1
+    }
+
+    /// Each campaign's recipients in a window, where `capacity` recipients can be sent in all: by weight, and what a
+    /// limit keeps a campaign from goes to the others.
+    pub(super) fn share(
+        &self,
+        capacity: f64,
+        has_mail: impl Fn(usize) -> bool,
+    ) -> (Vec<MailState>, Vec<f64>) {
+        let state = |(index, gate): (usize, &Gate)| {
+            if has_mail(index) { gate.state } else { MailState::Empty }
+        };
+        let mut states: Vec<MailState> = self.gates.iter().enumerate().map(state).collect();
+        let mut sent = vec![0.0; states.len()];
+        let sends = self.gates.iter().enumerate().zip(&states).filter(|(_, state)| state.is_sent());
+        let mut open: Vec<(usize, &Gate)> = sends.map(|(gate, _)| gate).collect();
+        open.sort_by(|(_, a), (_, b)| (a.most / a.weight).total_cmp(&(b.most / b.weight)));
+        let mut weights: f64 = open.iter().map(|(_, gate)| gate.weight).sum();
+        let mut left = capacity;
+        for (index, gate) in open {
+            let due = left * gate.weight / weights.max(gate.weight);
+            let limited = gate.most < due;
+            let gets = gate.most.min(due);
+            if let (Some(sent), Some(state)) = (sent.get_mut(index), states.get_mut(index)) {
+                (*sent, *state) =
+                    (gets, if limited { MailState::Limited } else { MailState::Open });
+            }
+            (left, weights) = (left - gets, weights - gate.weight);
+        }
+        (states, sent)
+    }
+}
+
+impl Gate {
+    fn pass(
+        &mut self,
+        scenario: &Scenario,
+        load: &CampaignLoad,
+        (table, rates): (&LimitTable, (Rate, RateMargin)),
+        (first, at): (Window, u64),
+    ) {
+        let window = first.plus(at);
+        let opens = window.opens();
+        let control = &scenario.control;
+        let all = control.holds.named();
+        let own = control.campaign_holds.get(&load.name);
+        let holds = all.chain(own.into_iter().flat_map(|holds| holds.named()));
+        let stands = |hold: &&Hold| hold.until.is_none_or(|end| Timestamp::from(end) > opens);
+        let holds: Vec<&Hold> = holds.map(|(_, hold)| hold).filter(stands).collect();
+        let mut changes: Vec<Timestamp> =
+            holds.iter().filter_map(|hold| hold.until).map(Timestamp::from).collect();
+        (self.most, self.state) = (f64::INFINITY, MailState::Open);
+        if let Some(limit) = &self.limit {
+            changes.extend(table.get(limit.index).and_then(|(_, limit)| limit.next_change(window)));
+            changes.extend(table.lowered(limit).map(|_| opens + RECOVERY));
+            match table.pace(limit, window, rates) {
+                Pace::Free => {}
+                Pace::Slots(grid) if grid.closed_until().is_none() => {
+                    self.most = 1.0 / Duration::from_nanos(grid.period().max(1)).as_secs_f64();
+                }
+                Pace::Slots(_) | Pace::Closed(_) => self.state = MailState::Closed,
+            }
+        }
+        if !holds.is_empty() {
+            self.state = MailState::Held;
+        } else if load.weight == 0 {
+            self.state = MailState::Weightless;
+        }
+        // A hold that ends within a window ends with it.
+        let after = |change: &Timestamp| {
+            let change = Window::containing(*change + Duration::from_nanos(999_999_999));
+            change.saturating_since(first).max(at + 1)
+        };
+        self.until = changes.iter().map(after).min().unwrap_or(u64::MAX);
+    }
+}
