@@ -15,21 +15,21 @@ const MAX_CHARS: usize = 320;
 const ENCODED_WORD_BYTES: usize = 45;
 
 /// Reason why a text is not an address that SES takes. Each message says what is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// The text is empty or only white space.
     #[error("must be an address like ada@example.com")]
     Empty,
     /// The text contains a control character, or its address a blank or a character that nobody sees, such as a
     /// zero-width space from a web page.
-    #[error("must not hold the invisible character U+{code:04X}, which stands {place}", code = u32::from(*.0), place = .1)]
-    Invisible(char, CharPlace),
+    #[error("must not hold the invisible character {0}")]
+    Invisible(String),
     /// The address has more than 320 characters, which is SES's limit.
     #[error("must be at most 320 characters, display name included")]
     TooLong,
     /// The part before the `@` contains non-ASCII characters; SES does not support SMTPUTF8.
-    #[error("must have an ASCII local part (SES does not take others): U+{code:04X} stands {place}", code = u32::from(*.0), place = .1)]
-    NonAsciiLocalPart(char, CharPlace),
+    #[error("must have an ASCII local part (SES does not take others), and has {0}")]
+    NonAsciiLocalPart(String),
     /// The domain is in its Unicode form; SES takes only punycode.
     #[error("must have its domain in ASCII: write it in punycode (xn--…)")]
     NonAsciiDomain,
@@ -52,36 +52,15 @@ pub enum AddressError {
     DisplayName,
 }
 
-/// Where a character stands in an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CharPlace {
-    Beginning,
-    /// Its number, from 1.
-    Inside(usize),
-    End,
-}
-
-impl CharPlace {
-    /// Where the first character of `text` stands that `is` it; the character as well.
-    fn find(text: &str, is: impl Fn(char) -> bool) -> Option<(char, Self)> {
-        let (number, character) = (1..).zip(text.chars()).find(|(_, c)| is(*c))?;
-        let place = match number {
-            1 => Self::Beginning,
-            number if number == text.chars().count() => Self::End,
-            number => Self::Inside(number),
-        };
-        Some((character, place))
-    }
-}
-
-impl fmt::Display for CharPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Beginning => f.write_str("at the beginning"),
-            Self::Inside(number) => write!(f, "as character {number}"),
-            Self::End => f.write_str("at the end"),
-        }
-    }
+/// The first character of `text` that `is` it, and its place.
+fn character(text: &str, is: impl Fn(char) -> bool) -> Option<String> {
+    let (number, found) = (1..).zip(text.chars()).find(|(_, c)| is(*c))?;
+    let place = match number {
+        1 => "at the beginning".to_owned(),
+        _ if number == text.chars().count() => "at the end".to_owned(),
+        _ => format!("as character {number}"),
+    };
+    Some(format!("U+{:04X}, which stands {place}", u32::from(found)))
 }
 
 /// A checked address, with or without a display name.
@@ -103,8 +82,8 @@ impl Address {
     /// # Errors
     /// [`AddressError`] if SES would refuse the address.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
-        if let Some((character, place)) = CharPlace::find(text, char::is_control) {
-            return Err(AddressError::Invisible(character, place));
+        if let Some(found) = character(text, char::is_control) {
+            return Err(AddressError::Invisible(found));
         }
         let text = text.trim();
         if text.is_empty() {
@@ -207,14 +186,12 @@ pub fn plain_address(text: &str) -> String {
 }
 
 fn check_addr_spec(addr_spec: &str) -> Result<(), AddressError> {
-    if let Some((character, place)) = CharPlace::find(addr_spec, is_invisible) {
-        return Err(AddressError::Invisible(character, place));
+    if let Some(found) = character(addr_spec, is_invisible) {
+        return Err(AddressError::Invisible(found));
     }
     let (local, domain) = addr_spec.rsplit_once('@').ok_or(AddressError::Syntax)?;
-    if let Some((character, place)) = CharPlace::find(addr_spec, |c| !c.is_ascii())
-        && !local.is_ascii()
-    {
-        return Err(AddressError::NonAsciiLocalPart(character, place));
+    if let Some(found) = character(addr_spec, |c| !c.is_ascii()).filter(|_| !local.is_ascii()) {
+        return Err(AddressError::NonAsciiLocalPart(found));
     }
     if !domain.is_ascii() {
         return Err(AddressError::NonAsciiDomain);

@@ -35,7 +35,7 @@ pub(crate) mod wrapped;
 
 use std::collections::BTreeMap;
 
-pub use address::{Address, AddressError, CharPlace, plain_address};
+pub use address::{Address, AddressError, plain_address};
 pub use content::{Attachment, Content};
 pub use error::{EmailError, EmailErrorKind};
 pub use headers::{Header, ListUnsubscribe};

@@ -22,7 +22,7 @@ fn what_nobody_sees_in_an_address_is_named_with_its_place_and_the_address_is_not
         ("ada\t@example.com", "U+0009, which stands as character 4"),
         (
             "ada\u{2019}s@example.com",
-            "ASCII local part (SES does not take others): U+2019 stands as character 4",
+            "ASCII local part (SES does not take others), and has U+2019, which stands as character 4",
         ),
         ("ada..l@example.com", "two dots in a row before the @"),
         (".ada@example.com", "or one at its beginning or end: an address that has them"),
