@@ -7,8 +7,8 @@ use serde::Serialize;
 use tidegate_core::channel::Channel;
 use tidegate_core::in_full;
 
-use super::check::InputSummary;
-use super::fault::InputFault;
+use super::check::{InputSummary, RestOfRows};
+use super::fault::{InputFault, column_name};
 use super::input_report::InputReport;
 use super::journal::JournalHeader;
 use super::preview::Preview;
@@ -180,6 +180,9 @@ pub struct PreviewReport {
     /// An input that was checked without a stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<InputReport>,
+    /// The rest of the list, which a dry run has itself.
+    #[serde(flatten)]
+    pub rest: Option<RestOfRows>,
 }
 
 impl View for PreviewReport {
@@ -192,6 +195,28 @@ impl View for PreviewReport {
         }
         if let Some(input) = &self.input {
             input.view(page);
+        }
+        if let Some(rest) = &self.rest {
+            rest.view(page);
+        }
+    }
+}
+
+impl View for RestOfRows {
+    fn view(&self, page: &mut Page) {
+        for (number, of, said) in [
+            (self.refused, "row", "left out because of a fault"),
+            (self.duplicates, "row", "left out: an earlier one has the address"),
+            (self.empty_rows, "row", "of empty cells skipped"),
+            (self.unnamed_columns, "column", "without a name skipped"),
+        ] {
+            if number > 0 {
+                page.line(Tone::Warning, format!("{} {said}", counted(number, of)));
+            }
+        }
+        for (column, rows) in &self.empty_cells {
+            let said = format!("{} is empty in {}", column_name(column), counted(*rows, "row"));
+            page.line(Tone::Faint, said);
         }
     }
 }
@@ -284,6 +309,8 @@ pub struct DryRun {
     /// Parts and prices, if they are text messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub texts: Option<TextTally>,
+    #[serde(flatten)]
+    pub rest: RestOfRows,
 }
 
 impl DryRun {
@@ -323,6 +350,7 @@ impl DryRun {
             seconds_at_share: estimate.ends_after_seconds,
             estimate,
             texts: checked.texts.clone(),
+            rest: checked.rest.clone(),
         }
     }
 
@@ -399,6 +427,7 @@ impl View for DryRun {
             fields.push(("addresses", Span::new(Tone::Warning, said)));
         }
         page.fields(fields);
+        self.rest.view(page);
         self.texts.iter().for_each(|texts| texts.view(page));
         for warning in &self.estimate.warnings {
             page.line(Tone::Warning, format!("Note: {warning}."));

@@ -325,21 +325,24 @@ async fn sleep(clock: &impl Clock, until: Option<tidegate_delivery::ports::Monot
 }
 
 /// The rows that are not acknowledged yet, rendered and packed into batches.
-struct Batches<'a, R: Read> {
+struct Batches<'a> {
     session: &'a Session<'a>,
-    rows: InputRows<R>,
+    rows: InputRows<'a>,
     before: &'a RowRanges,
     packer: Packer,
 }
 
-impl<R: Read> Iterator for Batches<'_, R> {
+impl Iterator for Batches<'_> {
     type Item = Result<Vec<RenderedMessage>, InputFault>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Session { draft, file, .. } = self.session;
+        let Session { draft, file, checked, .. } = self.session;
+        let left_out = &checked.rest.left_out;
         loop {
             let message = match self.rows.next() {
                 None => return self.packer.flush().map(Ok),
+                // Refused in the first pass, or the same address as an earlier row's.
+                Some(_) if left_out.contains(self.rows.number) => continue,
                 Some(Ok(row)) if self.before.contains(row.number) => continue,
                 Some(row) => row.and_then(|row| draft.message(file, &row)),
             };

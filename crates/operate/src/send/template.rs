@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
+use minijinja::value::{Serde, ValueKind};
+use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, escape_formatter};
 
-use super::fault::{FileLine, InputFault};
+use super::fault::{FileLine, InputFault, column_names};
 use super::rows::InputRow;
 
 /// The source of a template, with the name that faults use.
@@ -104,6 +104,14 @@ impl Templates {
         environment.set_auto_escape_callback(|key| {
             if key == TemplatePart::Html.key() { AutoEscape::Html } else { AutoEscape::None }
         });
+        // As JSON writes it: `true`, not `True`.
+        environment.set_formatter(|out, state, value| match value.kind() {
+            ValueKind::Bool | ValueKind::Seq | ValueKind::Map => {
+                let json = serde_json::to_string(value).unwrap_or_default();
+                escape_formatter(out, state, &json.into())
+            }
+            _ => escape_formatter(out, state, value),
+        });
         let mut names = Vec::new();
         for (part, source) in parts {
             let added = environment.add_template_owned(part.key(), source.text);
@@ -119,6 +127,12 @@ impl Templates {
 
     pub fn has(&self, part: TemplatePart) -> bool {
         self.names.iter().any(|(named, _)| *named == part)
+    }
+
+    /// The name of the template that makes this member of the message.
+    pub(super) fn name_of(&self, member: &str) -> Option<&str> {
+        let is_it = |(part, _): &&(TemplatePart, String)| part.key() == member;
+        self.names.iter().find(is_it).map(|(_, name)| name.as_str())
     }
 
     /// Renders `part` with the `columns` of `row`; `None` if there is no such template.
@@ -149,11 +163,9 @@ pub struct Columns(minijinja::Value);
 
 impl Columns {
     pub fn of(row: &InputRow) -> Self {
-        let value = |value: &serde_json::Value| match value {
-            serde_json::Value::String(text) => minijinja::Value::from(text.as_str()),
-            other => minijinja::Value::from(Serde(other)),
-        };
-        let named = row.columns.iter().map(|(name, given)| (name.clone(), value(given)));
+        // What is empty is missing, so that `default` is what stands there.
+        let given = row.columns.iter().filter(|(_, value)| !value.is_null());
+        let named = given.map(|(name, value)| (name.clone(), minijinja::Value::from(Serde(value))));
         let mut columns: BTreeMap<String, minijinja::Value> = named.collect();
         let all = minijinja::Value::from(columns.clone());
         columns.insert("row".to_owned(), all);
@@ -167,9 +179,13 @@ fn fault(error: &minijinja::Error, template: &str, file: &str, row: &InputRow) -
     let expression = source.and_then(|(text, range)| text.get(range)).unwrap_or("…").trim();
     let field = format!("{{{{ {expression} }}}}");
     let problem = match error.kind() {
+        ErrorKind::UndefinedError if row.text(expression).is_some_and(|text| text.is_empty()) => {
+            format!(
+                "is empty in this row: {{{{ {expression}|default('friend') }}}} says what stands there then"
+            )
+        }
         ErrorKind::UndefinedError => {
-            let columns: Vec<&str> = row.columns.keys().map(String::as_str).collect();
-            format!("must be a column of the row: {}", columns.join(", "))
+            format!("must be a column of the row: {}", column_names(row.columns.keys()))
         }
         // The detail may quote a value, which may be an address, so only the kind is shown.
         kind => format!("must be what can be rendered: {kind}"),

@@ -6,6 +6,7 @@ mod checks;
 mod faults;
 mod golden;
 mod held_back;
+mod lists;
 mod restarts;
 mod texts;
 mod world;
