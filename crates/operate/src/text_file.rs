@@ -74,7 +74,7 @@ impl Iterator for TextLines<'_> {
 
 /// The allowed encoding, and the one that a line seems to be in.
 fn foreign(bytes: &[u8], is_first: bool) -> String {
-    let nuls = bytes.iter().filter(|byte| **byte == 0).count();
+    let nuls = bytes.split(|byte| *byte == 0).count() - 1;
     let has_mark = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
     let foreign = std::str::from_utf8(bytes).err().map_or(0, |error| bytes[error.valid_up_to()]);
     let seems = match foreign {

@@ -30,11 +30,11 @@ pub struct InputFault {
     /// The value found, shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// A list's value as it is shown where addresses are masked; empty if it is not.
+    /// Whether a list's value is a recipient, whose domain may be shown; `None` for other values.
     #[serde(skip)]
-    pub(super) masked: Option<String>,
+    pub(super) is_recipient: Option<bool>,
     /// The number of rows with this fault; `line` is the first.
-    pub rows: u64,
+    pub rows: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -57,7 +57,7 @@ impl InputFault {
             None => format!("{text:?}"),
         };
         let bare = Self::bare(file, line, field, problem);
-        Self { value: Some(quoted(value)), masked: Some(masked(value)), ..bare }
+        Self { value: Some(quoted(value)), is_recipient: Some(is_recipient(value)), ..bare }
     }
 
     /// A fault without a value, because there is none or it must not be shown.
@@ -74,7 +74,7 @@ impl InputFault {
             field: field.into(),
             problem: problem.into(),
             value: None,
-            masked: None,
+            is_recipient: None,
             rows: 1,
         }
     }
@@ -83,22 +83,25 @@ impl InputFault {
     pub fn of_mail(file: &str, line: u64, error: &EmailError) -> Self {
         let value = error.value().map(str::to_owned);
         let text = value.as_deref().and_then(|value| value.strip_prefix('"'));
-        let masked = text.map(|text| masked(text.trim_end_matches('"')));
+        let is_recipient = text.map(|text| is_recipient(text.trim_end_matches('"')));
         let bare = Self::bare(file, line, error.field(), error.problem());
-        Self { value, masked, ..bare }
+        Self { value, is_recipient, ..bare }
     }
 
     /// The fault of an option, which all mails of the run share.
     pub fn of_option(option: &str, error: &EmailError) -> Self {
-        Self { masked: None, ..Self::of_mail(option, 0, error) }
+        Self { is_recipient: None, ..Self::of_mail(option, 0, error) }
     }
 
     /// Shows or masks the addresses in its value.
     pub fn shown(mut self, addresses: AddressVisibility) -> Self {
-        self.value = match self.masked.take().filter(|_| addresses == AddressVisibility::Masked) {
-            Some(masked) => Some(masked).filter(|masked| !masked.is_empty()),
-            None => self.value.map(|value| addresses.within(&value)),
+        let shown = |value: String| match self.is_recipient {
+            Some(_) if addresses == AddressVisibility::Shown => Some(value),
+            Some(true) => Some(format!("{:?}", addresses.one(value.trim_matches('"')))),
+            Some(false) => None,
+            None => Some(addresses.within(&value)),
         };
+        self.value = self.value.and_then(shown);
         self
     }
 
@@ -108,12 +111,10 @@ impl InputFault {
     }
 }
 
-/// A list's value without what tells a recipient: of an address its domain. In what is no address, none can be told from the
-/// rest, so nothing of it is left.
-fn masked(value: &str) -> String {
-    let is_recipient = Address::parse(value).is_ok() || check_phone_number(value).is_ok();
-    let shown = is_recipient.then(|| format!("{:?}", AddressVisibility::Masked.one(value)));
-    shown.unwrap_or_default()
+/// Whether a list's value is a recipient. In what is none, nobody can tell an address from the rest, so nothing of it is
+/// shown.
+fn is_recipient(value: &str) -> bool {
+    Address::parse(value).is_ok() || check_phone_number(value).is_ok()
 }
 
 /// A column's name as errors show it. What may be a value, because the first line names no columns, is masked.

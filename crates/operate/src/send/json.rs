@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Result, Value};
 
@@ -67,7 +66,7 @@ pub(super) fn with_member(name: &str, value: &str, json: &str) -> String {
     // A line break in an object stands between its members.
     let json = json.trim().replace('\n', " ");
     let value = Value::from(value);
-    match serde_json::from_str::<BTreeMap<String, IgnoredAny>>(&json) {
+    match serde_json::from_str::<BTreeMap<String, &RawValue>>(&json) {
         Ok(members) if !members.is_empty() => format!("{{\"{name}\":{value},{}\n", &json[1..]),
         _ => format!("{{\"{name}\":{value},\"row\":{}}}\n", Value::from(json)),
     }
