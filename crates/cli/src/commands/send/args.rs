@@ -119,6 +119,7 @@ pub(super) struct TextArgs {
 /// The format of the recipient list, and how strictly it is checked.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Input")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(super) struct InputArgs {
     /// How it is written [default: by its ending; .json, .jsonl and .ndjson are JSON, .tsv is CSV with tabs, all else CSV]
     #[arg(long, value_name = "FORMAT")]
