@@ -489,7 +489,8 @@ BENCH := $(or $(ONLY),$(if $(FULL),full,short))
 COMMA := ,
 # A measurement under Lambda's limits (ONLY=lambda) needs the sandboxes; the others need devstack and sdk-calls, too.
 CONFINED_BINS := ses-sandbox sqs-sandbox
-BENCH_BINS := $(CONFINED_BINS) $(if $(filter-out lambda% limits,$(subst $(COMMA), ,$(BENCH))),devstack sdk-calls)
+BENCH_BINS := $(CONFINED_BINS) $(if $(filter-out lambda% limits,$(subst $(COMMA), ,$(BENCH))),devstack sdk-calls) \
+  $(if $(filter lists full,$(subst $(COMMA), ,$(BENCH))),tidegate)
 .PHONY: bench
 bench: $(LOCAL_VENV) $(REDIS_NEEDED) rust ## The figures of docs/figures.md, the most important ones, in 5 minutes (FULL=yes: all; ONLY=start,14,lambda,…: a part; lambda needs root)
 	cargo build --release --locked $(DEPLOYED)

@@ -26,6 +26,7 @@ import console
 import express
 import idle
 import limits
+import lists
 import many
 import sdk_calls
 from figures import RATE_MARGINS, Judge, Report, Row, head, line, rate_margin_rows, sending_rows, total
@@ -120,6 +121,7 @@ PARTS: dict[str, Part] = {
     "1000": Part(75, sending(1_000, *SANDBOX, judge=Judge(worst_second=1_005))),
     "express": Part(440, lambda part, args: express.rows(part, express.measure(args))),
     "idle": Part(450, idle_minutes),
+    lists.PART: Part(10, lists.rows),
     "console": Part(400, lambda part, args: console.rows(part, console.measure(args.root))),
     **{part: Part(100, under_lambdas_limits) for part in confined.CASES},
     many.PART: Part(260, under_lambdas_limits),
@@ -188,6 +190,8 @@ def options() -> argparse.Namespace:
     needed = {"poller", "scheduler", "ses-sandbox", "sqs-sandbox", "sdk-calls"}
     if any(part not in CONFINED for part in args.only):
         needed.add("devstack")
+    if lists.PART in args.only:
+        needed.add("tidegate")
     for name in sorted(needed):
         if not os.access(args.bin_dir / name, os.X_OK):
             parser.error(f"{args.bin_dir / name} is missing: run `make binaries`, or name --bin-dir")

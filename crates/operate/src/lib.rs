@@ -23,5 +23,6 @@ pub mod status;
 pub mod steer;
 pub mod suggest;
 pub mod suppression;
+pub mod text_file;
 pub mod top;
 pub mod why;

@@ -8,7 +8,7 @@ use tidegate_core::text_message::check_phone_number;
 const AT: [&str; 5] = ["@", "%40", "%2540", r"\u0040", "&#64;"];
 
 /// Stands for the part of an address before its `@`.
-const MASK: &str = "***";
+pub(crate) const MASK: &str = "***";
 
 /// Most bytes of a local part (RFC 5321).
 const MOST_LOCAL_BYTES: usize = 64;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use tidegate_core::exclusions::AddressKey;
 use tidegate_operate::exclude::{
-    ExcludeAction, ExcludeError, ExclusionsReport, exclude, read, state,
+    ExcludeAction, ExcludeError, ExcludeReport, ExclusionsReport, exclude, read, state,
 };
 use tidegate_operate::format::counted;
 use tidegate_operate::send::recipient;
@@ -20,7 +20,9 @@ use crate::shell::{CommandEnd, CommandError, ConfirmArgs, OutputArgs, Shell};
 /// A mail to one of them is deleted instead of sent, also where it was enqueued before, and counted (`excluded`). In
 /// force within two seconds. Express mail is sent all the same. The ledger keeps a hash of each address.
 ///
-/// Exit codes: 0; 2 wrong options or a wrong file; 3 the stack is out of reach; 4 not confirmed; 130 interrupted.
+/// Lines of a file that are no address are named; all others count.
+///
+/// Exit codes: 0; 1 lines without an address; 2 wrong options or a wrong file; 3 the stack is out of reach; 4 not confirmed; 130 interrupted.
 #[derive(Clone, Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -103,10 +105,15 @@ async fn change(
     args: &ChangeArgs,
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
-    let mut keys: BTreeSet<AddressKey> = addresses(&args.files)?.keys().clone();
+    let list = addresses(&args.files)?;
+    let faults = list.faults().to_vec();
+    let mut keys: BTreeSet<AddressKey> = list.keys().clone();
     keys.extend(args.address.iter().map(|address| AddressKey::of_text(address)));
     if keys.is_empty() {
-        return Err(CommandError::Input("no address is given: the files have none".to_owned()));
+        let first = faults.first().map_or_else(String::new, |fault| format!("; {fault}"));
+        return Err(CommandError::Input(format!(
+            "no address is given: the files have none{first}"
+        )));
     }
     let stack = args.on.stack.open().await?;
     let all = counted(keys.len() as u64, "recipient");
@@ -127,6 +134,7 @@ async fn change(
         error @ ExcludeError::Conflict => CommandError::Unfinished(error.into()),
         error => CommandError::Refused(error.into()),
     })?;
+    let report = ExcludeReport { not_addresses: faults, ..report };
     shell.output.show(&report).map_err(CommandError::Terminal)?;
-    Ok(CommandEnd::Done)
+    Ok(if report.not_addresses.is_empty() { CommandEnd::Done } else { CommandEnd::ProblemsFound })
 }

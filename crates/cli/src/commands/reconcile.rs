@@ -22,7 +22,7 @@ use tidegate_views::status;
 
 use super::OnStack;
 use super::send::progress::MailProgressBar;
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 
 /// Dead letters that are read; each is held in memory, with its mail.
 const MOST_DEAD: usize = 100_000;
@@ -136,11 +136,7 @@ fn journals(args: &ReconcileArgs) -> Result<(Vec<JournalPath>, u64), CommandErro
     let (mut journals, mut rows) = (Vec::new(), 0);
     for path in paths {
         let shown = path.display().to_string();
-        let file = File::open(&path).map_err(|source| CommandError::File {
-            path: path.clone(),
-            doing: "cannot be opened",
-            source,
-        })?;
+        let file = open_file(&path)?;
         let records = JournalReader::new(&shown, BufReader::new(file)).map_err(unusable)?;
         let Some(header) = &records.contents().header else {
             if args.journals.is_empty() {

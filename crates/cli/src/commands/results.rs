@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use super::OnStack;
 use super::dead::{MOST_LETTERS, create, read};
 use super::send::SUPPRESSED;
 use super::send::progress::MailProgressBar;
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 
 /// Say for each row of a run what became of its mail or text
 ///
@@ -70,7 +69,7 @@ pub(super) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd,
         return of_run(args, shell).await;
     }
     let journal = journal(args)?;
-    journal.check(open(&journal.input.path)?).map_err(failed)?;
+    journal.check(open_file(&journal.input.path)?).map_err(failed)?;
     let stack = args.on.stack.open().await?;
     let Some(facts) = facts(&journal, &stack, shell).await? else {
         return Ok(CommandEnd::Interrupted);
@@ -118,13 +117,7 @@ async fn of_run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, Command
 
 fn journal(args: &ResultsArgs) -> Result<RunJournal, CommandError> {
     let shown = args.journal.display().to_string();
-    RunJournal::read(&shown, BufReader::new(open(&args.journal)?)).map_err(failed)
-}
-
-fn open(path: &PathBuf) -> Result<File, CommandError> {
-    let failed =
-        |source| CommandError::File { path: path.clone(), doing: "cannot be opened", source };
-    File::open(path).map_err(failed)
+    RunJournal::read(&shown, BufReader::new(open_file(&args.journal)?)).map_err(failed)
 }
 
 fn failed(error: ResultsError) -> CommandError {
@@ -222,7 +215,7 @@ async fn written(
     };
     let mut csv = csv::WriterBuilder::new().has_headers(false).from_writer(to);
     let bar = MailProgressBar::new(shell.output, journal.header.rows, 0);
-    let input = BufReader::new(open(&journal.input.path)?);
+    let input = BufReader::new(open_file(&journal.input.path)?);
     let ledger = stack.ledger();
     let found = async {
         csv.write_record(COLUMNS).map_err(|error| ResultsError::Output(error.into()))?;

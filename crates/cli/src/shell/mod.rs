@@ -5,12 +5,15 @@ mod error;
 mod output;
 
 use std::cell::Cell;
+use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 pub use confirm::{ConfirmArgs, Confirmation};
 pub use error::CommandError;
 pub use output::{Output, OutputArgs};
+use tidegate_operate::text_file::read_text;
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -23,6 +26,19 @@ pub(crate) fn say_warnings() {
     let registry = tracing_subscriber::registry().with(ours);
     // Somebody logs already: a test.
     drop(registry.with(layer.with_writer(io::stderr)).try_init());
+}
+
+/// Opens a file that the user names.
+pub(crate) fn open_file(path: &Path) -> Result<File, CommandError> {
+    let path = path.to_owned();
+    let doing = "cannot be read";
+    File::open(&path).map_err(|source| CommandError::File { path, doing, source })
+}
+
+/// The text of a file that the user names.
+pub(crate) fn text_file(path: &Path) -> Result<String, CommandError> {
+    read_text(&path.display().to_string(), open_file(path)?)
+        .map_err(|fault| CommandError::Input(fault.to_string()))
 }
 
 /// The result of a command that ran to its end, which decides the exit code.

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use email_address::{EmailAddress, Options};
 
-use super::text::has_control;
+use super::text::is_invisible;
 
 /// Most characters that SES takes for one address, with its display name in the encoded form.
 const MAX_CHARS: usize = 320;
@@ -15,26 +15,33 @@ const MAX_CHARS: usize = 320;
 const ENCODED_WORD_BYTES: usize = 45;
 
 /// Reason why a text is not an address that SES takes. Each message says what is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// The text is empty or only white space.
     #[error("must be an address like ada@example.com")]
     Empty,
-    /// The text contains CR, LF, NUL or another control character.
-    #[error("must not hold control characters")]
-    Control,
+    /// The text contains a control character, or its address a blank or a character that nobody sees, such as a
+    /// zero-width space from a web page.
+    #[error("must not hold the invisible character {0}")]
+    Invisible(String),
     /// The address has more than 320 characters, which is SES's limit.
     #[error("must be at most 320 characters, display name included")]
     TooLong,
     /// The part before the `@` contains non-ASCII characters; SES does not support SMTPUTF8.
-    #[error("must have an ASCII local part (SES does not take others)")]
-    NonAsciiLocalPart,
+    #[error("must have an ASCII local part (SES does not take others), and has {0}")]
+    NonAsciiLocalPart(String),
     /// The domain is in its Unicode form; SES takes only punycode.
     #[error("must have its domain in ASCII: write it in punycode (xn--…)")]
     NonAsciiDomain,
     /// The part before the `@` has more than 64 characters.
     #[error("must have a local part of at most 64 characters")]
     LocalPartTooLong,
+    /// The part before the `@` begins or ends with a dot, or has two in a row.
+    #[error(
+        "must not have two dots in a row before the @, or one at its beginning or end: an address that has them is \
+         written in quotes, as \"first..last\"@example.com"
+    )]
+    Dots,
     /// The text is not of the form `local@domain.tld`.
     #[error("must be one address like ada@example.com or Ada <ada@example.com>")]
     Syntax,
@@ -43,6 +50,17 @@ pub enum AddressError {
         "must have its display name in double quotes where it holds any of ( ) < > [ ] : ; @ \\ , \""
     )]
     DisplayName,
+}
+
+/// The first character of `text` that `is` it, and its place.
+fn character(text: &str, is: impl Fn(char) -> bool) -> Option<String> {
+    let (number, found) = (1..).zip(text.chars()).find(|(_, c)| is(*c))?;
+    let place = match number {
+        1 => "at the beginning".to_owned(),
+        _ if number == text.chars().count() => "at the end".to_owned(),
+        _ => format!("as character {number}"),
+    };
+    Some(format!("U+{:04X}, which stands {place}", u32::from(found)))
 }
 
 /// A checked address, with or without a display name.
@@ -64,8 +82,8 @@ impl Address {
     /// # Errors
     /// [`AddressError`] if SES would refuse the address.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
-        if has_control(text) {
-            return Err(AddressError::Control);
+        if let Some(found) = character(text, char::is_control) {
+            return Err(AddressError::Invisible(found));
         }
         let text = text.trim();
         if text.is_empty() {
@@ -168,9 +186,12 @@ pub fn plain_address(text: &str) -> String {
 }
 
 fn check_addr_spec(addr_spec: &str) -> Result<(), AddressError> {
+    if let Some(found) = character(addr_spec, is_invisible) {
+        return Err(AddressError::Invisible(found));
+    }
     let (local, domain) = addr_spec.rsplit_once('@').ok_or(AddressError::Syntax)?;
-    if !local.is_ascii() {
-        return Err(AddressError::NonAsciiLocalPart);
+    if let Some(found) = character(addr_spec, |c| !c.is_ascii()).filter(|_| !local.is_ascii()) {
+        return Err(AddressError::NonAsciiLocalPart(found));
     }
     if !domain.is_ascii() {
         return Err(AddressError::NonAsciiDomain);
@@ -180,6 +201,9 @@ fn check_addr_spec(addr_spec: &str) -> Result<(), AddressError> {
     match EmailAddress::parse_with_options(addr_spec, options) {
         Ok(_) if is_host_name(domain) => Ok(()),
         Err(email_address::Error::LocalPartTooLong) => Err(AddressError::LocalPartTooLong),
+        _ if !local.contains('"') && local.split('.').any(str::is_empty) && !local.is_empty() => {
+            Err(AddressError::Dots)
+        }
         _ => Err(AddressError::Syntax),
     }
 }

@@ -29,3 +29,13 @@ pub(super) const fn is_ses_word_char(c: char) -> bool {
 pub(super) fn is_plain_name(name: &str) -> bool {
     (1..=SHOWN_CHARS).contains(&name.len()) && name.chars().all(|c| is_ses_word_char(c) || c == '.')
 }
+
+/// True for blanks outside ASCII, and for characters that show nothing: soft hyphens, characters of no width, those
+/// that turn the direction of writing, variation selectors and tags.
+pub(super) fn is_invisible(c: char) -> bool {
+    let shows_nothing = matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}');
+    shows_nothing || c.is_control() || !c.is_ascii() && c.is_whitespace()
+}

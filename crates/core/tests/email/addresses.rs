@@ -1,9 +1,42 @@
 //! Tests of recipients' addresses and of allowed senders.
 
 use proptest::prelude::*;
-use tidegate_core::email::{AllowedSenders, EmailErrorKind};
+use tidegate_core::email::{Address, AllowedSenders, EmailErrorKind};
 
 use super::{long_with, parse, refused};
+
+#[test]
+fn what_nobody_sees_in_an_address_is_named_with_its_place_and_the_address_is_not() {
+    for (address, expected) in [
+        ("ada@example.com\u{200b}", "invisible character U+200B, which stands at the end"),
+        ("\u{2060} ada@example.com", "U+2060, which stands at the beginning"),
+        ("ada\u{ad}@example.com", "U+00AD, which stands as character 4"),
+        ("ada@exam\u{a0}ple.com", "U+00A0, which stands as character 9"),
+        ("\u{202a}ada@example.com\u{202c}", "U+202A, which stands at the beginning"),
+        ("ada@example.com\u{2069}", "U+2069, which stands at the end"),
+        ("ada@\u{feff}example.com", "U+FEFF, which stands as character 5"),
+        ("ad\u{3000}a@example.com", "U+3000, which stands as character 3"),
+        ("Ada <ada@example.com\u{200d}>", "U+200D, which stands at the end"),
+        ("ada@example.com\u{fe0f}", "U+FE0F, which stands at the end"),
+        ("ada\u{e0061}@example.com", "U+E0061, which stands as character 4"),
+        ("ada\t@example.com", "U+0009, which stands as character 4"),
+        (
+            "ada\u{2019}s@example.com",
+            "ASCII local part (SES does not take others), and has U+2019, which stands as character 4",
+        ),
+        ("ada..l@example.com", "two dots in a row before the @"),
+        (".ada@example.com", "or one at its beginning or end: an address that has them"),
+        ("ada.@example.com", "is written in quotes, as \"first..last\"@example.com"),
+    ] {
+        let error = Address::parse(address).unwrap_err().to_string();
+        assert!(error.contains(expected), "{address:?}: {error}");
+        assert!(!error.contains("ada"), "{error}");
+    }
+    // A name may have them: an emoji of several persons is joined by some.
+    let family = "\u{1f468}\u{200d}\u{1f469} Ada <ada@example.com>";
+    assert_eq!(Address::parse(family).unwrap().addr_spec(), "ada@example.com");
+    assert!(Address::parse("\"ada..l\"@example.com").is_ok());
+}
 
 #[test]
 fn a_recipient_that_ses_would_refuse_is_named_with_its_index() {
@@ -12,7 +45,6 @@ fn a_recipient_that_ses_would_refuse_is_named_with_its_index() {
         ("a@b@c.org", "must be one address"),
         ("a b@c.org", "must be one address"),
         ("a@b.org, c@d.org", "must be one address"),
-        ("a..b@c.org", "must be one address"),
         ("a@localhost", "must be one address"),
         ("a@[127.0.0.1]", "must be one address"),
         ("a@-b.org", "must be one address"),
@@ -24,8 +56,8 @@ fn a_recipient_that_ses_would_refuse_is_named_with_its_index() {
         ("  ", "must be an address"),
         ("ädä@example.com", "ASCII local part"),
         ("ada@bücher.example", "punycode"),
-        ("ada@example.com\\r\\nBcc: eve@example.com", "control characters"),
-        ("Ada\\u0000 <ada@example.com>", "control characters"),
+        ("ada@example.com\\r\\nBcc: eve@example.com", "U+000D, which stands as character 16"),
+        ("Ada\\u0000 <ada@example.com>", "U+0000, which stands as character 4"),
         ("Lovelace, Ada <ada@example.com>", "double quotes"),
         ("eve@example.com <ada@example.com>", "double quotes"),
         ("\\\"Ada <ada@example.com>", "double quotes"),

@@ -1,7 +1,7 @@
 //! Corrected dead letters: an export whose bodies a person has changed.
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::io::Read;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,6 +12,7 @@ use super::letter::LetterContent;
 use super::read::LetterSnapshot;
 use crate::redact::{AddressVisibility, has_mask, unmasked};
 use crate::send::InputFault;
+use crate::text_file::TextLines;
 
 const ANOTHER: &str = "must stay as it was: with another id it is another mail";
 
@@ -111,15 +112,13 @@ impl Corrections {
     ///
     /// # Errors
     /// The first line that is no letter with a body, or names one twice.
-    pub fn read(file: &str, input: impl BufRead) -> Result<Self, Box<InputFault>> {
+    pub fn read(file: &str, input: impl Read) -> Result<Self, Box<InputFault>> {
         let mut all = BTreeMap::new();
         let fault = |line, field: &str, problem: &str| {
             Box::new(InputFault::bare(file, line, field, problem))
         };
-        for (number, line) in (1..).zip(input.lines()) {
-            let line = line.map_err(|error| {
-                fault(number, "line", &format!("must be readable text: {error}"))
-            })?;
+        for line in TextLines::new(file, input) {
+            let (number, line) = line?;
             if line.trim().is_empty() {
                 continue;
             }

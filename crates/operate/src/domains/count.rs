@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Cursor, Read};
+use std::io::Read;
 
 use tidegate_core::email::Address;
 use tidegate_core::limits::LimitKey;
 
-use crate::send::{InputFault, InputFormat, InputRows, each_line, fields};
+use crate::send::{InputFault, InputFormat, InputRows, column_names, fields};
+use crate::text_file::read_text;
 
 /// The columns that have the recipient, if the first line names columns.
 const COLUMNS: [&str; 3] = ["to", "to_address", "email"];
@@ -34,15 +35,11 @@ impl DomainCounts {
         column: Option<&str>,
         input: impl Read,
     ) -> Result<(), Box<InputFault>> {
-        let mut input = BufReader::new(input);
-        let mut first = Vec::new();
-        // An error here is met again below, which says where it is.
-        let _ = input.read_until(b'\n', &mut first);
-        let header = String::from_utf8_lossy(&first).into_owned();
-        let input = Cursor::new(first).chain(input);
-        match recipient_column(&header, column) {
-            Some((delimiter, column)) => self.read_csv(file, delimiter, &column, input),
-            None => each_line(file, input, |number, _, text| {
+        let text = read_text(file, input)?;
+        let header = text.lines().next().unwrap_or_default();
+        match recipient_column(header, column) {
+            Some((delimiter, column)) => self.read_csv(file, delimiter, &column, text.as_bytes()),
+            None => (1..).zip(text.lines()).try_for_each(|(number, text)| {
                 let is_header = number == 1 && !text.contains(['@', '.']);
                 let entries = if is_header { Vec::new() } else { fields(text) };
                 entries.iter().try_for_each(|entry| self.add(file, number, entry))
@@ -58,9 +55,9 @@ impl DomainCounts {
         input: impl Read,
     ) -> Result<(), Box<InputFault>> {
         let rows = InputRows::new(file, InputFormat::Csv { delimiter, multiline: true }, input)?;
-        let columns = rows.columns().unwrap_or_default();
+        let columns = rows.named_columns().unwrap_or_default();
         if !columns.iter().any(|known| known.eq_ignore_ascii_case(column)) {
-            let problem = format!("must be one of {}", columns.join(", "));
+            let problem = format!("must be one of {}", column_names(columns.iter()));
             return Err(Box::new(InputFault::new(file, 1, "column", problem, column)));
         }
         for row in rows {
@@ -104,7 +101,7 @@ impl DomainCounts {
 
 /// The delimiter and the recipients' column, if the first line names columns.
 fn recipient_column(header: &str, asked: Option<&str>) -> Option<(u8, String)> {
-    let header = header.trim_start_matches('\u{feff}').trim();
+    let header = header.trim();
     let delimiter = [b',', b';', b'\t'].into_iter().find(|d| header.contains(char::from(*d)));
     let delimiter = delimiter.unwrap_or(b',');
     if let Some(asked) = asked {

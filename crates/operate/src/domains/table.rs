@@ -55,7 +55,7 @@ impl ProviderTable {
         let mut table = Self::default();
         for (line, text) in (1..).zip(text.lines()) {
             let fault = |field, problem: &str, value: &str| {
-                Box::new(InputFault::new(file, line, field, problem, value))
+                Box::new(InputFault::bare(file, line, field, format!("{problem}, not {value:?}")))
             };
             let text = text.split('#').next().unwrap_or_default().trim();
             if text.is_empty() {

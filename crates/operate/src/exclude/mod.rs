@@ -19,6 +19,7 @@ use tidegate_delivery::control::change;
 use tidegate_delivery::ports::{Clock, Exclusions, History, Ledger, PortError};
 
 use crate::format::{count, counted};
+use crate::send::InputFault;
 use crate::steer::{Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS};
 
 /// Tries of a shard that others write at the same time.
@@ -58,6 +59,9 @@ pub struct ExcludeReport {
     /// The change is in force after at most this many seconds.
     pub in_force_within_s: u64,
     pub recorded: bool,
+    /// The lines of files that are no address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_addresses: Vec<InputFault>,
 }
 
 /// The list as it is.
@@ -117,7 +121,8 @@ pub async fn exclude(
     // The change has been made. If it cannot be recorded, the report says so, but it is no failure.
     let recorded = is_new.get() && ledger.add(&record).await.is_ok();
     let in_force_within_s = IN_FORCE_WITHIN_S;
-    Ok(ExcludeReport { changed, addresses, record, in_force_within_s, recorded })
+    let not_addresses = Vec::new();
+    Ok(ExcludeReport { changed, addresses, record, in_force_within_s, recorded, not_addresses })
 }
 
 /// Reads the whole list.

@@ -12,6 +12,11 @@ impl View for ExcludeReport {
         if self.changed > 0 && !self.recorded {
             page.line(Tone::Warning, "The history could not be written: the change is not there.");
         }
+        if !self.not_addresses.is_empty() {
+            let lines = counted(self.not_addresses.len() as u64, "line");
+            page.line(Tone::Bad, format!("{lines} without an address left out:"));
+            self.not_addresses.iter().for_each(|fault| page.line(Tone::Bad, fault));
+        }
     }
 }
 

@@ -83,8 +83,7 @@ impl RunJournal {
         let rows = InputRows::new(&self.file(), self.input.format, input)
             .map_err(ResultsError::of_input)?;
         let (mut found, meant) = (Vec::new(), plain_address(address));
-        for row in rows {
-            let row = row.map_err(ResultsError::of_input)?;
+        for row in rows.flatten() {
             if plain_address(&self.recipient(&row)) == meant {
                 found.push((row.number, self.id(row.number).map(str::to_owned)));
             }

@@ -1,18 +1,20 @@
 //! A list of addresses, such as those that unsubscribed, or those of mails that were cancelled.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 
-use serde::Deserialize;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tidegate_core::channel::Content;
 use tidegate_core::email::Address;
 use tidegate_core::exclusions::AddressKey;
 use tidegate_core::text_message::check_phone_number;
 
-use super::csv_rows::utf8;
+use super::csv;
 use super::fault::InputFault;
 use super::fingerprint::hex;
+use crate::redact::AddressVisibility;
+use crate::text_file::TextLines;
 
 /// A set of addresses, of which upper and lower case are the same, and of phone numbers.
 ///
@@ -21,38 +23,49 @@ use super::fingerprint::hex;
 #[derive(Debug, Default)]
 pub struct AddressList {
     addresses: BTreeSet<AddressKey>,
+    faults: Vec<InputFault>,
     files: Sha256,
 }
 
 impl AddressList {
     /// Adds the addresses and phone numbers of `input`, which is called `file` in faults: one at the beginning of each line, alone
     /// as the first field of a CSV, or all of `to` in JSON Lines, as `tidegate dead export` writes them. Empty lines,
-    /// lines that begin with `#`, and a first line without an address are left out.
+    /// rows of empty cells, lines that begin with `#`, and a first line without an address are left out. Other
+    /// lines without an address are [`AddressList::faults`]; those with one are added all the same.
     ///
     /// ```
     /// use tidegate_operate::send::AddressList;
     /// let mut list = AddressList::default();
     /// list.read("left.csv", "address,since\nAda@example.com,2026\n".as_bytes())?;
-    /// let fault = list.read("left.txt", "\nada\n".as_bytes()).err().map(|fault| fault.to_string());
-    /// assert!(fault.unwrap().starts_with("left.txt:2: address: must be one address"));
+    /// list.read("left.txt", "\nada\nbob@example.com\n".as_bytes())?;
+    /// assert!(list.faults()[0].to_string().starts_with("left.txt:2: address: must be one address"));
+    /// assert_eq!((list.faults().len(), list.keys().len()), (1, 2));
     /// # Ok::<(), Box<tidegate_operate::send::InputFault>>(())
     /// ```
     ///
     /// # Errors
-    /// The first line that has no address, or cannot be read.
+    /// A file that cannot be read, or is no text.
     pub fn read(&mut self, file: &str, input: impl Read) -> Result<(), Box<InputFault>> {
-        each_line(file, input, |number, bytes, text| {
-            self.files.update(bytes);
-            if number == 1 && !text.contains(['@', '+']) {
-                return Ok(());
+        for line in TextLines::new(file, input) {
+            let (number, text) = line?;
+            self.files.update(text.clone() + "\n");
+            let is_header = number == 1 && !text.contains(['@', '+']);
+            for field in if is_header { Vec::new() } else { fields(&text) } {
+                match recipient(&field) {
+                    Ok(recipient) => self.add(&recipient),
+                    Err(error) => {
+                        let fault = InputFault::new(file, number, "address", error, &field);
+                        self.faults.push(fault.shown(AddressVisibility::Masked));
+                    }
+                }
             }
-            for field in fields(text) {
-                let recipient = recipient(&field)
-                    .map_err(|error| InputFault::new(file, number, "address", error, &field))?;
-                self.add(&recipient);
-            }
-            Ok(())
-        })
+        }
+        Ok(())
+    }
+
+    /// The faults of lines without an address, which are masked.
+    pub fn faults(&self) -> &[InputFault] {
+        &self.faults
     }
 
     /// Adds an address from another source than a file.
@@ -110,52 +123,36 @@ impl RecipientFilter {
     }
 }
 
-/// Calls `take` with the number of each line, its bytes, and its text, which is empty for a comment.
-pub(crate) fn each_line(
-    file: &str,
-    input: impl Read,
-    mut take: impl FnMut(u64, &[u8], &str) -> Result<(), Box<InputFault>>,
-) -> Result<(), Box<InputFault>> {
-    let mut input = BufReader::new(input);
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        let read = input.read_until(b'\n', &mut line).map_err(|error| {
-            InputFault::bare(file, number, "line", format!("must be readable: {error}"))
-        })?;
-        if read == 0 {
-            break;
-        }
-        let text = utf8(file, number, || "line".to_owned(), &line)?;
-        let text = text.trim_start_matches('\u{feff}').trim();
-        take(number, &line, if text.starts_with('#') { "" } else { text })?;
-    }
-    Ok(())
-}
-
-/// The entries of a line: those in `to` of a JSON object, or else the first field; none of an empty line.
+/// The entries of a line: those of JSON, or else the first field; none of a comment, and of a line without any value.
 pub(crate) fn fields(line: &str) -> Vec<String> {
-    if line.is_empty() {
+    let line = line.trim();
+    if line.starts_with('#') {
         return Vec::new();
     }
-    match serde_json::from_str(line) {
-        Ok(ExportedMail { to: Recipients::All(all) }) => return all,
-        Ok(ExportedMail { to: Recipients::One(one) }) => return vec![one],
-        Err(_) => {}
+    if let Ok(listed) = serde_json::from_str(line) {
+        return entries(listed);
     }
-    let field = line.split([',', ';', '\t']).next().unwrap_or_default();
-    vec![field.trim_matches(|c: char| c == '"' || c.is_whitespace()).to_owned()]
+    let delimiter = line.find([',', ';', '\t']).map_or(b',', |at| line.as_bytes()[at]);
+    let values = csv::fields(line, delimiter)
+        .or_else(|_| csv::fields(&line.replace('"', ""), delimiter))
+        .unwrap_or_default();
+    let Some(first) = values.first().filter(|_| values.iter().any(|value| !value.is_empty()))
+    else {
+        return Vec::new();
+    };
+    // Dave <dave@example.com>, whatever the name has in it.
+    let plain = first.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
+    vec![plain.map_or(first.as_str(), |(address, _)| address).to_owned()]
 }
 
-/// The recipients in a line of JSON.
-#[derive(Deserialize)]
-struct ExportedMail {
-    to: Recipients,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Recipients {
-    All(Vec<String>),
-    One(String),
+/// The entries in JSON: as `tidegate dead export` writes them, or in an array.
+fn entries(json: Value) -> Vec<String> {
+    match json {
+        Value::String(one) => vec![one],
+        Value::Array(all) => all.into_iter().flat_map(entries).collect(),
+        mut other => match other.get_mut("to") {
+            Some(to) => entries(to.take()),
+            None => vec![other.to_string()],
+        },
+    }
 }

@@ -1,21 +1,24 @@
 //! The first pass over the input: every row is rendered and parsed as the poller will parse it,
 //! before anything is sent.
 
-use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher as _;
 use std::io::Read;
 
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tidegate_core::channel::{Channel, Content};
+use tidegate_core::runs::RowRanges;
 
 use super::batch::Counter;
 use super::draft::{CampaignDraft, DraftContent, RenderedMessage};
 use super::fault::InputFault;
 use super::fingerprint::hex;
 use super::notes::MailNotes;
-use super::rows::{InputFormat, InputRows};
+use super::rows::{InputFormat, InputRow, InputRows};
 use super::text::TextTally;
+use crate::redact::AddressVisibility;
 
 #[derive(Clone, Copy, Debug)]
 pub struct CheckOptions {
@@ -24,6 +27,10 @@ pub struct CheckOptions {
     pub max_faults: usize,
     /// Whether several rows may have the same address.
     pub allow_duplicates: bool,
+    /// Whether only the first of them gets a message.
+    pub first_of_duplicates: bool,
+    /// Whether rows with a fault are left out, and the others sent.
+    pub skip_invalid: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,10 +50,32 @@ pub struct InputSummary {
     pub sqs_calls: u64,
     /// Rows with the address of an earlier row.
     pub repeated_addresses: u64,
+    pub rest: RestOfRows,
     /// Rows whose id is given in the input.
     pub given_ids: u64,
     /// SHA-256 of the input, in hex.
     pub sha256: String,
+}
+
+/// The list beside the rows that get a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RestOfRows {
+    /// Rows that were left out because of a fault.
+    pub refused: u64,
+    /// Rows that were left out because an earlier one has their address.
+    pub duplicates: u64,
+    /// Rows of empty cells.
+    pub empty_rows: u64,
+    /// Columns without a name and without values.
+    pub unnamed_columns: u64,
+    /// The rows with a message in which a column is empty.
+    pub empty_cells: BTreeMap<String, u64>,
+    /// The refused rows in the form of the list, with the reason.
+    #[serde(skip)]
+    pub refused_rows: String,
+    /// The rows that were left out, by number.
+    #[serde(skip)]
+    pub(super) left_out: RowRanges,
 }
 
 impl InputSummary {
@@ -73,26 +102,40 @@ pub fn check<R: Read>(
     mut on_message: impl FnMut(&RenderedMessage, &Content),
 ) -> Result<InputSummary, Vec<InputFault>> {
     let mut input = HashingReader { input, hash: Sha256::new() };
-    let rows = InputRows::new(file, checking.format, &mut input).map_err(|fault| vec![fault])?;
+    let mut rows =
+        InputRows::new(file, checking.format, &mut input).map_err(|fault| vec![fault])?;
     // Once, not in each row.
-    let columns = rows.columns().map_or(Ok(()), |columns| draft.check_columns(file, columns));
+    let columns =
+        rows.named_columns().map_or(Ok(()), |columns| draft.check_columns(file, &columns));
     let shared: Vec<_> =
         [draft.check_options(), columns].into_iter().filter_map(Result::err).collect();
     if !shared.is_empty() {
         return Err(shared);
     }
     let mut pass = CheckPass::new(draft, file, checking);
-    for row in rows {
-        let message = row.and_then(|row| draft.message(file, &row));
-        let message = message.and_then(|(message, content)| {
-            pass.check_duplicates(&message, &content)?;
-            Ok((message, content))
+    while let Some(row) = rows.next() {
+        let message = row.and_then(|row| {
+            let (message, content) = draft.message(file, &row)?;
+            Ok((row, pass.check_duplicates(&message, &content)?, message, content))
         });
         match message {
-            Ok((_, content)) if draft.recipients.leaves_out(&content) => pass.summary.excluded += 1,
-            Ok((message, content)) => {
-                pass.count(&message, &content);
+            Ok((.., content)) if draft.recipients.leaves_out(&content) => {
+                pass.summary.excluded += 1;
+            }
+            Ok((_, true, ..)) if checking.first_of_duplicates => {
+                pass.summary.rest.duplicates += 1;
+                pass.summary.rest.left_out.insert(rows.number, rows.number);
+            }
+            Ok((row, _, message, content)) => {
+                pass.count(&row, &message, &content);
                 on_message(&message, &content);
+            }
+            Err(fault) if checking.skip_invalid && !rows.is_broken => {
+                let reason = fault.shown(AddressVisibility::Masked).to_string();
+                let rest = &mut pass.summary.rest;
+                rest.refused_rows += &rows.refused(&reason, rest.refused == 0);
+                rest.refused += 1;
+                rest.left_out.insert(rows.number, rows.number);
             }
             Err(fault) => pass.add_fault(fault),
         }
@@ -100,8 +143,13 @@ pub fn check<R: Read>(
             break;
         }
     }
+    pass.summary.rest.empty_rows = rows.empty_rows;
+    pass.summary.rest.unnamed_columns =
+        rows.columns.iter().filter(|name| name.is_empty()).count() as u64;
+    drop(rows);
     if pass.summary.rows == 0 && pass.faults.is_empty() {
         let problem = match pass.summary.excluded {
+            0 if pass.summary.rest.refused > 0 => "must be at least one without a fault".to_owned(),
             0 => "must be at least one".to_owned(),
             all => format!("must be at least one that is not excluded; there are {all}"),
         };
@@ -110,10 +158,7 @@ pub fn check<R: Read>(
     if !pass.faults.is_empty() {
         return Err(pass.faults);
     }
-    // The row readers may stop before the end of the input; the hash must cover all of it.
-    std::io::copy(&mut input, &mut std::io::sink()).map_err(|error| {
-        vec![InputFault::bare(file, 1, "file", format!("must be readable: {error}"))]
-    })?;
+    // The last row was read, so the hash covers all of the input.
     let (sqs_calls, sha256) = (pass.counter.charged(), hex(&input.hash.finalize()));
     Ok(InputSummary { sqs_calls, sha256, ..pass.summary })
 }
@@ -147,7 +192,10 @@ impl<'a> CheckPass<'a> {
         }
     }
 
-    fn count(&mut self, message: &RenderedMessage, content: &Content) {
+    fn count(&mut self, row: &InputRow, message: &RenderedMessage, content: &Content) {
+        for (name, _) in row.columns.iter().filter(|(_, cell)| cell.is_null()) {
+            *self.summary.rest.empty_cells.entry(name.clone()).or_default() += 1;
+        }
         let size = message.body.len();
         let summary = &mut self.summary;
         summary.rows += 1;
@@ -171,11 +219,13 @@ impl<'a> CheckPass<'a> {
         }
     }
 
+    /// Whether an earlier row has an address of the message.
     fn check_duplicates(
         &mut self,
         message: &RenderedMessage,
         content: &Content,
-    ) -> Result<(), InputFault> {
+    ) -> Result<bool, InputFault> {
+        let mut repeated = false;
         let line = message.line;
         if message.id_given {
             let first = *self.ids.entry(self.hasher.hash_one(&message.id)).or_insert(line);
@@ -193,16 +243,17 @@ impl<'a> CheckPass<'a> {
                 continue;
             }
             self.summary.repeated_addresses += 1;
-            if !self.checking.allow_duplicates {
+            repeated = true;
+            if !self.checking.allow_duplicates && !self.checking.first_of_duplicates {
                 let problem = format!(
-                    "must stand in one row only, or with --allow-duplicates; line {first} has the \
-                     same"
+                    "must stand in one row only, or with --allow-duplicates or --first-of-duplicates; line \
+                     {first} has the same"
                 );
                 let field = self.draft.form().recipient;
                 return Err(InputFault::new(self.file, line, field, problem, to));
             }
         }
-        Ok(())
+        Ok(repeated)
     }
 }
 

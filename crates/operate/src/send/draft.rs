@@ -11,7 +11,7 @@ use tidegate_core::email::{Address, Priority};
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 
 use super::address_list::RecipientFilter;
-use super::fault::InputFault;
+use super::fault::{FileLine, InputFault, column_names};
 use super::fingerprint::hex;
 use super::form::MessageForm;
 use super::rows::{InputFormat, InputRow, InputRows};
@@ -117,7 +117,7 @@ struct MessageJson<'a> {
 #[derive(Serialize)]
 struct SesTemplateJson<'a> {
     name: &'a str,
-    data: &'a BTreeMap<String, Value>,
+    data: BTreeMap<&'a str, Value>,
 }
 
 #[derive(Serialize)]
@@ -207,7 +207,7 @@ impl CampaignDraft {
     ) -> Option<(&str, String)> {
         let DraftContent::SesTemplate { name, .. } = &self.content else { return None };
         let row = InputRows::new(file, format, input).ok()?.next()?.ok()?;
-        Some((name, serde_json::to_string(&row.columns).ok()?))
+        Some((name, serde_json::to_string(&ses_data(&row)).ok()?))
     }
 
     /// Checks what all messages share, with a message that has nothing else.
@@ -220,7 +220,7 @@ impl CampaignDraft {
         let body = match &self.content {
             DraftContent::Text(text) => self.text_json(text, form.example, "-"),
             DraftContent::SesTemplate { name, .. } => {
-                let template = Some(SesTemplateJson { name, data: &BTreeMap::new() });
+                let template = Some(SesTemplateJson { name, data: BTreeMap::new() });
                 serde_json::to_string(&MessageJson { template, ..shared })
             }
             DraftContent::Templates(_) => {
@@ -246,7 +246,7 @@ impl CampaignDraft {
     pub(super) fn check_columns(&self, file: &str, columns: &[String]) -> Result<(), InputFault> {
         let has = |name: &str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
         let missing = |field: &str, hint: String| {
-            let problem = format!("is missing; there are: {}{hint}", columns.join(", "));
+            let problem = format!("is missing; there are: {}{hint}", column_names(columns.iter()));
             Err(InputFault::bare(file, 1, format!("column {field}"), problem))
         };
         let named = self.recipient_columns();
@@ -275,18 +275,17 @@ impl CampaignDraft {
         let named = self.recipient_columns();
         let found = named.iter().find_map(|name| Some(((*name).to_owned(), row.text(name)?)));
         match found {
-            Some((column, to)) if to.trim().is_empty() => {
+            Some((column, to)) if to.is_empty() => {
                 let problem = format!("must not be empty: the recipient, {}", self.form().one);
                 Err(InputFault::bare(file, row.line, column, problem))
             }
             // Checked before rendering, so that a template's fault does not hide it.
             Some((column, to)) => match (self.form().plain)(&to) {
                 Ok(plain) => Ok((column, to, plain)),
-                Err(error) => Err(InputFault::new(file, row.line, column, error, to)),
+                Err(error) => Err(InputFault::new(file, row.line, column, error, &to)),
             },
             None => {
-                let columns: Vec<&str> = row.columns.keys().map(String::as_str).collect();
-                let columns = columns.join(", ");
+                let columns = column_names(row.columns.keys());
                 let field = format!("column {}", named.join(" or "));
                 let one = self.form().one;
                 let problem = format!("is missing: the recipient, {one}; there are: {columns}");
@@ -348,7 +347,7 @@ impl CampaignDraft {
             }
             DraftContent::Templates(templates) => (templates, None),
             DraftContent::SesTemplate { name, headers } => {
-                (headers, Some(SesTemplateJson { name, data: &row.columns }))
+                (headers, Some(SesTemplateJson { name, data: ses_data(row) }))
             }
         };
         let columns = Columns::of(row);
@@ -378,10 +377,23 @@ impl CampaignDraft {
         hex(&hash.finalize()[..16])
     }
 
+    /// The template of a message's member, which is at fault if many rows have it.
+    fn template_of(&self, member: &str) -> Option<FileLine> {
+        let templates = match &self.content {
+            DraftContent::Templates(templates) => templates,
+            DraftContent::SesTemplate { headers, .. } => headers,
+            DraftContent::Text(text) => &text.templates,
+        };
+        templates.name_of(member).map(|file| FileLine { file: file.to_owned(), line: 1 })
+    }
+
     /// Reads the body as the poller does.
     fn read(&self, file: &str, row: &InputRow, body: &str) -> Result<Content, InputFault> {
         let read = self.rules.read(body);
-        let content = read.map_err(|error| InputFault::of_mail(file, row.line, &error))?;
+        let content = read.map_err(|error| {
+            let template = self.template_of(error.field()).map(Box::new);
+            InputFault { template, ..InputFault::of_mail(file, row.line, &error) }
+        })?;
         let identity = Identity::from_body_id(&self.campaign, content.id().unwrap_or_default());
         let envelope = Envelope::fresh(&self.campaign, identity, EpochMillis::MAX);
         let allowed = CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes());
@@ -394,6 +406,12 @@ impl CampaignDraft {
         }
         Ok(content)
     }
+}
+
+/// A row as the data of a template in SES. It drops mail that lacks a value, so what is empty is an empty text there.
+fn ses_data(row: &InputRow) -> BTreeMap<&str, Value> {
+    let text = |value: &Value| if value.is_null() { Value::from("") } else { value.clone() };
+    row.columns.iter().map(|(name, value)| (name.as_str(), text(value))).collect()
 }
 
 /// The body with its id as the first member, and then where it comes from.

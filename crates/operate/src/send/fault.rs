@@ -3,12 +3,18 @@
 use std::fmt;
 
 use serde::Serialize;
-use tidegate_core::email::EmailError;
+use tidegate_core::email::{Address, EmailError};
+use tidegate_core::text_message::check_phone_number;
 
-use crate::redact::AddressVisibility;
+use crate::redact::{AddressVisibility, MASK};
 
 /// Characters of a value that are shown.
 const SHOWN: usize = 60;
+/// Words in the names of columns that most lists have.
+const USUAL: [&str; 9] =
+    ["mail", "email", "address", "recipient", "phone", "mobile", "name", "to", "id"];
+/// Columns that are named.
+const MOST_NAMES: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InputFault {
@@ -21,11 +27,14 @@ pub struct InputFault {
     /// The column, or the member of the message.
     pub field: String,
     pub problem: String,
-    /// The value found, shortened; addresses in it are masked when it is shown.
+    /// The value found, shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// Whether a list's value is a recipient, whose domain may be shown; `None` for other values.
+    #[serde(skip)]
+    pub(super) is_recipient: Option<bool>,
     /// The number of rows with this fault; `line` is the first.
-    pub rows: u64,
+    pub rows: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,19 +44,20 @@ pub struct FileLine {
 }
 
 impl InputFault {
+    /// A fault of a list's value.
     pub fn new(
         file: &str,
         line: u64,
         field: impl Into<String>,
         problem: impl Into<String>,
-        value: impl Into<String>,
+        value: &str,
     ) -> Self {
-        let value = value.into();
-        let shown = match value.char_indices().nth(SHOWN) {
-            Some((end, _)) => format!("{}…", &value[..end]),
-            None => value,
+        let quoted = |text: &str| match text.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{:?}", format!("{}…", &text[..end])),
+            None => format!("{text:?}"),
         };
-        Self { value: Some(format!("{shown:?}")), ..Self::bare(file, line, field, problem) }
+        let bare = Self::bare(file, line, field, problem);
+        Self { value: Some(quoted(value)), is_recipient: Some(is_recipient(value)), ..bare }
     }
 
     /// A fault without a value, because there is none or it must not be shown.
@@ -64,34 +74,67 @@ impl InputFault {
             field: field.into(),
             problem: problem.into(),
             value: None,
+            is_recipient: None,
             rows: 1,
         }
     }
 
-    /// The fault of a mail that the poller would refuse.
+    /// The fault of a row's mail that the poller would refuse.
     pub fn of_mail(file: &str, line: u64, error: &EmailError) -> Self {
+        let value = error.value().map(str::to_owned);
+        let text = value.as_deref().and_then(|value| value.strip_prefix('"'));
+        let is_recipient = text.map(|text| is_recipient(text.trim_end_matches('"')));
         let bare = Self::bare(file, line, error.field(), error.problem());
-        Self { value: error.value().map(str::to_owned), ..bare }
+        Self { value, is_recipient, ..bare }
     }
 
     /// The fault of an option, which all mails of the run share.
     pub fn of_option(option: &str, error: &EmailError) -> Self {
-        Self::of_mail(option, 0, error)
+        Self { is_recipient: None, ..Self::of_mail(option, 0, error) }
     }
 
     /// Shows or masks the addresses in its value.
     pub fn shown(mut self, addresses: AddressVisibility) -> Self {
-        self.value = self.value.map(|value| addresses.within(&value));
+        let shown = |value: String| match self.is_recipient {
+            Some(_) if addresses == AddressVisibility::Shown => Some(value),
+            Some(true) => Some(format!("{:?}", addresses.one(value.trim_matches('"')))),
+            Some(false) => None,
+            None => Some(addresses.within(&value)),
+        };
+        self.value = self.value.and_then(shown);
         self
     }
 
-    /// Whether `other` is the same fault of the same template, in another row.
+    /// Whether `other` is a fault of the same place of the same template, in another row.
     pub fn repeats(&self, other: &Self) -> bool {
-        self.template.is_some()
-            && self.template == other.template
-            && self.field == other.field
-            && self.problem == other.problem
+        self.template.is_some() && self.template == other.template && self.field == other.field
     }
+}
+
+/// Whether a list's value is a recipient. In what is none, nobody can tell an address from the rest, so nothing of it is
+/// shown.
+fn is_recipient(value: &str) -> bool {
+    Address::parse(value).is_ok() || check_phone_number(value).is_ok()
+}
+
+/// A column's name as errors show it. What may be a value, because the first line names no columns, is masked.
+pub(crate) fn column_name(name: &str) -> &str {
+    let is_inner = |c: char| c.is_alphanumeric() || " _-()/#:;|\t".contains(c);
+    let digits = name.bytes().filter(u8::is_ascii_digit).count();
+    let is_name = name.len() <= SHOWN && name.chars().all(is_inner) && digits < 6;
+    if is_name { name } else { MASK }
+}
+
+/// Columns' names as errors show them: the first ones, and none where the first line may be a row instead.
+pub(crate) fn column_names<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    let mut words = names.iter().flat_map(|name| name.split(|c: char| !c.is_alphanumeric()));
+    let is_header = words.any(|word| USUAL.contains(&word.to_lowercase().as_str()));
+    if !is_header || names.iter().any(|name| column_name(name) != *name) {
+        return format!("{} (not shown: they may be values)", names.len());
+    }
+    let more = if names.len() > MOST_NAMES { ", …" } else { "" };
+    names[..names.len().min(MOST_NAMES)].join(", ") + more
 }
 
 impl fmt::Display for InputFault {

@@ -1,5 +1,6 @@
 //! How the recipients and options of mails and of text messages are called.
 
+use super::fault::column_name;
 use crate::suggest::quoted;
 
 /// The words of a table of recipients and of the options, by channel.
@@ -33,7 +34,7 @@ impl MessageForm {
             };
             return format!("; if that is the separator, add --delimiter {value}");
         }
-        if columns.iter().any(|column| (self.plain)(column).is_ok()) {
+        if columns.iter().any(|column| column_name(column) != column) {
             let named = self.columns.first().unwrap_or(&"");
             return format!(
                 "; the first line has to name the columns, such as: {named},first_name"

@@ -7,8 +7,8 @@ use serde::Serialize;
 use tidegate_core::channel::Channel;
 use tidegate_core::in_full;
 
-use super::check::InputSummary;
-use super::fault::InputFault;
+use super::check::{InputSummary, RestOfRows};
+use super::fault::{InputFault, column_name};
 use super::input_report::InputReport;
 use super::journal::JournalHeader;
 use super::notes::MailNotes;
@@ -188,6 +188,9 @@ pub struct PreviewReport {
     /// An input that was checked without a stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<InputReport>,
+    /// The rest of the list, which a dry run has itself.
+    #[serde(flatten)]
+    pub rest: Option<RestOfRows>,
 }
 
 impl View for PreviewReport {
@@ -200,6 +203,28 @@ impl View for PreviewReport {
         }
         if let Some(input) = &self.input {
             input.view(page);
+        }
+        if let Some(rest) = &self.rest {
+            rest.view(page);
+        }
+    }
+}
+
+impl View for RestOfRows {
+    fn view(&self, page: &mut Page) {
+        for (number, of, said) in [
+            (self.refused, "row", "left out because of a fault"),
+            (self.duplicates, "row", "left out: an earlier one has the address"),
+            (self.empty_rows, "row", "of empty cells skipped"),
+            (self.unnamed_columns, "column", "without a name skipped"),
+        ] {
+            if number > 0 {
+                page.line(Tone::Warning, format!("{} {said}", counted(number, of)));
+            }
+        }
+        for (column, rows) in &self.empty_cells {
+            let said = format!("{} is empty in {}", column_name(column), counted(*rows, "row"));
+            page.line(Tone::Faint, said);
         }
     }
 }
@@ -293,6 +318,8 @@ pub struct DryRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub texts: Option<TextTally>,
     pub notes: MailNotes,
+    #[serde(flatten)]
+    pub rest: RestOfRows,
 }
 
 impl DryRun {
@@ -329,6 +356,7 @@ impl DryRun {
             estimate,
             texts: checked.texts.clone(),
             notes: checked.notes.clone(),
+            rest: checked.rest.clone(),
         }
     }
 
@@ -405,6 +433,7 @@ impl View for DryRun {
             fields.push(("addresses", Span::new(Tone::Warning, said)));
         }
         page.fields(fields);
+        self.rest.view(page);
         self.texts.iter().for_each(|texts| texts.view(page));
         self.notes.view(page);
         for warning in &self.estimate.warnings {

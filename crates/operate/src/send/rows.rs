@@ -1,13 +1,19 @@
 //! Reads the input row by row; each row is a mail.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::csv_rows::{CsvReader, NextRow, utf8};
-use super::fault::InputFault;
+use super::csv;
+use super::fault::{InputFault, column_name};
+use super::json::{self, cell};
+use crate::text_file::TextLines;
+
+/// The column of refused rows that has the reason.
+const REASON: &str = "refused_because";
+const ONE_LINE: &str = "must be on one line (a quote that is not closed?), or with --multiline";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -20,8 +26,8 @@ pub enum InputFormat {
         /// its line, before it swallows the following rows.
         multiline: bool,
     },
-    /// A JSON object per line; empty lines are skipped.
-    JsonLines,
+    /// JSON objects: one a line, or all in one array. Empty lines are skipped.
+    Json,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -29,15 +35,19 @@ pub struct InputRow {
     pub number: u64,
     /// The line on which it begins, from 1.
     pub line: u64,
-    /// The values by column: texts from CSV, any JSON values from JSON lines.
+    /// The values by column: texts from CSV, any JSON values from JSON; `null` where the cell is empty, which is missing to
+    /// a template.
     pub columns: BTreeMap<String, Value>,
 }
 
 impl InputRow {
-    /// The value of the column with this name (case-insensitive) as text; `None` if there is no
+    /// The value of the column with this name (case-insensitive) as text, which may be empty; `None` if there is no
     /// such column or its value is neither text nor number.
     pub fn text(&self, column: &str) -> Option<String> {
-        match self.value(column)? {
+        let named = |(name, _): &(&String, &Value)| name.eq_ignore_ascii_case(column);
+        let found = || self.columns.iter().find(named).map(|(_, value)| value);
+        match self.columns.get(column).or_else(found)? {
+            Value::Null => Some(String::new()),
             Value::String(text) => Some(text.clone()),
             Value::Number(number) => Some(number.to_string()),
             _ => None,
@@ -53,110 +63,189 @@ impl InputRow {
         }
         row
     }
-
-    fn value(&self, column: &str) -> Option<&Value> {
-        let named = |(name, _): &(&String, &Value)| name.eq_ignore_ascii_case(column);
-        self.columns.get(column).or_else(|| self.columns.iter().find(named).map(|(_, v)| v))
-    }
 }
 
 /// The rows of an input, or their faults. A fault that ends the input is the last item.
-pub struct InputRows<R: Read> {
-    file: String,
-    number: u64,
-    source: RowSource<R>,
+pub struct InputRows<'a> {
+    lines: TextLines<'a>,
+    format: InputFormat,
+    /// A CSV's columns; a spreadsheet's empty one has no name.
+    pub(super) columns: Vec<String>,
+    /// A CSV's first line.
+    header: String,
+    /// The last row, as it stands in the file.
+    raw: String,
+    /// The number of the last row.
+    pub(super) number: u64,
+    /// Rows of empty cells that were left out.
+    pub(super) empty_rows: u64,
+    /// Whether a fault has ended the input.
+    pub(super) is_broken: bool,
 }
 
-enum RowSource<R: Read> {
-    Csv(Box<CsvReader<R>>),
-    Lines { reader: BufReader<R>, line: u64 },
-    Ended,
-}
-
-impl<R: Read> InputRows<R> {
+impl<'a> InputRows<'a> {
     /// The rows of `input`, which is called `file` in faults.
     ///
     /// # Errors
-    /// A CSV without column names, or with one twice.
-    pub fn new(file: &str, format: InputFormat, input: R) -> Result<Self, InputFault> {
-        let source = match format {
-            InputFormat::Csv { delimiter, multiline } => {
-                RowSource::Csv(Box::new(CsvReader::new(file, delimiter, multiline, input)?))
+    /// A CSV without column names, or with one twice; an array that is none; a file that is no text.
+    pub fn new(file: &str, format: InputFormat, input: impl Read + 'a) -> Result<Self, InputFault> {
+        let (lines, columns, number) = (TextLines::new(file, input), Vec::new(), 0);
+        let (header, raw, empty_rows) = (String::new(), String::new(), 0);
+        let mut rows =
+            Self { lines, format, columns, header, raw, number, empty_rows, is_broken: false };
+        let line = rows.record()?.unwrap_or(1);
+        rows.header = std::mem::take(&mut rows.raw);
+        match format {
+            InputFormat::Csv { .. } => rows.name_columns(line)?,
+            InputFormat::Json => {
+                let mut text = std::mem::take(&mut rows.header);
+                if text.trim_start().starts_with('[') {
+                    for more in rows.lines.by_ref() {
+                        text = text + "\n" + &more?.1;
+                    }
+                    let elements = json::elements(line, &text).map_err(|error| {
+                        rows.not_json(line, "must be one array of JSON objects", &error)
+                    })?;
+                    rows.lines.put(elements);
+                } else {
+                    rows.lines.put([(line, text)]);
+                }
             }
-            InputFormat::JsonLines => RowSource::Lines { reader: BufReader::new(input), line: 0 },
-        };
-        Ok(Self { file: file.to_owned(), number: 0, source })
+        }
+        Ok(rows)
     }
 
-    /// The columns of a CSV; `None` for JSON Lines, where each row names its own.
-    pub fn columns(&self) -> Option<&[String]> {
-        match &self.source {
-            RowSource::Csv(csv) => Some(csv.columns()),
-            RowSource::Lines { .. } | RowSource::Ended => None,
+    fn name_columns(&mut self, line: u64) -> Result<(), InputFault> {
+        self.columns = self.fields(&self.header, line)?;
+        for (position, name) in self.columns.iter().enumerate() {
+            if !name.is_empty() && self.columns[..position].contains(name) {
+                let column = format!("column {}", position + 1);
+                return Err(self.fault(line, &column, "must not stand twice in the first line"));
+            }
         }
+        if self.columns.iter().all(String::is_empty) {
+            let problem = "must be named in the first line, such as: to,first_name";
+            return Err(self.fault(line, "column", problem));
+        }
+        Ok(())
+    }
+
+    /// The columns of a CSV; `None` for JSON, where each row names its own.
+    pub fn named_columns(&self) -> Option<Vec<String>> {
+        let named = self.columns.iter().filter(|name| !name.is_empty());
+        (self.format != InputFormat::Json).then(|| named.cloned().collect())
+    }
+
+    /// The last row as it stands in the file, with the reason for which it was refused: a line of a list of such rows.
+    /// Before the first one stands the header line of a CSV.
+    pub(super) fn refused(&self, reason: &str, is_first: bool) -> String {
+        let InputFormat::Csv { delimiter, .. } = self.format else {
+            return json::with_member(REASON, reason, &self.raw);
+        };
+        let delimiter = char::from(delimiter);
+        let mut name = REASON.to_owned();
+        while self.columns.contains(&name) {
+            name.push('_');
+        }
+        let header = format!("{name}{delimiter}{}\n", self.header);
+        let header = if is_first { header } else { String::new() };
+        format!("{header}\"{}\"{delimiter}{}\n", reason.replace('"', "\"\""), self.raw)
+    }
+
+    /// Reads the next record that is not an empty line into `raw`; its line, or `None` at the end.
+    fn record(&mut self) -> Result<Option<u64>, InputFault> {
+        let is_content = |line: &Result<(u64, String), _>| {
+            line.as_ref().map_or(true, |(_, text)| !text.trim_matches(' ').is_empty())
+        };
+        let Some(first) = self.lines.find(is_content) else { return Ok(None) };
+        let (line, text) = first?;
+        self.raw = text;
+        if let InputFormat::Csv { delimiter, multiline: true } = self.format {
+            let mut is_open = csv::fields(&self.raw, delimiter).is_err();
+            while is_open && let Some((_, more)) = self.lines.next().transpose()? {
+                self.raw = std::mem::take(&mut self.raw) + "\n" + &more;
+                // Only a quote ends what is in quotes.
+                is_open = !more.contains('"') || csv::fields(&self.raw, delimiter).is_err();
+            }
+        }
+        Ok(Some(line))
+    }
+
+    fn row(&self, line: u64) -> Result<BTreeMap<String, Value>, InputFault> {
+        if self.format == InputFormat::Json {
+            return json::object(&self.raw)
+                .map_err(|error| self.not_json(line, "must be one JSON object", &error));
+        }
+        let fields = self.fields(&self.raw, line)?;
+        let mut row = BTreeMap::new();
+        if fields.iter().all(String::is_empty) {
+            return Ok(row);
+        }
+        let (expected, found) = (self.columns.len(), fields.len());
+        let named = self.columns.iter().rposition(|name| !name.is_empty()).map_or(0, |at| at + 1);
+        for (position, value) in fields.iter().enumerate() {
+            match self.columns.get(position).filter(|name| !name.is_empty()) {
+                Some(name) => drop(row.insert(name.clone(), cell(value))),
+                None if value.is_empty() => {}
+                None => {
+                    let problem = format!(
+                        "must have values below the names of the first line only; field {} has none",
+                        position + 1
+                    );
+                    return Err(self.fault(line, "row", &problem));
+                }
+            }
+        }
+        if found < named {
+            let problem = format!("must have {expected} fields, as the first line; it has {found}");
+            return Err(self.fault(line, "row", &problem));
+        }
+        Ok(row)
+    }
+
+    /// The fields of a record of a CSV.
+    fn fields(&self, record: &str, line: u64) -> Result<Vec<String>, InputFault> {
+        let InputFormat::Csv { delimiter, multiline } = self.format else { return Ok(Vec::new()) };
+        csv::fields(record, delimiter).map_err(|position| match self.columns.get(position) {
+            _ if multiline => self.fault(line, "row", "must have its last quote closed"),
+            Some(name) if !name.is_empty() => self.fault(line, column_name(name), ONE_LINE),
+            _ => self.fault(line, &format!("field {}", position + 1), ONE_LINE),
+        })
+    }
+
+    fn fault(&self, line: u64, field: &str, problem: &str) -> InputFault {
+        InputFault::bare(&self.lines.file, line, field, problem)
+    }
+
+    /// The parser's own message may quote the input, which may contain addresses.
+    fn not_json(&self, line: u64, problem: &str, error: &serde_json::Error) -> InputFault {
+        let line = line + (error.line() as u64).saturating_sub(1);
+        let problem = format!("{problem}; character {} is another thing", error.column());
+        self.fault(line, "line", &problem)
     }
 }
 
-impl<R: Read> Iterator for InputRows<R> {
+impl Iterator for InputRows<'_> {
     type Item = Result<InputRow, InputFault>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let found = match &mut self.source {
-            RowSource::Csv(csv) => csv.next(&self.file),
-            RowSource::Lines { reader, line } => next_line(&self.file, reader, line),
-            RowSource::Ended => return None,
-        };
-        match found {
-            NextRow::Row(line, columns) => {
-                self.number += 1;
-                Some(Ok(InputRow { number: self.number, line, columns }))
+        while !self.is_broken {
+            let line = match self.record() {
+                Ok(line) => line?,
+                Err(fault) => {
+                    self.is_broken = true;
+                    return Some(Err(fault));
+                }
+            };
+            let row = self.row(line);
+            if row.as_ref().is_ok_and(BTreeMap::is_empty) {
+                self.empty_rows += 1;
+                continue;
             }
-            NextRow::Fault(fault) => {
-                self.number += 1;
-                Some(Err(fault))
-            }
-            NextRow::Last(fault) => {
-                self.source = RowSource::Ended;
-                fault.map(Err)
-            }
+            self.number += 1;
+            return Some(row.map(|columns| InputRow { number: self.number, line, columns }));
         }
-    }
-}
-
-fn next_line<R: Read>(file: &str, reader: &mut BufReader<R>, line: &mut u64) -> NextRow {
-    loop {
-        let mut bytes = Vec::new();
-        *line += 1;
-        match reader.read_until(b'\n', &mut bytes) {
-            Ok(0) => return NextRow::Last(None),
-            Ok(_) => {}
-            Err(error) => {
-                let problem = "must be readable";
-                return NextRow::Last(Some(InputFault::new(
-                    file,
-                    *line,
-                    "line",
-                    problem,
-                    error.to_string(),
-                )));
-            }
-        }
-        let text = bytes.trim_ascii();
-        if text.is_empty() {
-            continue;
-        }
-        let text = match utf8(file, *line, || "line".to_owned(), text) {
-            Ok(text) => text,
-            Err(fault) => return NextRow::Fault(fault),
-        };
-        return match serde_json::from_str(text) {
-            Ok(columns) => NextRow::Row(*line, columns),
-            Err(error) => {
-                // The parser's message may quote the input, which may contain addresses.
-                let at = format!("another thing at character {}", error.column());
-                NextRow::Fault(InputFault::new(file, *line, "line", "must be one JSON object", at))
-            }
-        };
+        None
     }
 }
 
@@ -182,7 +271,7 @@ mod tests {
             "\u{feff}to,note\r\na@x.de,\"two\nlines, \"\"quoted\"\"\"\r\nshort\r\nb@x.de,ü\r\n";
         let read = read(MULTILINE, text.as_bytes());
         assert_eq!(read[0], Ok((1, 2, "a@x.de".to_owned())));
-        let fault = "in:4: row: must have 2 fields, as the first line, not \"1\"";
+        let fault = "in:4: row: must have 2 fields, as the first line; it has 1";
         assert_eq!(read[1], Err(fault.to_owned()));
         assert_eq!(read[2], Ok((3, 5, "b@x.de".to_owned())));
         assert_eq!(read.len(), 3);
@@ -199,8 +288,6 @@ mod tests {
             assert_eq!(read[3], Ok((4, 11, "c@x.de".to_owned())));
             assert_eq!(read.len(), 4);
         }
-        let read = read(CSV, b"to,note\n\na@x.de,\xff\n");
-        assert!(read[0].as_ref().unwrap_err().starts_with("in:3: field 2: must be UTF-8"));
     }
 
     #[test]
@@ -218,7 +305,7 @@ mod tests {
             assert_eq!(read[0], Err(said), "{rows}");
         }
         let header = InputRows::new("in", CSV, "to,\"note\na@x.de,Ada\n".as_bytes()).err().unwrap();
-        assert_eq!(header.to_string(), format!("in:1: column 2: {problem}"));
+        assert_eq!(header.to_string(), format!("in:1: field 2: {problem}"));
     }
 
     #[test]
@@ -234,17 +321,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_utf_8_is_a_fault_with_its_line() {
-        let read = read(CSV, b"to,note\na@x.de,\xff\nb@x.de,c\n");
-        assert!(read[0].as_ref().unwrap_err().starts_with("in:2: field 2: must be UTF-8"));
-        assert_eq!(read[1], Ok((2, 3, "b@x.de".to_owned())));
+    fn a_file_that_is_no_text_is_one_fault_with_its_line() {
+        let read = read(CSV, b"to,note\na@x.de,d\nb@x.de,\xff\nc@x.de,\xff\n");
+        assert_eq!(read[0], Ok((1, 2, "a@x.de".to_owned())));
+        assert!(read[1].as_ref().unwrap_err().starts_with("in:3: text: must be UTF-8"));
+        assert_eq!(read.len(), 2);
     }
 
     #[test]
     fn a_csv_needs_the_names_of_its_columns_each_once() {
         for (text, said) in [
-            ("to,to\n", "in:1: column: must not stand twice in the first line, not \"to\""),
-            ("to,\n", "in:1: column: must have a name"),
+            ("to,to\n", "in:1: column 2: must not stand twice in the first line"),
+            ("to,b@x.de, b@x.de\n", "in:1: column 3: must not stand twice in the first line"),
+            (" ,\n", "in:1: column: must be named in the first line"),
             ("", "in:1: column: must be named in the first line"),
         ] {
             let fault = InputRows::new("in", CSV, text.as_bytes()).err().unwrap().to_string();
@@ -255,7 +344,7 @@ mod tests {
     #[test]
     fn json_lines_are_objects_and_empty_lines_are_left_out() {
         let text = "{\"To\": \"a@x.de\"}\n\n[1]\n  {\"to\": 7}";
-        let read = read(InputFormat::JsonLines, text.as_bytes());
+        let read = read(InputFormat::Json, text.as_bytes());
         assert_eq!(read[0], Ok((1, 1, "a@x.de".to_owned())));
         assert!(read[1].as_ref().unwrap_err().starts_with("in:3: line: must be one JSON object"));
         assert_eq!(read[2], Ok((3, 4, "7".to_owned())));

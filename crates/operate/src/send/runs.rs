@@ -1,7 +1,6 @@
 //! The run in the ledger: whether it may begin or go on, what is written of it meanwhile, and who has got its mail.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +11,6 @@ use tidegate_delivery::ports::{Clock, Ledger, Monotonic, PortError, Runs, Stored
 
 use super::address_list::{AddressList, recipient};
 use super::check::InputSummary;
-use super::fault::InputFault;
 use super::journal::AcknowledgedRows;
 use super::progress::RunState;
 use super::rows::{InputRow, InputRows};
@@ -438,24 +436,13 @@ pub fn rest_name(chain: &[Run], first: &str) -> String {
     }
 }
 
-/// Adds the recipients of a run's list whose mail went out, or will.
-///
-/// # Errors
-/// A row that cannot be read.
-pub fn add_sent(
-    list: &mut AddressList,
-    run: &Run,
-    rows: InputRows<impl Read>,
-    to_column: Option<&str>,
-) -> Result<(), InputFault> {
-    for row in rows {
-        let row = row?;
-        let sent = recipient_of(&row, to_column).filter(|_| run.has_sent(row.number));
-        if let Some(address) = sent.and_then(|to| recipient(&to).ok()) {
+/// Adds the recipients of a run's list whose mail went out, or will. Rows that cannot be read got none.
+pub fn add_sent(list: &mut AddressList, run: &Run, rows: InputRows<'_>, to_column: Option<&str>) {
+    for row in rows.flatten().filter(|row| run.has_sent(row.number)) {
+        if let Some(address) = recipient_of(&row, to_column).and_then(|to| recipient(&to).ok()) {
             list.add(&address);
         }
     }
-    Ok(())
 }
 
 /// The recipient of a row, as its list has it.

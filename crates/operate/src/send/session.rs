@@ -189,7 +189,7 @@ impl Session<'_> {
             rows,
             journalled: before,
             settled: &settled,
-            left_out: Vec::new(),
+            excluded: Vec::new(),
             elsewhere: Vec::new(),
             packer: Packer::default(),
         };
@@ -207,7 +207,9 @@ impl Session<'_> {
         let mut log = RunLog { journal, record, report: &mut report };
         let fault = self.enqueue(&deliverer, level_gate, &mut batches, &mut log, stop).await?;
         // Rows that another host enqueued stand in this journal, too: their mails are looked up by it.
-        for rows in batches.elsewhere.chunks(1_000) {
+        let elsewhere = std::mem::take(&mut batches.elsewhere);
+        drop(batches);
+        for rows in elsewhere.chunks(1_000) {
             let rows = rows.iter().map(|(row, id)| (*row, id.as_str()));
             let rows = AcknowledgedRows::of(at, rows);
             journal.acknowledge(rows, ports.clock.monotonic())?;
@@ -236,11 +238,11 @@ impl Session<'_> {
 
     /// Sends batches until all are sent, `stop` is ready, a cancel comes, or one fails permanently, and then waits
     /// for the batches in flight. Returns the fault of a row that has become invalid since the first pass.
-    async fn enqueue<R: Read>(
+    async fn enqueue(
         &self,
         deliverer: &Deliverer<'_, impl Queues, impl Clock, impl Entropy, impl SendProgress>,
         mut level_gate: LevelGate<'_, impl LevelSource>,
-        batches: &mut Batches<'_, R>,
+        batches: &mut Batches<'_>,
         log: &mut RunLog<'_, '_, impl JournalSink, impl Ledger + Runs>,
         stop: impl Future<Output = ()>,
     ) -> Result<Option<InputFault>, SendError> {
@@ -307,7 +309,7 @@ impl Session<'_> {
                     None => going = false,
                 }
             }
-            batches.left_out.drain(..).for_each(|row| log.record.leave_out(row));
+            batches.excluded.drain(..).for_each(|row| log.record.leave_out(row));
             // No batch will follow and all have ended.
             if !going && under_way.is_empty() {
                 break;
@@ -378,34 +380,37 @@ async fn sleep(clock: &impl Clock, until: Option<Monotonic>) {
 }
 
 /// The rows that are not settled yet, rendered and packed into batches.
-struct Batches<'a, R: Read> {
+struct Batches<'a> {
     session: &'a Session<'a>,
-    rows: InputRows<R>,
+    rows: InputRows<'a>,
     /// Rows that the journal has.
     journalled: &'a RowRanges,
     /// Rows that the ledger has as settled; some may have been enqueued by another host.
     settled: &'a RowRanges,
-    /// Rows that get no mail, since this was last taken.
-    left_out: Vec<u64>,
+    /// Excluded rows, since this was last taken.
+    excluded: Vec<u64>,
     /// Rows that another host enqueued, and their ids.
     elsewhere: Vec<(u64, String)>,
     packer: Packer,
 }
 
-impl<R: Read> Iterator for Batches<'_, R> {
+impl Iterator for Batches<'_> {
     type Item = Result<Vec<RenderedMessage>, InputFault>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Session { draft, file, .. } = self.session;
+        let Session { draft, file, checked, .. } = self.session;
+        let left_out = &checked.rest.left_out;
         loop {
             let message = match self.rows.next() {
                 None => return self.packer.flush().map(Ok),
+                // Refused in the first pass, or the same address as an earlier row's.
+                Some(_) if left_out.contains(self.rows.number) => continue,
                 Some(Ok(row)) if self.journalled.contains(row.number) => continue,
                 Some(row) => row.and_then(|row| draft.message(file, &row)),
             };
             match message {
                 Ok((message, email)) if draft.recipients.leaves_out(&email) => {
-                    self.left_out.push(message.row);
+                    self.excluded.push(message.row);
                 }
                 Ok((message, _)) if self.settled.contains(message.row) => {
                     self.elsewhere.push((message.row, message.id));

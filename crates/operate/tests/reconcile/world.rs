@@ -155,7 +155,13 @@ impl World {
             rules: AllowedSenders::everyone().into(),
             recipients: RecipientFilter::default(),
         };
-        let checking = CheckOptions { format: FORMAT, max_faults: 1, allow_duplicates: false };
+        let checking = CheckOptions {
+            format: FORMAT,
+            max_faults: 1,
+            allow_duplicates: false,
+            first_of_duplicates: false,
+            skip_invalid: false,
+        };
         let checked = check(&draft, "in.csv", csv.as_bytes(), checking, |_, _| {}).unwrap();
         let (queue, clock) = (url(campaign), self.universe.clock());
         let at = EpochMillis::from(clock.wall());

@@ -126,7 +126,7 @@ fn what_all_rows_share_is_said_once_with_the_option_that_mends_it() {
         ("to\tfirst_name", "to\tfirst_name; if that is the separator, add --delimiter tab"),
         (
             "z@example.com,Z,t",
-            "z@example.com, Z, t; the first line has to name the columns, such as: to,first_name",
+            "3 (not shown: they may be values); the first line has to name the columns, such as: to,first_name",
         ),
         ("name,token", "name, token"),
     ] {
@@ -158,14 +158,9 @@ fn a_campaign_of_which_all_are_excluded_and_a_file_without_addresses_are_refused
     draft.recipients.exclude.read("left.txt", "a@example.com\n".as_bytes()).unwrap();
     let said = "recipients.csv:1: rows: must be at least one that is not excluded; there are 1";
     assert_eq!(first_fault(&draft, "to,first_name,token\nA@example.com,A,t\n"), said);
-    for (text, said) in [
-        ("name,address\nAda,ada@example.com\n", "left.txt:2: address: must be one address"),
-        ("a@example.com\n\u{0}\n", "left.txt:2: line: must be UTF-8"),
-    ] {
-        let fault =
-            draft.recipients.exclude.read("left.txt", text.as_bytes()).unwrap_err().to_string();
-        assert!(fault.starts_with(said), "{fault}");
-    }
+    let fault = draft.recipients.exclude.read("left.txt", "a@example.com\n\u{0}\n".as_bytes());
+    let said = fault.unwrap_err().to_string();
+    assert!(said.starts_with("left.txt:2: text: must be UTF-8"), "{said}");
 }
 
 #[test]
@@ -176,11 +171,11 @@ fn a_file_in_another_encoding_is_told_which_it_seems_to_be() {
     };
     let text = "to,first_name,token\na@example.com,J\u{e4}n,t\n";
     let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let said = "recipients.csv:1: column 1: must be UTF-8: save the file so; it looks like UTF-16";
+    let said = "recipients.csv:1: text: must be UTF-8: save the file so; it looks like UTF-16";
     assert_eq!(read(&utf16), [said]);
     assert_eq!(read(&[&[0xff, 0xfe], utf16.as_slice()].concat()), [said]);
     let latin: Vec<u8> = text.chars().map(|c| u8::try_from(c).unwrap()).collect();
-    let said = "recipients.csv:2: field 2: must be UTF-8: save the file so; byte E4 ('\u{e4}') looks like Latin-1";
+    let said = "recipients.csv:2: text: must be UTF-8: save the file so; byte E4 ('\u{e4}') looks like Latin-1";
     assert_eq!(read(&latin), [said]);
 }
 
@@ -196,7 +191,7 @@ fn json_lines_and_a_template_of_ses_s() {
     };
     let draft = CampaignDraft { content, ..draft() };
     let lines = "{\"to\": \"a@example.com\", \"n\": 19.5, \"order\": {\"id\": 7}}\n";
-    let checking = CheckOptions { format: InputFormat::JsonLines, ..CHECKING };
+    let checking = CheckOptions { format: InputFormat::Json, ..CHECKING };
     let mut bodies = Vec::new();
     let seen = |message: &tidegate_operate::send::RenderedMessage, _: &Content| {
         bodies.push(message.body.clone());

@@ -24,8 +24,13 @@ use tidegate_operate::send::{
 
 pub(crate) const FILE: &str = "recipients.csv";
 pub(crate) const CSV: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
-pub(crate) const CHECKING: CheckOptions =
-    CheckOptions { format: CSV, max_faults: 20, allow_duplicates: false };
+pub(crate) const CHECKING: CheckOptions = CheckOptions {
+    format: CSV,
+    max_faults: 20,
+    allow_duplicates: false,
+    first_of_duplicates: false,
+    skip_invalid: false,
+};
 
 /// How long deduplication knows an id.
 pub(crate) const KEPT: Option<Duration> = Some(Duration::from_hours(15 * 24));
@@ -115,6 +120,7 @@ pub(crate) struct World {
     pub(crate) excluded: String,
     /// What is sent.
     pub(crate) draft: fn() -> CampaignDraft,
+    pub(crate) checking: CheckOptions,
 }
 
 impl LevelSource for World {
@@ -144,6 +150,7 @@ impl World {
             wish: KnownList::Refuse,
             excluded: String::new(),
             draft,
+            checking: CHECKING,
         }
     }
 
@@ -186,7 +193,7 @@ impl World {
     ) -> Result<SendReport, SendError> {
         let mut draft = (self.draft)();
         draft.recipients.exclude.read("left.txt", self.excluded.as_bytes()).unwrap();
-        let checked = checked(&draft, csv).unwrap();
+        let checked = check(&draft, FILE, csv.as_bytes(), self.checking, |_, _| {}).unwrap();
         let header = self.header(&checked);
         let contents = journal.contents();
         let state = run_state("journal", &contents, &header)?;

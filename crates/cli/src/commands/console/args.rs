@@ -14,7 +14,7 @@ use tidegate_views::console::shown_of;
 
 use crate::commands::plan::ses_price;
 use crate::commands::{OnStack, UnparsedUrl};
-use crate::shell::CommandError;
+use crate::shell::{CommandError, text_file};
 
 /// Serve a live page of a running stack: its figures, and everything that steers it
 ///
@@ -140,15 +140,7 @@ impl ConsoleArgs {
     /// The tokens that were given, if any.
     pub(super) fn tokens(&self) -> Result<Option<Tokens>, CommandError> {
         let said = match &self.token_file {
-            Some(path) => {
-                let read = std::fs::read_to_string(path);
-                let text = read.map_err(|source| CommandError::File {
-                    path: path.clone(),
-                    doing: "the tokens cannot be read",
-                    source,
-                })?;
-                Some(text)
-            }
+            Some(path) => Some(text_file(path)?),
             None => std::env::var("TIDEGATE_CONSOLE_TOKEN").ok(),
         };
         let tokens = said.map(|said| said.parse::<Tokens>()).transpose();

@@ -1,6 +1,4 @@
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
 
 use indicatif::ProgressBar;
 use tidegate_aws::stack::Stack;
@@ -21,7 +19,7 @@ use tidegate_views::status;
 use super::act::{Ports, carry_out, only_show, selected};
 use super::args::{DeadEditArgs, DeadReplayArgs};
 use super::read;
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 
 /// The part of the rate in force that a replay uses unless `--rate` is given.
 const SHARE: f64 = 0.5;
@@ -47,12 +45,7 @@ pub(super) async fn edited(
 ) -> Result<CommandEnd, CommandError> {
     let file = args.file.display().to_string();
     let refused = |fault: Box<InputFault>| CommandError::Input(fault.to_string());
-    let input = File::open(&args.file).map_err(|source| CommandError::File {
-        path: args.file.clone(),
-        doing: "cannot be opened",
-        source,
-    })?;
-    let corrections = Corrections::read(&file, BufReader::new(input)).map_err(refused)?;
+    let corrections = Corrections::read(&file, open_file(&args.file)?).map_err(refused)?;
     let action = &args.replay.action;
     let reading = read(stack, action.limit(), shell).await?;
     if reading.coverage.interrupted {

@@ -22,7 +22,7 @@ use tidegate_operate::status::Status;
 use tidegate_views::status;
 
 use super::OnStack;
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell, text_file};
 use tidegate_core::in_full;
 
 /// Check a deployment, and say what to do about what is wrong
@@ -62,7 +62,7 @@ pub(super) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<CommandEnd, 
 fn environments(file: &Path) -> Result<Environments, CommandError> {
     let refused =
         |why: String| CommandError::Input(format!("--environments {}: {why}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
+    let text = text_file(file).map_err(|error| refused(in_full(&error)))?;
     serde_json::from_str(&text).map_err(|error| refused(error.to_string()))
 }
 

@@ -2,7 +2,6 @@
 
 mod resolver;
 
-use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,8 +14,7 @@ use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::send::InputFault;
 
 use self::resolver::{Resolver, ResolverAddress};
-use super::send::prepare::unreadable;
-use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell};
+use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell, open_file, text_file};
 
 /// Show which providers take a list's mail, and the keys of limits for them
 ///
@@ -64,7 +62,7 @@ pub(super) async fn run(args: &DomainsArgs, shell: &Shell) -> Result<CommandEnd,
     let table = match &args.providers {
         None => ProviderTable::shipped(),
         Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|source| unreadable(path, source))?;
+            let text = text_file(path)?;
             ProviderTable::parse(&path.display().to_string(), &text).map_err(refused)?
         }
     };
@@ -96,7 +94,7 @@ fn open(path: &Path) -> Result<Box<dyn Read>, CommandError> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stdin().lock()));
     }
-    Ok(Box::new(File::open(path).map_err(|source| unreadable(path, source))?))
+    Ok(Box::new(open_file(path)?))
 }
 
 fn print(text: &str) -> Result<CommandEnd, CommandError> {

@@ -18,7 +18,7 @@ use crate::shell::ConfirmArgs;
 /// the command is run.
 ///
 /// Templates are Jinja: `{{ first_name }}` is the row's column of that name, escaped in HTML; a column
-/// that is missing is a fault; `{{ first_name|default('friend') }}` has another value then;
+/// that is missing or empty is a fault; `{{ first_name|default('friend') }}` has another value then;
 /// `{{ row['first name'] }}` is for names that are no words.
 ///
 /// With --text and nothing that belongs to a mail, the rows are text messages (SMS), for a stack of that
@@ -40,7 +40,8 @@ use crate::shell::ConfirmArgs;
   tidegate send parcels.csv --campaign first --text parcel.txt --stack texts --price-per-part 0.0075 --dry-run
       Text messages: the columns to_phone and whatever the template names.")]
 pub struct SendArgs {
-    /// The recipients: CSV with the columns' names in its first line, or JSON Lines
+    /// The recipients: CSV with the columns' names in its first line, or JSON objects, one a line or in an array; may be
+    /// packed with gzip
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
     /// The campaign [default: the file's name without its ending, where a campaign is called so]
@@ -127,13 +128,14 @@ pub(super) struct TextArgs {
 /// The format of the recipient list, and how strictly it is checked.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Input")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(super) struct InputArgs {
-    /// How it is written [default: by its ending; .jsonl and .ndjson are JSON Lines, all else is CSV]
+    /// How it is written [default: by its ending; .json, .jsonl and .ndjson are JSON, .tsv is CSV with tabs, all else CSV]
     #[arg(long, value_name = "FORMAT")]
     pub(super) format: Option<FormatOption>,
-    /// The separator of a CSV's fields: one character, or `tab`
-    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
-    pub(super) delimiter: u8,
+    /// The separator of a CSV's fields: one character, or `tab` [default: a tab in .tsv, else a comma]
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
+    pub(super) delimiter: Option<u8>,
     /// Let a value of a CSV have several lines
     #[arg(long)]
     pub(super) multiline: bool,
@@ -157,6 +159,13 @@ pub(super) struct InputArgs {
     /// Let an address stand in several rows: it gets several mails
     #[arg(long)]
     pub(super) allow_duplicates: bool,
+    /// Let an address stand in several rows: only the first of them gets a mail
+    #[arg(long, conflicts_with = "allow_duplicates")]
+    pub(super) first_of_duplicates: bool,
+    /// Leave out rows that have a fault, and send the others; the refused rows are written to this file, each with the
+    /// reason, and can be sent once they are corrected
+    #[arg(long, value_name = "FILE")]
+    pub(super) skip_invalid: Option<PathBuf>,
     /// Faults after which the rest is not looked at
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) max_errors: u32,
@@ -232,8 +241,11 @@ impl RunArgs {
 pub(super) enum FormatOption {
     /// Comma-separated values
     Csv,
-    /// A JSON object a line
-    Jsonl,
+    /// Values separated by tabs
+    Tsv,
+    /// JSON objects: one a line, or all in one array
+    #[value(aliases = ["jsonl", "ndjson"])]
+    Json,
 }
 
 /// The most messages on the queue; none is no limit.

@@ -39,7 +39,7 @@ use tidegate_views::status;
 
 use super::doctor::clock::aws_time;
 use super::stop_unless_confirmed;
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 use estimate::{RunLoad, estimated};
 use progress::MailProgressBar;
 
@@ -138,7 +138,8 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     if args.run.dry_run || args.run.preview.is_some() {
         let preview = args.run.preview.map(|_| prepared.preview);
         let dry_run = args.run.dry_run.then_some(plan);
-        let shown = PreviewReport { preview, dry_run, input: None };
+        let rest = dry_run.is_none().then_some(prepared.checked.rest);
+        let shown = PreviewReport { preview, dry_run, input: None, rest };
         shell.output.show(&shown).map_err(CommandError::Terminal)?;
         return Ok(CommandEnd::Done);
     }
@@ -176,8 +177,9 @@ fn without_stack(
     let format = prepare::format(&args.input, &args.file);
     let (checked, preview) = checked(args, &draft, format, shell)?;
     let preview = args.run.preview.map(|_| preview);
+    let rest = Some(checked.rest.clone());
     let input = Some(InputReport::new(args.file.display().to_string(), checked));
-    let shown = PreviewReport { preview, dry_run: None, input };
+    let shown = PreviewReport { preview, dry_run: None, input, rest };
     shell.output.show(&shown).map_err(CommandError::Terminal)?;
     Ok(CommandEnd::Done)
 }
@@ -259,8 +261,13 @@ fn checked(
     let file = args.file.display().to_string();
     let input = BufReader::new(prepare::open(&args.file)?);
     let max_faults = args.input.max_errors as usize;
-    let allow_duplicates = args.input.allow_duplicates;
-    let checking = CheckOptions { format, max_faults, allow_duplicates };
+    let checking = CheckOptions {
+        format,
+        max_faults,
+        allow_duplicates: args.input.allow_duplicates,
+        first_of_duplicates: args.input.first_of_duplicates,
+        skip_invalid: args.input.skip_invalid.is_some(),
+    };
     let mut preview = Preview::new(args.run.preview.unwrap_or(0), output.addresses());
     let bar = MailProgressBar::counting(*output, "rows checked");
     let checked = check(draft, &file, input, checking, |message, content| {
@@ -269,7 +276,10 @@ fn checked(
     });
     drop(bar);
     match checked {
-        Ok(checked) => Ok((checked, preview)),
+        Ok(checked) => {
+            prepare::write_refused(args, &checked.rest.refused_rows)?;
+            Ok((checked, preview))
+        }
         Err(faults) => {
             let more = faults.len() >= max_faults;
             let shown = |fault: InputFault| fault.shown(output.addresses());
@@ -285,11 +295,11 @@ fn checked(
 fn state(journal: &Path, prepared: &PreparedRun) -> Result<RunState, CommandError> {
     let shown = journal.display().to_string();
     let contents = match std::fs::File::open(journal) {
-        Ok(file) => {
-            read_journal(&shown, BufReader::new(file)).map_err(|error| refused(error.into()))?
-        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => JournalContents::default(),
-        Err(error) => return Err(prepare::unreadable(journal, error)),
+        _ => {
+            let file = BufReader::new(open_file(journal)?);
+            read_journal(&shown, file).map_err(|error| refused(error.into()))?
+        }
     };
     run_state(&shown, &contents, &prepared.header).map_err(refused)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum as _;
 use tidegate_core::channel::{Channel, MessageRules};
 use tidegate_core::config::Campaign;
 use tidegate_core::email::Priority;
@@ -14,11 +15,9 @@ use tidegate_operate::send::{
     JournalInput, RecipientFilter, TemplatePart, TemplateSource, Templates, fingerprint,
 };
 
-use tidegate_operate::redact::AddressVisibility;
-
 use super::args::{FormatOption, InputArgs, MailArgs, SendArgs};
 use super::rest::Rest;
-use crate::shell::CommandError;
+use crate::shell::{CommandError, open_file, text_file};
 
 /// The name by which faults refer to a template that was given as an option, not as a file.
 const OPTIONS: [(TemplatePart, &str); 3] = [
@@ -35,7 +34,7 @@ pub(super) fn sources(
     let mut sources = Vec::new();
     for (part, path) in [(TemplatePart::Html, &args.template), (TemplatePart::Text, &args.text)] {
         if let Some(path) = path {
-            let text = fs::read_to_string(path).map_err(|source| unreadable(path, source))?;
+            let text = text_file(path)?;
             sources.push((part, TemplateSource::new(path.display().to_string(), text)));
         }
     }
@@ -71,10 +70,6 @@ fn complete(sources: &mut Vec<(TemplatePart, TemplateSource)>) -> Result<(), Com
     Ok(())
 }
 
-pub(crate) fn unreadable(path: &Path, source: std::io::Error) -> CommandError {
-    CommandError::File { path: path.to_owned(), doing: "cannot be read", source }
-}
-
 /// Opens the input, which is read several times: so it must be a file.
 pub(super) fn open(path: &Path) -> Result<File, CommandError> {
     if path.as_os_str() == "-" {
@@ -82,7 +77,7 @@ pub(super) fn open(path: &Path) -> Result<File, CommandError> {
                     a file: write it to one first";
         return Err(CommandError::Input(said.to_owned()));
     }
-    let file = File::open(path).map_err(|source| unreadable(path, source))?;
+    let file = open_file(path)?;
     let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
     if !is_file {
         let said = format!("{}: allowed is a file, which can be read twice", path.display());
@@ -95,6 +90,9 @@ pub(super) fn open(path: &Path) -> Result<File, CommandError> {
 pub(super) fn recipients(args: &InputArgs) -> Result<RecipientFilter, CommandError> {
     let only = args.only.as_ref().map(|path| addresses(std::slice::from_ref(path)));
     let (exclude, only) = (addresses(&args.exclude)?, only.transpose()?);
+    if let Some(fault) = only.iter().chain([&exclude]).find_map(|list| list.faults().first()) {
+        return Err(CommandError::Input(fault.to_string()));
+    }
     Ok(RecipientFilter { exclude, only, ..RecipientFilter::default() })
 }
 
@@ -102,27 +100,46 @@ pub(crate) fn addresses(files: &[PathBuf]) -> Result<AddressList, CommandError> 
     let mut list = AddressList::default();
     for path in files {
         let read = list.read(&path.display().to_string(), open(path)?);
-        read.map_err(|fault| {
-            CommandError::Input(fault.shown(AddressVisibility::Masked).to_string())
-        })?;
+        read.map_err(|fault| CommandError::Input(fault.to_string()))?;
     }
     Ok(list)
 }
 
-pub(super) fn format(args: &InputArgs, path: &Path) -> InputFormat {
-    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
-    let lines = matches!(ending.as_deref(), Some("jsonl" | "ndjson"));
-    match args.format {
-        Some(FormatOption::Jsonl) => InputFormat::JsonLines,
-        None if lines => InputFormat::JsonLines,
-        Some(FormatOption::Csv) | None => {
-            InputFormat::Csv { delimiter: args.delimiter, multiline: args.multiline }
-        }
+/// Writes the refused rows to the file of `--skip-invalid`.
+pub(super) fn write_refused(args: &SendArgs, rows: &str) -> Result<(), CommandError> {
+    let Some(path) = args.input.skip_invalid.clone() else { return Ok(()) };
+    if path == args.file {
+        let said = "--skip-invalid: allowed is another file than the list";
+        return Err(CommandError::Input(said.to_owned()));
     }
+    fs::write(&path, rows).map_err(|source| CommandError::File {
+        path,
+        doing: "cannot be written",
+        source,
+    })
+}
+
+pub(super) fn format(args: &InputArgs, path: &Path) -> InputFormat {
+    let unpacked = unpacked(path);
+    let ending = unpacked.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let named = FormatOption::from_str(ending, true).unwrap_or(FormatOption::Csv);
+    let usual = match args.format.unwrap_or(named) {
+        FormatOption::Json => return InputFormat::Json,
+        FormatOption::Tsv => b'\t',
+        FormatOption::Csv => b',',
+    };
+    let delimiter = args.delimiter.unwrap_or(usual);
+    InputFormat::Csv { delimiter, multiline: args.multiline }
+}
+
+/// The file's name without the ending of gzip.
+fn unpacked(path: &Path) -> PathBuf {
+    let is_packed = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
+    if is_packed { path.with_extension("") } else { path.to_owned() }
 }
 
 fn stem(path: &Path) -> String {
-    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned()
+    unpacked(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned()
 }
 
 /// The campaign of `--campaign`, else the one with the name of the file.
@@ -214,7 +231,7 @@ pub(super) fn settings(
 ) -> BTreeMap<String, String> {
     let written = match format {
         InputFormat::Csv { delimiter, .. } => format!("Csv {{ delimiter: {delimiter} }}"),
-        InputFormat::JsonLines => "JsonLines".to_owned(),
+        InputFormat::Json => "Json".to_owned(),
     };
     let mut settings = BTreeMap::from([
         ("input".to_owned(), checked.sha256.clone()),
@@ -241,6 +258,8 @@ pub(super) fn settings(
         ("--exclude-suppressed", args.input.exclude_suppressed.then(|| "given".to_owned())),
         ("--rest-of", args.run.rest_of.clone()),
         ("--multiline", args.input.multiline.then(|| "given".to_owned())),
+        ("--first-of-duplicates", args.input.first_of_duplicates.then(|| "given".to_owned())),
+        ("--skip-invalid", args.input.skip_invalid.as_ref().map(|_| "given".to_owned())),
     ] {
         settings.extend(value.map(|value| (name.to_owned(), value)));
     }
@@ -308,9 +327,14 @@ mod tests {
     fn json_lines_are_known_by_their_ending_or_the_option() {
         let csv = InputFormat::Csv { delimiter: b';', multiline: false };
         for (line, expected) in [
-            ("a.jsonl", InputFormat::JsonLines),
-            ("a.NDJSON", InputFormat::JsonLines),
-            ("a.txt --format jsonl", InputFormat::JsonLines),
+            ("a.jsonl", InputFormat::Json),
+            ("a.NDJSON", InputFormat::Json),
+            ("a.txt --format jsonl", InputFormat::Json),
+            ("a.json", InputFormat::Json),
+            ("a.jsonl.gz", InputFormat::Json),
+            ("a.TSV", InputFormat::Csv { delimiter: b'\t', multiline: false }),
+            ("a.csv --format tsv", InputFormat::Csv { delimiter: b'\t', multiline: false }),
+            ("a.tsv.gz --delimiter ;", csv),
             ("a.jsonl --format csv --delimiter ;", csv),
             ("a.csv --delimiter ;", csv),
         ] {
@@ -378,7 +402,7 @@ mod tests {
             let sources = vec![(TemplatePart::Text, TemplateSource::new("mail.txt", "Hello"))];
             let line = args(line);
             let recipients = recipients(&line.input).unwrap();
-            settings(&line, &sources, InputFormat::JsonLines, (&checked, &recipients))
+            settings(&line, &sources, InputFormat::Json, (&checked, &recipients))
         };
         let plain = of("a.csv");
         for option in [
@@ -390,6 +414,8 @@ mod tests {
             "--to-column t",
             "--id-column i",
             "--multiline",
+            "--first-of-duplicates",
+            "--skip-invalid refused.csv",
             "--exclude-suppressed",
             "--template-name t",
             "--rest-of r",

@@ -11,6 +11,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::Run;
 use tidegate_delivery::ports::{Clock as _, StoredRun};
 use tidegate_operate::dead::{DiscardReview, LetterFilter};
+use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::results::RunJournal;
 use tidegate_operate::send::{
     AddressList, InputFormat, InputRows, RunKey, add_sent, cancelled_rows, chain, fingerprint_of,
@@ -103,13 +104,11 @@ fn add_list(
         })?
     };
     let file = path.display().to_string();
-    let fault = |fault: tidegate_operate::send::InputFault| {
-        let masked = tidegate_operate::redact::AddressVisibility::Masked;
-        CommandError::Input(fault.shown(masked).to_string())
-    };
     let input = BufReader::new(prepare::open(&path)?);
-    let rows = InputRows::new(&file, format, input).map_err(fault)?;
-    add_sent(sent, run, rows, to_column.as_deref()).map_err(fault)
+    let rows = InputRows::new(&file, format, input)
+        .map_err(|fault| CommandError::Input(fault.shown(AddressVisibility::Masked).to_string()))?;
+    add_sent(sent, run, rows, to_column.as_deref());
+    Ok(())
 }
 
 /// The list of a run as its journal in this folder names it.

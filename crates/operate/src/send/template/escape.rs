@@ -1,6 +1,6 @@
 //! How values are written: as text in HTML, and never so that they change where a link leads.
 
-use minijinja::value::Value;
+use minijinja::value::{Value, ValueKind};
 use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, Output, State, escape_formatter, filters,
 };
@@ -28,7 +28,12 @@ pub(super) fn prepare(environment: &mut Environment<'_>) {
     environment.add_function(IN_LINK, in_link);
 }
 
+/// Booleans and lists are written as JSON has them: `true`, not `True`.
 fn write(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    if matches!(value.kind(), ValueKind::Bool | ValueKind::Seq | ValueKind::Map) {
+        let json = serde_json::to_string(value).unwrap_or_default();
+        return write(out, state, &json.into());
+    }
     if *state.auto_escape() == AutoEscape::Html && !value.is_safe() {
         return out.write_str(&escaped(value)).map_err(Error::from);
     }

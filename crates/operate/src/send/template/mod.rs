@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 
-use super::fault::{FileLine, InputFault};
+use super::fault::{FileLine, InputFault, column_names};
 use super::rows::InputRow;
 
 /// The source of a template, with the name that faults use.
@@ -97,6 +97,12 @@ impl Templates {
         if faults.is_empty() { Ok(Self { environment, names }) } else { Err(faults) }
     }
 
+    /// The name of the template that makes this member of the message.
+    pub(super) fn name_of(&self, member: &str) -> Option<&str> {
+        let is_it = |(part, _): &&(TemplatePart, String)| part.key() == member;
+        self.names.iter().find(is_it).map(|(_, name)| name.as_str())
+    }
+
     /// Renders `part` with the `columns` of `row`; `None` if there is no such template.
     ///
     /// # Errors
@@ -125,11 +131,9 @@ pub struct Columns(minijinja::Value);
 
 impl Columns {
     pub fn of(row: &InputRow) -> Self {
-        let value = |value: &serde_json::Value| match value {
-            serde_json::Value::String(text) => minijinja::Value::from(text.as_str()),
-            other => minijinja::Value::from(Serde(other)),
-        };
-        let named = row.columns.iter().map(|(name, given)| (name.clone(), value(given)));
+        // What is empty is missing, so that `default` is what stands there.
+        let given = row.columns.iter().filter(|(_, value)| !value.is_null());
+        let named = given.map(|(name, value)| (name.clone(), minijinja::Value::from(Serde(value))));
         let mut columns: BTreeMap<String, minijinja::Value> = named.collect();
         let all = minijinja::Value::from(columns.clone());
         columns.insert("row".to_owned(), all);
@@ -149,9 +153,13 @@ fn fault(error: &minijinja::Error, template: &str, file: &str, row: &InputRow) -
              or {{{{ {expression}|safe }}}} if the list has it as it must stand there",
             error.detail().unwrap_or_default()
         ),
+        ErrorKind::UndefinedError if row.text(expression).is_some_and(|text| text.is_empty()) => {
+            format!(
+                "is empty in this row: {{{{ {expression}|default('friend') }}}} says what stands there then"
+            )
+        }
         ErrorKind::UndefinedError => {
-            let columns: Vec<&str> = row.columns.keys().map(String::as_str).collect();
-            format!("must be a column of the row: {}", columns.join(", "))
+            format!("must be a column of the row: {}", column_names(row.columns.keys()))
         }
         // The detail may quote a value, which may be an address, so only the kind is shown.
         kind => format!("must be what can be rendered: {kind}"),
