@@ -15,7 +15,7 @@ use crate::identity::EpochMillis;
 /// Most runs that the ledger keeps; an older one is forgotten.
 pub const RUNS_KEPT: usize = 100;
 /// A run that is being enqueued is written at least this often; one that was not has been killed.
-pub const SILENT: Duration = Duration::from_secs(60);
+pub const SILENT: Duration = Duration::from_mins(1);
 
 /// One sending of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

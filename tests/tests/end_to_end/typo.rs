@@ -13,11 +13,11 @@ use crate::traces::get;
 const READERS: usize = 3_000;
 
 /// The list and the two templates, in the folder in which the page's commands run.
-const FILES: &str = r#"
+const FILES: &str = r"
 seq 1 3000 | sed 's/.*/reader&@example.com,Reader &/' | (echo to,name; cat) > big.csv
 echo '<title>Sale</title><p>https://exmaple.org/sale</p>' > wrong.html
 echo '<title>The sale</title><p>https://example.org/sale</p>' > right.html
-"#;
+";
 
 #[tokio::test]
 async fn after_a_typo_everybody_gets_exactly_one_version_whatever_was_enqueued() {

@@ -483,7 +483,7 @@ pub async fn extend_cancel(
         let hold = hold.and_then(|holds| holds.get(HoldReason::Cancelled));
         let detail = hold.map_or_else(
             || "what `tidegate send` enqueued before it took note".to_owned(),
-            |hold| hold.detail.to_string(),
+            |hold| hold.detail.clone(),
         );
         control.cancel(campaign, Cancel { at, ..cancel }, &detail);
     };

@@ -275,27 +275,13 @@ impl Session<'_> {
             stage = if paused { RunStage::Waiting } else { RunStage::Sending };
             // Start batches up to the limit, unless a pause, the level or the backlog demands to wait.
             while going && !paused && under_way.len() < self.limits.parallel.max(1) {
-                match level_gate.until(clock).await {
-                    Ok(None) => {}
-                    Ok(Some((until, level))) => {
-                        progress.held_back(level);
+                match gate(&mut level_gate, &mut backlog, deliverer, log.report).await {
+                    Gate::Open => {}
+                    Gate::Wait(until) => {
                         wait = Some(until);
                         break;
                     }
-                    Err(error) => {
-                        log.report.gave_up(&error);
-                        going = false;
-                        break;
-                    }
-                }
-                match backlog.check().await {
-                    BacklogState::Free => {}
-                    BacklogState::Wait(until) => {
-                        wait = Some(until);
-                        break;
-                    }
-                    BacklogState::Unknown(error) => {
-                        log.report.gave_up(&error);
+                    Gate::Failed => {
                         going = false;
                         break;
                     }
@@ -334,6 +320,42 @@ impl Session<'_> {
         }
         log.report.conclude();
         Ok(fault)
+    }
+}
+
+/// Whether a batch may be sent now.
+enum Gate {
+    Open,
+    Wait(Monotonic),
+    /// The run has to give up; the report says why.
+    Failed,
+}
+
+/// Asks the level and the backlog.
+async fn gate<Q: Queues, C: Clock, P: SendProgress>(
+    level_gate: &mut LevelGate<'_, impl LevelSource>,
+    backlog: &mut BacklogLimit<'_, Q, C, P>,
+    deliverer: &Deliverer<'_, Q, C, impl Entropy, P>,
+    report: &mut SendReport,
+) -> Gate {
+    match level_gate.until(deliverer.clock).await {
+        Ok(None) => {}
+        Ok(Some((until, level))) => {
+            deliverer.progress.held_back(level);
+            return Gate::Wait(until);
+        }
+        Err(error) => {
+            report.gave_up(&error);
+            return Gate::Failed;
+        }
+    }
+    match backlog.check().await {
+        BacklogState::Free => Gate::Open,
+        BacklogState::Wait(until) => Gate::Wait(until),
+        BacklogState::Unknown(error) => {
+            report.gave_up(&error);
+            Gate::Failed
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `tidegate send` in simulated time.
 
-#![expect(clippy::unwrap_used, reason = "tests: a panic is a finding")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests: a panic is a finding")]
 
 mod again;
 mod checks;

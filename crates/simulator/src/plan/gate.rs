@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::control::Hold;
+use tidegate_core::control::{Hold, Holds};
 use tidegate_core::limits::{Dimension, LimitRef, LimitTable, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
@@ -50,7 +50,7 @@ pub(super) struct Gates {
     first: Window,
     table: LimitTable,
     rates: (Rate, RateMargin),
-    gates: Vec<Gate>,
+    of_campaigns: Vec<Gate>,
 }
 
 impl Gates {
@@ -63,16 +63,16 @@ impl Gates {
             most: f64::INFINITY,
             until: 0,
         };
-        let gates = scenario.campaigns.iter().map(gate).collect();
+        let of_campaigns = scenario.campaigns.iter().map(gate).collect();
         let quota = Rate::per_second(scenario.quota).unwrap_or(Rate::MIN);
         let rates = (quota, rate_margin);
-        Self { first: Window::containing(scenario.start), table, rates, gates }
+        Self { first: Window::containing(scenario.start), table, rates, of_campaigns }
     }
 
     /// Brings every gate to window number `at`.
     pub(super) fn pass(&mut self, scenario: &Scenario, at: u64) {
-        let Self { first, table, rates, gates } = self;
-        for (gate, load) in gates.iter_mut().zip(&scenario.campaigns) {
+        let Self { first, table, rates, of_campaigns } = self;
+        for (gate, load) in of_campaigns.iter_mut().zip(&scenario.campaigns) {
             if gate.until <= at {
                 gate.pass(scenario, load, (table, *rates), (*first, at));
             }
@@ -81,13 +81,13 @@ impl Gates {
 
     /// The first window after the one passed to at which a gate of a campaign with mail may change.
     pub(super) fn next(&self, has_mail: impl Fn(usize) -> bool) -> u64 {
-        let gates = self.gates.iter().enumerate().filter(|(index, _)| has_mail(*index));
+        let gates = self.of_campaigns.iter().enumerate().filter(|(index, _)| has_mail(*index));
         gates.map(|(_, gate)| gate.until).min().unwrap_or(u64::MAX)
     }
 
     /// Whether a limit has slots of its own.
     pub(super) fn is_any_paced(&self) -> bool {
-        self.gates.iter().any(|gate| gate.most.is_finite())
+        self.of_campaigns.iter().any(|gate| gate.most.is_finite())
     }
 
     pub(super) const fn rate_margin(&self) -> RateMargin {
@@ -104,9 +104,10 @@ impl Gates {
         let state = |(index, gate): (usize, &Gate)| {
             if has_mail(index) { gate.state } else { MailState::Empty }
         };
-        let mut states: Vec<MailState> = self.gates.iter().enumerate().map(state).collect();
+        let mut states: Vec<MailState> = self.of_campaigns.iter().enumerate().map(state).collect();
         let mut sent = vec![0.0; states.len()];
-        let sends = self.gates.iter().enumerate().zip(&states).filter(|(_, state)| state.is_sent());
+        let sends =
+            self.of_campaigns.iter().enumerate().zip(&states).filter(|(_, state)| state.is_sent());
         let mut open: Vec<(usize, &Gate)> = sends.map(|(gate, _)| gate).collect();
         open.sort_by(|(_, a), (_, b)| (a.most / a.weight).total_cmp(&(b.most / b.weight)));
         let mut weights: f64 = open.iter().map(|(_, gate)| gate.weight).sum();
@@ -138,7 +139,7 @@ impl Gate {
         let control = &scenario.control;
         let all = control.holds.named();
         let own = control.campaign_holds.get(&load.name);
-        let holds = all.chain(own.into_iter().flat_map(|holds| holds.named()));
+        let holds = all.chain(own.into_iter().flat_map(Holds::named));
         let stands = |hold: &&Hold| hold.until.is_none_or(|end| Timestamp::from(end) > opens);
         let holds: Vec<&Hold> = holds.map(|(_, hold)| hold).filter(stands).collect();
         let mut changes: Vec<Timestamp> =

@@ -142,8 +142,11 @@ impl SimulationState {
         }
         self.unchanged_since = end;
         let open = self.take_open();
-        let last = self.records.last_mut().filter(|_| skip.rest.is_none());
-        last.into_iter().for_each(|last| open.iter().for_each(|open| last.add(open, 1.0)));
+        if let Some(last) = self.records.last_mut().filter(|_| skip.rest.is_none()) {
+            for open in &open {
+                last.add(open, 1.0);
+            }
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use tidegate_core::email::{AllowedSenders, Priority};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
 use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunSender, RunStage};
-use tidegate_delivery::ports::{Clock as _, Entropy as _, QueueUrl, Runs as _};
+use tidegate_delivery::ports::{Clock as _, Entropy as _, QueueUrl, Runs as _, StoredRun};
 use tidegate_operate::level::{LedgerLevel, LevelPolicy};
 use tidegate_operate::page::{Page, Tone};
 use tidegate_operate::send::{
@@ -32,6 +32,7 @@ use tidegate_operate::send::{
     TemplateSource, TestMailError, admitted, baseline, check, check_resend, extend_cancel,
     read_journal, run_state, send_test,
 };
+use tidegate_operate::status::StackFacts;
 use tidegate_operate::steer::Author;
 use tidegate_operate::suppression::suppressed;
 use tidegate_simulator::Deployment;
@@ -42,6 +43,7 @@ use super::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 use estimate::{RunLoad, estimated};
 use progress::MailProgressBar;
+use rest::Rest;
 
 /// Counted by a progress bar while a suppression list is read.
 pub(super) const SUPPRESSED: &str = "addresses of SES's suppression list read";
@@ -74,51 +76,52 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
         recipients.suppressed = suppressed_of(&campaign, &stack, shell).await?;
     }
     let known = stack.ledger().runs(RUNS_KEPT).await?;
-    let rest = match &args.run.rest_of {
-        None => None,
-        Some(name) => match rest::of(args, name, &campaign, &known, &stack, shell).await? {
-            None => return Ok(CommandEnd::Interrupted),
-            rest => rest,
-        },
-    };
-    let run = prepare::run_name(args, rest.as_ref());
-    let journal = prepare::journal(args, &campaign.name, &run);
-    let mut rest = rest;
-    if let Some(rest) = &mut rest {
+    let mut rest = None;
+    if let Some(name) = &args.run.rest_of {
+        rest = rest::of(args, name, &campaign, &known, &stack, shell).await?;
+        let Some(rest) = &mut rest else { return Ok(CommandEnd::Interrupted) };
         recipients.sent = std::mem::take(&mut rest.sent);
     }
-    let (rules, named) = (stack.poller.rules.clone(), (campaign.name.as_str(), run.as_str()));
+    let run = prepare::run_name(args, rest.as_ref());
+    let by = stack.operator().await;
+    let to = Destination { stack, facts, campaign, known, run, by };
+    Box::pin(send_to(args, &to, sources, recipients, rest, shell)).await
+}
+
+/// Where a run goes, and as what.
+struct Destination {
+    stack: Stack,
+    facts: StackFacts,
+    campaign: Campaign,
+    /// The runs that the ledger knows.
+    known: Vec<StoredRun>,
+    /// The run's name.
+    run: String,
+    /// The operator.
+    by: String,
+}
+
+async fn send_to(
+    args: &SendArgs,
+    to: &Destination,
+    sources: Vec<(TemplatePart, TemplateSource)>,
+    recipients: RecipientFilter,
+    rest: Option<Rest>,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let Destination { stack, facts, campaign, .. } = to;
+    let (rules, named) = (stack.poller.rules.clone(), (campaign.name.as_str(), to.run.as_str()));
     let draft = prepare::draft(args, named, sources.clone(), (rules, recipients))?;
     let format = prepare::format(&args.input, &args.file);
     if let Some(to) = &args.run.test {
-        try_template(args, &draft, format, &stack).await?;
-        return test(args, to, draft, format, (&stack, &campaign), shell).await;
+        try_template(args, &draft, format, stack).await?;
+        return test(args, to, draft, format, (stack, campaign), shell).await;
     }
-    let (checked, preview) = checked(args, &draft, format, shell)?;
-    try_template(args, &draft, format, &stack).await?;
-    if args.run.again.is_some() {
-        check_resend(&checked, ids_kept(&stack)).map_err(not_admitted)?;
-    }
-    let at = EpochMillis::from(stack.clock().wall());
-    let settings = prepare::settings(args, &sources, format, (&checked, &draft.recipients));
-    let by = stack.operator().await;
-    let cancelled_at = facts.standing.control.cancels.get(&campaign.name).map(|cancel| cancel.at);
-    let input = prepare::run_input(&settings, checked.rows);
-    let wanted = Run {
-        before: Baseline { cancelled_at, ..Baseline::default() },
-        ..Run::new(&campaign.name, &run, input, sender(&by), at)
-    };
-    let header = prepare::header(
-        (&campaign, draft.parsed_priority(), &run),
-        &by,
-        at,
-        settings,
-        (args, format, &checked),
-    );
-    let file = args.file.display().to_string();
-    let prepared = PreparedRun { file, format, draft, checked, preview, header, wanted };
+    let prepared = prepared(args, to, &sources, draft, shell)?;
+    try_template(args, &prepared.draft, format, stack).await?;
+    let journal = prepare::journal(args, &campaign.name, &to.run);
     let state = state(&journal, &prepared)?;
-    let stored = admitted(&known, prepared.wanted.clone(), &state, args.run.wish());
+    let stored = admitted(&to.known, prepared.wanted.clone(), &state, args.run.wish());
     let enqueued = stored.map_err(not_admitted)?.run.enqueued;
     let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
     let load = RunLoad {
@@ -129,11 +132,11 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
         even_if_deferred: args.run.even_if_deferred,
     };
     let deployed = Deployment { poller, scheduler };
-    let Some(estimate) = estimated(&facts, deployed, load, shell).await? else {
+    let Some(estimate) = estimated(facts, deployed, load, shell).await? else {
         return Ok(CommandEnd::Interrupted);
     };
     let shown = journal.display().to_string();
-    let (places, kept) = ((prepared.file.as_str(), shown.as_str()), ids_kept(&stack));
+    let (places, kept) = ((prepared.file.as_str(), shown.as_str()), ids_kept(stack));
     let plan = DryRun::new(places, &prepared.header, enqueued, &prepared.checked, kept, estimate);
     if args.run.dry_run || args.run.preview.is_some() {
         let preview = args.run.preview.map(|_| prepared.preview);
@@ -148,13 +151,14 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
         return Ok(ended);
     }
     if let Some(rest) = rest {
-        let author = Author { by, reason: format!("their recipients get run {run}") };
-        let ended = rest.take(&run, author, &stack, shell).await?;
+        let reason = format!("their recipients get run {}", to.run);
+        let author = Author { by: to.by.clone(), reason };
+        let ended = rest.take(&to.run, author, stack, shell).await?;
         if ended != CommandEnd::Done {
             return Ok(ended);
         }
     }
-    let report = enqueue(args, &stack, &campaign, prepared, &journal, shell).await?;
+    let report = Box::pin(enqueue(args, to, prepared, &journal, shell)).await?;
     shell.output.show(&report).map_err(CommandError::Terminal)?;
     match report.ended {
         RunEnded::Done => Ok(CommandEnd::Done),
@@ -162,6 +166,34 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
         RunEnded::Cancelled => Ok(CommandEnd::ProblemsFound),
         RunEnded::GaveUp(_) => Err(CommandError::Unfinished(report.unfinished().into())),
     }
+}
+
+/// Checks the input, and describes the run for its journal and the ledger.
+fn prepared(
+    args: &SendArgs,
+    to: &Destination,
+    sources: &[(TemplatePart, TemplateSource)],
+    draft: CampaignDraft,
+    shell: &Shell,
+) -> Result<PreparedRun, CommandError> {
+    let format = prepare::format(&args.input, &args.file);
+    let (checked, preview) = checked(args, &draft, format, shell)?;
+    if args.run.again.is_some() {
+        check_resend(&checked, ids_kept(&to.stack)).map_err(not_admitted)?;
+    }
+    let at = EpochMillis::from(to.stack.clock().wall());
+    let settings = prepare::settings(args, sources, format, (&checked, &draft.recipients));
+    let input = prepare::run_input(&settings, checked.rows);
+    let cancel = to.facts.standing.control.cancels.get(&to.campaign.name);
+    let cancelled_at = cancel.map(|cancel| cancel.at);
+    let wanted = Run {
+        before: Baseline { cancelled_at, ..Baseline::default() },
+        ..Run::new(&to.campaign.name, &to.run, input, sender(&to.by), at)
+    };
+    let named = (&to.campaign, draft.parsed_priority(), to.run.as_str());
+    let header = prepare::header(named, &to.by, at, settings, (args, format, &checked));
+    let file = args.file.display().to_string();
+    Ok(PreparedRun { file, format, draft, checked, preview, header, wanted })
 }
 
 /// Checks the input alone.
@@ -317,8 +349,7 @@ fn ids_kept(stack: &Stack) -> Option<Duration> {
 
 async fn enqueue(
     args: &SendArgs,
-    stack: &Stack,
-    campaign: &Campaign,
+    Destination { stack, campaign, .. }: &Destination,
     prepared: PreparedRun,
     journal: &Path,
     shell: &Shell,
