@@ -9,7 +9,6 @@ pub mod bucket;
 pub mod dead;
 pub mod deferral;
 pub mod doctor;
-pub mod domains;
 pub mod exclude;
 pub mod format;
 pub mod history;

@@ -7,7 +7,6 @@ mod console;
 mod dead;
 mod deferred;
 mod doctor;
-mod domains;
 mod exclude;
 mod history;
 mod level;
@@ -41,7 +40,6 @@ pub use console::ConsoleArgs;
 pub use dead::DeadArgs;
 pub use deferred::DeferredArgs;
 pub use doctor::DoctorArgs;
-pub use domains::DomainsArgs;
 pub use exclude::ExcludeArgs;
 pub use history::HistoryArgs;
 pub use level::LevelArgs;
@@ -90,7 +88,6 @@ pub enum Command {
     Weights(WeightsArgs),
     Rate(RateArgs),
     Limit(Box<LimitArgs>),
-    Domains(Box<DomainsArgs>),
     Why(WhyArgs),
     Dead(Box<DeadArgs>),
     Reconcile(ReconcileArgs),
@@ -131,7 +128,6 @@ impl Command {
             Self::Plan(args) => Some(args.on.output),
             Self::Bucket(args) => Some(args.output()),
             Self::Runs(args) => Some(args.output),
-            Self::Domains(args) => Some(args.output),
             Self::Local(_) | Self::Completions(_) | Self::Man(_) => None,
         }
     }
@@ -194,7 +190,6 @@ impl Command {
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
             Self::Limit(args) => Box::pin(limit::limit(&args, shell)).await,
-            Self::Domains(args) => Box::pin(domains::run(&args, shell)).await,
             Self::Reconcile(args) => Box::pin(reconcile::run(&args, shell)).await,
             Self::Results(args) => Box::pin(results::run(&args, shell)).await,
             Self::Runs(_) => Box::pin(runs::run(shell)).await,

@@ -111,7 +111,7 @@ impl RecipientFilter {
 }
 
 /// Calls `take` with the number of each line, its bytes, and its text, which is empty for a comment.
-pub(crate) fn each_line(
+fn each_line(
     file: &str,
     input: impl Read,
     mut take: impl FnMut(u64, &[u8], &str) -> Result<(), Box<InputFault>>,
@@ -134,7 +134,7 @@ pub(crate) fn each_line(
 }
 
 /// The entries of a line: those in `to` of a JSON object, or else the first field; none of an empty line.
-pub(crate) fn fields(line: &str) -> Vec<String> {
+fn fields(line: &str) -> Vec<String> {
     if line.is_empty() {
         return Vec::new();
     }

@@ -33,7 +33,6 @@ mod test_mail;
 mod text;
 
 pub use address_list::{AddressList, RecipientFilter, recipient};
-pub(crate) use address_list::{each_line, fields};
 pub use baseline::baseline;
 pub use check::{CheckOptions, InputSummary, check};
 pub use deliver::DeliverError;
