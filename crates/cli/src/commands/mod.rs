@@ -1,6 +1,5 @@
 //! The commands: options, and how each is put onto a stack.
 
-mod bucket;
 mod cancel;
 mod completions;
 mod console;
@@ -33,7 +32,6 @@ use crate::shell::{
 };
 use crate::stack::StackArgs;
 
-pub use bucket::BucketArgs;
 pub use cancel::CancelArgs;
 pub use completions::{CompletionsArgs, ManArgs};
 pub use console::ConsoleArgs;
@@ -92,7 +90,6 @@ pub enum Command {
     Dead(Box<DeadArgs>),
     Reconcile(ReconcileArgs),
     Results(ResultsArgs),
-    Bucket(BucketArgs),
     History(HistoryArgs),
     Runs(RunsArgs),
     Doctor(DoctorArgs),
@@ -126,7 +123,6 @@ impl Command {
             Self::Why(args) => Some(args.on.output),
             Self::Dead(args) => Some(args.output()),
             Self::Plan(args) => Some(args.on.output),
-            Self::Bucket(args) => Some(args.output()),
             Self::Runs(args) => Some(args.output),
             Self::Local(_) | Self::Completions(_) | Self::Man(_) => None,
         }
@@ -198,7 +194,6 @@ impl Command {
             Self::Why(args) => Box::pin(why::run(&args, shell)).await,
             Self::Dead(args) => Box::pin(dead::run(&args, shell)).await,
             Self::Plan(args) => Box::pin(plan::run(&args, shell)).await,
-            Self::Bucket(args) => Box::pin(bucket::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),
             Self::Man(args) => completions::man(&args, program),
         }
