@@ -139,45 +139,6 @@ fn a_profile_or_configuration_that_cannot_be_used_is_named() {
 }
 
 #[test]
-fn domains_shows_providers_without_addresses_and_prints_its_table() {
-    let folder = TempDir::new().unwrap();
-    std::fs::write(folder.path().join("list.csv"), "n,to\n1,zoe@gmail.com\n2,bob@own.example\n")
-        .unwrap();
-    let domains = |words: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        let output =
-            command.arg("domains").args(words).current_dir(folder.path()).output().unwrap();
-        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
-    };
-    let (code, text) = domains(&["list.csv"]);
-    assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("tidegate limit set gmail.com RATE --adaptive"), "{text}");
-    assert!(!text.contains("zoe") && !text.contains("bob"), "{text}");
-    let (_, json) = domains(&["list.csv", "--json"]);
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(
-        (&json["providers"][0]["key"], &json["recipients"]),
-        (&"gmail.com".into(), &2.into())
-    );
-    let (code, table) = domains(&["--table"]);
-    assert_eq!((code, table.contains("\ngmail: gmail.com googlemail.com\n")), (Some(0), true));
-    // The table that it prints can be edited and read again.
-    std::fs::write(folder.path().join("own.txt"), table + "own: own.example\n").unwrap();
-    let (_, text) = domains(&["list.csv", "--providers", "own.txt"]);
-    assert!(text.contains("tidegate limit set own.example RATE"), "{text}");
-    for (words, code, said) in [
-        (&[][..], 2, "<FILE>"),
-        (&["none.csv"], 3, "none.csv: cannot be read"),
-        (&["list.csv", "--column", "mail"], 2, "must be one of n, to, not \"mail\""),
-        (&["list.csv", "--resolver", "127.0.0.1"], 2, "--mx"),
-    ] {
-        let (ended, text) = domains(words);
-        assert_eq!(ended, Some(code), "{text}");
-        assert!(text.contains(said), "{text}");
-    }
-}
-
-#[test]
 fn a_limits_key_may_name_a_provider() {
     let folder = TempDir::new().unwrap();
     let (code, error) = tidegate(&["limit", "set", "provider:gmial", "5/s"], &folder);

@@ -2,9 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::bucket::{Decision, Demand, FullAt, Terms, take};
-use tidegate_delivery::ports::{
-    Answer, Bucket, BucketLevel, BucketLevels, FailureKind, PortError, TakeRequest, Taken,
-};
+use tidegate_delivery::ports::{Answer, Bucket, FailureKind, PortError, TakeRequest, Taken};
 use tokio::time::sleep;
 
 use crate::clock::Universe;
@@ -31,7 +29,6 @@ struct BucketState {
 #[derive(Clone, Copy, Debug)]
 struct StoredBucket {
     full_at: FullAt,
-    terms: Terms,
     until: u64,
 }
 
@@ -63,7 +60,7 @@ impl MemoryBucket {
 
     /// Passes the first half of a call's latency, or its time limit if the server is unreachable;
     /// returns the second half.
-    async fn reach(&self, operation: &'static str) -> Result<Duration, PortError> {
+    async fn reach(&self) -> Result<Duration, PortError> {
         let (latency, lost) = self.state.with(|state| {
             state.asked += 1;
             (state.latency, state.lost)
@@ -71,7 +68,7 @@ impl MemoryBucket {
         sleep(if lost { TIME_LIMIT } else { latency / 2 }).await;
         if lost {
             let (resource, kind) = ("the shared bucket".to_owned(), FailureKind::TimedOut);
-            return Err(PortError { operation, resource, kind, source: None });
+            return Err(PortError { operation: "take", resource, kind, source: None });
         }
         Ok(latency / 2)
     }
@@ -99,9 +96,8 @@ impl BucketState {
         match take(&stand, now) {
             Decision::Granted(granted, after) => {
                 for ((name, demand), full_at) in demands.into_iter().zip(after) {
-                    let terms = demand.terms;
-                    let until = now + terms.kept(full_at, now);
-                    self.buckets.insert(name, StoredBucket { full_at, terms, until });
+                    let until = now + demand.terms.kept(full_at, now);
+                    self.buckets.insert(name, StoredBucket { full_at, until });
                 }
                 Answer::Granted(u32::try_from(granted).unwrap_or(u32::MAX))
             }
@@ -115,7 +111,7 @@ impl BucketState {
 
 impl Bucket for MemoryBucket {
     async fn take(&self, request: &TakeRequest<'_>) -> Result<Taken, PortError> {
-        let back = self.reach("take").await?;
+        let back = self.reach().await?;
         let now = self.now();
         let answer = self.state.with(|state| state.take(request, now));
         sleep(back).await;
@@ -123,20 +119,4 @@ impl Bucket for MemoryBucket {
     }
 
     async fn warm(&self) {}
-}
-
-impl BucketLevels for MemoryBucket {
-    async fn levels(&self) -> Result<(u64, Vec<BucketLevel>), PortError> {
-        self.reach("levels").await?;
-        let now = self.now();
-        let level = |(name, stored): (&Option<String>, &StoredBucket)| BucketLevel {
-            name: name.clone(),
-            full_at: stored.full_at,
-            terms: stored.terms,
-        };
-        let levels = self.state.with(|state| {
-            state.buckets.iter().filter(|(_, stored)| stored.until > now).map(level).collect()
-        });
-        Ok((now, levels))
-    }
 }

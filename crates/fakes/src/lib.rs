@@ -11,7 +11,7 @@
 //! | `Account` | [`MemoryAccount`] | [`MemorySes::account`] |
 //! | `SuppressionList` | [`MemorySuppressionList`] | `MemorySuppressionList::default()` |
 //! | `Invoke` | [`MemoryInvoke`] | [`MemoryInvoke::new`], which also gives the ticks to read |
-//! | `Bucket`, `BucketLevels` | [`MemoryBucket`] | [`MemoryBucket::new`]; a clone is another taker |
+//! | `Bucket` | [`MemoryBucket`] | [`MemoryBucket::new`]; a clone is another taker |
 //! | `ConsoleBuckets` | [`MemoryConsoleBuckets`] | [`MemoryConsoleBuckets::new`]; a clone is another console's |
 //! | `DeferralStore` | [`MemoryDeferralStore`] | `MemoryDeferralStore::default()` |
 //! | `Monitor` | [`MemoryMonitor`] | `MemoryMonitor::default()`, then told what it knows |

@@ -5,11 +5,9 @@
 //! The command line (`tidegate`) and the tests call the same functions: one with the AWS adapters,
 //! the other in memory under simulated time.
 
-pub mod bucket;
 pub mod dead;
 pub mod deferral;
 pub mod doctor;
-pub mod domains;
 pub mod exclude;
 pub mod format;
 pub mod history;

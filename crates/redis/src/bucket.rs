@@ -1,14 +1,11 @@
-use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
 use redis::Script;
 use redis::aio::MultiplexedConnection;
-use tidegate_core::bucket::{SECOND_MICROS, Terms};
+use tidegate_core::bucket::Terms;
 use tidegate_core::config::{BucketUrl, KeyPrefix};
-use tidegate_delivery::ports::{
-    Answer, Bucket, BucketLevel, BucketLevels, PortError, TakeRequest, Taken,
-};
+use tidegate_delivery::ports::{Answer, Bucket, PortError, TakeRequest, Taken};
 
 use crate::SCRIPT;
 use crate::connect::{RedisConnector, Trust};
@@ -34,52 +31,6 @@ impl RedisBucket {
     pub fn trusting(url: BucketUrl, prefix: KeyPrefix, trust: Trust) -> Self {
         let link = Link::new(RedisConnector::new(url, trust));
         Self { link, script: Script::new(SCRIPT), prefix }
-    }
-
-    async fn levels_on(
-        &self,
-        mut connection: MultiplexedConnection,
-    ) -> Result<(u64, Vec<BucketLevel>), LinkError> {
-        let time: (u64, u64) =
-            redis::cmd("TIME").query_async(&mut connection).await.map_err(LinkError::Server)?;
-        let (account, domains) = (self.prefix.key(None), self.prefix.key(Some("")));
-        let mut keys = BTreeSet::from([account]);
-        let mut cursor = 0_u64;
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            let scan =
-                scan.arg(cursor).arg("MATCH").arg(format!("{domains}*")).arg("COUNT").arg(1_000);
-            let (next, found): (u64, Vec<String>) =
-                scan.query_async(&mut connection).await.map_err(LinkError::Server)?;
-            keys.extend(found);
-            if next == 0 {
-                break;
-            }
-            cursor = next;
-        }
-        let keys: Vec<String> = keys.into_iter().collect();
-        let values: Vec<Option<String>> = redis::cmd("MGET")
-            .arg(&keys)
-            .query_async(&mut connection)
-            .await
-            .map_err(LinkError::Server)?;
-        let level = |(key, value): (String, Option<String>)| {
-            let name = key.strip_prefix(&domains).map(str::to_owned);
-            value.map(|value| read(name, &value))
-        };
-        let levels = keys.into_iter().zip(values).filter_map(level).collect::<Result<_, _>>()?;
-        Ok((time.0 * SECOND_MICROS + time.1, levels))
-    }
-}
-
-/// Parses a bucket's value: the time at which it is full, and the period and tolerance of its last taker.
-fn read(name: Option<String>, value: &str) -> Result<BucketLevel, LinkError> {
-    let numbers: Result<Vec<u64>, _> = value.split(' ').map(str::parse).collect();
-    match numbers.as_deref() {
-        Ok(&[full_at, period, tolerance]) if period > 0 => {
-            Ok(BucketLevel { name, full_at, terms: Terms { period, tolerance } })
-        }
-        _ => Err(LinkError::Answer(value.chars().take(80).collect())),
     }
 }
 
@@ -128,12 +79,6 @@ impl Bucket for RedisBucket {
             // A failure is reported by the take that meets it.
             let _ = self.link.call("SCRIPT LOAD", load).await;
         }
-    }
-}
-
-impl BucketLevels for RedisBucket {
-    async fn levels(&self) -> Result<(u64, Vec<BucketLevel>), PortError> {
-        self.link.call("SCAN", async |connection| self.levels_on(connection).await).await
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | port | adapter |
 //! |---|---|
-//! | `Bucket`, `BucketLevels` | [`RedisBucket`] |
+//! | `Bucket` | [`RedisBucket`] |
 //! | `ConsoleBuckets` | [`RedisConsoleBuckets`] |
 //!
 //! A take is one call of [`SCRIPT`], which is [`tidegate_core::bucket`] written in Lua. It runs on the
@@ -40,4 +40,25 @@ const _: () = assert!(TIME_LIMIT.as_millis() <= LAST_START.as_millis());
 /// The script's SHA-1 digest in hex, by which `EVALSHA` calls it.
 pub fn digest() -> String {
     redis::Script::new(SCRIPT).get_hash().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::bucket::{Pace, Terms};
+    use tidegate_core::rate::{Rate, RateMargin};
+
+    use super::*;
+
+    #[test]
+    fn the_docs_call_the_script_by_its_digest_with_the_numbers_of_their_rates() {
+        let page = include_str!("../../../docs/limits/shared-bucket.md");
+        let rate = |per_second| Rate::per_second(per_second).unwrap();
+        let pace = Pace { rate: rate(14.0), rate_margin: RateMargin::default() };
+        let Terms { period, tolerance } = Terms::of(pace);
+        let account = format!("1 {period} {tolerance} 1");
+        let digest = digest();
+        assert!(page.contains(&format!("EVALSHA {digest} 1 '{{tidegate}}:account' {account}\n")));
+        let Terms { period, tolerance } = Terms::of_limit(rate(4.0), pace);
+        assert!(page.contains(&format!("EVALSHA {digest} 2 '{{tidegate}}:account' '{{tidegate}}:domain:crm' \\\n  {account} {period} {tolerance} 1\n")));
+    }
 }

@@ -209,8 +209,8 @@ export class Alarms extends Construct {
       metric: metrics.metricBucketLost(ONE_MINUTE), threshold: 3,
     });
     this.add('bucket-refused', 'For an hour the shared bucket has refused sends all the time: the other '
-      + 'software takes what Tidegate would send. See who takes from it (tidegate bucket), let them take '
-      + 'less, or ask AWS for a higher quota.', {
+      + 'software takes what Tidegate would send. See who takes from it, let them take less, or '
+      + 'ask AWS for a higher quota.', {
       metric: metrics.metricBucketRefused(FIVE_MINUTES), threshold: 1, evaluationPeriods: 12,
     });
   }

@@ -3,17 +3,15 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidegate_core::bucket::{Pace, Terms};
+use tidegate_core::bucket::Pace;
 use tidegate_core::rate::{Rate, RateMargin};
-use tidegate_delivery::ports::{
-    Answer, Bucket, BucketLevel, BucketLevels, LimitTake, TakeRequest, Taken,
-};
+use tidegate_delivery::ports::{Answer, Bucket, LimitTake, TakeRequest, Taken};
 
 use super::{behaviours, hold_in_turn};
 
 /// Gives the contract fresh buckets of one adapter.
 pub trait BucketRoom {
-    type Bucket: Bucket + BucketLevels;
+    type Bucket: Bucket;
 
     /// Buckets of which nothing is known.
     fn open(&self) -> impl Future<Output = Self::Bucket>;
@@ -32,7 +30,6 @@ pub async fn bucket_contract(room: &impl BucketRoom) {
         a_mail_may_use_what_nobody_used_before_it,
         account_and_domains_are_taken_together_or_not_at_all,
         domains_are_apart_from_each_other,
-        a_bucket_tells_its_level,
         the_slowest_rate_is_kept_and_the_fastest_is_served,
     ])
     .await;
@@ -48,6 +45,10 @@ fn ask(rate: f64, wanted: u32, least: u32) -> TakeRequest<'static> {
 
 fn domain(name: &str, rate: f64, recipients: u32) -> LimitTake {
     LimitTake { name: name.to_owned(), rate: Rate::per_second(rate).unwrap(), recipients }
+}
+
+fn with(rate: f64, limits: &[LimitTake]) -> TakeRequest<'_> {
+    TakeRequest { limits, ..ask(rate, 1, 1) }
 }
 
 async fn take(bucket: &impl Bucket, request: TakeRequest<'_>) -> Taken {
@@ -121,22 +122,19 @@ async fn a_mail_may_use_what_nobody_used_before_it(room: &impl BucketRoom) {
 
 async fn account_and_domains_are_taken_together_or_not_at_all(room: &impl BucketRoom) {
     let bucket = room.open().await;
-    let (quick, slow) = ([domain("quick", 100.0, 1)], [domain("slow", 0.5, 1)]);
-    let both = [domain("quick", 100.0, 1), domain("slow", 0.5, 1)];
-    let with = |limits| TakeRequest { limits, ..ask(100.0, 1, 1) };
-    assert_eq!(granted(&bucket, with(&slow)).await, 1);
+    let slow = [domain("slow", 0.1, 1)];
+    assert_eq!(granted(&bucket, with(100.0, &slow)).await, 1);
     room.wait(Duration::from_millis(30)).await;
-    let (after, by) = refused(&bucket, with(&both)).await;
+    let both = [domain("quick", 0.5, 1), domain("slow", 0.1, 1)];
+    let (after, by) = refused(&bucket, with(0.5, &both)).await;
     assert!(by.as_deref() == Some("slow") && after > Duration::from_secs(1), "{by:?} {after:?}");
-    // Of neither other bucket anything was taken.
-    let (_, levels) = bucket.levels().await.unwrap();
-    let names: Vec<_> = levels.iter().map(|level| level.name.as_deref()).collect();
-    assert_eq!(names, [None, Some("slow")]);
-    assert_eq!(granted(&bucket, with(&quick)).await, 1);
+    // Nothing was taken from either other bucket: two seconds would have to pass.
+    let quick = [domain("quick", 100.0, 1)];
+    assert_eq!(granted(&bucket, with(100.0, &quick)).await, 1);
     // The account's own wait is the account's.
     room.wait(Duration::from_millis(30)).await;
     assert_eq!(granted(&bucket, ask(0.5, 9, 9)).await, 9);
-    let (_, by) = refused(&bucket, with(&quick)).await;
+    let (_, by) = refused(&bucket, with(100.0, &quick)).await;
     assert_eq!(by, None);
 }
 
@@ -149,29 +147,6 @@ async fn domains_are_apart_from_each_other(room: &impl BucketRoom) {
         let (_, by) = refused(&bucket, request).await;
         assert_eq!(by.as_deref(), Some(name));
     }
-}
-
-async fn a_bucket_tells_its_level(room: &impl BucketRoom) {
-    let bucket = room.open().await;
-    assert_eq!(bucket.levels().await.unwrap().1, []);
-    let some = [domain("b.example", 0.1, 2), domain("a.example", 7.0, 1)];
-    let request = TakeRequest { limits: &some, ..ask(14.0, 3, 3) };
-    let at = take(&bucket, request).await.at_micros;
-    let (now, levels) = bucket.levels().await.unwrap();
-    assert!((at..at + 5_000_000).contains(&now));
-    let level = |name: Option<&str>, terms: Terms| BucketLevel {
-        name: name.map(str::to_owned),
-        // Whoever finds it full owes one period, whatever the mail's recipients.
-        full_at: at + terms.period,
-        terms,
-    };
-    let [b, a] = some.each_ref().map(|domain| domain.terms(request.pace));
-    let expected = [
-        level(None, Terms::of(request.pace)),
-        level(Some("a.example"), a),
-        level(Some("b.example"), b),
-    ];
-    assert_eq!(levels, expected);
 }
 
 async fn the_slowest_rate_is_kept_and_the_fastest_is_served(room: &impl BucketRoom) {

@@ -1,3 +1,5 @@
+mod providers;
+
 use clap::{Args, Subcommand};
 use tidegate_aws::SystemClock;
 use tidegate_core::Timestamp;
@@ -5,7 +7,6 @@ use tidegate_core::limits::{
     Date, Hours, InvalidKey, Limit, LimitKey, LimitRate, Ramp, RampDays, Zone,
 };
 use tidegate_delivery::ports::Clock as _;
-use tidegate_operate::domains::{Provider, ProviderTable};
 use tidegate_operate::status::Status;
 use tidegate_operate::steer::SteerAction;
 use tidegate_views::status;
@@ -58,7 +59,7 @@ struct ListArgs {
 struct SetArgs {
     /// The mail: a campaign's name, a domain (or several, joined by +), an address, `campaign:NAME`, `sender:NAME`,
     /// `set:NAME`, `tenant:NAME`; of texts a country such as +49, or `origin:NAME`; `*` in place of a name is each other
-    /// name separately; `provider:NAME` is all domains of a provider in the table of `tidegate domains`
+    /// name separately; `provider:NAME` is all domains of a large provider, such as gmail
     #[arg(value_parser = key)]
     key: LimitKey,
     /// Recipients (of texts: parts) per second, minute, hour or day such as 10/s or 5000/h, or a share of the quota such as 25%
@@ -166,12 +167,14 @@ fn key(text: &str) -> Result<LimitKey, String> {
     let Some(name) = text.trim().strip_prefix("provider:") else {
         return text.parse().map_err(|error: InvalidKey| error.to_string());
     };
-    let table = ProviderTable::shipped();
-    let Some(provider) = table.get(name.trim()) else {
-        let names: Vec<&str> = table.iter().map(Provider::name).collect();
-        return Err(format!("{name:?} is no provider; allowed are {}", names.join(", ")));
-    };
-    format!("domain:{}", provider.key()).parse().map_err(|error: InvalidKey| error.to_string())
+    let domains = providers::domains(name.trim());
+    if domains.is_empty() {
+        return Err(format!(
+            "{name:?} is no provider; allowed are {}",
+            providers::names().join(", ")
+        ));
+    }
+    format!("domain:{}", domains.join("+")).parse().map_err(|error: InvalidKey| error.to_string())
 }
 
 pub(super) async fn limit(args: &LimitArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {

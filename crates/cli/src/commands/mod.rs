@@ -1,13 +1,11 @@
 //! The commands: options, and how each is put onto a stack.
 
-mod bucket;
 mod cancel;
 mod completions;
 mod console;
 mod dead;
 mod deferred;
 mod doctor;
-mod domains;
 mod exclude;
 mod history;
 mod level;
@@ -34,14 +32,12 @@ use crate::shell::{
 };
 use crate::stack::StackArgs;
 
-pub use bucket::BucketArgs;
 pub use cancel::CancelArgs;
 pub use completions::{CompletionsArgs, ManArgs};
 pub use console::ConsoleArgs;
 pub use dead::DeadArgs;
 pub use deferred::DeferredArgs;
 pub use doctor::DoctorArgs;
-pub use domains::DomainsArgs;
 pub use exclude::ExcludeArgs;
 pub use history::HistoryArgs;
 pub use level::LevelArgs;
@@ -90,12 +86,10 @@ pub enum Command {
     Weights(WeightsArgs),
     Rate(RateArgs),
     Limit(Box<LimitArgs>),
-    Domains(Box<DomainsArgs>),
     Why(WhyArgs),
     Dead(Box<DeadArgs>),
     Reconcile(ReconcileArgs),
     Results(ResultsArgs),
-    Bucket(BucketArgs),
     History(HistoryArgs),
     Runs(RunsArgs),
     Doctor(DoctorArgs),
@@ -129,9 +123,7 @@ impl Command {
             Self::Why(args) => Some(args.on.output),
             Self::Dead(args) => Some(args.output()),
             Self::Plan(args) => Some(args.on.output),
-            Self::Bucket(args) => Some(args.output()),
             Self::Runs(args) => Some(args.output),
-            Self::Domains(args) => Some(args.output),
             Self::Local(_) | Self::Completions(_) | Self::Man(_) => None,
         }
     }
@@ -194,7 +186,6 @@ impl Command {
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
             Self::Limit(args) => Box::pin(limit::limit(&args, shell)).await,
-            Self::Domains(args) => Box::pin(domains::run(&args, shell)).await,
             Self::Reconcile(args) => Box::pin(reconcile::run(&args, shell)).await,
             Self::Results(args) => Box::pin(results::run(&args, shell)).await,
             Self::Runs(_) => Box::pin(runs::run(shell)).await,
@@ -203,7 +194,6 @@ impl Command {
             Self::Why(args) => Box::pin(why::run(&args, shell)).await,
             Self::Dead(args) => Box::pin(dead::run(&args, shell)).await,
             Self::Plan(args) => Box::pin(plan::run(&args, shell)).await,
-            Self::Bucket(args) => Box::pin(bucket::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),
             Self::Man(args) => completions::man(&args, program),
         }

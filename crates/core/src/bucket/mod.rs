@@ -145,13 +145,6 @@ impl Terms {
         full_at.saturating_sub(now.saturating_add(self.tolerance))
     }
 
-    /// Number of takes of one recipient that would be granted now. At 1,000/s with a margin of 0.02 a
-    /// full bucket grants 10: one at once, and 9 more because T = 1,020 µs fits 9 times into
-    /// τ = 10,000 µs.
-    pub const fn free(self, full_at: FullAt, now: u64) -> u64 {
-        if self.wait(full_at, now) > 0 { 0 } else { self.fit(self.from(full_at, now, 1), now) }
-    }
-
     /// Microseconds from now for which the state must be stored: until the largest block can no longer
     /// use periods before `full_at`, and at least one second after `full_at`. A bucket that expired
     /// then answers as a full one.

@@ -220,10 +220,16 @@ fn the_ends_of_the_rates_are_whole_microseconds() {
 
 #[test]
 fn for_large_rates_the_bound_stays_the_quota_though_a_burst_is_granted_at_once() {
-    let thousand = terms(1_000.0, 0.02);
-    assert_eq!(thousand.free(0, 1_795_000_000_000_000), 10);
-    assert_eq!(thousand.most_in_a_second(1), 991);
-    assert_eq!(terms(14.0, 0.02).free(0, 1_795_000_000_000_000), 1);
+    let granted = |rate| {
+        let claim = Demand { terms: terms(rate, 0.02), wanted: 40, least: 1 };
+        let Decision::Granted(granted, _) = take(&[(0, claim)], 1_795_000_000_000_000) else {
+            return 0;
+        };
+        granted
+    };
+    // One at once, and 9 more because T = 1,020 µs fits 9 times into τ = 10,000 µs.
+    assert_eq!((granted(1_000.0), granted(14.0)), (10, 1));
+    assert_eq!(terms(1_000.0, 0.02).most_in_a_second(1), 991);
 }
 
 #[test]

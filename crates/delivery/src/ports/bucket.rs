@@ -1,7 +1,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use tidegate_core::bucket::{FullAt, Pace, Terms};
+use tidegate_core::bucket::{Pace, Terms};
 use tidegate_core::rate::Rate;
 
 use super::PortError;
@@ -74,26 +74,4 @@ pub trait Bucket {
 
     /// Connects and loads what the first take needs. Errors are not returned; the next take reports them.
     fn warm(&self) -> impl Future<Output = ()>;
-}
-
-/// The state of one bucket on the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BucketLevel {
-    /// The limit's name; `None` for the account's bucket.
-    pub name: Option<String>,
-    /// The time at which the bucket is full again, in microseconds of the server's clock.
-    pub full_at: FullAt,
-    /// The terms that the last take used.
-    pub terms: Terms,
-}
-
-/// Reads the buckets without taking.
-pub trait BucketLevels {
-    /// Returns the server's time in microseconds since the epoch, and the state of each bucket that the
-    /// server holds: the account's first, then the limits' by name. A bucket that is full and unused for a
-    /// while is not stored and not listed.
-    ///
-    /// # Errors
-    /// [`PortError`] if the server does not answer.
-    fn levels(&self) -> impl Future<Output = Result<(u64, Vec<BucketLevel>), PortError>>;
 }

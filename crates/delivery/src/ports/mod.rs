@@ -25,7 +25,7 @@ mod suppression;
 pub use account::{Account, AccountStatus};
 pub use announce::Announce;
 pub use body::Body;
-pub use bucket::{Answer, Bucket, BucketLevel, BucketLevels, LimitTake, TakeRequest, Taken};
+pub use bucket::{Answer, Bucket, LimitTake, TakeRequest, Taken};
 pub use clock::{Clock, Monotonic};
 pub use console_buckets::{BucketCharge, ConsoleBuckets};
 pub use deferral::{DeferralStore, DeferredObject, DeferredPage, Version};

@@ -124,7 +124,7 @@ impl RecipientFilter {
 }
 
 /// The entries of a line: those of JSON, or else the first field; none of a comment, and of a line without any value.
-pub(crate) fn fields(line: &str) -> Vec<String> {
+fn fields(line: &str) -> Vec<String> {
     let line = line.trim();
     if line.starts_with('#') {
         return Vec::new();

@@ -34,13 +34,11 @@ mod template;
 mod test_mail;
 mod text;
 
-pub(crate) use address_list::fields;
 pub use address_list::{AddressList, RecipientFilter, recipient};
 pub use baseline::baseline;
 pub use check::{CheckOptions, InputSummary, RestOfRows, check};
 pub use deliver::DeliverError;
 pub use draft::{CampaignDraft, DraftContent, RenderedMessage};
-pub(crate) use fault::column_names;
 pub use fault::{FileLine, InputFault};
 pub use fingerprint::{fingerprint, fingerprint_of};
 pub use input_report::InputReport;

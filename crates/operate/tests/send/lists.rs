@@ -8,7 +8,6 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use tidegate_core::channel::Content;
 use tidegate_operate::dead::Corrections;
-use tidegate_operate::domains::DomainCounts;
 use tidegate_operate::page::Page;
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::send::{
@@ -117,13 +116,11 @@ fn every_reader_refuses_another_encoding_in_the_same_words() {
         (gzip(b"to\nada@example.com\n")[..20].to_vec(), ": file: must be readable: "),
     ] {
         let mut list = AddressList::default();
-        let mut counts = DomainCounts::default();
         let input = bytes.as_slice();
         for fault in [
             checked(&saying("x"), input, CHECKING).unwrap_err().concat(),
             faults("x", InputFormat::Json, input).concat(),
             list.read(FILE, input).unwrap_err().to_string(),
-            counts.read(FILE, None, input).unwrap_err().to_string(),
             Corrections::read(FILE, input).unwrap_err().to_string(),
             read_text(FILE, input).unwrap_err().to_string(),
         ] {
@@ -474,11 +471,6 @@ fn said(bytes: &[u8]) -> String {
     let mut list = AddressList::default();
     said.extend(list.read(FILE, bytes).err().map(|fault| shown(*fault)));
     said.extend(list.faults().iter().map(ToString::to_string));
-    for column in [None, Some("to")] {
-        if let Err(fault) = DomainCounts::default().read(FILE, column, bytes) {
-            said += &shown(*fault);
-        }
-    }
     said.extend(Corrections::read(FILE, bytes).err().map(|fault| shown(*fault)));
     said
 }
