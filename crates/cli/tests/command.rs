@@ -96,7 +96,7 @@ fn a_console_says_what_is_wrong_before_it_looks_for_a_stack() {
         (["--stream-rate", "0/s:1"], 2, "0.1 to 1000 events a second"),
         (["--token-file", short], 2, "allowed are 16 to 256"),
         (["--token-file", weak], 2, "take a random one"),
-        (["--token-file", "/nonexistent"], 3, "the tokens cannot be read"),
+        (["--token-file", "/nonexistent"], 3, "/nonexistent: cannot be read"),
         (["--public-url", "mail.example"], 2, "such as https://mail.example"),
         (["--public-url", "https://mail.example/console"], 2, "without a path"),
         (["--listen", &taken], 3, "--listen names another address"),

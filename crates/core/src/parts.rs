@@ -25,9 +25,10 @@ pub const KEPT: Duration = Duration::from_hours(40 * 24);
 /// has at most 300 operators.
 const AT_ONCE: usize = 25;
 /// Prefixes of the counters that are kept per campaign.
-const KINDS: [&str; 6] = ["sent.", "waited.", "debt.", "refused.", "cancelled.", "excluded."];
+const KINDS: [&str; 7] =
+    ["sent.", "waited.", "debt.", "refused.", "dead.", "cancelled.", "excluded."];
 
-/// The names of the counters that are kept for `campaign`: `sent.NAME`, `waited.NAME`, `debt.NAME`, and three that
+/// The names of the counters that are kept for `campaign`: `sent.NAME`, `waited.NAME`, `debt.NAME`, and four that
 /// most campaigns do not have.
 pub fn counters_of(campaign: &str) -> impl Iterator<Item = String> {
     KINDS.into_iter().map(move |kind| format!("{kind}{campaign}"))

@@ -20,9 +20,9 @@ pub const SILENT: Duration = Duration::from_mins(1);
 /// One sending of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its campaign.
+    /// The campaign that it is of.
     pub campaign: String,
-    /// Its name, of which a campaign has one.
+    /// The name; a campaign has one run of it.
     pub name: String,
     /// The list and the message.
     pub input: RunInput,
@@ -74,7 +74,7 @@ pub struct RunSender {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStage {
-    /// Its rows are being enqueued.
+    /// Rows are being enqueued.
     Sending,
     /// The rows that are left wait: for room in the queue, for the level, or for the end of a pause.
     Waiting,
@@ -87,7 +87,7 @@ pub enum RunStage {
 }
 
 impl RunStage {
-    /// Its name in the ledger and in reports.
+    /// The name in the ledger and in reports.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sending => "sending",

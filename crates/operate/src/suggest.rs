@@ -29,6 +29,11 @@ pub enum SuggestedCommand {
     ExportCancelled {
         campaign: String,
     },
+    /// Sends to all who have not got the mail of a run.
+    RestOf {
+        campaign: String,
+        run: String,
+    },
     /// Shows what a replay of one mail would send.
     Replay {
         id: String,
@@ -70,6 +75,10 @@ impl SuggestedCommand {
             Self::ExportCancelled { campaign } => {
                 let options = ["--code=Cancelled".to_owned(), format!("--campaign={campaign}")];
                 ("dead export", vec!["late.jsonl".to_owned()], options.to_vec())
+            }
+            Self::RestOf { campaign, run } => {
+                let options = [format!("--campaign={campaign}"), format!("--rest-of={run}")];
+                ("send", vec!["…".to_owned()], options.to_vec())
             }
             Self::Replay { id, campaign, include_unknown } => {
                 let campaign = campaign.as_ref().map(|name| format!("--campaign={name}"));

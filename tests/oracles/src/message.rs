@@ -207,7 +207,10 @@ fn named(error: &EmailError) {
     assert!(error.field().len() <= MAX_FIELD, "{} bytes of field", error.field().len());
     assert!(text.len() <= error.field().len() + MAX_ERROR, "{} bytes: {text}", text.len());
     // The only addresses are those of the examples, the only lone @ is in a list of characters.
-    let rest = redacted.replace("ada@example.com", "").replace(": ; @ \\", "");
+    let rest = redacted
+        .replace("ada@example.com", "")
+        .replace(": ; @ \\", "")
+        .replace(". _ @ + and -", "");
     assert!(!rest.contains('@'), "{redacted}");
 }
 

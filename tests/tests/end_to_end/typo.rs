@@ -40,7 +40,7 @@ async fn after_a_typo_everybody_gets_exactly_one_version_whatever_was_enqueued()
     let ended = sending.wait_with_output().await.unwrap();
     let said = String::from_utf8(ended.stdout).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.starts_with("Cancelled: ") && said.contains("--rest-of big"), "{said}");
+    assert!(said.starts_with("Cancelled: ") && said.contains("--rest-of=big"), "{said}");
     site.wait_for(READERS, 90).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let url = format!("{}/_sandbox/mails?limit=10000", site.aws.sandbox().url());

@@ -137,7 +137,8 @@ async fn say_runs(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<(),
         page.line(Tone::Warning, if run.is_live(now) {
             format!("Run {name} has not ended yet, on {}: what it enqueues may be sent. {left} to go.", run.sender.host)
         } else {
-            format!("Of run {name}, {left} were never enqueued: `tidegate send … --rest-of {name}` sends to them, too.")
+            let rest = SuggestedCommand::RestOf { campaign: run.campaign.clone(), run: name.clone() };
+            format!("Of run {name}, {left} were never enqueued: {rest} sends to them, too.")
         });
     }
     shell.output.say(&page);

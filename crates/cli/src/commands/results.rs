@@ -102,7 +102,7 @@ async fn of_run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, Command
     runs.retain(|run| run.name == named);
     if runs.is_empty() || args.csv.is_some() {
         let said = format!(
-            "{named}: there is no such journal{}; allowed is a journal of `tidegate send`, or for counts the name of a run of the last day or under way",
+            "{named}: there is no such journal{}; allowed is a run's journal, or for counts the name of a run of the last day or under way",
             if runs.is_empty() {
                 ", and the ledger shows no such run"
             } else {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_delivery::ports::{FailureKind, MonitorReport, Queues, RingingAlarm};
-use tidegate_fakes::{Fault, Operation, Rule, failures};
+use tidegate_fakes::{Fault, Latency, Operation, Rule, failures};
 use tidegate_operate::steer::{Author, SteerAction};
 use tidegate_operate::why::MailQuery;
 use tokio::sync::mpsc::unbounded_channel;
@@ -238,6 +238,7 @@ async fn a_review_is_good_for_ten_minutes() {
 async fn a_console_that_ends_while_it_reads_lets_go_of_the_letters() {
     let world = with_a_dead_letter().await;
     let (engine, shared) = Engine::start(site(&world), limits(), None).await.unwrap();
+    world.queues.set_latency(Latency::always(Duration::from_secs(1)));
     let stop = tokio::sync::Notify::new();
     let script = async {
         let asked = shared.jobs.ask(EngineJob::ReadDead);

@@ -213,7 +213,7 @@ fn nul_and_overrides_of_direction_are_refused_in_every_text_and_other_marks_are_
             "reply_to",
             &format!("\"A{hidden} <a@example.org>\""),
             "reply_to",
-            "control characters",
+            "the invisible character",
         );
     }
     for text in [

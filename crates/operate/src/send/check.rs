@@ -34,6 +34,7 @@ pub struct CheckOptions {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
+// More than 12 fields: one for each figure of the dry run.
 pub struct InputSummary {
     pub channel: Channel,
     /// The rows that get a message.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tidegate_core::channel::{Channel, Content, MessageRules};
@@ -15,7 +15,6 @@ use super::fault::{FileLine, InputFault, column_names};
 use super::fingerprint::hex;
 use super::form::MessageForm;
 use super::rows::{InputFormat, InputRow, InputRows};
-use super::runs::MailOrigin;
 use super::template::{Columns, TemplatePart, Templates};
 use super::text::{TEXT_FORM, TextDraft, TextJson};
 
@@ -87,6 +86,24 @@ pub struct RenderedMessage {
     /// Whether the id is given in the input.
     pub id_given: bool,
     pub body: String,
+}
+
+/// The run and the row of a mail, as its `metadata` says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailOrigin {
+    pub run: String,
+    pub row: u64,
+}
+
+impl MailOrigin {
+    /// Reads it from a message's body; `None` if `send` did not write that.
+    pub fn of(body: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Body {
+            metadata: MailOrigin,
+        }
+        serde_json::from_str::<Body>(body).ok().map(|body| body.metadata)
+    }
 }
 
 #[derive(Serialize)]

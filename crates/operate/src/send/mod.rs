@@ -38,7 +38,7 @@ pub use address_list::{AddressList, RecipientFilter, recipient};
 pub use baseline::baseline;
 pub use check::{CheckOptions, InputSummary, RestOfRows, check};
 pub use deliver::DeliverError;
-pub use draft::{CampaignDraft, DraftContent, RenderedMessage};
+pub use draft::{CampaignDraft, DraftContent, MailOrigin, RenderedMessage};
 pub use fault::{FileLine, InputFault};
 pub use fingerprint::{fingerprint, fingerprint_of};
 pub use input_report::InputReport;
@@ -52,7 +52,7 @@ pub use progress::{RunState, SendProgress};
 pub use report::{DryRun, Estimate, FaultReport, PreviewReport, RunEnd, SendReport, UnfinishedRun};
 pub use rows::{InputFormat, InputRow, InputRows};
 pub use runs::{
-    KnownList, MailOrigin, RunError, RunKey, RunRecord, add_sent, admitted, cancelled_rows, chain,
+    KnownList, RunError, RunKey, RunRecord, add_sent, admitted, cancelled_rows, chain,
     check_resend, extend_cancel, in_words, record_rest, rest_name,
 };
 pub(crate) use runs::{recipient_of, record_returned};

@@ -101,6 +101,11 @@ impl SendReport {
         self.rows.saturating_sub(self.enqueued_before + self.enqueued)
     }
 
+    /// The command that sends the rest of a cancelled run.
+    fn rest(&self) -> SuggestedCommand {
+        SuggestedCommand::RestOf { campaign: self.campaign.clone(), run: self.run.clone() }
+    }
+
     /// The error with which the program exits if rows are left.
     pub fn unfinished(&self) -> UnfinishedRun {
         UnfinishedRun { left: counted(self.left(), self.channel.words().message) }
@@ -158,10 +163,7 @@ impl View for SendReport {
             ),
             RunEnd::Cancelled => page.line(
                 Tone::Plain,
-                format!(
-                    "To send to all who have not got it, corrected: `tidegate send … --campaign {} --rest-of {}`.",
-                    self.campaign, self.run
-                ),
+                format!("To send to all who have not got it, corrected: {}.", self.rest()),
             ),
             _ => page.line(
                 Tone::Plain,

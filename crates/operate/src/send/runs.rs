@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tidegate_core::control::{CANCELLED, Cancel, Control, HoldReason};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::{RUNS_KEPT, RowRanges, Run, RunStage};
@@ -11,6 +10,7 @@ use tidegate_delivery::ports::{Clock, Ledger, Monotonic, PortError, Runs, Stored
 
 use super::address_list::{AddressList, recipient};
 use super::check::InputSummary;
+use super::draft::MailOrigin;
 use super::journal::AcknowledgedRows;
 use super::progress::RunState;
 use super::rows::{InputRow, InputRows};
@@ -183,7 +183,7 @@ pub fn in_words(run: &Run, now: EpochMillis) -> String {
     format!("begun {} ago on {}, {enqueued} of {rows} enqueued", span(ago), run.sender.host)
 }
 
-/// What a run has to do, by the control record as it was last read.
+/// The order for a run, by the control record as it was last read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RunOrder {
     Go,
@@ -344,24 +344,6 @@ async fn change_run(
     Err(RunError::Conflict)
 }
 
-/// The run and the row of a mail, as its `metadata` says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MailOrigin {
-    pub run: String,
-    pub row: u64,
-}
-
-impl MailOrigin {
-    /// Reads it from a message's body; `None` if `send` did not write that.
-    pub fn of(body: &str) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Body {
-            metadata: MailOrigin,
-        }
-        serde_json::from_str::<Body>(body).ok().map(|body| body.metadata)
-    }
-}
-
 /// The rows of cancelled mails among `letters`, by run.
 pub fn cancelled_rows<'a>(
     letters: impl IntoIterator<Item = &'a Letter>,
@@ -482,7 +464,7 @@ pub async fn extend_cancel(
         let hold = control.campaign_holds.get(campaign);
         let hold = hold.and_then(|holds| holds.get(HoldReason::Cancelled));
         let detail = hold.map_or_else(
-            || "what `tidegate send` enqueued before it took note".to_owned(),
+            || "what the run enqueued before it took note".to_owned(),
             |hold| hold.detail.clone(),
         );
         control.cancel(campaign, Cancel { at, ..cancel }, &detail);

@@ -15,6 +15,7 @@ const SHOWN_MS: u64 = 86_400_000;
 /// A run, with what became of its mail by the campaign's sums since it began and by what waits. The sums do not say of
 /// which run a mail was: mail that others put onto the campaign's queues meanwhile counts in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+// More than 12 fields: one for each column of its row.
 pub struct RunStatus {
     pub campaign: String,
     pub name: String,
@@ -103,7 +104,7 @@ impl RunStatus {
         if self.rows == 0 { 1.0 } else { as_f64(self.sent) / as_f64(self.rows) }
     }
 
-    /// What it needs of somebody, if anything.
+    /// The next step that it needs of somebody, if any.
     fn next(&self) -> Option<String> {
         let left = self.rows.saturating_sub(self.enqueued);
         match self.stage {

@@ -174,6 +174,7 @@ pub(super) struct InputArgs {
 /// The run: preview, name, journal, and the limits while it enqueues.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run")]
+// More than 12 fields: one for each option.
 pub(super) struct RunArgs {
     /// Show the first N messages, and send nothing
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
@@ -226,7 +227,7 @@ impl RunArgs {
         self.again.as_deref().or(self.run.as_deref())
     }
 
-    /// What is to be done with a list that was sent before.
+    /// The operator's wish for a list that was sent before.
     pub(super) const fn wish(&self) -> KnownList {
         match (self.go_on, &self.again, &self.rest_of) {
             (true, ..) => KnownList::Continue,

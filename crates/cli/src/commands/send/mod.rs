@@ -82,7 +82,7 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
         let Some(rest) = &mut rest else { return Ok(CommandEnd::Interrupted) };
         recipients.sent = std::mem::take(&mut rest.sent);
     }
-    let run = prepare::run_name(args, rest.as_ref());
+    let run = prepare::run_name(args, rest.as_ref().map(|rest| rest.name.as_str()));
     let by = stack.operator().await;
     let to = Destination { stack, facts, campaign, known, run, by };
     Box::pin(send_to(args, &to, sources, recipients, rest, shell)).await

@@ -16,7 +16,6 @@ use tidegate_operate::send::{
 };
 
 use super::args::{FormatOption, InputArgs, MailArgs, SendArgs};
-use super::rest::Rest;
 use crate::shell::{CommandError, open_file, text_file};
 
 /// The name by which faults refer to a template that was given as an option, not as a file.
@@ -169,9 +168,9 @@ fn usual_name(path: &Path) -> String {
 }
 
 /// The run's name: as it was given, that of the rest of a run, or the file's.
-pub(super) fn run_name(args: &SendArgs, rest: Option<&Rest>) -> String {
+pub(super) fn run_name(args: &SendArgs, rest: Option<&str>) -> String {
     let named = args.run.named().map(str::to_owned);
-    named.or_else(|| rest.map(|rest| rest.name.clone())).unwrap_or_else(|| usual_name(&args.file))
+    named.or_else(|| rest.map(str::to_owned)).unwrap_or_else(|| usual_name(&args.file))
 }
 
 /// The run's journal.

@@ -36,7 +36,7 @@ pub(super) struct Rest {
     letters: DiscardReview,
 }
 
-/// What is left of the run that `--rest-of` names; none if it was interrupted.
+/// The rest of the run that `--rest-of` names; none if it was interrupted.
 pub(super) async fn of(
     args: &SendArgs,
     name: &str,
