@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use email_address::{EmailAddress, Options};
 
-use super::text::is_invisible;
+use super::text::{OVERRIDES, is_invisible};
 
 /// Most characters that SES takes for one address, with its display name in the encoded form.
 const MAX_CHARS: usize = 320;
@@ -20,7 +20,7 @@ pub enum AddressError {
     /// The text is empty or only white space.
     #[error("must be an address like ada@example.com")]
     Empty,
-    /// The text contains a control character, or its address a blank or a character that nobody sees, such as a
+    /// The text contains a control character or an override of direction, or its address a blank or a character that nobody sees, such as a
     /// zero-width space from a web page.
     #[error("must not hold the invisible character {0}")]
     Invisible(String),
@@ -82,7 +82,7 @@ impl Address {
     /// # Errors
     /// [`AddressError`] if SES would refuse the address.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
-        if let Some(found) = character(text, char::is_control) {
+        if let Some(found) = character(text, |c| c.is_control() || OVERRIDES.contains(&c)) {
             return Err(AddressError::Invisible(found));
         }
         let text = text.trim();
