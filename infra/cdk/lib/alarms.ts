@@ -169,13 +169,13 @@ export class Alarms extends Construct {
   private pressure(): void {
     const metric = this.props.metrics.metricPressureLevel(FIVE_MINUTES);
     this.add('busy', 'The stack has been busy for an hour: messages wait long, or AWS refuses many. '
-      + 'See what fills the queues or slows their sending (tidegate level, the dashboard); with deferral '
+      + 'See what fills the queues or slows their sending (tidegate status, the dashboard); with deferral '
       + 'on, messages of priority low are put aside meanwhile, and come back by themselves unless '
       + 'deferralReplay is off.', {
       metric, threshold: 1, evaluationPeriods: 12,
     });
     this.add('overloaded', 'The stack is overloaded: messages wait for days, or AWS refuses many. Ask '
-      + 'AWS for a higher quota, or let producers send less (tidegate level tells them); with deferral '
+      + 'AWS for a higher quota, or let producers send less (tidegate status tells the level); with deferral '
       + 'on, messages of priority normal are put aside too.', {
       metric, threshold: 2, evaluationPeriods: 3,
     });

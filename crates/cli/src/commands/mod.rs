@@ -8,7 +8,6 @@ mod deferred;
 mod doctor;
 mod exclude;
 mod history;
-mod level;
 mod limit;
 mod local;
 mod plan;
@@ -40,7 +39,6 @@ pub use deferred::DeferredArgs;
 pub use doctor::DoctorArgs;
 pub use exclude::ExcludeArgs;
 pub use history::HistoryArgs;
-pub use level::LevelArgs;
 pub use limit::LimitArgs;
 pub use local::LocalArgs;
 pub use plan::PlanArgs;
@@ -76,7 +74,6 @@ pub enum Command {
     Top(TopArgs),
     Console(Box<ConsoleArgs>),
     Status(StatusArgs),
-    Level(LevelArgs),
     Deferred(Box<DeferredArgs>),
     Pause(PauseArgs),
     Resume(ResumeArgs),
@@ -106,7 +103,6 @@ impl Command {
             Self::Top(args) => Some(args.on.output),
             Self::Console(args) => Some(args.on.output),
             Self::Status(args) => Some(args.on.output),
-            Self::Level(args) => Some(args.on.output),
             Self::Deferred(args) => Some(args.output()),
             Self::Pause(args) => Some(args.on.output),
             Self::Resume(args) => Some(args.on.output),
@@ -176,7 +172,6 @@ impl Command {
             Self::Top(args) => Box::pin(top::run(&args, shell)).await,
             Self::Console(args) => Box::pin(console::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
-            Self::Level(args) => Box::pin(level::run(&args, shell)).await,
             Self::Deferred(args) => Box::pin(deferred::run(&args, shell)).await,
             Self::Pause(args) => Box::pin(steer::pause(&args, shell)).await,
             Self::Resume(args) => Box::pin(steer::resume(&args, shell)).await,

@@ -48,7 +48,7 @@ pub(crate) fn status() -> Status {
             priority_queues: BTreeMap::new(),
             held: false,
         }],
-        level: LevelStatus { level: BackPressureLevel::Clear, since: None },
+        level: LevelStatus::default(),
         limits: Vec::new(),
         runs: Vec::new(),
         waiting: WaitingStatus { campaigns: 900, ..WaitingStatus::default() },
@@ -125,7 +125,7 @@ fn states_are_told_when_they_change_and_idle_counts_as_served() {
     assert_eq!(snapshots.changes(&now, false), []);
     now.serving.state = "stopped";
     now.breaker = BreakerStatus { state: "blocking", since: Some(at(2)), until: Some(at(7)) };
-    now.level = LevelStatus { level: BackPressureLevel::Busy, since: Some(at(2)) };
+    now.level.level = BackPressureLevel::Busy;
     now.quota.factor = 0.5;
     let told = snapshots.changes(&now, false);
     let expected = [

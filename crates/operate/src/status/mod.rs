@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::de::value::StrDeserializer;
 use serde::{Deserialize as _, Serialize};
 use tidegate_core::Window;
-use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel};
 use tidegate_core::breaker::Breaker;
 use tidegate_core::channel::Words;
 use tidegate_core::config::{Campaign, queue_key};
@@ -24,7 +24,7 @@ use tidegate_core::reputation::ReputationFigures;
 use tidegate_core::weight_rule::WeightRule;
 use tidegate_delivery::ports::QueueDepth;
 
-use crate::format::time;
+use crate::format::{span, time};
 use crate::history;
 use crate::suggest::SuggestedCommand;
 pub use facts::{OtherQueues, StackFacts, StatusSettings, gather, other_queues};
@@ -178,15 +178,20 @@ pub struct CampaignStatus {
     pub held: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LevelStatus {
     /// `clear`, `busy` or `overloaded`; `clear` also if the last judgement is too old.
     pub level: BackPressureLevel,
     pub since: Option<EpochMillis>,
+    /// Since when it has been known that the backlog has grown for an hour; `None` if it has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub growing_since: Option<EpochMillis>,
+    #[serde(flatten)]
+    pub figures: BackPressureFigures,
 }
 
 impl LevelStatus {
-    /// Describes what the level defers; `None` if it is clear.
+    /// Describes what the level defers, and how long the backlog takes; `None` if it is clear.
     pub fn in_words(&self) -> Option<String> {
         let deferred = match self.level {
             BackPressureLevel::Clear => return None,
@@ -194,7 +199,9 @@ impl LevelStatus {
             BackPressureLevel::Overloaded => "messages of low and normal priority are deferred",
         };
         let since = self.since.map(|since| format!(" since {}", time(since))).unwrap_or_default();
-        Some(format!("{}{since}: {deferred}", self.level))
+        let takes = |seconds| format!("; the backlog takes {}", span(Duration::from_secs(seconds)));
+        let takes = self.figures.backlog_seconds.map(takes).unwrap_or_default();
+        Some(format!("{}{since}: {deferred}{takes}", self.level))
     }
 }
 
@@ -330,9 +337,13 @@ fn serving(facts: &StackFacts) -> ServingStatus {
 }
 
 fn level(control: &Control, now: EpochMillis) -> LevelStatus {
-    let level = control.level(now);
-    let since = control.back_pressure.filter(|reading| reading.level == level);
-    LevelStatus { level, since: since.map(|reading| reading.since) }
+    let reading = control.back_pressure.filter(|reading| !reading.is_old(now));
+    reading.map_or_else(LevelStatus::default, |reading| LevelStatus {
+        level: reading.level,
+        since: Some(reading.since),
+        growing_since: reading.growing_since,
+        figures: reading.figures,
+    })
 }
 
 fn breaker(breaker: &Breaker) -> BreakerStatus {

@@ -282,18 +282,24 @@ fn an_adaptive_limit_is_shown_as_it_was_set_and_with_the_rate_that_its_provider_
 fn a_level_above_clear_is_shown_with_what_it_defers_while_it_counts() {
     let mut facts = facts();
     let judged = "2026-11-20T20:35:07Z";
-    let reading = format!(r#"{{"level": "busy", "since": "{judged}", "read_at": "{judged}"}}"#);
-    facts.standing.control.back_pressure = Some(serde_json::from_str(&reading).unwrap());
-    let text = Page::of(&Status::of(&facts)).plain();
-    assert!(
-        text.contains("busy since") && text.contains("messages of low priority are deferred"),
-        "{text}"
-    );
-    facts.at = NOW + Duration::from_hours(1);
+    let reading = serde_json::json!({
+        "level": "busy", "since": judged, "read_at": judged, "growing_since": judged,
+        "figures": {"backlog_mails": 612_000, "backlog_seconds": 43_714},
+    });
+    facts.standing.control.back_pressure = Some(serde_json::from_value(reading).unwrap());
+    let status = Status::of(&facts);
+    let text = Page::of(&status).plain();
+    let level = "busy since 2026-11-20 20:35:07 UTC: messages of low priority are deferred; the backlog takes 12 h 08 min";
+    let grows = "since 2026-11-20 20:35:07 UTC: more comes than the quota lets go";
+    assert!(text.contains(level) && text.contains(grows), "{text}");
+    let json = serde_json::to_value(&status).unwrap();
     assert_eq!(
-        Status::of(&facts).level,
-        LevelStatus { level: BackPressureLevel::Clear, since: None }
+        (&json["level"]["level"], &json["level"]["backlog_mails"]),
+        (&"busy".into(), &612_000.into())
     );
+    // The judgement is an hour old: it counts no more.
+    facts.at = NOW + Duration::from_hours(1);
+    assert_eq!(Status::of(&facts).level, LevelStatus::default());
 }
 
 #[test]

@@ -80,6 +80,10 @@ impl Status {
         if let Some(text) = self.level.in_words() {
             fields.push(("level", Span::new(Tone::Warning, text)));
         }
+        if let Some(since) = self.level.growing_since {
+            let text = format!("since {}: more comes than the quota lets go", time(since));
+            fields.push(("backlog grows", Span::new(Tone::Warning, text)));
+        }
         let dead = self.queues.get("dead_letters").map_or(0, |depth| depth.all());
         fields.push((
             "dead letters",
