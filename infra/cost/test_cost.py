@@ -151,7 +151,7 @@ class Calculating(unittest.TestCase):
         self.assertGreaterEqual(counted["poller"], 12)
         self.assertGreaterEqual(counted["scheduler"], 6)
         line = '.metric("HeldWindows", Unit::Count, is(End::Held))'
-        counter = '    Dead, "dead", Mails, Total, Some("DeadLettered"),'
+        counter = '    Dead, "dead", Mails, TotalAndByCampaign, Some("DeadLettered"),'
         for line, another in ((line, line + '.metric("Another", Unit::Count, 1.0)'),
                               (counter, '    Another, "another", Mails, Total, Some("Another"),\n' + counter)):
             self.assertEqual(source.count(line), 1, line)

@@ -25,7 +25,7 @@ async function calm({ console }) {
     figures: { ...figures, ...CALM, rows, status: {
       ...status, holds: [], limits: [], changes: [], campaigns, counters: {}, level: { level: 'clear', since: null },
       breaker: { state: 'allowing', since: null, until: null }, serving: { state: 'serving', last_window: null },
-      waiting: { express: 0, campaigns: 0, merge: 0, limits: 0 }, queues: { express: QUIET, merge: QUIET, dead_letters: QUIET },
+      waiting: { express: 0, campaigns: 0, merge: 0, limits: 0, rows: 0 }, runs: [], queues: { express: QUIET, merge: QUIET, dead_letters: QUIET },
     } },
   };
 }
@@ -71,12 +71,31 @@ promise('express mail that is held is counted, and nobody says that nothing wait
   assert.doesNotMatch(await sends.page.locator('#headline').innerText(), /Nothing waits/);
 });
 
+promise('a run has its bar, and says what of it is not enqueued yet', async (site) => {
+  const began = new Date().toISOString();
+  const run = { campaign: 'big', name: 'news', stage: 'waiting', host: 'laptop', began, rows: 3000, enqueued: 600, waiting: 200, sent: 390, failed: 10, cancelled: 0, to_come: 2400 };
+  for (const width of [390, 1280]) {
+    const tab = await shown(site, ({ figures: { status } }) => {
+      status.runs = [run, { ...run, name: 'old', stage: 'cancelled', to_come: 0, waiting: 0, cancelled: 99, rest: ['old-rest'] }];
+      status.waiting.rows = 2400;
+    }, { width });
+    const text = await tab.at('run-news').innerText();
+    assert.match(text, /news waiting, for big, on laptop since/);
+    assert.match(text, /390 of 3,000 sent, 10 failed, 200 waiting, 2,400 not enqueued yet/);
+    assert.equal(await tab.at('run-news').getByRole('progressbar').getAttribute('aria-valuenow'), '13');
+    assert.match(await tab.at('run-old').innerText(), /99 cancelled, 2,400 left to run old-rest/);
+    assert.match(await tab.page.locator('.hero').innerText(), /2,400 mails wait: 2,400 not enqueued yet/);
+  }
+  const none = await shown(site, () => {});
+  assert.equal(await none.page.locator('#runs-panel').isVisible(), false);
+});
+
 promise('what waits is the sum of all queues, and says where', async (site) => {
   const tab = await shown(site, ({ figures: { status } }) => {
     status.waiting = { express: 1, campaigns: 1200, merge: 14, limits: 30, rows: 5 };
   });
   assert.equal(await tab.at('waiting-all').getAttribute('data-value'), '1250');
-  const text = '1 express, 1,200 of campaigns, 14 on the merge queue, 30 on limits’ queues, 5 rows';
+  const text = '1 express, 1,200 of campaigns, 14 on the merge queue, 30 on limits’ queues, 5 not enqueued yet';
   assert.ok((await tab.page.locator('[data-tile=waiting]').innerText()).includes(text), text);
 });
 

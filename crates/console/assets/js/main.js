@@ -8,6 +8,7 @@ import { recolour, renderChart, startChart } from './chart.js';
 import { renderDead, startDead } from './dead.js';
 import { byId, h, icon, setAttr, setIcon, setText } from './dom.js';
 import { renderLimits, startLimits } from './limits.js';
+import { renderRuns } from './runs.js';
 import { renderChanges, renderEvents, startEvents } from './events.js';
 import { startExport } from './export.js';
 import { renderHeader, startHeader } from './header.js';
@@ -62,7 +63,7 @@ function build() {
   startEvents();
   startKeys();
 
-  for (const render of [renderView, renderStacks, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderDead, renderLimits, renderWhy, renderEvents, renderChanges]) onFrame(render);
+  for (const render of [renderView, renderStacks, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderRuns, renderDead, renderLimits, renderWhy, renderEvents, renderChanges]) onFrame(render);
 }
 
 /** Tried until the console answers. */

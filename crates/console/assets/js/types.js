@@ -33,6 +33,9 @@
  *
  * @typedef {{key: string, limit: string, per_second: number | null, closed: boolean, opens_at: string | null, waiting: number | null}} Limit
  *
+ * @typedef {{campaign: string, name: string, stage: string, host: string, began: string, rows: number, enqueued: number,
+ *   waiting: number, sent: number, failed: number, cancelled: number, to_come: number, rest?: string[]}} Run
+ *
  * @typedef {{at: string, by: string, action: string, campaign: string | null, detail: string | null,
  *   reason: string | null}} Steering
  *
@@ -41,7 +44,8 @@
  *   breaker: {state: string, since: string | null, until: string | null},
  *   holds: Hold[], campaigns: Campaign[],
  *   level: {level: string, since: string | null} | null,
- *   limits: Limit[] | null, waiting: {express: number, campaigns: number, merge: number, limits: number},
+ *   limits: Limit[] | null, waiting: {express: number, campaigns: number, merge: number, limits: number, rows: number},
+ *   runs: Run[],
  *   queues: {[name: string]: Depth | undefined},
  *   counters: {[name: string]: number | undefined},
  *   changes: Steering[] | null}} Status

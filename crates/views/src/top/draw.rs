@@ -10,7 +10,7 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState
 use tidegate_core::waits::WaitBound;
 use tidegate_operate::format::{count, percent, rate, span, time};
 use tidegate_operate::page::{self, Tone};
-use tidegate_operate::status::{CampaignStatus, Status};
+use tidegate_operate::status::{CampaignStatus, RunStatus, Status};
 use tidegate_operate::top::{CampaignRow, Dashboard};
 
 /// The time that one column of the curve stands for.
@@ -213,8 +213,10 @@ fn hold_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
         ]))
     };
     let status = dashboard.status();
+    let run = |run: &RunStatus| Line::from(toned(Tone::Plain, run.in_words()));
     let held = status.holds.iter().map(line);
-    held.chain(status.campaigns.iter().filter_map(closed)).collect()
+    let runs = status.runs.iter().filter(|run| run.to_come > 0).map(run);
+    held.chain(status.campaigns.iter().filter_map(closed)).chain(runs).collect()
 }
 
 fn foot_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
