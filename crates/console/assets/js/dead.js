@@ -82,7 +82,7 @@ export function renderDead() {
   }
   setText(read, text);
 
-  keyed(groups, shown, (group) => group.key, (group) => h('tr', { testid: 'dead-group' },
+  keyed(groups, shown, (group) => `${group.key} ${group.said ?? ''}`, (group) => h('tr', { testid: 'dead-group' },
     h('th', { scope: 'row', class: 'code', text: group.key }), h('td', { class: 'number' }), h('td', { class: 'number' }), h('td', { class: 'number' }), h('td', { class: 'said' })),
   (row, group) => {
     const [, number, perhaps, newest, said] = row.children;
