@@ -69,7 +69,7 @@ export function openReplay(filter) {
   let review = null;
   const form = openForm({ name: 'replay', title: 'Replay dead letters', confirm: 'Review', wide: true, submit: next });
 
-  const code = choice('Reason', [...new Set((model.dead?.groups ?? []).map((group) => group.key))], filter.code, 'replay-code');
+  const code = choice('Reason', [...new Set((model.dead?.groups ?? []).flatMap((group) => group.code ?? []))], filter.code, 'replay-code');
   const campaign = choice('Campaign', (model.figures?.status.campaigns ?? []).map((one) => one.name), filter.campaign, 'replay-campaign');
   const id = field(`Id of one ${say.message}`, h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', testid: 'replay-id' }), 'Empty: all that the other two let through.');
   id.input.value = filter.id ?? '';

@@ -72,7 +72,7 @@
  *   cost: {total: number, ses: number} | null,
  *   warnings: string[] | null, assumptions: string[] | null}} Forecast
  *
- * @typedef {{key: string, letters: number, perhaps_sent: number, oldest: string | null, newest: string | null,
+ * @typedef {{key: string, code: string | null, letters: number, perhaps_sent: number, oldest: string | null, newest: string | null,
  *   said: string | null}} DeadGroup
  *
  * @typedef {{since: string, age_s: number | null, message_id: string, id: string | null, campaign: string | null, to: string[] | null,

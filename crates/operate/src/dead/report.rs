@@ -80,6 +80,8 @@ pub enum Grouping {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LetterGroup {
     pub key: String,
+    /// The code of its letters, or of the first one; `None` of what Tidegate did not write.
+    pub code: Option<String>,
     pub letters: u64,
     /// Mails among them that may have been sent.
     pub perhaps_sent: u64,
@@ -198,6 +200,7 @@ pub fn groups(
             let known = (key.clone(), reason.clone());
             let group = groups.entry(known).or_insert_with(|| LetterGroup {
                 key,
+                code: letter.code().map(str::to_owned),
                 letters: 0,
                 perhaps_sent: 0,
                 oldest: letter.since,
