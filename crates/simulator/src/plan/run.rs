@@ -21,6 +21,9 @@ use crate::world::World;
 const WARM_UP: Duration = Duration::from_secs(25);
 /// Nothing sent for so many windows: nothing will be.
 const STALLED_AFTER: u64 = 7 * 86_400;
+/// Before so many windows or mails are simulated, a rate that is not known but measured is not relied on.
+const MEASURED_WINDOWS: u64 = 600;
+const MEASURED_MAILS: f64 = 20_000.0;
 /// A run ends after so many simulated windows, whatever is left.
 pub(super) const MOST_SIMULATED: u64 = 30_000;
 
@@ -162,6 +165,12 @@ async fn step_over(world: &World, scenario: &Scenario, state: &mut SimulationSta
 }
 
 impl SimulationState {
+    /// Whether a measured rate may be off: express mail and shares even out over minutes.
+    fn is_early(&self) -> bool {
+        let accepted: f64 = self.campaigns.iter().map(|campaign| campaign.accepted).sum();
+        self.simulated < MEASURED_WINDOWS && accepted < MEASURED_MAILS
+    }
+
     /// The part of the mails that is done.
     fn progress(&self, scenario: &Scenario) -> f64 {
         let accepted: f64 = self.campaigns.iter().map(|campaign| campaign.accepted).sum();
@@ -183,7 +192,7 @@ impl SimulationState {
         every_send: bool,
     ) -> Option<Skip> {
         let sample = self.sample(scenario, day)?;
-        if every_send && sample.each.total() > 0.0 {
+        if sample.each.total() > 0.0 && (every_send || (sample.error > 0.0 && self.is_early())) {
             return None;
         }
         let dead = on_queue(world, DEAD_LETTERS);
