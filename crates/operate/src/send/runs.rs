@@ -199,7 +199,7 @@ pub struct RunRecord<'a, L> {
     ledger: &'a L,
     stored: StoredRun,
     order: RunOrder,
-    /// When the pause began that stood at the begin: whoever sends during a pause means it.
+    /// When the pause began that stood at the first look: whoever sends during a pause means it. `None` before that.
     meant: Option<EpochMillis>,
     next: Option<Monotonic>,
 }
@@ -210,11 +210,10 @@ impl<'a, L: Ledger + Runs> RunRecord<'a, L> {
     /// # Errors
     /// [`RunError`]; then nothing may be enqueued.
     pub async fn begin(ledger: &'a L, stored: StoredRun) -> Result<Self, RunError> {
-        if !ledger.set_run(&stored).await? {
-            return Err(RunError::Conflict);
-        }
-        let stored = StoredRun { version: stored.version + 1, ..stored };
-        Ok(Self { ledger, stored, order: RunOrder::Go, meant: None, next: None })
+        let (stage, seen) = (stored.run.stage, stored.run.seen);
+        let mut record = Self { ledger, stored, order: RunOrder::Go, meant: None, next: None };
+        record.write(stage, seen).await?;
+        Ok(record)
     }
 
     /// The run as it stands.
@@ -258,10 +257,9 @@ impl<'a, L: Ledger + Runs> RunRecord<'a, L> {
             let own = Some(self.stored.run.campaign.as_str());
             let paused = |of| control.holds_on(of)?.get(HoldReason::Paused);
             let newest = [own, None].into_iter().filter_map(paused).max_by_key(|hold| hold.since);
-            if self.next.is_none() {
-                self.meant = newest.map(|hold| hold.since);
-            }
-            self.order = match newest.filter(|hold| Some(hold.since) > self.meant) {
+            let stood = newest.map_or(EpochMillis::new(0), |hold| hold.since);
+            let meant = *self.meant.get_or_insert(stood);
+            self.order = match newest.filter(|hold| hold.since > meant) {
                 _ if self.stored.run.cancel_of(&control).is_some() => RunOrder::Cancelled,
                 Some(hold) => RunOrder::Wait(hold.detail.clone()),
                 None => RunOrder::Go,

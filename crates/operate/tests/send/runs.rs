@@ -9,11 +9,13 @@ use futures_util::future::join;
 use proptest::prelude::*;
 use tidegate_core::control::{Cancel, Control, Hold, HoldReason};
 use tidegate_core::runs::RunStage;
-use tidegate_delivery::ports::{FailureKind, Ledger as _, Runs as _};
+use tidegate_delivery::ports::{FailureKind, Ledger as _, Runs as _, StoredRun};
 use tidegate_fakes::{Fault, Operation, Rule};
-use tidegate_operate::send::{KnownList, RunEnd, SendProgress, SendReport, extend_cancel};
+use tidegate_operate::send::{
+    KnownList, RunEnd, RunRecord, SendProgress, SendReport, extend_cancel,
+};
 
-use super::world::{Journal, World, recipients};
+use super::world::{Journal, World, checked, draft, recipients};
 
 /// A world whose queue has room for `most` messages and that nobody empties.
 fn blocked(most: u64) -> World {
@@ -219,6 +221,19 @@ async fn whoever_had_a_run_that_another_took_over_ends() {
     let run = world.run(&csv, &mut journal, pending());
     let (ended, ()) = join(run, take).await;
     assert!(ended.unwrap_err().to_string().contains("goes on at runner-7"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_begin_whose_answer_was_lost_is_a_begin_and_another_host_s_is_not() {
+    let world = World::new(1);
+    let run = world.wanted(&checked(&draft(), &recipients(3)).unwrap()).await;
+    let stored = StoredRun { version: 0, run };
+    assert!(world.ledger.set_run(&stored).await.unwrap());
+    assert!(RunRecord::begin(&world.ledger, stored.clone()).await.is_ok());
+    let mut other = stored;
+    (other.run.sender.host, other.run.sender.token) = ("runner-7".into(), "another".into());
+    let taken = RunRecord::begin(&world.ledger, other).await.unwrap_err().to_string();
+    assert!(taken.contains("goes on at laptop"), "{taken}");
 }
 
 #[tokio::test(start_paused = true)]
