@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 
 import { promise } from '../lib/promise.js';
+import { until } from '../lib/wait.js';
 
 /** Shows as many campaigns as if the stack had them: the figures of its own, again and again under other names. Newer figures of the real stack are replaced within 50 ms. @param {import('playwright-core').Page} page @param {number} many */
 async function pretend(page, many) {
@@ -49,14 +50,13 @@ promise('of 200 campaigns those that are asked for are found, in the order that 
   assert.equal(await tab.at('campaigns-search').isVisible(), false, 'two need no search');
   await pretend(tab.page, 200);
   const names = () => tab.page.locator('.campaigns .name-text').allInnerTexts();
-  const asked = async (/** @type {(found: string[]) => boolean | Promise<boolean>} */ holds, /** @type {string} */ what) => {
-    for (let attempt = 0; attempt < 40; attempt++) {
-      await pretend(tab.page, 200);
-      await tab.page.evaluate(() => new Promise(requestAnimationFrame));
-      if (await holds(await names())) return;
-    }
-    assert.fail(`${what}: ${(await names()).slice(0, 5)}`);
-  };
+  const asked = (/** @type {(found: string[]) => boolean | Promise<boolean>} */ holds, /** @type {string} */ what) => until(what, async () => {
+    await pretend(tab.page, 200);
+    await tab.page.evaluate(() => new Promise(requestAnimationFrame));
+    const found = await names();
+    if (await holds(found)) return true;
+    throw new Error(`${found.length}: ${found.slice(0, 5)}`);
+  });
   await asked((found) => found.length === 50, 'the first fifty');
   await tab.at('campaigns-all').click();
   await asked((found) => found.length === 200, 'all');

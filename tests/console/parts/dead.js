@@ -31,7 +31,8 @@ promise('a campaign that SES refuses is held; its letters are counted, masked an
   for (const to of EXPRESS) await stack.put('express', JSON.stringify({ id: `express-${to.split('@')[0]}`, to_address: to, from_address: 'news@example.org', subject: 'Code', body: '1234' }));
   const hold = tab.at('hold').filter({ hasText: 'small is held: one mail after the other is refused' });
   await hold.waitFor();
-  assert.match(await hold.innerText(), /10 in a row refused: .*ids small-\d+/, 'it names its mails');
+  // Ten hold it; those that were under way when it had them count too.
+  assert.match(await hold.innerText(), /[1-9]\d in a row refused: .*ids small-\d+/, 'it names its mails');
   await until('its row says how many are dead', async () => /\d+ dead/.test(await tab.campaign('small').innerText()));
   await tab.campaign('small').locator('[data-testid=state][data-value=held]').waitFor();
   await stack.tidegate('weights', '--reset', '--reason', 'it was not that urgent');
