@@ -21,8 +21,8 @@ def variables(at: Fakes) -> dict[str, str]:
     """A limit for each domain, of three times its mail."""
     rate = 3 * CASE.rate // LIMITS
     return {
-        "TIDEGATE_DOMAIN_LIMITS": ", ".join(f"d{n}.example.com={rate}/s" for n in range(LIMITS)),
-        "TIDEGATE_DOMAIN_QUEUES": ",".join(at.queue(f"domain-{n}") for n in range(LIMITS)),
+        "TIDEGATE_LIMITS": ", ".join(f"d{n}.example.com={rate}/s" for n in range(LIMITS)),
+        "TIDEGATE_LIMIT_QUEUES": ",".join(at.queue(f"domain-{n}") for n in range(LIMITS)),
     }
 
 

@@ -25,7 +25,7 @@ MONTH = 730 * 3_600
 HERE = Path(__file__).resolve().parent
 METRICS = HERE.parents[1] / "crates/lambda/src"
 COUNTERS = HERE.parents[1] / "crates/core/src/counters.rs"
-DOMAIN_QUEUES = 6
+LIMIT_QUEUES = 6
 GB = 1e9
 Measured = dict[str, Any]
 
@@ -195,7 +195,7 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     series = metrics_of(metrics_source())
     published = series["poller"] + series["scheduler"] + series["campaign"] * stack.campaigns
     # Each feature's metrics, and the alarms that it brings.
-    on = {"domain": (bool(stack.domain_groups), DOMAIN_QUEUES),
+    on = {"domain": (bool(stack.domain_groups), LIMIT_QUEUES),
           "deferral": (stack.deferred_share is not None, 2), "bucket": (bool(stack.bucket_zones), 2)}
     published += sum(series[feature] for feature, (is_on, _) in on.items() if is_on)
     alarms = ALARMS[stack.alarms] - (SES_ALARMS if stack.texts else 0)
@@ -248,7 +248,7 @@ def more_calls(stack: Stack, quiet: float, busy: float) -> float:
     pause = max(stack.idle_windows, 2) if stack.idle_wake == 1 else stack.idle_wake
     calls = groups * (busy + quiet * 60 / pause)
     # The level: each queue's depth once a minute while anything waits.
-    calls += (stack.campaigns + 2 + DOMAIN_QUEUES) * busy / 60
+    calls += (stack.campaigns + 2 + LIMIT_QUEUES) * busy / 60
     # What was put aside is put back, received and deleted once more, ten at a time.
     return calls + 0.3 * stack.mails * (stack.deferred_share or 0.0)
 
@@ -308,7 +308,7 @@ KNOBS: dict[str, dict[str, Any]] = {
     "`LogRetentionDays` 365": {"retention_days": 365},
     "`Alarms` all": {"alarms": "all"},
     "`Architecture` x86_64": {"architecture": "x86_64"},
-    "`DomainLimits`, 3 groups": {"domain_groups": 3},
+    "`Limits`, 3 groups": {"domain_groups": 3},
     "`Deferral`, 1 % deferred": {"deferred_share": 0.01},
     "`SharedBucket`, new, 2 zones": {"bucket_zones": 2},
 }

@@ -165,7 +165,7 @@ class Calculating(unittest.TestCase):
             ('    BucketLost, ', '    BucketMore, "more", Mails, Total, Some("More"),\n', "bucket"),
             ('    LimitFed, ', '    LimitMore, "more", Mails, None, Some("More"),\n', "domain"),
             ('    Deferred, ', '    DeferredMore, "more", Mails, None, Some("More"),\n', "deferral"),
-            ('.metric("PressureLevel", ', '.metric("Another", Unit::Count, 1.0)', "scheduler"),
+            ('.metric("BackPressureLevel", ', '.metric("Another", Unit::Count, 1.0)', "scheduler"),
         ):
             self.assertEqual(source.count(line), 1, line)
             after = cost.metrics_of(source.replace(line, another + line))

@@ -63,14 +63,14 @@ class Parameters(unittest.TestCase):
             "# a comment\n"
             "Deferral: on\nExpressQueue: true\nRateMargin: 0.020\nSecondCampaignName:\n"
             'Campaigns: \'[{"name": "a", "queue_url": "https://q/$HOME", "weight": 1}]\'\n'
-            "DomainLimits: gmail.com+googlemail.com=10/s, *=25%\n"
+            "Limits: gmail.com+googlemail.com=10/s, *=25%\n"
         )
         self.assertEqual(given["SubnetIds"], "subnet-0a1b2c3d,subnet-1b2c3d4e")
         self.assertEqual(given["SharedBucket"], "{{resolve:secretsmanager:tidegate/bucket}}")
         self.assertEqual((given["Deferral"], given["ExpressQueue"]), ("on", "true"))
         self.assertEqual((given["RateMargin"], given["SecondCampaignName"]), ("0.020", ""))
         self.assertIn("https://q/$HOME", given["Campaigns"])
-        self.assertEqual(given["DomainLimits"], "gmail.com+googlemail.com=10/s, *=25%")
+        self.assertEqual(given["Limits"], "gmail.com+googlemail.com=10/s, *=25%")
 
     def test_the_aws_clis_list_is_read_too(self) -> None:
         listed = '[{"ParameterKey": "Mode", "ParameterValue": "direct"}]'
@@ -224,7 +224,7 @@ class Settings(unittest.TestCase):
         # As long as AWS's may be.
         self.assertRegex(found["TIDEGATE_SHARED_BUCKET"], "^rediss://s{247}$")
         self.assertRegex(found["TIDEGATE_LEDGER"], "^dynamodb:mail-LedgerTable-[A-Z]{13}$")
-        self.assertRegex(planned(**given).environment("scheduler")["TIDEGATE_DEFERRAL"], "^s3://b{63}/spill$")
+        self.assertRegex(planned(**given).environment("scheduler")["TIDEGATE_DEFERRAL"], "^s3://b{63}/deferral$")
         self.assertIn("ap-southeast-1", found["TIDEGATE_DEAD_LETTER_QUEUE_URL"])
 
     def test_nothing_is_deployed_where_the_functions_would_not_start(self) -> None:
@@ -262,7 +262,7 @@ class Settings(unittest.TestCase):
 
     def test_the_longest_texts_that_the_template_takes_fit_with_each_other(self) -> None:
         longest = {name: " " * p["MaxLength"] for name, p in KNOWN.items() if "MaxLength" in p}
-        self.assertEqual(set(longest), {"Campaigns", "DomainLimits", "SharedBucket"})
+        self.assertEqual(set(longest), {"Campaigns", "Limits", "SharedBucket"})
         given = {"ExpressQueue": "true", "Deferral": "on", "QuotaPerSecond": "14", "MaxInFlight": "100"}
         deploy.Planned(deploy.values({"Parameters": KNOWN}, longest | given), "s" * 40, "ap-southeast-1").check_sizes()
 

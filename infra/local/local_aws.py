@@ -268,8 +268,8 @@ DEPLOY_HELP = """\
 Zips the two binaries, uploads them to the local S3, creates or updates the stack from the
 template, waits, and prints {"stack", "status", "outputs": {name: value}, "package_bytes":
 {function: bytes}}. The outputs are the template's: FirstCampaignQueueUrl, SecondCampaignQueueUrl,
-ExpressQueueUrl, MergeQueueUrl, DomainQueueUrls, DeadLetterQueueUrl, FeedbackQueueUrl,
-FailedInvocationsQueueUrl, SpillBucket, LedgerTable, SchedulerFunction, PollerFunction,
+ExpressQueueUrl, MergeQueueUrl, LimitQueueUrls, DeadLetterQueueUrl, FeedbackQueueUrl,
+FailedInvocationsQueueUrl, DeferralBucket, LedgerTable, SchedulerFunction, PollerFunction,
 SchedulerLogGroup, PollerLogGroup, AlarmTopic, Dashboard, ConfigurationSet; one that the parameters
 leave out is missing. Architecture is this machine's and EndpointUrl is --endpoint, unless
 --parameter gives another."""

@@ -25,7 +25,7 @@ NOT_DEPLOYED = {"TIDEGATE_SEND_TIMEOUT_MS"}
 OF_THE_STACK = {
     f"TIDEGATE_{name}" for name in (
         "LEDGER", "POLLER_FUNCTION", "MERGE_QUEUE_URL", "EXPRESS_QUEUE_URL", "DEAD_LETTER_QUEUE_URL",
-        "FEEDBACK_QUEUE_URL", "DOMAIN_QUEUES", "CAMPAIGN_QUEUES", "CONFIGURATION_SET",
+        "FEEDBACK_QUEUE_URL", "LIMIT_QUEUES", "CAMPAIGN_QUEUES", "CONFIGURATION_SET",
         "ALARM_TOPIC")
 }  # fmt: skip
 # Parameters and props of other values: names and weights, or tags; on or off.

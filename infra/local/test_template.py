@@ -21,7 +21,7 @@ ON = {
     "AllowedSenders": "news@example.org,*@example.net",
     "SenderIdentityArns": "arn:aws:ses:eu-west-1:123456789012:identity/example.org",
     "CampaignFloor": "10%",
-    "DomainLimits": "gmail.com+googlemail.com=10/s, *=25%",
+    "Limits": "gmail.com+googlemail.com=10/s, *=25%",
     "SharedBucket": "rediss://tidegate:secret@bucket.example.org:6379",
     "SubnetIds": "subnet-0a1b2c3d,subnet-1b2c3d4e",
     "SecurityGroupIds": "sg-0a1b2c3d",
@@ -82,7 +82,7 @@ class Parameters(unittest.TestCase):
             ("AlarmEmail", ["", "ops@example.org"], ["ops", "a@b,c@d"]),
             ("CampaignFloor", ["0%", "9%", "12%", "90%"], ["91%", "9.5%", "10", "100%", ""]),
             (
-                "DomainLimits",
+                "Limits",
                 [
                     "",
                     "*=25%",
@@ -160,8 +160,8 @@ class Combinations(unittest.TestCase):
             self.assertEqual(f"TIDEGATE_{name}" in poller, given["Channel"] == "sms")
         self.assertEqual("TIDEGATE_MERGE_QUEUE_URL" in poller, given["Mode"] == "merge")
         self.assertEqual("TIDEGATE_EXPRESS_QUEUE_URL" in poller, "ExpressQueue" in given)
-        on = "DomainLimits" in given
-        self.assertEqual("TIDEGATE_DOMAIN_LIMITS" in poller, on)
+        on = "Limits" in given
+        self.assertEqual("TIDEGATE_LIMITS" in poller, on)
         for name in ("", "_LOST", "_PREFIX"):
             self.assertEqual(f"TIDEGATE_SHARED_BUCKET{name}" in poller, on)
             self.assertNotIn(f"TIDEGATE_SHARED_BUCKET{name}", scheduler)
@@ -170,7 +170,7 @@ class Combinations(unittest.TestCase):
         deferral = given["Deferral"] == "on"
         self.assertEqual("TIDEGATE_DEFERRAL_REPLAY" in scheduler, deferral)
         # The scheduler measures how deep and how old they are.
-        for name in ("CAMPAIGNS", "MERGE_QUEUE_URL", "EXPRESS_QUEUE_URL", "DOMAIN_QUEUES", "DEFERRAL"):
+        for name in ("CAMPAIGNS", "MERGE_QUEUE_URL", "EXPRESS_QUEUE_URL", "LIMIT_QUEUES", "DEFERRAL"):
             of_both = (variables.get(f"TIDEGATE_{name}") for variables in (scheduler, poller))
             self.assertEqual(len(set(of_both)), 1, name)
         if tags or given["Campaigns"] == "ledger":
@@ -268,7 +268,7 @@ class Outputs(unittest.TestCase):
         queues = {"FirstCampaign", "SecondCampaign", "Express", "Merge", "DeadLetter", "Feedback"}
         queues |= {"FailedInvocations"}
         others = {"LedgerTable", "SchedulerFunction", "PollerFunction", "SchedulerLogGroup"}
-        others |= {"DomainQueueUrls", "SpillBucket"}
+        others |= {"LimitQueueUrls", "DeferralBucket"}
         others |= {"PollerLogGroup", "AlarmTopic", "Dashboard", "ConfigurationSet"}
         self.assertEqual(set(outputs), {f"{name}QueueUrl" for name in queues} | others)
         for name, output in outputs.items():

@@ -63,8 +63,8 @@ WITH: dict[str, tuple[dict[str, str], dict[str, Row]]] = {
     "deferral": (
         {"Deferral": "on"},
         {
-            "spill-failed": ("Tidegate SpillFailed", POLLER, "Sum", 300, 1, 1),
-            "replay-failed": ("Tidegate SpillReplayFailed", SCHEDULER, "Sum", 900, 3, 1),
+            "deferral-failed": ("Tidegate DeferralFailed", POLLER, "Sum", 300, 1, 1),
+            "replay-failed": ("Tidegate DeferralReplayFailed", SCHEDULER, "Sum", 900, 3, 1),
         },
     ),
     "a shared bucket": (
@@ -75,7 +75,7 @@ WITH: dict[str, tuple[dict[str, str], dict[str, Row]]] = {
         },
     ),
     "limits of domains": (
-        {"DomainLimits": "*=10%"},
+        {"Limits": "*=10%"},
         {
             f"domain-age-{number}": (AGE, queue(f"domain-{number}"), "Maximum", 300, 1, 864000)
             for number in range(1, 7)
@@ -234,8 +234,8 @@ class Dashboard(unittest.TestCase):
         self.assertEqual(shown - known, set())
         wanted = {"Sent", "Rate", "Quota", "SlotsSkipped", "SlotsUnused", "Refused", "Failed"}
         wanted |= {"DeadLettered", "Holds", "BlockedWindows", "HeldWindows", "Bounced"}
-        wanted |= {"Complained", "Suppressed", "Dropped", "SqsCalls", "PressureLevel", "BacklogSeconds", "MeanAgeSeconds"}
-        wanted |= {"Spilled", "BroughtBack", "LimitMoved", "BucketRefused", "BucketLost"}
+        wanted |= {"Complained", "Suppressed", "Dropped", "SqsCalls", "BackPressureLevel", "BacklogSeconds", "MeanAgeSeconds"}
+        wanted |= {"Deferred", "BroughtBack", "LimitMoved", "BucketRefused", "BucketLost"}
         self.assertEqual(wanted - shown, set())
 
     def test_it_shows_this_stacks_metrics_and_no_others(self) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from sam_template import ACCOUNT, INFRA, NAME, REGION, Rendered, arn, rendered, stack
 
-DOMAIN_QUEUES = [f"domain-{number}" for number in range(1, 7)]
+LIMIT_QUEUES = [f"domain-{number}" for number in range(1, 7)]
 MAIL_QUEUES = {"campaign-first", "campaign-second", "express", "merge.fifo", "dead-letter"}
-MAIL_QUEUES |= set(DOMAIN_QUEUES)
+MAIL_QUEUES |= set(LIMIT_QUEUES)
 OWN_QUEUES = {"feedback", "failed-invocations"}
 # The rules that write to the feedback queue, and the kind of notice of each.
 RULES = {
@@ -176,25 +176,25 @@ class Queues(unittest.TestCase):
 
     def test_a_mail_with_our_attributes_fits_where_we_move_it(self) -> None:
         # SQS's own limit, 1,048,576 bytes, holds where none is given.
-        for name in ("merge.fifo", "dead-letter", *DOMAIN_QUEUES):
+        for name in ("merge.fifo", "dead-letter", *LIMIT_QUEUES):
             self.assertNotIn("MaximumMessageSize", self.queues[name], name)
 
     def test_a_queue_of_recipient_domains_says_which_one_and_is_no_campaign(self) -> None:
-        for number, name in enumerate(DOMAIN_QUEUES, 1):
+        for number, name in enumerate(LIMIT_QUEUES, 1):
             self.assertNotIn("FifoQueue", self.queues[name], name)
             tags = self.queues[name]["Tags"]
             self.assertEqual(tags, [{"Key": "tidegate:domains", "Value": str(number)}], name)
 
     def test_the_functions_and_the_output_name_the_domains_queues_in_their_order(self) -> None:
         place = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{NAME}"
-        urls = ",".join(f"{place}-{name}" for name in DOMAIN_QUEUES)
+        urls = ",".join(f"{place}-{name}" for name in LIMIT_QUEUES)
         # Also without a limit: mail that a former limit put there must still be sent.
-        for given in ({}, {"DomainLimits": "gmail.com=10/s"}):
+        for given in ({}, {"Limits": "gmail.com=10/s"}):
             made = stack(**given)
             for function in ("SchedulerFunction", "PollerFunction"):
                 variables = made.resources[function]["Environment"]["Variables"]
-                self.assertEqual(variables["TIDEGATE_DOMAIN_QUEUES"], urls)
-            told = made.evaluate(rendered()["Outputs"]["DomainQueueUrls"]["Value"])
+                self.assertEqual(variables["TIDEGATE_LIMIT_QUEUES"], urls)
+            told = made.evaluate(rendered()["Outputs"]["LimitQueueUrls"]["Value"])
             self.assertEqual(told, urls)
 
     def test_the_merge_queue_has_high_throughput(self) -> None:
@@ -208,7 +208,7 @@ class Queues(unittest.TestCase):
         self.assertEqual(set(queues(least)), MAIL_QUEUES | {"failed-invocations"})
         made = rendered()["Resources"]
         for number in range(1, 7):
-            self.assertNotIn("Condition", made[f"DomainQueue{number}"])
+            self.assertNotIn("Condition", made[f"LimitQueue{number}"])
 
     def test_what_holds_mail_goes_with_the_stack_alone(self) -> None:
         kinds = {"AWS::SQS::Queue", "AWS::DynamoDB::Table"}
@@ -226,12 +226,12 @@ class Queues(unittest.TestCase):
         self.assertNotIn("Tags", queues(stack(SecondCampaignName=""))["campaign-second"])
 
 
-class SpillBucket(unittest.TestCase):
+class DeferralBucket(unittest.TestCase):
     def setUp(self) -> None:
-        self.bucket = stack().resources["SpillBucket"]
+        self.bucket = stack().resources["DeferralBucket"]
 
     def test_no_parameter_and_no_deletion_of_the_stack_deletes_what_was_put_aside(self) -> None:
-        for logical in ("SpillBucket", "SpillBucketPolicy"):
+        for logical in ("DeferralBucket", "DeferralBucketPolicy"):
             resource = rendered()["Resources"][logical]
             self.assertNotIn("Condition", resource, logical)
             # But for a first deploy that fails: there is no mail in it yet.
@@ -255,10 +255,10 @@ class SpillBucket(unittest.TestCase):
         self.assertNotIn("VersioningConfiguration", self.bucket)
         rules = self.bucket["LifecycleConfiguration"]["Rules"]
         expiring = [rule for rule in rules if any("Expiration" in key for key in rule)]
-        self.assertEqual([rule["Prefix"] for rule in expiring], ["spill/progress/"])
+        self.assertEqual([rule["Prefix"] for rule in expiring], ["deferral/progress/"])
 
     def test_it_refuses_what_does_not_come_by_tls(self) -> None:
-        policy = stack().resources["SpillBucketPolicy"]
+        policy = stack().resources["DeferralBucketPolicy"]
         (statement,) = policy["PolicyDocument"]["Statement"]
         self.assertEqual(statement["Effect"], "Deny")
         self.assertEqual((statement["Principal"], statement["Action"]), ("*", "s3:*"))
@@ -267,12 +267,12 @@ class SpillBucket(unittest.TestCase):
         self.assertEqual(statement["Condition"], {"Bool": {"aws:SecureTransport": "false"}})
 
     def test_both_functions_are_told_of_it_where_mail_is_put_aside(self) -> None:
-        for given, expected in (({}, None), ({"Deferral": "on"}, "s3://AWS::S3::Bucket/spill")):
+        for given, expected in (({}, None), ({"Deferral": "on"}, "s3://AWS::S3::Bucket/deferral")):
             made = stack(**given)
             for function in ("SchedulerFunction", "PollerFunction"):
                 variables = made.resources[function]["Environment"]["Variables"]
                 self.assertEqual(variables.get("TIDEGATE_DEFERRAL"), expected)
-        told = stack().evaluate(rendered()["Outputs"]["SpillBucket"]["Value"])
+        told = stack().evaluate(rendered()["Outputs"]["DeferralBucket"]["Value"])
         self.assertEqual(told, "AWS::S3::Bucket")
 
 

@@ -29,7 +29,7 @@ DOMAINS = {queue(f"domain-{number}"): {} for number in range(1, 7)}
 MAIL = {queue(name): {} for name in ("campaign-*", "express", "merge.fifo")} | DOMAINS
 CAMPAIGNS = {queue("campaign-*"): {}}
 BUCKET = "arn:aws:AWS::S3::Bucket"
-SPILL = {f"{BUCKET}/spill/*": {}}
+DEFERRAL = {f"{BUCKET}/deferral/*": {}}
 FAILED = {queue("failed-invocations"): {}}
 ANYWHERE = {"*": {}}
 SEND_WITH = {arn("ses", "template/*"): {}, arn("ses", "configuration-set/*"): {}}
@@ -47,9 +47,9 @@ SCHEDULER_MAY = {
     "sqs:SendMessage": FAILED | CAMPAIGNS,
     "sqs:GetQueueAttributes": MAIL,
     "s3:ListBucket": {BUCKET: {}},
-    "s3:GetObject": SPILL,
-    "s3:PutObject": SPILL,
-    "s3:DeleteObject": SPILL,
+    "s3:GetObject": DEFERRAL,
+    "s3:PutObject": DEFERRAL,
+    "s3:DeleteObject": DEFERRAL,
 }
 POLLER_MAY = {
     "logs:CreateLogStream": {log("poller"): {}},
@@ -63,7 +63,7 @@ POLLER_MAY = {
     "sqs:DeleteMessage": MAIL,
     "sqs:ChangeMessageVisibility": MAIL,
     "sqs:GetQueueAttributes": {queue("merge.fifo"): {}} | DOMAINS,
-    "s3:PutObject": SPILL,
+    "s3:PutObject": DEFERRAL,
     "sqs:SendMessage": MAIL | {queue("dead-letter"): {}} | FAILED,
 } | {action: {arn("ses", "identity/*"): {}} | SEND_WITH for action in SENDS}
 FEEDBACK = {
@@ -139,7 +139,7 @@ class Roles(unittest.TestCase):
             ({"Campaigns": "tags", "Feedback": "off"}, POLLER_MAY),
             # An update changes the role first: what was sent must still be deleted.
             ({"Mode": "direct", "ExpressQueue": "false"}, POLLER_MAY),
-            ({"Deferral": "on", "DomainLimits": "*=10%", "SharedBucket": "redis://a"}, POLLER_MAY),
+            ({"Deferral": "on", "Limits": "*=10%", "SharedBucket": "redis://a"}, POLLER_MAY),
             ({"Tracing": "on"}, POLLER_MAY | TRACES),
             (VPC, POLLER_MAY | NETWORK),
         ):

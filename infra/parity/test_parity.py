@@ -90,7 +90,7 @@ CASES: dict[str, dict[str, str]] = {
         "FeedbackMinimum": "5000",
         "AgeAlarmSeconds": "600000",
         "CampaignFloor": "10%",
-        "DomainLimits": "gmail.com+googlemail.com=10/s, *=25%",
+        "Limits": "gmail.com+googlemail.com=10/s, *=25%",
         "SharedBucket": "{{resolve:secretsmanager:tidegate/bucket}}",
         "SharedBucketLost": "open",
         "SharedBucketPrefix": "mail",

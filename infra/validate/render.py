@@ -22,7 +22,7 @@ from rendered import Rendered  # noqa: E402
 EVERYTHING = {
     "AlarmEmail": "ops@example.org",
     "Campaigns": "tags",
-    "DomainLimits": "*=25%",
+    "Limits": "*=25%",
     "PointInTimeRecovery": "true",
     "ReservedConcurrency": "20",
     "SecurityGroupIds": "sg-0a1b2c3d",

@@ -121,12 +121,12 @@ impl DeferralRoom for DeferralStores {
     async fn open(&self) -> S3DeferralStore {
         self.made.set(self.made.get() + 1);
         self.client.create_bucket().bucket(self.bucket()).send().await.unwrap();
-        let location = Location::parse(&format!("s3://{}/spill", self.bucket())).unwrap();
+        let location = Location::parse(&format!("s3://{}/deferral", self.bucket())).unwrap();
         S3DeferralStore::new(&self.client, location).with_pages_of(2)
     }
 
     async fn put_strange(&self, _: &S3DeferralStore, name: &str) {
-        let call = self.client.put_object().bucket(self.bucket()).key(format!("spill/mail/{name}"));
+        let call = self.client.put_object().bucket(self.bucket()).key(format!("deferral/mail/{name}"));
         call.body(vec![1].into()).send().await.unwrap();
     }
 }

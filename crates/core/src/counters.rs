@@ -160,9 +160,9 @@ counters! {
         "Copies deleted because deduplication knew that the mail had been sent.";
     Parked, "parked", Mails, Total, None,
         "Mails dead-lettered as `unknown`, also counted in `dead`: a poller began to send them and did not note the outcome.";
-    Deferred, "spilled", Mails, Total, Some("Spilled"),
+    Deferred, "deferred", Mails, Total, Some("Deferred"),
         "Mails moved from their queues to the store of deferred mail, by campaign: of low priority, or left at a limit's end.";
-    DeferralFailed, "deferral_failed", Mails, Total, Some("SpillFailed"),
+    DeferralFailed, "deferral_failed", Mails, Total, Some("DeferralFailed"),
         "Mails that should have been deferred and could not be written: they stay on their queues.";
     LimitFed, "limit_fed", Recipients, None, Some("LimitMoved"),
         "Recipients moved into limit queues, by limit: the group's first domain, or `others`.";

@@ -60,7 +60,7 @@ pub struct RunSettings {
     pub quota: f64,
     /// Part of the quota that is kept free, 0.005 to 0.5 [default: the template's, 0.02]
     #[arg(long, value_name = "SHARE", value_parser = rate_margin)]
-    #[serde(rename = "guard")]
+    #[serde(rename = "margin")]
     pub rate_margin: Option<f64>,
     /// The channel of the campaigns: e-mail, or text messages
     #[arg(long, value_name = "CHANNEL", default_value = "email")]

@@ -13,7 +13,7 @@ use tidegate_fakes::{Counting, Latency, QueueSettings, SesSettings};
 
 use super::names::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, limit_queue, url};
 
-const LIMITS: &str = "TIDEGATE_DOMAIN_LIMITS";
+const LIMITS: &str = "TIDEGATE_LIMITS";
 
 /// The configuration of a stack's functions.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,7 +155,7 @@ impl WorldSettings {
                 "TIDEGATE_CAMPAIGNS" => Some(self.listed()),
                 "TIDEGATE_MERGE_QUEUE_URL" => self.merge.then(|| url(MERGE).to_string()),
                 "TIDEGATE_EXPRESS_QUEUE_URL" => self.express.then(|| url(EXPRESS).to_string()),
-                "TIDEGATE_DOMAIN_QUEUES" => {
+                "TIDEGATE_LIMIT_QUEUES" => {
                     Some(self.limit_queues()).filter(|urls| !urls.is_empty())
                 }
                 "TIDEGATE_DEAD_LETTER_QUEUE_URL" => Some(url(DEAD_LETTERS).to_string()),
@@ -200,7 +200,7 @@ impl WorldSettings {
             "TIDEGATE_CAMPAIGNS" => Some(self.listed()),
             "TIDEGATE_MERGE_QUEUE_URL" => self.merge.then(|| url(MERGE).to_string()),
             "TIDEGATE_EXPRESS_QUEUE_URL" => self.express.then(|| url(EXPRESS).to_string()),
-            "TIDEGATE_DOMAIN_QUEUES" => Some(self.limit_queues()).filter(|urls| !urls.is_empty()),
+            "TIDEGATE_LIMIT_QUEUES" => Some(self.limit_queues()).filter(|urls| !urls.is_empty()),
             _ => None,
         };
         let read = SchedulerConfig::from_variables(lookup)?;

@@ -23,7 +23,7 @@ const PROPS: Record<Exclude<keyof TidegateProps, 'code'>, Reader> = {
   mode: text,
   expressQueue: yesNo,
   campaignFloor: text,
-  domainLimits: text,
+  limits: text,
   sharedBucket: (name, url) => ({ url: text(name, url) }),
   backPressureBusy: text,
   backPressureOverloaded: text,

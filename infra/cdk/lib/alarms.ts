@@ -22,7 +22,7 @@ export interface AlarmsProps {
   readonly deadLetterQueue: Queue;
   readonly mergeQueue: Queue;
   readonly expressQueue: Queue;
-  readonly domainQueues: Queue[];
+  readonly limitQueues: Queue[];
   /** The alarms on the campaigns' ages, which stand at their queues. */
   readonly campaignAges: Readonly<Record<string, Alarm>>;
 }
@@ -45,7 +45,7 @@ export class Alarms extends Construct {
   constructor(scope: Construct, private readonly props: AlarmsProps) {
     super(scope, 'Alarms');
     this.byName = this.made;
-    const { alarms, channel, deferral, sharedBucket, domainLimits } = props.settings;
+    const { alarms, channel, deferral, sharedBucket, limits } = props.settings;
     this.sending();
     if (alarms === 'all') this.ages();
     this.scheduling();
@@ -53,9 +53,9 @@ export class Alarms extends Construct {
     this.mails();
     if (channel === 'email') this.reputation();
     this.pressure();
-    if (deferral) this.spill();
+    if (deferral) this.deferral();
     if (sharedBucket !== undefined) this.sharedBucket();
-    if (alarms === 'all' && domainLimits !== undefined) this.domains();
+    if (alarms === 'all' && limits !== undefined) this.domains();
   }
 
   private sending(): void {
@@ -167,7 +167,7 @@ export class Alarms extends Construct {
   }
 
   private pressure(): void {
-    const metric = this.props.metrics.metricPressureLevel(FIVE_MINUTES);
+    const metric = this.props.metrics.metricBackPressureLevel(FIVE_MINUTES);
     this.add('busy', 'The stack has been busy for an hour: messages wait long, or AWS refuses many. '
       + 'See what fills the queues or slows their sending (tidegate status, the dashboard); with deferral '
       + 'on, messages of priority low are put aside meanwhile, and come back by themselves unless '
@@ -186,16 +186,16 @@ export class Alarms extends Construct {
     });
   }
 
-  private spill(): void {
+  private deferral(): void {
     const { metrics } = this.props;
-    this.add('spill-failed', 'Messages could not be put aside into the deferral bucket: they stay on their '
+    this.add('deferral-failed', 'Messages could not be put aside into the deferral bucket: they stay on their '
       + 'queues. Look at the poller\'s log and at the bucket (does it exist, may the poller write, is there '
       + 'a way to S3 from subnetIds?).', {
-      metric: metrics.metricSpillFailed(FIVE_MINUTES), threshold: 1,
+      metric: metrics.metricDeferralFailed(FIVE_MINUTES), threshold: 1,
     });
     this.add('replay-failed', 'What was put aside could not be brought back for 45 minutes: it stays in '
       + 'the deferral bucket. Look at the scheduler\'s log; tidegate deferred replay tries by hand.', {
-      metric: metrics.metricSpillReplayFailed({ period: Duration.minutes(15) }),
+      metric: metrics.metricDeferralReplayFailed({ period: Duration.minutes(15) }),
       threshold: 1,
       evaluationPeriods: 3,
     });
@@ -216,12 +216,12 @@ export class Alarms extends Construct {
   }
 
   private domains(): void {
-    const { settings, topic, domainQueues } = this.props;
-    domainQueues.forEach((queue, index) => {
+    const { settings, topic, limitQueues } = this.props;
+    limitQueues.forEach((queue, index) => {
       const name = `domain-age-${index + 1}`;
       this.made[name] = ageAlarm(this, name, {
         name: `${settings.name}-${name}`,
-        description: `A message that waits for group ${index + 1} of domainLimits (* comes after the others) `
+        description: `A message that waits for group ${index + 1} of limits (* comes after the others) `
           + 'is ageAlarmSeconds old, and SQS drops it at 14 days. Raise the group\'s limit, or see what holds '
           + 'all sending (alarms held and blocked).',
         queue,

@@ -50,7 +50,7 @@ export function dashboard(scope: Construct, props: DashboardProps): Dashboard {
       [status(props)],
       [sends(of), shares(props)],
       [backlog(props), age(props)],
-      [pressure(of), spill(of), limits(of)],
+      [pressure(of), deferral(of), limits(of)],
       [slots(of), failures(of), holds(of)],
       [feedback(props), calls(of, props), running(props)],
     ],
@@ -99,14 +99,14 @@ function pressure(of: OfFunction): Widget {
   return graph('Pressure: level, backlog and age in seconds', 8, [
     of('scheduler', 'BacklogSeconds'),
     of('scheduler', 'MeanAgeSeconds'),
-    of('scheduler', 'PressureLevel', { yAxis: 'right' }),
+    of('scheduler', 'BackPressureLevel', { yAxis: 'right' }),
   ], MAXIMUM);
 }
 
-function spill(of: OfFunction): Widget {
+function deferral(of: OfFunction): Widget {
   return graph('Put aside, and brought back', 8, [
-    of('poller', 'Spilled'), of('poller', 'SpillFailed'),
-    of('scheduler', 'BroughtBack'), of('scheduler', 'SpillReplayFailed'),
+    of('poller', 'Deferred'), of('poller', 'DeferralFailed'),
+    of('scheduler', 'BroughtBack'), of('scheduler', 'DeferralReplayFailed'),
   ]);
 }
 

@@ -2,8 +2,8 @@ import { Token } from 'aws-cdk-lib';
 import type { Campaign } from './props.js';
 import { SHARED_BUCKET_DEFAULTS } from './settings.js';
 import type { Settings } from './settings.js';
-import { SPILL_PREFIX } from './spill.js';
-import { campaignQueueName, domainQueueNames, tooLong } from './validate.js';
+import { DEFERRAL_PREFIX } from './deferral.js';
+import { campaignQueueName, limitQueueNames, tooLong } from './validate.js';
 import type { List } from './validate.js';
 
 /** A function's environment variables. */
@@ -15,8 +15,8 @@ export interface Places {
   readonly campaigns: (Campaign & { readonly url: string })[];
   readonly mergeQueue?: string;
   readonly expressQueue?: string;
-  readonly domainQueues: string[];
-  readonly spillBucket: string;
+  readonly limitQueues: string[];
+  readonly deferralBucket: string;
   readonly deadLetterQueue: string;
   readonly feedbackQueue?: string;
   readonly alarmTopic: string;
@@ -59,7 +59,7 @@ export function pollerEnvironment(settings: Settings, places: Places): Environme
     ...shared(settings, places),
     TIDEGATE_DEAD_LETTER_QUEUE_URL: places.deadLetterQueue,
     TIDEGATE_CAMPAIGN_FLOOR: settings.campaignFloor,
-    TIDEGATE_DOMAIN_LIMITS: settings.domainLimits,
+    TIDEGATE_LIMITS: settings.limits,
     ...sharedBucket(settings),
     TIDEGATE_CONFIGURATION_SET: places.configurationSet,
     TIDEGATE_RATE_MARGIN: settings.rateMargin,
@@ -93,8 +93,8 @@ export function checkEnvironmentSize(settings: Settings): void {
     )),
     mergeQueue: settings.mode === 'merge' ? url(`${settings.name}-merge.fifo`) : undefined,
     expressQueue: settings.expressQueue ? url(`${settings.name}-express`) : undefined,
-    domainQueues: domainQueueNames(settings.name).map(url),
-    spillBucket: 'b'.repeat(63),
+    limitQueues: limitQueueNames(settings.name).map(url),
+    deferralBucket: 'b'.repeat(63),
     alarmTopic: 'a'.repeat(256),
     deadLetterQueue: url(`${settings.name}-dead-letter`),
     feedbackQueue: url(`${settings.name}-feedback`),
@@ -130,8 +130,8 @@ function shared(settings: Settings, places: Places): Variables {
     TIDEGATE_MERGE_QUEUE_URL: places.mergeQueue,
     TIDEGATE_EXPRESS_QUEUE_URL: places.expressQueue,
     // With no limit too: what still waits in one of them is sent.
-    TIDEGATE_DOMAIN_QUEUES: places.domainQueues.join(','),
-    TIDEGATE_DEFERRAL: settings.deferral ? `s3://${places.spillBucket}/${SPILL_PREFIX}` : undefined,
+    TIDEGATE_LIMIT_QUEUES: places.limitQueues.join(','),
+    TIDEGATE_DEFERRAL: settings.deferral ? `s3://${places.deferralBucket}/${DEFERRAL_PREFIX}` : undefined,
     TIDEGATE_TICK_LEAD_MS: settings.tickLeadMs,
     TIDEGATE_DAILY: settings.daily,
     TIDEGATE_DAILY_RESERVE: settings.dailyReserve,

@@ -123,8 +123,8 @@ export abstract class TidegateMetrics extends Construct {
   }
 
   /** How the stack is loaded: 0 clear, 1 busy, 2 overloaded (a maximum). */
-  metricPressureLevel(options?: MetricOptions): Metric {
-    return this.metric('scheduler', 'PressureLevel', gauge(options));
+  metricBackPressureLevel(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'BackPressureLevel', gauge(options));
   }
 
   /** Seconds that the backlog takes at the rate of now (a maximum). */
@@ -143,13 +143,13 @@ export abstract class TidegateMetrics extends Construct {
   }
 
   /** Mails put aside into the deferral bucket. */
-  metricSpilled(options?: MetricOptions): Metric {
-    return this.metric('poller', 'Spilled', options);
+  metricDeferred(options?: MetricOptions): Metric {
+    return this.metric('poller', 'Deferred', options);
   }
 
   /** Mails that could not be put aside, and stayed on their queue. */
-  metricSpillFailed(options?: MetricOptions): Metric {
-    return this.metric('poller', 'SpillFailed', options);
+  metricDeferralFailed(options?: MetricOptions): Metric {
+    return this.metric('poller', 'DeferralFailed', options);
   }
 
   /** Mails brought back from the deferral bucket. */
@@ -158,8 +158,8 @@ export abstract class TidegateMetrics extends Construct {
   }
 
   /** Minutes in which mail could not be brought back. */
-  metricSpillReplayFailed(options?: MetricOptions): Metric {
-    return this.metric('scheduler', 'SpillReplayFailed', options);
+  metricDeferralReplayFailed(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'DeferralReplayFailed', options);
   }
 
   /** Mails moved to the queue of their recipient's domain. */

@@ -9,7 +9,7 @@ import type { Construct } from 'constructs';
 import { explain } from './explain.js';
 import { smsVoice } from './receipts.js';
 import type { Settings } from './settings.js';
-import { SPILL_PREFIX } from './spill.js';
+import { DEFERRAL_PREFIX } from './deferral.js';
 import { campaignQueueName, tooLong } from './validate.js';
 
 const account = `${Aws.REGION}:${Aws.ACCOUNT_ID}`;
@@ -24,8 +24,8 @@ export interface Protected {
   readonly failedInvocations: Queue;
   readonly mergeQueue: Queue;
   readonly expressQueue: Queue;
-  readonly domainQueues: Queue[];
-  readonly spillBucket: Bucket;
+  readonly limitQueues: Queue[];
+  readonly deferralBucket: Bucket;
   readonly deadLetterQueue: Queue;
   readonly alarmTopic: ITopic;
   readonly feedbackQueue?: Queue;
@@ -36,9 +36,9 @@ export interface Protected {
  * there is; the poller is named, not referred to, since that one's role comes first.
  */
 export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): Role {
-  const { settings, feedbackQueue, spillBucket } = on;
+  const { settings, feedbackQueue, deferralBucket } = on;
   const byTag = settings.campaignList === 'tags';
-  const spilled = spillBucket.arnForObjects(`${SPILL_PREFIX}/*`);
+  const deferred = deferralBucket.arnForObjects(`${DEFERRAL_PREFIX}/*`);
   const made = role(scope, 'scheduler', settings, [
     allow('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], [log.logGroupArn]),
     allow('Tick', ['lambda:InvokeFunction'], [
@@ -60,9 +60,9 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
     allow('Pressure', ['sqs:GetQueueAttributes'], mailQueues(on)),
     // What was put aside goes back to its campaign's queue.
     allow('Replay', ['sqs:SendMessage'], [campaignQueues(settings)]),
-    allow('Spill', ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'], [spilled]),
+    allow('Deferral', ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'], [deferred]),
     // Without it S3 says of an object that is not there that it may not be read.
-    allow('FindSpilled', ['s3:ListBucket'], [spillBucket.bucketArn]),
+    allow('FindDeferred', ['s3:ListBucket'], [deferralBucket.bucketArn]),
     ...(byTag ? [
       allow('FindCampaigns', ['sqs:ListQueues'], ['*']),
       allow('ReadCampaigns', ['sqs:ListQueueTags'], [campaignQueues(settings)]),
@@ -74,7 +74,7 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
     explainResource(made, ses('tenant'), 'Campaigns name their SES tenants, and come and go.');
   }
   explainCampaignQueues(made, settings);
-  explainSpilled(made, spillBucket);
+  explainDeferred(made, deferralBucket);
   return made;
 }
 
@@ -83,18 +83,18 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
  * the function, and a poller that may no longer delete what it sent would have it sent twice.
  */
 export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Role {
-  const { settings, mergeQueue, domainQueues, spillBucket } = on;
+  const { settings, mergeQueue, limitQueues, deferralBucket } = on;
   const inVpc = settings.sharedBucket?.vpc !== undefined;
-  const spilled = spillBucket.arnForObjects(`${SPILL_PREFIX}/*`);
+  const deferred = deferralBucket.arnForObjects(`${DEFERRAL_PREFIX}/*`);
   const made = role(scope, 'poller', settings, [
     allow('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], [log.logGroupArn]),
     // Sent to are the queues of mails for what is tried again.
     allow('Mail', [
       'sqs:ReceiveMessage', 'sqs:SendMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility',
     ], mailQueues(on)),
-    allow('Depth', ['sqs:GetQueueAttributes'], arns([mergeQueue, ...domainQueues])),
+    allow('Depth', ['sqs:GetQueueAttributes'], arns([mergeQueue, ...limitQueues])),
     allow('DeadLetter', ['sqs:SendMessage'], [on.deadLetterQueue.queueArn]),
-    allow('Spill', ['s3:PutObject'], [spilled]),
+    allow('Deferral', ['s3:PutObject'], [deferred]),
     // Deleted are the marks of mails that were not sent.
     allow('Ledger', ['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], [
       on.ledger.tableArn,
@@ -107,7 +107,7 @@ export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Rol
   ]);
   explainEveryResource(made, settings, inVpc ? ', DescribeNetworkInterfaces, DescribeSubnets' : '');
   explainCampaignQueues(made, settings);
-  explainSpilled(made, spillBucket);
+  explainDeferred(made, deferralBucket);
   if (inVpc) {
     explainResource(made, INTERFACES, 'Lambda makes and removes the network interfaces, whose names nobody '
       + 'knows before; it wants to be let onto all of them.');
@@ -197,8 +197,8 @@ function network(): PolicyStatement[] {
 }
 
 /** The queues from which mail is sent. */
-function mailQueues({ settings, expressQueue, mergeQueue, domainQueues }: Protected): string[] {
-  return [campaignQueues(settings), ...arns([expressQueue, mergeQueue, ...domainQueues])];
+function mailQueues({ settings, expressQueue, mergeQueue, limitQueues }: Protected): string[] {
+  return [campaignQueues(settings), ...arns([expressQueue, mergeQueue, ...limitQueues])];
 }
 
 function arns(queues: Queue[]): string[] {
@@ -244,9 +244,9 @@ function explainCampaignQueues(made: Role, settings: Settings): void {
     + 'is this Tidegate\'s own.');
 }
 
-function explainSpilled(made: Role, bucket: Bucket): void {
+function explainDeferred(made: Role, bucket: Bucket): void {
   const logicalId = Stack.of(bucket).getLogicalId(bucket.node.defaultChild as CfnBucket);
-  explainResource(made, `<${logicalId}.Arn>/${SPILL_PREFIX}/*`, 'The mails that are put aside: an object for many of them, all under one '
+  explainResource(made, `<${logicalId}.Arn>/${DEFERRAL_PREFIX}/*`, 'The mails that are put aside: an object for many of them, all under one '
     + 'prefix of a bucket that is this Tidegate\'s own.');
 }
 

@@ -102,7 +102,7 @@ export interface TidegateProps {
    * such as `gmail.com+googlemail.com=10/s, tiny.example=6/m, *=25%`, in at most 400 characters.
    * @default - none
    */
-  readonly domainLimits?: string;
+  readonly limits?: string;
 
   /**
    * The shared bucket: a Valkey or Redis, also a cluster, from which other software that sends from the

@@ -52,8 +52,8 @@ export function mergeQueue(scope: Construct, id: string, name: string, removal: 
  * The queue of a group of recipient domains. It has no largest size of its own: a mail moves there with
  * our attributes.
  */
-export function domainQueue(scope: Construct, group: number, name: string, removal: RemovalPolicy): Queue {
-  const queue = tidegateQueue(scope, `DomainQueue${group}`, name);
+export function limitQueue(scope: Construct, group: number, name: string, removal: RemovalPolicy): Queue {
+  const queue = tidegateQueue(scope, `LimitQueue${group}`, name);
   Tags.of(queue).add('tidegate:domains', String(group), { includeResourceTypes: ['AWS::SQS::Queue'] });
   return withRemoval(queue, removal);
 }

@@ -4,7 +4,7 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { TidegateProps } from './props.js';
 
 type Optional = 'quotaPerSecond' | 'maxInFlight' | 'alarmEmail' | 'code'
-  | 'domainLimits' | 'sharedBucket' | 'backPressureBusy' | 'backPressureOverloaded'
+  | 'limits' | 'sharedBucket' | 'backPressureBusy' | 'backPressureOverloaded'
   | 'endpointUrl' | 'sqsEndpointUrl' | 'sesEndpointUrl';
 
 /** The props with their defaults filled in. */

@@ -34,8 +34,8 @@ export class TidegateStack extends Stack {
     this.mail = mail;
     this.output('ExpressQueueUrl', tidegate.expressQueue ? mail.expressQueue.queueUrl : undefined);
     this.output('MergeQueueUrl', tidegate.mode !== 'direct' ? mail.mergeQueue.queueUrl : undefined);
-    this.output('DomainQueueUrls', mail.domainQueues.map((queue) => queue.queueUrl).join(','));
-    this.output('SpillBucket', mail.spillBucket.bucketName);
+    this.output('LimitQueueUrls', mail.limitQueues.map((queue) => queue.queueUrl).join(','));
+    this.output('DeferralBucket', mail.deferralBucket.bucketName);
     this.output('DeadLetterQueueUrl', mail.deadLetterQueue.queueUrl);
     this.output('FeedbackQueueUrl', mail.feedbackQueue?.queueUrl);
     this.output('FailedInvocationsQueueUrl', mail.failedInvocationsQueue.queueUrl);

@@ -24,12 +24,12 @@ import { logGroup, tidegateFunction } from './functions.js';
 import { TidegateMetrics } from './metrics.js';
 import { pollerRole, schedulerRole } from './permissions.js';
 import type { TidegateProps } from './props.js';
-import { CampaignQueue, domainQueue, mailQueue, mergeQueue, tidegateQueue, withRemoval } from './queues.js';
+import { CampaignQueue, limitQueue, mailQueue, mergeQueue, tidegateQueue, withRemoval } from './queues.js';
 import { Receipts } from './receipts.js';
 import { withDefaults } from './settings.js';
 import type { Settings } from './settings.js';
-import { SPILL_PREFIX, spillBucket } from './spill.js';
-import { domainQueueNames, InvalidProp, validate } from './validate.js';
+import { DEFERRAL_PREFIX, deferralBucket } from './deferral.js';
+import { limitQueueNames, InvalidProp, validate } from './validate.js';
 
 /** What an operator reads of the channel's account. */
 const SES_READS = [
@@ -68,10 +68,10 @@ export class Tidegate extends TidegateMetrics {
   readonly mergeQueue: Queue;
   /** The queue whose mails leave before all others; nobody takes from it unless `expressQueue`. */
   readonly expressQueue: Queue;
-  /** The queues of the groups of recipient domains (`domainLimits`), in their order; there are six. */
-  readonly domainQueues: Queue[];
+  /** The queues of the groups of recipient domains (`limits`), in their order; there are six. */
+  readonly limitQueues: Queue[];
   /** Where mail is put aside under pressure; it stays when the stack is deleted. */
-  readonly spillBucket: Bucket;
+  readonly deferralBucket: Bucket;
   /** Asynchronous invokes that neither function took. */
   readonly failedInvocationsQueue: Queue;
   /** SES's bounces and complaints, or the receipts of texts, unless `feedback` is off. */
@@ -106,9 +106,9 @@ export class Tidegate extends TidegateMetrics {
     const removal = settings.removalPolicy;
     this.mergeQueue = mergeQueue(this, 'MergeQueue', `${this.name}-merge`, removal);
     this.expressQueue = mailQueue(this, 'ExpressQueue', `${this.name}-express`, removal);
-    this.domainQueues = domainQueueNames(this.name)
-      .map((name, index) => domainQueue(this, index + 1, name, removal));
-    this.spillBucket = spillBucket(this);
+    this.limitQueues = limitQueueNames(this.name)
+      .map((name, index) => limitQueue(this, index + 1, name, removal));
+    this.deferralBucket = deferralBucket(this);
     this.deadLetterQueue = withRemoval(
       tidegateQueue(this, 'DeadLetterQueue', `${this.name}-dead-letter`), removal,
     );
@@ -141,7 +141,7 @@ export class Tidegate extends TidegateMetrics {
       deadLetterQueue: this.deadLetterQueue,
       mergeQueue: this.mergeQueue,
       expressQueue: this.expressQueue,
-      domainQueues: this.domainQueues,
+      limitQueues: this.limitQueues,
       campaignAges,
     });
     this.alarms = alarms.byName;
@@ -195,7 +195,7 @@ export class Tidegate extends TidegateMetrics {
     const queues = [
       ...this.campaignNames.map((name) => this.campaignQueue(name)),
       ...(this.settings.expressQueue ? [this.expressQueue] : []),
-      this.mergeQueue, ...this.domainQueues, this.deadLetterQueue,
+      this.mergeQueue, ...this.limitQueues, this.deadLetterQueue,
     ];
     const stack = Stack.of(this);
     const stackArn = stack.formatArn({
@@ -209,7 +209,7 @@ export class Tidegate extends TidegateMetrics {
       may('cloudformation:DescribeStacks', stackArn),
       may('lambda:GetFunctionConfiguration', ...functions),
       this.grantWake(grantee),
-      may('s3:ListBucket', this.spillBucket.bucketArn),
+      may('s3:ListBucket', this.deferralBucket.bucketArn),
       // These know no resources, or can be told none that is not the account's.
       may('cloudwatch:DescribeAlarms', '*'),
       may('cloudwatch:GetMetricData', '*'),
@@ -236,11 +236,11 @@ export class Tidegate extends TidegateMetrics {
    */
   grantReplay(grantee: IGrantable): Grant {
     const actions = ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'];
-    const spilled = this.spillBucket.arnForObjects(`${SPILL_PREFIX}/*`);
+    const deferred = this.deferralBucket.arnForObjects(`${DEFERRAL_PREFIX}/*`);
     return [
-      Grant.addToPrincipal({ grantee, actions, resourceArns: [spilled] }),
+      Grant.addToPrincipal({ grantee, actions, resourceArns: [deferred] }),
       Grant.addToPrincipal({
-        grantee, actions: ['s3:ListBucket'], resourceArns: [this.spillBucket.bucketArn],
+        grantee, actions: ['s3:ListBucket'], resourceArns: [this.deferralBucket.bucketArn],
       }),
       this.grantSend(grantee),
     ].reduce((all, grant) => all.combine(grant), this.deadLetterQueue.grantConsumeMessages(grantee));
@@ -303,8 +303,8 @@ export class Tidegate extends TidegateMetrics {
       )),
       mergeQueue: this.settings.mode === 'merge' ? this.mergeQueue.queueUrl : undefined,
       expressQueue: this.settings.expressQueue ? this.expressQueue.queueUrl : undefined,
-      domainQueues: this.domainQueues.map((queue) => queue.queueUrl),
-      spillBucket: this.spillBucket.bucketName,
+      limitQueues: this.limitQueues.map((queue) => queue.queueUrl),
+      deferralBucket: this.deferralBucket.bucketName,
       alarmTopic: this.alarmTopic.topicArn,
       deadLetterQueue: this.deadLetterQueue.queueUrl,
       feedbackQueue: this.feedbackQueue?.queueUrl,
@@ -354,8 +354,8 @@ export class Tidegate extends TidegateMetrics {
       failedInvocations: this.failedInvocationsQueue,
       mergeQueue: this.mergeQueue,
       expressQueue: this.expressQueue,
-      domainQueues: this.domainQueues,
-      spillBucket: this.spillBucket,
+      limitQueues: this.limitQueues,
+      deferralBucket: this.deferralBucket,
       alarmTopic: this.alarmTopic,
       deadLetterQueue: this.deadLetterQueue,
       feedbackQueue: this.feedbackQueue,

@@ -67,8 +67,8 @@ export const CHOICES = {
 } satisfies Partial<Record<keyof Settings, unknown[]>>;
 
 /** As many as there are queues for the groups of recipient domains. */
-const DOMAIN_QUEUES = 6;
-const LONGEST_DOMAIN_LIMITS = 400;
+const LIMIT_QUEUES = 6;
+const LONGEST_LIMITS = 400;
 const GROUP = String.raw`\s*(\*|[^\s,=*+/]+(\s*\+\s*[^\s,=*+/]+)*)\s*=\s*[0-9]+(\.[0-9]+)?\s*(/\s*[smhd]|%)\s*`;
 const LEVEL = String.raw`(depth=([0-9]+[smhd])+|age=([0-9]+[smhd])+|refused=[0-9]+(\.[0-9]+)?%)`;
 const LEVELS: [RegExp, string] = [
@@ -79,10 +79,10 @@ const URL_PATTERN = /^https?:\/\/.+/;
 const PATTERNS = {
   dailyReserve: [/^([0-9]{1,15}|([0-9]|[1-8][0-9]|9[0-8])(\.[0-9]+)?%|99%)$/, 'recipients such as 500, or a share such as 1%'],
   campaignFloor: [/^([0-9]|[1-8][0-9]|90)%$/, 'a whole share, 0% to 90%'],
-  domainLimits: [
-    new RegExp(`^(?=.{1,${LONGEST_DOMAIN_LIMITS}}$)${GROUP}(,${GROUP}){0,${DOMAIN_QUEUES - 1}}$`),
-    `up to ${DOMAIN_QUEUES} of DOMAIN+DOMAIN=NUMBER/s (or /m, /h, /d, or %), with commas between, at most `
-      + `${LONGEST_DOMAIN_LIMITS} characters`,
+  limits: [
+    new RegExp(`^(?=.{1,${LONGEST_LIMITS}}$)${GROUP}(,${GROUP}){0,${LIMIT_QUEUES - 1}}$`),
+    `up to ${LIMIT_QUEUES} of DOMAIN+DOMAIN=NUMBER/s (or /m, /h, /d, or %), with commas between, at most `
+      + `${LONGEST_LIMITS} characters`,
   ],
   backPressureBusy: LEVELS,
   backPressureOverloaded: LEVELS,
@@ -160,9 +160,9 @@ export function campaignQueueName(name: string, campaign: string): string {
   return `${name}-campaign-${campaign}`;
 }
 
-/** The names of the queues of recipient domains, in the order of `domainLimits`. */
-export function domainQueueNames(name: string): string[] {
-  return Array.from({ length: DOMAIN_QUEUES }, (_, index) => `${name}-domain-${index + 1}`);
+/** The names of the queues of recipient domains, in the order of `limits`. */
+export function limitQueueNames(name: string): string[] {
+  return Array.from({ length: LIMIT_QUEUES }, (_, index) => `${name}-domain-${index + 1}`);
 }
 
 /** @throws InvalidProp unless the value is a number within the range. */

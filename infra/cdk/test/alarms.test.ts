@@ -33,21 +33,21 @@ const ALARMS: Record<string, unknown[]> = {
   'receive-count': ['Tidegate', 'HighestReceiveCount', POLLER, 'Maximum', 300, '> 100'],
   'bounce-rate': ['AWS/SES', 'Reputation.BounceRate', undefined, 'Average', 3600, '>= 0.05'],
   'complaint-rate': ['AWS/SES', 'Reputation.ComplaintRate', undefined, 'Average', 3600, '>= 0.001'],
-  busy: ['Tidegate', 'PressureLevel', SCHEDULER, 'Maximum', 300, '>= 1'],
-  overloaded: ['Tidegate', 'PressureLevel', SCHEDULER, 'Maximum', 300, '>= 2'],
+  busy: ['Tidegate', 'BackPressureLevel', SCHEDULER, 'Maximum', 300, '>= 1'],
+  overloaded: ['Tidegate', 'BackPressureLevel', SCHEDULER, 'Maximum', 300, '>= 2'],
   'backlog-grows': ['Tidegate', 'BacklogGrows', SCHEDULER, 'Maximum', 300, '>= 1'],
 };
 /** Those of what a prop switches on. */
 const WITH: [Partial<TidegateProps>, Record<string, unknown[]>][] = [
   [{ deferral: true }, {
-    'spill-failed': ['Tidegate', 'SpillFailed', POLLER, 'Sum', 300, '>= 1'],
-    'replay-failed': ['Tidegate', 'SpillReplayFailed', SCHEDULER, 'Sum', 900, '>= 1'],
+    'deferral-failed': ['Tidegate', 'DeferralFailed', POLLER, 'Sum', 300, '>= 1'],
+    'replay-failed': ['Tidegate', 'DeferralReplayFailed', SCHEDULER, 'Sum', 900, '>= 1'],
   }],
   [{ sharedBucket: { url: 'redis://10.0.0.1' } }, {
     'bucket-lost': ['Tidegate', 'BucketLost', POLLER, 'Sum', 60, '>= 3'],
     'bucket-refused': ['Tidegate', 'BucketRefused', POLLER, 'Sum', 300, '>= 1'],
   }],
-  [{ domainLimits: '*=10%' }, Object.fromEntries([1, 2, 3, 4, 5, 6].map((group) => [
+  [{ limits: '*=10%' }, Object.fromEntries([1, 2, 3, 4, 5, 6].map((group) => [
     `domain-age-${group}`,
     [...AGE, of('QueueName', `QueueName of mail-domain-${group}`), 'Maximum', 300, '>= 864000'],
   ]))],

@@ -29,9 +29,9 @@ test('without settings it is the stack of the SAM template', () => {
   const { Outputs } = stack.template;
   assert.deepEqual(Object.keys(Outputs).sort(), [
     'AlarmTopic', 'CampaignQueueUrls', 'ConfigurationSet', 'DeadLetterQueueUrl',
-    'DomainQueueUrls', 'FailedInvocationsQueueUrl', 'FeedbackQueueUrl', 'LedgerTable', 'MainQueueUrl', 'MergeQueueUrl',
+    'LimitQueueUrls', 'FailedInvocationsQueueUrl', 'FeedbackQueueUrl', 'LedgerTable', 'MainQueueUrl', 'MergeQueueUrl',
     'MinorQueueUrl', 'PollerFunction', 'PollerLogGroup', 'SchedulerFunction', 'SchedulerLogGroup',
-    'SpillBucket',
+    'DeferralBucket',
   ]);
   assert.equal(Outputs.AlarmTopic.Export.Name, 'tidegate-AlarmTopic');
 });
@@ -123,11 +123,11 @@ test('a stack is protected from deletion, unless that is asked for', () => {
 
 test('a file gives settings, with spaces, quotes and $ as they are, and the context counts before it', () => {
   const file = join(temporary(), 'mail.json');
-  const domainLimits = 'gmail.com+googlemail.com=10/s, *=25%';
-  const given = { name: 'other', domainLimits, sharedBucket: 'rediss://u:$HOME"@host', expressQueue: true };
+  const limits = 'gmail.com+googlemail.com=10/s, *=25%';
+  const given = { name: 'other', limits, sharedBucket: 'rediss://u:$HOME"@host', expressQueue: true };
   writeFileSync(file, JSON.stringify(given));
   const poller = only({ settings: file, name: 'mail' }).environment('poller');
-  assert.equal(poller.TIDEGATE_DOMAIN_LIMITS, domainLimits);
+  assert.equal(poller.TIDEGATE_LIMITS, limits);
   assert.equal(poller.TIDEGATE_SHARED_BUCKET, 'rediss://u:$HOME"@host');
   assert.ok(poller.TIDEGATE_EXPRESS_QUEUE_URL);
   writeFileSync(file, '{"maxInFlihgt": 5}');
@@ -149,7 +149,7 @@ function run(context: Record<string, unknown>, environment: Record<string, strin
 test('with assetsBucket any CloudFormation can deploy it, and CDK\'s own rules and nag pass', () => {
   const { context } = JSON.parse(readFileSync(join(ROOT, 'cdk.json'), 'utf8'));
   const more = {
-    domainLimits: '*=10%', deferral: 'true', sharedBucket: 'rediss://host', subnetIds: 'subnet-0a1b2c3d',
+    limits: '*=10%', deferral: 'true', sharedBucket: 'rediss://host', subnetIds: 'subnet-0a1b2c3d',
     securityGroupIds: 'sg-0a1b2c3d',
   };
   const { status, stderr, out } = run(

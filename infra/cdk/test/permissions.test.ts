@@ -11,7 +11,7 @@ const SES = `arn:AWS::Partition:ses:${ACCOUNT}`;
 const DOMAINS = [1, 2, 3, 4, 5, 6].map((group) => `Arn of mail-domain-${group}`);
 const CAMPAIGNS = `arn:AWS::Partition:sqs:${ACCOUNT}:mail-campaign-*`;
 const MAIL = [CAMPAIGNS, 'Arn of mail-express', 'Arn of mail-merge.fifo', ...DOMAINS];
-const SPILL = ['Arn of MailSpillBucket/spill/*'];
+const DEFERRAL = ['Arn of MailDeferralBucket/deferral/*'];
 const SEND = ['ses:SendEmail', 'ses:SendRawEmail', 'ses:SendTemplatedEmail'];
 
 /** Every statement of a role: what may be done on what, and if what. */
@@ -35,8 +35,8 @@ const SCHEDULER = {
   Feedback: [['sqs:ReceiveMessage', 'sqs:DeleteMessage'], ['Arn of mail-feedback']],
   Pressure: [['sqs:GetQueueAttributes'], MAIL],
   Replay: [['sqs:SendMessage'], [CAMPAIGNS]],
-  Spill: [['s3:GetObject', 's3:PutObject', 's3:DeleteObject'], SPILL],
-  FindSpilled: [['s3:ListBucket'], ['Arn of MailSpillBucket']],
+  Deferral: [['s3:GetObject', 's3:PutObject', 's3:DeleteObject'], DEFERRAL],
+  FindDeferred: [['s3:ListBucket'], ['Arn of MailDeferralBucket']],
   Incidents: [['sns:Publish'], ['mail-alarms']],
 };
 const POLLER = {
@@ -45,7 +45,7 @@ const POLLER = {
     ['sqs:ReceiveMessage', 'sqs:SendMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility'], MAIL,
   ],
   Depth: [['sqs:GetQueueAttributes'], ['Arn of mail-merge.fifo', ...DOMAINS]],
-  Spill: [['s3:PutObject'], SPILL],
+  Deferral: [['s3:PutObject'], DEFERRAL],
   DeadLetter: [['sqs:SendMessage'], ['Arn of mail-dead-letter']],
   Ledger: [['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], ['Arn of MailLedger']],
   SendAs: [SEND, [`${SES}:identity/*`]],
@@ -71,7 +71,7 @@ test('the poller\'s role does not follow the mode, so that an update strands no 
 });
 
 test('neither role follows limits and deferral: what they once put aside comes back', () => {
-  const stack = rendered({ domainLimits: '*=10%', deferral: true });
+  const stack = rendered({ limits: '*=10%', deferral: true });
   assert.deepEqual(permissions(stack, 'poller'), POLLER);
   assert.deepEqual(permissions(stack, 'scheduler'), SCHEDULER);
 });

@@ -6,10 +6,10 @@ import type { TidegateProps } from '../lib/index.js';
 import { rendered } from './support.js';
 import type { Rendered } from './support.js';
 
-const DOMAIN_QUEUES = [1, 2, 3, 4, 5, 6].map((group) => `mail-domain-${group}`);
+const LIMIT_QUEUES = [1, 2, 3, 4, 5, 6].map((group) => `mail-domain-${group}`);
 const QUEUES = [
   'mail-campaign-big', 'mail-campaign-small', 'mail-express', 'mail-merge.fifo', 'mail-dead-letter',
-  'mail-failed-invocations', 'mail-feedback', ...DOMAIN_QUEUES,
+  'mail-failed-invocations', 'mail-feedback', ...LIMIT_QUEUES,
 ];
 
 test('each queue is encrypted, keeps messages for 14 days, takes TLS only, and redrives nothing', () => {
@@ -41,13 +41,13 @@ test('mails leave room for our attributes, and the merge queue is one of high th
 });
 
 test('where mail moves with our attributes, SQS\'s own limit of its size holds', () => {
-  for (const name of ['mail-merge.fifo', 'mail-dead-letter', ...DOMAIN_QUEUES]) {
+  for (const name of ['mail-merge.fifo', 'mail-dead-letter', ...LIMIT_QUEUES]) {
     assert.equal(rendered().queue(name).Properties.MaximumMessageSize, undefined, name);
   }
 });
 
 test('a queue of recipient domains says which one it is, and is no campaign', () => {
-  for (const [index, name] of DOMAIN_QUEUES.entries()) {
+  for (const [index, name] of LIMIT_QUEUES.entries()) {
     const { Properties } = rendered().queue(name);
     assert.deepEqual(Properties.Tags, [{ Key: 'tidegate:domains', Value: String(index + 1) }], name);
     assert.equal(Properties.FifoQueue, undefined, name);
@@ -72,7 +72,7 @@ test('what is put aside is encrypted, nobody else\'s, expires never, and outlive
   assert.ok(Object.values(Properties.PublicAccessBlockConfiguration).every((blocked) => blocked === true));
   assert.deepEqual(Properties.OwnershipControls.Rules, [{ ObjectOwnership: 'BucketOwnerEnforced' }]);
   const expiring = Properties.LifecycleConfiguration.Rules.filter((rule: any) => rule.ExpirationInDays);
-  assert.deepEqual(expiring.map((rule: any) => rule.Prefix), ['spill/progress/']);
+  assert.deepEqual(expiring.map((rule: any) => rule.Prefix), ['deferral/progress/']);
   const [denied, ...more] = policy!.Properties.PolicyDocument.Statement;
   assert.deepEqual(more, []);
   assert.deepEqual([denied.Effect, denied.Action, denied.Condition], [
@@ -139,7 +139,7 @@ const CAMPAIGNS = '[{"name":"big","queue_url":"mail-campaign-big","weight":90},'
   + '{"name":"small","queue_url":"mail-campaign-small","weight":10}]';
 const SHARED = {
   TIDEGATE_CAMPAIGNS: CAMPAIGNS, TIDEGATE_MERGE_QUEUE_URL: 'mail-merge.fifo',
-  TIDEGATE_DOMAIN_QUEUES: DOMAIN_QUEUES.join(','),
+  TIDEGATE_LIMIT_QUEUES: LIMIT_QUEUES.join(','),
   TIDEGATE_LEDGER: 'dynamodb:MailLedger', TIDEGATE_TICK_LEAD_MS: '400', TIDEGATE_DAILY: 'full',
   TIDEGATE_DAILY_RESERVE: '1%', RUST_LOG: 'info',
 };
@@ -204,8 +204,8 @@ const EFFECTS: [Partial<TidegateProps>, Record<string, Record<string, string | u
     both: { TIDEGATE_CAMPAIGNS: 'ledger' }, scheduler: { TIDEGATE_CAMPAIGN_QUEUES: 'mail-campaign-' },
   }],
   [{ campaignFloor: '12%' }, { poller: { TIDEGATE_CAMPAIGN_FLOOR: '12%' } }],
-  [{ domainLimits: 'gmail.com+googlemail.com=10/s, *=25%' }, {
-    poller: { TIDEGATE_DOMAIN_LIMITS: 'gmail.com+googlemail.com=10/s, *=25%' },
+  [{ limits: 'gmail.com+googlemail.com=10/s, *=25%' }, {
+    poller: { TIDEGATE_LIMITS: 'gmail.com+googlemail.com=10/s, *=25%' },
   }],
   [{ sharedBucket: { url: 'rediss://host' } }, {
     poller: {
@@ -223,10 +223,10 @@ const EFFECTS: [Partial<TidegateProps>, Record<string, Record<string, string | u
     scheduler: { TIDEGATE_BACK_PRESSURE_BUSY: 'depth=4h', TIDEGATE_BACK_PRESSURE_OVERLOADED: 'off' },
   }],
   [{ deferral: true }, {
-    both: { TIDEGATE_DEFERRAL: 's3://MailSpillBucket/spill' }, scheduler: { TIDEGATE_DEFERRAL_REPLAY: 'auto' },
+    both: { TIDEGATE_DEFERRAL: 's3://MailDeferralBucket/deferral' }, scheduler: { TIDEGATE_DEFERRAL_REPLAY: 'auto' },
   }],
   [{ deferral: true, deferralReplay: 'off' }, {
-    both: { TIDEGATE_DEFERRAL: 's3://MailSpillBucket/spill' }, scheduler: { TIDEGATE_DEFERRAL_REPLAY: 'off' },
+    both: { TIDEGATE_DEFERRAL: 's3://MailDeferralBucket/deferral' }, scheduler: { TIDEGATE_DEFERRAL_REPLAY: 'off' },
   }],
   [{ maxAttempts: 3 }, { poller: { TIDEGATE_MAX_ATTEMPTS: '3' } }],
   [{ unsent: 'release' }, { poller: { TIDEGATE_UNSENT: 'release' } }],

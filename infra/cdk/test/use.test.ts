@@ -73,10 +73,10 @@ test('an operator may change the control record, and replay dead letters', () =>
   const replay = granted((mail, operator) => mail.grantReplay(operator)) as [string[], string][];
   const replaying = new Map(replay.map(([does, on]) => [on, does]));
   assert.deepEqual([...replaying.keys()].sort(), [
-    'Arn of MailSpillBucket', 'Arn of MailSpillBucket/spill/*', 'Arn of mail-campaign-big',
+    'Arn of MailDeferralBucket', 'Arn of MailDeferralBucket/deferral/*', 'Arn of mail-campaign-big',
     'Arn of mail-campaign-small', 'Arn of mail-dead-letter',
   ]);
-  assert.deepEqual(replaying.get('Arn of MailSpillBucket/spill/*'), [
+  assert.deepEqual(replaying.get('Arn of MailDeferralBucket/deferral/*'), [
     's3:GetObject', 's3:PutObject', 's3:DeleteObject',
   ]);
   assert.ok(replaying.get('Arn of mail-dead-letter')?.includes('sqs:DeleteMessage'));
@@ -97,19 +97,19 @@ test('metrics are methods, each with the name that the functions publish', () =>
     metricDeadLettered: 'DeadLettered', metricSlotsSkipped: 'SlotsSkipped', metricSlotsUnused: 'SlotsUnused',
     metricHeldWindows: 'HeldWindows', metricBlockedWindows: 'BlockedWindows',
     metricLedgerFailed: 'LedgerFailed', metricHighestReceiveCount: 'HighestReceiveCount',
-    metricRate: 'Rate', metricSqsCalls: 'SqsCalls', metricSpilled: 'Spilled',
-    metricSpillFailed: 'SpillFailed', metricLimitMoved: 'LimitMoved', metricLimitWaiting: 'LimitWaiting',
+    metricRate: 'Rate', metricSqsCalls: 'SqsCalls', metricDeferred: 'Deferred',
+    metricDeferralFailed: 'DeferralFailed', metricLimitMoved: 'LimitMoved', metricLimitWaiting: 'LimitWaiting',
     metricBucketRefused: 'BucketRefused', metricBucketLost: 'BucketLost',
   } as const;
   const scheduler = {
     metricQuota: 'Quota', metricQuotaUnknown: 'QuotaUnknown', metricHolds: 'Holds',
-    metricTicksFailed: 'TicksFailed', metricPressureLevel: 'PressureLevel',
+    metricTicksFailed: 'TicksFailed', metricBackPressureLevel: 'BackPressureLevel',
     metricBacklogSeconds: 'BacklogSeconds', metricBacklogGrows: 'BacklogGrows',
     metricMeanAgeSeconds: 'MeanAgeSeconds',
-    metricBroughtBack: 'BroughtBack', metricSpillReplayFailed: 'SpillReplayFailed',
+    metricBroughtBack: 'BroughtBack', metricDeferralReplayFailed: 'DeferralReplayFailed',
   } as const;
   const gauges = [
-    'HighestReceiveCount', 'Rate', 'Quota', 'Holds', 'PressureLevel', 'BacklogSeconds', 'BacklogGrows',
+    'HighestReceiveCount', 'Rate', 'Quota', 'Holds', 'BackPressureLevel', 'BacklogSeconds', 'BacklogGrows',
     'MeanAgeSeconds',
   ];
   for (const [Function, methods] of Object.entries({ poller, scheduler })) {
@@ -137,7 +137,7 @@ test('its parts are members', () => {
   const shown = new Rendered(Template.fromStack(stack).toJSON());
   const names = {
     'mail-campaign-small': mail.campaignQueue('small').queueUrl, 'mail-express': mail.expressQueue.queueUrl,
-    'mail-domain-6': mail.domainQueues[5]?.queueUrl, MailSpillBucket: mail.spillBucket.bucketName,
+    'mail-domain-6': mail.limitQueues[5]?.queueUrl, MailDeferralBucket: mail.deferralBucket.bucketName,
     'mail-merge.fifo': mail.mergeQueue.queueUrl, 'mail-dead-letter': mail.deadLetterQueue.queueUrl,
     'mail-failed-invocations': mail.failedInvocationsQueue.queueUrl,
     'mail-feedback': mail.feedbackQueue?.queueUrl, 'mail-scheduler': mail.scheduler.functionName,
@@ -201,7 +201,7 @@ test('cdk-nag finds nothing that is not explained, whatever is switched on', () 
     campaignList: 'tags', tracing: true, pointInTimeRecovery: true, expressQueue: true, feedback: 'off',
     senderIdentityArns: ['arn:aws:ses:eu-west-1:123456789012:identity/*.example.org'],
     allowedSenders: ['*@example.org'], alarmEmail: 'ops@example.org', deferral: true,
-    domainLimits: '*=10%', sharedBucket: { url: 'redis://10.0.0.1' },
+    limits: '*=10%', sharedBucket: { url: 'redis://10.0.0.1' },
   }).broken, []);
   assert.deepEqual(nagged({ channel: 'sms', tracing: true }).broken, []);
   const { stack } = made();
@@ -226,13 +226,13 @@ test('what is explained to cdk-nag is narrow: each rule on the queues, the table
     'AwsSolutions-SQS3': [
       'mail/Mail/Campaign-big/Queue', 'mail/Mail/Campaign-small/Queue', 'mail/Mail/DeadLetterQueue',
       'mail/Mail/ExpressQueue', 'mail/Mail/FailedInvocationsQueue', 'mail/Mail/Feedback/Queue',
-      'mail/Mail/MergeQueue', ...[1, 2, 3, 4, 5, 6].map((group) => `mail/Mail/DomainQueue${group}`),
+      'mail/Mail/MergeQueue', ...[1, 2, 3, 4, 5, 6].map((group) => `mail/Mail/LimitQueue${group}`),
     ].sort(),
-    'AwsSolutions-S1': ['mail/Mail/SpillBucket'],
+    'AwsSolutions-S1': ['mail/Mail/DeferralBucket'],
     'AwsSolutions-DDB3': ['mail/Mail/Ledger'],
     'AwsSolutions-IAM5[Resource::*]': both,
     [`AwsSolutions-IAM5[Resource::${arn('sqs')}:mail-campaign-*]`]: both,
-    'AwsSolutions-IAM5[Resource::<MailSpillBucket39F2BEDB.Arn>/spill/*]': both,
+    'AwsSolutions-IAM5[Resource::<MailDeferralBucket39F2BEDB.Arn>/deferral/*]': both,
     [`AwsSolutions-IAM5[Resource::${arn('ses')}:template/*]`]: poller,
     [`AwsSolutions-IAM5[Resource::${arn('ses')}:configuration-set/*]`]: poller,
     [`AwsSolutions-IAM5[Resource::${arn('ses')}:identity/*]`]: poller,

@@ -42,9 +42,9 @@ const REFUSED: [object, string, string, string][] = [
   [{ origins: ['two words'] }, 'origins[0]', '"two words"', 'phone numbers'],
   [{ allowedCountries: ['DE'] }, 'allowedCountries[0]', '"DE"', 'country codes'],
   [{ campaignFloor: '91%' }, 'campaignFloor', '"91%"', '0% to 90%'],
-  [{ domainLimits: 'gmail.com=10' }, 'domainLimits', '"gmail.com=10"', 'DOMAIN+DOMAIN=NUMBER/s'],
-  [{ domainLimits: Array(7).fill('a.b=1/s').join(',') }, 'domainLimits', '"a.b=1/s,', 'up to 6 of'],
-  [{ domainLimits: `${'a'.repeat(398)}=1/s` }, 'domainLimits', '"aaa', 'at most 400 characters'],
+  [{ limits: 'gmail.com=10' }, 'limits', '"gmail.com=10"', 'DOMAIN+DOMAIN=NUMBER/s'],
+  [{ limits: Array(7).fill('a.b=1/s').join(',') }, 'limits', '"a.b=1/s,', 'up to 6 of'],
+  [{ limits: `${'a'.repeat(398)}=1/s` }, 'limits', '"aaa', 'at most 400 characters'],
   [{ backPressureBusy: 'depth=4' }, 'backPressureBusy', '"depth=4"', 'off, or one to three'],
   [{ backPressureOverloaded: 'age=1h,' }, 'backPressureOverloaded', '"age=1h,"', 'off, or one to three'],
   [{ deferral: 'on' }, 'deferral', '"on"', 'true, false'],
@@ -116,7 +116,7 @@ test('a secret takes its room in the environment, as long as it may be', () => {
   made({ campaigns: many(20) });
   tooMany({ campaigns: many(21) });
   tooMany({ campaigns: many(20), sharedBucket: { url: SecretValue.secretsManager('bucket') } });
-  tooMany({ campaigns: many(20), domainLimits: '*=10%'.padStart(400) });
+  tooMany({ campaigns: many(20), limits: '*=10%'.padStart(400) });
 });
 
 test('lists that Lambda or IAM would refuse are refused with the longest of them, the size and the limit', () => {

@@ -117,7 +117,7 @@ async fn a_provider_that_takes_nothing_is_left_alone_and_nothing_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn each_domain_under_the_others_limit_is_lowered_by_itself() {
-    let settings = settings(60.0, true).variable("TIDEGATE_DOMAIN_LIMITS", "*=20/s");
+    let settings = settings(60.0, true).variable("TIDEGATE_LIMITS", "*=20/s");
     let world = World::new(settings);
     limit(&world, "*", r#"{"rate": "20/s", "adaptive": true}"#).await;
     world.ses.provider(&["slow.example"], 5);

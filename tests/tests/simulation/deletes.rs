@@ -13,7 +13,7 @@ use crate::{MODES, MS};
 /// for good: so there are deletes after moves, too.
 async fn mixed(merge: bool) -> World {
     let settings = WorldSettings { express: true, ..WorldSettings::new(20.0, merge) };
-    let world = World::new(settings.variable("TIDEGATE_DOMAIN_LIMITS", "gmail.com=4/s"));
+    let world = World::new(settings.variable("TIDEGATE_LIMITS", "gmail.com=4/s"));
     let mut big = ProducedMail::several("big", 600, 1);
     big.iter_mut().step_by(10).for_each(|mail| "gmail.com".clone_into(&mut mail.domain));
     world.put("big", &big).await;

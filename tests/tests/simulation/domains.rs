@@ -13,7 +13,7 @@ use tidegate_tests::simulation::{
 use crate::MODES;
 use crate::operator_site::why;
 
-const LIMITS: &str = "TIDEGATE_DOMAIN_LIMITS";
+const LIMITS: &str = "TIDEGATE_LIMITS";
 
 fn limited(quota: f64, merge: bool, limits: &str) -> WorldSettings {
     WorldSettings::new(quota, merge).variable(LIMITS, limits)
@@ -170,7 +170,7 @@ async fn a_backlog_of_one_campaign_at_a_provider_does_not_hold_up_another_campai
         assert!(got >= 0.95, "merge {merge}: {got:.3} of the limit");
         let answer = why(&world, Some("big"), "g-2999").await;
         let wait = answer.if_it_waits.unwrap();
-        assert_eq!(wait.verdict, MailVerdict::DomainLimit, "{}", wait.what);
+        assert_eq!(wait.verdict, MailVerdict::Limit, "{}", wait.what);
         let said = "to gmail.com (10/s: the last goes in about";
         assert!(wait.what.contains(said), "{}", wait.what);
     }

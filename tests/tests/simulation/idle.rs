@@ -484,7 +484,7 @@ async fn a_campaign_of_no_weight_keeps_nobody_awake() {
 #[tokio::test(start_paused = true)]
 async fn a_stack_does_not_sleep_while_mail_waits_for_a_slow_limit_though_no_counter_knows_of_it() {
     let sent_after = async |wake: u64, seed: u64| {
-        let settings = WorldSettings::new(2.0, true).variable("TIDEGATE_DOMAIN_LIMITS", "*=2/m");
+        let settings = WorldSettings::new(2.0, true).variable("TIDEGATE_LIMITS", "*=2/m");
         let settings = settings.variable("TIDEGATE_IDLE_WAKE_SECONDS", wake);
         let world = World::new(WorldSettings { seed, ..settings });
         world.put("big", &ProducedMail::several("slow", 8, 1)).await;

@@ -11,14 +11,14 @@ use super::table::LedgerTable;
 /// one, so that the claim's answer can be read again if it was lost.
 const CLAIM: &str = "SET prev_window = if_not_exists(#window, :zero), \
     prev_rate = if_not_exists(rate, :zero), \
-    prev_guard = if_not_exists(guard, :zero), \
-    prev_domain_limits = if_not_exists(domain_limits, :zero), \
+    prev_margin = if_not_exists(margin, :zero), \
+    prev_limits = if_not_exists(limits, :zero), \
     prev_factor = if_not_exists(claimed_factor, :full), \
     claimed_factor = if_not_exists(factor, :full), \
     prev_limits = if_not_exists(claimed_limits, :zero), \
     claimed_limits = if_not_exists(limits, :zero), \
-    #window = :window, opened = :window, #token = :token, rate = :rate, guard = :guard, \
-    domain_limits = :limits";
+    #window = :window, opened = :window, #token = :token, rate = :rate, margin = :margin, \
+    limits = :limits";
 const ONLY_NEWER: &str = "attribute_not_exists(#window) OR #window < :window";
 
 /// Returns the item after the claim, and the standing without the control record and the parts.
@@ -33,7 +33,7 @@ pub(super) async fn claim(
         .expression_attribute_values(":window", number(&request.window.epoch_second()))
         .expression_attribute_values(":token", text(&request.token))
         .expression_attribute_values(":rate", number(&request.rate.as_per_second()))
-        .expression_attribute_values(":guard", number(&request.rate_margin.as_share()))
+        .expression_attribute_values(":margin", number(&request.rate_margin.as_share()))
         .expression_attribute_values(":limits", number(&request.limits))
         .expression_attribute_values(":zero", number(&0))
         .expression_attribute_values(":full", table.json(&RateFactor::default())?)

@@ -52,8 +52,8 @@ pub(super) struct ClaimAttributes {
 pub(super) const NEWEST: ClaimAttributes = ClaimAttributes {
     window: "window",
     rate: "rate",
-    rate_margin: "guard",
-    limits: "domain_limits",
+    rate_margin: "margin",
+    limits: "limits",
     changed_limits: "claimed_limits",
     factor: "claimed_factor",
 };
@@ -61,8 +61,8 @@ pub(super) const NEWEST: ClaimAttributes = ClaimAttributes {
 pub(super) const BEFORE: ClaimAttributes = ClaimAttributes {
     window: "prev_window",
     rate: "prev_rate",
-    rate_margin: "prev_guard",
-    limits: "prev_domain_limits",
+    rate_margin: "prev_margin",
+    limits: "prev_limits",
     changed_limits: "prev_limits",
     factor: "prev_factor",
 };

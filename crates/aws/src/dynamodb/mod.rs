@@ -5,9 +5,9 @@
 //! |---|---|---|
 //! | `pk` | S | `regulator` |
 //! | `window`, `token`, `rate` | N S N | the newest claim: its (last) window, its token, its quota |
-//! | `guard`, `claimed_factor` | N S | its rate margin, and the rate factor in force then, JSON |
+//! | `margin`, `claimed_factor` | N S | its rate margin, and the rate factor in force then, JSON |
 //! | `opened` | N | the window it was made for; `window` is later if the claim was advanced |
-//! | `prev_window`, `prev_rate`, `prev_guard`, `prev_factor` | N N N S | the claim before |
+//! | `prev_window`, `prev_rate`, `prev_margin`, `prev_factor` | N N N S | the claim before |
 //! | `factor` | S | the rate factor, JSON |
 //! | `limits`, `claimed_limits`, `prev_limits` | N N N | the digest of the control record's limits: now, and as each claim was made |
 //! | `control` | S | the control record's small members, and references to the others, JSON |

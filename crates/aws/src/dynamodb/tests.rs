@@ -85,8 +85,8 @@ fn claimed_item() -> Value {
     json!({
         "pk": {"S": "regulator"}, "token": {"S": "mine"},
         "window": {"N": "101"}, "opened": {"N": "101"},
-        "rate": {"N": "14.5"}, "guard": {"N": "0.02"}, "domain_limits": {"N": "7"}, "claimed_factor": factor(lowered),
-        "prev_window": {"N": "100"}, "prev_rate": {"N": "14"}, "prev_guard": {"N": "0.05"}, "prev_domain_limits": {"N": "6"},
+        "rate": {"N": "14.5"}, "margin": {"N": "0.02"}, "limits": {"N": "7"}, "claimed_factor": factor(lowered),
+        "prev_window": {"N": "100"}, "prev_rate": {"N": "14"}, "prev_margin": {"N": "0.05"}, "prev_limits": {"N": "6"},
         "prev_factor": factor(RateFactor::default()), "factor": factor(lowered),
         "limits": {"N": "13"}, "claimed_limits": {"N": "12"}, "prev_limits": {"N": "11"},
         "control": {"S": r#"{"weights":{"spring":80}}"#}, "control_version": {"N": "4"},
@@ -137,7 +137,7 @@ async fn a_claim_is_one_conditional_write_that_gives_back_what_stands() {
 #[tokio::test]
 async fn the_first_claim_has_none_before_it() {
     let mut item = claimed_item();
-    for (name, zero) in [("prev_window", "0"), ("prev_rate", "0"), ("prev_guard", "0")] {
+    for (name, zero) in [("prev_window", "0"), ("prev_rate", "0"), ("prev_margin", "0")] {
         item[name] = json!({"N": zero});
     }
     let (_, ledger) = ledger_of(&[part()], [ok(&json!({"Attributes": item}))]);

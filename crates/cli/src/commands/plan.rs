@@ -110,7 +110,7 @@ pub struct PlanArgs {
     /// Limits of recipient domains, such as `gmail.com+googlemail.com=10/s, *=25%` [default: none, or the
     /// stack's]
     #[arg(long, value_name = "LIMITS", value_parser = parsed::<InitialLimits>)]
-    domain_limits: Option<InitialLimits>,
+    limits: Option<InitialLimits>,
     /// Size of a mail in KB: whether the poller's memory reaches for it
     #[arg(long, value_name = "KB", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     mail_kb: u32,
@@ -286,7 +286,7 @@ impl PlanArgs {
         scenario.rate_margin = self.rate_margin.or(scenario.rate_margin);
         scenario.faults.clone_from(&self.faults);
         scenario.domains.clone_from(&self.domains);
-        scenario.domain_limits.clone_from(&self.domain_limits);
+        scenario.limits.clone_from(&self.limits);
         if let Some(mode) = &self.mode {
             scenario.merge = mode == "merge";
         }

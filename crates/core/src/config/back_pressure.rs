@@ -16,7 +16,7 @@ pub struct BackPressureConfig {
     pub merge_queue_url: Option<String>,
     /// `TIDEGATE_EXPRESS_QUEUE_URL`, as the poller has it; `None` without express mail.
     pub express_queue_url: Option<String>,
-    /// `TIDEGATE_DOMAIN_QUEUES`, as the poller has it; empty without limit queues.
+    /// `TIDEGATE_LIMIT_QUEUES`, as the poller has it; empty without limit queues.
     pub limit_queues: Vec<String>,
     /// `TIDEGATE_BACK_PRESSURE_BUSY` and `TIDEGATE_BACK_PRESSURE_OVERLOADED`: the thresholds of both
     /// levels.
@@ -37,7 +37,7 @@ impl Variables<'_> {
             is_given.then(|| self.read(&settings::CAMPAIGNS, Campaigns::parse)).flatten();
         let merge_queue_url = self.text(&settings::MERGE_QUEUE);
         let express_queue_url = self.text(&settings::EXPRESS_QUEUE);
-        let limit_queues = self.read(&settings::DOMAIN_QUEUES, urls).unwrap_or_default();
+        let limit_queues = self.read(&settings::LIMIT_QUEUES, urls).unwrap_or_default();
         let replays = self.choice(&settings::DEFERRAL_REPLAY, &[("auto", true), ("off", false)]);
         Some(BackPressureConfig {
             campaigns: campaigns?,

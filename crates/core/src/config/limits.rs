@@ -8,9 +8,9 @@ use crate::limits::InitialLimits;
 pub struct LimitsConfig {
     /// `TIDEGATE_CHANNEL`: an e-mail has other properties that can be limited than a text.
     pub channel: Channel,
-    /// `TIDEGATE_DOMAIN_LIMITS`; an empty list limits nothing.
+    /// `TIDEGATE_LIMITS`; an empty list limits nothing.
     pub initial: InitialLimits,
-    /// `TIDEGATE_DOMAIN_QUEUES`: URLs in the order of the groups, then that of `*`. Further queues are
+    /// `TIDEGATE_LIMIT_QUEUES`: URLs in the order of the groups, then that of `*`. Further queues are
     /// only emptied, because a limit that was removed leaves mail in its queue.
     pub queues: Vec<String>,
     /// Whether `TIDEGATE_DEFERRAL` is set: what is left at a limit's end can be deferred.
@@ -22,13 +22,13 @@ const MOST: usize = 21;
 
 impl Variables<'_> {
     pub(super) fn limits(&mut self, channel: Channel) -> LimitsConfig {
-        let initial: InitialLimits = self.explained(&settings::DOMAIN_LIMITS).unwrap_or_default();
-        let setting = settings::DOMAIN_QUEUES;
+        let initial: InitialLimits = self.explained(&settings::LIMITS).unwrap_or_default();
+        let setting = settings::LIMIT_QUEUES;
         let queues = self.read(&setting, urls).unwrap_or_default();
         let needed = initial.len();
         if queues.len() < needed && (queues.is_empty() == self.get(setting.name).is_none()) {
             let one_each =
-                "one for each group of TIDEGATE_DOMAIN_LIMITS in its order, then one for *";
+                "one for each group of TIDEGATE_LIMITS in its order, then one for *";
             let allowed = format!("at least {needed} URLs of standard queues, {one_each}");
             self.refuse_with(setting.name, allowed);
         }
@@ -51,8 +51,8 @@ mod tests {
 
     fn read(limits: &str, queues: &str) -> Result<LimitsConfig, String> {
         let lookup = |name: &str| match name {
-            "TIDEGATE_DOMAIN_LIMITS" => Some(limits.to_owned()),
-            "TIDEGATE_DOMAIN_QUEUES" => Some(queues.to_owned()),
+            "TIDEGATE_LIMITS" => Some(limits.to_owned()),
+            "TIDEGATE_LIMIT_QUEUES" => Some(queues.to_owned()),
             "TIDEGATE_LEDGER" => Some("memory".to_owned()),
             "TIDEGATE_DEAD_LETTER_QUEUE_URL" => Some("https://sqs/1/dead".to_owned()),
             "TIDEGATE_CAMPAIGNS" => Some("ledger".to_owned()),
@@ -77,7 +77,7 @@ mod tests {
             (
                 "gmail.com=10/s, *=5%",
                 "",
-                "TIDEGATE_DOMAIN_QUEUES is not set; allowed is at least 2 URLs",
+                "TIDEGATE_LIMIT_QUEUES is not set; allowed is at least 2 URLs",
             ),
             (
                 "gmail.com=10/s, *=5%",
@@ -93,7 +93,7 @@ mod tests {
             (
                 "gmail.com=fast",
                 "https://sqs/1/a",
-                "TIDEGATE_DOMAIN_LIMITS is \"gmail.com=fast\"; allowed is \"gmail.com=fast\": \"fast\" is no rate",
+                "TIDEGATE_LIMITS is \"gmail.com=fast\"; allowed is \"gmail.com=fast\": \"fast\" is no rate",
             ),
         ] {
             let error = read(limits, queues).unwrap_err();

@@ -61,7 +61,7 @@ pub struct PollerConfig {
     pub express_queue_url: Option<String>,
     /// `TIDEGATE_DEAD_LETTER_QUEUE_URL`.
     pub dead_letter_queue_url: String,
-    /// `TIDEGATE_DOMAIN_LIMITS` and `TIDEGATE_DOMAIN_QUEUES`.
+    /// `TIDEGATE_LIMITS` and `TIDEGATE_LIMIT_QUEUES`.
     pub limits: LimitsConfig,
     /// `TIDEGATE_LEDGER`.
     pub ledger: LedgerKind,

@@ -142,14 +142,14 @@ settings! {
         "The queue whose mail goes before all campaigns ([express mail](limits/express.md)).";
     DEAD_LETTER_QUEUE = "TIDEGATE_DEAD_LETTER_QUEUE_URL", Poller, StandardQueue, Required,
         "The queue for mail that failed for good ([dead letters](operations/dead-letters.md)).";
-    DOMAIN_LIMITS = "TIDEGATE_DOMAIN_LIMITS", Poller,
+    LIMITS = "TIDEGATE_LIMITS", Poller,
         Text("a list such as gmail.com+googlemail.com=10/s, *=25% of at most 20 groups: domains joined by +, or * for every other domain; a rate of 0.001/s (4/h, 87/d) to 10000/s, with /s, /m, /h or /d, or a share from 0.0001% to 100%"),
         Otherwise("none"),
         "Limits by the recipients' domains, each with a rate or a share of the quota ([recipient domains](limits/recipient-domains.md)).";
-    DOMAIN_QUEUES = "TIDEGATE_DOMAIN_QUEUES", Both,
+    LIMIT_QUEUES = "TIDEGATE_LIMIT_QUEUES", Both,
         Text("at most 21 URLs of standard queues, separated by commas, none twice (http or https, not ending in .fifo)"),
         NO_QUEUE,
-        "The queues for limited mail: one for each group of `TIDEGATE_DOMAIN_LIMITS` in its order, then one for `*`. Further queues are given to limits that operators add.";
+        "The queues for limited mail: one for each group of `TIDEGATE_LIMITS` in its order, then one for `*`. Further queues are given to limits that operators add.";
     CAMPAIGN_FLOOR = "TIDEGATE_CAMPAIGN_FLOOR", Poller,
         Text("a whole share of the slots from 0% (no floor) to 90%, such as 20%"), Value("0%"),
         "The express floor: the share of the slots that campaigns' mail takes before [express mail](limits/express.md).";

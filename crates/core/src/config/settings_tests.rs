@@ -13,7 +13,7 @@ use crate::rate::Rate;
 
 /// Settings whose errors name the faulty part instead of the range.
 const EXPLAINED: [&str; 4] = [
-    "TIDEGATE_DOMAIN_LIMITS",
+    "TIDEGATE_LIMITS",
     "TIDEGATE_ALLOWED_SENDERS",
     "TIDEGATE_ORIGINS",
     "TIDEGATE_ALLOWED_COUNTRIES",
@@ -75,11 +75,11 @@ fn examples_of_text(name: &str) -> Examples {
             &["arn:aws:sns:eu-west-1:123456789012:tidegate-alarms"],
             &["tidegate-alarms", "arn:aws:sqs:eu-west-1:123456789012:alarms", "arn:aws:sns:x"],
         ),
-        "TIDEGATE_DOMAIN_LIMITS" => examples(
+        "TIDEGATE_LIMITS" => examples(
             &["gmail.com=10/s", "gmail.com+googlemail.com=10/s, tiny.example=6/m, *=2.5%"],
             &["gmail.com", "gmail.com=fast", "gmail.com=10", "=10/s", "*=10/w", "*=1/s;a.b=1/s"],
         ),
-        "TIDEGATE_DOMAIN_QUEUES" => examples(
+        "TIDEGATE_LIMIT_QUEUES" => examples(
             &["https://q/a, https://q/b"],
             &["https://q/a.fifo", "https://q/a,https://q/a"],
         ),

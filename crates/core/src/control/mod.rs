@@ -97,7 +97,7 @@ pub struct Control {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reputation: Option<Reputation>,
     /// The last judgement of the back-pressure level; none before the first.
-    #[serde(rename = "pressure", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "level", skip_serializing_if = "Option::is_none")]
     pub back_pressure: Option<Reading>,
     /// Incidents that operators were told of and that are not over, with the time at which they were told.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -48,7 +48,7 @@ pub struct Limit {
     /// The configuration set through which mail is sent that would be over the limit; it does not wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overflow: Option<String>,
-    /// The place in `TIDEGATE_DOMAIN_QUEUES`, from 0, of the queue in which its mail waits; `None` if it waits in
+    /// The place in `TIDEGATE_LIMIT_QUEUES`, from 0, of the queue in which its mail waits; `None` if it waits in
     /// its campaigns' queues. An initial limit has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<usize>,

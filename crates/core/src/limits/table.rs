@@ -16,7 +16,7 @@ use crate::channel::Content;
 use crate::rate::{Rate, RateMargin};
 use crate::timestamp::Window;
 
-/// The most groups that `TIDEGATE_DOMAIN_LIMITS` may list, `*` not counted.
+/// The most groups that `TIDEGATE_LIMITS` may list, `*` not counted.
 pub const MAX_GROUPS: usize = 20;
 
 /// Stands between two limits' tags in [`LimitTable::tags`].
@@ -25,7 +25,7 @@ pub const TAGS: &str = "__";
 const ALLOWED: &str = "a comma-separated list such as gmail.com+googlemail.com=10/s, tiny.example=6/m, *=25%: \
     domains joined by +, then a rate a second, minute, hour or day (/s /m /h /d), or a share of the account's quota in %";
 
-/// `TIDEGATE_DOMAIN_LIMITS`: a rate for each listed group of domains, and optionally one for every other
+/// `TIDEGATE_LIMITS`: a rate for each listed group of domains, and optionally one for every other
 /// domain. These limits hold until an operator changes them ([`LimitTable::of`]).
 ///
 /// ```
@@ -395,7 +395,7 @@ impl LimitTable {
         limit.rate.map(|rate| rate.of(quota)).filter(|rate| *rate < quota)
     }
 
-    /// The place of the limit's own queue in `TIDEGATE_DOMAIN_QUEUES`: initial limits of groups have one, and
+    /// The place of the limit's own queue in `TIDEGATE_LIMIT_QUEUES`: initial limits of groups have one, and
     /// others that got a queue which no initial limit has.
     pub fn queue_of(&self, of: &LimitRef) -> Option<usize> {
         if of.name.is_some() {

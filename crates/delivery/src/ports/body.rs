@@ -24,7 +24,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// Attaches `guard`, which is dropped with the last clone of the body.
+    /// Attaches `margin`, which is dropped with the last clone of the body.
     pub(crate) fn guarded(self, guard: impl Any + Send + Sync) -> Self {
         Self { _guard: Some(Arc::new(guard)), ..self }
     }

@@ -47,7 +47,7 @@ fn of_plan(_: &str, key: &str) -> bool {
 }
 
 #[test]
-fn a_perfect_run_uses_all_that_the_guard_leaves_and_holds_the_shares() {
+fn a_perfect_run_uses_all_that_the_margin_leaves_and_holds_the_shares() {
     let plan = plan(14.0, 940, 60);
     let figures = figures(&plan, &perfect(&plan, 0.02), of_plan);
     assert_eq!((figures.arrived, figures.missing, figures.duplicates), (1_000, 0, 0));

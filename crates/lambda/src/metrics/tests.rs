@@ -185,7 +185,7 @@ fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there
         back_pressure_metrics(&report, line).into_value().unwrap()
     };
     let told = line(None, false);
-    for (name, expected) in [("PressureLevel", 1.0), ("BacklogSeconds", 50_000.0)] {
+    for (name, expected) in [("BackPressureLevel", 1.0), ("BacklogSeconds", 50_000.0)] {
         assert_eq!(value(&told, name).to_bits(), f64::to_bits(expected), "{name}");
     }
     for unknown_or_zero in ["MeanAgeSeconds", "BroughtBack", "BacklogGrows"] {
@@ -193,14 +193,14 @@ fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there
     }
     let told = line(Some(BroughtBack { mails: 210, ..BroughtBack::default() }), true);
     assert_eq!(value(&told, "BroughtBack").to_bits(), 210_f64.to_bits());
-    for name in ["SpillReplayFailed", "BacklogGrows"] {
+    for name in ["DeferralReplayFailed", "BacklogGrows"] {
         assert_eq!(value(&told, name).to_bits(), 1_f64.to_bits(), "{name}");
     }
     let mut served = report(End::Served);
     served.counts.add_for(Counter::Deferred, "big", 140);
     let lines = poller_metrics(Timestamp::from_millis(1), &served, 0);
-    assert_eq!(value(&lines[0], "Spilled").to_bits(), 140_f64.to_bits());
-    assert!(lines[0].get("SpillFailed").is_none());
+    assert_eq!(value(&lines[0], "Deferred").to_bits(), 140_f64.to_bits());
+    assert!(lines[0].get("DeferralFailed").is_none());
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn of_queue(queue: &DeployedQueue) -> Vec<Finding> {
 fn missing(kind: QueueKind, check: String) -> Finding {
     let remedy = match kind {
         QueueKind::Domain => {
-            "deploy the template again, or take its URL out of TIDEGATE_DOMAIN_QUEUES: mail to its recipient domains cannot be sent"
+            "deploy the template again, or take its URL out of TIDEGATE_LIMIT_QUEUES: mail to its recipient domains cannot be sent"
         }
         _ => "deploy the template again: no mail passes through it",
     };

@@ -40,7 +40,7 @@ pub(super) fn everything(some: &[String]) -> StackArns<'_> {
         ledger: "arn:ledger",
         poller: "arn:poller",
         feedback: Some("arn:feedback"),
-        deferral: Some(("arn:bucket", "arn:bucket/spill/any")),
+        deferral: Some(("arn:bucket", "arn:bucket/deferral/any")),
         channel: ChannelArns::Email { ses: "arn:aws:ses:eu-west-1:1:", identities: some },
         tags: true,
         topic: Some("arn:topic"),
@@ -108,7 +108,7 @@ fn the_deferral_bucket_domains_express_and_tags_are_asked_about_where_the_stack_
         let of = needs.into_iter().filter(|need| need.resource == resource);
         of.flat_map(|need| need.actions).collect()
     };
-    assert_eq!(asked(poller_needs(all), "arn:bucket/spill/any"), ["s3:PutObject"]);
+    assert_eq!(asked(poller_needs(all), "arn:bucket/deferral/any"), ["s3:PutObject"]);
     assert_eq!(asked(poller_needs(all), "arn:express").len(), 4);
     assert_eq!(asked(scheduler_needs(all), "arn:bucket"), ["s3:ListBucket"]);
     assert_eq!(asked(scheduler_needs(all), "*"), ["ses:GetAccount", "sqs:ListQueues"]);
@@ -162,7 +162,7 @@ pub(super) fn healthy() -> DeploymentFacts {
             queue("dead letters", QueueKind::DeadLetter),
             queue("domain 1", QueueKind::Domain),
         ],
-        deferral_bucket: Some(("mail-spillbucket-1a2b".to_owned(), Ok(true))),
+        deferral_bucket: Some(("mail-deferralbucket-1a2b".to_owned(), Ok(true))),
         functions: vec![function("scheduler", 90), function("poller", 15)],
         concurrency: Ok(1_000),
         roles: vec![
@@ -250,7 +250,7 @@ fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
     one(Warning, "queue big: encryption", |f| attributes(f, 0).encrypted = false);
     one(Failed, "queue domain 1: existence", |f| f.queues[3].attributes = Ok(None));
     one(Failed, "queue merge: existence", |f| f.queues[1].attributes = Ok(None));
-    one(Failed, "deferral bucket mail-spillbucket-1a2b", |f| {
+    one(Failed, "deferral bucket mail-deferralbucket-1a2b", |f| {
         f.deferral_bucket.as_mut().unwrap().1 = Ok(false);
     });
     one(Failed, "scheduler: time-out", |f| f.functions[0].timeout_s = 60);

@@ -337,7 +337,7 @@ fn wait_for_limit(facts: &MailFacts, status: &Status) -> Obstacle {
         waiting.filter_map(LimitStatus::longest).max().unwrap_or_default().max(LONGEST_RETRY);
     let until = EpochMillis::from(facts.status.at + longest);
     Obstacle {
-        verdict: MailVerdict::DomainLimit,
+        verdict: MailVerdict::Limit,
         what: format!("for its recipient domain's limit: {}", words.join("; ")),
         lets_go: format!("by about {}, if nothing is added", time(until)),
         until: Some(until),

@@ -101,7 +101,7 @@ pub enum MailVerdict {
     /// It waits for a retry's delay.
     Retry,
     /// It waits for its recipient domain's limit.
-    DomainLimit,
+    Limit,
     Waiting,
     /// Several campaigns have a mail with this id.
     WhichCampaign,

@@ -100,7 +100,7 @@ async fn a_tolerance_that_covers_the_whole_campaign_proves_nothing_and_the_repor
 }
 
 #[tokio::test(start_paused = true)]
-async fn deferred_mail_and_mail_on_domain_queues_is_found_there() {
+async fn deferred_mail_and_mail_on_limit_queues_is_found_there() {
     for deduplication in [Deduplication::Park, Deduplication::Off] {
         let world = World::new(deduplication);
         let journal = world.enqueue("big", "november", 2_000).await;

@@ -71,7 +71,7 @@ pub struct Scenario {
     /// own.
     pub domains: Vec<DomainShare>,
     /// Limits of recipient domains; `None` for the deployment's, or no limits.
-    pub domain_limits: Option<InitialLimits>,
+    pub limits: Option<InitialLimits>,
     pub faults: Vec<PlannedFault>,
     /// The size of a mail, KB.
     pub mail_kb: u32,
@@ -107,7 +107,7 @@ impl Scenario {
             merge: true,
             express: None,
             domains: Vec::new(),
-            domain_limits: None,
+            limits: None,
             faults: Vec::new(),
             mail_kb: 2,
             start,
@@ -136,7 +136,7 @@ impl Scenario {
     /// The limits of recipient domains in force: the given ones, else the deployment's.
     pub(super) fn limits(&self) -> Option<&InitialLimits> {
         let deployed = self.deployed.as_ref().map(|deployed| &deployed.poller.limits.initial);
-        self.domain_limits.as_ref().or(deployed)
+        self.limits.as_ref().or(deployed)
     }
 
     /// Whether a limit of a recipient domain can delay some of the mails.
@@ -225,7 +225,7 @@ impl Scenario {
         let of_mail = [
             ("daily quota", self.daily.is_some()),
             ("domain", !self.domains.is_empty()),
-            ("domain limits", self.domain_limits.is_some()),
+            ("domain limits", self.limits.is_some()),
             ("SES price", self.ses_price.is_some()),
         ];
         let of_text = [("price per part", self.price_per_part.is_some())];
@@ -263,8 +263,8 @@ impl Scenario {
         if let Some(rate_margin) = self.rate_margin {
             settings = settings.variable("TIDEGATE_RATE_MARGIN", rate_margin);
         }
-        if let Some(limits) = &self.domain_limits {
-            settings = settings.variable("TIDEGATE_DOMAIN_LIMITS", limits);
+        if let Some(limits) = &self.limits {
+            settings = settings.variable("TIDEGATE_LIMITS", limits);
         }
         if let Some(daily) = self.daily {
             // The scenario's pace overrides the deployment's.

@@ -88,8 +88,8 @@ async fn until_drained(world: &World, minutes: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn mail_on_domain_queues_counts_for_the_level() {
-    let settings = settings(true).variable("TIDEGATE_DOMAIN_LIMITS", "gmail.com=1/s");
+async fn mail_on_limit_queues_counts_for_the_level() {
+    let settings = settings(true).variable("TIDEGATE_LIMITS", "gmail.com=1/s");
     let world = World::new(settings).unwrap();
     let limited = mails("high", 600).into_iter().map(|mail| mail.to("gmail.com"));
     world.put("big", &limited.collect::<Vec<_>>()).await.unwrap();

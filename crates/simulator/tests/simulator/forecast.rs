@@ -176,7 +176,7 @@ fn a_recipient_domains_limit_is_what_a_campaign_ends_by() {
     let free = scenario(&["big=600"], "big=1");
     let mut limited = free.clone();
     limited.domains = vec!["gmail.com=50%".parse().unwrap()];
-    limited.domain_limits = Some("gmail.com=2/s, *=25%".parse().unwrap());
+    limited.limits = Some("gmail.com=2/s, *=25%".parse().unwrap());
     let end = |scenario| {
         let forecast = forecast_of(scenario, false);
         assert_eq!(forecast.campaigns[0].accepted, 600);

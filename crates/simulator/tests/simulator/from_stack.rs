@@ -28,8 +28,8 @@ fn deployment(limits: &str) -> Deployment {
             "TIDEGATE_MERGE_QUEUE_URL" => "https://sqs.example/merge.fifo",
             "TIDEGATE_LEDGER" => "dynamodb:ledger",
             "TIDEGATE_POLLER_FUNCTION" => "poller",
-            "TIDEGATE_DOMAIN_LIMITS" if !limits.is_empty() => limits,
-            "TIDEGATE_DOMAIN_QUEUES" if !limits.is_empty() => "https://sqs.example/domain-1",
+            "TIDEGATE_LIMITS" if !limits.is_empty() => limits,
+            "TIDEGATE_LIMIT_QUEUES" if !limits.is_empty() => "https://sqs.example/domain-1",
             _ => return None,
         };
         Some(value.to_owned())

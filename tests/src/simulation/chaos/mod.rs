@@ -136,7 +136,7 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Extras) {
     ]);
     // Where clocks are tenths of a second apart, mail under a slow limit of `*` may miss its slots for hours.
     let limits = if apart.is_zero() || !limits.contains('*') { limits } else { "gmail.com=3/s" };
-    let settings = settings.variable("TIDEGATE_DOMAIN_LIMITS", limits);
+    let settings = settings.variable("TIDEGATE_LIMITS", limits);
     let story = format!(
         "{quota}/s, limits {limits:?}, merge {merge}, unsent {unsent}, deduplication {deduplication}, clocks {apart:?} apart"
     );

@@ -4,14 +4,14 @@ import type { Construct, IConstruct } from 'constructs';
 import { explain } from './explain.js';
 
 /** What the names of the objects begin with. */
-export const SPILL_PREFIX = 'spill';
+export const DEFERRAL_PREFIX = 'deferral';
 
 /**
  * Where mail is put aside under pressure. It outlives the stack, since what is in it may be mail that
  * nothing else holds; so its name is not ours, which would stand in the next stack's way.
  */
-export function spillBucket(scope: Construct): Bucket {
-  const bucket = new Bucket(scope, 'SpillBucket', {
+export function deferralBucket(scope: Construct): Bucket {
+  const bucket = new Bucket(scope, 'DeferralBucket', {
     encryption: BucketEncryption.S3_MANAGED,
     blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
     objectOwnership: ObjectOwnership.BUCKET_OWNER_ENFORCED,
@@ -19,7 +19,7 @@ export function spillBucket(scope: Construct): Bucket {
     removalPolicy: RemovalPolicy.RETAIN,
     // Of mail nothing expires.
     lifecycleRules: [
-      { id: 'progress', prefix: `${SPILL_PREFIX}/progress/`, expiration: Duration.days(30) },
+      { id: 'progress', prefix: `${DEFERRAL_PREFIX}/progress/`, expiration: Duration.days(30) },
       { id: 'parts', abortIncompleteMultipartUploadAfter: Duration.days(1) },
     ],
   });
