@@ -236,7 +236,7 @@ MACOS_arm64 := 11.0
 MACOS_x86_64 := 10.12
 WHEEL_TAG = $(if $(filter macos,$(HOST_OS)),macosx_$(subst .,_,$(MACOS_$(HOST_ARCH)))_$(HOST_ARCH),manylinux_$(subst .,_,$(GLIBC))_$(shell uname -m))
 PROGRAMS := $(TARGET_DIR)/$(if $(filter linux,$(HOST_OS)),programs,dist)
-PROGRAM_BUILD := --profile dist --locked --package tidegate-cli --package tidegate-devstack --package tidegate-fakes \
+PROGRAM_BUILD := --profile dist --locked --package tidegate-console --package tidegate-devstack --package tidegate-fakes \
   --package tidegate-lambda --bin tidegate --bin devstack --bin poller --bin scheduler --bin ses-sandbox
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 # The texts of the licences of all that is linked into the programs.

@@ -16,7 +16,7 @@ RUN_SECONDS = 600
 
 
 def measure(root: Path) -> dict[str, Any]:
-    return cargo_bench(root, "tidegate-redis", "takes", RUN_SECONDS)
+    return cargo_bench(root, "tidegate-adapters", "takes", RUN_SECONDS)
 
 
 def rows(part: str, measured: dict[str, Any]) -> list[Row]:

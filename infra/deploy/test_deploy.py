@@ -197,7 +197,7 @@ class Account(unittest.TestCase):
                 self.run_with(*sam)
 
     def test_the_least_concurrency_is_that_of_the_doctor_and_of_the_guide(self) -> None:
-        doctor = (ROOT / "crates/operate/src/doctor/functions.rs").read_text(encoding="utf-8")
+        doctor = (ROOT / "crates/operator/src/doctor/functions.rs").read_text(encoding="utf-8")
         self.assertIn(f"LEAST_CONCURRENCY: i64 = {deploy.LEAST_CONCURRENCY};", doctor)
         guide = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
         self.assertRegex(guide, rf"`ConcurrentExecutions` of {deploy.LEAST_CONCURRENCY} or\s+more")

@@ -12,7 +12,7 @@ use aws_credential_types::Credentials;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tempfile::TempDir;
 use thiserror::Error;
-use tidegate_aws::Wire;
+use tidegate_adapters::aws::Wire;
 use tidegate_fakes::unused_port;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

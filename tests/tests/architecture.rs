@@ -272,7 +272,7 @@ fn the_doctor_names_the_price_of_a_short_wake_time_that_is_calculated() {
     let page = std::fs::read_to_string(root().join("docs/cost.md")).unwrap();
     let row = page.lines().find_map(|line| line.strip_prefix("| `IdleWakeSeconds` 5 | +"));
     assert!(
-        row.is_some_and(|row| row.starts_with(tidegate_operate::doctor::SOON_COSTS)),
+        row.is_some_and(|row| row.starts_with(tidegate_operator::doctor::SOON_COSTS)),
         "{row:?}"
     );
 }

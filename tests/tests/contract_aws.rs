@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType,
 };
 use aws_sdk_sesv2::types::SuppressionListReason;
-use tidegate_aws::{
+use tidegate_adapters::aws::{
     DynamoLedger, S3DeferralStore, SesAccount, SesMailer, SesSuppressionList, SmsAccount,
     SmsMailer, SnsTopic, SystemClock,
 };

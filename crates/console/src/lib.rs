@@ -11,10 +11,12 @@
 //! A program starts an [`Engine`](engine::Engine), makes an [`App`](http::App) from its handle, and
 //! runs both, as `tidegate console` and `devstack` do.
 
+pub mod command;
 pub mod engine;
 pub mod event;
 pub mod figures;
 pub mod http;
+pub mod open;
 pub mod rate_limit;
 pub mod state_file;
 pub mod stream;

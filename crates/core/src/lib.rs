@@ -55,6 +55,7 @@ pub mod exclusions;
 pub mod factor;
 pub mod feed;
 pub mod grid;
+pub mod format;
 pub mod identity;
 pub mod idle;
 pub mod incidents;

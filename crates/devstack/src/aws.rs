@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Method;
-use tidegate_aws::stack::{LocalEndpoint, LocalRuns, Stack};
-use tidegate_aws::{Clients, DynamoLedger, SqsQueues};
+use tidegate_adapters::aws::stack::{LocalEndpoint, LocalRuns, Stack};
+use tidegate_adapters::aws::{Clients, DynamoLedger, SqsQueues};
 use tokio::time::Instant;
 
 use super::deployed::{DeployedStack, REGION};

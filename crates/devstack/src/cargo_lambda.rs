@@ -5,7 +5,7 @@ use std::io::{Write as _, stderr};
 use std::path::Path;
 use std::process::Stdio;
 
-use tidegate_aws::stack::Stack;
+use tidegate_adapters::aws::stack::Stack;
 use tokio::process::Command;
 
 use super::aws::{KEY, LocalAws};

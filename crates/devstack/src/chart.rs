@@ -1,6 +1,6 @@
 //! The chart of a run: recipients a second by campaign, against the quota.
 
-use tidegate_simulator::plan::chart::{self, ChartPanel};
+use tidegate_operator::plan::chart::{self, ChartPanel};
 
 use super::error::LocalError;
 use super::figures::float;

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_aws::SystemClock;
-use tidegate_aws::stack::Stack;
+use tidegate_adapters::aws::SystemClock;
+use tidegate_adapters::aws::stack::Stack;
 use tidegate_delivery::ports::Clock as _;
-use tidegate_operate::page::{Page, Span, Tone};
+use tidegate_operator::page::{Page, Span, Tone};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 

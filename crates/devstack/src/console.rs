@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Mutex;
 
-use tidegate_aws::stack::Stack;
+use tidegate_adapters::aws::stack::Stack;
 use tidegate_console::http::{Access, Tokens, bind};
 use tidegate_console::state_file::StateFile;
 use tidegate_console::stream::StreamLimits;
-use tidegate_operate::redact::AddressVisibility;
-use tidegate_views::console::{OpenConsole, shown_of};
+use tidegate_operator::redact::AddressVisibility;
+use tidegate_console::open::{OpenConsole, shown_of};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;

@@ -4,9 +4,9 @@ use std::future::pending;
 use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 use std::time::Duration;
 
-use tidegate_aws::stack::Stack;
-use tidegate_operate::redact::AddressVisibility;
-use tidegate_views::{status, top};
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_operator::redact::AddressVisibility;
+use tidegate_operator::{status, top};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 

@@ -4,10 +4,10 @@ use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
-use tidegate_aws::stack::StackError;
+use tidegate_adapters::aws::stack::StackError;
 use tidegate_delivery::ports::{EntryError, PortError};
-use tidegate_simulator::plan::chart::ChartError;
-use tidegate_views::console::ConsoleError;
+use tidegate_operator::plan::chart::ChartError;
+use tidegate_console::open::ConsoleError;
 
 /// A local run could not be started, or could not go on.
 #[derive(Debug, Error)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use tidegate_operate::format::percent;
+use tidegate_core::format::percent;
 
 use super::error::LocalError;
 use super::figures::MailArrival;

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use tidegate_aws::stack::LocalRuns;
+use tidegate_adapters::aws::stack::LocalRuns;
 
 /// Below a prefix: this program and those of a local run.
 const PROGRAMS: &str = "libexec/tidegate";

@@ -1,6 +1,6 @@
 //! The report as text, for a terminal.
 
-use tidegate_operate::page::{Page, Span, TextTable, Tone, View};
+use tidegate_operator::page::{Page, Span, TextTable, Tone, View};
 
 use super::figures::{RunPhase, ShareInPhase, float};
 use super::report::{Ending, LocalReport};
@@ -127,7 +127,7 @@ fn share(share: &ShareInPhase) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_operate::page::Page;
+    use tidegate_operator::page::Page;
 
     use crate::plan::LocalChannel;
     use crate::report::tests::sample;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_aws::stack::Stack;
-use tidegate_operate::redact::AddressVisibility;
-use tidegate_operate::status::{HoldStatus, QueueStatus, StackFacts, Status};
-use tidegate_views::status::facts;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_operator::redact::AddressVisibility;
+use tidegate_operator::status::{HoldStatus, QueueStatus, StackFacts, Status};
+use tidegate_operator::status::facts;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 

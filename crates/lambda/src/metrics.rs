@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use tidegate_aws::emf::{MetricsLine, Unit, add_dimension};
+use tidegate_adapters::aws::emf::{MetricsLine, Unit, add_dimension};
 use tidegate_core::Timestamp;
 use tidegate_core::back_pressure::BackPressureFigures;
 use tidegate_core::counters::Counter;

@@ -1,6 +1,6 @@
 use std::process::ExitCode;
 
-use tidegate_aws::Clients;
+use tidegate_adapters::aws::Clients;
 use tidegate_core::channel::Channel;
 use tidegate_core::config::{ConfigError, LedgerKind};
 use tidegate_delivery::ports::{Exclusions, Ledger, Marks};

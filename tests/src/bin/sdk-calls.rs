@@ -17,7 +17,7 @@ use std::time::Duration;
 use aws_sdk_sesv2::types::{Body, Content, Destination, EmailContent, Message as Mail};
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, SendMessageBatchRequestEntry};
 use rustix::time::{ClockId, clock_gettime};
-use tidegate_aws::Clients;
+use tidegate_adapters::aws::Clients;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
-use tidegate_aws::{SqsFeedback, SqsQueues};
+use tidegate_adapters::aws::{SqsFeedback, SqsQueues};
 use tidegate_delivery::ports::QueueUrl;
 
 use super::directory::DirectoryRoom;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_core::config::{BucketLost, KeyPrefix};
 use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::ports::{Bucket as _, LimitTake, Mailer as _, TakeRequest};
-use tidegate_redis::{RedisBucket, TIME_LIMIT};
+use tidegate_adapters::redis::{RedisBucket, TIME_LIMIT};
 use tokio::time::{Instant, sleep};
 
 use super::outages::{Ses, send};

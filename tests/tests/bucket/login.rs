@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tidegate_core::config::{BucketUrl, KeyPrefix};
 use tidegate_delivery::ports::{Bucket as _, FailureKind};
-use tidegate_redis::{RedisBucket, Trust};
+use tidegate_adapters::redis::{RedisBucket, Trust};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;

@@ -16,7 +16,7 @@ use tidegate_core::bucket::Pace;
 use tidegate_core::config::KeyPrefix;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Answer, Bucket, PortError, TakeRequest};
-use tidegate_redis::RedisBucket;
+use tidegate_adapters::redis::RedisBucket;
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
 use tidegate_tests::server::Server;
 

@@ -7,7 +7,7 @@ use tidegate_core::bucket::{Pace, SECOND_MICROS, Terms};
 use tidegate_core::config::KeyPrefix;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Answer, Bucket as _, LimitTake, TakeRequest};
-use tidegate_redis::RedisBucket;
+use tidegate_adapters::redis::RedisBucket;
 use tokio::time::{Instant, sleep};
 
 use super::server;

@@ -10,7 +10,7 @@ use tidegate_core::outcome::{Failure, Outcome, classify};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::ports::{Bucket as _, FailureKind, Mail, Mailer, Monotonic, Takes};
-use tidegate_redis::{RedisBucket, TIME_LIMIT};
+use tidegate_adapters::redis::{RedisBucket, TIME_LIMIT};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
@@ -115,7 +115,7 @@ async fn the_script_refuses_what_is_no_call_of_it() {
     let server = server(&[]).await;
     let bucket = bucket(&server);
     bucket.warm().await;
-    let digest = tidegate_redis::digest();
+    let digest = tidegate_adapters::redis::digest();
     for wrong in [
         "0",
         "1 k",

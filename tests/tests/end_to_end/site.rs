@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_aws::SystemClock;
+use tidegate_adapters::aws::SystemClock;
 use tidegate_core::Timestamp;
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_delivery::ports::{

@@ -6,7 +6,7 @@ use tidegate_core::deduplication::{Acceptance, Deduplication};
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks as _, Outgoing, Queues as _};
 use tidegate_fakes::{Fault, Operation, Rule, failures};
-use tidegate_operate::why::MailVerdict;
+use tidegate_operator::why::MailVerdict;
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{ProducedMail, World, WorldSettings};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_core::Window;
 use tidegate_core::limits::InitialLimits;
 use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
-use tidegate_operate::why::MailVerdict;
+use tidegate_operator::why::MailVerdict;
 use tidegate_tests::simulation::{
     DEAD_LETTERS, EXPRESS, MERGE, ProducedMail, World, WorldSettings, limit_queue, measure,
 };

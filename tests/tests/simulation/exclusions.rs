@@ -6,8 +6,8 @@ use tidegate_core::counters::Counter;
 use tidegate_core::exclusions::AddressKey;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_fakes::{Fault, Operation, Rule};
-use tidegate_operate::exclude::{ExcludeAction, exclude};
-use tidegate_operate::steer::Author;
+use tidegate_operator::exclude::{ExcludeAction, exclude};
+use tidegate_operator::steer::Author;
 use tidegate_simulator::ProducedMail;
 use tidegate_tests::simulation::{EXPRESS, MERGE, World, WorldSettings, measure};
 

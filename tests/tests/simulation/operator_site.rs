@@ -8,14 +8,14 @@ use std::future::pending;
 use tidegate_core::config::{Campaign, Campaigns, EXPRESS};
 use tidegate_core::deduplication::Deduplication;
 use tidegate_delivery::ports::QueueUrl;
-use tidegate_operate::dead::{
+use tidegate_operator::dead::{
     self, LetterFilter, LetterPorts, LetterReport, LetterSnapshot, ReplayPace, Review,
     ReviewOptions,
 };
-use tidegate_operate::redact::AddressVisibility;
-use tidegate_operate::status::{self, StatusSettings};
-use tidegate_operate::steer::Author;
-use tidegate_operate::why::{Explanation, MailQuery, explain, gather};
+use tidegate_operator::redact::AddressVisibility;
+use tidegate_operator::status::{self, StatusSettings};
+use tidegate_operator::steer::Author;
+use tidegate_operator::why::{Explanation, MailQuery, explain, gather};
 use tidegate_tests::simulation::{DEAD_LETTERS, MERGE, World};
 
 pub(crate) fn url(name: &str) -> QueueUrl {

@@ -6,7 +6,7 @@ use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{MarkRequest, Marks as _};
 use tidegate_fakes::{Fault, Operation, Rule, failures};
-use tidegate_operate::why::{Explanation, MailVerdict};
+use tidegate_operator::why::{Explanation, MailVerdict};
 use tidegate_tests::simulation::{ProducedMail, World, WorldSettings};
 
 use crate::MODES;

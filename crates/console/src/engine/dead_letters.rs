@@ -5,10 +5,10 @@ use serde::Serialize;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
 use tidegate_delivery::ports::{Clock as _, PortError};
-use tidegate_operate::dead::{
+use tidegate_operator::dead::{
     Grouping, LetterFilter, LetterGroup, LetterSnapshot, LetterSummary, groups, list,
 };
-use tidegate_operate::redact::AddressVisibility;
+use tidegate_operator::redact::AddressVisibility;
 use tokio::time::sleep;
 
 use super::stack_ports::LETTERS;

@@ -167,7 +167,7 @@ impl<P: PortTypes> Engine<P> {
         let scenario = {
             let stack_view = self.stack_view.borrow();
             let (poller, scheduler) = (self.site.poller.clone(), self.site.scheduler.clone());
-            Scenario::from_stack(&stack_view.facts, Deployment { poller, scheduler })
+            tidegate_operator::plan::scenario_of(&stack_view.facts, Deployment { poller, scheduler })
         };
         if scenario.mails() == 0 {
             return ForecastView::without("none", "no campaign has mail");

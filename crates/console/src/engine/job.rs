@@ -1,11 +1,11 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 use tidegate_delivery::ports::PortError;
-use tidegate_operate::dead::{
+use tidegate_operator::dead::{
     InvalidCorrection, LetterDetails, LetterReport, ReviewGroup, ReviewRefusal,
 };
-use tidegate_operate::steer::{Author, SteerAction, SteerError, SteerReport};
-use tidegate_operate::why::{Explanation, MailQuery};
+use tidegate_operator::steer::{Author, SteerAction, SteerError, SteerReport};
+use tidegate_operator::why::{Explanation, MailQuery};
 use tokio::sync::{mpsc, oneshot};
 
 use super::dead_letters::DeadLetterView;
@@ -113,7 +113,7 @@ pub enum JobError {
     #[error("a replay is under way: one goes at a time")]
     Replaying,
     #[error(transparent)]
-    Replay(#[from] tidegate_operate::dead::LetterError),
+    Replay(#[from] tidegate_operator::dead::LetterError),
     #[error(transparent)]
     Service(#[from] PortError),
     /// The queue of jobs is full, which means that the stack does not answer.

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, VISIBILITY_TIMEOUT};
-use tidegate_operate::dead::{
+use tidegate_operator::dead::{
     DiscardReview, LetterDetails, LetterFilter, LetterPorts, LetterReport, LetterSnapshot, discard,
     show,
 };
-use tidegate_operate::steer::Author;
+use tidegate_operator::steer::Author;
 use tokio::time::{Instant, sleep};
 
 use super::job::JobError;

@@ -23,9 +23,9 @@ use futures_util::StreamExt as _;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tidegate_delivery::ports::PortError;
-use tidegate_operate::dead::LetterSnapshot;
-use tidegate_operate::steer::{self, Author, SteerAction, SteerReport};
-use tidegate_operate::why::{self, Explanation, MailQuery};
+use tidegate_operator::dead::LetterSnapshot;
+use tidegate_operator::steer::{self, Author, SteerAction, SteerReport};
+use tidegate_operator::why::{self, Explanation, MailQuery};
 use tokio::sync::{Notify, mpsc, watch};
 
 pub use dead_letters::DeadLetterView;

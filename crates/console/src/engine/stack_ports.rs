@@ -5,9 +5,9 @@ use tidegate_core::config::{Campaign, EXPRESS, PollerConfig, SchedulerConfig};
 use tidegate_delivery::ports::{
     Account, Clock, History, Ledger, Marks, Monitor, PortError, QueueUrl, Queues, Runs,
 };
-use tidegate_operate::dead::{self, LetterSnapshot};
-use tidegate_operate::redact::AddressVisibility;
-use tidegate_operate::status::{OtherQueues, StackFacts, StatusSettings, gather};
+use tidegate_operator::dead::{self, LetterSnapshot};
+use tidegate_operator::redact::AddressVisibility;
+use tidegate_operator::status::{OtherQueues, StackFacts, StatusSettings, gather};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Number of dead letters that are read for the page at most.

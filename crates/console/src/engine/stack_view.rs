@@ -1,7 +1,7 @@
 use tidegate_core::counters::Counter;
 use tidegate_delivery::ports::PastRates;
-use tidegate_operate::status::StackFacts;
-use tidegate_operate::top;
+use tidegate_operator::status::StackFacts;
+use tidegate_operator::top;
 
 use crate::event::StateChange;
 use crate::figures::{

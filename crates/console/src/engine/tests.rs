@@ -4,8 +4,8 @@ use serde_json::Value;
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_delivery::ports::{FailureKind, MonitorReport, Queues, RingingAlarm};
 use tidegate_fakes::{Fault, Latency, Operation, Rule, failures};
-use tidegate_operate::steer::{Author, SteerAction};
-use tidegate_operate::why::MailQuery;
+use tidegate_operator::steer::{Author, SteerAction};
+use tidegate_operator::why::MailQuery;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -258,7 +258,7 @@ async fn why_a_mail_waits_is_answered() {
     on(&world, None, async |shared| {
         let asked = MailQuery { id: "big-3".to_owned(), campaign: None };
         let why = shared.jobs.ask(|answer| EngineJob::Why(asked, answer)).await.unwrap();
-        assert_eq!(why.verdict, tidegate_operate::why::MailVerdict::Dead);
+        assert_eq!(why.verdict, tidegate_operator::why::MailVerdict::Dead);
     })
     .await;
 }

@@ -1,7 +1,7 @@
 use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::PastRates;
-use tidegate_operate::status::QueueStatus;
+use tidegate_operator::status::QueueStatus;
 
 use super::*;
 use crate::watch::tests::status;

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limits::{InvalidKey, Limit};
 use tidegate_core::rate::Rate;
-use tidegate_operate::dead::{LetterDetails, LetterReport};
-use tidegate_operate::steer::{Author, SteerAction, SteerReport};
-use tidegate_operate::why::{Explanation, MailQuery};
+use tidegate_operator::dead::{LetterDetails, LetterReport};
+use tidegate_operator::steer::{Author, SteerAction, SteerReport};
+use tidegate_operator::why::{Explanation, MailQuery};
 
 use super::App;
 use super::auth::Credential;
@@ -242,8 +242,8 @@ pub(super) async fn replay(
     let author = author(name_of(&app, &credential), by, reason)?;
     // Before the review is used up.
     let length = author.reason.trim().chars().count();
-    if !(1..=tidegate_operate::steer::MAX_REASON_CHARS).contains(&length) {
-        return Err(JobError::Replay(tidegate_operate::dead::LetterError::Reason(length)).into());
+    if !(1..=tidegate_operator::steer::MAX_REASON_CHARS).contains(&length) {
+        return Err(JobError::Replay(tidegate_operator::dead::LetterError::Reason(length)).into());
     }
     let asked = ReplayRequest { review, author, per_second };
     let of = app.shared.jobs.ask(|answer| EngineJob::Replay(asked, answer)).await?;

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::engine::JobError;
 use tidegate_core::in_full;
-use tidegate_operate::dead::LetterError;
-use tidegate_operate::steer::SteerError;
+use tidegate_operator::dead::LetterError;
+use tidegate_operator::steer::SteerError;
 
 /// An error as JSON, with its HTTP status.
 #[derive(Debug, Serialize)]

@@ -16,7 +16,7 @@ use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::{Counter, CounterEntry, CounterUnit, LedgerSums, at_least_0};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::waits::WaitHistogram;
-use tidegate_operate::status::{QueueStatus, Status};
+use tidegate_operator::status::{QueueStatus, Status};
 
 use super::App;
 use super::error_response::ErrorResponse;

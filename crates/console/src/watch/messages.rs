@@ -3,8 +3,8 @@ use tidegate_core::channel::Words;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
 use tidegate_core::identity::EpochMillis;
-use tidegate_operate::format::{count, rate, time};
-use tidegate_operate::status::{CampaignStatus, Status};
+use tidegate_core::format::{count, rate, time};
+use tidegate_operator::status::{CampaignStatus, Status};
 
 use super::milestones::Milestone;
 use super::snapshots::{HoldKey, HoldSnapshot, QuotaSnapshot};
@@ -50,7 +50,7 @@ pub(super) fn let_go(key: &HoldKey, hold: &HoldSnapshot, status: &Status) -> Sta
         _ => format!("{what} is not held any more ({})", hold.what),
     };
     // What still holds it: its own holds, and those on all.
-    let holds = |hold: &&tidegate_operate::status::HoldStatus| {
+    let holds = |hold: &&tidegate_operator::status::HoldStatus| {
         hold.campaign.is_none() || hold.campaign == key.campaign
     };
     let still: Vec<String> =

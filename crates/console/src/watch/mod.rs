@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use tidegate_core::counters::Counter;
 use tidegate_core::identity::EpochMillis;
-use tidegate_operate::status::Status;
+use tidegate_operator::status::Status;
 
 use crate::event::{ChangeKind, ChangeTone, StateChange};
 use milestones::SendingRun;

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::identity::EpochMillis;
-use tidegate_operate::status::{HoldStatus, QuotaStatus};
+use tidegate_operator::status::{HoldStatus, QuotaStatus};
 
 /// Identifies a hold: campaign (none for all sending) and reason. Campaign names contain no slash,
 /// so `campaign/reason` is unambiguous.

@@ -4,7 +4,7 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::channel::Channel;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::identity::EpochMillis;
-use tidegate_operate::status::{
+use tidegate_operator::status::{
     BreakerStatus, CampaignStatus, HoldStatus, LevelStatus, QueueStatus, QuotaStatus,
     ServingStatus, Status, WaitingStatus,
 };

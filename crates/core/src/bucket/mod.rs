@@ -5,7 +5,7 @@
 //! number: the time at which it will be *full* again. Each recipient moves this time forward by one
 //! period T = (1 + g) / q. A take is granted if the time lies at most the tolerance τ = g/2 × 1 s in
 //! the future. All times are whole microseconds of one clock, the server's. The script for Valkey and
-//! Redis (`crates/redis/src/bucket.lua`) is a copy of this module, line by line.
+//! Redis (`crates/adapters/src/redis/bucket.lua`) is a copy of this module, line by line.
 //!
 //! Example with q = 14/s and g = 0.02: T = 72,858 µs, τ = 10,000 µs. A take at time 0 from a full
 //! bucket is granted; the bucket is then full at 72,858. The next take is granted from 62,858 on and

@@ -8,7 +8,7 @@ use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::tower::util::MapResultLayer;
 use lambda_runtime::{Diagnostic, LambdaEvent, Runtime, service_fn};
 use serde_json::Value;
-use tidegate_aws::{Clients, SystemClock, SystemEntropy};
+use tidegate_adapters::aws::{Clients, SystemClock, SystemEntropy};
 use tidegate_core::channel::Channel;
 use tidegate_core::config::{Campaigns, ConfigError, LedgerKind, PollerConfig};
 use tidegate_core::tick::Tick;

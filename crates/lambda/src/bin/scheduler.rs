@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
 use serde_json::Value;
-use tidegate_aws::{Clients, SystemClock, SystemEntropy};
+use tidegate_adapters::aws::{Clients, SystemClock, SystemEntropy};
 use tidegate_core::channel::Channel;
 use tidegate_core::config::{ConfigError, LedgerKind, SchedulerConfig};
 use tidegate_core::idle::is_wake;

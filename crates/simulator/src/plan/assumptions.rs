@@ -3,7 +3,7 @@
 use tidegate_core::Window;
 use tidegate_core::channel::Channel;
 use tidegate_core::limits::Dimension;
-use tidegate_operate::format::{count, time};
+use tidegate_core::format::{count, time};
 
 use super::holds::ScenarioHold;
 use super::scenario::Scenario;

@@ -1,19 +1,16 @@
 //! Forecasts: when each campaign ends, what limits it, and what it costs.
 
 mod assumptions;
-pub mod chart;
 mod cost;
 mod daily;
 mod domains;
 mod error;
 mod fault;
 mod forecast;
-mod from_stack;
 mod gate;
 mod holds;
 mod parse;
 mod phases;
-mod raster;
 mod record;
 mod report;
 mod run;
@@ -21,7 +18,6 @@ mod scenario;
 mod skip;
 mod state;
 mod stretch;
-mod view;
 
 pub use cost::{Cost, ses_price};
 pub use domains::DomainShare;

@@ -89,6 +89,19 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// Adds mails to the campaign of the same name, or a campaign. Its mails have one number of recipients: others
+    /// become as many mails as take the same slots.
+    pub fn add(&mut self, load: &CampaignLoad) {
+        match self.campaigns.iter_mut().find(|known| known.name == load.name) {
+            Some(known) => {
+                let slots = load.mails.saturating_mul(u64::from(load.recipients));
+                let mails = slots.div_ceil(u64::from(known.recipients.max(1)));
+                known.mails = known.mails.saturating_add(mails);
+            }
+            None => self.campaigns.push(load.clone()),
+        }
+    }
+
     /// A running stack with the template's defaults in merge mode and without campaigns: 14
     /// recipients per second, no daily quota, SES answers in 80 ms, SQS in 5 to 15 ms.
     pub fn new(start: Timestamp) -> Self {

@@ -3,10 +3,11 @@
 use tidegate_core::Timestamp;
 use tidegate_core::channel::Channel;
 use tidegate_core::daily::DailyPace;
-use tidegate_operate::page::Page;
+use tidegate_operator::page::Page;
+use tidegate_operator::plan::chart;
 use tidegate_simulator::plan::{
     Bottleneck, DailyQuotaSettings, Forecast, ForecastOptions, PlanError, PlanReport, Scenario,
-    Variant, WeightList, chart, forecast,
+    Variant, WeightList, forecast,
 };
 
 fn scenario(campaigns: &[&str], weights: &str) -> Scenario {
@@ -246,17 +247,7 @@ fn the_recorded_example_is_what_is_said() {
     let report = PlanReport { forecasts };
     let page = Page::of(&report);
     snapbox::assert_data_eq!(page.plain(), snapbox::file!["golden/plan.txt"]);
-    let svg = chart::draw(&report, chart::ChartFormat::Svg).unwrap();
-    let svg = String::from_utf8(svg).unwrap();
-    // Of the PNG its reader: 1,000 pixels wide, and neither blank nor without text in the quota's red.
-    let picture = chart::draw(&report, chart::ChartFormat::Png).unwrap();
-    let mut reader = png::Decoder::new(std::io::Cursor::new(picture)).read_info().unwrap();
-    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-    let info = reader.next_frame(&mut pixels).unwrap();
-    assert_eq!(info.width, 1_000);
-    let count = |colour: [u8; 3]| pixels.chunks(3).filter(|pixel| *pixel == colour).count();
-    assert!(count([196, 30, 58]) > 500 && count([0, 114, 178]) > 1_000);
-    assert!(count([40, 40, 40]) > 100, "no text");
+    let svg = chart::draw(&report).unwrap();
     assert!(
         svg.starts_with("<svg") && svg.contains("outage") && svg.contains("recipients a minute")
     );

@@ -7,9 +7,9 @@ use tidegate_core::config::{Campaign, PollerConfig, SchedulerConfig};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{AccountStatus, QueueDepth, Standing};
-use tidegate_operate::page::Page;
-use tidegate_operate::redact::AddressVisibility;
-use tidegate_operate::status::{StackFacts, StatusSettings};
+use tidegate_operator::page::Page;
+use tidegate_operator::redact::AddressVisibility;
+use tidegate_operator::status::{StackFacts, StatusSettings};
 use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{
     Bottleneck, EndEstimate, Forecast, ForecastOptions, PlanReport, Scenario, forecast,
@@ -74,7 +74,7 @@ fn scenario(change: impl FnOnce(&mut StackFacts)) -> Scenario {
     let deployed = deployment("");
     let mut facts = facts(&deployed);
     change(&mut facts);
-    Scenario::from_stack(&facts, deployed)
+    tidegate_operator::plan::scenario_of(&facts, deployed)
 }
 
 /// The stack with a pause that ends so long after the begin; `None` is a pause without an end.
@@ -225,7 +225,7 @@ fn text_and_json_state_the_same_assumptions() {
     let judged = "2026-11-20T20:35:07Z";
     let level = format!(r#"{{"level": "busy", "since": "{judged}", "read_at": "{judged}"}}"#);
     facts.standing.control.back_pressure = Some(serde_json::from_str(&level).unwrap());
-    let forecast = forecast_of(&Scenario::from_stack(&facts, deployed));
+    let forecast = forecast_of(&tidegate_operator::plan::scenario_of(&facts, deployed));
     let text = Page::of(&forecast).plain();
     for said in [
         "SES takes every mail",

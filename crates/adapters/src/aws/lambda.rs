@@ -1,0 +1,129 @@
+//! `Invoke` on Lambda: sends ticks to the poller as asynchronous invocations.
+
+use std::time::Duration;
+
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::config::retry::RetryConfig;
+use aws_sdk_lambda::config::timeout::TimeoutConfig;
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::InvocationType;
+use tidegate_core::tick::Tick;
+use tidegate_delivery::ports::{FailureKind, Invoke, PortError};
+
+use crate::aws::error::port_error;
+
+const OPERATION: &str = "Invoke";
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Invokes the poller asynchronously, without retries and within 2 s.
+#[derive(Clone, Debug)]
+pub struct LambdaInvoke {
+    client: Client,
+    function: String,
+}
+
+impl LambdaInvoke {
+    /// Invokes `function` (a name or an ARN) with `client`, whose retries and time limits are replaced.
+    pub fn new(client: &Client, function: impl Into<String>) -> Self {
+        let timeouts = TimeoutConfig::builder().operation_timeout(TIMEOUT).build();
+        // A retry could invoke the poller twice for one tick, and it would come too late for the window.
+        let config = client.config().to_builder().retry_config(RetryConfig::disabled());
+        let client = Client::from_conf(config.timeout_config(timeouts).build());
+        Self { client, function: function.into() }
+    }
+
+    /// Invokes the function asynchronously with an empty event: for a scheduler this means to have mail sent
+    /// at once ([`tidegate_core::idle::is_wake`]).
+    ///
+    /// # Errors
+    /// [`PortError`] if Lambda did not accept it.
+    pub async fn wake(&self) -> Result<(), PortError> {
+        self.event(b"{}".to_vec()).await
+    }
+
+    async fn event(&self, payload: Vec<u8>) -> Result<(), PortError> {
+        let call = self.client.invoke().function_name(&self.function);
+        let call = call.invocation_type(InvocationType::Event).payload(Blob::new(payload));
+        call.send().await.map_err(|error| port_error(OPERATION, &self.function, error))?;
+        Ok(())
+    }
+}
+
+impl Invoke for LambdaInvoke {
+    async fn tick(&self, tick: &Tick) -> Result<(), PortError> {
+        let payload = serde_json::to_vec(tick).map_err(|error| PortError {
+            operation: OPERATION,
+            resource: self.function.clone(),
+            kind: FailureKind::Refused("a tick that cannot be written".to_owned()),
+            source: Some(error.into()),
+        })?;
+        self.event(payload).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::aws::fake::{Fake, FakeAnswer};
+
+    fn tick() -> Tick {
+        let tick = br#"{"window": "2026-11-20T20:36:07Z", "rate_per_second": 14.0}"#;
+        Tick::parse(tick).unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_tick_is_an_event_invoke_of_the_poller() {
+        let lambda = Fake::once(202, "");
+        LambdaInvoke::new(&lambda.lambda(), "poller").tick(&tick()).await.unwrap();
+        let seen = lambda.seen();
+        assert!(seen[0].path.ends_with("/2015-03-31/functions/poller/invocations"));
+        assert_eq!(seen[0].header("x-amz-invocation-type"), Some("Event"));
+        let expected = json!({"window": "2026-11-20T20:36:07Z", "rate_per_second": 14.0});
+        assert_eq!(seen[0].body, expected);
+    }
+
+    #[tokio::test]
+    async fn a_wake_is_an_event_invoke_that_does_not_come_from_eventbridge() {
+        let lambda = Fake::once(202, "");
+        LambdaInvoke::new(&lambda.lambda(), "scheduler").wake().await.unwrap();
+        let seen = lambda.seen();
+        assert!(seen[0].path.ends_with("/2015-03-31/functions/scheduler/invocations"));
+        assert_eq!(seen[0].header("x-amz-invocation-type"), Some("Event"));
+        assert!(tidegate_core::idle::is_wake(&seen[0].body));
+    }
+
+    async fn failure(lambda: &Fake) -> PortError {
+        LambdaInvoke::new(&lambda.lambda(), "poller").tick(&tick()).await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_missing_function_is_told_by_name() {
+        let body = r#"{"Type":"User","Message":"Function not found: arn:aws:lambda:eu-west-1:123456789012:function:poller"}"#;
+        let headers = &[("x-amzn-errortype", "ResourceNotFoundException")];
+        let error = failure(&Fake::new([FakeAnswer::Http(404, headers, body.to_owned())])).await;
+        assert_eq!(error.kind, FailureKind::NotFound);
+        assert_eq!(error.to_string(), "Invoke on poller failed: it does not exist");
+        assert!(tidegate_core::in_full(&error).contains("Function not found: arn"));
+    }
+
+    #[tokio::test]
+    async fn a_failed_invoke_is_not_tried_again() {
+        let body = r#"{"Type":"User","Reason":"ReservedFunctionConcurrentInvocationLimitExceeded","message":"Rate Exceeded."}"#;
+        let headers: &[_] = &[("x-amzn-errortype", "TooManyRequestsException")];
+        let throttled = || FakeAnswer::Http(429, headers, body.to_owned());
+        let lambda = Fake::new([throttled(), throttled()]);
+        let error = failure(&lambda).await;
+        assert_eq!(error.kind, FailureKind::Refused("TooManyRequestsException".to_owned()));
+        assert_eq!(failure(&Fake::new([FakeAnswer::Break])).await.kind, FailureKind::Unreachable);
+        assert_eq!(lambda.seen().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_service_costs_two_seconds() {
+        let before = tokio::time::Instant::now();
+        assert_eq!(failure(&Fake::new([FakeAnswer::Silence])).await.kind, FailureKind::TimedOut);
+        assert_eq!(before.elapsed(), TIMEOUT);
+    }
+}

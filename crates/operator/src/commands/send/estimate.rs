@@ -1,0 +1,90 @@
+//! When a run's mails will be sent: a forecast of the stack as it is, with the run's mails added.
+
+use std::time::Duration;
+
+use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::email::Priority;
+use tidegate_core::in_full;
+use crate::send::Estimate;
+use crate::status::{StackFacts, Status};
+use tidegate_simulator::Deployment;
+use tidegate_simulator::plan::{CampaignLoad, Forecast, ForecastOptions};
+
+use crate::commands::plan::forecasts;
+use crate::shell::{CommandError, Shell};
+
+/// One run: for the announcement of an end its range is not needed.
+const OPTIONS: ForecastOptions = ForecastOptions { seeds: 1, every_window: false };
+
+/// An estimate that takes longer is left out: the mails are enqueued all the same.
+const WITHIN: Duration = Duration::from_secs(2);
+
+/// The mails that a run still has to enqueue.
+pub(super) struct RunLoad<'a> {
+    pub(super) campaign: &'a str,
+    pub(super) messages: u64,
+    /// The slots of its messages.
+    pub(super) slots: u64,
+    pub(super) priority: Priority,
+    /// Whether they are enqueued while the level defers them.
+    pub(super) even_if_deferred: bool,
+}
+
+/// The estimate; none if the operator interrupts. A forecast that cannot be made is a warning, because
+/// the mails can be enqueued all the same.
+pub(super) async fn estimated(
+    facts: &StackFacts,
+    deployed: Deployment,
+    run: RunLoad<'_>,
+    shell: &Shell,
+) -> Result<Option<Estimate>, CommandError> {
+    let mut scenario = crate::plan::scenario_of(facts, deployed);
+    let name = run.campaign.to_owned();
+    scenario.add(&CampaignLoad { name, weight: 0, mails: run.slots, recipients: 1 });
+    if run.slots > run.messages {
+        let said = "a text of several parts takes no longer than as many of one part";
+        scenario.assumptions.push(said.to_owned());
+    }
+    let status = Status::of(facts);
+    let level = status.level.level;
+    if level.defers(run.priority) {
+        scenario.assumptions.push(of_level(level, run.even_if_deferred));
+    }
+    let forecast = match forecasts(vec![scenario], OPTIONS, WITHIN, shell).await {
+        Ok(None) => return Ok(None),
+        Ok(Some(forecasts)) => forecasts.into_iter().next().ok_or_else(String::new),
+        Err(error) => Err(in_full(&error)),
+    };
+    Ok(Some(estimate(&status, run.campaign, forecast)))
+}
+
+fn of_level(level: BackPressureLevel, even_if_deferred: bool) -> String {
+    if even_if_deferred {
+        format!("pollers do not defer these mails, although the level is {level}")
+    } else {
+        format!("the level, which is {level}, is clear at once: until it is, nothing is enqueued")
+    }
+}
+
+fn estimate(status: &Status, campaign: &str, forecast: Result<Forecast, String>) -> Estimate {
+    let known = status.campaigns.iter().find(|known| known.name == campaign);
+    let estimate = Estimate {
+        quota_per_second: status.quota.slots_per_second,
+        share: known.map_or(0.0, |known| known.share),
+        ahead: known.map_or(0, |known| known.backlog.all()),
+        ..Estimate::default()
+    };
+    match forecast {
+        Ok(forecast) => {
+            let own = forecast.campaigns.iter().find(|own| own.name == campaign);
+            let end = own.and_then(|own| own.ends_after_seconds);
+            Estimate {
+                ends_after_seconds: end.map(|end| end.expected),
+                warnings: forecast.warnings,
+                assumptions: forecast.assumptions,
+                ..estimate
+            }
+        }
+        Err(why) => Estimate { warnings: vec![format!("no forecast: {why}")], ..estimate },
+    }
+}

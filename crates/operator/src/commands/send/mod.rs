@@ -1,0 +1,439 @@
+//! Runs `tidegate send`: checks the recipient list, then enqueues a mail for each row.
+
+mod args;
+mod estimate;
+pub(super) mod prepare;
+pub(super) mod progress;
+mod rest;
+mod texts;
+
+use std::io::BufReader;
+use std::path::Path;
+use std::time::Duration;
+
+pub use args::SendArgs;
+use tidegate_adapters::aws::SystemEntropy;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::channel::{Channel, MessageRules};
+use tidegate_core::config::Campaign;
+use tidegate_core::deduplication::Deduplication;
+use tidegate_core::email::{AllowedSenders, Priority};
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::in_full;
+use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunSender, RunStage};
+use tidegate_delivery::ports::{Clock as _, Entropy as _, QueueUrl, Runs as _, StoredRun};
+use crate::level::{LedgerLevel, LevelPolicy};
+use crate::page::{Page, Tone};
+use crate::send::{
+    AddressList, CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
+    InputReport, InputSummary, JournalContents, JournalError, JournalFile, JournalHeader,
+    JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError,
+    RunRecord, RunState, SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart,
+    TemplateSource, TestMailError, admitted, baseline, check, check_resend, extend_cancel,
+    read_journal, run_state, send_test,
+};
+use crate::status::StackFacts;
+use crate::steer::Author;
+use crate::suppression::suppressed;
+use tidegate_simulator::Deployment;
+use crate::status;
+
+use super::doctor::clock::aws_time;
+use super::stop_unless_confirmed;
+use crate::shell::{CommandEnd, CommandError, Shell, open_file};
+use estimate::{RunLoad, estimated};
+use progress::MailProgressBar;
+use rest::Rest;
+
+/// Counted by a progress bar while a suppression list is read.
+pub(super) const SUPPRESSED: &str = "addresses of SES's suppression list read";
+
+/// A run as it is prepared.
+struct PreparedRun {
+    file: String,
+    format: InputFormat,
+    draft: CampaignDraft,
+    checked: InputSummary,
+    preview: Preview,
+    header: JournalHeader,
+    /// The run as the ledger is to know it.
+    wanted: Run,
+}
+
+pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let channel = texts::channel(args)?;
+    let sources = prepare::sources(&args.mail, channel)?;
+    prepare::open(&args.file)?;
+    let mut recipients = prepare::recipients(&args.input)?;
+    if args.no_stack {
+        return without_stack(args, channel, sources, recipients, shell);
+    }
+    let stack = args.on.stack.open().await?;
+    texts::check(args, &stack.name, stack.poller.rules.channel)?;
+    let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+    let campaign = prepare::campaign(args, &facts.campaigns)?;
+    if args.input.exclude_suppressed {
+        recipients.suppressed = suppressed_of(&campaign, &stack, shell).await?;
+    }
+    let known = stack.ledger().runs(RUNS_KEPT).await?;
+    let mut rest = None;
+    if let Some(name) = &args.run.rest_of {
+        rest = rest::of(args, name, &campaign, &known, &stack, shell).await?;
+        let Some(rest) = &mut rest else { return Ok(CommandEnd::Interrupted) };
+        recipients.sent = std::mem::take(&mut rest.sent);
+    }
+    let run = prepare::run_name(args, rest.as_ref().map(|rest| rest.name.as_str()));
+    let by = stack.operator().await;
+    let to = Destination { stack, facts, campaign, known, run, by };
+    Box::pin(send_to(args, &to, sources, recipients, rest, shell)).await
+}
+
+/// Where a run goes, and as what.
+struct Destination {
+    stack: Stack,
+    facts: StackFacts,
+    campaign: Campaign,
+    /// The runs that the ledger knows.
+    known: Vec<StoredRun>,
+    /// The run's name.
+    run: String,
+    /// The operator.
+    by: String,
+}
+
+async fn send_to(
+    args: &SendArgs,
+    to: &Destination,
+    sources: Vec<(TemplatePart, TemplateSource)>,
+    recipients: RecipientFilter,
+    rest: Option<Rest>,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let Destination { stack, facts, campaign, .. } = to;
+    let (rules, named) = (stack.poller.rules.clone(), (campaign.name.as_str(), to.run.as_str()));
+    let draft = prepare::draft(args, named, sources.clone(), (rules, recipients))?;
+    let format = prepare::format(&args.input, &args.file);
+    if let Some(to) = &args.run.test {
+        try_template(args, &draft, format, stack).await?;
+        return test(args, to, draft, format, (stack, campaign), shell).await;
+    }
+    let prepared = prepared(args, to, &sources, draft, shell)?;
+    try_template(args, &prepared.draft, format, stack).await?;
+    let journal = prepare::journal(args, &campaign.name, &to.run);
+    let state = state(&journal, &prepared)?;
+    let stored = admitted(&to.known, prepared.wanted.clone(), &state, args.run.wish());
+    let enqueued = stored.map_err(not_admitted)?.run.enqueued;
+    let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
+    let load = RunLoad {
+        campaign: &campaign.name,
+        messages: prepared.checked.rows.saturating_sub(enqueued),
+        slots: prepared.checked.slots_after(enqueued),
+        priority: prepared.draft.parsed_priority(),
+        even_if_deferred: args.run.even_if_deferred,
+    };
+    let deployed = Deployment { poller, scheduler };
+    let Some(estimate) = estimated(facts, deployed, load, shell).await? else {
+        return Ok(CommandEnd::Interrupted);
+    };
+    let shown = journal.display().to_string();
+    let (places, kept) = ((prepared.file.as_str(), shown.as_str()), ids_kept(stack));
+    let plan = DryRun::new(places, &prepared.header, enqueued, &prepared.checked, kept, estimate);
+    if args.run.dry_run || args.run.preview.is_some() {
+        let preview = args.run.preview.map(|_| prepared.preview);
+        let dry_run = args.run.dry_run.then_some(plan);
+        let rest = dry_run.is_none().then_some(prepared.checked.rest);
+        let shown = PreviewReport { preview, dry_run, input: None, rest };
+        shell.output.show(&shown).map_err(CommandError::Terminal)?;
+        return Ok(CommandEnd::Done);
+    }
+    shell.output.say_view(&plan);
+    if let Some(ended) = stop_unless_confirmed(args.ask, shell, &plan.question()).await? {
+        return Ok(ended);
+    }
+    if let Some(rest) = rest {
+        let reason = format!("their recipients get run {}", to.run);
+        let author = Author { by: to.by.clone(), reason };
+        let ended = rest.take(&to.run, author, stack, shell).await?;
+        if ended != CommandEnd::Done {
+            return Ok(ended);
+        }
+    }
+    let report = Box::pin(enqueue(args, to, prepared, &journal, shell)).await?;
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    match report.ended {
+        RunEnded::Done => Ok(CommandEnd::Done),
+        RunEnded::Interrupted => Ok(CommandEnd::Interrupted),
+        RunEnded::Cancelled => Ok(CommandEnd::ProblemsFound),
+        RunEnded::GaveUp(_) => Err(CommandError::Unfinished(report.unfinished().into())),
+    }
+}
+
+/// Checks the input, and describes the run for its journal and the ledger.
+fn prepared(
+    args: &SendArgs,
+    to: &Destination,
+    sources: &[(TemplatePart, TemplateSource)],
+    draft: CampaignDraft,
+    shell: &Shell,
+) -> Result<PreparedRun, CommandError> {
+    let format = prepare::format(&args.input, &args.file);
+    let (checked, preview) = checked(args, &draft, format, shell)?;
+    if args.run.again.is_some() {
+        check_resend(&checked, ids_kept(&to.stack)).map_err(not_admitted)?;
+    }
+    let at = EpochMillis::from(to.stack.clock().wall());
+    let settings = prepare::settings(args, sources, format, (&checked, &draft.recipients));
+    let input = prepare::run_input(&settings, checked.rows);
+    let cancel = to.facts.standing.control.cancels.get(&to.campaign.name);
+    let cancelled_at = cancel.map(|cancel| cancel.at);
+    let wanted = Run {
+        before: Baseline { cancelled_at, ..Baseline::default() },
+        ..Run::new(&to.campaign.name, &to.run, input, sender(&to.by), at)
+    };
+    let named = (&to.campaign, draft.parsed_priority(), to.run.as_str());
+    let header = prepare::header(named, &to.by, at, settings, (args, format, &checked));
+    let file = args.file.display().to_string();
+    Ok(PreparedRun { file, format, draft, checked, preview, header, wanted })
+}
+
+/// Checks the input alone.
+fn without_stack(
+    args: &SendArgs,
+    channel: Channel,
+    sources: Vec<(TemplatePart, TemplateSource)>,
+    recipients: RecipientFilter,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let rules = MessageRules { channel, ..AllowedSenders::everyone().into() };
+    let draft = prepare::draft(args, ("campaign", "run"), sources, (rules, recipients))?;
+    let format = prepare::format(&args.input, &args.file);
+    let (checked, preview) = checked(args, &draft, format, shell)?;
+    let preview = args.run.preview.map(|_| preview);
+    let rest = Some(checked.rest.clone());
+    let input = Some(InputReport::new(args.file.display().to_string(), checked));
+    let shown = PreviewReport { preview, dry_run: None, input, rest };
+    shell.output.show(&shown).map_err(CommandError::Terminal)?;
+    Ok(CommandEnd::Done)
+}
+
+/// Sends test messages instead of the campaign.
+async fn test(
+    args: &SendArgs,
+    to: &str,
+    mut draft: CampaignDraft,
+    format: InputFormat,
+    (stack, campaign): (&Stack, &Campaign),
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let express = stack.express();
+    let is_express = express.is_some();
+    if !is_express {
+        draft.priority = Some(Priority::Critical.as_str().to_owned());
+    }
+    let queue = express.unwrap_or_else(|| QueueUrl::new(campaign.queue_for(Priority::Critical)));
+    let file = args.file.display().to_string();
+    let input = BufReader::new(prepare::open(&args.file)?);
+    let (queues, at) = (stack.queues(), EpochMillis::from(stack.clock().wall()));
+    let rows = usize::from(args.run.rows);
+    let input_of = (&draft, file.as_str(), format);
+    let sent = send_test(input_of, input, (to, rows), (&queues, &queue, is_express), at).await;
+    let report = sent.map_err(|error| match error {
+        TestMailError::Input(fault) => {
+            CommandError::Input(fault.shown(shell.output.addresses()).to_string())
+        }
+        error => CommandError::Unfinished(error.into()),
+    })?;
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    Ok(CommandEnd::Done)
+}
+
+/// The addresses that SES suppresses for a campaign.
+async fn suppressed_of(
+    campaign: &Campaign,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<AddressList, CommandError> {
+    let list = stack.clients().suppression_list(campaign.tenant.as_deref()).await?;
+    let bar = MailProgressBar::counting(shell.output, SUPPRESSED);
+    let mut addresses = AddressList::default();
+    for address in suppressed(&list, &stack.clock(), |more| bar.add(more)).await?.keys() {
+        addresses.add(address);
+    }
+    Ok(addresses)
+}
+
+/// Has SES render its template with the first row. SES accepts mail that it cannot render, and then drops it.
+async fn try_template(
+    args: &SendArgs,
+    draft: &CampaignDraft,
+    format: InputFormat,
+    stack: &Stack,
+) -> Result<(), CommandError> {
+    let file = args.file.display().to_string();
+    let input = BufReader::new(prepare::open(&args.file)?);
+    let Some((name, data)) = draft.first_template_data(&file, format, input) else {
+        return Ok(());
+    };
+    match stack.clients().ses_account().template_fault(name, &data).await? {
+        None => Ok(()),
+        Some(fault) => Err(CommandError::Input(format!(
+            "{file}: SES cannot render its template {name} with the first row: {fault}; nothing was sent"
+        ))),
+    }
+}
+
+/// The first pass; its faults are the report.
+fn checked(
+    args: &SendArgs,
+    draft: &CampaignDraft,
+    format: InputFormat,
+    shell: &Shell,
+) -> Result<(InputSummary, Preview), CommandError> {
+    let output = &shell.output;
+    let file = args.file.display().to_string();
+    let input = BufReader::new(prepare::open(&args.file)?);
+    let max_faults = args.input.max_errors as usize;
+    let checking = CheckOptions {
+        format,
+        max_faults,
+        allow_duplicates: args.input.allow_duplicates,
+        first_of_duplicates: args.input.first_of_duplicates,
+        skip_invalid: args.input.skip_invalid.is_some(),
+    };
+    let mut preview = Preview::new(args.run.preview.unwrap_or(0), output.addresses());
+    let bar = MailProgressBar::counting(*output, "rows checked");
+    let checked = check(draft, &file, input, checking, |message, content| {
+        bar.add(1);
+        preview.see(message, content);
+    });
+    drop(bar);
+    match checked {
+        Ok(checked) => {
+            prepare::write_refused(args, &checked.rest.refused_rows)?;
+            Ok((checked, preview))
+        }
+        Err(faults) => {
+            let more = faults.len() >= max_faults;
+            let shown = |fault: InputFault| fault.shown(output.addresses());
+            let faults: Vec<InputFault> = faults.into_iter().map(shown).collect();
+            let said = format!("{file}: nothing was sent");
+            output.show(&FaultReport { file, faults, more }).map_err(CommandError::Terminal)?;
+            Err(CommandError::Input(said))
+        }
+    }
+}
+
+/// How far the run has come, by what its journal holds now.
+fn state(journal: &Path, prepared: &PreparedRun) -> Result<RunState, CommandError> {
+    let shown = journal.display().to_string();
+    let contents = match std::fs::File::open(journal) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => JournalContents::default(),
+        _ => {
+            let file = BufReader::new(open_file(journal)?);
+            read_journal(&shown, file).map_err(|error| refused(error.into()))?
+        }
+    };
+    run_state(&shown, &contents, &prepared.header).map_err(refused)
+}
+
+/// Who enqueues a run: this process.
+fn sender(by: &str) -> RunSender {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    RunSender { host, by: by.to_owned(), token: SystemEntropy.token() }
+}
+
+/// How long a second mail of the same id is recognised; none if deduplication is off.
+fn ids_kept(stack: &Stack) -> Option<Duration> {
+    (stack.poller.deduplication != Deduplication::Off).then_some(stack.poller.mark_kept)
+}
+
+async fn enqueue(
+    args: &SendArgs,
+    Destination { stack, campaign, .. }: &Destination,
+    prepared: PreparedRun,
+    journal: &Path,
+    shell: &Shell,
+) -> Result<SendReport, CommandError> {
+    let (log, contents) = JournalFile::open(journal).map_err(|error| refused(error.into()))?;
+    let shown = journal.display().to_string();
+    // Once more, now that no other process can write it.
+    let state = run_state(&shown, &contents, &prepared.header).map_err(refused)?;
+    let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
+    let own: Vec<QueueUrl> = campaign.queues().map(|(_, url)| QueueUrl::new(url)).collect();
+    let shared = stack.shared_queues();
+    let stood = baseline(&queues, &ledger, &campaign.name, &own, &shared).await?;
+    let header = JournalHeader { before: stood, ..prepared.header };
+    // Once more, with what the ledger knows now.
+    let wanted = Run { before: stood, ..prepared.wanted };
+    let known = ledger.runs(RUNS_KEPT).await?;
+    let stored = admitted(&known, wanted, &state, args.run.wish()).map_err(not_admitted)?;
+    let mut record = RunRecord::begin(&ledger, stored).await.map_err(not_admitted)?;
+    let done = record.run().enqueued;
+    let limits = SendLimits {
+        parallel: usize::from(args.run.parallel),
+        max_backlog: args.run.max_backlog.0,
+        level_policy: LevelPolicy {
+            ignore: args.run.even_if_deferred,
+            max_wait: args.run.max_wait,
+        },
+        ..SendLimits::default()
+    };
+    let session = Session {
+        draft: &prepared.draft,
+        file: &prepared.file,
+        format: prepared.format,
+        checked: &prepared.checked,
+        header: &header,
+        state: &state,
+        limits,
+    };
+    let bar = MailProgressBar::new(shell.output, prepared.checked.rows, done);
+    let gate = LedgerLevel { ledger: &ledger, clock: &clock };
+    let entropy = &SystemEntropy;
+    let ports = SendPorts { queues: &queues, clock: &clock, entropy, progress: &bar, level: &gate };
+    let input = BufReader::new(prepare::open(&args.file)?);
+    let mut writer = JournalWriter::new(log);
+    let run = session.run(ports, input, &mut writer, &mut record, shell.interrupted());
+    let report = Box::pin(run).await;
+    drop(bar);
+    let stage = match report.as_ref().map(|report| &report.ended) {
+        Ok(RunEnded::Done) => RunStage::Done,
+        Ok(RunEnded::Cancelled) => RunStage::Cancelled,
+        _ => RunStage::Stopped,
+    };
+    if stage == RunStage::Cancelled {
+        // What was enqueued since the cancel goes with the rest.
+        let at = aws_time(stack).await.unwrap_or_else(|_| clock.wall());
+        extend_cancel(&ledger, &campaign.name, at.into()).await?;
+    }
+    match record.end(stage, clock.wall().into()).await {
+        Ok(()) | Err(RunError::TakenOver { .. }) => {}
+        Err(error) => {
+            let mut page = Page::default();
+            let said = format!("The ledger does not know how the run ended: {}", in_full(&error));
+            page.line(Tone::Warning, said);
+            shell.output.say(&page);
+        }
+    }
+    report.map_err(refused)
+}
+
+/// Wrong options, or a ledger out of reach.
+fn not_admitted(error: RunError) -> CommandError {
+    match error {
+        RunError::Port(error) => CommandError::Service(error),
+        RunError::Conflict => CommandError::Unfinished(error.into()),
+        error => CommandError::Refused(error.into()),
+    }
+}
+
+/// As the program ends with it: wrong input or options, or something out of reach.
+fn refused(error: SendError) -> CommandError {
+    match error {
+        SendError::Changed { .. } | SendError::AlreadySent { .. } => {
+            CommandError::Refused(error.into())
+        }
+        SendError::Journal(JournalError::Version { .. }) => CommandError::Refused(error.into()),
+        error => CommandError::Unfinished(error.into()),
+    }
+}

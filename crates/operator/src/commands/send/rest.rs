@@ -1,0 +1,140 @@
+//! `--rest-of`: who has got the mail of a run, and who has not.
+
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::channel::Channel;
+use tidegate_core::config::Campaign;
+use tidegate_core::control::CANCELLED;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::runs::Run;
+use tidegate_delivery::ports::{Clock as _, StoredRun};
+use crate::dead::{DiscardReview, LetterFilter};
+use crate::redact::AddressVisibility;
+use crate::results::RunJournal;
+use crate::send::{
+    AddressList, InputFormat, InputRows, RunKey, add_sent, cancelled_rows, chain, fingerprint_of,
+    record_rest, rest_name,
+};
+use crate::steer::Author;
+
+use super::args::SendArgs;
+use super::prepare;
+use crate::commands::cancel;
+use crate::commands::dead::{MOST_LETTERS, discard_reviewed, read};
+use crate::shell::{CommandEnd, CommandError, Shell};
+
+/// The rest of a run.
+pub(super) struct Rest {
+    key: RunKey,
+    /// The name of the run that sends it.
+    pub(super) name: String,
+    /// To whom the run went, or goes.
+    pub(super) sent: AddressList,
+    /// The mails that its cancel took back.
+    letters: DiscardReview,
+}
+
+/// The rest of the run that `--rest-of` names; none if it was interrupted.
+pub(super) async fn of(
+    args: &SendArgs,
+    name: &str,
+    campaign: &Campaign,
+    known: &[StoredRun],
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<Option<Rest>, CommandError> {
+    let key = RunKey { campaign: campaign.name.clone(), name: name.to_owned() };
+    let control = stack.standing().await?.0.control;
+    let now = EpochMillis::from(stack.clock().wall());
+    let runs =
+        chain(known, &key, &control, now).map_err(|error| CommandError::Refused(error.into()))?;
+    if control.open_cancels().any(|(name, _)| name == campaign.name)
+        && !cancel::taken_off(&campaign.name, stack, shell).await?
+    {
+        return Ok(None);
+    }
+    let reading = read(stack, MOST_LETTERS, shell).await?;
+    if reading.coverage.interrupted {
+        return Ok(None);
+    }
+    let of_campaign = LetterFilter {
+        campaigns: vec![campaign.name.clone()],
+        codes: vec![CANCELLED.to_owned()],
+        ..LetterFilter::default()
+    };
+    let cancelled = reading.letters.iter().filter(|letter| of_campaign.admits(letter));
+    let rows = cancelled_rows(cancelled);
+    let mut sent = AddressList::default();
+    for run in &runs {
+        let mut run = run.clone();
+        let key = RunKey { campaign: run.campaign.clone(), name: run.name.clone() };
+        rows.get(&key).into_iter().for_each(|rows| run.returned.extend(rows));
+        add_list(&mut sent, &run, args, stack.poller.rules.channel)?;
+    }
+    let own = |key: &RunKey| runs.iter().any(|run| run.name == key.name);
+    let letters = DiscardReview::of_runs(&reading, &of_campaign, shell.output.addresses(), own);
+    Ok(Some(Rest { name: rest_name(&runs, name), key, sent, letters }))
+}
+
+/// Adds the recipients of a run who have got its mail: from this list, if it is the run's own, else from the one that its
+/// journal names.
+fn add_list(
+    sent: &mut AddressList,
+    run: &Run,
+    args: &SendArgs,
+    channel: Channel,
+) -> Result<(), CommandError> {
+    let is_own = |path: &Path| {
+        let found = prepare::open(path).ok().and_then(|file| fingerprint_of(file).ok());
+        found.is_some_and(|found| found == run.input.list)
+    };
+    let (path, format, to_column) = if is_own(&args.file) {
+        let format = prepare::format(&args.input, &args.file);
+        (args.file.clone(), format, prepare::to_column(args, channel))
+    } else {
+        let journalled = journalled(run).filter(|(path, ..)| is_own(path));
+        journalled.ok_or_else(|| {
+            CommandError::Input(format!(
+                "{}: this is not the list of run {}, and no journal of it here names one that is; allowed is the run's own list, unchanged",
+                args.file.display(),
+                run.name
+            ))
+        })?
+    };
+    let file = path.display().to_string();
+    let input = BufReader::new(prepare::open(&path)?);
+    let rows = InputRows::new(&file, format, input)
+        .map_err(|fault| CommandError::Input(fault.shown(AddressVisibility::Masked).to_string()))?;
+    add_sent(sent, run, rows, to_column.as_deref());
+    Ok(())
+}
+
+/// The list of a run as its journal in this folder names it.
+fn journalled(run: &Run) -> Option<(PathBuf, InputFormat, Option<String>)> {
+    let path = prepare::usual_journal(&run.campaign, &run.name);
+    let file = BufReader::new(std::fs::File::open(&path).ok()?);
+    let journal = RunJournal::read(&path.display().to_string(), file).ok()?;
+    Some((journal.input.path, journal.input.format, journal.input.to_column))
+}
+
+impl Rest {
+    /// Writes down that this run sends the rest, and takes the cancelled mails off the dead letters. False if it was
+    /// interrupted, or not all of them went.
+    pub(super) async fn take(
+        &self,
+        run: &str,
+        author: Author,
+        stack: &Stack,
+        shell: &Shell,
+    ) -> Result<CommandEnd, CommandError> {
+        record_rest(&stack.ledger(), &self.key, run)
+            .await
+            .map_err(|error| CommandError::Unfinished(error.into()))?;
+        if self.letters.letters() == 0 {
+            return Ok(CommandEnd::Done);
+        }
+        discard_reviewed(&self.letters, stack, &author, shell).await
+    }
+}

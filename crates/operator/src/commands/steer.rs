@@ -1,0 +1,349 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Args;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::limits::Zone;
+use tidegate_core::rate::Rate;
+use tidegate_core::weight_rule::{FinishBy, WeightRule};
+use tidegate_delivery::ports::Clock as _;
+use crate::status::Status;
+use crate::steer::{Author, SteerAction, SteerError, SteerReport, check_finish, steer};
+use crate::status;
+
+use super::{OnStack, stop_unless_confirmed};
+use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};
+
+/// The reason for a change, and who makes it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AuthorArgs {
+    /// Reason, for the history: 1 to 200 characters
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// Who changes it [default: the caller as AWS knows it; on a local stack the user]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+}
+
+/// Why, where something is changed and not only shown.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OptionalAuthorArgs {
+    /// Reason, for the history: 1 to 200 characters; needed to change anything
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Who changes it [default: the caller as AWS knows it; on a local stack the user]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+}
+
+/// Stop a campaign, or all sending
+///
+/// In force within two seconds. Mail of it that waits in the merge queue goes back to its campaign's
+/// queue; nothing is lost, and nothing is sent until the pause ends.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate pause big --reason 'typo in the subject'
+  tidegate pause --reason 'incident 4711' --for 2h      all sending, for two hours
+  tidegate pause express --reason 'wrong template'      express mail alone")]
+pub struct PauseArgs {
+    /// The campaign, or `express`; without it all sending stops
+    campaign: Option<String>,
+    /// How long, such as `90s`, `30min`, `2h` or `1day`; without it until `tidegate resume`
+    #[arg(long = "for", value_name = "TIME", value_parser = span)]
+    length: Option<Duration>,
+    #[command(flatten)]
+    author: AuthorArgs,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+/// End a pause
+///
+/// A campaign that is also held for another reason stays held, and the command says so.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Example:
+  tidegate resume big --reason 'subject corrected'")]
+pub struct ResumeArgs {
+    /// The campaign, or `express`; without it all sending goes on
+    campaign: Option<String>,
+    #[command(flatten)]
+    author: AuthorArgs,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+/// Lift a hold, regardless of who set it
+///
+/// `tidegate status` shows the holds, since when they exist and why. If a hold is lifted before its cause is
+/// gone, mail is refused again for the same reason; so the command asks first.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate lift refusals big --reason 'sender verified'
+  tidegate lift account --reason 'sending resumed'      a hold on all sending")]
+pub struct LiftArgs {
+    /// The hold's reason, as `tidegate status` shows it: paused, refusals, account, reputation, …
+    hold: String,
+    /// The campaign that it holds, or `express`; without it a hold on all sending
+    campaign: Option<String>,
+    #[command(flatten)]
+    author: AuthorArgs,
+    #[command(flatten)]
+    ask: ConfirmArgs,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+/// Show the weights, or override them
+///
+/// Without arguments they are shown. Overrides stand in the ledger until they are reset, whatever is
+/// deployed meanwhile.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate weights
+  tidegate weights big=80 small=20 --reason 'small is late'
+  tidegate weights news=5..60 --finish-by '18:00' --zone Europe/Berlin --reason 'before the shop closes'
+  tidegate weights bulk=70 --off-peak --reason 'while no other campaign is within its hours'
+  tidegate weights --reset --reason 'small has caught up'")]
+pub struct WeightsArgs {
+    /// New weights, 0 to 10000: shares are proportional; 0 takes a campaign's share away
+    #[arg(value_name = "NAME=WEIGHT", value_parser = weight)]
+    weights: Vec<GivenWeight>,
+    /// Change the weight once a minute, within NAME=LEAST..MOST, so that the campaign's mail is sent by then, such
+    /// as 18:00 or '2026-12-01 18:00' in the zone, or RFC 3339
+    #[arg(long, value_name = "TIME", requires = "weights", conflicts_with_all = ["off_peak", "reset"])]
+    finish_by: Option<String>,
+    /// The time zone of --finish-by, such as Europe/Berlin [default: UTC]
+    #[arg(long, value_name = "ZONE", requires = "finish_by")]
+    zone: Option<Zone>,
+    /// The weight applies only while other campaigns have hours and none is within its hours
+    #[arg(long, requires = "weights", conflicts_with = "reset")]
+    off_peak: bool,
+    /// Go back to the configured weights
+    #[arg(long, conflicts_with = "weights")]
+    reset: bool,
+    #[command(flatten)]
+    author: OptionalAuthorArgs,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+/// Show the rate, or cap it
+///
+/// A cap lowers the account's quota and never raises it. Refusals by SES lower the rate further.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate rate
+  tidegate rate --cap 5 --reason 'the other system sends tonight'
+  tidegate rate --uncap --reason 'it is done'")]
+pub struct RateArgs {
+    /// Recipients a second at most, 0.001 to 10000
+    #[arg(long, value_name = "RATE")]
+    cap: Option<Rate>,
+    /// Take the cap away
+    #[arg(long, conflicts_with = "cap")]
+    uncap: bool,
+    #[command(flatten)]
+    author: OptionalAuthorArgs,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+pub(super) async fn pause(args: &PauseArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let until = args.length.map(|length| EpochMillis::from(stack.clock().wall() + length));
+    let action = SteerAction::Pause { campaign: args.campaign.clone(), until };
+    change(&stack, &action, args.author.author(&stack).await, shell).await
+}
+
+pub(super) async fn resume(args: &ResumeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let action = SteerAction::Resume { campaign: args.campaign.clone() };
+    change(&stack, &action, args.author.author(&stack).await, shell).await
+}
+
+pub(super) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let of = args.campaign.as_deref().unwrap_or("all sending");
+    let question = format!("Lift the hold {} of {of}?", args.hold);
+    if let Some(ended) = stop_unless_confirmed(args.ask, shell, &question).await? {
+        return Ok(ended);
+    }
+    let action = SteerAction::Lift { campaign: args.campaign.clone(), reason: args.hold.clone() };
+    change(&stack, &action, args.author.author(&stack).await, shell).await
+}
+
+pub(super) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let action = if args.reset {
+        SteerAction::ResetWeights
+    } else if args.weights.is_empty() {
+        let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+        shell.output.show(&Status::of(&facts).campaigns).map_err(CommandError::Terminal)?;
+        return Ok(CommandEnd::Done);
+    } else {
+        given_weights(args, &stack, shell).await?
+    };
+    let author = required_author(&stack, &args.author).await?;
+    change(&stack, &action, author, shell).await
+}
+
+pub(super) async fn rate(args: &RateArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    if args.cap.is_none() && !args.uncap {
+        let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+        shell.output.show(&Status::of(&facts).quota).map_err(CommandError::Terminal)?;
+        return Ok(CommandEnd::Done);
+    }
+    let author = required_author(&stack, &args.author).await?;
+    change(&stack, &SteerAction::Cap(args.cap), author, shell).await
+}
+
+impl AuthorArgs {
+    pub(super) async fn author(&self, stack: &Stack) -> Author {
+        author_by(stack, &self.reason, self.by.as_ref()).await
+    }
+}
+
+async fn author_by(stack: &Stack, reason: &str, by: Option<&String>) -> Author {
+    let by = match by {
+        Some(by) => by.clone(),
+        None => stack.operator().await,
+    };
+    Author { by, reason: reason.to_owned() }
+}
+
+async fn required_author(
+    stack: &Stack,
+    author: &OptionalAuthorArgs,
+) -> Result<Author, CommandError> {
+    let Some(reason) = &author.reason else {
+        return Err(CommandError::Input(
+            "--reason is missing: the history keeps the reason of every change".to_owned(),
+        ));
+    };
+    Ok(author_by(stack, reason, author.by.as_ref()).await)
+}
+
+pub(super) async fn change(
+    stack: &Stack,
+    action: &SteerAction,
+    author: Author,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let steered = steered(stack, action, &author).await?;
+    shell.output.show(&steered).map_err(CommandError::Terminal)?;
+    Ok(CommandEnd::Done)
+}
+
+/// Makes a change.
+pub(super) async fn steered(
+    stack: &Stack,
+    action: &SteerAction,
+    author: &Author,
+) -> Result<SteerReport, CommandError> {
+    let (_, campaigns) = stack.standing().await?;
+    let deployed = (&*campaigns, &stack.poller.limits);
+    let steered = steer(action, author, deployed, &stack.ledger(), &stack.clock()).await;
+    if steered.is_ok() && action.is_for_pollers() {
+        stack.wake().await;
+    }
+    steered.map_err(|error| match error {
+        SteerError::Ledger(error) => CommandError::Service(error),
+        error if error.is_input() => CommandError::Refused(error.into()),
+        error => CommandError::Unfinished(error.into()),
+    })
+}
+
+pub(super) fn span(text: &str) -> Result<Duration, String> {
+    let span = humantime::parse_duration(text);
+    let allowed = "allowed is a time such as 90s, 30min, 2h or 1day, up to 30 days";
+    match span {
+        Ok(span) if span <= Duration::from_hours(24 * 30) && !span.is_zero() => Ok(span),
+        _ => Err(allowed.to_owned()),
+    }
+}
+
+/// A weight on the command line; with `--finish-by` its bounds.
+#[derive(Clone, Debug)]
+struct GivenWeight {
+    campaign: String,
+    least: u32,
+    most: u32,
+}
+
+fn weight(text: &str) -> Result<GivenWeight, String> {
+    let allowed = "allowed is NAME=WEIGHT with a weight from 0 to 10000, such as big=80, or NAME=LEAST..MOST with --finish-by";
+    let (name, weights) = text.split_once('=').ok_or(allowed)?;
+    let (least, most) = weights.split_once("..").unwrap_or((weights, weights));
+    let weight = |text: &str| text.parse().ok().filter(|weight| *weight <= 10_000).ok_or(allowed);
+    let (least, most) = (weight(least)?, weight(most)?);
+    if name.is_empty() || least > most {
+        return Err(allowed.to_owned());
+    }
+    Ok(GivenWeight { campaign: name.to_owned(), least, most })
+}
+
+async fn given_weights(
+    args: &WeightsArgs,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<SteerAction, CommandError> {
+    let input = |said: &str| CommandError::Input(said.to_owned());
+    if args.finish_by.is_none() && !args.off_peak {
+        let is_one = |given: &GivenWeight| given.least == given.most;
+        if !args.weights.iter().all(is_one) {
+            return Err(input("LEAST..MOST is allowed with --finish-by alone"));
+        }
+        let weights = args.weights.iter().map(|given| (given.campaign.clone(), given.most));
+        let weights: BTreeMap<String, u32> = weights.collect();
+        if weights.len() < args.weights.len() {
+            return Err(input("a campaign's weight is given twice"));
+        }
+        return Ok(SteerAction::Weights(weights));
+    }
+    let [GivenWeight { campaign, least, most }] = &*args.weights else {
+        return Err(input("--finish-by and --off-peak are for one campaign at a time"));
+    };
+    let rule = match &args.finish_by {
+        None if least < most => return Err(input("--off-peak takes one weight, such as bulk=70")),
+        None => WeightRule::OffPeak { off_peak: *most },
+        Some(time) => {
+            if *least == 0 || least == most {
+                return Err(input(
+                    "--finish-by takes a least and a greatest weight from 1 on, such as news=5..60",
+                ));
+            }
+            let zone = args.zone.clone().unwrap_or_default();
+            let finish_by = zone
+                .instant(time, stack.clock().wall())
+                .map_err(|error| CommandError::Input(error.to_string()))?;
+            let finish = FinishBy { finish_by, least: *least, most: *most, restore: None };
+            let facts = status::facts(stack, shell.output.addresses(), 0).await?;
+            check_finish(&Status::of(&facts), campaign, &finish)
+                .map_err(|error| CommandError::Input(error.to_string()))?;
+            WeightRule::FinishBy(finish)
+        }
+    };
+    Ok(SteerAction::WeightRule { campaign: campaign.clone(), rule })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_is_one_number_or_has_bounds() {
+        for (text, bounds) in [("big=80", (80, 80)), ("news=5..60", (5, 60)), ("a=0", (0, 0))] {
+            let given = weight(text).unwrap();
+            assert_eq!((given.least, given.most), bounds, "{text}");
+        }
+        for text in ["big", "=5", "big=10001", "big=-1", "news=60..5", "news=5..", "news=5..x"] {
+            let error = weight(text).unwrap_err();
+            assert!(
+                error.starts_with("allowed is NAME=WEIGHT with a weight from 0"),
+                "{text}: {error}"
+            );
+        }
+    }
+}

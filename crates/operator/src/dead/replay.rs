@@ -1,0 +1,451 @@
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use tidegate_core::control::ChangeRecord;
+use tidegate_core::deduplication::MarkState;
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::{
+    BATCH, BATCH_BYTES, Clock, History, Marks, Monotonic, Outgoing, PortError, QueueUrl, Queues,
+    Received, VISIBILITY_TIMEOUT,
+};
+
+use super::hidden::HiddenMessages;
+use super::letter_report::{LetterAction, LetterError, LetterReport};
+use super::review::{ReplayMail, Review};
+use tidegate_core::format::counted;
+use crate::steer::{Author, MAX_REASON_CHARS};
+
+/// The wait of a receive (a long poll), and the interval at which the campaign queues' depths are
+/// read.
+const WAIT: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// At a slow pace there are long pauses between batches. During these, visibility timeouts are
+/// checked this often, so that none ends.
+const RENEW_EVERY: Duration = Duration::from_secs(5);
+/// A letter that is not found for longer than a visibility timeout is gone: within that time
+/// another reader's receive could have hidden it.
+const GIVE_UP: Duration = VISIBILITY_TIMEOUT.saturating_add(Duration::from_secs(5));
+/// The number of attempts to delete a letter.
+const DELETES: usize = 3;
+/// The history's entries are cut to this many characters.
+const MAX_DETAIL: usize = 300;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReplayPace {
+    pub per_second: f64,
+    /// The replay waits while a campaign's queue has this many more messages than at the beginning.
+    pub backlog: u64,
+}
+
+#[derive(Debug)]
+pub struct LetterPorts<'a, Q, L, C> {
+    pub queues: &'a Q,
+    pub dead_letters: &'a QueueUrl,
+    pub ledger: &'a L,
+    pub clock: &'a C,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LetterProgress {
+    /// Mails sent to their campaigns' queues, or letters discarded.
+    pub done: u64,
+    pub of: u64,
+    /// Whether it waits for a campaign's queue to shrink.
+    pub waits: bool,
+}
+
+/// Replays exactly the letters of the review; letters that arrived later are left alone.
+///
+/// A letter is deleted only after its campaign's queue has acknowledged the mail. If the process
+/// dies in between, both exist. A second replay then sends the mail with the same identity and
+/// pass: the merge queue drops the copy within 5 minutes, and deduplication drops it while it keeps
+/// marks. Otherwise the mail is sent twice.
+pub async fn replay(
+    site: &LetterPorts<'_, impl Queues, impl Marks + History, impl Clock>,
+    review: &Review,
+    author: &Author,
+    pace: ReplayPace,
+    stop: impl Future<Output = ()>,
+    progress: impl FnMut(LetterProgress),
+) -> Result<LetterReport, LetterError> {
+    if !(pace.per_second > 0.0 && pace.per_second.is_finite()) {
+        return Err(LetterError::Rate(pace.per_second));
+    }
+    let work = LetterWork {
+        action: LetterAction::Replay,
+        filter: review.filter.clone(),
+        guarded: review.guarded,
+        mails: review.mails.clone(),
+        deletions: review.deletions.clone(),
+    };
+    carry_out(site, work, author, pace, stop, progress).await
+}
+
+/// The letters that were reviewed, and what becomes of them.
+#[derive(Debug, Default)]
+pub(super) struct LetterWork {
+    pub(super) action: LetterAction,
+    pub(super) filter: String,
+    /// Whether deduplication is asked what was sent.
+    pub(super) guarded: bool,
+    /// The mails to send, by the dead letter's message id.
+    pub(super) mails: BTreeMap<String, ReplayMail>,
+    /// The letters to delete: message ids.
+    pub(super) deletions: Vec<String>,
+}
+
+impl LetterWork {
+    /// Mails to send, or letters to discard.
+    fn of(&self) -> u64 {
+        match self.action {
+            LetterAction::Replay => self.mails.len() as u64,
+            LetterAction::Discard => self.deletions.len() as u64,
+        }
+    }
+}
+
+/// Sends and deletes the letters of `work`, between two entries of the history.
+pub(super) async fn carry_out(
+    site: &LetterPorts<'_, impl Queues, impl Marks + History, impl Clock>,
+    work: LetterWork,
+    author: &Author,
+    pace: ReplayPace,
+    stop: impl Future<Output = ()>,
+    progress: impl FnMut(LetterProgress),
+) -> Result<LetterReport, LetterError> {
+    let LetterPorts { queues, dead_letters, ledger, clock } = *site;
+    let length = author.reason.trim().chars().count();
+    if !(1..=MAX_REASON_CHARS).contains(&length) {
+        return Err(LetterError::Reason(length));
+    }
+    let action = work.action;
+    let record = |detail: String| ChangeRecord {
+        at: clock.wall().into(),
+        by: author.by.clone(),
+        action: action.as_str().to_owned(),
+        campaign: None,
+        detail: detail.chars().take(MAX_DETAIL).collect(),
+        reason: author.reason.trim().to_owned(),
+    };
+    let (sends, drops) = (work.mails.len(), work.deletions.len());
+    let begun = match action {
+        LetterAction::Replay => {
+            format!("begun: {sends} to send, {drops} to delete ({})", work.filter)
+        }
+        LetterAction::Discard => {
+            format!("{} ({})", counted(drops as u64, "dead letter"), work.filter)
+        }
+    };
+    ledger.add(&record(begun)).await.map_err(LetterError::NotRecorded)?;
+    let began = clock.monotonic();
+    let mut run = ReplayRun {
+        queues,
+        dead_letters,
+        marks: ledger,
+        clock,
+        hidden: HiddenMessages::default(),
+        report: LetterReport {
+            action,
+            filter: work.filter.clone(),
+            by: author.by.clone(),
+            reason: author.reason.trim().to_owned(),
+            of: work.of(),
+            ..LetterReport::default()
+        },
+        began: EpochMillis::from(clock.wall()),
+        work,
+        progress,
+    };
+    let ended = run.run(pace, pin!(stop)).await;
+    let mut report = run.report;
+    report.still_hidden = run.hidden.make_visible(queues, dead_letters).await;
+    report.took_s = clock.monotonic().saturating_since(began).as_secs();
+    let end = format!("ended: {} of {sends} sent, {} deleted", report.sent, report.dropped);
+    // A discard that came to what its one line says needs no other.
+    let is_said = action == LetterAction::Discard && report.dropped == drops as u64;
+    report.recorded = is_said || ledger.add(&record(end)).await.is_ok();
+    match ended {
+        Ok(()) => Ok(report),
+        Err(source) => Err(LetterError::Broken { report: Box::new(report), source }),
+    }
+}
+
+struct ReplayRun<'a, Q, M, C, P> {
+    queues: &'a Q,
+    dead_letters: &'a QueueUrl,
+    marks: &'a M,
+    clock: &'a C,
+    work: LetterWork,
+    hidden: HiddenMessages,
+    report: LetterReport,
+    began: EpochMillis,
+    progress: P,
+}
+
+struct BatchResult {
+    reviewed: usize,
+    others: usize,
+    /// Whether the search makes progress: a reviewed letter was found, or an old one that was not
+    /// received before.
+    found_new: bool,
+}
+
+/// A received letter whose mail is to be replayed.
+struct ReceivedLetter {
+    message_id: String,
+    receipt: String,
+    mail: ReplayMail,
+}
+
+impl<Q: Queues, M: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, M, C, P> {
+    async fn run(
+        &mut self,
+        pace: ReplayPace,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<(), PortError> {
+        let depths = self.depths().await?;
+        let (mut next, mut look) = (self.clock.monotonic(), self.clock.monotonic() + LOOK_EVERY);
+        let mut found_at = self.clock.monotonic();
+        let mut most = batch(pace.per_second);
+        while !(self.work.mails.is_empty() && self.work.deletions.is_empty()) {
+            // Sleep until the next batch is due, but wake in between to renew visibility timeouts.
+            let wake = next.min(self.clock.monotonic() + RENEW_EVERY);
+            if let Either::Right(_) = select(pin!(self.clock.sleep_until(wake)), &mut stop).await {
+                self.report.interrupted = true;
+                return Ok(());
+            }
+            self.hidden.renew(self.queues, self.clock, self.dead_letters).await;
+            if wake < next {
+                continue;
+            }
+            // From time to time: pause the replay while a campaign queue has grown too far.
+            if self.clock.monotonic() >= look {
+                look = self.clock.monotonic() + LOOK_EVERY;
+                if self.is_behind(&depths, pace.backlog).await? {
+                    self.report_progress(true);
+                    (next, found_at) = (look, look);
+                    continue;
+                }
+            }
+            let since = self.clock.monotonic();
+            let receive = pin!(self.queues.receive(self.dead_letters, most, WAIT));
+            let received = match select(receive, &mut stop).await {
+                Either::Left((received, _)) => received?,
+                Either::Right(_) => {
+                    self.report.interrupted = true;
+                    return Ok(());
+                }
+            };
+            // `stop` is not checked from here to the deletes: a mail that was sent and whose letter
+            // remains would be sent again by the next replay.
+            let batch_result = self.process(received, since).await?;
+            let now = self.clock.monotonic();
+            // If most letters are not reviewed ones, full batches find the others faster. The pace
+            // still holds: the pause after a batch depends on the mails sent.
+            let sparse = batch_result.others > batch_result.reviewed;
+            most = if sparse { BATCH } else { batch(pace.per_second) };
+            if batch_result.reviewed > 0 {
+                // The next batch is due after the time that the mails of this one take at the pace.
+                next = next.max(now) + seconds(batch_result.reviewed, pace.per_second);
+            }
+            if batch_result.found_new {
+                found_at = next.max(now);
+            } else if now.saturating_since(found_at) > GIVE_UP {
+                self.report.not_found = (self.work.mails.len() + self.work.deletions.len()) as u64;
+                return Ok(());
+            }
+            self.report_progress(false);
+        }
+        Ok(())
+    }
+
+    fn report_progress(&mut self, waits: bool) {
+        (self.progress)(LetterProgress { done: self.report.done(), of: self.report.of, waits });
+    }
+
+    /// The depths of the queues that mails go to.
+    async fn depths(&self) -> Result<BTreeMap<QueueUrl, u64>, PortError> {
+        let mut depths = BTreeMap::new();
+        for mail in self.work.mails.values() {
+            if !depths.contains_key(&mail.queue) {
+                let depth = self.queues.depth(&mail.queue).await?;
+                depths.insert(mail.queue.clone(), depth.visible + depth.delayed);
+            }
+        }
+        Ok(depths)
+    }
+
+    /// Whether a campaign's queue has grown by more than the allowed backlog.
+    async fn is_behind(
+        &self,
+        before: &BTreeMap<QueueUrl, u64>,
+        backlog: u64,
+    ) -> Result<bool, PortError> {
+        let now = self.depths().await?;
+        let grown = |(queue, depth): (&QueueUrl, &u64)| {
+            depth.saturating_sub(before.get(queue).copied().unwrap_or(0)) > backlog
+        };
+        Ok(now.iter().any(grown))
+    }
+
+    /// Replays the reviewed letters among `received`, and deletes those of mails that were sent.
+    async fn process(
+        &mut self,
+        received: Vec<Received>,
+        since: Monotonic,
+    ) -> Result<BatchResult, PortError> {
+        let (mut mails, mut drops) = (Vec::new(), Vec::new());
+        let (all, mut found_new) = (received.len(), false);
+        for message in received {
+            // Letters that arrived after the begin do not count as progress of the search, because
+            // new ones may keep coming.
+            let is_old = message.sent_at_millis <= self.began.as_millis();
+            found_new |= self.hidden.note(&message, since) && is_old;
+            if let Some(mail) = self.work.mails.get(&message.message_id) {
+                let (message_id, receipt) = (message.message_id, message.receipt);
+                mails.push(ReceivedLetter { message_id, receipt, mail: mail.clone() });
+            } else if self.work.deletions.contains(&message.message_id) {
+                drops.push((message.message_id, message.receipt));
+            }
+        }
+        let reviewed = mails.len() + drops.len();
+        let batch_result =
+            BatchResult { reviewed, others: all - reviewed, found_new: found_new || reviewed > 0 };
+        self.report.dropped += self.delete(drops).await;
+        let mails = self.not_sent(mails).await?;
+        let mut by_queue: BTreeMap<QueueUrl, Vec<ReceivedLetter>> = BTreeMap::new();
+        for letter in mails {
+            by_queue.entry(letter.mail.queue.clone()).or_default().push(letter);
+        }
+        for (queue, mails) in by_queue {
+            for batch in pack(mails) {
+                self.send(&queue, batch).await?;
+            }
+        }
+        Ok(batch_result)
+    }
+
+    /// Filters out mails that were sent, or began to be sent, after the review.
+    async fn not_sent(
+        &mut self,
+        mails: Vec<ReceivedLetter>,
+    ) -> Result<Vec<ReceivedLetter>, PortError> {
+        if !self.work.guarded || mails.is_empty() {
+            return Ok(mails);
+        }
+        let identities: Vec<_> = mails.iter().map(|letter| letter.mail.identity.clone()).collect();
+        let found = self.marks.find(&identities).await?;
+        let now = self.clock.wall();
+        let mut kept = Vec::with_capacity(mails.len());
+        for (letter, mark) in mails.into_iter().zip(found) {
+            let sent = mark.is_some_and(|mark| match mark.state {
+                MarkState::Sent => true,
+                MarkState::Sending => now.saturating_since(mark.since.into()) <= VISIBILITY_TIMEOUT,
+                MarkState::Parked => false,
+            });
+            if sent {
+                self.work.mails.remove(&letter.message_id);
+                self.report.sent_meanwhile += 1;
+            } else {
+                kept.push(letter);
+            }
+        }
+        Ok(kept)
+    }
+
+    async fn send(
+        &mut self,
+        queue: &QueueUrl,
+        batch: Vec<ReceivedLetter>,
+    ) -> Result<(), PortError> {
+        let now = EpochMillis::from(self.clock.wall());
+        let messages: Vec<Outgoing> =
+            batch.iter().map(|letter| letter.mail.outgoing(now)).collect();
+        let entries = match self.queues.send(queue, &messages).await {
+            Ok(entries) => entries,
+            Err(error) => {
+                // SQS may have accepted the batch before its answer was lost.
+                self.report.uncertain += batch.len() as u64;
+                return Err(error);
+            }
+        };
+        let mut sent = Vec::new();
+        for (index, letter) in batch.into_iter().enumerate() {
+            // Removed before its letter is deleted: if the delete fails, the letter is received again
+            // and must not be sent a second time in this run.
+            self.work.mails.remove(&letter.message_id);
+            if matches!(entries.get(index), Some(Ok(()))) {
+                self.report.sent += 1;
+                sent.push((letter.message_id, letter.receipt));
+            } else {
+                self.report.refused += 1;
+            }
+        }
+        self.delete(sent).await;
+        Ok(())
+    }
+
+    /// Deletes letters given by id and receipt, and returns how many were deleted.
+    async fn delete(&mut self, mut letters: Vec<(String, String)>) -> u64 {
+        let all = letters.len();
+        for (id, _) in &letters {
+            self.work.deletions.retain(|drop| drop != id);
+        }
+        for _ in 0..DELETES {
+            if letters.is_empty() {
+                break;
+            }
+            let receipts: Vec<String> =
+                letters.iter().map(|(_, receipt)| receipt.clone()).collect();
+            let entries =
+                self.queues.delete(self.dead_letters, &receipts).await.unwrap_or_default();
+            let mut failed = Vec::new();
+            for (index, letter) in letters.into_iter().enumerate() {
+                if matches!(entries.get(index), Some(Ok(()))) {
+                    self.hidden.forget(&letter.0);
+                } else {
+                    failed.push(letter);
+                }
+            }
+            letters = failed;
+        }
+        self.report.not_deleted += letters.len() as u64;
+        (all - letters.len()) as u64
+    }
+}
+
+/// How many letters to receive at once: as many as are sent within ten seconds, so that a slow
+/// replay hides few letters from others.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 10")]
+fn batch(per_second: f64) -> usize {
+    (per_second * 10.0).clamp(1.0, 10.0) as usize
+}
+
+#[expect(clippy::cast_precision_loss, reason = "at most 10")]
+fn seconds(mails: usize, per_second: f64) -> Duration {
+    let seconds = mails as f64 / per_second;
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+/// Groups mails into batches that SQS accepts: at most ten entries and 1 MiB.
+fn pack(mails: Vec<ReceivedLetter>) -> Vec<Vec<ReceivedLetter>> {
+    let mut batches: Vec<Vec<ReceivedLetter>> = Vec::new();
+    let mut bytes = 0;
+    for letter in mails {
+        let size = letter.mail.outgoing(EpochMillis::MAX).bytes();
+        match batches.last_mut() {
+            Some(batch) if batch.len() < BATCH && bytes + size <= BATCH_BYTES => {
+                bytes += size;
+                batch.push(letter);
+            }
+            _ => {
+                bytes = size;
+                batches.push(vec![letter]);
+            }
+        }
+    }
+    batches
+}

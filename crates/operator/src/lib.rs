@@ -1,0 +1,28 @@
+//! The operator's commands on a running stack. Each has arguments, a use case over the ports of [`tidegate_delivery`] that
+//! returns a report, and the report's [`Page`](page::Page) for people; machines get it as JSON.
+//!
+//! Commands and tests call the same use cases: one with the AWS adapters, the other in memory under
+//! simulated time.
+
+pub mod commands;
+pub mod dead;
+pub mod deferral;
+pub mod doctor;
+pub mod exclude;
+pub mod history;
+pub mod level;
+pub mod page;
+pub mod plan;
+pub mod reconcile;
+pub mod redact;
+pub mod results;
+pub mod send;
+pub mod shell;
+pub mod stack;
+pub mod status;
+pub mod steer;
+pub mod suggest;
+pub mod suppression;
+pub mod text_file;
+pub mod top;
+pub mod why;

@@ -1,0 +1,281 @@
+//! Forecasts as a page.
+
+use tidegate_core::Window;
+use tidegate_core::channel::{Channel, Words};
+use tidegate_core::format::time;
+use super::{as_f64, floor};
+use crate::page::{Page, Span as Text, TextTable, Tone, View};
+
+use tidegate_simulator::plan::{Bottleneck, EndEstimate, Forecast, Phase, PlanReport};
+
+const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// The most phases that are shown; JSON output has all of them.
+const MOST_PHASES: usize = 12;
+/// The most campaigns that have a column, as they have in JSON.
+const MOST_COLUMNS: usize = 12;
+
+impl View for PlanReport {
+    fn view(&self, page: &mut Page) {
+        match self.forecasts.as_slice() {
+            [only] => only.view(page),
+            [first, ..] => {
+                first.view(page);
+                compared(&self.forecasts, page);
+            }
+            [] => {}
+        }
+    }
+}
+
+impl View for Forecast {
+    fn view(&self, page: &mut Page) {
+        let total: u64 = self.campaigns.iter().map(|campaign| campaign.mails).sum();
+        let quota = self.quota_per_second;
+        let Words { message, unit, .. } = self.channel.words();
+        let all = format!("{} {message}s at {quota} {unit}s a second", grouped(total));
+        page.heading(format!("{all} from {}", at(self.start)));
+        let messages = format!("{message}s");
+        let mut table = TextTable::new([
+            "campaign",
+            "weight",
+            messages.as_str(),
+            "ends after",
+            "between",
+            "at",
+        ])
+        .right(1)
+        .right(2);
+        for campaign in &self.campaigns {
+            let end = campaign.ends_after_seconds;
+            let at = campaign.ends_at.map(at).unwrap_or_default();
+            table.row([
+                Text::new(Tone::Strong, &campaign.name),
+                Text::from(campaign.weight),
+                mails(campaign.mails, campaign.recipients_per_mail),
+                end.map_or_else(
+                    || Text::new(Tone::Bad, "never"),
+                    |end| duration_text(end.expected).into(),
+                ),
+                Text::from(end.map(between).unwrap_or_default()),
+                Text::new(Tone::Faint, at),
+            ]);
+        }
+        page.table(table);
+        chart(self, page);
+        phases(self, page);
+        costs(self, page);
+        for warning in &self.warnings {
+            page.line(Tone::Warning, format!("Note: {warning}."));
+        }
+        for assumption in &self.assumptions {
+            page.line(Tone::Faint, format!("Assumed: {assumption}."));
+        }
+        let how = &self.simulation;
+        page.line(
+            Tone::Faint,
+            format!(
+                "{} runs; of {} windows {:.1} % were simulated, {} {message}s in all",
+                how.seeds,
+                grouped(how.windows * how.seeds),
+                percent(how.simulated_windows, how.windows * how.seeds),
+                grouped(how.simulated_mails)
+            ),
+        );
+    }
+}
+
+fn at(window: Window) -> String {
+    time(window.opens().into())
+}
+
+/// A row of bars for each campaign, all to one scale.
+fn chart(forecast: &Forecast, page: &mut Page) {
+    let timeline = &forecast.timeline;
+    let all = timeline.per_minute.values().flatten();
+    let highest = all.copied().fold(0.0, f64::max);
+    if highest <= 0.0 {
+        return;
+    }
+    let bucket = duration_text(as_f64(timeline.bucket_seconds));
+    page.heading(format!(
+        "Sent a minute, {bucket} a column; a full column is {} {}s",
+        grouped(floor(highest.round())),
+        forecast.channel.words().unit
+    ));
+    let names = forecast.campaigns.iter().map(|campaign| campaign.name.as_str());
+    let express = timeline.per_minute.keys().map(String::as_str).filter(|name| *name == "express");
+    let mut table = TextTable::bare();
+    for name in names.chain(express) {
+        let Some(rates) = timeline.per_minute.get(name) else { continue };
+        let bar = |rate: &f64| {
+            // Whatever is sent at all is seen.
+            let eighths = floor((rate / highest * 8.0).round());
+            let eighths = if *rate > 0.0 { eighths.max(1) } else { 0 };
+            usize::try_from(eighths).ok().and_then(|index| BARS.get(index)).copied().unwrap_or('█')
+        };
+        let bars: String = rates.iter().map(bar).collect();
+        table.row([Text::new(Tone::Strong, name), Text::new(Tone::Good, bars)]);
+    }
+    page.table(table);
+}
+
+fn phases(forecast: &Forecast, page: &mut Page) {
+    page.heading("What limits");
+    let names = forecast.campaigns.iter().map(|one| one.name.as_str());
+    let names: Vec<&str> = names.take(MOST_COLUMNS).collect();
+    let columns = ["from", "to", "a second", "limited by"].into_iter().chain(names.iter().copied());
+    let mut table = TextTable::new(columns).right(0).right(1).right(2);
+    for phase in forecast.phases.iter().take(MOST_PHASES) {
+        let tone = match phase.limit {
+            Bottleneck::Breaker | Bottleneck::Failures | Bottleneck::Throttling => Tone::Bad,
+            Bottleneck::Hold
+            | Bottleneck::Closed
+            | Bottleneck::DailyQuota
+            | Bottleneck::Feed
+            | Bottleneck::Lateness => Tone::Warning,
+            _ => Tone::Plain,
+        };
+        let fixed = [
+            Text::from(duration_text(phase.from_seconds)),
+            Text::from(duration_text(phase.to_seconds)),
+            Text::from(format!("{:.1}", phase.per_second)),
+            Text::new(tone, phase.limit),
+        ];
+        let shares = names.iter().map(|name| share(phase, name));
+        table.row(fixed.into_iter().chain(shares));
+    }
+    page.table(table);
+    let more = forecast.phases.len().saturating_sub(MOST_PHASES);
+    if more > 0 {
+        page.line(Tone::Faint, format!("  and {more} more (--json has them all)"));
+    }
+}
+
+fn share(phase: &Phase, name: &str) -> Text {
+    let Some(of_it) = phase.campaigns.get(name) else { return Text::from("") };
+    if of_it.per_second <= 0.0 && of_it.limit == Bottleneck::NothingLeft {
+        return Text::new(Tone::Faint, "-");
+    }
+    let rate = format!("{:.1}", of_it.per_second);
+    let same = of_it.limit == phase.limit;
+    Text::from(if same { rate } else { format!("{rate} ({})", of_it.limit) })
+}
+
+fn costs(forecast: &Forecast, page: &mut Page) {
+    let cost = &forecast.cost;
+    page.heading("What it costs");
+    let sent = match (forecast.channel, cost.texts) {
+        (Channel::Email, _) => format!("SES ${:.2}, ", cost.ses),
+        (Channel::Sms, Some(texts)) => format!("texts ${texts:.2}, "),
+        (Channel::Sms, None) => String::new(),
+    };
+    page.line(
+        Tone::Plain,
+        format!(
+            "  ${:.2}: {sent}SQS ${:.2} ({:.2} calls a {}), Lambda ${:.2}, DynamoDB ${:.2}, metrics ${:.2}, logs ${:.2}",
+            cost.total,
+            cost.sqs,
+            cost.sqs_calls_per_mail,
+            forecast.channel.words().message,
+            cost.lambda,
+            cost.dynamodb,
+            cost.metrics,
+            cost.logs
+        ),
+    );
+    let idle = format!("  A stack that sends nothing costs ${:.2} a month.", cost.idle_month);
+    page.line(Tone::Plain, idle);
+    if forecast.channel == Channel::Sms && cost.texts.is_none() {
+        let said = "  What AWS asks for the texts is not in it: --price-per-part DOLLARS.";
+        page.line(Tone::Warning, said);
+    }
+}
+
+/// The forecasts side by side: a row each, a column for each campaign's end.
+fn compared(forecasts: &[Forecast], page: &mut Page) {
+    page.heading("Compared");
+    let Some(first) = forecasts.first() else { return };
+    let names = first.campaigns.iter().map(|one| one.name.as_str());
+    let names: Vec<&str> = names.take(MOST_COLUMNS).collect();
+    let columns = std::iter::once("variant").chain(names.iter().copied());
+    let mut table = TextTable::new(columns.chain(["all sent after", "mostly limited by", "cost"]));
+    for column in 1..=names.len() + 1 {
+        table = table.right(column);
+    }
+    table = table.right(names.len() + 3);
+    for forecast in forecasts {
+        let end = |span: Option<EndEstimate>| match span {
+            Some(span) => Text::from(duration_text(span.expected)),
+            None => Text::new(Tone::Bad, "never"),
+        };
+        let ends = names.iter().map(|name| {
+            let of_it = forecast.campaigns.iter().find(|one| one.name == *name);
+            end(of_it.and_then(|one| one.ends_after_seconds))
+        });
+        let mostly = forecast.mostly().map_or_else(String::new, |limit| limit.to_string());
+        let row = std::iter::once(Text::new(Tone::Strong, &forecast.name)).chain(ends);
+        table.row(row.chain([
+            end(forecast.ends_after_seconds),
+            Text::from(mostly),
+            Text::from(format!("${:.2}", forecast.cost.total)),
+        ]));
+    }
+    page.table(table);
+}
+
+fn mails(mails: u64, recipients: u32) -> Text {
+    let times = if recipients > 1 { format!(" x {recipients}") } else { String::new() };
+    Text::from(format!("{}{times}", grouped(mails)))
+}
+
+fn between(span: EndEstimate) -> String {
+    format!("{} to {}", duration_text(span.earliest), duration_text(span.latest))
+}
+
+/// A duration in at most two units, to about 1 %: `45 s`, `12 min 30 s`, `3 h 5 min`, `2 d 4 h`.
+pub(super) fn duration_text(seconds: f64) -> String {
+    let whole = floor(seconds.round());
+    let two = |large: u64, unit: &str, small: u64, of: &str| {
+        if small == 0 { format!("{large} {unit}") } else { format!("{large} {unit} {small} {of}") }
+    };
+    match whole {
+        0..120 => format!("{whole} s"),
+        120..7_200 => two(whole / 60, "min", whole % 60, "s"),
+        7_200..172_800 => two(whole / 3_600, "h", whole % 3_600 / 60, "min"),
+        _ => two(whole / 86_400, "d", whole % 86_400 / 3_600, "h"),
+    }
+}
+
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    as_f64(part) * 100.0 / as_f64(whole.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_told_in_two_units_at_most() {
+        let spans = [(44.6, "45 s"), (119.0, "119 s"), (750.0, "12 min 30 s"), (3_600.0, "60 min")];
+        for (seconds, said) in spans {
+            assert_eq!(duration_text(seconds), said);
+        }
+        assert_eq!(
+            (duration_text(11_100.0), duration_text(187_300.0)),
+            ("3 h 5 min".into(), "2 d 4 h".into())
+        );
+        assert_eq!((grouped(1_234_567), grouped(999)), ("1,234,567".into(), "999".into()));
+    }
+}

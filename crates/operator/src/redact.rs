@@ -1,0 +1,394 @@
+//! Masks e-mail addresses and phone numbers in output, unless they are requested.
+
+use std::ops::Range;
+
+use tidegate_core::text_message::check_phone_number;
+
+/// The forms of an `@`: plain, in a URL, in an identity with such a URL, in JSON, in HTML.
+const AT: [&str; 5] = ["@", "%40", "%2540", r"\u0040", "&#64;"];
+
+/// Stands for the part of an address before its `@`.
+pub(crate) const MASK: &str = "***";
+
+/// Most bytes of a local part (RFC 5321).
+const MOST_LOCAL_BYTES: usize = 64;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AddressVisibility {
+    #[default]
+    Masked,
+    Shown,
+}
+
+impl AddressVisibility {
+    /// Shows a text that is an address or a phone number as a whole; masked, only the part after its last `@` remains,
+    /// or the last two digits.
+    ///
+    /// ```
+    /// use crate::redact::AddressVisibility;
+    /// assert_eq!(AddressVisibility::Masked.one("Ada <ada@example.com>"), "***@example.com");
+    /// assert_eq!(AddressVisibility::Shown.one("ada@example.com"), "ada@example.com");
+    /// assert_eq!(AddressVisibility::Masked.one("ada%40example.com"), "***@example.com");
+    /// assert_eq!(AddressVisibility::Masked.one("+12065550199"), "+***99");
+    /// assert_eq!(AddressVisibility::Masked.one("no address"), "***");
+    /// ```
+    pub fn one(self, address: &str) -> String {
+        if self == Self::Shown {
+            return address.to_owned();
+        }
+        let after = |at: &&str| address.rfind(at).map(|place| place + at.len());
+        let domain = AT.iter().filter_map(after).max().map_or("", |start| &address[start..]);
+        let domain = domain.trim_end_matches(['>', ' ']);
+        if check_phone_number(address).is_ok() {
+            return self.within(address);
+        }
+        if domain.is_empty() { MASK.to_owned() } else { format!("{MASK}@{domain}") }
+    }
+
+    /// Shows a text that may contain addresses and phone numbers. Masked, the part of an address before its `@` is
+    /// replaced, and a phone number in E.164 but for its last two digits; nothing else.
+    ///
+    /// That part consists of letters, digits, and `. _ + -`, or stands in quotes. The escapes of URLs and
+    /// JSON count as what they mean: in `%3Cada%40example.com` and `\nada@example.com` it is `ada`.
+    ///
+    /// ```
+    /// use crate::redact::AddressVisibility;
+    /// let html = r#"{"html":"<a href=\"mailto:ada@example.com\">"}"#;
+    /// let masked = r#"{"html":"<a href=\"mailto:***@example.com\">"}"#;
+    /// assert_eq!(AddressVisibility::Masked.within(html), masked);
+    /// let text = r#"{"to_phone": "+12065550199"}"#;
+    /// assert_eq!(AddressVisibility::Masked.within(text), r#"{"to_phone": "+***99"}"#);
+    /// ```
+    pub fn within(self, text: &str) -> String {
+        if self == Self::Shown {
+            return text.to_owned();
+        }
+        let masked = replaced(text, locals(text).into_iter().map(|local| (local, MASK)));
+        replaced(&masked, phones(&masked).map(|digits| (digits, MASK)))
+    }
+}
+
+/// The text that a person meant who changed a masked copy of `original`: `edited`, with the parts before the
+/// `@`, and the digits of phone numbers, put back. None if masked ones were added, removed or moved: whom they mean is
+/// not known then.
+///
+/// ```
+/// use crate::redact::unmasked;
+/// let meant = |edited| unmasked("ada@example.com, +12065550199: hello", edited);
+/// let whole = "ada@example.com, +12065550199: hello, you";
+/// assert_eq!(meant("***@example.com, +***99: hello, you").as_deref(), Some(whole));
+/// assert_eq!(meant("cleo@example.com").as_deref(), Some("cleo@example.com"));
+/// assert_eq!(meant("***@example.com"), None);
+/// assert_eq!(meant("***@example.com, +***98"), None);
+/// ```
+pub fn unmasked(original: &str, edited: &str) -> Option<String> {
+    let masked = masks(edited);
+    if masked.is_empty() {
+        return Some(edited.to_owned());
+    }
+    let mut known = locals(original);
+    let of_address = known.clone();
+    let is_own =
+        |phone: &Range<usize>| !of_address.iter().any(|local| local.contains(&phone.start));
+    known.extend(phones(original).filter(is_own));
+    known.extend(masks(original));
+    known.sort_unstable_by_key(|part| part.start);
+    let is_alike = |(is, was): (&Range<usize>, &Range<usize>)| {
+        left_of(&edited[is.end..]) == left_of(&original[was.end..])
+    };
+    if masked.len() != known.len() || !masked.iter().zip(&known).all(is_alike) {
+        return None;
+    }
+    let back = known.into_iter().map(|part| &original[part]);
+    Some(replaced(edited, masked.into_iter().zip(back)))
+}
+
+/// Whether a text has a masked address or phone number.
+pub fn has_mask(text: &str) -> bool {
+    !masks(text).is_empty()
+}
+
+/// The parts of addresses before their `@`.
+fn locals(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut copied = 0;
+    for (at, _) in addresses(text) {
+        let start = local_start(&text[copied..at]);
+        if copied + start < at {
+            found.push(copied + start..at);
+            copied = at;
+        }
+    }
+    found
+}
+
+/// The digits of phone numbers in E.164 (`+` and 7 to 15 digits), but for the last two of each.
+fn phones(text: &str) -> impl Iterator<Item = Range<usize>> {
+    text.match_indices('+').filter_map(|(plus, _)| {
+        let digits = &text[plus + 1..];
+        let count = digits.bytes().take_while(u8::is_ascii_digit).count();
+        (7..=15).contains(&count).then(|| plus + 1..plus + count - 1)
+    })
+}
+
+/// The masks that stand for such parts, and for such digits.
+fn masks(text: &str) -> Vec<Range<usize>> {
+    let masked = addresses(text).filter(|(at, _)| text[..*at].ends_with(MASK));
+    let mut masks: Vec<_> = masked.map(|(at, _)| at - MASK.len()..at).collect();
+    let of_phones = text.match_indices("+***").map(|(plus, mask)| plus + 1..plus + mask.len());
+    // In `+****@example.com` an asterisk stands before a masked address.
+    masks.extend(of_phones.filter(|mask| !text[mask.end..].starts_with('*')));
+    masks.sort_unstable_by_key(|mask| mask.start);
+    masks.dedup();
+    masks
+}
+
+/// The rest of an address or a number at the beginning of `text`, after its mask: a domain with its `@`, or digits.
+fn left_of(text: &str) -> &str {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    if digits > 0 { &text[..digits] } else { domain(text) }
+}
+
+/// Where each `@` before a domain begins and ends.
+fn addresses(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    let begins = |c: char| c.is_alphanumeric() || c == '[';
+    ats(text).into_iter().filter(move |(_, domain)| text[*domain..].starts_with(begins))
+}
+
+/// The `@` at which a text begins, with its domain.
+fn domain(text: &str) -> &str {
+    let at = AT.iter().filter(|at| text.starts_with(**at)).map(|at| at.len()).max().unwrap_or(0);
+    let is_inner = |c: char| c.is_alphanumeric() || ".-[]:".contains(c);
+    let rest = &text[at..];
+    &text[..at + rest.find(|c| !is_inner(c)).unwrap_or(rest.len())]
+}
+
+fn replaced<'a>(text: &str, parts: impl Iterator<Item = (Range<usize>, &'a str)>) -> String {
+    let mut whole = String::with_capacity(text.len());
+    let mut copied = 0;
+    for (place, part) in parts {
+        whole += &text[copied..place.start];
+        whole += part;
+        copied = place.end;
+    }
+    whole + &text[copied..]
+}
+
+/// Where each `@` begins and ends, in order.
+fn ats(text: &str) -> Vec<(usize, usize)> {
+    let of_form = |at| text.match_indices(at).map(|(start, at)| (start, start + at.len()));
+    let mut ats: Vec<_> = AT.into_iter().flat_map(of_form).collect();
+    ats.sort_unstable();
+    ats
+}
+
+/// Where the local part begins that ends with `before`; `before.len()` if none does.
+fn local_start(before: &str) -> usize {
+    let mut start = before.len();
+    while let Some((at, c)) = last_char(&before[..start]) {
+        // o'brien@example.com, but not 'ada@example.com'.
+        let is_inner =
+            c == '\'' && start < before.len() && before[..at].ends_with(char::is_alphanumeric);
+        if !(c.is_alphanumeric() || "._+-".contains(c) || is_inner) {
+            break;
+        }
+        start = at;
+    }
+    // No local part begins with a dot, but a sentence before it may end with one.
+    let local = before[start..].trim_start_matches('.');
+    let quoted = if local.is_empty() { quoted_start(before) } else { None };
+    quoted.unwrap_or(before.len() - local.len())
+}
+
+/// Where the local part in quotes begins that ends with `before`: `"ada lovelace"`, or in JSON
+/// `\"ada lovelace\"`.
+fn quoted_start(before: &str) -> Option<usize> {
+    let quote = if before.ends_with(r#"\""#) { r#"\""# } else { "\"" };
+    let opened = before.strip_suffix(quote)?;
+    let start = opened.rfind(quote)?;
+    let local = &opened[start + quote.len()..];
+    let is_local = (1..=MOST_LOCAL_BYTES).contains(&local.len())
+        && local.chars().all(|c| c.is_alphanumeric() || " ._+-".contains(c));
+    // A quote after a letter closes something else.
+    (is_local && !before[..start].ends_with(char::is_alphanumeric)).then_some(start)
+}
+
+/// The last character and where it begins, with the escapes of URLs and JSON decoded.
+fn last_char(text: &str) -> Option<(usize, char)> {
+    let hex = |prefix: &str, digits: usize| {
+        let start = text.len().checked_sub(prefix.len() + digits)?;
+        let code = text.get(start..)?.strip_prefix(prefix)?;
+        let is_hex = code.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let c = char::from_u32(u32::from_str_radix(code, 16).ok().filter(|_| is_hex)?);
+        // One byte of a character, or half of a pair, belongs to a letter.
+        Some((start, c.filter(|c| digits == 4 || c.is_ascii()).unwrap_or('x')))
+    };
+    let plain = || {
+        let (start, c) = text.char_indices().next_back()?;
+        let backslashes = text[..start].bytes().rev().take_while(|byte| *byte == b'\\').count();
+        let is_escape = backslashes % 2 == 1 && "bfnrt".contains(c);
+        Some((start, if is_escape { ' ' } else { c }))
+    };
+    hex(r"\u", 4).or_else(|| hex("%25", 2)).or_else(|| hex("%", 2)).or_else(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use tidegate_core::identity::Identity;
+
+    use super::*;
+
+    fn masked(text: &str) -> String {
+        AddressVisibility::Masked.within(text)
+    }
+
+    #[test]
+    fn an_address_is_masked_wherever_it_stands_and_nothing_beside_it() {
+        for (text, expected) in [
+            ("ada@example.com", "***@example.com"),
+            (r#"{"to_phone":"+12065550199"}"#, r#"{"to_phone":"+***99"}"#),
+            ("+4917012345678, +1206 or 1+12", "+***78, +1206 or 1+12"),
+            ("Ada <ada@example.com>, bob@b.org.", "Ada <***@example.com>, ***@b.org."),
+            (r#"{"to":"ada@example.com"}"#, r#"{"to":"***@example.com"}"#),
+            (r#"{"to":["a@b.org","c@d.org"],"x":1}"#, r#"{"to":["***@b.org","***@d.org"],"x":1}"#),
+            (r#"<a href="mailto:ada@example.com">"#, r#"<a href="mailto:***@example.com">"#),
+            ("<a href='mailto:ada@example.com'>", "<a href='mailto:***@example.com'>"),
+            ("<b>ada@example.com</b>", "<b>***@example.com</b>"),
+            (r#""Hi\nada@example.com""#, r#""Hi\n***@example.com""#),
+            (r#""\\nada@example.com""#, r#""\\***@example.com""#),
+            (r#""\u003cada@example.com\u003e""#, r#""\u003c***@example.com\u003e""#),
+            (r#""ada\u0040example.com""#, r#""***\u0040example.com""#),
+            ("/u?to=ada%40example.com&n=1", "/u?to=***%40example.com&n=1"),
+            ("?q=%22ada%2Bnews%40example.com%22", "?q=%22***%40example.com%22"),
+            ("ada&#64;example.com", "***&#64;example.com"),
+            ("one\nada@example.com\n\ttwo", "one\n***@example.com\n\ttwo"),
+            ("Write.\u{a0}ada@example.com", "Write.\u{a0}***@example.com"),
+            ("Write to:...ada@example.com", "Write to:...***@example.com"),
+            ("o'brien+a.b-c_d@example.com", "***@example.com"),
+            ("müller@example.com", "***@example.com"),
+            (r#""ada lovelace"@example.com"#, "***@example.com"),
+            (r#"{"to":"\"ada l\"@example.com"}"#, r#"{"to":"***@example.com"}"#),
+            ("ada@[127.0.0.1] ada@localhost", "***@[127.0.0.1] ***@localhost"),
+            ("a@b@c a@example.net%40example.com", "***@***@c ***@***%40example.com"),
+        ] {
+            assert_eq!(masked(text), expected, "{text}");
+            assert_eq!(masked(expected), expected);
+            assert_eq!(AddressVisibility::Shown.within(text), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_stays() {
+        for text in [
+            "40% of 4711",
+            "<style>@media print{a{b:c}}</style>",
+            r#"{"@context":"http://schema.org","@type":"EmailMessage"}"#,
+            r#"["","@b"] {"to":"@example.com"}"#,
+            "5 @ 3, ada@, @ada, ada @example",
+            "\\ % & \" ' . @",
+        ] {
+            assert_eq!(masked(text), text);
+        }
+    }
+
+    #[test]
+    fn a_masked_number_means_the_number_that_stood_there_and_no_other() {
+        let original =
+            r#"{"to_phone": "+12065550199", "text": "Call +4917012345678 or +491+a@b.example"}"#;
+        let copy = masked(original);
+        assert_eq!(unmasked(original, &copy).as_deref(), Some(original));
+        let new =
+            copy.replace("+***99", "+12065550123").replace("Call +***78 or ***@b.example", "Hi");
+        assert!(unmasked(original, &new).is_some_and(|meant| meant == new), "{new}");
+        for other in [
+            ("+***99", "+***98"),
+            ("+***99", "+***"),
+            ("+***99", "+***990"),
+            ("Call +***78", "Call"),
+        ] {
+            assert_eq!(unmasked(original, &copy.replace(other.0, other.1)), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_plus_and_an_asterisk_before_an_address_are_no_masked_number() {
+        let original = "+*ada@example.com";
+        assert_eq!(masked(original), "+****@example.com");
+        assert_eq!(unmasked(original, "+****@example.com").as_deref(), Some(original));
+    }
+
+    #[test]
+    fn an_identity_keeps_its_campaign() {
+        let of = |id| masked(Identity::from_body_id("news", id).as_str());
+        assert_eq!(of("ada@example.com"), "news/id/***@example.com");
+        assert_eq!(of("ada%40example.com"), "news/id/***%2540example.com");
+        assert_eq!(of("ada%2Bnews%40example.com"), "news/id/***%2540example.com");
+        assert_eq!(of("11/ada@example.com"), "news/id/11%2F***@example.com");
+        assert_eq!(of("11/4711"), "news/id/11%2F4711");
+    }
+
+    #[test]
+    fn only_the_domain_of_the_last_address_remains_of_one() {
+        assert_eq!(AddressVisibility::Masked.one("a@example.net%40example.com"), "***@example.com");
+    }
+
+    /// What may stand right before an address, in texts, HTML, URLs and JSON.
+    const BEFORE: [&str; 25] = [
+        " ", "\n", "\u{2003}", "<", ">", "\"", " '", "(", "[", "{", ",", ";", ":", "=", "/", "|",
+        "*", "\\\"", ".\\n", ".\\r\\n", ".\\t", "\\u003c", "%3C", "%20", "mailto:",
+    ];
+
+    fn address() -> impl Strategy<Value = (String, String)> {
+        let local = "[A-Za-z0-9]([A-Za-z0-9._+-]{0,9}[A-Za-z0-9])?";
+        let domain = "[a-z0-9]([a-z0-9-]{0,9}[a-z0-9])?(\\.[a-z]{2,5}){0,2}";
+        (local, select(AT.to_vec()), domain)
+            .prop_map(|(local, at, domain)| (local, format!("{at}{domain}")))
+    }
+
+    proptest! {
+        #[test]
+        fn of_any_text_with_addresses_only_these_are_masked(
+            parts in vec(("[^@]{0,12}", select(BEFORE.to_vec()), address()), 0..5),
+            end in "([^@0-9A-Za-z.-][^@]{0,12})?",
+        ) {
+            let (mut text, mut expected) = (String::new(), String::new());
+            for (any, before, (local, domain)) in &parts {
+                text.extend([" ", any, before, local, domain]);
+                expected.extend([" ", any, before, MASK, domain]);
+            }
+            let (text, expected) = (text + &end, expected + &end);
+            // The surroundings are to contain no further address.
+            prop_assume!(ats(&text).len() == parts.len());
+            prop_assert_eq!(masked(&text), expected.as_str(), "{}", text);
+            prop_assert_eq!(masked(&expected), expected);
+        }
+
+        #[test]
+        fn a_masked_copy_that_nobody_changed_means_the_original(
+            parts in vec(("[^@*]{0,12}", select(BEFORE.to_vec()), address()), 0..5),
+            end in "([^@*0-9A-Za-z.-][^@*]{0,12})?",
+        ) {
+            let part = |(any, before, (local, domain)): &(String, &str, (String, String))| {
+                [" ", any.as_str(), *before, local.as_str(), domain.as_str()].concat()
+            };
+            let text = parts.iter().map(part).collect::<String>() + &end;
+            prop_assume!(ats(&text).len() == parts.len());
+            let meant = unmasked(&text, &masked(&text));
+            prop_assert_eq!(meant.as_deref(), Some(text.as_str()));
+            let more = format!("{} more", masked(&text));
+            let expected = format!("{text} more");
+            prop_assert_eq!(unmasked(&text, &more), Some(expected));
+            let added = format!("{more} ***@elsewhere.example");
+            prop_assert_eq!(unmasked(&text, &added), None);
+        }
+
+        #[test]
+        fn whatever_was_masked_stays_as_it_is(text in "[abn\\\\u04%25&#;\"'.@ ]{0,24}") {
+            let once = masked(&text);
+            prop_assert_eq!(masked(&once), once.as_str(), "{}", text);
+        }
+    }
+}

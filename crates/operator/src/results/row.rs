@@ -1,0 +1,250 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use tidegate_core::control::{CANCELLED, Cancel};
+use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
+use tidegate_core::exclusions::ExclusionList;
+use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_delivery::ports::{SuppressedAddress, SuppressionReason, VISIBILITY_TIMEOUT};
+
+use super::RunJournal;
+use crate::dead::{Doubt, Letter};
+use tidegate_core::format::time;
+use crate::send::{InputRow, recipient};
+use tidegate_core::email::plain_address;
+
+/// The columns of the results. The recipient comes first, so that `tidegate send --only` takes the file.
+pub const COLUMNS: [&str; 7] = ["to", "row", "id", "status", "at", "ses_message_id", "detail"];
+
+/// The end of a row's mail, or the place where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowStatus {
+    /// SES accepted it.
+    Sent,
+    /// SES accepted it, and its address has bounced since.
+    Bounced,
+    /// SES accepted it, and its recipient has complained since.
+    Complained,
+    /// SES accepted it and delivers it to nobody: its address was on the suppression list before.
+    Suppressed,
+    /// SES accepted it and then sent it to nobody.
+    Dropped,
+    /// A poller is sending it.
+    Sending,
+    Waiting,
+    /// It was given up.
+    Dead,
+    /// An operator took it back.
+    Cancelled,
+    /// The run left it out, or its recipient is on the exclusion list.
+    Excluded,
+    /// The run is not finished and has not come to it.
+    NotEnqueued,
+    /// No record tells whether it was sent.
+    Unknown,
+}
+
+impl RowStatus {
+    pub const ALL: [Self; 12] = [
+        Self::Sent,
+        Self::Bounced,
+        Self::Complained,
+        Self::Suppressed,
+        Self::Dropped,
+        Self::Sending,
+        Self::Waiting,
+        Self::Dead,
+        Self::Cancelled,
+        Self::Excluded,
+        Self::NotEnqueued,
+        Self::Unknown,
+    ];
+
+    /// The status as the results write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Bounced => "bounced",
+            Self::Complained => "complained",
+            Self::Suppressed => "suppressed",
+            Self::Dropped => "dropped",
+            Self::Sending => "sending",
+            Self::Waiting => "waiting",
+            Self::Dead => "dead",
+            Self::Cancelled => "cancelled",
+            Self::Excluded => "excluded",
+            Self::NotEnqueued => "not_enqueued",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One row of the results.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RowResult {
+    pub to: String,
+    pub row: u64,
+    /// The mail's id; `None` if it was not enqueued.
+    pub id: Option<String>,
+    pub status: RowStatus,
+    /// Time of the status, as far as it is known.
+    pub at: Option<EpochMillis>,
+    /// SES's message id, of a mail that it accepted.
+    pub ses_message_id: Option<String>,
+    pub detail: Option<String>,
+}
+
+impl RowResult {
+    /// The values in the order of [`COLUMNS`].
+    pub fn cells(&self) -> [String; 7] {
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        [
+            self.to.clone(),
+            self.row.to_string(),
+            text(&self.id),
+            self.status.as_str().to_owned(),
+            self.at.map(time).unwrap_or_default(),
+            text(&self.ses_message_id),
+            text(&self.detail),
+        ]
+    }
+}
+
+/// Everything by which the rows of a run are judged.
+#[derive(Clone, Debug)]
+pub struct RunFacts {
+    pub now: EpochMillis,
+    /// Whether marks exist of all mails of the run: deduplication is on, and none has expired.
+    pub has_marks: bool,
+    /// How long marks are kept; `None` if deduplication is off.
+    pub marks_kept: Option<Duration>,
+    /// The last cancel of the campaign.
+    pub cancel: Option<Cancel>,
+    /// Mails of the campaign that were cancelled since the run began, of any producer.
+    pub cancelled: u64,
+    pub dead: BTreeMap<Identity, Letter>,
+    /// Dead letters that were not read.
+    pub unread: u64,
+    /// Mails on the queues that the campaign's mail may be on, and deferred; approximate.
+    pub queued: u64,
+    /// The exclusion list.
+    pub excluded: ExclusionList,
+    /// SES's suppression list, by address in lower case; empty of a stack for texts.
+    pub suppressed: BTreeMap<String, SuppressedAddress>,
+}
+
+/// A status with its time and reason.
+type Judgement = (RowStatus, Option<EpochMillis>, Option<String>);
+
+impl RunFacts {
+    /// Judges a row by its mail's mark, and by the one that says that SES dropped it.
+    pub(super) fn result(
+        &self,
+        journal: &RunJournal,
+        row: &InputRow,
+        mark: Option<&Mark>,
+        dropped: Option<&Mark>,
+    ) -> RowResult {
+        let identity = journal.identity(row.number);
+        let to = journal.recipient(row);
+        let accepted = mark.and_then(|mark| mark.accepted.as_ref());
+        let drop = |mark: &Mark| {
+            let why = format!("SES accepted it and did not send it: {}", mark.token);
+            (RowStatus::Dropped, Some(mark.since), Some(why))
+        };
+        let (status, at, detail) = match (&identity, mark) {
+            (None, _) if journal.ended.is_some() => (RowStatus::Excluded, None, None),
+            (None, _) => (RowStatus::NotEnqueued, None, None),
+            (Some(_), Some(mark)) if mark.state == MarkState::Sent => {
+                dropped.map_or_else(|| self.sent(&to, mark), drop)
+            }
+            (Some(identity), mark) => {
+                let letter = self.dead.get(identity);
+                let is_excluded = letter.is_none() && mark.is_none() && self.excludes(&to);
+                let why = "its recipient is on the exclusion list".to_owned();
+                let excluded = is_excluded.then_some((RowStatus::Excluded, None, Some(why)));
+                let enqueued_at = journal.enqueued_at(row.number);
+                excluded.unwrap_or_else(|| self.unsent(enqueued_at, letter, mark))
+            }
+        };
+        RowResult {
+            to,
+            row: row.number,
+            id: journal.id(row.number).map(str::to_owned),
+            status,
+            at,
+            ses_message_id: accepted.map(|accepted| accepted.ses_message_id.clone()),
+            detail,
+        }
+    }
+
+    fn excludes(&self, to: &str) -> bool {
+        self.has_marks && recipient(to).is_ok_and(|to| self.excluded.contains(&to))
+    }
+
+    /// SES accepted it. Whether it arrived can only be told from the suppression list, which has one entry for
+    /// each address: a bounce of a later mail counts as this one's, too.
+    fn sent(&self, to: &str, mark: &Mark) -> Judgement {
+        let at = mark.accepted.as_ref().map_or(mark.since, |Acceptance { at, .. }| *at);
+        let Some(entry) = self.suppressed.get(&plain_address(to)) else {
+            return (RowStatus::Sent, Some(at), None);
+        };
+        let when = format!("the address is on the suppression list since {}", time(entry.since));
+        let status = match entry.reason {
+            _ if entry.since < at => RowStatus::Suppressed,
+            SuppressionReason::Bounce => RowStatus::Bounced,
+            SuppressionReason::Complaint => RowStatus::Complained,
+        };
+        (status, Some(at), Some(when))
+    }
+
+    /// No mark says that it was sent.
+    fn unsent(
+        &self,
+        enqueued_at: Option<EpochMillis>,
+        letter: Option<&Letter>,
+        mark: Option<&Mark>,
+    ) -> Judgement {
+        if let Some(mark) = mark.filter(|mark| mark.state == MarkState::Sending) {
+            let age = self.now.as_millis().saturating_sub(mark.since.as_millis());
+            if Duration::from_millis(age) <= VISIBILITY_TIMEOUT {
+                return (RowStatus::Sending, Some(mark.since), None);
+            }
+        }
+        // A poller that gave it up knew its outcome; one that took it out for a cancel did not.
+        let dead = letter.map(dead);
+        if let Some(dead) =
+            dead.filter(|(status, ..)| mark.is_none() || *status != RowStatus::Cancelled)
+        {
+            return dead;
+        }
+        if let Some(mark) = mark {
+            let said = "a poller began to send it, and no outcome came".to_owned();
+            return (RowStatus::Unknown, Some(mark.since), Some(said));
+        }
+        if !self.has_marks {
+            return (RowStatus::Unknown, None, None);
+        }
+        let concerns = |cancel: &Cancel| enqueued_at.is_some_and(|at| cancel.concerns(at));
+        match self.cancel.filter(concerns) {
+            Some(cancel) => (RowStatus::Cancelled, Some(cancel.at), None),
+            None if self.queued > 0 => (RowStatus::Waiting, None, None),
+            None => {
+                (RowStatus::Unknown, None, Some("no record, and the queues are empty".to_owned()))
+            }
+        }
+    }
+}
+
+fn dead(letter: &Letter) -> Judgement {
+    let code = letter.code().unwrap_or("no code");
+    let said = letter.entry().map_or("", |entry| entry.last_error.provider_message.as_str());
+    let status = match letter.doubt() {
+        _ if code == CANCELLED => RowStatus::Cancelled,
+        Doubt::Unknown => RowStatus::Unknown,
+        Doubt::None | Doubt::Perhaps => RowStatus::Dead,
+    };
+    (status, Some(letter.since), Some(format!("{code}: {said}")))
+}

@@ -1,0 +1,151 @@
+//! Output, confirmation, errors and exit codes, shared by all commands.
+
+mod confirm;
+mod error;
+mod output;
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+pub use confirm::{ConfirmArgs, Confirmation};
+pub use error::CommandError;
+pub use output::{Output, OutputArgs};
+use crate::text_file::read_text;
+use tokio::sync::watch;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// Says on standard error what fails beside a command without ending it, such as a wake of the stack.
+pub(crate) fn say_warnings() {
+    let ours = Targets::new().with_target("tidegate_adapters::aws", tracing::Level::WARN);
+    let layer = tracing_subscriber::fmt::layer().without_time().with_ansi(false).with_target(false);
+    let registry = tracing_subscriber::registry().with(ours);
+    // Somebody logs already: a test.
+    drop(registry.with(layer.with_writer(io::stderr)).try_init());
+}
+
+/// Opens a file that the user names.
+pub(crate) fn open_file(path: &Path) -> Result<File, CommandError> {
+    let path = path.to_owned();
+    let doing = "cannot be read";
+    File::open(&path).map_err(|source| CommandError::File { path, doing, source })
+}
+
+/// The text of a file that the user names.
+pub(crate) fn text_file(path: &Path) -> Result<String, CommandError> {
+    read_text(&path.display().to_string(), open_file(path)?)
+        .map_err(|fault| CommandError::Input(fault.to_string()))
+}
+
+/// The result of a command that ran to its end, which decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandEnd {
+    /// It succeeded (0).
+    Done,
+    /// It did, and found something wrong (1).
+    ProblemsFound,
+    /// It was not confirmed: nothing changed (4).
+    Declined,
+    /// It succeeded, and the result proves nothing (5).
+    Unproven,
+    /// It was interrupted; its report says how to continue (130).
+    Interrupted,
+}
+
+impl CommandEnd {
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::ProblemsFound => 1,
+            Self::Declined => 4,
+            Self::Unproven => 5,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+/// The surroundings of a command: its output, and the interrupts it may wait for.
+#[derive(Debug)]
+pub struct Shell {
+    pub output: Output,
+    interrupts: watch::Receiver<u64>,
+    /// The number of interrupts that a wait has returned; later ones are new.
+    handled: Cell<u64>,
+}
+
+impl Shell {
+    /// A shell whose interruptions are counted in `interrupts`.
+    pub const fn new(output: Output, interrupts: watch::Receiver<u64>) -> Self {
+        Self { output, interrupts, handled: Cell::new(0) }
+    }
+
+    /// Waits for an interrupt (Ctrl-C or SIGTERM) that no earlier wait has returned.
+    pub async fn interrupted(&self) {
+        let mut interrupts = self.interrupts.clone();
+        let handled = self.handled.get();
+        match interrupts.wait_for(|count| *count > handled).await {
+            Ok(count) => self.handled.set(*count),
+            // No signal handler was installed.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Waits for an interrupt that no [`Shell::interrupted`] returns within `patience`: the command
+    /// does not handle interrupts at that moment, and the caller ends it.
+    pub async fn interrupt_ignored(&self, patience: Duration) {
+        let mut interrupts = self.interrupts.clone();
+        loop {
+            let Ok(count) =
+                interrupts.wait_for(|count| *count > self.handled.get()).await.map(|c| *c)
+            else {
+                return std::future::pending().await;
+            };
+            tokio::time::sleep(patience).await;
+            if self.handled.get() < count {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_interruption_that_nobody_hears_ends_the_command_all_the_same() {
+        let (heard, interrupts) = watch::channel(0);
+        let shell = Shell::new(Output::plain(), interrupts);
+        let patience = Duration::from_secs(2);
+        heard.send_modify(|count| *count += 1);
+        let listening = async {
+            tokio::time::sleep(patience / 2).await;
+            shell.interrupted().await;
+            tokio::time::sleep(patience * 5).await;
+        };
+        tokio::select! {
+            () = listening => {}
+            () = shell.interrupt_ignored(patience) => panic!("it was heard"),
+        }
+        heard.send_modify(|count| *count += 1);
+        assert!(
+            tokio::time::timeout(patience * 2, shell.interrupt_ignored(patience)).await.is_ok()
+        );
+    }
+
+    #[tokio::test]
+    async fn an_interruption_between_two_waits_is_told_once_by_the_next() {
+        let (heard, interrupts) = watch::channel(0);
+        let shell = Shell::new(Output::plain(), interrupts);
+        assert!(shell.interrupted().now_or_never().is_none());
+        heard.send_modify(|count| *count += 1);
+        assert!(shell.interrupted().now_or_never().is_some());
+        assert!(shell.interrupted().now_or_never().is_none());
+    }
+}

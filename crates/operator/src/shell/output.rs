@@ -1,0 +1,116 @@
+use std::io::{self, IsTerminal as _, Write as _};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use crate::page::{Page, View};
+use crate::redact::AddressVisibility;
+
+/// Options for the output of a command
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Print the report as JSON, and nothing else, to standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Colour the output: only on a terminal, always, or never
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: Colour,
+    /// Show addresses of recipients instead of masking them
+    #[arg(long)]
+    pub show_addresses: bool,
+}
+
+/// Values of `--color`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On a terminal, unless `NO_COLOR` is set
+    Auto,
+    /// In files and pipes, too
+    Always,
+    /// Without any colours, even on a terminal
+    Never,
+}
+
+/// Prints reports, as text or as JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    json: bool,
+    addresses: AddressVisibility,
+}
+
+impl Output {
+    /// Applies the options; the choice of colours is global to the program.
+    pub fn new(args: OutputArgs) -> Self {
+        let choice = match args.color {
+            Colour::Auto => anstream::ColorChoice::Auto,
+            Colour::Always => anstream::ColorChoice::Always,
+            Colour::Never => anstream::ColorChoice::Never,
+        };
+        choice.write_global();
+        let addresses =
+            if args.show_addresses { AddressVisibility::Shown } else { AddressVisibility::Masked };
+        Self { json: args.json, addresses }
+    }
+
+    /// Text with masked addresses, for commands without a report.
+    pub const fn plain() -> Self {
+        Self { json: false, addresses: AddressVisibility::Masked }
+    }
+
+    pub const fn is_json(&self) -> bool {
+        self.json
+    }
+
+    pub const fn addresses(&self) -> AddressVisibility {
+        self.addresses
+    }
+
+    /// Whether progress can be shown, which needs a terminal on standard error.
+    pub fn shows_progress(&self) -> bool {
+        io::stderr().is_terminal()
+    }
+
+    /// Writes a report to standard output: JSON, or text.
+    ///
+    /// # Errors
+    /// Those of standard output, except a closed pipe: its reader wants no more.
+    pub fn show(&self, report: &(impl Serialize + View)) -> io::Result<()> {
+        self.write(report, serde_json::to_string_pretty(report))
+    }
+
+    /// Like [`Output::show`], for a program that keeps running: its JSON is on one line, for which
+    /// a reader can wait.
+    ///
+    /// # Errors
+    /// As [`Output::show`]'s.
+    pub fn begin(&self, report: &(impl Serialize + View)) -> io::Result<()> {
+        self.write(report, serde_json::to_string(report))
+    }
+
+    fn write(self, report: &impl View, json: serde_json::Result<String>) -> io::Result<()> {
+        let text = if self.json {
+            format!("{}\n", json.map_err(io::Error::other)?)
+        } else {
+            Page::of(report).to_string()
+        };
+        let mut out = anstream::stdout();
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        written.or_else(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Ok(()),
+            _ => Err(error),
+        })
+    }
+
+    /// Prints a remark to standard error; nothing if the report is JSON.
+    pub fn say(&self, page: &Page) {
+        if !self.json {
+            // A closed pipe means that the reader wants no more.
+            let _ = write!(anstream::stderr(), "{page}");
+        }
+    }
+
+    /// Prints a report to standard error, as [`Output::say`] prints a page.
+    pub fn say_view(&self, view: &impl View) {
+        self.say(&Page::of(view));
+    }
+}

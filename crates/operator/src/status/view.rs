@@ -1,0 +1,328 @@
+use super::{CampaignStatus, HoldStatus, LimitStatus, QueueStatus, QuotaStatus, Status};
+use tidegate_core::format::{count, percent, rate, span, time};
+use crate::page::{Page, Span, TextTable, Tone, View};
+use crate::suggest::SuggestedCommand;
+use std::time::Duration;
+use tidegate_core::config::EXPRESS;
+use tidegate_core::control::HoldReason;
+use tidegate_core::counters::{Counter, at_least_0};
+use tidegate_core::identity::EpochMillis;
+
+impl View for Status {
+    fn view(&self, page: &mut Page) {
+        page.heading(format!("{}, {}", self.stack, time(self.at)));
+        page.fields(self.summary());
+        page.heading("Campaigns");
+        page.table(self.table());
+        if !self.runs.is_empty() {
+            page.heading("Runs");
+            self.runs.view(page);
+        }
+        if !self.limits.is_empty() {
+            page.heading("Limits");
+            page.table(limits(&self.limits));
+        }
+        if !self.holds.is_empty() {
+            page.heading("Holds");
+            let mut table =
+                TextTable::new(["of", "reason", "since", "until", "lifted by", "detail"]);
+            self.holds.iter().for_each(|hold| table.row(row(hold)));
+            page.table(table);
+        }
+        if !self.changes.is_empty() {
+            page.heading("Changes");
+            self.changes.view(page);
+        }
+    }
+}
+
+fn limits(limits: &[LimitStatus]) -> TextTable {
+    let mut table = TextTable::new(["limit of", "limit", "in force", "waiting"]);
+    for limit in limits {
+        let in_force = match (limit.closed, limit.opens_at) {
+            (true, Some(opens_at)) => format!("closed until {}", time(opens_at)),
+            (true, None) => "closed".to_owned(),
+            (false, _) => limit.per_second.map_or_else(|| "the quota".to_owned(), rate),
+        };
+        table.row([
+            Span::from(limit.key.clone()),
+            Span::from(limit.limit.clone()),
+            Span::from(in_force),
+            Span::from(limit.waiting.map_or_else(|| "-".to_owned(), count)),
+        ]);
+    }
+    table
+}
+
+impl Status {
+    fn summary(&self) -> Vec<(&'static str, Span)> {
+        let mut fields = vec![("sending", self.sending()), ("quota", self.quota.line())];
+        let words = self.quota.words;
+        fields.push(("waiting", Span::from(self.waiting.in_words())));
+        if let Some(daily) = &self.quota.daily {
+            let text = format!(
+                "{} of {} {}s sent in 24 hours; campaigns may use {} more",
+                count(daily.sent),
+                count(daily.quota),
+                words.unit,
+                count(daily.left_for_campaigns)
+            );
+            fields.push((words.limit, Span::from(text)));
+        }
+        if let Some(dollars) = self.quota.spend_limit {
+            fields.push((words.limit, Span::from(format!("${} a month", count(dollars)))));
+        }
+        let closed = self.limits.iter().filter(|limit| limit.closed);
+        let closed: Vec<&str> = closed.map(LimitStatus::name).collect();
+        if !closed.is_empty() {
+            fields.push(("limits closed", Span::new(Tone::Warning, closed.join(", "))));
+        }
+        if let Some(text) = self.level.in_words() {
+            fields.push(("level", Span::new(Tone::Warning, text)));
+        }
+        if let Some(since) = self.level.growing_since {
+            let text = format!("since {}: more comes than the quota lets go", time(since));
+            fields.push(("backlog grows", Span::new(Tone::Warning, text)));
+        }
+        let dead = self.queues.get("dead_letters").map_or(0, |depth| depth.all());
+        fields.push((
+            "dead letters",
+            match dead {
+                0 => Span::from("none"),
+                _ => Span::new(
+                    Tone::Warning,
+                    format!("{}; `{}` says why", count(dead), SuggestedCommand::Dead),
+                ),
+            },
+        ));
+        let counted = |name| count(self.counter(name));
+        if self.counter(Counter::WindowsMissed) > 0 {
+            let missed = counted(Counter::WindowsMissed);
+            let text = format!("{missed} seconds since the start: their ticks were lost or late");
+            fields.push(("not served", Span::new(Tone::Warning, text)));
+        }
+        fields.push((
+            "since the start",
+            Span::from(format!(
+                "{} {}s sent, {} refused for the rate and tried again, {} retries, {} dead-lettered",
+                counted(Counter::Sent),
+                words.unit,
+                counted(Counter::Refused),
+                counted(Counter::Retried),
+                counted(Counter::Dead),
+            )),
+        ));
+        fields
+    }
+
+    fn table(&self) -> TextTable {
+        let names = ["name", "weight", "share", "sent", "waiting", "in flight", "delayed", ""];
+        let mut table = (1..7).fold(TextTable::new(names), TextTable::right);
+        let depths = |depth: &QueueStatus| {
+            [depth.visible, depth.in_flight, depth.delayed].map(|number| Span::from(count(number)))
+        };
+        if let Some(depth) = self.queues.get("express") {
+            let sent = at_least_0(Counter::Sent.sum_of(EXPRESS, &self.counters));
+            let [visible, in_flight, delayed] = depths(depth);
+            let [weight, share] = ["first", "-"].map(Span::from);
+            let name = Span::new(Tone::Strong, EXPRESS);
+            let (sent, held) = (Span::from(count(sent)), self.held(EXPRESS).unwrap_or_default());
+            table.row([name, weight, share, sent, visible, in_flight, delayed, held]);
+        }
+        for campaign in &self.campaigns {
+            let overridden = campaign.weight != campaign.configured_weight;
+            let weight = if overridden {
+                format!("{} (of {})", campaign.weight, campaign.configured_weight)
+            } else {
+                campaign.weight.to_string()
+            };
+            let [visible, in_flight, delayed] = depths(&campaign.backlog);
+            table.row([
+                Span::new(Tone::Strong, &campaign.name),
+                Span::from(weight),
+                Span::from(percent(campaign.share)),
+                Span::from(count(campaign.sent)),
+                visible,
+                in_flight,
+                delayed,
+                self.stands_until(campaign),
+            ]);
+            for (name, depth) in &campaign.priority_queues {
+                let [visible, in_flight, delayed] = depths(depth);
+                let [weight, share, sent, held] = std::array::from_fn(|_| Span::default());
+                let name = Span::from(format!("  of it {name}"));
+                table.row([name, weight, share, sent, visible, in_flight, delayed, held]);
+            }
+        }
+        table
+    }
+
+    /// That holds of its own stop a campaign, or express mail.
+    fn held(&self, name: &str) -> Option<Span> {
+        let mut own = self.holds.iter().filter(|hold| hold.campaign.as_deref() == Some(name));
+        let is_paused = |hold: &HoldStatus| hold.reason == HoldReason::Paused.as_str();
+        let paused = own.next().map(|first| is_paused(first) && own.all(is_paused))?;
+        Some(if paused { Span::new(Tone::Warning, "paused") } else { Span::new(Tone::Bad, "held") })
+    }
+
+    /// The limit of a campaign, while it lets nothing through.
+    pub fn closed(&self, campaign: &str) -> Option<&LimitStatus> {
+        self.limit_of(campaign).filter(|limit| limit.closed)
+    }
+
+    /// The reason why a campaign alone is stopped, and how much of it is dead; empty for most.
+    pub fn stands(&self, campaign: &CampaignStatus) -> Span {
+        let closed = || self.closed(&campaign.name).map(|_| Span::new(Tone::Warning, "closed"));
+        let no_share = || {
+            let waits = campaign.weight == 0 && campaign.backlog.all() > 0;
+            waits.then(|| Span::new(Tone::Warning, "no share"))
+        };
+        let stopped = self.held(&campaign.name).or_else(closed).or_else(no_share);
+        let dead = (campaign.dead > 0).then(|| format!("{} dead", count(campaign.dead)));
+        let tone = stopped.as_ref().map_or(Tone::Warning, |stopped| stopped.tone);
+        let said: Vec<String> =
+            stopped.map(|stopped| stopped.text).into_iter().chain(dead).collect();
+        Span::new(tone, said.join(", "))
+    }
+
+    /// As [`Self::stands`], with the time at which a closed campaign opens.
+    fn stands_until(&self, campaign: &CampaignStatus) -> Span {
+        let opens_at = self.closed(&campaign.name).and_then(|limit| limit.opens_at);
+        let Span { tone, text } = self.stands(campaign);
+        let opens = opens_at.map(|at| format!(", opens {}", time(at))).unwrap_or_default();
+        Span::new(tone, text + &opens)
+    }
+
+    /// The campaigns, and express mail, of which nothing may be sent now.
+    fn stopped(&self) -> Vec<&str> {
+        let names = self.campaigns.iter().map(|campaign| campaign.name.as_str());
+        let express = self.queues.contains_key("express").then_some(EXPRESS);
+        express
+            .into_iter()
+            .chain(names)
+            .filter(|name| self.held(name).is_some() || self.closed(name).is_some())
+            .collect()
+    }
+
+    /// Whether mail goes out now, and if not why, in a few words.
+    pub fn sending(&self) -> Span {
+        let held = self.holds.iter().find(|hold| hold.campaign.is_none());
+        let ago = |at: Option<EpochMillis>| {
+            let millis = at.map_or(0, |at| self.at.as_millis().saturating_sub(at.as_millis()));
+            span(Duration::from_millis(millis))
+        };
+        if let Some(hold) = held {
+            return Span::new(Tone::Bad, format!("no: {}", hold.what));
+        }
+        match (self.breaker.state, self.serving.state) {
+            ("blocking", _) => {
+                let until = self.breaker.until.map(time).unwrap_or_default();
+                Span::new(
+                    Tone::Bad,
+                    format!(
+                        "no: {} fails; the breaker tries it again at {until}",
+                        self.quota.words.service
+                    ),
+                )
+            }
+            ("probing", _) => Span::new(
+                Tone::Warning,
+                format!(
+                    "the breaker tries {} with one {}",
+                    self.quota.words.service, self.quota.words.message
+                ),
+            ),
+            (_, "serving") if self.campaigns.iter().all(|campaign| campaign.held) => {
+                Span::new(Tone::Warning, "every campaign is held")
+            }
+            (_, "serving") => match self.stopped() {
+                stopped if stopped.is_empty() => Span::new(Tone::Good, "yes"),
+                stopped => Span::new(Tone::Warning, format!("yes, but not {}", stopped.join(", "))),
+            },
+            (_, "idle") => Span::from("idle: every queue was empty when last checked"),
+            (_, "never") => Span::new(Tone::Warning, "no window was ever served"),
+            _ => Span::new(
+                Tone::Bad,
+                format!(
+                    "no: no window was served for {}; is the EventBridge rule enabled?",
+                    ago(self.serving.last_window)
+                ),
+            ),
+        }
+    }
+}
+
+impl QuotaStatus {
+    /// The quota in force, and what lowers it.
+    pub fn line(&self) -> Span {
+        let Some(in_force) = self.in_force else {
+            let found =
+                format!("unknown: {} does not tell it, and none is configured", self.words.service);
+            return Span::new(Tone::Bad, found);
+        };
+        let mut text = format!("{} in force", rate(in_force));
+        if let Some(slots) = self.slots_per_second {
+            text = format!("{text}, {} with the rate margin", rate(slots));
+        }
+        let mut why: Vec<String> = Vec::new();
+        if let Some(account) = self.account_per_second {
+            why.push(format!("{} allows {}", self.words.service, rate(account)));
+        }
+        if let Some(cap) = self.configured_cap {
+            why.push(format!("configured cap {}", rate(cap)));
+        }
+        if let Some(cap) = self.operator_cap {
+            why.push(format!("operator's cap {}", rate(cap)));
+        }
+        let lowered = self.factor < 1.0;
+        if lowered {
+            why.push(format!("refusals leave {}", percent(self.factor)));
+        }
+        let tone = if lowered { Tone::Warning } else { Tone::Plain };
+        Span::new(tone, if why.is_empty() { text } else { format!("{text} ({})", why.join(", ")) })
+    }
+}
+
+impl View for QuotaStatus {
+    fn view(&self, page: &mut Page) {
+        page.spans([self.line()]);
+    }
+}
+
+/// The weights and shares of all campaigns.
+impl View for Vec<LimitStatus> {
+    fn view(&self, page: &mut Page) {
+        if self.is_empty() {
+            return page.line(Tone::Plain, "nothing is limited but by the quota");
+        }
+        page.table(limits(self));
+    }
+}
+
+impl View for Vec<CampaignStatus> {
+    fn view(&self, page: &mut Page) {
+        let mut table = TextTable::new(["name", "weight", "configured", "share", "rule"]);
+        table = table.right(1).right(2).right(3);
+        for campaign in self {
+            table.row([
+                campaign.name.clone(),
+                campaign.weight.to_string(),
+                campaign.configured_weight.to_string(),
+                percent(campaign.share),
+                campaign.weight_rule.clone().unwrap_or_default(),
+            ]);
+        }
+        page.table(table);
+    }
+}
+
+fn row(hold: &HoldStatus) -> [Span; 6] {
+    [
+        Span::new(Tone::Strong, hold.campaign.as_deref().unwrap_or("all sending")),
+        Span::new(Tone::Bad, &hold.reason),
+        Span::from(time(hold.since)),
+        Span::from(hold.until.map_or_else(|| "-".to_owned(), time)),
+        Span::from(&hold.lifted_by),
+        Span::from(&hold.detail),
+    ]
+}

@@ -1,0 +1,345 @@
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use tidegate_core::config::{Campaign, EXPRESS, LimitsConfig};
+use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason, Holds};
+use tidegate_core::cycle::Cycle;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::rate::Rate;
+use tidegate_core::weight_rule::{FinishBy, WeightRule};
+use tidegate_delivery::control::{ChangeOutcome, change};
+use tidegate_delivery::ports::{Clock, History, Ledger, PortError};
+
+use super::{
+    Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS, SteerAction, SteerError, SteerReport, limit,
+};
+use tidegate_core::format::{rate, time};
+use crate::suggest::SuggestedCommand;
+
+/// The campaigns and the limits of the deployment.
+pub(super) type Deployed<'a> = (&'a [Campaign], &'a LimitsConfig);
+
+/// How often a change of the cap is attempted, because a poller may change the rate factor at the
+/// same time.
+const TRIES: usize = 8;
+
+/// Makes a change and records it in the history, unless there is nothing to change. `deployed` are the campaigns and
+/// limits of the deployment.
+///
+/// # Errors
+/// [`SteerError`]: nothing was changed; but after a lost answer of the ledger's it may be.
+pub async fn steer(
+    action: &SteerAction,
+    author: &Author,
+    deployed: Deployed<'_>,
+    ledger: &(impl Ledger + History),
+    clock: &impl Clock,
+) -> Result<SteerReport, SteerError> {
+    let now = EpochMillis::from(clock.wall());
+    let length = author.reason.trim().chars().count();
+    if !(1..=MAX_REASON_CHARS).contains(&length) {
+        return Err(SteerError::Reason(length));
+    }
+    check(action, deployed.0, now)?;
+    let (changed, detail, still_held) = match action {
+        SteerAction::Cap(cap) => {
+            let (changed, detail) = set_cap(ledger, *cap).await?;
+            (changed, detail, Vec::new())
+        }
+        _ => set_control(action, author, deployed, ledger, now).await?,
+    };
+    let record = ChangeRecord {
+        at: now,
+        by: author.by.clone(),
+        action: name(action).to_owned(),
+        campaign: campaign(action).map(str::to_owned),
+        detail,
+        reason: author.reason.trim().to_owned(),
+    };
+    // The change has been made. If it cannot be recorded, the report says so, but it is no failure.
+    let recorded = changed && ledger.add(&record).await.is_ok();
+    let in_force_within_s = IN_FORCE_WITHIN_S;
+    Ok(SteerReport { changed, record, still_held, in_force_within_s, recorded })
+}
+
+fn name(action: &SteerAction) -> &'static str {
+    match action {
+        SteerAction::Pause { .. } => "pause",
+        SteerAction::Resume { .. } => "resume",
+        SteerAction::Lift { .. } => "lift",
+        SteerAction::Cancel { .. } => "cancel",
+        SteerAction::Weights(_) | SteerAction::WeightRule { .. } | SteerAction::ResetWeights => {
+            "weights"
+        }
+        SteerAction::Cap(_) => "rate",
+        SteerAction::Limit { .. } => "limit",
+    }
+}
+
+fn campaign(action: &SteerAction) -> Option<&str> {
+    match action {
+        SteerAction::Pause { campaign, .. }
+        | SteerAction::Resume { campaign }
+        | SteerAction::Lift { campaign, .. } => campaign.as_deref(),
+        SteerAction::Cancel { campaign, .. } | SteerAction::WeightRule { campaign, .. } => {
+            Some(campaign)
+        }
+        SteerAction::Limit { key, .. } => key.campaign(),
+        SteerAction::Weights(_) | SteerAction::ResetWeights | SteerAction::Cap(_) => None,
+    }
+}
+
+fn check(action: &SteerAction, campaigns: &[Campaign], now: EpochMillis) -> Result<(), SteerError> {
+    let known = || campaigns.iter().map(|campaign| campaign.name.as_str());
+    let unknown = |name: &str| SteerError::NoCampaign {
+        name: name.to_owned(),
+        known: known().map(str::to_owned).collect(),
+    };
+    let known_or = |name: &str| {
+        if known().any(|other| other == name) { Ok(()) } else { Err(unknown(name)) }
+    };
+    match action {
+        SteerAction::Pause { campaign: Some(name), .. }
+        | SteerAction::Cancel { campaign: name, .. }
+            if name != EXPRESS && !known().any(|other| other == name) =>
+        {
+            Err(unknown(name))
+        }
+        SteerAction::Limit { key, limit: Some(_), .. } => match key.campaign() {
+            Some(name) if name != EXPRESS && !known().any(|other| other == name) => {
+                Err(unknown(name))
+            }
+            _ => Ok(()),
+        },
+        SteerAction::Pause { until: Some(until), .. } if *until <= now => {
+            Err(SteerError::Past(time(*until)))
+        }
+        SteerAction::WeightRule { campaign, rule } => {
+            let WeightRule::FinishBy(finish) = rule else { return known_or(campaign) };
+            if finish.finish_by <= now {
+                return Err(SteerError::FinishPast(time(finish.finish_by)));
+            }
+            known_or(campaign)
+        }
+        SteerAction::Weights(weights) => {
+            let stranger = weights.keys().find(|name| !known().any(|other| other == *name));
+            stranger.map_or(Ok(()), |name| Err(unknown(name)))
+        }
+        // A campaign that was removed from the configuration can still be resumed or lifted.
+        _ => Ok(()),
+    }
+}
+
+/// Whether anything changed, a description, and the holds that remain after a resume or lift.
+type ControlChange = (bool, String, Vec<String>);
+
+async fn set_control(
+    action: &SteerAction,
+    author: &Author,
+    deployed: Deployed<'_>,
+    ledger: &impl Ledger,
+    now: EpochMillis,
+) -> Result<ControlChange, SteerError> {
+    let standing = ledger.read().await?;
+    let mut before = standing.control;
+    // A trial on a copy: an invalid action is an error before anything is written.
+    apply(&mut before.clone(), action, author, deployed, now)?;
+    // `change` applies the action again to a newer record if a write conflicts. The action may be
+    // invalid on that record; then nothing of it is written.
+    let refused = RefCell::new(None);
+    let applied = change(ledger, (standing.control_version, before.clone()), |control| {
+        let mut tried = control.clone();
+        match apply(&mut tried, action, author, deployed, now) {
+            Ok(()) => *control = tried,
+            Err(error) => drop(refused.replace(Some(error))),
+        }
+    });
+    let applied = applied.await?;
+    if let (ChangeOutcome::Nothing, Some(error)) = (&applied, refused.take()) {
+        return Err(error);
+    }
+    let (changed, after) = match applied {
+        ChangeOutcome::Made { before: stood, after } => {
+            before = stood;
+            (true, after)
+        }
+        ChangeOutcome::Nothing => (false, before.clone()),
+        ChangeOutcome::Outrun => return Err(SteerError::Conflict),
+    };
+    let still_held = match action {
+        SteerAction::Resume { .. } | SteerAction::Lift { .. } => {
+            remaining_holds(&after, campaign(action))
+        }
+        _ => Vec::new(),
+    };
+    Ok((changed, describe(action, deployed, &before, &after), still_held))
+}
+
+/// The holds on a campaign or on all sending; a campaign is also held by those on all.
+fn remaining_holds(control: &Control, campaign: Option<&str>) -> Vec<String> {
+    let own = control.holds_on(campaign).into_iter().flat_map(Holds::reasons).map(str::to_owned);
+    let all = campaign.map(|_| control.holds.reasons()).into_iter().flatten();
+    own.chain(all.map(|reason| format!("{reason} (all sending)"))).collect()
+}
+
+fn apply(
+    control: &mut Control,
+    action: &SteerAction,
+    author: &Author,
+    (campaigns, limits): Deployed<'_>,
+    now: EpochMillis,
+) -> Result<(), SteerError> {
+    let detail = format!("by {}: {}", author.by, author.reason.trim());
+    match action {
+        SteerAction::Pause { campaign, until } => {
+            let stands = control.holds_on(campaign.as_deref());
+            let stands = stands.and_then(|holds| holds.get(HoldReason::Paused));
+            if let (Some(open), Some(_)) = (stands.filter(|hold| hold.until.is_none()), until) {
+                let resume = SuggestedCommand::Resume { campaign: campaign.clone() };
+                return Err(SteerError::PausedWithoutEnd { detail: open.detail.clone(), resume });
+            }
+            // A pause that is changed keeps its begin.
+            let since = stands.map_or(now, |hold| hold.since);
+            let hold = Hold::new(&detail, since).until(*until);
+            control.lift(campaign.as_deref(), HoldReason::Paused);
+            control.hold(campaign.as_deref(), HoldReason::Paused, hold);
+        }
+        SteerAction::Resume { campaign } => {
+            control.lift(campaign.as_deref(), HoldReason::Paused);
+        }
+        SteerAction::Lift { campaign, reason } => {
+            if !control.lift_named(campaign.as_deref(), reason) {
+                let lift = |(campaign, hold, _): (Option<&str>, &str, &Hold)| {
+                    let campaign = campaign.map(str::to_owned);
+                    SuggestedCommand::Lift { hold: hold.to_owned(), campaign }
+                };
+                return Err(SteerError::NoHold {
+                    campaign: campaign.clone(),
+                    reason: reason.clone(),
+                    lifts: control.named_holds().map(lift).collect(),
+                });
+            }
+        }
+        SteerAction::Cancel { campaign, cancel } => control.cancel(campaign, *cancel, &detail),
+        SteerAction::Weights(weights) => {
+            for (name, weight) in weights {
+                // The weight that somebody sets is the one that stands.
+                control.weight_rules.remove(name);
+                let configured = campaigns.iter().find(|campaign| campaign.name == *name);
+                // A configured weight needs no override, so that later changes of the configuration
+                // apply.
+                if configured.is_some_and(|campaign| campaign.weight == *weight) {
+                    control.weights.remove(name);
+                } else {
+                    control.weights.insert(name.clone(), *weight);
+                }
+            }
+            let in_force: Vec<u32> = campaigns
+                .iter()
+                .map(|campaign| control.weight(&campaign.name, campaign.weight))
+                .collect();
+            Cycle::new(&in_force).map_err(|error| SteerError::Weights(error.to_string()))?;
+        }
+        SteerAction::WeightRule { campaign, rule } => {
+            let rule = weight_rule(control, campaigns, campaign, *rule)?;
+            control.weight_rules.insert(campaign.clone(), rule);
+        }
+        SteerAction::ResetWeights => {
+            control.weights.clear();
+            control.weight_rules.clear();
+        }
+        SteerAction::Limit { key, limit } => {
+            limit::apply(control, key, limit.as_deref(), limits)?;
+        }
+        SteerAction::Cap(_) => {}
+    }
+    Ok(())
+}
+
+/// The rule as the control record keeps it: a campaign that is to finish has its weight back afterwards.
+fn weight_rule(
+    control: &Control,
+    campaigns: &[Campaign],
+    campaign: &str,
+    rule: WeightRule,
+) -> Result<WeightRule, SteerError> {
+    let with = |weight: u32| {
+        let weight_of = |c: &Campaign| {
+            if c.name == campaign { weight } else { control.weight(&c.name, c.weight) }
+        };
+        let weights: Vec<u32> = campaigns.iter().map(weight_of).collect();
+        Cycle::new(&weights).map_err(|error| SteerError::Weights(error.to_string()))
+    };
+    let finish = match rule {
+        WeightRule::FinishBy(finish) => finish,
+        WeightRule::OffPeak { off_peak } => return with(off_peak).map(|_| rule),
+    };
+    with(finish.least)?;
+    with(finish.most)?;
+    let restore = match control.weight_rules.get(campaign) {
+        Some(WeightRule::FinishBy(stood)) => stood.restore,
+        _ => control.weights.get(campaign).copied(),
+    };
+    Ok(WeightRule::FinishBy(FinishBy { restore, ..finish }))
+}
+
+fn describe(
+    action: &SteerAction,
+    (campaigns, limits): Deployed<'_>,
+    before: &Control,
+    after: &Control,
+) -> String {
+    match action {
+        SteerAction::Pause { until, .. } => until
+            .map_or_else(|| "until resumed".to_owned(), |until| format!("until {}", time(until))),
+        SteerAction::Resume { .. } => "not paused any more".to_owned(),
+        SteerAction::Lift { reason, .. } => reason.clone(),
+        SteerAction::Cancel { cancel, .. } => {
+            let then = if cancel.keep { "kept as dead letters" } else { "deleted" };
+            format!("mail enqueued until {} is {then}", time(cancel.at))
+        }
+        SteerAction::WeightRule { campaign, rule } => format!("{campaign} → {rule}"),
+        SteerAction::Weights(_) | SteerAction::ResetWeights => {
+            let weights = |control: &Control| -> BTreeMap<&str, u32> {
+                let weight = |c: &Campaign| control.weight(&c.name, c.weight);
+                campaigns.iter().map(|c| (c.name.as_str(), weight(c))).collect()
+            };
+            let (old, new) = (weights(before), weights(after));
+            let changed = new.iter().filter(|(name, weight)| old.get(*name) != Some(weight));
+            let words = changed.map(|(name, weight)| {
+                format!("{name} {} → {weight}", old.get(name).copied().unwrap_or(0))
+            });
+            let words: Vec<String> = words.collect();
+            if words.is_empty() { "as before".to_owned() } else { words.join(", ") }
+        }
+        SteerAction::Limit { key, .. } => {
+            let shown = |control: &Control| limit::shown(control, key, &limits.initial);
+            format!("{key} {} → {}", shown(before), shown(after))
+        }
+        SteerAction::Cap(_) => String::new(),
+    }
+}
+
+async fn set_cap(ledger: &impl Ledger, cap: Option<Rate>) -> Result<(bool, String), SteerError> {
+    let shown = |cap: Option<Rate>| cap.map_or("none".to_owned(), |cap| rate(cap.as_per_second()));
+    for _ in 0..TRIES {
+        let standing = ledger.read().await?;
+        let from = standing.factor;
+        let quota = standing.control.last_known_quota;
+        let above = quota.zip(cap).filter(|(quota, cap)| cap > quota).map(|(quota, _)| {
+            let quota = rate(quota.as_per_second());
+            format!(", which is above the account's quota of {quota} and lowers nothing")
+        });
+        let above = above.unwrap_or_default();
+        let detail = format!("cap {} → {}{above}", shown(from.cap()), shown(cap));
+        if from.cap() == cap {
+            return Ok((false, detail));
+        }
+        // Pollers change the factor too, so the write is conditional on the value read.
+        let set: Result<bool, PortError> = ledger.set_factor(from, from.capped(cap)).await;
+        if set? {
+            return Ok((true, detail));
+        }
+    }
+    Err(SteerError::Conflict)
+}

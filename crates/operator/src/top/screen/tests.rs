@@ -1,0 +1,172 @@
+//! Tests of the dashboard, drawn on a terminal in memory.
+
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use tidegate_core::config::LimitsConfig;
+use tidegate_core::config::{Campaign, Cap};
+use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::daily::DailyPolicy;
+use tidegate_core::factor::RateFactor;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::limits::Limit;
+use tidegate_core::rate::{Rate, RateMargin};
+use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::ports::{AccountStatus, PreviousClaim, QueueDepth, Standing};
+use crate::redact::AddressVisibility;
+use crate::status::{StackFacts, StatusSettings};
+use crate::top::{Dashboard, Key};
+
+use super::draw::draw;
+
+const START: Timestamp = Timestamp::from_millis(1_795_206_967_042);
+
+/// The facts read `seconds` after the start, with about 12.4 and 1.4 recipients per second sent since.
+fn facts(seconds: u64) -> StackFacts {
+    let at = START + Duration::from_secs(seconds);
+    let previous = PreviousClaim {
+        window: Window::containing(at),
+        rate: Rate::per_second(14.0).unwrap(),
+        rate_margin: RateMargin::default(),
+        limits: 0,
+        changed_limits: 0,
+        factor: RateFactor::default(),
+    };
+    let (big, small) =
+        (i64::try_from(seconds * 1235 / 100).unwrap(), i64::try_from(seconds * 137 / 100).unwrap());
+    let sums = [("sent", big + small), ("sent.big", big), ("sent.small", small)];
+    let waited = [("waited.big", 754 * big), ("waited.small", 12 * small)];
+    let counters = sums.into_iter().chain(waited).map(|(name, sum)| (name.to_owned(), sum));
+    let campaign = |(name, weight): (&str, u32)| Campaign {
+        name: name.to_owned(),
+        queue_url: format!("https://sqs.example/{name}"),
+        weight,
+        ..Campaign::default()
+    };
+    let depth = |visible| QueueDepth { visible, ..QueueDepth::default() };
+    StackFacts {
+        at,
+        settings: StatusSettings {
+            stack: "tidegate".to_owned(),
+            channel: tidegate_core::channel::Channel::Email,
+            cap: Cap { quota: None, daily: DailyPolicy::default() },
+            rate_margin: RateMargin::default(),
+            limits: LimitsConfig::default(),
+            idle_wake: 1,
+            addresses: AddressVisibility::Masked,
+            changes: 0,
+            ses_price: None,
+        },
+        standing: Standing {
+            previous: Some(previous),
+            counters: counters.collect(),
+            ..Standing::default()
+        },
+        campaigns: [("big", 90), ("small", 10)].map(campaign).to_vec(),
+        backlogs: [("big".to_owned(), depth(54_321)), ("small".to_owned(), depth(420))].into(),
+        depths: [("merge", depth(14)), ("dead_letters", depth(3))].into(),
+        account: Some(AccountStatus {
+            max_send_rate: 14.0,
+            max_24_hour_send: -1.0,
+            sent_last_24_hours: 0.0,
+            sending_enabled: true,
+            spend_limit: None,
+        }),
+        changes: Vec::new(),
+        runs: Vec::new(),
+    }
+}
+
+fn dashboard() -> Dashboard {
+    let mut dashboard = Dashboard::new(&facts(0));
+    (1..=60).for_each(|second| dashboard.update(&facts(second)));
+    dashboard
+}
+
+fn drawn(dashboard: &Dashboard, width: u16, height: u16) -> String {
+    drawn_with(dashboard, "", width, height)
+}
+
+fn drawn_with(dashboard: &Dashboard, caption: &str, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(dashboard, caption, frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content().chunks(usize::from(width));
+    let row = |cells: &[ratatui::buffer::Cell]| {
+        let text: String = cells.iter().map(ratatui::buffer::Cell::symbol).collect();
+        format!("{}\n", text.trim_end())
+    };
+    rows.map(row).collect()
+}
+
+#[test]
+fn a_board_shows_quota_and_use_the_last_minutes_and_a_row_a_campaign() {
+    let golden = snapbox::file!["../../tests/golden/top.txt"];
+    snapbox::assert_data_eq!(drawn(&dashboard(), 110, 18), golden);
+}
+
+/// Regression: the stack was gone, and the head said "sending: yes" and "sent now 13.8/s".
+#[test]
+fn a_stack_that_is_gone_is_not_shown_as_healthy() {
+    let mut dashboard = dashboard();
+    dashboard.set_error("ledger cannot be reached".to_owned());
+    let screen = drawn(&dashboard, 110, 18);
+    assert!(screen.starts_with(
+        "tidegate  not read since 2026-11-20 20:37:07 UTC: the figures are of then\nsent then "
+    ));
+    assert!(screen.contains("not read: ledger cannot be reached"), "{screen}");
+    for healthy in ["sending:", "sent now"] {
+        assert!(!screen.contains(healthy), "{healthy} on:\n{screen}");
+    }
+}
+
+#[test]
+fn holds_and_questions_find_their_place_on_a_small_terminal() {
+    let mut dashboard = dashboard();
+    let mut facts = facts(61);
+    let hold = Hold::new("by ada: \u{1b}[2Jtypo", EpochMillis::from(START));
+    facts.standing.control.hold(Some("small"), HoldReason::Paused, hold);
+    dashboard.update(&facts);
+    dashboard.handle_key(Key::Char('w'));
+    dashboard.handle_key(Key::Char('x'));
+    dashboard.handle_key(Key::Enter);
+    let screen = drawn(&dashboard, 80, 24);
+    for shown in ["small: paused", "\\u{1b}[2Jtypo", "New weight of big (now 90) x_", "0 to 10000"]
+    {
+        assert!(screen.contains(shown), "no {shown} on:\n{screen}");
+    }
+}
+
+#[test]
+fn all_that_waits_and_what_a_limit_closes_are_shown() {
+    let mut facts = facts(60);
+    facts.depths.insert("express", QueueDepth { visible: 102, ..QueueDepth::default() });
+    let hours = Some("Mon-Sun 22:00-23:00".parse().unwrap());
+    let night = Some(Limit { hours, ..Limit::default() });
+    facts.standing.control.limits.insert("campaign:small".parse().unwrap(), night);
+    facts.standing.counters.insert("dead.big".to_owned(), 2);
+    let screen = drawn(&Dashboard::new(&facts), 120, 24);
+    let opens = "small: closed until 2026-11-20 22:00:00 UTC";
+    for shown in ["54,857: 102 express, 54,741 of campaigns", opens, "2 dead", "yes, but not small"]
+    {
+        assert!(screen.contains(shown), "no {shown} on:\n{screen}");
+    }
+}
+
+#[test]
+fn no_size_of_a_terminal_makes_it_fail() {
+    let dashboard = dashboard();
+    for (width, height) in [(1, 1), (20, 3), (80, 24), (300, 100), (5, 60)] {
+        drawn(&dashboard, width, height);
+    }
+}
+
+#[test]
+fn a_caption_stands_above_the_board() {
+    let caption = "Console: http://127.0.0.1:1/\n7 of 9 mails arrived\n";
+    let with = drawn_with(&dashboard(), caption, 110, 20);
+    let (said, view) = with.split_once("tidegate  2026").unwrap();
+    assert_eq!(said, caption);
+    assert_eq!(format!("tidegate  2026{view}"), drawn(&dashboard(), 110, 18));
+}

@@ -1,0 +1,78 @@
+//! A run obeys the level: rows that it defers wait where they are, in their file.
+
+use std::cell::Cell;
+use std::future::pending;
+use std::time::Duration;
+
+use futures_util::future::join;
+use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_fakes::Latency;
+use tidegate_operator::level::LevelPolicy;
+use tidegate_operator::send::{RunEnd, SendProgress};
+
+use super::world::{Journal, World, recipients};
+
+/// Counts how often it was told that rows are held back.
+#[derive(Default)]
+struct Told(Cell<u32>);
+
+impl SendProgress for Told {
+    fn held_back(&self, level: BackPressureLevel) {
+        assert_eq!(level, BackPressureLevel::Overloaded);
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_wait_while_the_level_defers_them_and_go_when_it_does_not() {
+    let world = World::new(1);
+    world.level.set(BackPressureLevel::Overloaded);
+    let (csv, mut journal, told) = (recipients(95), Journal::default(), Told::default());
+    let falls = async {
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        assert_eq!(world.run_state().len(), 0, "sent while it was deferred");
+        world.level.set(BackPressureLevel::Busy); // defers low priority alone
+    };
+    let run = world.run_with(&csv, &mut journal, &told, pending());
+    let (report, ()) = join(run, falls).await;
+    assert_eq!(report.unwrap().ended, RunEnd::Done);
+    assert_eq!(world.run_state().len(), 95);
+    // Every 3 s, when the run looks at the ledger.
+    assert!((90..=110).contains(&told.0.get()), "{}", told.0.get());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_level_that_rises_is_heard_between_batches() {
+    let world = World::new(2);
+    world.queues.set_latency(Latency::always(Duration::from_millis(500)));
+    let (csv, mut journal) = (recipients(3_000), Journal::default());
+    let rises = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        world.level.set(BackPressureLevel::Overloaded);
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let then = world.run_state().len();
+        assert!((100..2_000).contains(&then), "{then}");
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        assert_eq!(world.run_state().len(), then, "it went on");
+        world.level.set(BackPressureLevel::Clear);
+    };
+    let (report, ()) = join(world.run(&csv, &mut journal, pending()), rises).await;
+    assert_eq!(report.unwrap().ended, RunEnd::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounded_wait_gives_up_and_the_same_run_goes_on_later() {
+    let mut world = World::new(3);
+    world.limits.level_policy.max_wait = Some(Duration::from_mins(10));
+    world.level.set(BackPressureLevel::Overloaded);
+    let (csv, mut journal) = (recipients(95), Journal::default());
+    let report = world.run(&csv, &mut journal, pending()).await.unwrap();
+    assert!(
+        matches!(&report.ended, RunEnd::GaveUp(why) if why.contains("waited for 10 min 00 s")),
+        "{:?}",
+        report.ended
+    );
+    world.limits.level_policy = LevelPolicy { ignore: true, max_wait: None };
+    let report = world.run(&csv, &mut journal, pending()).await.unwrap();
+    assert_eq!((report.ended, world.run_state().len()), (RunEnd::Done, 95));
+}
