@@ -12,13 +12,13 @@ use super::table::LedgerTable;
 const CLAIM: &str = "SET prev_window = if_not_exists(#window, :zero), \
     prev_rate = if_not_exists(rate, :zero), \
     prev_margin = if_not_exists(margin, :zero), \
-    prev_limits = if_not_exists(limits, :zero), \
+    prev_initial_limits = if_not_exists(initial_limits, :zero), \
     prev_factor = if_not_exists(claimed_factor, :full), \
     claimed_factor = if_not_exists(factor, :full), \
     prev_limits = if_not_exists(claimed_limits, :zero), \
     claimed_limits = if_not_exists(limits, :zero), \
     #window = :window, opened = :window, #token = :token, rate = :rate, margin = :margin, \
-    limits = :limits";
+    initial_limits = :limits";
 const ONLY_NEWER: &str = "attribute_not_exists(#window) OR #window < :window";
 
 /// Returns the item after the claim, and the standing without the control record and the parts.

@@ -53,7 +53,7 @@ pub(super) const NEWEST: ClaimAttributes = ClaimAttributes {
     window: "window",
     rate: "rate",
     rate_margin: "margin",
-    limits: "limits",
+    limits: "initial_limits",
     changed_limits: "claimed_limits",
     factor: "claimed_factor",
 };
@@ -62,7 +62,7 @@ pub(super) const BEFORE: ClaimAttributes = ClaimAttributes {
     window: "prev_window",
     rate: "prev_rate",
     rate_margin: "prev_margin",
-    limits: "prev_limits",
+    limits: "prev_initial_limits",
     changed_limits: "prev_limits",
     factor: "prev_factor",
 };
