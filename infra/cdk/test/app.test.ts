@@ -28,10 +28,9 @@ test('without settings it is the stack of the SAM template', () => {
   stack.queue('tidegate-campaign-minor');
   const { Outputs } = stack.template;
   assert.deepEqual(Object.keys(Outputs).sort(), [
-    'AlarmTopic', 'CampaignQueueUrls', 'ConfigurationSet', 'DeadLetterQueueUrl',
-    'LimitQueueUrls', 'FailedInvocationsQueueUrl', 'FeedbackQueueUrl', 'LedgerTable', 'MainQueueUrl', 'MergeQueueUrl',
+    'AlarmTopic', 'CampaignQueueUrls', 'ConfigurationSet', 'DeadLetterQueueUrl', 'DeferralBucket',
+    'FailedInvocationsQueueUrl', 'FeedbackQueueUrl', 'LedgerTable', 'LimitQueueUrls', 'MainQueueUrl', 'MergeQueueUrl',
     'MinorQueueUrl', 'PollerFunction', 'PollerLogGroup', 'SchedulerFunction', 'SchedulerLogGroup',
-    'DeferralBucket',
   ]);
   assert.equal(Outputs.AlarmTopic.Export.Name, 'tidegate-AlarmTopic');
 });

@@ -232,7 +232,7 @@ test('what is explained to cdk-nag is narrow: each rule on the queues, the table
     'AwsSolutions-DDB3': ['mail/Mail/Ledger'],
     'AwsSolutions-IAM5[Resource::*]': both,
     [`AwsSolutions-IAM5[Resource::${arn('sqs')}:mail-campaign-*]`]: both,
-    'AwsSolutions-IAM5[Resource::<MailDeferralBucket39F2BEDB.Arn>/deferral/*]': both,
+    'AwsSolutions-IAM5[Resource::<MailDeferralBucket3D4D2096.Arn>/deferral/*]': both,
     [`AwsSolutions-IAM5[Resource::${arn('ses')}:template/*]`]: poller,
     [`AwsSolutions-IAM5[Resource::${arn('ses')}:configuration-set/*]`]: poller,
     [`AwsSolutions-IAM5[Resource::${arn('ses')}:identity/*]`]: poller,
