@@ -58,18 +58,15 @@ fn programs_are_built_once_with_the_features_that_tests_need() {
 
 const CORE: &str = "tidegate-core";
 const DELIVERY: &str = "tidegate-delivery";
-const AWS: &str = "tidegate-aws";
+const ADAPTERS: &str = "tidegate-adapters";
 const FAKES: &str = "tidegate-fakes";
-const REDIS: &str = "tidegate-redis";
 const LAMBDA: &str = "tidegate-lambda";
-const OPERATE: &str = "tidegate-operate";
+const OPERATOR: &str = "tidegate-operator";
 const SIMULATOR: &str = "tidegate-simulator";
 const CONSOLE: &str = "tidegate-console";
-const VIEWS: &str = "tidegate-views";
-const CLI: &str = "tidegate-cli";
 const DEVSTACK: &str = "tidegate-devstack";
 
-/// The packages that a package may depend on: core <- delivery <- (aws | fakes | redis) <-
+/// The packages that a package may depend on: core <- delivery <- (adapters | fakes) <-
 /// binaries. Tests may depend on all.
 #[expect(clippy::match_same_arms, reason = "each package has its reason")]
 fn allowed(package: &str) -> Option<&'static [&'static str]> {
@@ -78,23 +75,20 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         // In place of a dependency of the S3 client.
         "crc-fast" => &[],
         DELIVERY => &[CORE],
-        AWS | FAKES | REDIS => &[CORE, DELIVERY],
+        ADAPTERS | FAKES => &[CORE, DELIVERY],
         // The fakes for a ledger in memory, which is not deployed.
-        LAMBDA => &[CORE, DELIVERY, AWS, FAKES, REDIS],
-        // The operator's use cases: over ports, as the pollers'.
-        OPERATE => &[CORE, DELIVERY],
-        // The production code on the fakes, and what it forecasts as a page.
-        SIMULATOR => &[CORE, DELIVERY, FAKES, OPERATE],
-        // A page of what the operator's use cases tell: over ports too, and the stack is handed in.
-        CONSOLE => &[CORE, DELIVERY, OPERATE, SIMULATOR],
-        // Status, top and console of a stack on AWS or on this machine.
-        VIEWS => &[CORE, DELIVERY, AWS, OPERATE, CONSOLE],
-        CLI => &[CORE, DELIVERY, AWS, REDIS, OPERATE, SIMULATOR, CONSOLE, VIEWS],
+        LAMBDA => &[CORE, DELIVERY, ADAPTERS, FAKES],
+        // The production code on the fakes, and forecasts.
+        SIMULATOR => &[CORE, DELIVERY, FAKES],
+        // The commands: use cases over ports, as the pollers', and thin parts that put them onto a stack.
+        OPERATOR => &[CORE, DELIVERY, ADAPTERS, SIMULATOR],
+        // A page of what the use cases tell, and the program, which has the page as one more command.
+        CONSOLE => &[CORE, DELIVERY, ADAPTERS, OPERATOR, SIMULATOR],
         // The local run asks the sandbox over HTTP, and shows the operator's views of its stack.
-        DEVSTACK => &[CORE, DELIVERY, AWS, FAKES, OPERATE, SIMULATOR, CONSOLE, VIEWS],
+        DEVSTACK => &[CORE, DELIVERY, ADAPTERS, FAKES, OPERATOR, SIMULATOR, CONSOLE],
         // Built for every fuzz run: the policy, and nothing that takes minutes.
         "tidegate-oracles" => &[CORE],
-        "tidegate-tests" => &[CORE, DELIVERY, AWS, FAKES, REDIS, DEVSTACK, OPERATE, SIMULATOR],
+        "tidegate-tests" => &[CORE, DELIVERY, ADAPTERS, FAKES, DEVSTACK, OPERATOR, SIMULATOR],
         _ => return None,
     })
 }
@@ -112,7 +106,7 @@ fn arrows_run_down_only() {
             assert!(allowed.contains(&name), "{package} needs {name}; it may need {allowed:?}");
         }
     }
-    assert!(ours.is_superset(&BTreeSet::from([CORE, DELIVERY, AWS, FAKES, CLI, DEVSTACK])));
+    assert!(ours.is_superset(&BTreeSet::from([CORE, DELIVERY, ADAPTERS, FAKES, CONSOLE, DEVSTACK])));
 }
 
 #[test]

@@ -12,8 +12,8 @@ use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status::StatusSettings;
 use crate::open::shown_of;
 
-use crate::commands::plan::ses_price;
-use crate::commands::{OnStack, UnparsedUrl};
+use super::unparsed_url::UnparsedUrl;
+use tidegate_operator::commands::{OnStack, ses_price};
 use tidegate_operator::shell::{CommandError, text_file};
 
 /// Serve a live page of a running stack: its figures, and everything that steers it

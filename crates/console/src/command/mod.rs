@@ -85,7 +85,7 @@ pub async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, Comman
 /// One event an outcome, on standard error: as text on a terminal, else as JSON.
 fn log(is_json: bool) {
     let ours = Targets::new().with_target("tidegate_console", tracing::Level::INFO);
-    let ours = ours.with_target("tidegate_cli", tracing::Level::INFO);
+    let ours = ours.with_target("tidegate_operator", tracing::Level::INFO);
     let ours = ours.with_target("tidegate_adapters::aws", tracing::Level::WARN);
     let registry = tracing_subscriber::registry().with(ours);
     let to = std::io::stderr;

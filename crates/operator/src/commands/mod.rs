@@ -38,7 +38,7 @@ pub use exclude::ExcludeArgs;
 pub use history::HistoryArgs;
 pub use limit::LimitArgs;
 pub use local::LocalArgs;
-pub use plan::PlanArgs;
+pub use plan::{PlanArgs, ses_price};
 pub use reconcile::ReconcileArgs;
 pub use results::ResultsArgs;
 pub use runs::RunsArgs;
@@ -56,9 +56,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, clap::Args)]
 pub struct OnStack {
     #[command(flatten)]
-    pub(crate) stack: StackArgs,
+    pub stack: StackArgs,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub output: OutputArgs,
 }
 
 /// The commands on a stack.

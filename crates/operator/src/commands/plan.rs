@@ -147,7 +147,7 @@ fn dollars(text: &str) -> Result<f64, String> {
 }
 
 /// The price of a recipient, from that of 1,000.
-pub(super) fn ses_price(text: &str) -> Result<f64, String> {
+pub fn ses_price(text: &str) -> Result<f64, String> {
     dollars(text).map(|dollars| dollars / 1e3)
 }
 

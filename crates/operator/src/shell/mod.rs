@@ -36,7 +36,7 @@ pub(crate) fn open_file(path: &Path) -> Result<File, CommandError> {
 }
 
 /// The text of a file that the user names.
-pub(crate) fn text_file(path: &Path) -> Result<String, CommandError> {
+pub fn text_file(path: &Path) -> Result<String, CommandError> {
     read_text(&path.display().to_string(), open_file(path)?)
         .map_err(|fault| CommandError::Input(fault.to_string()))
 }
