@@ -106,7 +106,9 @@ fn arrows_run_down_only() {
             assert!(allowed.contains(&name), "{package} needs {name}; it may need {allowed:?}");
         }
     }
-    assert!(ours.is_superset(&BTreeSet::from([CORE, DELIVERY, ADAPTERS, FAKES, CONSOLE, DEVSTACK])));
+    assert!(
+        ours.is_superset(&BTreeSet::from([CORE, DELIVERY, ADAPTERS, FAKES, CONSOLE, DEVSTACK]))
+    );
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tidegate_console::command::{self, ConsoleArgs};
+use tidegate_core::in_full;
 use tidegate_operator::commands::Command;
 use tidegate_operator::shell::{CommandEnd, CommandError, Output, OutputArgs, Shell};
-use tidegate_core::in_full;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 

@@ -4,13 +4,13 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use thiserror::Error;
-use tidegate_adapters::aws::stack::Stack;
-use tidegate_adapters::aws::{ChannelAccount, CloudWatch, DynamoLedger, SqsQueues, SystemClock};
 use crate::engine::{Engine, StackPorts};
 use crate::http::{About, Access, AccessError, App, StackMenu, serve};
 use crate::state_file::StateFile;
 use crate::stream::{Hub, StreamLimits, share_buckets};
+use thiserror::Error;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_adapters::aws::{ChannelAccount, CloudWatch, DynamoLedger, SqsQueues, SystemClock};
 use tidegate_delivery::ports::{Clock as _, ConsoleBuckets, PortError};
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status::{StatusSettings, other_queues};

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
 use clap::{ArgMatches, CommandFactory as _, Parser};
-use tidegate_operator::commands::Command;
 use tidegate_core::Timestamp;
 use tidegate_core::config::{Cap, EXPRESS, LimitsConfig};
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
 use tidegate_core::rate::RateMargin;
 use tidegate_delivery::ports::Standing;
+use tidegate_operator::commands::Command;
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status::{HoldStatus, StackFacts, Status, StatusSettings};
 use tidegate_operator::suggest::SuggestedCommand;

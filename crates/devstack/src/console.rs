@@ -7,10 +7,10 @@ use std::sync::Mutex;
 
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_console::http::{Access, Tokens, bind};
+use tidegate_console::open::{OpenConsole, shown_of};
 use tidegate_console::state_file::StateFile;
 use tidegate_console::stream::StreamLimits;
 use tidegate_operator::redact::AddressVisibility;
-use tidegate_console::open::{OpenConsole, shown_of};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 use tidegate_adapters::aws::stack::StackError;
+use tidegate_console::open::ConsoleError;
 use tidegate_delivery::ports::{EntryError, PortError};
 use tidegate_operator::plan::chart::ChartError;
-use tidegate_console::open::ConsoleError;
 
 /// A local run could not be started, or could not go on.
 #[derive(Debug, Error)]

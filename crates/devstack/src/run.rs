@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_operator::redact::AddressVisibility;
-use tidegate_operator::status::{HoldStatus, QueueStatus, StackFacts, Status};
 use tidegate_operator::status::facts;
+use tidegate_operator::status::{HoldStatus, QueueStatus, StackFacts, Status};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 

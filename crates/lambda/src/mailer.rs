@@ -1,6 +1,6 @@
+use tidegate_adapters::redis::RedisBucket;
 use tidegate_core::config::SharedBucketConfig;
 use tidegate_delivery::bucketed::{Bucketed, MaybeBucketed};
-use tidegate_adapters::redis::RedisBucket;
 
 /// Wraps `mailer` so that it asks the shared bucket, if one is configured.
 pub fn bucketed<M>(

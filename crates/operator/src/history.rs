@@ -2,9 +2,9 @@
 
 use tidegate_core::control::ChangeRecord;
 
-use tidegate_core::format::time;
 use crate::page::{Page, Span, TextTable, Tone, View};
 use crate::redact::AddressVisibility;
+use tidegate_core::format::time;
 
 /// The first `most` of `changes` for display, with addresses in reasons and details masked.
 pub fn newest(

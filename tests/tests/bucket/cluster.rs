@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use tidegate_adapters::redis::{RedisBucket, TIME_LIMIT};
 use tidegate_core::config::{BucketLost, KeyPrefix};
 use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::ports::{Bucket as _, LimitTake, Mailer as _, TakeRequest};
-use tidegate_adapters::redis::{RedisBucket, TIME_LIMIT};
 use tokio::time::{Instant, sleep};
 
 use super::outages::{Ses, send};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use tidegate_adapters::redis::{RedisConsoleBuckets, TIME_LIMIT};
 use tidegate_core::config::KeyPrefix;
 use tidegate_delivery::ports::{BucketCharge, ConsoleBuckets, FailureKind};
-use tidegate_adapters::redis::{RedisConsoleBuckets, TIME_LIMIT};
 use tidegate_tests::contract::console_buckets::{ConsoleBucketRoom, console_bucket_contract};
 use tidegate_tests::server::Server;
 use tokio::net::TcpListener;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
+use tidegate_adapters::redis::{RedisBucket, Trust};
 use tidegate_core::config::{BucketUrl, KeyPrefix};
 use tidegate_delivery::ports::{Bucket as _, FailureKind};
-use tidegate_adapters::redis::{RedisBucket, Trust};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;

@@ -12,11 +12,11 @@ mod outages;
 use std::cell::Cell;
 use std::time::Duration;
 
+use tidegate_adapters::redis::RedisBucket;
 use tidegate_core::bucket::Pace;
 use tidegate_core::config::KeyPrefix;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Answer, Bucket, PortError, TakeRequest};
-use tidegate_adapters::redis::RedisBucket;
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
 use tidegate_tests::server::Server;
 

@@ -3,11 +3,11 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use tidegate_adapters::redis::RedisBucket;
 use tidegate_core::bucket::{Pace, SECOND_MICROS, Terms};
 use tidegate_core::config::KeyPrefix;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Answer, Bucket as _, LimitTake, TakeRequest};
-use tidegate_adapters::redis::RedisBucket;
 use tokio::time::{Instant, sleep};
 
 use super::server;

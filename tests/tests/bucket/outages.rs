@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tidegate_adapters::redis::{RedisBucket, TIME_LIMIT};
 use tidegate_core::bucket::Pace;
 use tidegate_core::config::{BucketLost, KeyPrefix};
 use tidegate_core::email::Email;
@@ -10,7 +11,6 @@ use tidegate_core::outcome::{Failure, Outcome, classify};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::ports::{Bucket as _, FailureKind, Mail, Mailer, Monotonic, Takes};
-use tidegate_adapters::redis::{RedisBucket, TIME_LIMIT};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 

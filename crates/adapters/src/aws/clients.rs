@@ -102,9 +102,11 @@ impl Clients {
     pub fn account(&self, channel: Channel, cap: &Cap, origins: &Origins) -> ChannelAccount {
         match channel {
             #[cfg(feature = "sms")]
-            Channel::Sms => {
-                ChannelAccount::Sms(crate::aws::SmsAccount::new(&self.ses, cap.quota, origins.first()))
-            }
+            Channel::Sms => ChannelAccount::Sms(crate::aws::SmsAccount::new(
+                &self.ses,
+                cap.quota,
+                origins.first(),
+            )),
             _ => ChannelAccount::Email(self.ses_account()),
         }
     }
@@ -144,7 +146,11 @@ impl Clients {
     /// The monitoring service, for the stack `stack` with the names of scheduler and poller.
     #[cfg(feature = "cloudwatch")]
     pub fn monitor(&self, stack: &str, functions: [String; 2]) -> crate::aws::CloudWatch {
-        crate::aws::CloudWatch::new(&aws_sdk_cloudwatch::Client::new(&self.config), stack, functions)
+        crate::aws::CloudWatch::new(
+            &aws_sdk_cloudwatch::Client::new(&self.config),
+            stack,
+            functions,
+        )
     }
 
     /// Invokes the poller `function`, given by name or ARN.

@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn the_docs_call_the_script_by_its_digest_with_the_numbers_of_their_rates() {
-        let page = include_str!("../../../docs/limits/shared-bucket.md");
+        let page = include_str!("../../../../docs/limits/shared-bucket.md");
         let rate = |per_second| Rate::per_second(per_second).unwrap();
         let pace = Pace { rate: rate(14.0), rate_margin: RateMargin::default() };
         let Terms { period, tolerance } = Terms::of(pace);

@@ -1,16 +1,16 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
-use tidegate_adapters::aws::stack::{Stack, state_folder};
 use crate::http::{Access, Token, Tokens};
+use crate::open::shown_of;
 use crate::rate_limit::{BucketRate, GroupLimits};
 use crate::state_file::StateFile;
 use crate::stream::StreamLimits;
+use clap::Args;
+use tidegate_adapters::aws::stack::{Stack, state_folder};
 use tidegate_core::config::BucketUrl;
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status::StatusSettings;
-use crate::open::shown_of;
 
 use super::unparsed_url::UnparsedUrl;
 use tidegate_operator::commands::{OnStack, ses_price};
@@ -37,7 +37,7 @@ use tidegate_operator::shell::{CommandError, text_file};
       --trusted-proxy 127.0.0.1 --public-url https://mail.example    behind a proxy")]
 pub struct ConsoleArgs {
     #[command(flatten)]
-    pub(crate) on: OnStack,
+    pub on: OnStack,
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
     pub(super) listen: SocketAddr,

@@ -1,7 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use serde::Serialize;
 use crate::http::Access;
+use serde::Serialize;
 use tidegate_operator::page::{Page, Tone, View};
 
 /// The console's addresses, as it prints them when it starts.

@@ -5,11 +5,11 @@ mod unparsed_url;
 
 use std::io::IsTerminal as _;
 
-use tidegate_adapters::aws::stack::Stack;
 use crate::http::{Access, bind};
-use tidegate_core::config::BucketUrl;
-use tidegate_adapters::redis::RedisConsoleBuckets;
 use crate::open::OpenConsole;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_adapters::redis::RedisConsoleBuckets;
+use tidegate_core::config::BucketUrl;
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;

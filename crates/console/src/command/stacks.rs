@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use crate::http::{Access, StackMenu, StackRequest, bind};
+use crate::open::{ConsoleError, OpenConsole};
 use futures_util::StreamExt as _;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
-use crate::http::{Access, StackMenu, StackRequest, bind};
 use tidegate_core::in_full;
 use tidegate_operator::redact::AddressVisibility;
-use crate::open::{ConsoleError, OpenConsole};
 use tokio::sync::{mpsc, watch};
 
 use super::args::{ConsoleArgs, default_memory};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
 use tidegate_simulator::Deployment;
-use tidegate_simulator::plan::{self, EndEstimate, ForecastOptions, PlanError, Scenario};
+use tidegate_simulator::plan::{self, EndEstimate, ForecastOptions, PlanError};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::{Engine, PortTypes, to_json};
@@ -167,7 +167,10 @@ impl<P: PortTypes> Engine<P> {
         let scenario = {
             let stack_view = self.stack_view.borrow();
             let (poller, scheduler) = (self.site.poller.clone(), self.site.scheduler.clone());
-            tidegate_operator::plan::scenario_of(&stack_view.facts, Deployment { poller, scheduler })
+            tidegate_operator::plan::scenario_of(
+                &stack_view.facts,
+                Deployment { poller, scheduler },
+            )
         };
         if scenario.mails() == 0 {
             return ForecastView::without("none", "no campaign has mail");

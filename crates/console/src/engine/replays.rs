@@ -3,13 +3,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use tidegate_core::format::{count, counted};
 use tidegate_core::in_full;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operator::dead::{
     self, LetterError, LetterFilter, LetterProgress, LetterReport, ReplayPace, Review,
     ReviewOptions, review,
 };
-use tidegate_core::format::{count, counted};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 

@@ -2,8 +2,8 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::channel::Words;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
-use tidegate_core::identity::EpochMillis;
 use tidegate_core::format::{count, rate, time};
+use tidegate_core::identity::EpochMillis;
 use tidegate_operator::status::{CampaignStatus, Status};
 
 use super::milestones::Milestone;

@@ -1,19 +1,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::dead::LetterFilter;
+use crate::deferral;
+use crate::page::{Page, Tone};
+use crate::steer::{SteerAction, SteerError};
+use crate::suggest::SuggestedCommand;
 use clap::Args;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::config::{Campaign, EXPRESS};
 use tidegate_core::control::{CANCELLED, Cancel};
+use tidegate_core::format::counted;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::{RUNS_KEPT, Run};
 use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _, Runs as _, VISIBLE_AGAIN};
-use crate::dead::LetterFilter;
-use crate::deferral;
-use tidegate_core::format::counted;
-use crate::page::{Page, Tone};
-use crate::steer::{SteerAction, SteerError};
-use crate::suggest::SuggestedCommand;
 
 use super::dead::{create, export_and_discard};
 use super::doctor::clock::aws_time;

@@ -2,17 +2,17 @@
 
 use std::cell::RefCell;
 
+use crate::deferral::{DeferralReplayReport, list};
+use crate::page::{Page, Tone};
 use clap::{Args, Subcommand};
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_adapters::aws::{S3DeferralStore, SystemEntropy};
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::deferral::Location;
+use tidegate_core::format::counted;
 use tidegate_delivery::back_pressure::destinations;
 use tidegate_delivery::ports::{Clock as _, Entropy as _};
 use tidegate_delivery::replay::{Bounds, DeferralReplayPorts, bring_back};
-use crate::deferral::{DeferralReplayReport, list};
-use tidegate_core::format::counted;
-use crate::page::{Page, Tone};
 
 use super::{OnStack, stop_unless_confirmed};
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, OutputArgs, Shell};

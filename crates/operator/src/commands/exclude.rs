@@ -1,13 +1,13 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use tidegate_core::exclusions::AddressKey;
 use crate::exclude::{
     ExcludeAction, ExcludeError, ExcludeReport, ExclusionsReport, exclude, read, state,
 };
-use tidegate_core::format::counted;
 use crate::send::recipient;
+use clap::{Args, Subcommand};
+use tidegate_core::exclusions::AddressKey;
+use tidegate_core::format::counted;
 
 use super::send::prepare::addresses;
 use super::send::progress::MailProgressBar;

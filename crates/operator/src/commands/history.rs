@@ -1,6 +1,6 @@
+use crate::history::newest;
 use clap::Args;
 use tidegate_delivery::ports::History as _;
-use crate::history::newest;
 
 use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};

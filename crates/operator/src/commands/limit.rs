@@ -1,5 +1,8 @@
 mod providers;
 
+use crate::status;
+use crate::status::Status;
+use crate::steer::SteerAction;
 use clap::{Args, Subcommand};
 use tidegate_adapters::aws::SystemClock;
 use tidegate_core::Timestamp;
@@ -7,9 +10,6 @@ use tidegate_core::limits::{
     Date, Hours, InvalidKey, Limit, LimitKey, LimitRate, Ramp, RampDays, Zone,
 };
 use tidegate_delivery::ports::Clock as _;
-use crate::status::Status;
-use crate::steer::SteerAction;
-use crate::status;
 
 use super::OnStack;
 use super::steer::{AuthorArgs, change};

@@ -21,8 +21,8 @@ mod why;
 
 use std::time::Duration;
 
-use clap::Subcommand;
 use crate::page::{Page, Tone};
+use clap::Subcommand;
 
 use crate::shell::{
     CommandEnd, CommandError, ConfirmArgs, Confirmation, OutputArgs, Shell, say_warnings,
@@ -47,7 +47,6 @@ pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 pub use top::TopArgs;
 pub use why::WhyArgs;
-
 
 /// How long a command that handles interrupts itself may take before it is ended from outside.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -3,23 +3,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::status;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_adapters::aws::SystemClock;
 use tidegate_core::Window;
 use tidegate_core::channel::Channel;
+use tidegate_core::format::span;
 use tidegate_core::limits::InitialLimits;
 use tidegate_delivery::ports::Clock as _;
-use tidegate_core::format::span;
 use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{
     self, CampaignLoad, DailyQuotaSettings, DomainShare, Forecast, ForecastOptions, PlanError,
     PlanReport, PlannedFault, Scenario, Variant, WeightList,
 };
-use crate::status;
 
-use crate::plan::chart;
 use super::OnStack;
+use crate::plan::chart;
 use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// Forecast when each campaign ends, what limits it, and what it costs
@@ -160,7 +160,9 @@ fn refused(error: PlanError) -> CommandError {
 }
 
 pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
-    if let Some(path) = args.chart.as_deref().filter(|path| path.extension() != Some("svg".as_ref())) {
+    if let Some(path) =
+        args.chart.as_deref().filter(|path| path.extension() != Some("svg".as_ref()))
+    {
         let given = path.display();
         let said = format!("--chart is `{given}`; allowed is a file that ends in .svg");
         return Err(CommandError::Input(said));
@@ -180,8 +182,7 @@ pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, Co
     // The forecast is printed first: it is not lost if the chart cannot be written.
     shell.output.show(&report).map_err(CommandError::Terminal)?;
     if let Some(path) = &args.chart {
-        let drawn =
-            chart::draw(&report).map_err(|error| CommandError::Refused(Box::new(error)))?;
+        let drawn = chart::draw(&report).map_err(|error| CommandError::Refused(Box::new(error)))?;
         std::fs::write(path, drawn).map_err(|source| CommandError::File {
             path: path.clone(),
             doing: "the chart cannot be written",

@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::UNIX_EPOCH;
 
-use clap::Args;
-use futures_util::future::{Either, select};
-use tidegate_adapters::aws::stack::Stack;
-use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::PortError;
 use crate::reconcile::{
     AccountVerdict, DeadLetters, JournalSource, ReconcileError, ReconcilePorts,
     StackSettings as Reconciled, reconcile,
 };
 use crate::send::{JournalError, JournalReader};
+use crate::status;
 use crate::status::Status;
 use crate::{dead, deferral};
-use crate::status;
+use clap::Args;
+use futures_util::future::{Either, select};
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::PortError;
 
 use super::OnStack;
 use super::send::progress::MailProgressBar;

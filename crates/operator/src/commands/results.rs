@@ -3,6 +3,13 @@ use std::io::{self, BufReader, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::results::{
+    COLUMNS, ResultsError, ResultsReport, RowStatus, RunFacts, RunJournal, dead_mails, results,
+};
+use crate::status::Status;
+use crate::status::facts as facts_of_stack;
+use crate::suppression::suppressed;
+use crate::{deferral, exclude};
 use clap::Args;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::channel::Channel;
@@ -11,13 +18,6 @@ use tidegate_core::deduplication::Deduplication;
 use tidegate_core::exclusions::ExclusionList;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _};
-use crate::results::{
-    COLUMNS, ResultsError, ResultsReport, RowStatus, RunFacts, RunJournal, dead_mails, results,
-};
-use crate::status::Status;
-use crate::suppression::suppressed;
-use crate::{deferral, exclude};
-use crate::status::facts as facts_of_stack;
 
 use super::OnStack;
 use super::dead::{MOST_LETTERS, create, read};

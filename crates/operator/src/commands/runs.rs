@@ -1,11 +1,11 @@
 use std::time::SystemTime;
 
+use crate::page::{Page, Span, TextTable, Tone, View};
 use clap::Args;
 use serde::Serialize;
 use tidegate_adapters::aws::stack::{KnownRun, LocalRuns};
-use tidegate_core::identity::EpochMillis;
 use tidegate_core::format::time;
-use crate::page::{Page, Span, TextTable, Tone, View};
+use tidegate_core::identity::EpochMillis;
 
 use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell};
 

@@ -1,6 +1,6 @@
-use clap::Args;
 use crate::status::Status;
 use crate::status::facts;
+use clap::Args;
 
 use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};

@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::status;
+use crate::status::Status;
+use crate::steer::{Author, SteerAction, SteerError, SteerReport, check_finish, steer};
 use clap::Args;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::identity::EpochMillis;
@@ -8,9 +11,6 @@ use tidegate_core::limits::Zone;
 use tidegate_core::rate::Rate;
 use tidegate_core::weight_rule::{FinishBy, WeightRule};
 use tidegate_delivery::ports::Clock as _;
-use crate::status::Status;
-use crate::steer::{Author, SteerAction, SteerError, SteerReport, check_finish, steer};
-use crate::status;
 
 use super::{OnStack, stop_unless_confirmed};
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};

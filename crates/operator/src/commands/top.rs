@@ -1,9 +1,9 @@
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-use clap::Args;
 use crate::status::Status;
 use crate::{status, top};
+use clap::Args;
 
 use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};

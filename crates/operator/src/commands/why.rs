@@ -3,22 +3,22 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
-use tidegate_adapters::aws::stack::Stack;
-use tidegate_core::channel::Channel;
-use tidegate_core::identity::EpochMillis;
-use tidegate_core::runs::Run;
-use tidegate_delivery::ports::SuppressedAddress;
 use crate::dead::LetterSnapshot;
-use tidegate_core::format::count;
 use crate::results::{ResultsError, RunJournal};
 use crate::send::{JournalHeader, in_words};
 use crate::status::StackFacts;
+use crate::status::facts;
 use crate::suppression;
 use crate::why::{
     AddressReport, Explanation, MailQuery, MailVerdict, dead_to, explain, gather, is_address,
 };
-use crate::status::facts;
+use clap::Args;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::channel::Channel;
+use tidegate_core::format::count;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::runs::Run;
+use tidegate_delivery::ports::SuppressedAddress;
 
 use super::OnStack;
 use super::dead::read;

@@ -15,8 +15,8 @@ use tidegate_delivery::ports::{
 use super::hidden::HiddenMessages;
 use super::letter_report::{LetterAction, LetterError, LetterReport};
 use super::review::{ReplayMail, Review};
-use tidegate_core::format::counted;
 use crate::steer::{Author, MAX_REASON_CHARS};
+use tidegate_core::format::counted;
 
 /// The wait of a receive (a long poll), and the interval at which the campaign queues' depths are
 /// read.

@@ -6,8 +6,8 @@ use super::letter_report::{LetterAction, LetterReport};
 use super::read::Coverage;
 use super::report::{Grouping, LetterDetails, LetterGroups, LetterList, LetterSummary};
 use super::review::Review;
-use tidegate_core::format::{count, span, time};
 use crate::page::{Page, Span, TextTable, Tone, View};
+use tidegate_core::format::{count, span, time};
 
 /// Error messages are cut to this many characters in tables.
 const SAID: usize = 60;

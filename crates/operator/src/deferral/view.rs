@@ -2,8 +2,8 @@ use tidegate_core::Timestamp;
 use tidegate_delivery::replay::Why;
 
 use super::{DeferralReplayReport, Deferred, DeferredList};
-use tidegate_core::format::{bytes, count, counted, span};
 use crate::page::{Page, TextTable, Tone, View};
+use tidegate_core::format::{bytes, count, counted, span};
 
 impl View for DeferredList {
     fn view(&self, page: &mut Page) {

@@ -18,9 +18,9 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::control::change;
 use tidegate_delivery::ports::{Clock, Exclusions, History, Ledger, PortError};
 
-use tidegate_core::format::{count, counted};
 use crate::send::InputFault;
 use crate::steer::{Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS};
+use tidegate_core::format::{count, counted};
 
 /// Tries of a shard that others write at the same time.
 const TRIES: u32 = 8;

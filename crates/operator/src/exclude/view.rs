@@ -1,6 +1,6 @@
 use super::{ExcludeReport, ExclusionsReport};
-use tidegate_core::format::{count, counted};
 use crate::page::{Page, Tone, View};
+use tidegate_core::format::{count, counted};
 
 impl View for ExcludeReport {
     fn view(&self, page: &mut Page) {

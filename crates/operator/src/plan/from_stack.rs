@@ -1,51 +1,51 @@
 //! A scenario from a running stack: the one way from what stands to a forecast, for `plan --live`,
 //! `send` and the console.
 
+use crate::status::{QuotaStatus, StackFacts, Status};
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::channel::{Channel, Words};
 use tidegate_core::control::{Control, Hold, HoldReason};
+use tidegate_core::format::{count, counted, percent, rate, span};
 use tidegate_core::rate::Rate;
 use tidegate_delivery::quota;
-use tidegate_core::format::{count, counted, percent, rate, span};
-use crate::status::{QuotaStatus, StackFacts, Status};
 
 use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{CampaignLoad, DailyQuotaSettings, Scenario};
 
 /// A scenario with the messages on the stack's queues, its settings, weights, quota and holds, and
 /// what it leaves out as assumptions.
-    pub fn scenario_of(facts: &StackFacts, deployed: Deployment) -> Scenario {
-        let status = Status::of(facts);
-        let channel = deployed.poller.rules.channel;
-        let ses_price = facts.settings.ses_price;
-        let mut scenario = Scenario { channel, ses_price, ..Scenario::new(facts.at) };
-        scenario.campaigns = status
-            .campaigns
-            .iter()
-            .map(|campaign| CampaignLoad {
-                name: campaign.name.clone(),
-                weight: campaign.weight,
-                mails: campaign.backlog.all() + status.to_come(&campaign.name),
-                recipients: 1,
-            })
-            .collect();
-        scenario.assumptions = assumptions(&status, channel);
-        match per_second(&status.quota, &facts.standing.control) {
-            Some(quota) => scenario.quota = quota,
-            None => scenario.assumptions.push(format!(
-                "the quota, which {} does not tell, is {}",
-                channel.words().service,
-                rate(scenario.quota)
-            )),
-        }
-        scenario.daily = daily(facts, &deployed);
-        scenario.control = holds(facts);
-        scenario.merge = deployed.poller.merge_queue_url.is_some();
-        scenario.express = deployed.poller.express_queue_url.is_some().then_some(0.0);
-        scenario.name.clone_from(&facts.settings.stack);
-        scenario.deployed = Some(Box::new(deployed));
-        scenario
+pub fn scenario_of(facts: &StackFacts, deployed: Deployment) -> Scenario {
+    let status = Status::of(facts);
+    let channel = deployed.poller.rules.channel;
+    let ses_price = facts.settings.ses_price;
+    let mut scenario = Scenario { channel, ses_price, ..Scenario::new(facts.at) };
+    scenario.campaigns = status
+        .campaigns
+        .iter()
+        .map(|campaign| CampaignLoad {
+            name: campaign.name.clone(),
+            weight: campaign.weight,
+            mails: campaign.backlog.all() + status.to_come(&campaign.name),
+            recipients: 1,
+        })
+        .collect();
+    scenario.assumptions = assumptions(&status, channel);
+    match per_second(&status.quota, &facts.standing.control) {
+        Some(quota) => scenario.quota = quota,
+        None => scenario.assumptions.push(format!(
+            "the quota, which {} does not tell, is {}",
+            channel.words().service,
+            rate(scenario.quota)
+        )),
     }
+    scenario.daily = daily(facts, &deployed);
+    scenario.control = holds(facts);
+    scenario.merge = deployed.poller.merge_queue_url.is_some();
+    scenario.express = deployed.poller.express_queue_url.is_some().then_some(0.0);
+    scenario.name.clone_from(&facts.settings.stack);
+    scenario.deployed = Some(Box::new(deployed));
+    scenario
+}
 
 /// The account's quota under all caps and the rate factor, in recipients per second. The daily quota
 /// is not in it: the simulation spreads that itself.

@@ -1,10 +1,10 @@
 //! Forecasts as a page.
 
+use super::{as_f64, floor};
+use crate::page::{Page, Span as Text, TextTable, Tone, View};
 use tidegate_core::Window;
 use tidegate_core::channel::{Channel, Words};
 use tidegate_core::format::time;
-use super::{as_f64, floor};
-use crate::page::{Page, Span as Text, TextTable, Tone, View};
 
 use tidegate_simulator::plan::{Bottleneck, EndEstimate, Forecast, Phase, PlanReport};
 

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use tidegate_core::identity::EpochMillis;
 
-use tidegate_core::format::{count, counted};
 use crate::page::{Page, Span, TextTable, Tone, View};
 use crate::suggest::SuggestedCommand;
+use tidegate_core::format::{count, counted};
 
 /// The accounts of all campaigns that were asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

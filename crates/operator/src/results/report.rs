@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{RowResult, RowStatus, RunFacts, RunJournal};
-use tidegate_core::format::{count, counted, span};
 use crate::page::{Page, Span, TextTable, Tone, View};
+use tidegate_core::format::{count, counted, span};
 
 /// The number of rows of each status, and the limits of these figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -10,9 +10,9 @@ use tidegate_delivery::ports::{SuppressedAddress, SuppressionReason, VISIBILITY_
 
 use super::RunJournal;
 use crate::dead::{Doubt, Letter};
-use tidegate_core::format::time;
 use crate::send::{InputRow, recipient};
 use tidegate_core::email::plain_address;
+use tidegate_core::format::time;
 
 /// The columns of the results. The recipient comes first, so that `tidegate send --only` takes the file.
 pub const COLUMNS: [&str; 7] = ["to", "row", "id", "status", "at", "ses_message_id", "detail"];

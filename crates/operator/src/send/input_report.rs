@@ -6,8 +6,8 @@ use tidegate_core::channel::Channel;
 use super::check::InputSummary;
 use super::notes::MailNotes;
 use super::text::TextTally;
-use tidegate_core::format::{bytes, counted};
 use crate::page::{Page, Span, Tone, View};
+use tidegate_core::format::{bytes, counted};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InputReport {

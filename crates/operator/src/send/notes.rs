@@ -4,8 +4,8 @@ use serde::Serialize;
 use tidegate_core::channel::Content;
 use tidegate_core::email::Content as MailContent;
 
-use tidegate_core::format::counted;
 use crate::page::{Page, Tone, View};
+use tidegate_core::format::counted;
 
 /// Bytes of HTML from which Gmail shows the rest on another page only.
 const CLIPPED_BYTES: usize = 102 * 1024;

@@ -15,9 +15,9 @@ use super::notes::MailNotes;
 use super::preview::Preview;
 use super::runs::days;
 use super::text::TextTally;
-use tidegate_core::format::{bytes, count, counted, rate, span};
 use crate::page::{Page, Span, Tone, View};
 use crate::suggest::SuggestedCommand;
+use tidegate_core::format::{bytes, count, counted, rate, span};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -11,8 +11,8 @@ use tidegate_delivery::ports::{EntryError, Outgoing, PortError, QueueUrl, Queues
 use super::draft::CampaignDraft;
 use super::fault::InputFault;
 use super::rows::{InputFormat, InputRows};
-use tidegate_core::format::counted;
 use crate::page::{Page, Span, Tone, View};
+use tidegate_core::format::counted;
 
 /// The test mails that were put on a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

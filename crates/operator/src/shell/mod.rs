@@ -10,10 +10,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::text_file::read_text;
 pub use confirm::{ConfirmArgs, Confirmation};
 pub use error::CommandError;
 pub use output::{Output, OutputArgs};
-use crate::text_file::read_text;
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;

@@ -1,9 +1,9 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
-use clap::{Args, ValueEnum};
-use serde::Serialize;
 use crate::page::{Page, View};
 use crate::redact::AddressVisibility;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 /// Options for the output of a command
 #[derive(Clone, Copy, Debug, Args)]

@@ -25,7 +25,6 @@ use tidegate_core::reputation::ReputationFigures;
 use tidegate_core::weight_rule::WeightRule;
 use tidegate_delivery::ports::QueueDepth;
 
-use tidegate_core::format::{span, time};
 use crate::history;
 use crate::suggest::SuggestedCommand;
 pub use facts::{OtherQueues, StackFacts, StatusSettings, gather, other_queues};
@@ -33,6 +32,7 @@ pub use left::LeftStatus;
 pub use of_stack::facts;
 pub(crate) use of_stack::facts_after;
 pub use runs::RunStatus;
+use tidegate_core::format::{span, time};
 pub use waiting::WaitingStatus;
 
 /// Without a claim for this many seconds the pollers have stopped, or every queue is empty.

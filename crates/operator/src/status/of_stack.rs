@@ -1,9 +1,9 @@
 //! The facts of a stack, from which its status and its dashboard follow.
 
-use tidegate_adapters::aws::stack::Stack;
-use tidegate_delivery::ports::{Clock as _, PortError};
 use crate::redact::AddressVisibility;
 use crate::status::{StackFacts, StatusSettings, gather, other_queues};
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_delivery::ports::{Clock as _, PortError};
 
 /// Reads the state of a stack, with the newest `changes` changes that operators made.
 ///

@@ -6,8 +6,8 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::RunStage;
 
 use super::{CampaignStatus, StackFacts, as_f64};
-use tidegate_core::format::{count, percent, time};
 use crate::page::{Page, Span, TextTable, Tone, View};
+use tidegate_core::format::{count, percent, time};
 
 /// A run that has ended is shown for a day.
 const SHOWN_MS: u64 = 86_400_000;

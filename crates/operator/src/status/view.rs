@@ -1,11 +1,11 @@
 use super::{CampaignStatus, HoldStatus, LimitStatus, QueueStatus, QuotaStatus, Status};
-use tidegate_core::format::{count, percent, rate, span, time};
 use crate::page::{Page, Span, TextTable, Tone, View};
 use crate::suggest::SuggestedCommand;
 use std::time::Duration;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::control::HoldReason;
 use tidegate_core::counters::{Counter, at_least_0};
+use tidegate_core::format::{count, percent, rate, span, time};
 use tidegate_core::identity::EpochMillis;
 
 impl View for Status {

@@ -13,8 +13,8 @@ use tidegate_delivery::ports::{Clock, History, Ledger, PortError};
 use super::{
     Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS, SteerAction, SteerError, SteerReport, limit,
 };
-use tidegate_core::format::{rate, time};
 use crate::suggest::SuggestedCommand;
+use tidegate_core::format::{rate, time};
 
 /// The campaigns and the limits of the deployment.
 pub(super) type Deployed<'a> = (&'a [Campaign], &'a LimitsConfig);

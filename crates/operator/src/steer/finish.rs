@@ -2,8 +2,8 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::weight_rule::{FinishBy, Remainder};
 
 use super::SteerError;
-use tidegate_core::format::time;
 use crate::status::Status;
+use tidegate_core::format::time;
 
 /// Checks that the campaign can finish in time, as far as the status tells: with the mail that waits now, at the
 /// rate in force now, beside the campaigns that have mail now.

@@ -7,11 +7,11 @@ use tidegate_delivery::ports::SuppressedAddress;
 use super::explain::FIND_ID;
 use super::{Explanation, MailVerdict};
 use crate::dead::LetterSnapshot;
-use tidegate_core::format::{counted, time};
 use crate::page::{Page, Span, Tone, View};
 use crate::redact::AddressVisibility;
 use crate::send::recipient;
 use crate::suppression::{in_words, list_of};
+use tidegate_core::format::{counted, time};
 
 /// Everything that is known of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -10,9 +10,9 @@ use super::limits::limits;
 use super::waiting::{backlog, limit_in_words, limited, merged, turn};
 use super::{Explanation, MailFacts, MailVerdict, Obstacle, Statement};
 use crate::dead::{Letter, LetterFilter, LetterVerdict, ReviewOptions, judge};
-use tidegate_core::format::{count, rate, span, time};
 use crate::status::{LimitStatus, QueueStatus, Status};
 use crate::suggest::SuggestedCommand;
+use tidegate_core::format::{count, rate, span, time};
 
 const UNSEARCHABLE: &str =
     "whether it is one of the messages on the queues: SQS cannot be searched by id";

@@ -7,9 +7,9 @@ use tidegate_core::config::EXPRESS;
 use tidegate_core::identity::EpochMillis;
 
 use super::{MailVerdict, Obstacle};
-use tidegate_core::format::{span, time};
 use crate::status::{HoldStatus, Status};
 use crate::suggest::SuggestedCommand;
+use tidegate_core::format::{span, time};
 
 /// EventBridge triggers once a minute, sometimes some seconds late. Without a window for this long
 /// the pollers have stopped.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::Counter;
 
-use tidegate_core::format::{count, span};
 use crate::status::{LimitStatus, QueueStatus, Status, as_f64};
+use tidegate_core::format::{count, span};
 
 /// The visibility timeout: a mail that was received and not sent is received again after it.
 const VISIBILITY_S: f64 = 30.0;

@@ -2,8 +2,8 @@
 
 use tidegate_core::Window;
 use tidegate_core::channel::Channel;
-use tidegate_core::limits::Dimension;
 use tidegate_core::format::{count, time};
+use tidegate_core::limits::Dimension;
 
 use super::holds::ScenarioHold;
 use super::scenario::Scenario;

@@ -1,17 +1,15 @@
 //! The frame of every command that changes dead letters: which letters, the question, who and why, the
 //! report.
 
+use crate::dead::{LetterError, LetterFilter, LetterPorts, LetterReport, LetterSnapshot};
+use crate::page::{Page, Tone, View};
+use crate::steer::Author;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_adapters::aws::{DynamoLedger, SqsQueues, SystemClock};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Clock as _;
-use crate::dead::{
-    LetterError, LetterFilter, LetterPorts, LetterReport, LetterSnapshot,
-};
-use crate::page::{Page, Tone, View};
-use crate::steer::Author;
 
 use super::args::ActionArgs;
 use super::{bar, read};

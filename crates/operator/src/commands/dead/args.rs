@@ -1,10 +1,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::dead::{Grouping, LetterFilter};
 use clap::{Args, Subcommand, ValueEnum};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
-use crate::dead::{Grouping, LetterFilter};
 
 use crate::commands::OnStack;
 use crate::shell::{ConfirmArgs, OutputArgs};

@@ -1,8 +1,8 @@
+use crate::dead::{DiscardReview, LetterError, LetterProgress, LetterReport, discard};
+use crate::steer::Author;
 use indicatif::ProgressBar;
 use tidegate_adapters::aws::stack::Stack;
-use crate::dead::{DiscardReview, LetterError, LetterProgress, LetterReport, discard};
 use tidegate_core::format::counted;
-use crate::steer::Author;
 
 use super::act::{Ports, carry_out, only_show, selected};
 use super::args::ActionArgs;

@@ -11,16 +11,16 @@ use std::io::BufWriter;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use indicatif::{ProgressBar, ProgressStyle};
-use tidegate_adapters::aws::stack::Stack;
-use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::Clock as _;
 use crate::dead::{
     DiscardReview, ExportReport, Grouping, LetterFilter, LetterSnapshot, ReadProgress, export,
     groups, list, show,
 };
 use crate::page::{Page, Tone};
 use crate::steer::Author;
+use indicatif::{ProgressBar, ProgressStyle};
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::Clock as _;
 
 /// The most letters that are read at once.
 pub(super) const MOST_LETTERS: u32 = 100_000;
@@ -168,8 +168,7 @@ pub(super) async fn read(
     let (queues, clock, queue) = (stack.queues(), stack.clock(), stack.dead_letter());
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let stop = shell.interrupted();
-    let reading =
-        crate::dead::read(&queues, &clock, &queue, limit, stop, progress).await;
+    let reading = crate::dead::read(&queues, &clock, &queue, limit, stop, progress).await;
     bar.finish_and_clear();
     Ok(reading?)
 }

@@ -1,20 +1,20 @@
 use std::collections::BTreeMap;
 
-use indicatif::ProgressBar;
-use tidegate_adapters::aws::stack::Stack;
-use tidegate_core::config::EXPRESS;
-use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{Clock as _, QueueUrl};
 use crate::dead::{
     Corrections, LetterFilter, LetterProgress, LetterSnapshot, ReplayPace, Review, ReviewOptions,
     replay, review,
 };
-use tidegate_core::format::{count, counted, rate, span};
 use crate::page::{Page, Tone};
 use crate::send::InputFault;
+use crate::status;
 use crate::status::Status;
 use crate::steer::Author;
-use crate::status;
+use indicatif::ProgressBar;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::config::EXPRESS;
+use tidegate_core::format::{count, counted, rate, span};
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::{Clock as _, QueueUrl};
 
 use super::act::{Ports, carry_out, only_show, selected};
 use super::args::{DeadEditArgs, DeadReplayArgs};

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::doctor::ReadResult;
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::Intercept;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextRef;
@@ -11,7 +12,6 @@ use aws_smithy_types::config_bag::ConfigBag;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::Clock as _;
-use crate::doctor::ReadResult;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 

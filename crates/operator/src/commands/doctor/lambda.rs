@@ -1,10 +1,10 @@
 //! The functions' settings, and the account's concurrency.
 
+use crate::doctor::{FunctionSettings, ReadResult};
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::error::ProvideErrorMetadata as _;
 use tidegate_adapters::aws::stack::{DeployedFunction, Stack};
 use tidegate_core::config::POLLER_TIMEOUT;
-use crate::doctor::{FunctionSettings, ReadResult};
 
 use super::read;
 

@@ -10,16 +10,14 @@ mod texts;
 
 use std::path::{Path, PathBuf};
 
+use crate::doctor::{ChannelFacts, DeploymentFacts, DoctorReport, Environments, ReadResult};
+use crate::status;
+use crate::status::Status;
 use clap::Args;
 use tidegate_adapters::aws::ChannelAccount;
 use tidegate_adapters::aws::stack::{Stack, StackError};
 use tidegate_core::deduplication::Deduplication;
 use tidegate_delivery::ports::{DeferralStore as _, FailureKind};
-use crate::doctor::{
-    ChannelFacts, DeploymentFacts, DoctorReport, Environments, ReadResult,
-};
-use crate::status::Status;
-use crate::status;
 
 use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell, text_file};

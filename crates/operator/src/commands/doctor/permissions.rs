@@ -1,14 +1,14 @@
 //! Reads the permissions of the functions' roles from IAM's policy simulator, and the settings of
 //! the ledger's table.
 
-use tidegate_adapters::aws::PolicySimulator;
-use tidegate_adapters::aws::stack::Stack;
-use tidegate_core::channel::Channel;
-use tidegate_delivery::ports::QueueUrl;
 use crate::doctor::{
     ChannelArns, DeployedQueue, Permission, QueueKind, ReadResult, RolePermissions, StackArns,
     poller_needs, scheduler_needs,
 };
+use tidegate_adapters::aws::PolicySimulator;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::channel::Channel;
+use tidegate_delivery::ports::QueueUrl;
 
 use super::read;
 

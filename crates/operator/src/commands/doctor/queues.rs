@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use crate::doctor::{DeployedQueue, QueueAttributes, QueueKind, ReadResult};
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::operation::get_queue_attributes::GetQueueAttributesError;
 use aws_sdk_sqs::types::QueueAttributeName as Name;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::config::{Campaign, queue_key};
-use crate::doctor::{DeployedQueue, QueueAttributes, QueueKind, ReadResult};
 
 use super::read as told;
 

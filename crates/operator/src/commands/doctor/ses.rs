@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::doctor::{AccountHealth, ReadResult, SenderIdentity, SesFacts, TenantFacts};
 use aws_sdk_sesv2::Client;
 use aws_sdk_sesv2::error::ProvideErrorMetadata as _;
 use tidegate_adapters::aws::SesAccount;
@@ -9,7 +10,6 @@ use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::config::Campaign;
 use tidegate_core::in_full;
 use tidegate_delivery::ports::Account as _;
-use crate::doctor::{AccountHealth, ReadResult, SenderIdentity, SesFacts, TenantFacts};
 
 use super::read;
 

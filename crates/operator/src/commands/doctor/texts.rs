@@ -1,12 +1,12 @@
 //! Reads the state of End User Messaging: the account, its origins and its configuration sets.
 
+use crate::doctor::ReadResult;
+use crate::doctor::texts::{Identities, TextFacts};
 use tidegate_adapters::aws::SmsAccount;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::in_full;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{Clock as _, PortError};
-use crate::doctor::ReadResult;
-use crate::doctor::texts::{Identities, TextFacts};
 
 pub(super) async fn facts(stack: &Stack, account: &SmsAccount) -> TextFacts {
     let (poller, allowed) = (&stack.poller, &stack.poller.rules.texts);

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
 use crate::send::{KnownList, PartPrice, recipient};
+use clap::{Args, ValueEnum};
 
 use crate::commands::OnStack;
 use crate::shell::ConfirmArgs;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::send::Estimate;
+use crate::status::{StackFacts, Status};
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::email::Priority;
 use tidegate_core::in_full;
-use crate::send::Estimate;
-use crate::status::{StackFacts, Status};
 use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{CampaignLoad, Forecast, ForecastOptions};
 

@@ -11,6 +11,20 @@ use std::io::BufReader;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::level::{LedgerLevel, LevelPolicy};
+use crate::page::{Page, Tone};
+use crate::send::{
+    AddressList, CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
+    InputReport, InputSummary, JournalContents, JournalError, JournalFile, JournalHeader,
+    JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError,
+    RunRecord, RunState, SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart,
+    TemplateSource, TestMailError, admitted, baseline, check, check_resend, extend_cancel,
+    read_journal, run_state, send_test,
+};
+use crate::status;
+use crate::status::StackFacts;
+use crate::steer::Author;
+use crate::suppression::suppressed;
 pub use args::SendArgs;
 use tidegate_adapters::aws::SystemEntropy;
 use tidegate_adapters::aws::stack::Stack;
@@ -22,21 +36,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
 use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunSender, RunStage};
 use tidegate_delivery::ports::{Clock as _, Entropy as _, QueueUrl, Runs as _, StoredRun};
-use crate::level::{LedgerLevel, LevelPolicy};
-use crate::page::{Page, Tone};
-use crate::send::{
-    AddressList, CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
-    InputReport, InputSummary, JournalContents, JournalError, JournalFile, JournalHeader,
-    JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError,
-    RunRecord, RunState, SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart,
-    TemplateSource, TestMailError, admitted, baseline, check, check_resend, extend_cancel,
-    read_journal, run_state, send_test,
-};
-use crate::status::StackFacts;
-use crate::steer::Author;
-use crate::suppression::suppressed;
 use tidegate_simulator::Deployment;
-use crate::status;
 
 use super::doctor::clock::aws_time;
 use super::stop_unless_confirmed;

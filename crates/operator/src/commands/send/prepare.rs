@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use crate::send::{
+    AddressList, CampaignDraft, DraftContent, InputFormat, InputSummary, JournalHeader,
+    JournalInput, RecipientFilter, TemplatePart, TemplateSource, Templates, fingerprint,
+};
 use clap::ValueEnum as _;
 use tidegate_core::channel::{Channel, MessageRules};
 use tidegate_core::config::Campaign;
 use tidegate_core::email::Priority;
 use tidegate_core::runs::RunInput;
-use crate::send::{
-    AddressList, CampaignDraft, DraftContent, InputFormat, InputSummary, JournalHeader,
-    JournalInput, RecipientFilter, TemplatePart, TemplateSource, Templates, fingerprint,
-};
 
 use super::args::{FormatOption, InputArgs, MailArgs, SendArgs};
 use crate::shell::{CommandError, open_file, text_file};
@@ -292,8 +292,8 @@ pub(super) fn header(
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use crate::send::KnownList;
+    use clap::Parser;
 
     use super::*;
 

@@ -3,11 +3,11 @@
 use std::error::Error as StdError;
 use std::time::Duration;
 
+use crate::page::{Page, Tone};
+use crate::send::SendProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::format::count;
-use crate::page::{Page, Tone};
-use crate::send::SendProgress;
 
 use crate::shell::Output;
 use tidegate_core::in_full;

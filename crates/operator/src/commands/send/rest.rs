@@ -3,13 +3,6 @@
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use tidegate_adapters::aws::stack::Stack;
-use tidegate_core::channel::Channel;
-use tidegate_core::config::Campaign;
-use tidegate_core::control::CANCELLED;
-use tidegate_core::identity::EpochMillis;
-use tidegate_core::runs::Run;
-use tidegate_delivery::ports::{Clock as _, StoredRun};
 use crate::dead::{DiscardReview, LetterFilter};
 use crate::redact::AddressVisibility;
 use crate::results::RunJournal;
@@ -18,6 +11,13 @@ use crate::send::{
     record_rest, rest_name,
 };
 use crate::steer::Author;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::channel::Channel;
+use tidegate_core::config::Campaign;
+use tidegate_core::control::CANCELLED;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::runs::Run;
+use tidegate_delivery::ports::{Clock as _, StoredRun};
 
 use super::args::SendArgs;
 use super::prepare;

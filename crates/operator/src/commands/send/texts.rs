@@ -1,7 +1,7 @@
 //! The draft of text messages, and whether a file is sent as mails or as text messages.
 
-use tidegate_core::channel::Channel;
 use crate::send::{PartPrices, Templates, TextDraft};
+use tidegate_core::channel::Channel;
 
 use super::args::{SendArgs, TextArgs};
 use crate::shell::CommandError;

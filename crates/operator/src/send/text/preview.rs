@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tidegate_core::text_message::{MessageType, TextLength, TextMessage};
 
-use tidegate_core::format::counted;
 use crate::page::{Page, Span, Tone, View};
 use crate::redact::AddressVisibility;
+use tidegate_core::format::counted;
 
 /// A text as AWS will get it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

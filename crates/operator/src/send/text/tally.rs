@@ -7,8 +7,8 @@ use serde::Serialize;
 use tidegate_core::text_message::{Alphabet, TextLength, TextMessage};
 
 use super::prices::{AWS_PRICES, PartPrices};
-use tidegate_core::format::{count, counted};
 use crate::page::{Page, Span, TextTable, Tone, View};
+use tidegate_core::format::{count, counted};
 
 /// Rows that are shown; JSON has all of them.
 const MOST_ROWS: usize = 10;

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use crate::page::{self, Tone};
+use crate::status::{CampaignStatus, RunStatus, Status};
+use crate::top::{CampaignRow, Dashboard};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState};
-use tidegate_core::waits::WaitBound;
 use tidegate_core::format::{count, percent, rate, span, time};
-use crate::page::{self, Tone};
-use crate::status::{CampaignStatus, RunStatus, Status};
-use crate::top::{CampaignRow, Dashboard};
+use tidegate_core::waits::WaitBound;
 
 /// The time that one column of the curve stands for.
 const COLUMN: Duration = Duration::from_secs(2);

@@ -7,13 +7,13 @@ mod tests;
 use std::io;
 use std::time::Duration;
 
+use crate::status::StackFacts;
+use crate::steer::{Author, SteerAction, steer};
+use crate::top::{Dashboard, Key, KeyRequest};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::in_full;
-use crate::status::StackFacts;
-use crate::steer::{Author, SteerAction, steer};
-use crate::top::{Dashboard, Key, KeyRequest};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use crate::redact::AddressVisibility;
+use crate::status::{StackFacts, StatusSettings};
+use crate::top::{Dashboard, Key};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use tidegate_core::config::LimitsConfig;
@@ -14,9 +17,6 @@ use tidegate_core::limits::Limit;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{AccountStatus, PreviousClaim, QueueDepth, Standing};
-use crate::redact::AddressVisibility;
-use crate::status::{StackFacts, StatusSettings};
-use crate::top::{Dashboard, Key};
 
 use super::draw::draw;
 
