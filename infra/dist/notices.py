@@ -29,7 +29,7 @@ LICENCE = re.compile(r"(licen[cs]e|copying|notice|copyright|unlicense)", re.I)
 # The selections of `make build` and of the programs in an archive.
 SELECTIONS = {
     "functions": ["--package", "tidegate-lambda", "--no-default-features"],
-    "programs": [f"--package=tidegate-{name}" for name in ("cli", "devstack", "fakes", "lambda")],
+    "programs": [f"--package=tidegate-{name}" for name in ("console", "devstack", "fakes", "lambda")],
 }
 
 

@@ -17,7 +17,7 @@ BOOK = ROOT / ".local" / "book"
 LONGEST = {"README.md": 180, "ARCHITECTURE.md": 150}
 # Folders at the root: a `path` that begins with one of them must exist.
 TOP = ("crates", "docs", "events", "infra", "tests", ".github")
-COMMANDS = ROOT / "crates" / "cli" / "src" / "commands" / "mod.rs"
+COMMANDS = ROOT / "crates" / "operator" / "src" / "commands" / "mod.rs"
 
 
 def pages() -> list[Path]:

@@ -26,7 +26,7 @@ struct Program {
 #[derive(Debug, Subcommand)]
 enum AnyCommand {
     #[command(flatten)]
-    Other(Command),
+    Other(Box<Command>),
     Console(Box<ConsoleArgs>),
 }
 
@@ -38,7 +38,7 @@ async fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let json = program.command.output().is_some_and(|output| output.json);
-    let ended = run(program.command).await;
+    let ended = Box::pin(run(program.command)).await;
     ended.map_or_else(|error| fail(json, &in_full(&error), error.exit_code()), ExitCode::from)
 }
 
@@ -92,8 +92,8 @@ async fn run(command: AnyCommand) -> Result<u8, CommandError> {
     }
     let shell = Shell::new(output, interrupts);
     let ended = match command {
-        AnyCommand::Other(command) => command.run(&shell, Program::command()).await,
-        AnyCommand::Console(args) => command::run(&args, &shell).await,
+        AnyCommand::Other(command) => Box::pin(command.run(&shell, Program::command())).await,
+        AnyCommand::Console(args) => Box::pin(command::run(&args, &shell)).await,
     };
     ended.map(CommandEnd::exit_code)
 }
