@@ -102,7 +102,7 @@ fn drawn_with(dashboard: &Dashboard, caption: &str, width: u16, height: u16) -> 
 
 #[test]
 fn a_board_shows_quota_and_use_the_last_minutes_and_a_row_a_campaign() {
-    let golden = snapbox::file!["../../tests/golden/top.txt"];
+    let golden = snapbox::file!["../../../tests/golden/top.txt"];
     snapbox::assert_data_eq!(drawn(&dashboard(), 110, 18), golden);
 }
 
