@@ -239,7 +239,7 @@ class Settings(unittest.TestCase):
         planned(AllowedSenders=",".join(senders[:30]), SenderIdentityArns=",".join(arns[:60])).check_sizes()
         for given, said in (
             ({"AllowedSenders": ",".join(senders[:75])}, r"AllowedSenders is too long \(2614 characters\): the poller's "
-             r"environment would have 4155 bytes, and AWS allows 4096\. Nothing was deployed"),
+             r"environment would have 4154 bytes, and AWS allows 4096\. Nothing was deployed"),
             ({"AllowedSenders": ",".join(senders[:30]), "SenderIdentityArns": ",".join(arns[:110])}, r"SenderIdentityArns is too "
              r"long .*: the policy of the poller's role would have 1\d{4} bytes, and AWS allows 10240"),
             ({"Campaigns": "ledger", "Channel": "sms", "Origins": ",".join(f"+1206555{n:04}" for n in range(300))},
