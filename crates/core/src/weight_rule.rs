@@ -6,19 +6,20 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::EpochMillis;
+use crate::limits::Zone;
 use crate::timestamp::Timestamp;
 
 /// A rule for one campaign's weight, a member of the control record.
 ///
 /// ```
 /// use tidegate_core::weight_rule::WeightRule;
-/// let text = r#"{"finish_by":"2026-12-01T17:00:00.000Z","least":5,"most":60}"#;
+/// let text = r#"{"finish_by":"2026-12-01T17:00:00.000Z","zone":"Europe/Berlin","least":5,"most":60}"#;
 /// let rule: WeightRule = serde_json::from_str(text)?;
-/// assert_eq!(rule.to_string(), "5 to 60, to finish by 2026-12-01T17:00:00.000Z");
+/// assert_eq!(rule.to_string(), "5 to 60, to finish by 2026-12-01 18:00:00 Europe/Berlin");
 /// assert_eq!(serde_json::to_string(&rule)?, text);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum WeightRule {
     /// The scheduler sets the weight once a minute, so that the campaign's mail is sent by then.
@@ -31,10 +32,13 @@ pub enum WeightRule {
 }
 
 /// A time by which a campaign's mail is sent, and the weights that it may have for that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishBy {
     /// The time.
     pub finish_by: EpochMillis,
+    /// The time zone in which it was given; UTC unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Zone>,
     /// The least weight, 1 to 10,000.
     pub least: u32,
     /// The greatest weight, at least `least`.
@@ -58,6 +62,11 @@ pub struct Remainder {
 }
 
 impl FinishBy {
+    /// A time as the clock of the zone shows it.
+    pub fn time(&self, at: EpochMillis) -> String {
+        self.zone.clone().unwrap_or_default().time(at)
+    }
+
     /// The weight with which the campaign ends in time, as far as the bounds allow. Between two whole weights it is
     /// the nearer one: the next minutes make good what is rounded.
     #[expect(
@@ -85,8 +94,9 @@ impl FinishBy {
 impl fmt::Display for WeightRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::FinishBy(FinishBy { finish_by, least, most, .. }) => {
-                write!(f, "{least} to {most}, to finish by {finish_by}")
+            Self::FinishBy(finish) => {
+                let (least, most) = (finish.least, finish.most);
+                write!(f, "{least} to {most}, to finish by {}", finish.time(finish.finish_by))
             }
             Self::OffPeak { off_peak } => write!(f, "{off_peak} outside other campaigns' hours"),
         }
@@ -101,7 +111,7 @@ mod tests {
 
     fn finish(seconds: u64) -> FinishBy {
         let finish_by = EpochMillis::new(NOW + seconds * 1_000);
-        FinishBy { finish_by, least: 2, most: 80, restore: None }
+        FinishBy { finish_by, zone: None, least: 2, most: 80, restore: None }
     }
 
     fn of(waiting: f64, others: u64) -> Remainder {

@@ -43,7 +43,7 @@ pub(crate) async fn adjust<Q: Queues, S, E>(
         let version = (standing.control_version, standing.control.clone());
         let changed = control::change(ledger, version, |control| {
             // An operator may have changed the rule since it was read.
-            if control.weight_rules.get(&campaign.name) == Some(&WeightRule::FinishBy(*finish)) {
+            if control.weight_rules.get(&campaign.name) == Some(&WeightRule::FinishBy(finish.clone())) {
                 match weight.or(finish.restore) {
                     Some(weight) => drop(control.weights.insert(campaign.name.clone(), weight)),
                     None => drop(control.weights.remove(&campaign.name)),

@@ -19,7 +19,7 @@ async fn a_campaign_finishes_at_its_time_to_half_a_percent_and_its_weight_stands
         let first = world
             .play(1_800, async |first| {
                 let finish_by = EpochMillis::from(first.plus(seconds).opens());
-                let finish = FinishBy { finish_by, least: 1, most: 900, restore: None };
+                let finish = FinishBy { finish_by, zone: None, least: 1, most: 900, restore: None };
                 let rule = WeightRule::FinishBy(finish);
                 world
                     .control(|control| {

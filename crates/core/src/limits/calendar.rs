@@ -13,7 +13,7 @@ use crate::identity::EpochMillis;
 use crate::timestamp::{Timestamp, Window};
 
 /// A time zone of the IANA database, such as `Europe/Berlin`; UTC unless named.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone(TimeZone);
 
 /// Error for a text that names no time zone.

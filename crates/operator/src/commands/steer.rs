@@ -318,7 +318,8 @@ async fn given_weights(
             let finish_by = zone
                 .instant(time, stack.clock().wall())
                 .map_err(|error| CommandError::Input(error.to_string()))?;
-            let finish = FinishBy { finish_by, least: *least, most: *most, restore: None };
+            let (zone, least, most) = (args.zone.clone(), *least, *most);
+            let finish = FinishBy { finish_by, zone, least, most, restore: None };
             let facts = status::facts(stack, shell.output.addresses(), 0).await?;
             check_finish(&Status::of(&facts), campaign, &finish)
                 .map_err(|error| CommandError::Input(error.to_string()))?;

@@ -157,7 +157,7 @@ pub struct CampaignStatus {
     pub name: String,
     pub configured_weight: u32,
     pub weight: u32,
-    /// A rule that changes the weight with the time, such as `5 to 60, to finish by 2026-12-01T17:00:00.000Z`.
+    /// A rule that changes the weight with the time, such as `5 to 60, to finish by 2026-12-01 18:00:00 Europe/Berlin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight_rule: Option<String>,
     /// The share by weight, 0 to 1, while every campaign has mail.

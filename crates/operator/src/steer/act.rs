@@ -117,7 +117,7 @@ fn check(action: &SteerAction, campaigns: &[Campaign], now: EpochMillis) -> Resu
         SteerAction::WeightRule { campaign, rule } => {
             let WeightRule::FinishBy(finish) = rule else { return known_or(campaign) };
             if finish.finish_by <= now {
-                return Err(SteerError::FinishPast(time(finish.finish_by)));
+                return Err(SteerError::FinishPast(finish.time(finish.finish_by)));
             }
             known_or(campaign)
         }
@@ -241,7 +241,7 @@ fn apply(
             Cycle::new(&in_force).map_err(|error| SteerError::Weights(error.to_string()))?;
         }
         SteerAction::WeightRule { campaign, rule } => {
-            let rule = weight_rule(control, campaigns, campaign, *rule)?;
+            let rule = weight_rule(control, campaigns, campaign, rule.clone())?;
             control.weight_rules.insert(campaign.clone(), rule);
         }
         SteerAction::ResetWeights => {

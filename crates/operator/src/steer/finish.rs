@@ -3,7 +3,6 @@ use tidegate_core::weight_rule::{FinishBy, Remainder};
 
 use super::SteerError;
 use crate::status::Status;
-use tidegate_core::format::time;
 
 /// Checks that the campaign can finish in time, as far as the status tells: with the mail that waits now, at the
 /// rate in force now, beside the campaigns that have mail now.
@@ -26,6 +25,6 @@ pub fn check_finish(status: &Status, campaign: &str, finish: &FinishBy) -> Resul
     if ends_at <= finish.finish_by {
         return Ok(());
     }
-    let (by, ends_at) = (time(finish.finish_by), time(ends_at));
+    let (by, ends_at) = (finish.time(finish.finish_by), finish.time(ends_at));
     Err(SteerError::TooLate { campaign: campaign.to_owned(), by, most: finish.most, ends_at })
 }

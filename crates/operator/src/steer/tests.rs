@@ -215,14 +215,15 @@ async fn a_rule_for_a_weight_keeps_what_stood_before_and_ends_by_hand() {
     let control = async || ledger.read().await.unwrap().control;
     let finish = |campaign: &str, seconds: u64| {
         let finish_by = EpochMillis::new(EPOCH + seconds * 1_000);
-        let finish = FinishBy { finish_by, least: 5, most: 60, restore: None };
+        let zone = Some("Europe/Berlin".parse().unwrap());
+        let finish = FinishBy { finish_by, zone, least: 5, most: 60, restore: None };
         let rule = WeightRule::FinishBy(finish);
         SteerAction::WeightRule { campaign: campaign.to_owned(), rule }
     };
     let weights = |weight| SteerAction::Weights([("big".to_owned(), weight)].into());
     done(&ledger, weights(30)).await;
     let detail = done(&ledger, finish("big", 3_600)).await.record.detail;
-    assert!(detail.starts_with("big → 5 to 60, to finish by 2026-11-20T21:36:07"), "{detail}");
+    assert!(detail.starts_with("big → 5 to 60, to finish by 2026-11-20 22:36:07 Europe/Berlin"), "{detail}");
     // The scheduler has set a weight since: what is restored stays what an operator had set.
     done(&ledger, finish("big", 7_200)).await;
     let Some(WeightRule::FinishBy(rule)) = control().await.weight_rules.remove("big") else {
@@ -247,7 +248,7 @@ fn a_time_that_even_the_greatest_weight_cannot_keep_is_refused_with_the_one_that
     let status = Status::of(&crate::status::tests::facts());
     let by = |seconds: u64| {
         let finish_by = EpochMillis::new(status.at.as_millis() + seconds * 1_000);
-        let finish = FinishBy { finish_by, least: 5, most: 60, restore: None };
+        let finish = FinishBy { finish_by, zone: None, least: 5, most: 60, restore: None };
         check_finish(&status, "big", &finish)
     };
     assert!(by(30 * 86_400).is_ok());

@@ -10,6 +10,8 @@
 //! windows are measured; they show 12.35 and 1.37 recipients per window, as is due. `small` ends after some 36,400
 //! windows, and from then on `big` has all slots.
 
+use tidegate_core::turns::{self, BATCH};
+
 use super::daily::DailyLimit;
 use super::fault::SendFault;
 use super::gate::MailState;
@@ -55,7 +57,9 @@ impl SimulationState {
         }
         let (full, exact) = self.expected(last, scenario, day);
         let expected: f64 = exact.iter().sum();
+        let open = exact.iter().filter(|due| **due > 0.0).count();
         let measure = measure(last, expected, scenario.quota).of_mails(self.largest());
+        let measure = measure.of_turns(open, expected);
         // Measure only windows since the last change, after those in which the rate settles.
         let first = self.unchanged_since + measure.settle;
         if last.end() < first + measure.windows {
@@ -124,12 +128,15 @@ impl SimulationState {
     /// within `share` of it.
     fn is_as(&self, each: &WindowRecord, due: &[f64], windows: f64, share: f64) -> bool {
         let largest = self.largest();
+        let open = due.iter().filter(|due| **due > 0.0).count();
+        // A campaign is within a turn of its share at both ends of what is measured.
+        let counted = if takes_turns(open, due.iter().sum()) { 2.0 * as_f64(BATCH) } else { 4.0 };
         let (all, all_due) = (each.of_campaigns() * windows, due.iter().sum::<f64>() * windows);
         // With large mails one mail more or less would decide, so they are excluded.
         (largest <= 1.0 || 2.0 * largest <= 0.01 * all)
             && (all - all_due).abs() <= 2.0 * largest + share * all_due
             && each.sent.iter().zip(due).all(|(sent, due)| {
-                (sent - due).abs() * windows <= 4.0 * largest + 0.02 * due * windows
+                (sent - due).abs() * windows <= counted * largest + 0.02 * due * windows
             })
     }
 
@@ -173,6 +180,20 @@ impl MeasureWindows {
         }
         Self { settle: self.settle.max(60), windows: self.windows.max(300) }
     }
+
+    /// Of many campaigns each window finds some that have mail, and those found so far have the turns of the others.
+    fn of_turns(self, open: usize, capacity: f64) -> Self {
+        if !takes_turns(open, capacity) {
+            return self;
+        }
+        let found = open.div_ceil(turns::probes(super::daily::floor(capacity)).max(1));
+        Self { settle: self.settle + found as u64, ..self }
+    }
+}
+
+/// Whether the campaigns that can be sent take turns in windows of so many recipients.
+fn takes_turns(open: usize, capacity: f64) -> bool {
+    turns::are_taken(open, super::daily::floor(capacity))
 }
 
 /// Whether SES's answers get lost now. Mails then reach SES more than once, so the arrivals do not

@@ -31,8 +31,8 @@ pub(super) struct CampaignRun {
     /// Mails that are not enqueued yet. The queue is refilled as it drains, because a queue with a
     /// million messages would cost memory and nothing depends on its length.
     pub(super) reservoir: u64,
-    /// The queue is refilled when fewer messages than this are visible.
-    refill_below: u64,
+    /// The queue is refilled when fewer messages than this are visible, and by so many.
+    refill: u64,
     mail: ProducedMail,
     domains: Vec<DomainShare>,
     pub(super) enqueued: u64,
@@ -264,8 +264,8 @@ impl SimulationState {
     pub(super) async fn top_up(&mut self, world: &World) -> Result<(), PlanError> {
         for campaign in &mut self.campaigns {
             let ready = world.queues.true_depth(&url(&campaign.name)).visible;
-            if ready < campaign.refill_below && campaign.reservoir > 0 {
-                let mails = campaign.take(2 * campaign.refill_below - ready);
+            if ready < campaign.refill && campaign.reservoir > 0 {
+                let mails = campaign.take(campaign.refill);
                 world.put_raw(&campaign.name, &mails).await?;
             }
         }
@@ -302,14 +302,14 @@ impl CampaignRun {
         let weights: u32 = scenario.campaigns.iter().map(|load| load.weight).sum();
         let share = f64::from(load.weight) / f64::from(weights.max(1));
         let recipients = f64::from(load.recipients);
-        // Enough for two windows alone, or ten windows at its share, plus 40 messages that pollers
-        // may receive beyond the shares.
-        let refill_below = scenario.quota / recipients * (2.0 + 10.0 * share) + 40.0;
+        // Enough for a window alone, or five windows at its share, plus 20 messages that pollers
+        // may receive beyond the shares. With many campaigns most of all mails are theirs.
+        let refill = scenario.quota / recipients * (1.0 + 5.0 * share) + 20.0;
         Self {
             name: load.name.clone(),
             recipients,
             reservoir: load.mails,
-            refill_below: refill_below.ceil() as u64,
+            refill: refill.ceil() as u64,
             mail: ProducedMail {
                 recipients: load.recipients,
                 body: scenario.channel.into(),

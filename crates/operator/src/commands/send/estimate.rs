@@ -88,3 +88,29 @@ fn estimate(status: &Status, campaign: &str, forecast: Result<Forecast, String>)
         Err(why) => Estimate { warnings: vec![format!("no forecast: {why}")], ..estimate },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::Timestamp;
+    use tidegate_simulator::plan::Scenario;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::shell::Output;
+    use crate::status::tests::facts;
+
+    /// Regression: a forecast of nine minutes kept a run from being sent.
+    #[tokio::test]
+    async fn an_estimate_that_takes_too_long_is_left_out_with_a_word() {
+        let (_interrupt, interrupts) = watch::channel(0);
+        let shell = Shell::new(Output::plain(), interrupts);
+        let mut scenario = Scenario::new(Timestamp::from_millis(1_795_207_000_000));
+        scenario.campaigns = vec!["big=1000000".parse().unwrap()];
+        let options = ForecastOptions { every_window: true, ..OPTIONS };
+        let late = forecasts(vec![scenario], options, Duration::ZERO, &shell).await.unwrap_err();
+        let status = Status::of(&facts());
+        let estimate = estimate(&status, "big", Err(in_full(&late)));
+        assert_eq!(estimate.warnings, ["no forecast: it takes longer than 0 s"]);
+        assert_eq!((estimate.ends_after_seconds, estimate.share > 0.0), (None, true));
+    }
+}
