@@ -113,7 +113,7 @@ fn window_shares(weights: &[u32], start: u64) -> u64 {
     let slots = start..start + 196;
     let has_mail: Vec<bool> = (0..weights.len()).map(|campaign| campaign % 10 != 9).collect();
     let turns = if turns::are_taken(weights.len(), 196) {
-        Turns::taken(&cycle, &has_mail, &[9], (slots.clone(), BATCH))
+        Turns::taken(&cycle, &has_mail, &[9], slots.clone(), BATCH)
     } else {
         Turns::all(&cycle, weights.len())
     };

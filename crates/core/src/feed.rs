@@ -57,12 +57,12 @@ pub fn pause_after_empty(before: u64, window: Window, most: u64) -> (u64, Window
 ///
 /// ```
 /// use tidegate_core::feed::drift;
-/// assert_eq!(drift(100, 100, (260, 30)), 160);
-/// assert_eq!(drift(100, 100, (240, 100)), 0);
-/// assert_eq!(drift(100, 300, (100, 30)), -170);
-/// assert_eq!(drift(100, 300, (100, 60)), 0);
+/// assert_eq!(drift(100, 100, 260, 30), 160);
+/// assert_eq!(drift(100, 100, 240, 100), 0);
+/// assert_eq!(drift(100, 300, 100, 30), -170);
+/// assert_eq!(drift(100, 300, 100, 60), 0);
 /// ```
-pub fn drift(slots: u64, depth: i64, (visible, in_flight): (u64, u64)) -> i64 {
+pub fn drift(slots: u64, depth: i64, visible: u64, in_flight: u64) -> i64 {
     let more = signed(visible) - depth;
     let less = more + signed(in_flight.min(slots));
     let is_large = |off: i64| 2 * off.unsigned_abs() > 3 * slots;
@@ -87,7 +87,7 @@ mod tests {
     /// and a half later no mail was fed, and slots stayed empty.
     #[test]
     fn mail_left_to_its_visibility_timeout_does_not_raise_the_depth() {
-        assert_eq!(drift(14, 4, (18, 15)), 0);
+        assert_eq!(drift(14, 4, 18, 15), 0);
     }
     use proptest::prelude::*;
 

@@ -73,10 +73,11 @@ impl Turns {
         cycle: &Cycle,
         has_mail: &[bool],
         probes: &[usize],
-        (slots, turn): (Range<u64>, u64),
+        slots: Range<u64>,
+        turn: u64,
     ) -> Self {
         let count = slots.end.saturating_sub(slots.start).max(turn);
-        let owners = owners(cycle, has_mail, (slots.start..slots.start + AHEAD * count, turn));
+        let owners = owners(cycle, has_mail, slots.start..slots.start + AHEAD * count, turn);
         let mut places = BTreeMap::new();
         let mut lanes = Vec::new();
         let mut lane_of = |campaign: usize| {
@@ -98,7 +99,7 @@ impl Turns {
 }
 
 /// The owner of each of `slots` among the campaigns that have mail; empty if none has.
-fn owners(cycle: &Cycle, has_mail: &[bool], (slots, turn): (Range<u64>, u64)) -> Vec<usize> {
+fn owners(cycle: &Cycle, has_mail: &[bool], slots: Range<u64>, turn: u64) -> Vec<usize> {
     let has = |campaign: usize| has_mail.get(campaign).copied().unwrap_or(false);
     let weights = cycle.weights().iter().enumerate();
     let weights = weights.map(|(campaign, weight)| if has(campaign) { *weight } else { 0 });

@@ -32,8 +32,8 @@ pub(crate) async fn keep(
     asked: Timestamp,
 ) {
     let counted = Counter::Sent.sum(&before.counters);
-    let stands = (before.control_version, before.control.clone());
-    let kept = control::change(ledger, stands, |control| {
+    let (version, control) = (before.control_version, before.control.clone());
+    let kept = control::change(ledger, version, control, |control| {
         control.expire(asked.into());
         match status {
             Some(status) => apply(control, policy, status, counted, asked.into()),

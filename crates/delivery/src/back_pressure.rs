@@ -128,7 +128,8 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
     pub(crate) async fn look<C: Clock, L: Ledger>(
         &self,
         clock: &C,
-        (ledger, standing): (&L, Option<&Standing>),
+        ledger: &L,
+        standing: Option<&Standing>,
         report: &RefCell<Option<BackPressureReport>>,
     ) {
         let (Some(back_pressure), Some(standing)) = (&self.config.back_pressure, standing) else {
@@ -140,7 +141,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         let sums = SendSums::of(&standing.counters);
         let lately = self.lately(sums, now);
         let recipients = lately.filter(|lately| lately.mails > 0).unwrap_or(sums).mean();
-        let mails = self.backlog(back_pressure, (standing, recipients), now).await;
+        let mails = self.backlog(back_pressure, standing, recipients, now).await;
         let rate = quota::remembered(Some(&standing.control), &self.config.cap);
         let mails_a_second = rate.map(|rate| standing.factor.of(rate).as_per_second() / recipients);
         let figures = figures(mails, mails_a_second, lately);
@@ -174,7 +175,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
                 destinations: &destinations,
                 me: &me,
             };
-            self.bring_back(site, &bounds, (sums.deferred, now), report).await;
+            self.bring_back(site, &bounds, sums.deferred, now, report).await;
         }
     }
 
@@ -200,7 +201,8 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         &self,
         site: DeferralReplayPorts<'_, S, Q, C>,
         bounds: &Bounds,
-        (deferred, now): (i64, Timestamp),
+        deferred: i64,
+        now: Timestamp,
         report: &RefCell<Option<BackPressureReport>>,
     ) {
         let done = RefCell::new(BroughtBack::default());
@@ -237,7 +239,8 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
     async fn backlog(
         &self,
         back_pressure: &BackPressureConfig,
-        (standing, recipients): (&Standing, f64),
+        standing: &Standing,
+        recipients: f64,
         now: Timestamp,
     ) -> Option<u64> {
         let looks = standing.looks;
@@ -247,7 +250,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         }
         let window = Window::containing(now);
         let is_empty = |name: &str| standing.idle.get(name).is_some_and(|idle| idle.until > window);
-        let urls = waiting::queues(back_pressure, (standing, window), is_empty);
+        let urls = waiting::queues(back_pressure, standing, window, is_empty);
         match waiting::depths(self.queues, &urls).await {
             Ok(depths) => {
                 let domains = mails_of(all_limits_waiting(&standing.counters), recipients);
@@ -269,7 +272,7 @@ pub fn destinations(campaigns: &[Campaign], standing: &Standing, now: Timestamp)
     let limits = control.limit_table(&InitialLimits::default());
     let is_held = |campaign: &Campaign| {
         control.holds_campaign(&campaign.name) && control.probed_hold(&campaign.name).is_none()
-            || control.weight_at(campaign, (campaigns, &limits), window) == 0
+            || control.weight_at(campaign, campaigns, &limits, window) == 0
             || limits.defers_campaign(&campaign.name, window)
     };
     let queue = |c: &Campaign| (c.name.clone(), QueueUrl::new(c.queue_url.as_str()));
@@ -323,8 +326,8 @@ async fn write(
     standing: Standing,
     ledger: &impl Ledger,
 ) -> Result<(), PortError> {
-    let stands = (standing.control_version, standing.control);
-    let changed = control::change(ledger, stands, |control| {
+    let (version, control) = (standing.control_version, standing.control);
+    let changed = control::change(ledger, version, control, |control| {
         let newer = control.back_pressure.is_some_and(|stands| stands.read_at > now.into());
         if !newer {
             let judged =

@@ -32,9 +32,10 @@ pub(crate) async fn keep(
     prefix: &str,
     clock: &impl Clock,
     directory: &impl Directory,
-    known: (&impl Ledger, &Standing),
+    ledger: &impl Ledger,
+    standing: &Standing,
 ) -> Option<usize> {
-    match try_keep(prefix, clock, directory, known).await {
+    match try_keep(prefix, clock, directory, ledger, standing).await {
         Ok(campaigns) => Some(campaigns),
         Err(error) => {
             tracing::warn!(
@@ -50,7 +51,8 @@ async fn try_keep(
     prefix: &str,
     clock: &impl Clock,
     directory: &impl Directory,
-    (ledger, standing): (&impl Ledger, &Standing),
+    ledger: &impl Ledger,
+    standing: &Standing,
 ) -> Result<usize, PortError> {
     let listed = directory.queues(prefix).await?;
     let mut waiting = in_order(with_missing(listed, prefix, standing), standing, clock);
@@ -124,8 +126,8 @@ impl Scan<'_> {
         if rest.is_empty() {
             log_faults(&listing(&standing.control.listed()));
         }
-        let stands = (standing.control_version, standing.control.clone());
-        let changed = control::change(ledger, stands, |control| {
+        let (version, control) = (standing.control_version, standing.control.clone());
+        let changed = control::change(ledger, version, control, |control| {
             // Computed from the record that stands now: another may have changed the list meanwhile.
             let before = control.listed();
             if let Ok(campaigns) = listing(&before).campaigns

@@ -42,7 +42,8 @@ const TRIES: usize = 4;
 /// [`PortError`] if the ledger does not answer; the change may have been written all the same.
 pub async fn change(
     ledger: &impl Ledger,
-    (mut version, mut before): (u64, Control),
+    mut version: u64,
+    mut before: Control,
     change: impl Fn(&mut Control),
 ) -> Result<ChangeOutcome, PortError> {
     for _ in 0..TRIES {

@@ -140,7 +140,7 @@ impl<C: Clock, F: Feedback, L: Ledger + Marks> FeedbackReader<'_, C, F, L> {
         let (now, quota) = (wall.into(), standing.previous.map(|claim| claim.rate));
         let new = RefCell::new(Vec::new());
         let changed =
-            control::change(self.ledger, (standing.control_version, standing.control), |control| {
+            control::change(self.ledger, standing.control_version, standing.control, |control| {
                 let counted = reputation::review(control, &self.config.policy, &sent, heard, now);
                 if let Some(quota) = quota {
                     reputation::adapt(control, &counted, quota, Window::containing(wall));

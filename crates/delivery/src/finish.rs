@@ -17,7 +17,8 @@ use crate::{control, quota, waiting};
 pub(crate) async fn adjust<Q: Queues, S, E>(
     on: &BackPressure<'_, Q, S, E>,
     clock: &impl Clock,
-    (ledger, standing): (&impl Ledger, Option<&Standing>),
+    ledger: &impl Ledger,
+    standing: Option<&Standing>,
 ) {
     let (Some(config), Some(standing)) = (&on.config.back_pressure, standing) else { return };
     let Some(rate) = quota::remembered(Some(&standing.control), &on.config.cap) else { return };
@@ -40,10 +41,12 @@ pub(crate) async fn adjust<Q: Queues, S, E>(
         let others = others(sending(config, standing, Window::containing(now)), campaign, standing);
         let of = Remainder { waiting, per_second, others, now };
         let weight = next(campaign, finish, of, depth);
-        let version = (standing.control_version, standing.control.clone());
-        let changed = control::change(ledger, version, |control| {
+        let (version, control) = (standing.control_version, standing.control.clone());
+        let changed = control::change(ledger, version, control, |control| {
             // An operator may have changed the rule since it was read.
-            if control.weight_rules.get(&campaign.name) == Some(&WeightRule::FinishBy(finish.clone())) {
+            if control.weight_rules.get(&campaign.name)
+                == Some(&WeightRule::FinishBy(finish.clone()))
+            {
                 match weight.or(finish.restore) {
                     Some(weight) => drop(control.weights.insert(campaign.name.clone(), weight)),
                     None => drop(control.weights.remove(&campaign.name)),

@@ -46,9 +46,11 @@ impl IncidentMemory {
 ///
 /// It is told first and noted then: if the note fails, it is told again a minute later.
 pub async fn tell(
-    (topic, stack): (&impl Announce, &str),
+    topic: &impl Announce,
+    stack: &str,
     memory: &IncidentMemory,
-    (report, minute): (Option<&ScheduleReport>, &SchedulerRunReport),
+    report: Option<&ScheduleReport>,
+    minute: &SchedulerRunReport,
     clock: &impl Clock,
     ledger: &impl Ledger,
 ) {
@@ -63,8 +65,8 @@ pub async fn tell(
     if let Err(error) = announce(topic, stack, &changes).await {
         return tracing::error!(error = &error as &dyn StdError, "operators are not told");
     }
-    let stands = (standing.control_version, standing.control.clone());
-    let noted = control::change(ledger, stands, |control| {
+    let (version, control) = (standing.control_version, standing.control.clone());
+    let noted = control::change(ledger, version, control, |control| {
         changes.note(&mut control.incidents, now);
     });
     if let Err(error) = noted.await {

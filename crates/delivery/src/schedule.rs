@@ -23,6 +23,23 @@ const LISTED_WITHIN: Duration = Duration::from_secs(55);
 /// Windows within which the newest claim lies while every window has a tick, even if two ticks were lost.
 const LATELY: u64 = 3;
 
+/// The services that the ticks of a run need.
+#[derive(Debug)]
+pub struct SchedulePorts<'a, C, A, L, I, D, Q> {
+    /// The time, and waits.
+    pub clock: &'a C,
+    /// SES's account, which tells the quota.
+    pub account: &'a A,
+    /// The ledger.
+    pub ledger: &'a L,
+    /// The pollers' function.
+    pub invoke: &'a I,
+    /// Where the campaigns' queues are found.
+    pub directory: &'a D,
+    /// All queues.
+    pub queues: &'a Q,
+}
+
 /// Runs once: reads the quota, then issues 60 ticks and `TIDEGATE_OVERLAP_WINDOWS` more. While every queue
 /// is empty it checks them once per `TIDEGATE_IDLE_WAKE_SECONDS` instead, if that is above 1, and issues no
 /// ticks.
@@ -45,14 +62,20 @@ const LATELY: u64 = 3;
 /// # Errors
 /// [`PortError`] only if SES does not answer with the quota and no other quota is known.
 pub async fn run(
-    (config, woken): (&SchedulerConfig, bool),
-    clock: &impl Clock,
-    account: &impl Account,
-    (ledger, before): (&impl Ledger, Option<Standing>),
-    invoke: &impl Invoke,
-    directory: &impl Directory,
-    queues: &impl Queues,
+    config: &SchedulerConfig,
+    woken: bool,
+    before: Option<Standing>,
+    ports: SchedulePorts<
+        '_,
+        impl Clock,
+        impl Account,
+        impl Ledger,
+        impl Invoke,
+        impl Directory,
+        impl Queues,
+    >,
 ) -> Result<ScheduleReport, PortError> {
+    let SchedulePorts { clock, account, ledger, invoke, directory, queues } = ports;
     let (wall, started) = clock.now();
     let mut report = ScheduleReport {
         first_window: None,
@@ -64,7 +87,7 @@ pub async fn run(
         quota_known: false,
         campaigns: None,
     };
-    let rate = match read_quota(config, clock, account, (ledger, before.as_ref())).await? {
+    let rate = match read_quota(config, clock, account, ledger, before.as_ref()).await? {
         (Some(rate), known) => {
             report.quota_known = known;
             rate
@@ -76,18 +99,18 @@ pub async fn run(
     let now = wall + clock.monotonic().saturating_since(started);
     let first = Window::containing(now + config.lead).plus(1);
     report.first_window = Some(first);
-    let mut ticks = Ticks::new((clock, invoke), (wall, started), (config.lead, rate), report);
+    let mut ticks = Ticks::new(clock, invoke, wall, started, config.lead, rate, report);
     let end = || clock.sleep_until(started + LISTED_WITHIN);
     let lifting = async {
         let Some(before) = &before else { return false };
-        let lifting = Box::pin(tenants::lift_holds(clock, account, (ledger, before)));
+        let lifting = Box::pin(tenants::lift_holds(clock, account, ledger, before));
         matches!(select(lifting, pin!(end())).await, Either::Left((true, _)))
     };
     let lifting = lifting.boxed_local().shared();
     let ticks = async {
         let from = match &before {
             Some(standing) if woken => (!is_ticked(standing, first)).then_some(first),
-            Some(standing) => match ticks.sleep(config, (standing, first), ledger, queues).await {
+            Some(standing) => match ticks.sleep(config, standing, first, ledger, queues).await {
                 // It slept over the mail of campaigns that this run may have set free.
                 None => lifting.clone().await.then(|| ticks.first_open()),
                 from => from,
@@ -102,7 +125,7 @@ pub async fn run(
         ticks.finish().await
     };
     let ticks = Box::pin(async { ticks_first(ticks, lifting.clone(), end()).await.0 });
-    let campaigns = Box::pin(list_campaigns(config, clock, directory, (ledger, before.as_ref())));
+    let campaigns = Box::pin(list_campaigns(config, clock, directory, ledger, before.as_ref()));
     let (mut report, campaigns) = ticks_first(ticks, campaigns, end()).await;
     if campaigns.is_none() {
         tracing::warn!("the campaigns were not found within the run: the list stays as it is");
@@ -123,10 +146,11 @@ async fn list_campaigns(
     config: &SchedulerConfig,
     clock: &impl Clock,
     directory: &impl Directory,
-    (ledger, before): (&impl Ledger, Option<&Standing>),
+    ledger: &impl Ledger,
+    before: Option<&Standing>,
 ) -> Option<usize> {
     let prefix = config.campaign_queues.as_deref()?;
-    campaigns::keep(prefix, clock, directory, (ledger, before?)).await
+    campaigns::keep(prefix, clock, directory, ledger, before?).await
 }
 
 /// Returns the quota, and whether SES answered with it in this run. Keeps SES's answer in the ledger.
@@ -134,7 +158,8 @@ async fn read_quota(
     config: &SchedulerConfig,
     clock: &impl Clock,
     account: &impl Account,
-    (ledger, before): (&impl Ledger, Option<&Standing>),
+    ledger: &impl Ledger,
+    before: Option<&Standing>,
 ) -> Result<(Option<Rate>, bool), PortError> {
     let asked = clock.wall();
     let answer = account.account().await;

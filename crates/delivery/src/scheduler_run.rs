@@ -109,10 +109,8 @@ impl SchedulerRunReport {
 pub async fn run<T, R: Future<Output = T>>(
     ticks: impl FnOnce(Option<Standing>) -> R,
     reading: Option<(&FeedbackConfig, &impl Feedback)>,
-    (back_pressure, sums): (
-        BackPressure<'_, impl Queues, impl DeferralStore, impl Entropy>,
-        &SumsMemory,
-    ),
+    back_pressure: BackPressure<'_, impl Queues, impl DeferralStore, impl Entropy>,
+    sums: &SumsMemory,
     clock: &impl Clock,
     ledger: &(impl Ledger + Marks),
 ) -> (T, SchedulerRunReport) {
@@ -137,8 +135,8 @@ pub async fn run<T, R: Future<Output = T>>(
         }
     };
     let look = Box::pin(async {
-        finish::adjust(&back_pressure, clock, (ledger, before.as_ref())).await;
-        back_pressure.look(clock, (ledger, before.as_ref()), &looked).await;
+        finish::adjust(&back_pressure, clock, ledger, before.as_ref()).await;
+        back_pressure.look(clock, ledger, before.as_ref(), &looked).await;
     });
     let (ticked, _) = ticks_first(ticked, look, clock.sleep_until(end)).await;
     let is_short = clock.monotonic().saturating_since(began) < SHORT;

@@ -17,7 +17,8 @@ const A_RUN: usize = 20;
 pub(crate) async fn lift_holds(
     clock: &impl Clock,
     account: &impl Account,
-    (ledger, before): (&impl Ledger, &Standing),
+    ledger: &impl Ledger,
+    before: &Standing,
 ) -> bool {
     let asked = clock.wall();
     let held = before.control.held_tenants();
@@ -40,9 +41,10 @@ pub(crate) async fn lift_holds(
     if found.is_empty() {
         return false;
     }
-    let stands = (before.control_version, before.control.clone());
-    let lifted =
-        control::change(ledger, stands, |control| control.lift_tenants(&found, asked.into()));
+    let (version, control) = (before.control_version, before.control.clone());
+    let lifted = control::change(ledger, version, control, |control| {
+        control.lift_tenants(&found, asked.into());
+    });
     let lifted = lifted.await.inspect_err(|error| {
         tracing::warn!(error = error as &dyn StdError, "holds of tenants are not lifted");
     });

@@ -40,9 +40,12 @@ pub(crate) struct Ticks<'a, C, I> {
 
 impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
     pub(crate) fn new(
-        (clock, invoke): (&'a C, &'a I),
-        (wall, started): (Timestamp, Monotonic),
-        (lead, rate): (Duration, Rate),
+        clock: &'a C,
+        invoke: &'a I,
+        wall: Timestamp,
+        started: Monotonic,
+        lead: Duration,
+        rate: Rate,
         report: ScheduleReport,
     ) -> Self {
         let under_way = FuturesUnordered::new();
@@ -112,7 +115,8 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
     pub(crate) async fn sleep(
         &mut self,
         config: &SchedulerConfig,
-        (standing, first): (&Standing, Window),
+        standing: &Standing,
+        first: Window,
         ledger: &impl Ledger,
         queues: &impl Queues,
     ) -> Option<Window> {
@@ -144,7 +148,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
                     if checked.replace(window).is_some() {
                         self.until(self.due(window).before(ASKED)).await;
                     }
-                    let empty = waiting::is_empty(queues, known, (&standing, window)).await;
+                    let empty = waiting::is_empty(queues, known, &standing, window).await;
                     if let Err(error) = &empty {
                         tracing::warn!(error = error as &dyn StdError, "SQS does not count");
                     }

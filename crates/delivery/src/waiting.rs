@@ -33,7 +33,7 @@ pub(crate) fn sending<'a>(
     list.iter().filter(move |campaign| {
         let is_held = control.holds_campaign(&campaign.name);
         (!is_held || control.probed_hold(&campaign.name).is_some())
-            && control.weight_at(campaign, (list, &limits), window) > 0
+            && control.weight_at(campaign, list, &limits, window) > 0
             && (!limits.closes_campaign(&campaign.name, window)
                 || config.stores_deferred && limits.defers_campaign(&campaign.name, window))
     })
@@ -50,7 +50,8 @@ pub(crate) fn opens(config: &BackPressureConfig, standing: &Standing, window: Wi
 /// without those whose name `is_left_out` knows (by [`queue_key`], or [`MERGE_QUEUE`]).
 pub(crate) fn queues(
     config: &BackPressureConfig,
-    (standing, window): (&Standing, Window),
+    standing: &Standing,
+    window: Window,
     is_left_out: impl Fn(&str) -> bool,
 ) -> Vec<QueueUrl> {
     let campaigns = sending(config, standing, window);
@@ -77,9 +78,10 @@ fn used_limit_queues(config: &BackPressureConfig, standing: &Standing) -> Vec<Qu
 pub(crate) async fn is_empty(
     queues: &impl Queues,
     config: &BackPressureConfig,
-    (standing, window): (&Standing, Window),
+    standing: &Standing,
+    window: Window,
 ) -> Result<bool, PortError> {
-    let sources = self::queues(config, (standing, window), |_| false);
+    let sources = self::queues(config, standing, window, |_| false);
     let domains = used_limit_queues(config, standing);
     let (sources, domains) = try_join(depths(queues, &sources), depths(queues, &domains)).await?;
     Ok(sources.iter().all(|depth| depth.visible == 0)

@@ -19,7 +19,7 @@ use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{
     BATCH, BATCH_BYTES, Entry, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing,
 };
-use tidegate_delivery::schedule::{self, ScheduleReport};
+use tidegate_delivery::schedule::{self, SchedulePorts, ScheduleReport};
 use tidegate_delivery::scheduler_run::SumsMemory;
 use tidegate_delivery::scheduler_run::{self, SchedulerRunReport};
 use tidegate_fakes::{
@@ -387,23 +387,20 @@ impl World {
             entropy: &self.entropy,
             gauge: &self.gauge,
         };
-        let ticks = |before| {
-            Box::pin(schedule::run(
-                (config, woken),
-                &clock,
-                &account,
-                (&ledger, before),
-                &invoke,
-                &queues,
-                &queues,
-            ))
+        let ports = SchedulePorts {
+            clock: &clock,
+            account: &account,
+            ledger: &ledger,
+            invoke: &invoke,
+            directory: &queues,
+            queues: &queues,
         };
-        let minute =
-            scheduler_run::run(ticks, reading, (back_pressure, &self.sums), &clock, &ledger);
+        let ticks = |before| Box::pin(schedule::run(config, woken, before, ports));
+        let minute = scheduler_run::run(ticks, reading, back_pressure, &self.sums, &clock, &ledger);
         let (report, minute) = Box::pin(minute).await;
         let topic = self.topic.clone().with_faults(&self.faults);
-        let told = (report.as_ref().ok(), &minute);
-        tell((&topic, "simulated"), &self.incidents, told, &clock, &ledger).await;
+        let (stack, told) = ("simulated", report.as_ref().ok());
+        tell(&topic, stack, &self.incidents, told, &minute, &clock, &ledger).await;
         self.minute_reports.borrow_mut().push(minute);
         self.schedule_reports.borrow_mut().extend(report);
     }

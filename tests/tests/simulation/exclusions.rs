@@ -19,7 +19,7 @@ async fn change(world: &World, action: ExcludeAction, ids: impl IntoIterator<Ite
         ids.into_iter().map(|id| AddressKey::of_text(&format!("{id}.0@example.com"))).collect();
     let author = Author { by: "ada".to_owned(), reason: "unsubscribed".to_owned() };
     let clock = world.universe.clock();
-    let changed = exclude((action, &keys), &author, &world.ledger, &clock, |_| {}).await;
+    let changed = exclude(action, &keys, &author, &world.ledger, &clock, |_| {}).await;
     assert!(changed.is_ok(), "{changed:?}");
 }
 

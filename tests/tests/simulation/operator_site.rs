@@ -13,7 +13,7 @@ use tidegate_operator::dead::{
     ReviewOptions,
 };
 use tidegate_operator::redact::AddressVisibility;
-use tidegate_operator::status::{self, StatusSettings};
+use tidegate_operator::status::{self, StatusPorts, StatusSettings};
 use tidegate_operator::steer::Author;
 use tidegate_operator::why::{Explanation, MailQuery, explain, gather};
 use tidegate_tests::simulation::{DEAD_LETTERS, MERGE, World};
@@ -88,11 +88,10 @@ pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Expl
     places.extend(world.settings.express.then(|| (EXPRESS, url(EXPRESS))));
     let standing = world.ledger_now().await;
     let (account, clock) = (world.ses.account(), world.universe.clock());
-    let read = (standing, campaigns(world));
-    let status =
-        status::gather(settings, read, &places, &world.queues, &account, &world.ledger, &clock)
-            .await
-            .unwrap();
+    let (account, clock, queues, ledger) = (&account, &clock, &world.queues, &world.ledger);
+    let ports = StatusPorts { queues, account, ledger, clock };
+    let status = status::gather(settings, standing, campaigns(world), &places, ports);
+    let status = status.await.unwrap();
     let reading = dead_letters(world).await;
     let asked = MailQuery { id: id.to_owned(), campaign: campaign.map(str::to_owned) };
     explain(&gather(asked, status, poller, &reading, &world.ledger).await.unwrap())

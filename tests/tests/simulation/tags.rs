@@ -6,7 +6,7 @@ use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::tagged::{CAMPAIGN_TAG, WEIGHT_TAG};
 use tidegate_delivery::ports::{Directory, FailureKind, Ledger as _, PortError, QueueUrl};
-use tidegate_delivery::schedule;
+use tidegate_delivery::schedule::{self, SchedulePorts};
 use tidegate_fakes::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{MERGE, World, WorldSettings, measure};
 
@@ -211,11 +211,16 @@ async fn a_queue_that_is_not_listed_is_gone_only_when_it_says_so() {
     let config = world.settings.scheduler().unwrap();
     let run = async || {
         let (clock, account) = (world.universe.clock(), world.ses.account());
-        let (ledger, invoke, directory) = (&world.ledger, &world.invoke, Forgetful(&world));
-        let queues = world.queues.client();
-        let known = (ledger, ledger.read().await.ok());
-        let run =
-            schedule::run((&config, false), &clock, &account, known, invoke, &directory, &queues);
+        let before = world.ledger.read().await.ok();
+        let ports = SchedulePorts {
+            clock: &clock,
+            account: &account,
+            ledger: &world.ledger,
+            invoke: &world.invoke,
+            directory: &Forgetful(&world),
+            queues: &world.queues.client(),
+        };
+        let run = schedule::run(&config, false, before, ports);
         run.await.unwrap().campaigns
     };
     assert_eq!((run().await, listed(&world).await), (Some(2), both));

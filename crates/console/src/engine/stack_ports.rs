@@ -7,7 +7,7 @@ use tidegate_delivery::ports::{
 };
 use tidegate_operator::dead::{self, LetterSnapshot};
 use tidegate_operator::redact::AddressVisibility;
-use tidegate_operator::status::{OtherQueues, StackFacts, StatusSettings, gather};
+use tidegate_operator::status::{OtherQueues, StackFacts, StatusPorts, StatusSettings, gather};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Number of dead letters that are read for the page at most.
@@ -66,10 +66,11 @@ impl<P: PortTypes> StackPorts<P> {
     /// # Errors
     /// [`PortError`] of ledger or queues.
     pub async fn look(&self) -> Result<StackFacts, PortError> {
-        let (queues, account, history) = (&self.queues, &self.account, &self.ledger);
-        let read = self.standing().await?;
-        gather(self.settings.clone(), read, &self.places, queues, account, history, &self.clock)
-            .await
+        let (queues, account) = (&self.queues, &self.account);
+        let (ledger, clock) = (&self.ledger, &self.clock);
+        let (standing, campaigns) = self.standing().await?;
+        let ports = StatusPorts { queues, account, ledger, clock };
+        gather(self.settings.clone(), standing, campaigns, &self.places, ports).await
     }
 
     /// Reads the ledger again, and takes everything else from `before`.

@@ -82,7 +82,7 @@ impl Intake {
         debts: &[i64],
         recipients_per_mail: &[f64],
     ) -> Self {
-        Self::over((cycle, false), slots, total, debts, recipients_per_mail)
+        Self::over(cycle, false, slots, total, debts, recipients_per_mail)
     }
 
     /// As [`Intake::new`], for campaigns that may take turns; `debts` and means are given by lane.
@@ -94,11 +94,12 @@ impl Intake {
         recipients_per_mail: &[f64],
     ) -> Self {
         let means = recipients_per_mail;
-        Self::over((&turns.cycle, turns.in_batches), slots, total, debts, means)
+        Self::over(&turns.cycle, turns.in_batches, slots, total, debts, means)
     }
 
     fn over(
-        (cycle, in_batches): (&Cycle, bool),
+        cycle: &Cycle,
+        in_batches: bool,
         slots: std::ops::Range<u64>,
         total: u64,
         debts: &[i64],

@@ -9,7 +9,8 @@ impl Control {
     pub fn weight_at(
         &self,
         campaign: &Campaign,
-        (listed, limits): (&[Campaign], &LimitTable),
+        listed: &[Campaign],
+        limits: &LimitTable,
         window: Window,
     ) -> u32 {
         let is_another = |other: &&Campaign| other.name != campaign.name;
@@ -53,7 +54,7 @@ mod tests {
         let weight = |control: &Control, hour: u32| {
             let table = control.limit_table(&InitialLimits::default());
             let window = format!("2026-12-01T{hour:02}:30:00Z").parse().unwrap();
-            control.weight_at(&listed[0], (&listed, &table), window)
+            control.weight_at(&listed[0], &listed, &table, window)
         };
         assert_eq!([7, 9, 19, 21, 23].map(|hour| weight(&control, hour)), [70, 5, 5, 5, 70]);
         control.limits.clear();

@@ -172,7 +172,8 @@ impl Limit {
     pub fn pace(
         &self,
         window: Window,
-        (quota, rate_margin): (Rate, RateMargin),
+        quota: Rate,
+        rate_margin: RateMargin,
         adapted: Option<&Adapted>,
     ) -> Pace {
         let opens = window.opens();
@@ -187,7 +188,7 @@ impl Limit {
             return Pace::Closed(hours.next_change(&zone, window));
         }
         if let Some(ramp) = &self.ramp {
-            let day = ramp.day((self.hours.as_ref(), &zone), window);
+            let day = ramp.day(self.hours.as_ref(), &zone, window);
             // Outside the hours was dealt with above: the ramp has not begun.
             let begin = || Pace::Closed(Some(zone.at(ramp.from, 0)).filter(|begin| *begin > opens));
             return day.map_or_else(begin, |day| Pace::Slots(LimitGrid::of_day(day)));
@@ -235,7 +236,7 @@ mod tests {
     }
 
     fn pace(limit: &Limit, at: &str) -> Pace {
-        limit.pace(window(at), (Rate::per_second(100.0).unwrap(), RateMargin::default()), None)
+        limit.pace(window(at), Rate::per_second(100.0).unwrap(), RateMargin::default(), None)
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl Ramp {
     }
 
     /// The slots of the day in which `window` lies; `None` before the first day and outside the hours.
-    pub fn day(&self, (hours, zone): (Option<&Hours>, &Zone), window: Window) -> Option<DaySlots> {
+    pub fn day(&self, hours: Option<&Hours>, zone: &Zone, window: Window) -> Option<DaySlots> {
         let day = zone.day_of(window);
         let days = u64::try_from((day - self.from).get_days()).ok()?;
         let (opens, closes) = match hours {
@@ -251,7 +251,7 @@ mod tests {
     fn a_day_begins_and_ends_with_the_zone_or_the_hours() {
         let berlin: Zone = "Europe/Berlin".parse().unwrap();
         let ramp = ramp(RampDays::Table(vec![10, 20, 30]));
-        let day = |hours: Option<&Hours>, at: &str| ramp.day((hours, &berlin), window(at));
+        let day = |hours: Option<&Hours>, at: &str| ramp.day(hours, &berlin, window(at));
         assert_eq!(day(None, "2026-11-22T22:59:59Z"), None, "the day before");
         let first = day(None, "2026-11-22T23:00:00Z").unwrap();
         assert_eq!((first.amount, first.opens), (10, window("2026-11-22T23:00:00Z").opens()));

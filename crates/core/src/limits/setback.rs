@@ -41,10 +41,11 @@ impl Ramp {
     pub fn after(
         &self,
         tally: &RampTally,
-        (hours, zone): (Option<&Hours>, &Zone),
+        hours: Option<&Hours>,
+        zone: &Zone,
         now: Window,
     ) -> Option<Self> {
-        let amount = self.day((hours, zone), now)?.amount;
+        let amount = self.day(hours, zone, now)?.amount;
         let share = |count: u64| count as f64 / amount as f64 * 100.0;
         let bounds = [
             (tally.bounces, 5.0, "bounces"),
@@ -85,13 +86,13 @@ mod tests {
     }
 
     fn amount(ramp: &Ramp, day: u64) -> u64 {
-        ramp.day((None, &Zone::default()), window(day)).unwrap().amount
+        ramp.day(None, &Zone::default(), window(day)).unwrap().amount
     }
 
     fn after(ramp: &Ramp, day: u64, [bounces, complaints, deferrals]: [u64; 3]) -> Option<Ramp> {
         let date = format!("2026-11-{:02}", day + 1).parse().unwrap();
         let tally = RampTally { bounces, complaints, deferrals, ..RampTally::of(date) };
-        ramp.after(&tally, (None, &Zone::default()), window(day))
+        ramp.after(&tally, None, &Zone::default(), window(day))
     }
 
     #[test]

@@ -276,7 +276,8 @@ mod tests {
     /// All sends that a limit lets through in `windows`. Mails have the given sizes in turn, are
     /// available at the slots that `wants` names, and start as late in the slot as `lateness` says.
     fn sends(
-        (grid, account): (LimitGrid, SlotGrid),
+        grid: LimitGrid,
+        account: SlotGrid,
         windows: u64,
         sizes: &[u32],
         wants: impl Fn(u64) -> bool,
@@ -325,7 +326,8 @@ mod tests {
         let account = SlotGrid::new(rates.0, rates.1);
         let noon: Window = "2026-03-01T12:00:00Z".parse().unwrap();
         for day in 0..42 {
-            let Pace::Slots(grid) = limit.pace(noon.plus(day * 86_400), rates, None) else {
+            let Pace::Slots(grid) = limit.pace(noon.plus(day * 86_400), rates.0, rates.1, None)
+            else {
                 panic!("day {day} is closed");
             };
             let expected = (50.0 * 1.2_f64.powf(day as f64)).round().min(50_000.0);
@@ -337,7 +339,7 @@ mod tests {
                     continue;
                 }
                 last = Some(window);
-                let pace = limit.pace(window, rates, None);
+                let pace = limit.pace(window, rates.0, rates.1, None);
                 let Some(mut slots) = LimitSlots::of_pace(pace, account, Some(account), window)
                 else {
                     panic!("{window} is free");
@@ -383,7 +385,7 @@ mod tests {
             let wants = |slot| always || hash(slot, seed).is_multiple_of(3);
             let grid = LimitGrid::even(rate, rate_margin).shifted(index, "");
             let late = |slot| if hash(slot, 7).is_multiple_of(5) { NEVER } else { hash(slot, !seed) >> 1 };
-            let starts = sends((grid, account), 6, &[1], wants, late);
+            let starts = sends(grid, account, 6, &[1], wants, late);
             prop_assert!(worst_second(starts) <= rate.ceil() + 1);
         }
 
@@ -395,7 +397,7 @@ mod tests {
             let account = SlotGrid::new(quota, rate_margin);
             let grid = LimitGrid::even(rate, rate_margin).shifted(sizes.len(), "");
             let late = |slot| if hash(slot, 7).is_multiple_of(5) { NEVER } else { hash(slot, seed) >> 1 };
-            let starts = sends((grid, account), 4, &sizes, |_| true, late);
+            let starts = sends(grid, account, 4, &sizes, |_| true, late);
             let largest = u64::from(*sizes.iter().max().unwrap());
             prop_assert!(worst_second(starts) < rate.ceil() + 2 * largest);
         }
@@ -406,7 +408,7 @@ mod tests {
         ) {
             let account = SlotGrid::new(quota, rate_margin);
             let grid = LimitGrid::even(rate, rate_margin).shifted(1, "");
-            let starts = sends((grid, account), 200, &[size], |_| true, |_| 0);
+            let starts = sends(grid, account, 200, &[size], |_| true, |_| 0);
             prop_assert!(!starts.is_empty());
             prop_assert!(worst_second(starts) <= (rate.ceil() + 1) * u64::from(size));
         }
@@ -417,7 +419,7 @@ mod tests {
             let account = SlotGrid::new(quota, rate_margin);
             let seconds = 300;
             let grid = LimitGrid::even(rate, rate_margin).shifted(1, "");
-            let got = sends((grid, account), seconds, &[1], |_| true, |_| 0).len();
+            let got = sends(grid, account, seconds, &[1], |_| true, |_| 0).len();
             let expected = rate.as_per_second() / (1.0 + rate_margin.as_share()) * 300.0;
             prop_assert!((got as f64 - expected).abs() <= 1.0 + expected * 1e-3, "{got} of {expected}");
         }

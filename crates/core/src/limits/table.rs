@@ -276,7 +276,7 @@ impl LimitTable {
     /// The pace of a limit in `window`, in a phase of its own; see [`Limit::pace`] and [`LimitGrid::shifted`].
     pub fn pace(&self, of: &LimitRef, window: Window, rates: (Rate, RateMargin)) -> Pace {
         let Some((_, limit)) = self.get(of.index) else { return Pace::Free };
-        match limit.pace(window, rates, self.lowered(of)) {
+        match limit.pace(window, rates.0, rates.1, self.lowered(of)) {
             Pace::Slots(grid) => {
                 Pace::Slots(grid.shifted(of.index, of.name.as_deref().unwrap_or_default()))
             }

@@ -21,7 +21,7 @@ pub fn adapt(control: &mut Control, notices: &[&Notice], quota: Rate, now: Windo
                 let sent = notice.sent_at.map_or(now, |at| Window::containing(at.into()));
                 deferred.entry(tag).or_default().push(sent);
             }
-            set_back(control, &table, (tag, notice.kind), now);
+            set_back(control, &table, tag, notice.kind, now);
         }
     }
     if let Some(reputation) = control.reputation.as_mut().filter(|_| !deferred.is_empty()) {
@@ -31,12 +31,7 @@ pub fn adapt(control: &mut Control, notices: &[&Notice], quota: Rate, now: Windo
 }
 
 /// Counts a notice for the warm-up with this tag, and sets the warm-up back if its day is a bad one.
-fn set_back(
-    control: &mut Control,
-    table: &LimitTable,
-    (tag, kind): (&str, NoticeKind),
-    now: Window,
-) {
+fn set_back(control: &mut Control, table: &LimitTable, tag: &str, kind: NoticeKind, now: Window) {
     let found = table.tagged(tag).and_then(|of| table.get(of.index));
     let Some((key, limit)) = found.filter(|(_, limit)| limit.ramp.is_some()) else { return };
     let (zone, hours) = (limit.zone(), limit.hours.as_ref());
@@ -53,7 +48,7 @@ fn set_back(
         NoticeKind::Deferral => tally.deferrals += 1,
         NoticeKind::Suppressed | NoticeKind::Dropped => {}
     }
-    let ramp = limit.ramp.as_ref().and_then(|ramp| ramp.after(tally, (hours, &zone), now));
+    let ramp = limit.ramp.as_ref().and_then(|ramp| ramp.after(tally, hours, &zone, now));
     if let (Some(ramp), Some(Some(stored))) = (ramp, control.limits.get_mut(key)) {
         stored.ramp = Some(ramp);
     }

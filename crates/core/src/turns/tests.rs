@@ -22,7 +22,7 @@ fn got(
     let mut sums = vec![0; has_mail.len()];
     for window in 0..windows {
         let slots = start + window * length..start + (window + 1) * length;
-        let turns = Turns::taken(cycle, has_mail, &[], (slots.clone(), turn));
+        let turns = Turns::taken(cycle, has_mail, &[], slots.clone(), turn);
         for (lane, share) in turns.lanes.iter().zip(turns.cycle.shares(slots)) {
             sums[*lane] += share;
         }
@@ -90,7 +90,7 @@ proptest! {
         (weights, has_mail, (start, turn)) in worlds(), length in 1_u64..120,
     ) {
         let cycle = Cycle::new(&weights).unwrap();
-        let turns = Turns::taken(&cycle, &has_mail, &[0], (start..start + length, turn));
+        let turns = Turns::taken(&cycle, &has_mail, &[0], start..start + length, turn);
         let most = AHEAD * length.max(turn) / turn + 2;
         // One begun turn of its own, one of the others' slots, and the probe.
         prop_assert!(turns.lanes.len() as u64 <= 2 * most + 1, "{turns:?}");
@@ -101,7 +101,7 @@ proptest! {
 #[test]
 fn of_ten_slots_in_a_row_all_are_one_campaigns() {
     let cycle = Cycle::new(&[1; 30]).unwrap();
-    let turns = Turns::taken(&cycle, &[true; 30], &[], (70..110, BATCH));
+    let turns = Turns::taken(&cycle, &[true; 30], &[], 70..110, BATCH);
     assert_eq!(turns.lanes[..4], [7, 8, 9, 10]);
     assert!((70..80).all(|slot| turns.cycle.owner(slot) == 0));
     assert_eq!(turns.cycle.owner(80), 1);
@@ -110,5 +110,5 @@ fn of_ten_slots_in_a_row_all_are_one_campaigns() {
 #[test]
 fn where_nobody_has_mail_the_probes_are_asked() {
     let cycle = Cycle::new(&[1; 30]).unwrap();
-    assert_eq!(Turns::taken(&cycle, &[false; 30], &[4, 9], (70..110, BATCH)).lanes, [4, 9]);
+    assert_eq!(Turns::taken(&cycle, &[false; 30], &[4, 9], 70..110, BATCH).lanes, [4, 9]);
 }

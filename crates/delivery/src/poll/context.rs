@@ -50,10 +50,6 @@ impl<E: Environment> Context<'_, E> {
     }
 
     /// The settings and the plan by which messages are read.
-    pub(super) const fn parsing(&self) -> (&PollerConfig, &Plan) {
-        (self.config, self.plan)
-    }
-
     pub(super) fn count(&self, counter: Counter, count: u64) {
         self.counts.borrow_mut().add(counter, count);
     }
@@ -120,7 +116,8 @@ impl<E: Environment> Context<'_, E> {
         &self,
         queue: &QueueUrl,
         messages: u64,
-        (pause, wait): (Duration, Wait),
+        pause: Duration,
+        wait: Wait,
     ) -> (bool, Result<(Vec<Received>, Monotonic), PortError>) {
         if !pause.is_zero() {
             self.env.clock().sleep_until(self.monotonic() + pause).await;

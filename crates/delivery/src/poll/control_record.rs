@@ -94,8 +94,9 @@ pub(super) async fn conclude<E: Environment>(
     let changed = if is_old {
         match ctx.env.ledger().read().await {
             Ok(now) => {
-                let now = (now.control_version, now.control);
-                control::change(ctx.env.ledger(), now, change).await.map(ChangeOutcome::made)
+                let changed =
+                    control::change(ctx.env.ledger(), now.control_version, now.control, change);
+                changed.await.map(ChangeOutcome::made)
             }
             Err(error) => Err(error),
         }
@@ -143,8 +144,8 @@ async fn change_control<E: Environment>(
     ctx: &Context<'_, E>,
     change: impl Fn(&mut Control),
 ) -> Result<Option<(Control, Control)>, PortError> {
-    let claimed = (ctx.plan.control_version, ctx.plan.control.clone());
-    control::change(ctx.env.ledger(), claimed, change).await.map(ChangeOutcome::made)
+    let (version, claimed) = (ctx.plan.control_version, ctx.plan.control.clone());
+    control::change(ctx.env.ledger(), version, claimed, change).await.map(ChangeOutcome::made)
 }
 
 fn log_breaker(window: Window, before: &Breaker, after: &Breaker) {

@@ -104,7 +104,7 @@ pub(super) async fn feed<E: Environment>(
             // answer, so it may be a long poll.
             if let Some((probe, index)) = probes.pop() {
                 let queue = lanes[probe.lane].source(index).queue.clone();
-                receives.push(receive(ctx, queue, (probe, index), (Duration::ZERO, Wait::Within)));
+                receives.push(receive(ctx, queue, (probe, index), Duration::ZERO, Wait::Within));
                 continue;
             }
             if limited.is_full() {
@@ -122,7 +122,7 @@ pub(super) async fn feed<E: Environment>(
             // queue is asked by a short poll.
             let others = intake.others_may_give(ask.lane) || !lane.is_alone(index);
             let wait = if others { Wait::No } else { Wait::Within };
-            receives.push(receive(ctx, queue, (ask, index), (pause, wait)));
+            receives.push(receive(ctx, queue, (ask, index), pause, wait));
         }
         if receives.is_empty() && forwards.is_empty() {
             break;
@@ -175,9 +175,10 @@ async fn receive<E: Environment>(
     ctx: &Context<'_, E>,
     queue: QueueUrl,
     ask: (Ask, usize),
-    wait: (Duration, Wait),
+    pause: Duration,
+    wait: Wait,
 ) -> Receive {
-    let (long, result) = ctx.receive(&queue, ask.0.messages, wait).await;
+    let (long, result) = ctx.receive(&queue, ask.0.messages, pause, wait).await;
     (ask, long, result)
 }
 
@@ -216,7 +217,7 @@ impl<E: Environment> Feed<'_, E> {
         let mut taken = Taken { mails: Vec::with_capacity(messages.len()), left: false, away: 0 };
         for received in messages {
             ctx.note_received(&received);
-            match read(received, source, since, ctx.parsing()) {
+            match read(received, source, since, ctx.config, ctx.plan) {
                 Ok(message) => {
                     ctx.running_means.received(campaign, message.recipients());
                     match self.policies.collected(Box::new(message)) {

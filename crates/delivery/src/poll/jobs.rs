@@ -137,7 +137,8 @@ pub(super) fn retry(
     failure: &Failure,
     outcome: Outcome,
     campaign: &QueueUrl,
-    (at, jitter): (EpochMillis, f64),
+    at: EpochMillis,
+    jitter: f64,
     counted: bool,
 ) -> Job {
     log(message, failure, outcome, "to be retried");

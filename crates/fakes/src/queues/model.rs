@@ -91,7 +91,7 @@ impl Model {
             .collect()
     }
 
-    fn delete(&mut self, (i, delivery): (usize, u32)) -> bool {
+    fn delete(&mut self, i: usize, delivery: u32) -> bool {
         let newest = self.messages[i].received == delivery;
         if self.messages[i].deleted {
             return true;
@@ -103,7 +103,7 @@ impl Model {
         true
     }
 
-    fn set_visibility(&mut self, (i, delivery): (usize, u32), after: u64) -> bool {
+    fn set_visibility(&mut self, i: usize, delivery: u32, after: u64) -> bool {
         let message = &self.messages[i];
         let can = message.received == delivery && self.in_flight(message);
         if can {
@@ -169,12 +169,12 @@ proptest! {
                 Step::Delete { receipt } if !receipts.is_empty() => {
                     let (receipt, delivery) = receipt.get(&receipts);
                     let deleted = queue.delete(now, receipt, false);
-                    prop_assert_eq!(deleted.is_ok(), model.delete(*delivery));
+                    prop_assert_eq!(deleted.is_ok(), model.delete(delivery.0, delivery.1));
                 }
                 Step::SetVisibility { receipt, after } if !receipts.is_empty() => {
                     let (receipt, delivery) = receipt.get(&receipts);
                     let changed = queue.set_visibility(now, receipt, Duration::from_secs(after));
-                    prop_assert_eq!(changed.is_ok(), model.set_visibility(*delivery, after));
+                    prop_assert_eq!(changed.is_ok(), model.set_visibility(delivery.0, delivery.1, after));
                 }
                 Step::Pass { millis } => model.now = now + Duration::from_millis(millis),
                 Step::Delete { .. } | Step::SetVisibility { .. } => {}

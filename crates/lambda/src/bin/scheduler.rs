@@ -11,8 +11,9 @@ use tidegate_core::idle::is_wake;
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Marks};
+use tidegate_delivery::schedule::{self, SchedulePorts};
+use tidegate_delivery::scheduler_run;
 use tidegate_delivery::scheduler_run::SumsMemory;
-use tidegate_delivery::{schedule, scheduler_run};
 use tidegate_lambda::{
     CountedLedger, LambdaFunction, diagnostic, failed_metrics, failed_start, publish,
     scheduler_metrics, stack_name, start,
@@ -63,24 +64,16 @@ impl LambdaFunction for SchedulerFunction {
             let back_pressure =
                 BackPressure { config, queues, deferral, entropy: &SystemEntropy, gauge };
             // On the heap, because the future of a minute is large.
-            let ticks = |before| {
-                Box::pin(schedule::run(
-                    (config, woken),
-                    clock,
-                    account,
-                    (ledger, before),
-                    invoke,
-                    queues,
-                    queues,
-                ))
-            };
+            let directory = queues;
+            let ports = SchedulePorts { clock, account, ledger, invoke, directory, queues };
+            let ticks = |before| Box::pin(schedule::run(config, woken, before, ports));
             let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));
             let (report, minute) =
-                Box::pin(scheduler_run::run(ticks, reading, (back_pressure, sums), clock, ledger))
+                Box::pin(scheduler_run::run(ticks, reading, back_pressure, sums, clock, ledger))
                     .await;
             if let Some(topic) = topic {
-                let told = (report.as_ref().ok(), &minute);
-                tell((topic, &stack_name()), incidents, told, clock, ledger).await;
+                let (stack, report) = (stack_name(), report.as_ref().ok());
+                tell(topic, &stack, incidents, report, &minute, clock, ledger).await;
             }
             let ledger_failed = failures.take();
             let report = report.map_err(|error| {

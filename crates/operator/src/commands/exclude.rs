@@ -127,7 +127,7 @@ async fn change(
     let author = args.author.author(&stack).await;
     let (ledger, clock) = (stack.ledger(), stack.clock());
     let bar = MailProgressBar::new(shell.output, keys.len() as u64, 0);
-    let report = exclude((action, &keys), &author, &ledger, &clock, |more| bar.add(more)).await;
+    let report = exclude(action, &keys, &author, &ledger, &clock, |more| bar.add(more)).await;
     drop(bar);
     let report = report.map_err(|error| match error {
         ExcludeError::Port(error) => CommandError::Service(error),

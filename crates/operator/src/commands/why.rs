@@ -141,9 +141,9 @@ impl StackReading<'_> {
         if is_known && answers.iter().all(|answer| answer.id != named.id) {
             answers.push(named);
         }
-        let shown = (address, shell.output.addresses());
-        let report = AddressReport::new(shown, &suppressed, answers, (searched, not_searched));
-        Ok(AddressReport { rows, ..report })
+        let addresses = shell.output.addresses();
+        let report = AddressReport::new(address, addresses, &suppressed, answers, searched);
+        Ok(AddressReport { rows, not_searched, ..report })
     }
 
     /// A row of a run that is on no queue yet, in words.

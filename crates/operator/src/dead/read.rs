@@ -78,11 +78,9 @@ pub async fn read(
     mut progress: impl FnMut(ReadProgress),
 ) -> Result<LetterSnapshot, PortError> {
     let depth = queues.depth(queue).await?;
-    let mut hidden = HiddenMessages::default();
-    let mut letters = BTreeMap::new();
+    let mut found = FoundLetters::default();
     let mut coverage = Coverage { hidden_before: depth.in_flight, ..Coverage::default() };
-    let rounds =
-        rounds(queues, clock, queue, (limit, depth), &mut hidden, &mut letters, &mut progress);
+    let rounds = rounds(queues, clock, queue, limit, depth, &mut found, &mut progress);
     let ended = match select(pin!(rounds), pin!(stop)).await {
         Either::Left((ended, _)) => ended,
         Either::Right(((), _)) => {
@@ -90,6 +88,7 @@ pub async fn read(
             Ok(())
         }
     };
+    let FoundLetters { hidden, letters } = found;
     coverage.still_hidden = hidden.make_visible(queues, queue).await;
     ended?;
     let mut letters: Vec<Letter> = letters.into_values().collect();
@@ -102,13 +101,20 @@ pub async fn read(
     Ok(LetterSnapshot { letters, coverage })
 }
 
+/// The messages that the rounds have received, which others do not see meanwhile.
+#[derive(Default)]
+struct FoundLetters {
+    hidden: HiddenMessages,
+    letters: BTreeMap<String, Letter>,
+}
+
 async fn rounds(
     queues: &impl Queues,
     clock: &impl Clock,
     queue: &QueueUrl,
-    (limit, depth): (usize, QueueDepth),
-    hidden: &mut HiddenMessages,
-    letters: &mut BTreeMap<String, Letter>,
+    limit: usize,
+    depth: QueueDepth,
+    FoundLetters { hidden, letters }: &mut FoundLetters,
     progress: &mut impl FnMut(ReadProgress),
 ) -> Result<(), PortError> {
     let mut empty = 0;
@@ -124,7 +130,7 @@ async fn rounds(
         };
         let calls = left.min(expected).div_ceil(BATCH).min(AT_ONCE);
         let mut failed = None;
-        for (result, since) in receive(queues, clock, queue, (calls, wait), left).await {
+        for (result, since) in receive(queues, clock, queue, calls, wait, left).await {
             match result {
                 Ok(received) => {
                     for message in received {
@@ -159,7 +165,8 @@ async fn receive(
     queues: &impl Queues,
     clock: &impl Clock,
     queue: &QueueUrl,
-    (calls, wait): (usize, Duration),
+    calls: usize,
+    wait: Duration,
     left: usize,
 ) -> Vec<ReceiveResult> {
     let one = |number: usize| async move {

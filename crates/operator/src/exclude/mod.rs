@@ -80,7 +80,8 @@ pub struct ExclusionsReport {
 /// [`ExcludeError`]. After one of the ledger part of the change may be made, and pollers may not know of it yet:
 /// the same call completes it.
 pub async fn exclude(
-    (action, keys): (ExcludeAction, &BTreeSet<AddressKey>),
+    action: ExcludeAction,
+    keys: &BTreeSet<AddressKey>,
     author: &Author,
     ledger: &(impl Ledger + Exclusions + History),
     clock: &impl Clock,
@@ -107,7 +108,7 @@ pub async fn exclude(
     let addresses = read(ledger).await?.len() as u64;
     let is_new = Cell::new(false);
     let standing = ledger.read().await?;
-    let told = change(ledger, (standing.control_version, standing.control), |control| {
+    let told = change(ledger, standing.control_version, standing.control, |control| {
         let before = control.exclusions.unwrap_or_default();
         is_new.set(changed > 0 || before.addresses != addresses);
         if is_new.get() {

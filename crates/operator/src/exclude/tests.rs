@@ -21,7 +21,7 @@ fn clock() -> SimClock {
 
 async fn done(ledger: &MemoryLedger, action: ExcludeAction, names: &[&str]) -> ExcludeReport {
     let author = Author { by: "ada".to_owned(), reason: "unsubscribed".to_owned() };
-    exclude((action, &keys(names)), &author, ledger, &clock(), |_| {}).await.unwrap()
+    exclude(action, &keys(names), &author, ledger, &clock(), |_| {}).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,7 +60,7 @@ async fn a_change_that_breaks_off_is_completed_by_the_same_one_again() {
     plan.add(Rule::new(Fault::After(FailureKind::TimedOut)).on(Operation::SetControl));
     let author = Author { by: "ada".to_owned(), reason: "unsubscribed".to_owned() };
     let asked = keys(&["ada"]);
-    let first = exclude((ExcludeAction::Add, &asked), &author, &failing, &clock(), |_| {}).await;
+    let first = exclude(ExcludeAction::Add, &asked, &author, &failing, &clock(), |_| {}).await;
     assert!(matches!(first, Err(ExcludeError::Port(_))), "{first:?}");
     plan.clear();
     done(&ledger, ExcludeAction::Add, &["ada"]).await;

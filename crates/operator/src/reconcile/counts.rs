@@ -39,8 +39,9 @@ pub(super) fn account(
     runs: CampaignRuns,
     found: MailCounts,
     queued: QueueCounts,
-    shared: u64,
-    (now, stack, counters): (EpochMillis, &StackSettings, &BTreeMap<String, i64>),
+    now: EpochMillis,
+    stack: &StackSettings,
+    counters: &BTreeMap<String, i64>,
 ) -> CampaignAccount {
     let before = runs.before();
     let grown = |now: i64, from: i64| at_least_0(now.saturating_sub(from));
@@ -55,7 +56,7 @@ pub(super) fn account(
     let cancelled = unaccounted.min(found.cancelled);
     let excluded = (unaccounted - cancelled).min(found.excluded);
     let deferred = (unaccounted - cancelled - excluded).min(queued.deferred);
-    let on_shared = (unaccounted - cancelled - excluded - deferred).min(shared);
+    let on_shared = (unaccounted - cancelled - excluded - deferred).min(queued.shared);
     let difference = left.saturating_sub(signed(cancelled + excluded + deferred + on_shared));
     let allowances: Vec<Tolerance> =
         runs.lag(now, queued.is_moving(), stack.quota_per_second).into_iter().collect();
@@ -73,7 +74,7 @@ pub(super) fn account(
         excluded,
         unknown: 0,
         unmarked: 0,
-        queued: on_campaign + queued.deferred + shared,
+        queued: on_campaign + queued.deferred + queued.shared,
         difference,
         verdict: AccountVerdict::Balanced,
         allowances,

@@ -55,7 +55,7 @@ pub(super) async fn tally<R: BufRead>(
         let Some(answered) = under_way.next().await else { return Ok(()) };
         let (identities, answers) = answered?;
         for (identity, mark) in identities.iter().zip(&answers) {
-            count(found, mark.as_ref(), dead.contains(identity), times);
+            count(found, mark.as_ref(), dead.contains(identity), times.0, times.1);
         }
         checked(identities.len() as u64);
     }
@@ -74,7 +74,8 @@ fn count(
     found: &mut MailCounts,
     mark: Option<&Mark>,
     is_dead: bool,
-    (began, now): (EpochMillis, EpochMillis),
+    began: EpochMillis,
+    now: EpochMillis,
 ) {
     // The clocks of producer and poller may differ, so a mark just before the begin is ours.
     let is_older = |mark: &Mark| Timestamp::from(began).saturating_since(mark.since.into()) > LAG;
@@ -109,8 +110,8 @@ pub(super) fn account(
     runs: CampaignRuns,
     found: MailCounts,
     queued: QueueCounts,
-    shared: u64,
-    (now, stack): (EpochMillis, &StackSettings),
+    now: EpochMillis,
+    stack: &StackSettings,
 ) -> CampaignAccount {
     let moving = queued.is_moving() || found.sending > 0;
     let allowances: Vec<Tolerance> =
@@ -123,7 +124,7 @@ pub(super) fn account(
     };
     let (cancelled, excluded) = (assigned(found.cancelled), assigned(found.excluded));
     let (retrying, on_campaign) = (assigned(queued.retrying), assigned(queued.waiting));
-    let (deferred, on_shared) = (assigned(queued.deferred), assigned(shared));
+    let (deferred, on_shared) = (assigned(queued.deferred), assigned(queued.shared));
     CampaignAccount {
         campaign,
         method: Method::Marks,
@@ -138,7 +139,7 @@ pub(super) fn account(
         excluded,
         unknown: found.unknown,
         unmarked: found.unaccounted - cancelled - excluded,
-        queued: queued.waiting + queued.retrying + queued.deferred + shared,
+        queued: queued.waiting + queued.retrying + queued.deferred + queued.shared,
         difference: i64::try_from(missing).unwrap_or(i64::MAX),
         verdict: AccountVerdict::Balanced,
         allowances,

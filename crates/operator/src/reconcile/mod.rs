@@ -128,6 +128,7 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>
     let mut accounts = Vec::new();
     for (campaign, runs) in runs {
         let queued = queued.get(&campaign).copied().unwrap_or_default();
+        let queued = QueueCounts { shared, ..queued };
         let by_marks =
             stack.deduplication != Deduplication::Off && runs.are_marked(now, stack.mark_retention);
         let cancelled = Counter::Cancelled.sum_of(&campaign, &counters);
@@ -147,9 +148,9 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>
             }
         }
         let account = if by_marks {
-            marks::account(campaign, runs, found, queued, shared, (now, stack))
+            marks::account(campaign, runs, found, queued, now, stack)
         } else {
-            counts::account(campaign, runs, found, queued, shared, (now, stack, &counters))
+            counts::account(campaign, runs, found, queued, now, stack, &counters)
         };
         let account = account.allowing(
             dead.unread,

@@ -34,7 +34,9 @@ pub(super) struct BacklogLimit<'a, Q, C, P> {
 
 impl<'a, Q: Queues, C: Clock, P: SendProgress> BacklogLimit<'a, Q, C, P> {
     pub(super) fn new(
-        (queues, clock, progress): (&'a Q, &'a C, &'a P),
+        queues: &'a Q,
+        clock: &'a C,
+        progress: &'a P,
         queue: &'a QueueUrl,
         most: Option<u64>,
         patience: Duration,

@@ -368,7 +368,7 @@ impl CampaignDraft {
             }
         };
         let columns = Columns::of(row);
-        let render = |part| templates.render(part, &columns, (file, row));
+        let render = |part| templates.render(part, &columns, file, row);
         let url = render(TemplatePart::UnsubscribeUrl)?;
         let mailto = render(TemplatePart::UnsubscribeMailto)?;
         let unsubscribing = url.is_some() || mailto.is_some();

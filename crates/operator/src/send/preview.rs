@@ -56,8 +56,8 @@ impl Preview {
             _ if self.mails.len() + self.texts.len() >= self.most => {}
             Content::Email(email) => self.see_mail(message, email),
             Content::Text(text) => {
-                let place = (message.line, message.id.as_str());
-                self.texts.push(PreviewedText::of(place, text, self.addresses));
+                let (line, id) = (message.line, &message.id);
+                self.texts.push(PreviewedText::of(line, id, text, self.addresses));
             }
         }
     }

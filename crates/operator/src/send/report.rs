@@ -328,7 +328,8 @@ impl DryRun {
     /// Describes the run of `header` over `file`, of which that many rows were enqueued before. `kept` is how long deduplication remembers an id;
     /// `None` if it is off.
     pub fn new(
-        (file, journal): (&str, &str),
+        file: &str,
+        journal: &str,
         header: &JournalHeader,
         enqueued_before: u64,
         checked: &InputSummary,

@@ -467,6 +467,6 @@ pub async fn extend_cancel(
         );
         control.cancel(campaign, Cancel { at, ..cancel }, &detail);
     };
-    let before = (standing.control_version, standing.control);
-    tidegate_delivery::control::change(ledger, before, extended).await.map(drop)
+    let (version, control) = (standing.control_version, standing.control);
+    tidegate_delivery::control::change(ledger, version, control, extended).await.map(drop)
 }

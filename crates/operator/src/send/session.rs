@@ -250,7 +250,7 @@ impl Session<'_> {
         let stop = stop.shared();
         let mut stopping = stop.clone();
         let mut backlog =
-            BacklogLimit::new((queues, clock, progress), queue, self.limits.max_backlog, patience);
+            BacklogLimit::new(queues, clock, progress, queue, self.limits.max_backlog, patience);
         let mut under_way = FuturesUnordered::new();
         let (mut going, mut fault, mut stage) = (true, None, RunStage::Sending);
         loop {

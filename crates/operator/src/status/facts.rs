@@ -96,19 +96,27 @@ pub struct StackFacts {
     pub runs: Vec<Run>,
 }
 
+/// The services that are asked for the facts of a stack.
+#[derive(Debug)]
+pub struct StatusPorts<'a, Q, A, L, C> {
+    pub queues: &'a Q,
+    pub account: &'a A,
+    pub ledger: &'a L,
+    pub clock: &'a C,
+}
+
 /// Reads each queue's depth, the account and the history.
 ///
 /// # Errors
 /// [`PortError`] of ledger or queues; an account that does not answer is left out.
 pub async fn gather(
     settings: StatusSettings,
-    (standing, campaigns): (Standing, Vec<Campaign>),
+    standing: Standing,
+    campaigns: Vec<Campaign>,
     other_queues: &OtherQueues,
-    queues: &impl Queues,
-    account: &impl Account,
-    ledger: &(impl History + Runs),
-    clock: &impl Clock,
+    ports: StatusPorts<'_, impl Queues, impl Account, impl History + Runs, impl Clock>,
 ) -> Result<StackFacts, PortError> {
+    let StatusPorts { queues, account, ledger, clock } = ports;
     let mut backlogs = BTreeMap::new();
     for campaign in &campaigns {
         for (priority, url) in campaign.queues() {
@@ -183,7 +191,7 @@ impl StackFacts {
                 Some(name) => format!("{}:{name}", key.dimension().as_str()),
                 None => key.to_string(),
             };
-            Some(self.limit(key, (limit, table.lowered(&of)), quota, waiting))
+            Some(self.limit(key, limit, table.lowered(&of), quota, waiting))
         };
         let all = table.indexed().map(|(index, ..)| LimitRef { index, name: None });
         // Each domain under an adaptive `*` is lowered by itself.
@@ -211,14 +219,15 @@ impl StackFacts {
     fn limit(
         &self,
         key: String,
-        (limit, lowered): (&Limit, Option<&Adapted>),
+        limit: &Limit,
+        lowered: Option<&Adapted>,
         quota: Option<Rate>,
         waiting: Option<u64>,
     ) -> LimitStatus {
         // Without a quota, only a share of it is not known.
-        let rates = (quota.unwrap_or(Rate::MAX), self.settings.rate_margin);
+        let (of, margin) = (quota.unwrap_or(Rate::MAX), self.settings.rate_margin);
         let now = Window::containing(self.at);
-        let pace = limit.pace(now, rates, lowered);
+        let pace = limit.pace(now, of, margin, lowered);
         let per_second = match (pace, limit.rate) {
             (Pace::Slots(_), Some(_)) => {
                 let rate = quota.and_then(|quota| limit.rate_in(now, quota, lowered));

@@ -27,7 +27,7 @@ use tidegate_delivery::ports::QueueDepth;
 
 use crate::history;
 use crate::suggest::SuggestedCommand;
-pub use facts::{OtherQueues, StackFacts, StatusSettings, gather, other_queues};
+pub use facts::{OtherQueues, StackFacts, StatusPorts, StatusSettings, gather, other_queues};
 pub use left::LeftStatus;
 pub use of_stack::facts;
 pub(crate) use of_stack::facts_after;
@@ -408,7 +408,7 @@ fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
     let limits = control.limit_table(&facts.settings.limits.initial);
     let (window, holds) = (Window::containing(facts.at), &control.campaign_holds);
     let in_force =
-        |campaign: &Campaign| control.weight_at(campaign, (&facts.campaigns, &limits), window);
+        |campaign: &Campaign| control.weight_at(campaign, &facts.campaigns, &limits, window);
     let letters = facts.depths.get("dead_letters").map(|depth| QueueStatus::from(*depth).all());
     let total: u64 = facts.campaigns.iter().map(|campaign| u64::from(in_force(campaign))).sum();
     let status = |campaign: &Campaign| {

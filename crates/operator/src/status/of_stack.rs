@@ -1,7 +1,7 @@
 //! The facts of a stack, from which its status and its dashboard follow.
 
 use crate::redact::AddressVisibility;
-use crate::status::{StackFacts, StatusSettings, gather, other_queues};
+use crate::status::{StackFacts, StatusPorts, StatusSettings, gather, other_queues};
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_delivery::ports::{Clock as _, PortError};
 
@@ -14,13 +14,14 @@ pub async fn facts(
     addresses: AddressVisibility,
     changes: usize,
 ) -> Result<StackFacts, PortError> {
-    let read = stack.standing().await?;
+    let (standing, campaigns) = stack.standing().await?;
     let settings =
         StatusSettings::of(&stack.label(), &stack.poller, &stack.scheduler, addresses, changes);
-    let (queues, account) = (stack.queues(), stack.account());
-    let ledger = stack.ledger();
-    let places = other_queues(&stack.poller);
-    gather(settings, read, &places, &queues, &account, &ledger, &stack.clock()).await
+    let (queues, account) = (&stack.queues(), &stack.account());
+    let (ledger, clock) = (&stack.ledger(), &stack.clock());
+    let (places, ports) =
+        (other_queues(&stack.poller), StatusPorts { queues, account, ledger, clock });
+    gather(settings, standing, campaigns, &places, ports).await
 }
 
 /// Reads the ledger again, and takes everything else from `before`.

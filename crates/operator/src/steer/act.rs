@@ -147,7 +147,7 @@ async fn set_control(
     // `change` applies the action again to a newer record if a write conflicts. The action may be
     // invalid on that record; then nothing of it is written.
     let refused = RefCell::new(None);
-    let applied = change(ledger, (standing.control_version, before.clone()), |control| {
+    let applied = change(ledger, standing.control_version, before.clone(), |control| {
         let mut tried = control.clone();
         match apply(&mut tried, action, author, deployed, now) {
             Ok(()) => *control = tried,

@@ -58,7 +58,7 @@ pub(super) fn apply(
     if is_initial {
         control.limits.remove(key);
     } else {
-        let queue = queue(control, key, limit.overflow.is_some(), (initial, queues.len()));
+        let queue = queue(control, key, limit.overflow.is_some(), initial, queues.len());
         control.limits.insert(key.clone(), Some(Limit { queue, ..limit.clone() }));
     }
     let count = control.limit_table(initial).limits().count();
@@ -74,7 +74,8 @@ fn queue(
     control: &Control,
     key: &LimitKey,
     overflows: bool,
-    (initial, queues): (&InitialLimits, usize),
+    initial: &InitialLimits,
+    queues: usize,
 ) -> Option<usize> {
     let is_initial = initial.iter().any(|(known, _)| known == key);
     if key.is_each() || key.campaign().is_some() || is_initial || overflows {

@@ -223,7 +223,10 @@ async fn a_rule_for_a_weight_keeps_what_stood_before_and_ends_by_hand() {
     let weights = |weight| SteerAction::Weights([("big".to_owned(), weight)].into());
     done(&ledger, weights(30)).await;
     let detail = done(&ledger, finish("big", 3_600)).await.record.detail;
-    assert!(detail.starts_with("big → 5 to 60, to finish by 2026-11-20 22:36:07 Europe/Berlin"), "{detail}");
+    assert!(
+        detail.starts_with("big → 5 to 60, to finish by 2026-11-20 22:36:07 Europe/Berlin"),
+        "{detail}"
+    );
     // The scheduler has set a weight since: what is restored stays what an operator had set.
     done(&ledger, finish("big", 7_200)).await;
     let Some(WeightRule::FinishBy(rule)) = control().await.weight_rules.remove("big") else {

@@ -37,10 +37,11 @@ impl AddressReport {
     /// A mail that neither a mark nor a dead letter names, and that no journal has, is left out: its id was only
     /// guessed to be the address.
     pub fn new(
-        (address, addresses): (&str, AddressVisibility),
+        address: &str,
+        addresses: AddressVisibility,
         suppressed: &[SuppressedAddress],
         mails: Vec<Explanation>,
-        (searched, not_searched): (Vec<String>, Vec<String>),
+        searched: Vec<String>,
     ) -> Self {
         let said = |entry: &SuppressedAddress| {
             let (list, since, why) = (list_of(entry), time(entry.since), in_words(entry.reason));
@@ -62,7 +63,15 @@ impl AddressReport {
             }
         };
         let address = addresses.one(address);
-        Self { address, summary, suppressed, mails, rows: Vec::new(), searched, not_searched }
+        Self {
+            address,
+            summary,
+            suppressed,
+            mails,
+            rows: Vec::new(),
+            searched,
+            not_searched: Vec::new(),
+        }
     }
 }
 

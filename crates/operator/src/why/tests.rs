@@ -480,11 +480,13 @@ fn the_answer_for_an_address_says_that_ses_delivers_nothing_to_it_and_masks_it()
         tenant: None,
     };
     let of_tenant = SuppressedAddress { tenant: Some("acme".to_owned()), ..entry.clone() };
-    let asked = ("ada@example.com", AddressVisibility::Masked);
     let sent = explain(&marked(facts(Some("small")), MarkState::Sent, Duration::ZERO));
-    let journals = (vec!["a.journal".to_owned()], vec!["b.journal: gone".to_owned()]);
-    let report = AddressReport::new(asked, &[entry, of_tenant], vec![sent], journals.clone());
-    let text = Page::of(&report).plain();
+    let (address, masked) = ("ada@example.com", AddressVisibility::Masked);
+    let report = |suppressed: &[SuppressedAddress], mails| AddressReport {
+        not_searched: vec!["b.journal: gone".to_owned()],
+        ..AddressReport::new(address, masked, suppressed, mails, vec!["a.journal".to_owned()])
+    };
+    let text = Page::of(&report(&[entry, of_tenant], vec![sent])).plain();
     for said in [
         "***@example.com: 1 message to it",
         "on the account's suppression list since",
@@ -494,6 +496,6 @@ fn the_answer_for_an_address_says_that_ses_delivers_nothing_to_it_and_masks_it()
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }
-    let none = Page::of(&AddressReport::new(asked, &[], Vec::new(), journals)).plain();
+    let none = Page::of(&report(&[], Vec::new())).plain();
     assert!(none.contains("No message to it is known") && none.contains("`tidegate_id`"), "{none}");
 }

@@ -30,7 +30,7 @@ async fn it_is_asked_whether_mails_may_be_deleted_whose_ids_are_the_input_s_own(
     {
         let checked = checked(&draft(), csv).unwrap();
         let header = world.header(&checked);
-        let dry = DryRun::new((FILE, "j"), &header, 0, &checked, kept, estimate());
+        let dry = DryRun::new(FILE, "j", &header, 0, &checked, kept, estimate());
         let said = "2 ids of the input's own: a mail whose id was sent within 15 days is deleted, \
                     not sent";
         assert_eq!(Page::of(&dry).plain().contains(said), deletes);

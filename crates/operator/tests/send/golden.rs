@@ -38,7 +38,7 @@ async fn dry_run() {
     };
     let journal = ".tidegate/big-recipients.journal";
     let of = |enqueued, kept, estimate| {
-        DryRun::new((FILE, journal), &header, enqueued, &checked, kept, estimate)
+        DryRun::new(FILE, journal, &header, enqueued, &checked, kept, estimate)
     };
     let dry = of(0, None, estimate.clone());
     assert_eq!(dry.question(), "Enqueue 20,000 mails for campaign big?");

@@ -171,8 +171,8 @@ async fn dry_run() {
         ends_after_seconds: Some(5.0),
         ..Estimate::default()
     };
-    let places = (FILE, ".tidegate/first-recipients.journal");
-    let dry = DryRun::new(places, &header, 0, &checked, None, estimate);
+    let journal = ".tidegate/first-recipients.journal";
+    let dry = DryRun::new(FILE, journal, &header, 0, &checked, None, estimate);
     assert_eq!(dry.question(), "Enqueue 4 texts for campaign big?");
     assert_data_eq!(Page::of(&dry).plain(), snapbox::file!["../golden/send-texts.txt"]);
     // Eight slots at two a second, although there are four rows.

@@ -74,7 +74,7 @@ impl Gates {
         let Self { first, table, rates, of_campaigns } = self;
         for (gate, load) in of_campaigns.iter_mut().zip(&scenario.campaigns) {
             if gate.until <= at {
-                gate.pass(scenario, load, (table, *rates), (*first, at));
+                gate.pass(scenario, load, table, *rates, *first, at);
             }
         }
     }
@@ -131,8 +131,10 @@ impl Gate {
         &mut self,
         scenario: &Scenario,
         load: &CampaignLoad,
-        (table, rates): (&LimitTable, (Rate, RateMargin)),
-        (first, at): (Window, u64),
+        table: &LimitTable,
+        rates: (Rate, RateMargin),
+        first: Window,
+        at: u64,
     ) {
         let window = first.plus(at);
         let opens = window.opens();

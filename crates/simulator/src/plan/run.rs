@@ -136,7 +136,7 @@ async fn simulate(
             return Err(PlanError::Stopped);
         }
         if !hooks.every_window
-            && let Some(skip) = state.find_skip(world, (scenario, day), hooks.every_send)
+            && let Some(skip) = state.find_skip(world, scenario, day, hooks.every_send)
         {
             return Ok(NextStep::StepOver(Box::new(skip)));
         }
@@ -188,7 +188,8 @@ impl SimulationState {
     fn find_skip(
         &self,
         world: &World,
-        (scenario, day): (&Scenario, &DailyLimit),
+        scenario: &Scenario,
+        day: &DailyLimit,
         every_send: bool,
     ) -> Option<Skip> {
         let sample = self.sample(scenario, day)?;
@@ -202,7 +203,7 @@ impl SimulationState {
             as_f64(campaign.reservoir + fed) * campaign.recipients
         });
         let resumes = number(world.next_window(), self.first_window);
-        self.skip((scenario, day), &sample, (self.now(world), resumes), left.collect())
+        self.skip(scenario, day, &sample, self.now(world), resumes, left.collect())
     }
 }
 

@@ -37,9 +37,11 @@ impl SimulationState {
     /// are each campaign's recipients that SES has not accepted.
     pub(super) fn skip(
         &self,
-        (scenario, day): (&Scenario, &DailyLimit),
+        scenario: &Scenario,
+        day: &DailyLimit,
         sample: &Sample,
-        (now, resumes): (u64, u64),
+        now: u64,
+        resumes: u64,
         left: Vec<f64>,
     ) -> Option<Skip> {
         let (mut gates, mut records) = (self.gates.clone(), self.records.clone());
@@ -96,7 +98,7 @@ impl SimulationState {
                 }
             }
             let is_of_day = allowed < sample.capacity;
-            records.push(sample.stretch((at, windows), states, sent, is_of_day));
+            records.push(sample.stretch(at, windows, states, sent, is_of_day));
             at += windows;
         }
         let mut stretches = records.split_off(self.records.len());
@@ -154,7 +156,8 @@ impl Sample {
     /// The record of so many windows from one on, each of which sends so much.
     fn stretch(
         &self,
-        (from, windows): (u64, u64),
+        from: u64,
+        windows: u64,
         states: Vec<MailState>,
         sent: Vec<f64>,
         is_of_day: bool,

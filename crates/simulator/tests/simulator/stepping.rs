@@ -10,7 +10,8 @@ use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyPace;
 use tidegate_core::limits::Limit;
 use tidegate_simulator::plan::{
-    CampaignForecast, CampaignLoad, DailyQuotaSettings, Forecast, ForecastOptions, Scenario, forecast,
+    CampaignForecast, CampaignLoad, DailyQuotaSettings, Forecast, ForecastOptions, Scenario,
+    forecast,
 };
 
 /// 2026-11-20 20:36:40, a Friday.
@@ -174,7 +175,11 @@ fn a_thousand_campaigns_of_one_weight_end_together() {
     let mut ends = ends(&forecast);
     ends.sort_by(f64::total_cmp);
     // Those that are found first have some turns more.
-    assert!((0.94 * due..=1.01 * due).contains(&ends[0]), "the first at {} s, not {due} s", ends[0]);
+    assert!(
+        (0.94 * due..=1.01 * due).contains(&ends[0]),
+        "the first at {} s, not {due} s",
+        ends[0]
+    );
     for end in &ends[100..] {
         assert!((end - due).abs() <= 0.02 * due, "{end} s, not {due} s");
     }

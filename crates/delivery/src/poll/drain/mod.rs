@@ -104,7 +104,7 @@ async fn next(arrivals: &mut UnboundedReceiver<Arrival>, feeding: bool) -> Optio
 }
 
 async fn receive<E: Environment>(ctx: &Context<'_, E>, next: NextReceive) -> FinishedReceive {
-    let (long, result) = ctx.receive(&next.queue, next.messages, (next.pause, next.wait)).await;
+    let (long, result) = ctx.receive(&next.queue, next.messages, next.pause, next.wait).await;
     FinishedReceive { origin: next.origin, asked: next.messages, long, result }
 }
 

@@ -195,8 +195,8 @@ impl<E: Environment> Drain<'_, E> {
         };
         ctx.count(Counter::Retried, 1);
         self.take(message);
-        let when = (EpochMillis::from(ctx.now()), ctx.env.entropy().unit());
-        let job = retry(message, failure, outcome, &queue, when, counts);
+        let (at, jitter) = (EpochMillis::from(ctx.now()), ctx.env.entropy().unit());
+        let job = retry(message, failure, outcome, &queue, at, jitter, counts);
         // A mail that was possibly sent keeps its mark: the poller that receives it next must know.
         let fate = (!outcome.possibly_sent()).then_some(Fate::Unsent);
         self.settle(message, fate, Some(job));

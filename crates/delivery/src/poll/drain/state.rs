@@ -199,7 +199,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         for received in messages {
             let count = received.receive_count;
             ctx.note_received(&received);
-            match read(received, &source, since, ctx.parsing()) {
+            match read(received, &source, since, ctx.config, ctx.plan) {
                 Ok(mut message) => {
                     message.line = self.line_of(&message);
                     if count > 1 {
@@ -231,7 +231,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             }
         }
         let got = counted.unwrap_or(0);
-        self.sources.took(&origin, verdict, (got, usable, is_left));
+        self.sources.took(&origin, verdict, got, usable, is_left);
     }
 
     /// Whether an express mail came after the window's last slot. It is handed over before any policy does

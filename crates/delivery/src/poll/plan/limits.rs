@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use tidegate_core::Window;
 use tidegate_core::config::LimitsConfig;
-use tidegate_core::control::Control;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::limits::{Demands, Dimension, LimitRef, LimitSlots, LimitTable, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
@@ -90,20 +89,21 @@ pub fn all_limits_waiting(sums: &BTreeMap<String, i64>) -> u64 {
 impl PlannedLimits {
     pub(in crate::poll) fn of(
         config: &LimitsConfig,
-        control: &Control,
-        (window, quota, rate_margin): (Window, Rate, RateMargin),
+        window: Window,
+        quota: Rate,
+        rate_margin: RateMargin,
         account: SlotGrid,
         before: Option<SlotGrid>,
         standing: &Standing,
     ) -> Self {
         let same = |previous: PreviousClaim| {
             previous.limits == config.initial.digest()
-                && previous.changed_limits == control.limits_digest()
+                && previous.changed_limits == standing.control.limits_digest()
                 && (previous.rate, previous.rate_margin) == (quota, rate_margin)
         };
         let previous = standing.previous.map(|previous| previous.window);
         let mut limits = Self {
-            table: control.limit_table(&config.initial),
+            table: standing.control.limit_table(&config.initial),
             queues: Vec::new(),
             rates: (quota, rate_margin),
             account,

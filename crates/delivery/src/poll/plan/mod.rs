@@ -144,10 +144,9 @@ impl Plan {
         let mut control = standing.control.clone();
         control.expire(window.opens().into());
         let counter = |name: &str| standing.counters.get(name).copied().unwrap_or(0);
-        let at = (window, quota, config.rate_margin);
-        let limits =
-            PlannedLimits::of(&config.limits, &standing.control, at, grid, before, standing);
-        let weights = weights((listed, &limits.table), standing, window);
+        let (of, margin) = (&config.limits, config.rate_margin);
+        let limits = PlannedLimits::of(of, window, quota, margin, grid, before, standing);
+        let weights = weights(listed, &limits.table, standing, window);
         let cycle = Cycle::nearest(&weights);
         let weighted = listed.iter().zip(&weights);
         let is_slow = rate.as_per_second() < SLOW;
@@ -366,7 +365,7 @@ impl Plan {
         let has_mail: Vec<bool> =
             self.campaigns.iter().map(|c| c.idle.is_none() && self.asks_for_share(c)).collect();
         let probes = self.probes(|_, campaign| self.asks_for_share(campaign));
-        Turns::taken(&self.cycle, &has_mail, &probes, (self.slots.clone(), BATCH))
+        Turns::taken(&self.cycle, &has_mail, &probes, self.slots.clone(), BATCH)
     }
 
     /// The campaigns found empty that are asked again while campaigns take turns, of those that `is_asked` selects: the
@@ -422,8 +421,8 @@ impl Plan {
     /// Correction to the merge queue's reported depth ([`feed::drift`]), from SQS's count of `visible` and
     /// `in_flight` messages of `mean` recipients each.
     pub(super) fn drift(&self, visible: u64, in_flight: u64, mean: f64) -> i64 {
-        let counted = (recipients(visible, mean), recipients(in_flight, mean));
-        feed::drift(self.slot_count(), self.depth, counted)
+        let (visible, in_flight) = (recipients(visible, mean), recipients(in_flight, mean));
+        feed::drift(self.slot_count(), self.depth, visible, in_flight)
     }
 }
 
@@ -476,11 +475,12 @@ fn upkeep(listed: &[Campaign], standing: &Standing, window: Window) -> Upkeep {
 
 /// The weights in force.
 fn weights(
-    (listed, limits): (&[Campaign], &LimitTable),
+    listed: &[Campaign],
+    limits: &LimitTable,
     standing: &Standing,
     window: Window,
 ) -> Vec<u32> {
-    let weight = |campaign| standing.control.weight_at(campaign, (listed, limits), window);
+    let weight = |campaign| standing.control.weight_at(campaign, listed, limits, window);
     listed.iter().map(weight).collect()
 }
 

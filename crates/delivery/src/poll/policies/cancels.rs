@@ -153,8 +153,8 @@ impl<E: Environment> Sweep<'_, E> {
     async fn queue(&self, source: &Source, cancel: Cancel, jobs: &UnboundedSender<Job>) -> bool {
         let (mut taken, mut newer, mut is_empty) = (0, Vec::new(), false);
         while self.ctx.now() + LAST_RECEIVE < self.ctx.plan.window.closes() && taken < MOST {
-            let wait = (Duration::ZERO, Wait::Within);
-            let (long, result) = self.ctx.receive(&source.queue, BATCH, wait).await;
+            let (pause, wait) = (Duration::ZERO, Wait::Within);
+            let (long, result) = self.ctx.receive(&source.queue, BATCH, pause, wait).await;
             let (messages, since) = result.unwrap_or_else(|error| {
                 let (campaign, error) = (&source.campaign, &error as &dyn StdError);
                 tracing::error!(campaign, error, "cancelled mail is not taken off");
@@ -191,7 +191,7 @@ impl<E: Environment> Sweep<'_, E> {
         cancel: Cancel,
         since: Monotonic,
     ) -> Result<Job, Job> {
-        match read(message, source, since, self.ctx.parsing()) {
+        match read(message, source, since, self.ctx.config, self.ctx.plan) {
             Ok(mail) if cancel.concerns(mail.envelope.enqueued_at) => {
                 Ok(self.take_out(&mail, cancel, false))
             }

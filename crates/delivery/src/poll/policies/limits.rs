@@ -184,7 +184,8 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     fn move_to(
         &self,
         mail: Box<Message>,
-        (place, delay): (usize, Duration),
+        place: usize,
+        delay: Duration,
         effects: &mut Vec<Effect>,
     ) {
         let Some(queue) = self.limits.planned.find(place).map(|queue| &queue.queue) else {
@@ -214,7 +215,7 @@ impl<'a, E: Environment> Policy<'a> for LimitRule<'a, E> {
         self.overflow(&mut mail, now);
         match self.way(&mail, now) {
             None => return PolicyStep::Pass(mail),
-            Some(OverLimit::Move(place, delay)) => self.move_to(mail, (place, delay), effects),
+            Some(OverLimit::Move(place, delay)) => self.move_to(mail, place, delay, effects),
             Some(OverLimit::Wait) => {
                 // It uses no slot of this window: other mail is received in its place.
                 effects.push(Effect::MovedAway(mail.line, mail.recipients()));

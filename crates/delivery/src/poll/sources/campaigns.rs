@@ -137,7 +137,9 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
         &mut self,
         ask: &Ask,
         verdict: PollVerdict,
-        (got, usable, is_left): (u64, u64, bool),
+        got: u64,
+        usable: u64,
+        is_left: bool,
     ) {
         verdict.apply_to(&mut self.intake, ask, got, usable);
         if is_left {

@@ -88,7 +88,7 @@ fn campaign_lines<E: Environment>(
     let weights = plan.campaigns.iter().zip(plan.cycle.weights()).map(weight).collect::<Vec<_>>();
     let campaigns = plan.campaigns.iter().enumerate().zip(divide(plan.slot_count(), &weights));
     let lines = campaigns
-        .filter_map(|(named, part)| Some((named.0, campaign_line(ctx, limits, named, part)?)));
+        .filter_map(|((at, own), part)| Some((at, campaign_line(ctx, limits, at, own, part)?)));
     let mut lines: BTreeMap<usize, LimitedLine> = lines.collect();
     let has_mail = |index: usize| plan.campaigns[index].idle.is_none();
     let busy: Vec<bool> =
@@ -101,7 +101,7 @@ fn campaign_lines<E: Environment>(
     let turn = limits_of_busy.map(|limit| limits.gates().per_second(limit)).min();
     let turn = turn.unwrap_or(1).clamp(1, BATCH);
     let mut kept: u64 = lines.values().map(|line| line.kept).sum();
-    let turns = Turns::taken(&plan.cycle, &busy, &[], (plan.slots.clone(), turn));
+    let turns = Turns::taken(&plan.cycle, &busy, &[], plan.slots.clone(), turn);
     // Campaigns that were found empty are asked first: no slot would be left for their answers.
     let order = plan.probes(|at, _| lines.contains_key(&at)).into_iter().chain(turns.lanes);
     let mut asked = Vec::new();
@@ -119,7 +119,8 @@ fn campaign_lines<E: Environment>(
 fn campaign_line<E: Environment>(
     ctx: &Context<'_, E>,
     limits: &LimitWindow<'_>,
-    (index, campaign): (usize, &PlannedCampaign),
+    index: usize,
+    campaign: &PlannedCampaign,
     part: u64,
 ) -> Option<LimitedLine> {
     if campaign.has_share() || !ctx.plan.asks(campaign) {
@@ -238,7 +239,8 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
         &mut self,
         index: usize,
         got: u64,
-        (verdict, long): (PollVerdict, bool),
+        verdict: PollVerdict,
+        long: bool,
     ) -> u64 {
         let Some(line) = self.lines.get_mut(index) else { return 0 };
         if verdict == PollVerdict::Empty && long {

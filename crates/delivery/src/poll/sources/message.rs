@@ -126,7 +126,8 @@ pub(in crate::poll) fn read(
     received: Received,
     source: &Source,
     since: Monotonic,
-    (config, plan): (&PollerConfig, &Plan),
+    config: &PollerConfig,
+    plan: &Plan,
 ) -> Result<Message, Box<Rejected>> {
     let attributes = received.attributes;
     let held = Held {

@@ -136,7 +136,7 @@ impl<'a, E: Environment> Sources<'a, E> {
                 let queues = &mut self.limited.get_mut(*line)?.queues;
                 let verdicts = queues.answered(*index, asked, got, long);
                 let source = queues.source(*index).clone();
-                let freed = self.limited.answered(*line, got.unwrap_or(0), (verdicts.0, long));
+                let freed = self.limited.answered(*line, got.unwrap_or(0), verdicts.0, long);
                 self.campaigns.intake.widen(freed);
                 (source, verdicts)
             }
@@ -150,10 +150,12 @@ impl<'a, E: Environment> Sources<'a, E> {
         &mut self,
         origin: &ReceiveOrigin,
         verdict: PollVerdict,
-        (got, usable, is_left): (u64, u64, bool),
+        got: u64,
+        usable: u64,
+        is_left: bool,
     ) {
         if let ReceiveOrigin::Lane(ask, _) = origin {
-            self.campaigns.answered(ask, verdict, (got, usable, is_left));
+            self.campaigns.answered(ask, verdict, got, usable, is_left);
         }
     }
 

@@ -51,10 +51,11 @@ pub(super) async fn carry_out(
     args: &ActionArgs,
     stack: &Stack,
     shell: &Shell,
-    (question, doing): (String, &'static str),
+    question: &str,
+    doing: &'static str,
     work: impl AsyncFnOnce(&Ports<'_>, &Author, &ProgressBar) -> Result<LetterReport, LetterError>,
 ) -> Result<CommandEnd, CommandError> {
-    if let Some(ended) = stop_unless_confirmed(args.ask, shell, &question).await? {
+    if let Some(ended) = stop_unless_confirmed(args.ask, shell, question).await? {
         return Ok(ended);
     }
     let by = match &args.by {

@@ -26,7 +26,7 @@ pub(super) async fn run(
     let work = async |ports: &Ports<'_>, author: &Author, bar: &ProgressBar| {
         delete(&reviewed, ports, author, shell, bar).await
     };
-    carry_out(args, stack, shell, (question, "discarded"), work).await
+    carry_out(args, stack, shell, &question, "discarded", work).await
 }
 
 /// Deletes the letters of the review.

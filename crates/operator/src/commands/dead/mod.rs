@@ -126,7 +126,8 @@ fn written(
 
 /// Moves the letters that `filter` admits from the queue into the file.
 pub(super) async fn export_and_discard(
-    (path, file): (&Path, File),
+    path: &Path,
+    file: File,
     filter: &LetterFilter,
     stack: &Stack,
     author: &Author,

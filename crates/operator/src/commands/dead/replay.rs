@@ -87,8 +87,8 @@ async fn replayed(
         };
         replay(ports, &reviewed, author, pace, shell.interrupted(), progress).await
     };
-    let asked = (question(&reviewed, pace), "replayed");
-    carry_out(&args.action, stack, shell, asked, work).await
+    let question = question(&reviewed, pace);
+    carry_out(&args.action, stack, shell, &question, "replayed", work).await
 }
 
 async fn options(

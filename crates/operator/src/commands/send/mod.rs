@@ -110,12 +110,12 @@ async fn send_to(
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
     let Destination { stack, facts, campaign, .. } = to;
-    let (rules, named) = (stack.poller.rules.clone(), (campaign.name.as_str(), to.run.as_str()));
-    let draft = prepare::draft(args, named, sources.clone(), (rules, recipients))?;
+    let rules = stack.poller.rules.clone();
+    let draft = prepare::draft(args, &campaign.name, &to.run, sources.clone(), rules, recipients)?;
     let format = prepare::format(&args.input, &args.file);
     if let Some(to) = &args.run.test {
         try_template(args, &draft, format, stack).await?;
-        return test(args, to, draft, format, (stack, campaign), shell).await;
+        return test(args, to, draft, format, stack, campaign, shell).await;
     }
     let prepared = prepared(args, to, &sources, draft, shell)?;
     try_template(args, &prepared.draft, format, stack).await?;
@@ -136,8 +136,8 @@ async fn send_to(
         return Ok(CommandEnd::Interrupted);
     };
     let shown = journal.display().to_string();
-    let (places, kept) = ((prepared.file.as_str(), shown.as_str()), ids_kept(stack));
-    let plan = DryRun::new(places, &prepared.header, enqueued, &prepared.checked, kept, estimate);
+    let (file, checked, kept) = (&prepared.file, &prepared.checked, ids_kept(stack));
+    let plan = DryRun::new(file, &shown, &prepared.header, enqueued, checked, kept, estimate);
     if args.run.dry_run || args.run.preview.is_some() {
         let preview = args.run.preview.map(|_| prepared.preview);
         let dry_run = args.run.dry_run.then_some(plan);
@@ -182,7 +182,7 @@ fn prepared(
         check_resend(&checked, ids_kept(&to.stack)).map_err(not_admitted)?;
     }
     let at = EpochMillis::from(to.stack.clock().wall());
-    let settings = prepare::settings(args, sources, format, (&checked, &draft.recipients));
+    let settings = prepare::settings(args, sources, format, &checked, &draft.recipients);
     let input = prepare::run_input(&settings, checked.rows);
     let cancel = to.facts.standing.control.cancels.get(&to.campaign.name);
     let cancelled_at = cancel.map(|cancel| cancel.at);
@@ -190,8 +190,14 @@ fn prepared(
         before: Baseline { cancelled_at, ..Baseline::default() },
         ..Run::new(&to.campaign.name, &to.run, input, sender(&to.by), at)
     };
-    let named = (&to.campaign, draft.parsed_priority(), to.run.as_str());
-    let header = prepare::header(named, &to.by, at, settings, (args, format, &checked));
+    let queue = to.campaign.queue_for(draft.parsed_priority());
+    let header = JournalHeader::new(&to.campaign.name, queue, &to.run, &to.by, at);
+    let header = JournalHeader {
+        settings,
+        rows: checked.rows,
+        input: Some(prepare::journal_input(args, format, checked.channel)),
+        ..header
+    };
     let file = args.file.display().to_string();
     Ok(PreparedRun { file, format, draft, checked, preview, header, wanted })
 }
@@ -205,7 +211,7 @@ fn without_stack(
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
     let rules = MessageRules { channel, ..AllowedSenders::everyone().into() };
-    let draft = prepare::draft(args, ("campaign", "run"), sources, (rules, recipients))?;
+    let draft = prepare::draft(args, "campaign", "run", sources, rules, recipients)?;
     let format = prepare::format(&args.input, &args.file);
     let (checked, preview) = checked(args, &draft, format, shell)?;
     let preview = args.run.preview.map(|_| preview);
@@ -222,7 +228,8 @@ async fn test(
     to: &str,
     mut draft: CampaignDraft,
     format: InputFormat,
-    (stack, campaign): (&Stack, &Campaign),
+    stack: &Stack,
+    campaign: &Campaign,
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
     let express = stack.express();

@@ -6,13 +6,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::send::{
-    AddressList, CampaignDraft, DraftContent, InputFormat, InputSummary, JournalHeader,
-    JournalInput, RecipientFilter, TemplatePart, TemplateSource, Templates, fingerprint,
+    AddressList, CampaignDraft, DraftContent, InputFormat, InputSummary, JournalInput,
+    RecipientFilter, TemplatePart, TemplateSource, Templates, fingerprint,
 };
 use clap::ValueEnum as _;
 use tidegate_core::channel::{Channel, MessageRules};
 use tidegate_core::config::Campaign;
-use tidegate_core::email::Priority;
 use tidegate_core::runs::RunInput;
 
 use super::args::{FormatOption, InputArgs, MailArgs, SendArgs};
@@ -184,9 +183,11 @@ pub(super) fn usual_journal(campaign: &str, run: &str) -> PathBuf {
 
 pub(super) fn draft(
     args: &SendArgs,
-    (campaign, run): (&str, &str),
+    campaign: &str,
+    run: &str,
     sources: Vec<(TemplatePart, TemplateSource)>,
-    (rules, recipients): (MessageRules, RecipientFilter),
+    rules: MessageRules,
+    recipients: RecipientFilter,
 ) -> Result<CampaignDraft, CommandError> {
     let templates = Templates::compile(sources, &args.mail.allow).map_err(|faults| {
         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
@@ -226,7 +227,8 @@ pub(super) fn settings(
     args: &SendArgs,
     sources: &[(TemplatePart, TemplateSource)],
     format: InputFormat,
-    (checked, recipients): (&InputSummary, &RecipientFilter),
+    checked: &InputSummary,
+    recipients: &RecipientFilter,
 ) -> BTreeMap<String, String> {
     let written = match format {
         InputFormat::Csv { delimiter, .. } => format!("Csv {{ delimiter: {delimiter} }}"),
@@ -275,19 +277,14 @@ pub(super) fn run_input(settings: &BTreeMap<String, String>, rows: u64) -> RunIn
     RunInput { list, message: fingerprint(message.join(" ").as_bytes()), rows }
 }
 
-/// The first record of a new journal.
-pub(super) fn header(
-    (campaign, priority, run): (&Campaign, Priority, &str),
-    by: &str,
-    at: tidegate_core::identity::EpochMillis,
-    settings: BTreeMap<String, String>,
-    (args, format, checked): (&SendArgs, InputFormat, &InputSummary),
-) -> JournalHeader {
-    let header = JournalHeader::new(&campaign.name, campaign.queue_for(priority), run, by, at);
+/// The input as the first record of a new journal names it.
+pub(super) fn journal_input(
+    args: &SendArgs,
+    format: InputFormat,
+    channel: Channel,
+) -> JournalInput {
     let path = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
-    let to_column = to_column(args, checked.channel);
-    let input = Some(JournalInput { path, format, to_column });
-    JournalHeader { settings, rows: checked.rows, input, ..header }
+    JournalInput { path, format, to_column: to_column(args, channel) }
 }
 
 #[cfg(test)]
@@ -401,7 +398,7 @@ mod tests {
             let sources = vec![(TemplatePart::Text, TemplateSource::new("mail.txt", "Hello"))];
             let line = args(line);
             let recipients = recipients(&line.input).unwrap();
-            settings(&line, &sources, InputFormat::Json, (&checked, &recipients))
+            settings(&line, &sources, InputFormat::Json, &checked, &recipients)
         };
         let plain = of("a.csv");
         for option in [

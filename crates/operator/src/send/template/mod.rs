@@ -111,7 +111,8 @@ impl Templates {
         &self,
         part: TemplatePart,
         columns: &Columns,
-        (file, row): (&str, &InputRow),
+        file: &str,
+        row: &InputRow,
     ) -> Result<Option<String>, InputFault> {
         let Some((_, name)) = self.names.iter().find(|(named, _)| *named == part) else {
             return Ok(None);

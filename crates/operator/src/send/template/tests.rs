@@ -12,7 +12,7 @@ fn rendered(part: TemplatePart, text: &str, columns: &serde_json::Value) -> Resu
     let templates = Templates::compile([(part, TemplateSource::new("mail.html", text))], &[]);
     let rendered = templates.map_err(|faults| faults[0].to_string())?;
     let row = row(columns);
-    let rendered = rendered.render(part, &Columns::of(&row), ("in.csv", &row));
+    let rendered = rendered.render(part, &Columns::of(&row), "in.csv", &row);
     rendered.map(Option::unwrap_or_default).map_err(|fault| fault.to_string())
 }
 

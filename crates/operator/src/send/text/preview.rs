@@ -32,7 +32,8 @@ pub struct PreviewedText {
 
 impl PreviewedText {
     pub(in crate::send) fn of(
-        (line, id): (u64, &str),
+        line: u64,
+        id: &str,
         text: &TextMessage,
         addresses: AddressVisibility,
     ) -> Self {
