@@ -33,29 +33,6 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// The packages with the features that they are built with, along edges of these kinds.
-fn features(edges: &str) -> BTreeSet<String> {
-    let tree = ["tree", "--offline", "--locked", "--workspace", "--prefix", "none"];
-    let output = Command::new(env!("CARGO"))
-        .args(tree)
-        .args(["--edges", edges, "--format", "{p} [{f}]"])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines = String::from_utf8(output.stdout).unwrap();
-    lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
-}
-
-/// Where tests switch on another feature of a dependency, `make install` and `make deploy` would build it once more
-/// after `make test`, and all that depends on it.
-#[test]
-fn programs_are_built_once_with_the_features_that_tests_need() {
-    let (programs, with_tests) = (features("normal,build"), features("normal,build,dev"));
-    let twice: Vec<&String> = programs.difference(&with_tests).collect();
-    assert_eq!(twice, Vec::<&String>::new(), "tests/Cargo.toml says how to mend it");
-}
-
 const CORE: &str = "tidegate-core";
 const DELIVERY: &str = "tidegate-delivery";
 const AWS: &str = "tidegate-aws";
@@ -75,8 +52,6 @@ const DEVSTACK: &str = "tidegate-devstack";
 fn allowed(package: &str) -> Option<&'static [&'static str]> {
     Some(match package {
         CORE => &[],
-        // In place of a dependency of the S3 client.
-        "crc-fast" => &[],
         DELIVERY => &[CORE],
         AWS | FAKES | REDIS => &[CORE, DELIVERY],
         // The fakes for a ledger in memory, which is not deployed.

@@ -126,7 +126,8 @@ impl DeferralRoom for DeferralStores {
     }
 
     async fn put_strange(&self, _: &S3DeferralStore, name: &str) {
-        let call = self.client.put_object().bucket(self.bucket()).key(format!("deferral/mail/{name}"));
+        let call =
+            self.client.put_object().bucket(self.bucket()).key(format!("deferral/mail/{name}"));
         call.body(vec![1].into()).send().await.unwrap();
     }
 }

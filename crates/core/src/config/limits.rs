@@ -27,8 +27,7 @@ impl Variables<'_> {
         let queues = self.read(&setting, urls).unwrap_or_default();
         let needed = initial.len();
         if queues.len() < needed && (queues.is_empty() == self.get(setting.name).is_none()) {
-            let one_each =
-                "one for each group of TIDEGATE_LIMITS in its order, then one for *";
+            let one_each = "one for each group of TIDEGATE_LIMITS in its order, then one for *";
             let allowed = format!("at least {needed} URLs of standard queues, {one_each}");
             self.refuse_with(setting.name, allowed);
         }
