@@ -13,8 +13,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// The dependencies of each package, without those for tests.
-fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+/// The packages of the workspace, as cargo tells them.
+fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(root())
@@ -22,15 +22,33 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap().iter();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// The dependencies of each package, without those for tests.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    packages
+    packages()
+        .iter()
         .map(|package| {
             let all = package["dependencies"].as_array().unwrap().iter();
             let built = all.filter(|dependency| dependency["kind"] != "dev");
             (text(&package["name"]), built.map(|dependency| text(&dependency["name"])).collect())
         })
         .collect()
+}
+
+/// A suite that the Makefile does not name would never run.
+#[test]
+fn every_suite_is_named_in_the_makefile_and_no_other() {
+    let packages = packages();
+    let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
+    let suites = targets.filter(|target| target["kind"][0] == "test");
+    let there: BTreeSet<&str> = suites.map(|suite| suite["name"].as_str().unwrap()).collect();
+    let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap().replace("\\\n", " ");
+    let lists = makefile.lines().filter_map(|line| line.split_once("_SUITES := "));
+    let named: BTreeSet<&str> = lists.flat_map(|(_, names)| names.split_whitespace()).collect();
+    assert_eq!(named, there);
 }
 
 const CORE: &str = "tidegate-core";

@@ -123,8 +123,7 @@ async fn a_file_that_is_wrong_is_told_with_its_option_and_what_it_should_hold() 
     assert_eq!(said(&|o| o.tls_cert = Some(empty.clone())).await, told);
     let told = format!("--tls-key {}: must be a PEM file with a private key", empty.display());
     assert_eq!(said(&|o| o.tls_key = Some(empty.clone())).await, told);
-    let other =
-        files.file("other.pem", &pem("PRIVATE KEY", &KeyPair::generate().unwrap().serialize_der()));
+    let other = files.file("other.pem", KEY_OF_ANOTHER);
     assert_eq!(
         said(&|o| o.tls_key = Some(other.clone())).await,
         "--tls-cert and --tls-key do not fit"
