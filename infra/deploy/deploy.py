@@ -23,7 +23,7 @@ import yaml
 from botocore.exceptions import BotoCoreError, ClientError
 
 INFRA = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(INFRA / "local"), str(INFRA / "parity")]
+sys.path.insert(0, str(INFRA / "local"))
 
 import sam_template  # noqa: E402
 from stacks import describe  # noqa: E402
@@ -107,7 +107,7 @@ class Planned:
 
     def __init__(self, parameters: Mapping[str, str], stack: str, region: str | None) -> None:
         self.parameters = parameters
-        self.made = sam_template.Rendered(sam_template.rendered(), stack, parameters)
+        self.made = sam_template.Rendered(sam_template.source(), stack, parameters)
         self.names = {
             "AWS::DynamoDB::Table": f"{stack}-LedgerTable-ABCDEFGHIJKLM",
             "AWS::S3::Bucket": "b" * 63,

@@ -54,8 +54,8 @@ ALARMS: dict[str, Row] = {
     "complaint-rate": ("AWS/SES Reputation.ComplaintRate", {}, "Average", 3600, 1, 0.001),
 }
 ALARMS |= {
-    "busy": ("Tidegate PressureLevel", SCHEDULER, "Maximum", 300, 12, 1),
-    "overloaded": ("Tidegate PressureLevel", SCHEDULER, "Maximum", 300, 3, 2),
+    "busy": ("Tidegate BackPressureLevel", SCHEDULER, "Maximum", 300, 12, 1),
+    "overloaded": ("Tidegate BackPressureLevel", SCHEDULER, "Maximum", 300, 3, 2),
     "backlog-grows": ("Tidegate BacklogGrows", SCHEDULER, "Maximum", 300, 1, 1),
 }
 # Those of what is switched on by a parameter.
