@@ -3,7 +3,8 @@ import { resolve } from 'node:path';
 import { parse } from 'yaml';
 import type { CollectionTag, ScalarTag } from 'yaml';
 
-// Writes the SAM template as JSON to where the construct reads it: the package needs no reader of YAML.
+// Writes the SAM template as JSON to where the construct reads it, or to the file that is named: the package needs no
+// reader of YAML.
 
 /** CloudFormation's short forms: `!Ref x` is { Ref: x }, `!Sub x` is { Fn::Sub: x }. */
 const NAMES = ['Ref', 'Condition', 'And', 'Equals', 'GetAtt', 'If', 'Join', 'Not', 'Split', 'Sub'];
@@ -19,4 +20,5 @@ const lists: CollectionTag[] = NAMES.map((name) => ({
 }));
 const source = resolve(__dirname, '../../../sam/template.yaml');
 const template: unknown = parse(readFileSync(source, 'utf8'), { customTags: [...scalars, ...lists], version: '1.1' });
-writeFileSync(resolve(__dirname, '../lib/template.json'), JSON.stringify(template));
+const written = process.argv[2] ?? resolve(__dirname, '../lib/template.json');
+writeFileSync(written, JSON.stringify(template));
