@@ -10,6 +10,8 @@ ifneq ($(BESIDE),yes)
 endif
 # Container images set it, and `sam` would compile its modules each time that it starts (3 of 9 s).
 unexport PYTHONDONTWRITEBYTECODE
+# Every target but one is a command, and no file's name.
+.PHONY: $(shell sed -n 's/^\([a-z][a-z -]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 PYTHON ?= python3
 TOOLS := $(CURDIR)/.tools
@@ -38,7 +40,6 @@ need-%: ; @$(PYTHON) -B infra/tools/install.py $*
 
 # ---------------------------------------------------------------------------------- to use it
 
-.PHONY: help
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -48,28 +49,23 @@ LOCAL_OPTIONS = --python $(LOCAL_PYTHON) --bin-dir $(BIN) \
   $(if $(QUOTA),--quota $(QUOTA)) $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(LATENCY),--latency $(LATENCY)) \
   $(if $(CHANNEL),--channel $(CHANNEL)) $(if $(filter sms,$(CHANNEL)),--recipients-small 3) \
   $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(KEEP),--keep-running) $(ARGS)
-.PHONY: run
 run: need-local local-binaries ## Sends two campaigns through a local AWS, and reports (CHANNEL QUOTA MESSAGES LATENCY SECONDS KEEP ARGS)
 	$(BIN)/devstack $(LOCAL_OPTIONS)
 
-.PHONY: watch
 watch: need-local need-lambda local-binaries ## The same on `cargo lambda watch`, for work on the code
 	PATH="$(LAMBDA_BIN):$$PATH" $(BIN)/devstack --watch $(LOCAL_OPTIONS)
 
 FUNCTION ?= poller
 EVENT ?= events/empty_tick.json
-.PHONY: invoke
 invoke: need-lambda ## Invokes a function under `make watch` (FUNCTION=poller EVENT=events/tick.json)
 	$(LAMBDA_BIN)/cargo-lambda lambda invoke $(FUNCTION) --data-file $(EVENT)
 
 # ---------------------------------------------------------------------------------- to build it
 
-.PHONY: binaries
 binaries: need-rust ## Builds every binary for this machine
 	cargo build --profile local --locked --workspace --bins
 
 # Those of a local run: without the operator's command and its AWS clients, with the features of the whole workspace.
-.PHONY: local-binaries
 local-binaries: need-rust
 	cargo build --profile local --locked --workspace --bin devstack --bin scheduler --bin poller --bin ses-sandbox --bin sqs-sandbox
 
@@ -82,7 +78,6 @@ DEPLOYED := --package tidegate-lambda --no-default-features $(if $(filter sms,$(
 REPRODUCIBLE := --remap-path-prefix=$(CURDIR)=. --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=cargo \
   $(if $(filter $(CURDIR)/%,$(TARGET_DIR)),,--remap-path-prefix=$(TARGET_DIR)=./target)
 FOR_RELEASE = env -u RUSTFLAGS -u CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_RUSTFLAGS="$(REPRODUCIBLE)" PATH="$(LAMBDA_BIN):$$PATH"
-.PHONY: build
 build: need-target-$(ARCH) need-zig ## Builds the two functions for Lambda (ARCH=arm64 or x86_64, CHANNEL=email or sms)
 	$(FOR_RELEASE) cargo lambda build --release --locked --$(subst _,-,$(ARCH)) $(DEPLOYED)
 	@ls -l $(TARGET_DIR)/lambda/*/bootstrap
@@ -90,7 +85,6 @@ build: need-target-$(ARCH) need-zig ## Builds the two functions for Lambda (ARCH
 # The functions' zips that `make dist` makes, and where the packages are put.
 FUNCTIONS ?= dist/functions
 OUT ?= dist
-.PHONY: package
 package: cdk need-reference need-local ## Packs the SAM template and the CDK construct around the functions' zips (FUNCTIONS=dist/functions OUT=dist)
 	$(LOCAL_PYTHON) -B infra/package/package.py --functions "$(FUNCTIONS)" --out "$(OUT)"
 
@@ -112,7 +106,6 @@ FOR_SAM = $(FOR_STACK) $(if $(filter no,$(CONFIRM)),--no-confirm) $(if $(filter 
 DOCTOR = $(TIDEGATE) doctor $(FOR_STACK) || { \
   echo "make: $(STACK) is deployed, but not all is well with it: see above" >&2; exit 1; }
 INSTEAD = is no longer read: it lost all after its first line. Write the settings into a file, and name it: make $@ SETTINGS=FILE (docs/deployment.md, First deploy)
-.PHONY: deploy
 deploy: $(if $(PREBUILT),,build) binaries need-validate ## Deploys the SAM template (STACK REGION SETTINGS=FILE ARCH CHANNEL CONFIRM=no PROTECT=no PREBUILT=DIR)
 	$(if $(PARAMETERS),$(error PARAMETERS $(INSTEAD)))
 	$(BY_SAM) deploy $(FOR_SAM) $(if $(SETTINGS),--settings "$(SETTINGS)") \
@@ -122,11 +115,9 @@ deploy: $(if $(PREBUILT),,build) binaries need-validate ## Deploys the SAM templ
 # `--build true` instead of the build that cdk.json names: `make cdk` was before.
 CDK_ENV = PATH="$(LAMBDA_BIN):$$PATH" $(if $(REGION),AWS_REGION=$(REGION) CDK_DEPLOY_REGION=$(REGION)) CDK_DISABLE_VERSION_CHECK=1
 CDK_DO = cd $(CDK) && $(CDK_ENV) node_modules/.bin/cdk
-.PHONY: bootstrap-cdk
 bootstrap-cdk: cdk ## Prepares an account's region for CDK, once (REGION)
 	$(CDK_DO) bootstrap --build true --app "node build/bin/bootstrap.js" -c @aws-cdk/core:validateAgainstDefaultRules=false
 
-.PHONY: deploy-cdk
 deploy-cdk: $(if $(PREBUILT),,build) binaries cdk need-validate ## Deploys the CDK app (STACK REGION SETTINGS=FILE ARCH CHANNEL CONFIRM=no PROTECT=no PREBUILT=DIR)
 	$(if $(CONTEXT),$(error CONTEXT $(INSTEAD)))
 	$(BY_SAM) check $(FOR_STACK) --channel $(or $(CHANNEL),email) $(if $(SETTINGS),--settings "$(SETTINGS)")
@@ -135,22 +126,18 @@ deploy-cdk: $(if $(PREBUILT),,build) binaries cdk need-validate ## Deploys the C
 	  $(if $(filter no,$(PROTECT)),-c terminationProtection=false) $(if $(filter no,$(CONFIRM)),--require-approval never)
 	@$(DOCTOR)
 
-.PHONY: delete
 delete: need-validate ## Deletes the stack, its queues and the mail in them, however it was deployed (STACK REGION CONFIRM=no PROTECT=no)
 	$(BY_SAM) delete $(FOR_SAM)
 	@echo "make: $(STACK)'s deferral bucket stays, with the deferred mail (docs/deployment.md, Teardown)"
 
 PREFIX ?= $(HOME)/.local
-.PHONY: install
 install: binaries ## Installs the operator's command, tidegate, into PREFIX/bin (PREFIX=~/.local)
 	install -D -m 755 $(TIDEGATE) "$(PREFIX)/bin/tidegate"
 	@command -v tidegate >/dev/null || echo "make: $(PREFIX)/bin is not on the PATH; add it" >&2
 
-.PHONY: tools
 tools: ## Installs into .tools what the other targets need
 	$(PYTHON) -B infra/tools/install.py local zig dist validate checkov docs cdk reference browser-tests chromium fuzz redis promtool aws deny
 
-.PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
 	cargo clean
 	rm -rf .tools .local $(DIST) tests/console/node_modules $(CDK)/{node_modules,build,cdk.out} infra/package/reference/node_modules
@@ -176,11 +163,9 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 NOTICES := $(TARGET_DIR)/THIRD-PARTY-LICENSES.txt
 MAKE_DIST = $(DIST_PYTHON) infra/dist/dist.py
 
-.PHONY: dist
 dist: dist-functions dist-programs dist-once dist-checksums ## Makes everything that a release has, in dist/ (ARCHES="arm64 x86_64": the functions')
 
 # Lambda's C library (provided.al2023) is 2.34.
-.PHONY: dist-functions
 dist-functions: need-dist
 	for arch in $(ARCHES); do for channel in email sms; do \
 	  $(MAKE) --no-print-directory build ARCH=$$arch CHANNEL=$$channel; \
@@ -189,7 +174,6 @@ dist-functions: need-dist
 	done; done
 
 # On Linux by zig, for an older C library than this machine's.
-.PHONY: dist-programs
 dist-programs: need-rust need-dist $(if $(filter linux,$(HOST_OS)),need-zig) $(NOTICES)
 ifeq ($(HOST_OS),linux)
 	$(FOR_RELEASE) cargo lambda build --disable-optimizations --target $(TRIPLE_$(HOST_ARCH)).$(GLIBC) --lambda-dir $(PROGRAMS) $(PROGRAM_BUILD)
@@ -200,7 +184,6 @@ endif
 	$(MAKE_DIST) programs --programs $(PROGRAMS) --out $(DIST) \
 	  --platform $(HOST_OS)-$(HOST_ARCH) --tag $(WHEEL_TAG) --notice LICENSE --notice NOTICE --notice $(NOTICES)
 
-.PHONY: test-dist
 test-dist: need-dist ## Installs the wheel of `make dist` where there is no Rust, and runs it
 	$(DIST_PYTHON) infra/dist/installed.py --uv $(TOOLS)/dist/bin/uv $(DIST)/tidegate-*-$(WHEEL_TAG).whl
 
@@ -210,7 +193,6 @@ $(NOTICES): Cargo.lock infra/dist/notices.py | need-dist need-rust
 	$(WRITE_NOTICES) --licences $@
 
 # What is of one kind for all processors; the zips of each are there by now.
-.PHONY: dist-once
 dist-once: $(NOTICES)
 	$(WRITE_NOTICES) --sboms $(DIST)
 	cp $(NOTICES) $(DIST)/
@@ -218,7 +200,6 @@ dist-once: $(NOTICES)
 
 TAG ?= v$(VERSION)
 LINKS ?= $(GITHUB_SERVER_URL)/$(GITHUB_REPOSITORY)/blob/$(TAG)
-.PHONY: dist-notes dist-checksums
 dist-notes: need-dist
 	@$(MAKE_DIST) notes --tag "$(TAG)" --links "$(LINKS)"
 dist-checksums: need-dist
@@ -231,7 +212,6 @@ dist-checksums: need-dist
 # do not want it. The browser, the packages, the guide and the unit tests come after them, two at a time while something
 # computes: beside more of them the local AWS answers too late. Each target's output is printed as a whole.
 BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=3
-.PHONY: test
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
 	$(MAKE) $(BESIDE_EACH_OTHER) of-campaigns of-computing of-end-to-end of-package of-console of-units of-guide
@@ -245,63 +225,49 @@ of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation
 of-end-to-end: | of-campaigns
 of-package of-console of-units of-guide: | of-end-to-end
 of-campaigns of-end-to-end of-package of-console of-units of-guide: ; $(MAKE) BESIDE= $(@:of-%=test-%)
-.PHONY: of-rust of-others of-computing of-campaigns of-end-to-end of-package of-console of-units of-guide
 
-.PHONY: lint
 lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
 	cargo clippy --profile local --locked --workspace --all-targets -- -D warnings
 
-.PHONY: style
 style: need-rust need-python
 	cargo fmt --all --check
 	cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
 	$(PYTHON) -B infra/lint/lint.py
 
-.PHONY: deny
 deny: need-rust need-deny
 	$(CARGO_DENY) --locked --workspace check licenses bans sources
 
-.PHONY: audit
 audit: need-rust need-deny ## Known vulnerabilities of the dependencies (needs the network)
 	$(CARGO_DENY) --locked --workspace check advisories
 
-.PHONY: doc
 doc: need-rust ## The crates' documentation, without a broken link
 	RUSTDOCFLAGS="-D warnings" cargo doc --profile local --locked --workspace --no-deps
 
-.PHONY: docs
 docs: need-docs ## Builds the book (docs/) into .local/book; a broken link is an error
 # Not --quiet: it drops the warnings before --strict counts them.
 	NO_MKDOCS_2_WARNING=1 $(TOOLS)/docs/bin/mkdocs build --strict
 	@echo "make: open .local/book/index.html"
 
-.PHONY: test-docs
 test-docs: docs ## The pages: links, paths, lengths; the book loads nothing from elsewhere
 	cd infra/docs && $(TOOLS)/docs/bin/python -B -m unittest
 
-.PHONY: validate
 validate: need-local need-validate need-checkov ## Templates and workflows by cfn-lint, sam validate --lint, checkov, zizmor; offline
 	$(LOCAL_PYTHON) -B infra/validate/validate.py --linters $(VALIDATE_BIN) --checkov $(TOOLS)/checkov/bin
 
-.PHONY: test-infra
 test-infra: export AWS_DEFAULT_REGION = us-east-1
-test-infra: need-local need-validate need-dist cdk ## The templates, their parity and their local deployment
+test-infra: need-local need-validate need-dist cdk ## The templates and their local deployment
 	cd infra/local && $(LOCAL_PYTHON) -B -m unittest
-	cd infra/parity && PYTHONPATH=../local $(LOCAL_PYTHON) -B -m unittest
 	cd infra/deploy && $(VALIDATE_BIN)/python -B -m unittest
 	cd infra/dist && $(DIST_PYTHON) -m unittest
 	for folder in bench cost lint tools; do (cd infra/$$folder && $(PYTHON) -B -m unittest); done
 
-.PHONY: cdk
 cdk: need-cdk ## Compiles the CDK app
-	cd $(CDK) && node_modules/.bin/tsc --incremental --tsBuildInfoFile build/.compiled
+	cd $(CDK) && npm run --silent build
 
-.PHONY: test-cdk
 test-cdk: cdk ## The construct: its templates' promises, cdk-nag
 	cd $(CDK) && node --test build/test/all.js
 
 # Those of one build: other targets would have other features, and be built anew.
-.PHONY: test-binaries
 test-binaries: need-rust
 	cargo build --profile local --locked --workspace --bins --lib --tests
 
@@ -317,7 +283,6 @@ UNIT_SUITES := architecture bucket command contract_aws contract_memory corpus e
 COMPUTING_SUITES := simulation simulator
 END_TO_END_SUITES := end_to_end
 RUST_TESTS := test-units test-simulation test-campaigns test-end-to-end
-.PHONY: test-rust $(RUST_TESTS)
 test-rust: $(RUST_TESTS) ## Unit, property, contract, simulation and end-to-end tests
 $(RUST_TESTS): need-local need-redis need-promtool cdk test-binaries
 
@@ -341,33 +306,27 @@ test-end-to-end:
 	$(CARGO_TEST) --test $(END_TO_END_SUITES) -- --test-threads=6 --skip campaigns::
 
 # These run on the binaries of the same build, too, instead of those for Lambda's processor.
-.PHONY: test-guide
 test-guide: need-local need-validate need-aws cdk test-binaries ## Every command of docs/deployment.md, on the local AWS
 	cd infra/guide && TIDEGATE_AWS_CLI=$(AWS_CLI) $(LOCAL_PYTHON) -B -m unittest
 
 # With TIDEGATE_FUNCTIONS on a folder of zips.
-.PHONY: test-package
 test-package: need-local need-validate need-reference cdk test-binaries ## The packages where there is no Rust: deployed by `sam deploy`, synthesised from npm, upgraded
 	cd infra/package && AWS_DEFAULT_REGION=us-east-1 TIDEGATE_SAM=$(VALIDATE_BIN)/sam $(LOCAL_PYTHON) -B -m unittest
 
 # The construct's package alone; with NEWEST_PEERS=latest the newest libraries are today's.
-.PHONY: test-npm
 test-npm: need-local need-reference cdk
 	cd infra/package && $(if $(NEWEST_PEERS),TIDEGATE_NEWEST_PEERS=$(NEWEST_PEERS)) $(LOCAL_PYTHON) -B -m unittest test_npm
 
 BROWSER = cd tests/console && CHROMIUM="$(CHROMIUM)"
-.PHONY: test-console
 test-console: need-local need-browser-tests need-chromium test-binaries ## The console's page in a headless Chromium, on a local stack
 	cd tests/console && npx --no-install tsc -p tsconfig.page.json && npx --no-install tsc
 	$(BROWSER) node --test --test-reporter=spec --test-concurrency=2 console.test.js letters.test.js
 
-.PHONY: bench-page
 bench-page: need-local need-browser-tests need-chromium test-binaries ## The console's page: a frame with 2, 20 and 200 campaigns, and the first paint
 	$(BROWSER) PARTS=frames node --test --test-reporter=spec console.test.js
 
 # 1,500 of them are in `make test`.
 SEEDS ?= 100000
-.PHONY: seeds
 seeds: need-rust ## Runs worlds and faults drawn from seeds (SEEDS=100000 of them, or SEEDS=100001..200000)
 	TIDEGATE_SEEDS=$(SEEDS) cargo test --profile local --locked --package tidegate-tests --test simulation -- seeds::
 
@@ -377,7 +336,6 @@ seeds: need-rust ## Runs worlds and faults drawn from seeds (SEEDS=100000 of the
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= message tick attributes configuration
 CARGO_FUZZ = $(TOOLS)/fuzz/bin/cargo-fuzz fuzz run --fuzz-dir tests/fuzz --sanitizer none --target-dir $(TARGET_DIR)/fuzz
-.PHONY: fuzz
 fuzz: need-rust need-cxx need-fuzz ## Fuzzes the parsers, one after the other (FUZZ_SECONDS=60 each, FUZZ_TARGETS="message tick")
 	@for target in $(FUZZ_TARGETS); do $(MAKE) --no-print-directory fuzz-$$target; done
 fuzz-%: FOUND = .local/fuzz/$*
@@ -393,7 +351,6 @@ fuzz-%:
 
 BENCH := $(or $(ONLY),$(if $(FULL),full,short))
 COMMA := ,
-.PHONY: bench
 bench: need-local need-redis need-rust ## The figures of docs/figures.md, the most important ones, in 5 minutes (FULL=yes: all; ONLY=start,14,lambda,…: a part; lambda needs root)
 	cargo build --release --locked $(DEPLOYED)
 	cargo build --release --locked --workspace $(addprefix --bin ,devstack sdk-calls ses-sandbox sqs-sandbox \

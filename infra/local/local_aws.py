@@ -167,7 +167,7 @@ def create_or_update(
         "StackName": stack,
         "TemplateURL": template_url,
         "Parameters": parameters,
-        "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+        "Capabilities": ["CAPABILITY_IAM"],
     }
     existing = describe(cloudformation, stack)
     if existing is not None and existing["StackStatus"] in ("ROLLBACK_COMPLETE", "CREATE_FAILED"):
@@ -190,9 +190,7 @@ def report(stack: dict[str, Any]) -> dict[str, Any]:
     return {
         "stack": stack["StackName"],
         "status": stack["StackStatus"],
-        "outputs": cdk_app.outputs_as_sam(
-            {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])}
-        ),
+        "outputs": {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])},
     }
 
 

@@ -265,20 +265,3 @@ fn the_doctor_names_the_price_of_a_short_wake_time_that_is_calculated() {
         "{row:?}"
     );
 }
-
-/// A dashboard or an alarm on a metric that nobody publishes shows nothing for ever.
-#[test]
-fn every_metric_of_the_poller_in_the_cdk_app_is_published() {
-    const OF_WINDOWS: [&str; 5] =
-        ["HeldWindows", "BlockedWindows", "HighestReceiveCount", "LedgerFailed", "Rate"];
-    let published: BTreeSet<&str> = Counter::ALL
-        .iter()
-        .filter_map(|counter| counter.entry().metric)
-        .chain(OF_WINDOWS)
-        .collect();
-    let metrics = std::fs::read_to_string(root().join("infra/cdk/lib/metrics.ts")).unwrap();
-    let named = metrics.split("this.metric('poller', '").skip(1);
-    let named: BTreeSet<&str> = named.map(|rest| rest.split('\'').next().unwrap()).collect();
-    assert!(named.len() > 10, "{named:?}");
-    assert_eq!(named.difference(&published).collect::<Vec<_>>(), Vec::<&&str>::new());
-}
