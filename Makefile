@@ -23,7 +23,6 @@ LOCAL_PYTHON := $(TOOLS)/local/bin/python
 LAMBDA_BIN := $(TOOLS)/lambda/bin
 VALIDATE_BIN := $(TOOLS)/validate/bin
 DIST_PYTHON := $(TOOLS)/dist/bin/python -B
-CDK := infra/cdk
 
 # The one on the PATH, else our own: a server of the Redis protocol for the shared bucket, promtool for the console's
 # alerts, the AWS CLI for the guide's commands.
@@ -32,7 +31,6 @@ REDIS_SERVER := $(or $(REDIS_SERVER),$(call found,valkey-server redis-server,red
 # The other one of Valkey and Redis, where both are on the PATH: the shared bucket is tested on both.
 OTHER_REDIS := $(word 2,$(shell command -v valkey-server redis-server 2>/dev/null))
 PROMTOOL := $(or $(PROMTOOL),$(call found,promtool,prometheus/usr/bin/promtool))
-AWS_CLI := $(or $(AWS_CLI),$(call found,aws,aws/bin/aws))
 # Looked for at each use: it may have been installed since.
 CHROMIUM ?= $(firstword $(shell command -v chromium-headless-shell chromium chromium-browser google-chrome 2>/dev/null))
 CARGO_DENY ?= $(TOOLS)/deny/bin/cargo-deny
@@ -55,10 +53,8 @@ run: need-local local-binaries ## Sends two campaigns through a local AWS, and r
 watch: need-local need-lambda local-binaries ## The same on `cargo lambda watch`, for work on the code
 	PATH="$(LAMBDA_BIN):$$PATH" $(BIN)/devstack --watch $(LOCAL_OPTIONS)
 
-FUNCTION ?= poller
-EVENT ?= events/empty_tick.json
 invoke: need-lambda ## Invokes a function under `make watch` (FUNCTION=poller EVENT=events/tick.json)
-	$(LAMBDA_BIN)/cargo-lambda lambda invoke $(FUNCTION) --data-file $(EVENT)
+	$(LAMBDA_BIN)/cargo-lambda lambda invoke $(or $(FUNCTION),poller) --data-file $(or $(EVENT),events/empty_tick.json)
 
 # ---------------------------------------------------------------------------------- to build it
 
@@ -71,7 +67,6 @@ local-binaries: need-rust
 
 # The functions as they are deployed. In a build of the workspace they would have the features of every program.
 ARCH ?= arm64
-CHANNEL ?=
 $(if $(filter-out email sms,$(CHANNEL)),$(error CHANNEL=$(CHANNEL) is not allowed: email or sms is))
 DEPLOYED := --package tidegate-lambda --no-default-features $(if $(filter sms,$(CHANNEL)),--features sms)
 # Nothing that is built names a folder of this machine: equal sources give equal programs, byte by byte.
@@ -83,21 +78,14 @@ build: need-target-$(ARCH) need-zig ## Builds the two functions for Lambda (ARCH
 	@ls -l $(TARGET_DIR)/lambda/*/bootstrap
 
 # The functions' zips that `make dist` makes, and where the packages are put.
-FUNCTIONS ?= dist/functions
-OUT ?= dist
 package: cdk need-reference need-local ## Packs the SAM template and the CDK construct around the functions' zips (FUNCTIONS=dist/functions OUT=dist)
-	$(LOCAL_PYTHON) -B infra/package/package.py --functions "$(FUNCTIONS)" --out "$(OUT)"
+	$(LOCAL_PYTHON) -B infra/package/package.py --functions "$(or $(FUNCTIONS),dist/functions)" --out "$(or $(OUT),dist)"
 
 # ---------------------------------------------------------------------------------- to deploy it
 
 # The stack's name and region; the file of its parameters (SAM: YAML, a line NAME: VALUE) or of the CDK
 # app's settings (JSON); PREBUILT=DIR deploys binaries that are there; PROTECT=no lets the stack be deleted.
 STACK ?= tidegate
-REGION ?=
-SETTINGS ?=
-CONFIRM ?= yes
-PROTECT ?= yes
-PREBUILT ?=
 PACKAGES = $(or $(PREBUILT),$(TARGET_DIR)/lambda)
 BY_SAM = $(VALIDATE_BIN)/python -B infra/deploy/deploy.py
 FOR_STACK = --stack "$(STACK)" $(if $(REGION),--region "$(REGION)")
@@ -105,21 +93,18 @@ FOR_SAM = $(FOR_STACK) $(if $(filter no,$(CONFIRM)),--no-confirm) $(if $(filter 
 # A deployment is done once it works. What is wrong stands above, each with its remedy.
 DOCTOR = $(TIDEGATE) doctor $(FOR_STACK) || { \
   echo "make: $(STACK) is deployed, but not all is well with it: see above" >&2; exit 1; }
-INSTEAD = is no longer read: it lost all after its first line. Write the settings into a file, and name it: make $@ SETTINGS=FILE (docs/deployment.md, First deploy)
 deploy: $(if $(PREBUILT),,build) binaries need-validate ## Deploys the SAM template (STACK REGION SETTINGS=FILE ARCH CHANNEL CONFIRM=no PROTECT=no PREBUILT=DIR)
-	$(if $(PARAMETERS),$(error PARAMETERS $(INSTEAD)))
 	$(BY_SAM) deploy $(FOR_SAM) $(if $(SETTINGS),--settings "$(SETTINGS)") \
 	  --architecture $(ARCH) --channel $(or $(CHANNEL),email) --binaries "$(PACKAGES)" --tidegate $(TIDEGATE)
 	@$(DOCTOR)
 
 # `--build true` instead of the build that cdk.json names: `make cdk` was before.
-CDK_ENV = PATH="$(LAMBDA_BIN):$$PATH" $(if $(REGION),AWS_REGION=$(REGION) CDK_DEPLOY_REGION=$(REGION)) CDK_DISABLE_VERSION_CHECK=1
-CDK_DO = cd $(CDK) && $(CDK_ENV) node_modules/.bin/cdk
+CDK_DO = cd infra/cdk && PATH="$(LAMBDA_BIN):$$PATH" CDK_DISABLE_VERSION_CHECK=1 \
+  $(if $(REGION),AWS_REGION=$(REGION) CDK_DEPLOY_REGION=$(REGION)) node_modules/.bin/cdk
 bootstrap-cdk: cdk ## Prepares an account's region for CDK, once (REGION)
 	$(CDK_DO) bootstrap --build true --app "node build/bin/bootstrap.js" -c @aws-cdk/core:validateAgainstDefaultRules=false
 
 deploy-cdk: $(if $(PREBUILT),,build) binaries cdk need-validate ## Deploys the CDK app (STACK REGION SETTINGS=FILE ARCH CHANNEL CONFIRM=no PROTECT=no PREBUILT=DIR)
-	$(if $(CONTEXT),$(error CONTEXT $(INSTEAD)))
 	$(BY_SAM) check $(FOR_STACK) --channel $(or $(CHANNEL),email) $(if $(SETTINGS),--settings "$(SETTINGS)")
 	$(CDK_DO) deploy --build true --all -c name=$(STACK) -c architecture=$(ARCH) -c channel=$(or $(CHANNEL),email) \
 	  -c prebuilt="$(abspath $(PACKAGES))" $(if $(SETTINGS),-c settings="$(abspath $(SETTINGS))") \
@@ -140,7 +125,7 @@ tools: ## Installs into .tools what the other targets need
 
 clean: ## Removes what was built, installed into .tools, or left by a local run
 	cargo clean
-	rm -rf .tools .local $(DIST) tests/console/node_modules $(CDK)/{node_modules,build,cdk.out} infra/package/reference/node_modules
+	rm -rf .tools .local $(DIST) tests/console/node_modules infra/cdk/{node_modules,build,cdk.out} infra/package/reference/node_modules
 
 # ---------------------------------------------------------------------------------- to release it
 
@@ -226,16 +211,12 @@ of-end-to-end: | of-campaigns
 of-package of-console of-units of-guide: | of-end-to-end
 of-campaigns of-end-to-end of-package of-console of-units of-guide: ; $(MAKE) BESIDE= $(@:of-%=test-%)
 
-lint: style deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
-	cargo clippy --profile local --locked --workspace --all-targets -- -D warnings
-
-style: need-rust need-python
+lint: need-rust need-python need-deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
 	cargo fmt --all --check
 	cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
 	$(PYTHON) -B infra/lint/lint.py
-
-deny: need-rust need-deny
 	$(CARGO_DENY) --locked --workspace check licenses bans sources
+	cargo clippy --profile local --locked --workspace --all-targets -- -D warnings
 
 audit: need-rust need-deny ## Known vulnerabilities of the dependencies (needs the network)
 	$(CARGO_DENY) --locked --workspace check advisories
@@ -262,10 +243,10 @@ test-infra: need-local need-validate need-dist cdk ## The templates and their lo
 	for folder in bench cost lint tools; do (cd infra/$$folder && $(PYTHON) -B -m unittest); done
 
 cdk: need-cdk ## Compiles the CDK app
-	cd $(CDK) && npm run --silent build
+	cd infra/cdk && npm run --silent build
 
 test-cdk: cdk ## The construct: its templates' promises, cdk-nag
-	cd $(CDK) && node --test build/test/all.js
+	cd infra/cdk && node --test build/test/all.js
 
 # Those of one build: other targets would have other features, and be built anew.
 test-binaries: need-rust
@@ -276,20 +257,17 @@ export TIDEGATE_BIN_DIR = $(BIN)
 export TIDEGATE_PROMTOOL = $(PROMTOOL)
 export TIDEGATE_REDIS_SERVER = $(REDIS_SERVER)
 CARGO_TEST = cargo test --profile local --locked --workspace
-OTHER_BUCKET = TIDEGATE_REDIS_SERVER=$(OTHER_REDIS) $(CARGO_TEST) --test bucket
 # A test compares the suites with those that there are.
-UNIT_SUITES := architecture bucket command contract_aws contract_memory corpus email poller_logs reconcile replay sandbox \
+UNIT_SUITES := architecture command contract_aws contract_memory corpus email poller_logs reconcile replay sandbox \
   send start suggestions wire
 COMPUTING_SUITES := simulation simulator
-END_TO_END_SUITES := end_to_end
-RUST_TESTS := test-units test-simulation test-campaigns test-end-to-end
-test-rust: $(RUST_TESTS) ## Unit, property, contract, simulation and end-to-end tests
-$(RUST_TESTS): need-local need-redis need-promtool cdk test-binaries
+END_TO_END_SUITES := bucket end_to_end
+test-rust: test-units test-simulation test-campaigns test-end-to-end ## Unit, property, contract, simulation and end-to-end tests
+test-units test-simulation test-campaigns test-end-to-end: need-local need-redis need-promtool cdk test-binaries
 
 # Unit, property and contract tests.
 test-units:
-	$(CARGO_TEST) --lib --bin tidegate $(addprefix --test ,$(UNIT_SUITES)) -- --skip many::
-	$(if $(OTHER_REDIS),$(OTHER_BUCKET) -- --skip many::)
+	$(CARGO_TEST) --lib --bin tidegate $(addprefix --test ,$(UNIT_SUITES))
 
 # In simulated time; and examples in the documentation. They only compute.
 test-simulation:
@@ -299,15 +277,14 @@ test-simulation:
 # End to end runs on the binaries of the same build, and on the local AWS. Beside tests that measure (campaigns, and many processes on
 # one bucket) there is only what computes when nothing else does; all run on more threads than cores, because they wait.
 test-campaigns:
-	$(CARGO_TEST) --test bucket many::
-	$(if $(OTHER_REDIS),$(OTHER_BUCKET) many::)
-	$(CARGO_TEST) --test $(END_TO_END_SUITES) -- --test-threads=3 campaigns::
+	for server in $(REDIS_SERVER) $(OTHER_REDIS); do TIDEGATE_REDIS_SERVER=$$server $(CARGO_TEST) --test bucket; done
+	$(CARGO_TEST) --test end_to_end -- --test-threads=3 campaigns::
 test-end-to-end:
-	$(CARGO_TEST) --test $(END_TO_END_SUITES) -- --test-threads=6 --skip campaigns::
+	$(CARGO_TEST) --test end_to_end -- --test-threads=6 --skip campaigns::
 
 # These run on the binaries of the same build, too, instead of those for Lambda's processor.
 test-guide: need-local need-validate need-aws cdk test-binaries ## Every command of docs/deployment.md, on the local AWS
-	cd infra/guide && TIDEGATE_AWS_CLI=$(AWS_CLI) $(LOCAL_PYTHON) -B -m unittest
+	cd infra/guide && TIDEGATE_AWS_CLI=$(or $(AWS_CLI),$(call found,aws,aws/bin/aws)) $(LOCAL_PYTHON) -B -m unittest
 
 # With TIDEGATE_FUNCTIONS on a folder of zips.
 test-package: need-local need-validate need-reference cdk test-binaries ## The packages where there is no Rust: deployed by `sam deploy`, synthesised from npm, upgraded
@@ -326,34 +303,23 @@ bench-page: need-local need-browser-tests need-chromium test-binaries ## The con
 	$(BROWSER) PARTS=frames node --test --test-reporter=spec console.test.js
 
 # 1,500 of them are in `make test`.
-SEEDS ?= 100000
 seeds: need-rust ## Runs worlds and faults drawn from seeds (SEEDS=100000 of them, or SEEDS=100001..200000)
-	TIDEGATE_SEEDS=$(SEEDS) cargo test --profile local --locked --package tidegate-tests --test simulation -- seeds::
+	TIDEGATE_SEEDS=$(or $(SEEDS),100000) cargo test --profile local --locked --package tidegate-tests --test simulation -- seeds::
 
 # On the stable toolchain: without a sanitizer cargo-fuzz needs no nightly, and in safe Rust (core forbids unsafe code) a
 # sanitizer would find little. What finds are the oracles in tests/oracles. What a run finds stays in .local/fuzz: inputs
 # that reach something new, crashes, the log, whose last line says executions, coverage and speed.
-FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= message tick attributes configuration
 CARGO_FUZZ = $(TOOLS)/fuzz/bin/cargo-fuzz fuzz run --fuzz-dir tests/fuzz --sanitizer none --target-dir $(TARGET_DIR)/fuzz
-fuzz: need-rust need-cxx need-fuzz ## Fuzzes the parsers, one after the other (FUZZ_SECONDS=60 each, FUZZ_TARGETS="message tick")
-	@for target in $(FUZZ_TARGETS); do $(MAKE) --no-print-directory fuzz-$$target; done
-fuzz-%: FOUND = .local/fuzz/$*
+fuzz: need-rust need-cxx need-fuzz $(addprefix fuzz-,$(FUZZ_TARGETS)) ## Fuzzes the parsers, one after the other (FUZZ_SECONDS=60 each, FUZZ_TARGETS="message tick")
 fuzz-%:
-	@mkdir -p $(FOUND)/corpus $(FOUND)/crashes
-	@$(CARGO_FUZZ) $* $(FOUND)/corpus tests/fuzz/corpus/$* events -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
-	    -print_final_stats=1 -dict=tests/fuzz/dictionaries/$*.dict -artifact_prefix=$(FOUND)/crashes/ > $(FOUND)/log 2>&1 || { \
-	  grep -m1 -A2 'panicked at' $(FOUND)/log >&2 || tail -n 20 $(FOUND)/log >&2; \
-	  echo "make: $* does not hold (all of it: $(FOUND)/log). To replay it:" >&2; \
-	  echo "  cargo run --locked -p tidegate-oracles --example replay -- $* $$(ls -t $(FOUND)/crashes/* | head -n 1)" >&2; \
-	  exit 1; }
-	@echo "$*: $$(grep -a DONE $(FOUND)/log | tail -n 1)"
+	mkdir -p .local/fuzz/$*/{corpus,crashes}
+	$(CARGO_FUZZ) $* .local/fuzz/$*/corpus tests/fuzz/corpus/$* events -- -max_total_time=$(or $(FUZZ_SECONDS),60) -timeout=10 \
+	  -print_final_stats=1 -dict=tests/fuzz/dictionaries/$*.dict -artifact_prefix=.local/fuzz/$*/crashes/
 
 BENCH := $(or $(ONLY),$(if $(FULL),full,short))
-COMMA := ,
 bench: need-local need-redis need-rust ## The figures of docs/figures.md, the most important ones, in 5 minutes (FULL=yes: all; ONLY=start,14,lambda,…: a part; lambda needs root)
 	cargo build --release --locked $(DEPLOYED)
-	cargo build --release --locked --workspace $(addprefix --bin ,devstack sdk-calls ses-sandbox sqs-sandbox \
-	  $(if $(filter lists full,$(subst $(COMMA), ,$(BENCH))),tidegate))
+	cargo build --release --locked --workspace $(addprefix --bin ,devstack sdk-calls ses-sandbox sqs-sandbox tidegate)
 	$(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(TARGET_DIR)/release --only $(BENCH)
 	$(if $(filter full,$(BENCH)),cargo bench --locked -p tidegate-core --bench decisions)
