@@ -30,11 +30,6 @@ from stacks import describe  # noqa: E402
 
 TEMPLATE = INFRA / "sam" / "template.yaml"
 FUNCTIONS = ("scheduler", "poller")
-# Bytes that Lambda allows of a function's environment, measured as JSON; and characters of a role's policy.
-# https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
-# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
-LARGEST_ENVIRONMENT, LARGEST_POLICY = 4096, 10_240
-IN_POLICIES = {"AllowedSenders", "SenderIdentityArns"}
 # As the doctor wants; and what Lambda leaves to functions without a reservation.
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
 LEAST_CONCURRENCY, UNRESERVED = 20, 100
@@ -85,56 +80,27 @@ def for_sam(value: str) -> str:
     return f'"{value}"'
 
 
-class Planned:
-    """What a stack will be, with made-up names, as long as AWS's may be, for what only AWS can tell."""
+def environments(parameters: Mapping[str, str], stack: str, region: str | None) -> dict[str, dict[str, str]]:
+    """What the functions will be told, with made-up names, as long as AWS's may be, for what only AWS can tell."""
+    made = sam_template.Rendered(sam_template.source(), stack, parameters)
+    names = {
+        "AWS::DynamoDB::Table": f"{stack}-LedgerTable-ABCDEFGHIJKLM",
+        "AWS::S3::Bucket": "b" * 63,
+        sam_template.REGION: region or sam_template.REGION,
+    }
+    secret = "rediss://".ljust(256, "s")
 
-    def __init__(self, parameters: Mapping[str, str], stack: str, region: str | None) -> None:
-        self.parameters = parameters
-        self.made = sam_template.Rendered(sam_template.source(), stack, parameters)
-        self.names = {
-            "AWS::DynamoDB::Table": f"{stack}-LedgerTable-ABCDEFGHIJKLM",
-            "AWS::S3::Bucket": "b" * 63,
-            sam_template.REGION: region or sam_template.REGION,
-        }
+    def named(value: str) -> str:
+        for made_up, name in names.items():
+            value = value.replace(made_up, name)
+        return secret if "{{resolve:" in value else value
 
-    def environment(self, function: str) -> dict[str, str]:
-        variables = self.made.resources[f"{function.capitalize()}Function"]["Environment"]["Variables"]
-        secret = "rediss://".ljust(256, "s")
-        return {n: secret if "{{resolve:" in str(v) else self._named(str(v)) for n, v in variables.items()}
-
-    def check_sizes(self) -> None:
-        """Refuses what Lambda and IAM would refuse in the middle of a deployment."""
-        for function in FUNCTIONS:
-            environment = self.environment(function)
-            given = {name for name in self.parameters if _variable(name) in environment}
-            self._check(f"the {function}'s environment", environment, LARGEST_ENVIRONMENT, given)
-            (policy,) = self.made.resources[f"{function.capitalize()}Role"]["Policies"]
-            self._check(f"the policy of the {function}'s role", policy["PolicyDocument"], LARGEST_POLICY, IN_POLICIES)
-
-    def _check(self, what: str, value: Any, most: int, given: set[str]) -> None:
-        size = len(self._named(json.dumps(value, separators=(",", ":"), ensure_ascii=False)).encode())
-        if size > most:
-            longest = max(given, key=lambda name: len(self.parameters[name]))
-            raise Refused(
-                f"{longest} is too long ({len(self.parameters[longest])} characters): {what} would have {size} bytes, "
-                f"and AWS allows {most}. Nothing was deployed. Shorten it: *@example.org is all senders of a domain, "
-                "identity/*.example.org all identities below it, and tags finds any number of campaigns"
-            )
-
-    def _named(self, text: str) -> str:
-        for made_up, name in self.names.items():
-            text = text.replace(made_up, name)
-        return text
+    variables = {f: made.resources[f"{f.capitalize()}Function"]["Environment"]["Variables"] for f in FUNCTIONS}
+    return {function: {n: named(str(v)) for n, v in of.items()} for function, of in variables.items()}
 
 
-def _variable(parameter: str) -> str:
-    """MaxInFlight is TIDEGATE_MAX_IN_FLIGHT."""
-    return "TIDEGATE" + re.sub("[A-Z]", lambda found: f"_{found[0]}", parameter).upper()
-
-
-def check_settings(tidegate: Path, planned: Planned) -> None:
+def check_settings(tidegate: Path, found: Mapping[str, Mapping[str, str]]) -> None:
     """Asks the functions' own parser, before anything is deployed."""
-    found = {function: planned.environment(function) for function in FUNCTIONS}
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(found, file)
         file.flush()
@@ -239,9 +205,7 @@ def deploy(args: argparse.Namespace) -> None:
     there.check_channel(args.channel)
     there.check_concurrency(int(wanted["ReservedConcurrency"]))
     there.check_nothing_is_lost(wanted, set(given), file)
-    planned = Planned(wanted, args.stack, cloudformation.meta.region_name)
-    check_settings(args.tidegate, planned)
-    planned.check_sizes()
+    check_settings(args.tidegate, environments(wanted, args.stack, cloudformation.meta.region_name))
     for function in FUNCTIONS:
         if not (args.binaries / function / "bootstrap").is_file():
             raise Refused(f"{args.binaries / function / 'bootstrap'} is missing: make build")

@@ -27,9 +27,9 @@ def written(text: str) -> dict[str, str]:
         return deploy.read_parameters(path, KNOWN)
 
 
-def planned(**given: str) -> deploy.Planned:
+def environment(function: str, **given: str) -> dict[str, str]:
     """A stack of these parameters."""
-    return deploy.Planned(deploy.values({"Parameters": KNOWN}, given), "mail", "ap-southeast-1")
+    return deploy.environments(deploy.values({"Parameters": KNOWN}, given), "mail", "ap-southeast-1")[function]
 
 
 class Parameters(unittest.TestCase):
@@ -205,63 +205,21 @@ class Account(unittest.TestCase):
 class Settings(unittest.TestCase):
     def test_the_functions_environments_are_those_of_the_parameters(self) -> None:
         given = {"MaxInFlight": "900", "SharedBucket": "{{resolve:secretsmanager:a}}", "Deferral": "on"}
-        found = planned(**given).environment("poller")
+        found = environment("poller", **given)
         self.assertEqual(found["TIDEGATE_MAX_IN_FLIGHT"], "900")
         # As long as AWS's may be.
         self.assertRegex(found["TIDEGATE_SHARED_BUCKET"], "^rediss://s{247}$")
         self.assertRegex(found["TIDEGATE_LEDGER"], "^dynamodb:mail-LedgerTable-[A-Z]{13}$")
-        self.assertRegex(planned(**given).environment("scheduler")["TIDEGATE_DEFERRAL"], "^s3://b{63}/deferral$")
+        self.assertRegex(environment("scheduler", **given)["TIDEGATE_DEFERRAL"], "^s3://b{63}/deferral$")
         self.assertIn("ap-southeast-1", found["TIDEGATE_DEAD_LETTER_QUEUE_URL"])
 
     def test_nothing_is_deployed_where_the_functions_would_not_start(self) -> None:
         with mock.patch.object(deploy.subprocess, "run", return_value=mock.Mock(returncode=1)):
             with self.assertRaisesRegex(deploy.Refused, "nothing was deployed"):
-                deploy.check_settings(Path("tidegate"), planned())
-
-    def test_what_lambda_and_iam_hold_is_deployed_and_more_is_refused_with_its_size_and_the_longest_list(self) -> None:
-        senders = [f"campaign-{number}@newsletter.example.org" for number in range(300)]
-        arns = [f"arn:aws:ses:ap-southeast-1:123456789012:identity/{sender}" for sender in senders]
-        planned(AllowedSenders=",".join(senders[:60])).check_sizes()
-        planned(AllowedSenders=",".join(senders[:30]), SenderIdentityArns=",".join(arns[:60])).check_sizes()
-        for given, said in (
-            ({"AllowedSenders": ",".join(senders[:75])}, r"AllowedSenders is too long \(2614 characters\): the poller's "
-             r"environment would have 4154 bytes, and AWS allows 4096\. Nothing was deployed"),
-            ({"AllowedSenders": ",".join(senders[:30]), "SenderIdentityArns": ",".join(arns[:110])}, r"SenderIdentityArns is too "
-             r"long .*: the policy of the poller's role would have 1\d{4} bytes, and AWS allows 10240"),
-            ({"Campaigns": "ledger", "Channel": "sms", "Origins": ",".join(f"+1206555{n:04}" for n in range(300))},
-             "Origins is too long .*: the scheduler's environment would have"),
-        ):
-            with self.subTest(said), self.assertRaisesRegex(deploy.Refused, said):
-                planned(**given).check_sizes()
-
-    def test_the_environment_is_measured_as_lambda_does_it_as_json_with_escaped_quotes(self) -> None:
-        def with_senders(length: int) -> deploy.Planned:
-            quoted = json.dumps([{"name": f"c{n}", "queue_url": "https://q/", "weight": 1} for n in range(20)])
-            return planned(Campaigns=quoted, AllowedSenders="a" * length)
-
-        bare = sum(len(name) + len(value) for name, value in with_senders(0).environment("poller").items())
-        measured = len(json.dumps(with_senders(0).environment("poller"), separators=(",", ":")))
-        self.assertGreater(measured, bare + 300)
-        with_senders(4096 - measured).check_sizes()
-        with self.assertRaisesRegex(deploy.Refused, "would have 4097 bytes"):
-            with_senders(4097 - measured).check_sizes()
-
-    def test_the_longest_texts_that_the_template_takes_fit_with_each_other(self) -> None:
-        longest = {name: " " * p["MaxLength"] for name, p in KNOWN.items() if "MaxLength" in p}
-        self.assertEqual(set(longest), {"Campaigns", "Limits", "SharedBucket"})
-        given = {"ExpressQueue": "true", "Deferral": "on", "QuotaPerSecond": "14", "MaxInFlight": "100"}
-        deploy.Planned(deploy.values({"Parameters": KNOWN}, longest | given), "s" * 40, "ap-southeast-1").check_sizes()
+                deploy.check_settings(Path("tidegate"), {"poller": environment("poller")})
 
 
 class Make(unittest.TestCase):
-    def test_variables_that_are_no_longer_read_say_what_to_do(self) -> None:
-        for target, old in (("deploy", "PARAMETERS=Mode=direct"), ("deploy-cdk", "CONTEXT=-c a=b")):
-            ran = subprocess.run(
-                ["make", "--dry-run", target, old], cwd=ROOT, capture_output=True, text=True, check=False
-            )
-            self.assertNotEqual(ran.returncode, 0)
-            self.assertRegex(ran.stderr, f"{old.split('=')[0]} is no longer read.*make {target} SETTINGS=FILE")
-
     def test_the_binaries_of_another_target_directory_are_those_that_are_deployed(self) -> None:
         ran = subprocess.run(
             ["make", "--dry-run", "deploy", "CARGO_TARGET_DIR=/else/where"],

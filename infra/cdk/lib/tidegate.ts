@@ -27,7 +27,6 @@ import { explain } from './explain.js';
 import { tidegateMetric } from './metrics.js';
 import type { MetricFunction } from './metrics.js';
 import type { TidegateProps } from './props.js';
-import { checkSizes } from './sizes.js';
 import { GivenTemplate } from './template.js';
 import { checkCampaigns, checkName, InvalidProp, parameterValues } from './validate.js';
 
@@ -35,6 +34,8 @@ import { checkCampaigns, checkName, InvalidProp, parameterValues } from './valid
 const ZIPS = resolve(__dirname, '../functions');
 const LIMIT_QUEUES = [1, 2, 3, 4, 5, 6];
 const CAMPAIGN_LISTS = ['environment', 'tags', 'ledger'];
+/** Their names, queues' URLs and weights take some 2.7 KB of the 4 KB that Lambda allows of an environment. */
+const MOST_CAMPAIGNS = 20;
 /** Alarms that a widget of a dashboard shows. */
 const MOST_ALARMS = 100;
 
@@ -96,6 +97,10 @@ export class Tidegate extends Construct {
     if (!CAMPAIGN_LISTS.includes(campaignList)) {
       throw new InvalidProp('campaignList', campaignList, CAMPAIGN_LISTS.join(', '));
     }
+    if (campaignList === 'environment' && props.campaigns.length > MOST_CAMPAIGNS) {
+      throw new InvalidProp('campaigns', `${props.campaigns.length} campaigns`, `${MOST_CAMPAIGNS} in the poller's environment, `
+        + 'which holds 4 KB; use campaignList: \'tags\' for more');
+    }
     const values = parameterValues(props);
 
     this.alarmTopic = Topic.fromTopicArn(this, 'AlarmTopic', Lazy.string({ produce: () => this.template.getResource('AlarmTopic').ref }));
@@ -121,7 +126,6 @@ export class Tidegate extends Construct {
       SecurityGroupIds: groups.map((group) => group.securityGroupId),
     }).evaluated();
     this.withoutTemplatesCampaigns(evaluated.Resources);
-    checkSizes(evaluated.Resources, props, this.name);
     this.template = this.included(evaluated);
     this.outputs(evaluated.Outputs);
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { App, NestedStack, SecretValue, Stack } from 'aws-cdk-lib';
+import { App, NestedStack, Stack } from 'aws-cdk-lib';
 import { CampaignQueue, InvalidProp, Tidegate } from '../lib/index.js';
 import { code, made } from './support.js';
 
@@ -105,35 +105,11 @@ test('weights that a common divisor brings below the sum are taken', () => {
   made({ campaigns: [one('a', 10_000), one('b', 10_000)] });
 });
 
-test('the environment\'s size is checked where the list stands in it, and only there', () => {
-  made({ campaigns: many(10) });
+test('campaigns that would not fit into the environment are refused with the way out, and only where they stand in it', () => {
+  made({ campaigns: many(20) });
+  assert.match(refusal({ campaigns: many(21) }), /^campaigns is "21 campaigns", allowed: 20 in the poller's environment.*'tags'/);
   made({ campaigns: many(30), campaignList: 'tags' });
   made({ campaigns: many(30), campaignList: 'ledger' });
-});
-
-test('a secret takes its room in the environment, as long as it may be', () => {
-  const tooMany = (props: object) => assert.throws(() => made(props), /environment of 4096 bytes/);
-  made({ campaigns: many(20) });
-  tooMany({ campaigns: many(21) });
-  tooMany({ campaigns: many(20), sharedBucket: { url: SecretValue.secretsManager('bucket') } });
-  tooMany({ campaigns: many(20), limits: '*=10%'.padStart(400) });
-});
-
-test('lists that Lambda or IAM would refuse are refused with the longest of them, the size and the limit', () => {
-  const senders = (count: number) => Array.from({ length: count }, (_, index) => `campaign-${index}@newsletter.example.org`);
-  const arns = (count: number) => senders(count).map((sender) => `arn:aws:ses:eu-west-1:123456789012:identity/${sender}`);
-  made({ allowedSenders: senders(60) });
-  made({ allowedSenders: senders(30), senderIdentityArns: arns(60) });
-  assert.match(
-    refusal({ allowedSenders: senders(80) }),
-    /^allowedSenders is "80 allowedSenders", allowed: what fits into the poller's environment of 4096 bytes, and this is about 4\d{3};/,
-  );
-  assert.match(
-    refusal({ allowedSenders: senders(30), senderIdentityArns: arns(90) }),
-    /^senderIdentityArns is "90 sender.*", allowed: what fits into the policy of the poller's role of 10240 characters, and this is about 1\d{4};/,
-  );
-  const origins = Array.from({ length: 300 }, (_, index) => `+1206555${String(index).padStart(4, '0')}`);
-  assert.match(refusal({ channel: 'sms', origins }), /^origins is "300 origins", allowed: what fits into the poller's environment/);
 });
 
 test('a nested stack has no name at synthesis, and needs one', () => {
