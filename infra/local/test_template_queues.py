@@ -8,7 +8,7 @@ from typing import Any
 
 from sam_template import ACCOUNT, INFRA, NAME, REGION, Rendered, arn, source, stack
 
-LIMIT_QUEUES = [f"domain-{number}" for number in range(1, 7)]
+LIMIT_QUEUES = [f"limit-{number}" for number in range(1, 7)]
 MAIL_QUEUES = {"campaign-first", "campaign-second", "express", "merge.fifo", "dead-letter"}
 MAIL_QUEUES |= set(LIMIT_QUEUES)
 OWN_QUEUES = {"feedback", "failed-invocations"}
@@ -179,11 +179,10 @@ class Queues(unittest.TestCase):
         for name in ("merge.fifo", "dead-letter", *LIMIT_QUEUES):
             self.assertNotIn("MaximumMessageSize", self.queues[name], name)
 
-    def test_a_queue_of_recipient_domains_says_which_one_and_is_no_campaign(self) -> None:
-        for number, name in enumerate(LIMIT_QUEUES, 1):
+    def test_a_limits_queue_is_no_campaign(self) -> None:
+        for name in LIMIT_QUEUES:
             self.assertNotIn("FifoQueue", self.queues[name], name)
-            tags = self.queues[name]["Tags"]
-            self.assertEqual(tags, [{"Key": "tidegate:domains", "Value": str(number)}], name)
+            self.assertNotIn("Tags", self.queues[name], name)
 
     def test_the_functions_and_the_output_name_the_domains_queues_in_their_order(self) -> None:
         place = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{NAME}"

@@ -49,7 +49,7 @@ const EFFECTS: [Partial<TidegateProps>, Record<string, string | undefined>][] = 
     TIDEGATE_CAMPAIGNS: '[{"name":"big","queue_url":"mail-campaign-big","weight":90},{"name":"small","queue_url":"mail-campaign-small","weight":10}]',
     TIDEGATE_MERGE_QUEUE_URL: 'mail-merge.fifo', TIDEGATE_LEDGER: 'dynamodb:MailTemplateLedgerTable', TIDEGATE_QUOTA_PER_SECOND: undefined,
     TIDEGATE_RATE_MARGIN: '0.02', TIDEGATE_ALLOWED_SENDERS: '*', TIDEGATE_CHANNEL: undefined, TIDEGATE_CONFIGURATION_SET: 'mail',
-    TIDEGATE_LIMIT_QUEUES: [1, 2, 3, 4, 5, 6].map((number) => `mail-domain-${number}`).join(','),
+    TIDEGATE_LIMIT_QUEUES: [1, 2, 3, 4, 5, 6].map((number) => `mail-limit-${number}`).join(','),
   }],
   [{ campaigns: [{ name: 'one', weight: 1, tenant: 'acme' }] }, {
     TIDEGATE_CAMPAIGNS: '[{"name":"one","queue_url":"mail-campaign-one","weight":1,"tenant":"acme"}]',
@@ -102,7 +102,7 @@ test('the removal policy is that of queues of mails, ledger and logs, and the de
   const retained = rendered({ removalPolicy: RemovalPolicy.RETAIN });
   for (const [stack, policy] of [[retained, 'Retain'], [rendered(), 'Delete']] as const) {
     const kept = ['AWS::DynamoDB::Table', 'AWS::Logs::LogGroup'].flatMap((type) => stack.all(type));
-    for (const name of ['mail-campaign-big', 'mail-express', 'mail-merge.fifo', 'mail-domain-1', 'mail-dead-letter']) {
+    for (const name of ['mail-campaign-big', 'mail-express', 'mail-merge.fifo', 'mail-limit-1', 'mail-dead-letter']) {
       kept.push(stack.queue(name));
     }
     for (const resource of kept) {

@@ -63,7 +63,7 @@ test('an operator may change the control record, and replay dead letters', () =>
   const queues = operate.filter(([does]) => does === 'sqs:GetQueueAttributes').map(([, on]) => on);
   assert.deepEqual(queues, [
     'Arn of mail-campaign-big', 'Arn of mail-campaign-small', 'Arn of mail-merge.fifo',
-    ...[1, 2, 3, 4, 5, 6].map((group) => `Arn of mail-domain-${group}`), 'Arn of mail-dead-letter',
+    ...[1, 2, 3, 4, 5, 6].map((group) => `Arn of mail-limit-${group}`), 'Arn of mail-dead-letter',
   ]);
   const everything = operate.filter(([, on]) => on === '*').map(([does]) => does);
   assert.deepEqual(everything, [
@@ -108,7 +108,7 @@ test('its parts are members', () => {
   const shown = new Rendered(Template.fromStack(stack).toJSON());
   const names = {
     'mail-campaign-small': mail.campaignQueue('small').queueUrl, 'mail-express': mail.expressQueue.queueUrl,
-    'mail-domain-6': mail.limitQueues[5]?.queueUrl, MailTemplateDeferralBucket: mail.deferralBucket.bucketName,
+    'mail-limit-6': mail.limitQueues[5]?.queueUrl, MailTemplateDeferralBucket: mail.deferralBucket.bucketName,
     'mail-merge.fifo': mail.mergeQueue.queueUrl, 'mail-dead-letter': mail.deadLetterQueue.queueUrl,
     'mail-feedback': mail.template.getResource('FeedbackQueue').ref, 'mail-scheduler': mail.scheduler.functionName,
     'mail-poller': mail.poller.functionName, 'mail-alarms': mail.alarmTopic.topicArn,
