@@ -17,8 +17,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     setting["name"]: setting
     for setting in json.loads((ROOT / "infra" / "settings.json").read_text(encoding="utf-8"))
 }
-# Of tests alone: neither the template nor the construct gives it.
-NOT_DEPLOYED = {"TIDEGATE_SEND_TIMEOUT_MS"}
+# Of tests and trials: neither the template nor the construct gives them.
+NOT_DEPLOYED = {
+    f"TIDEGATE_{name}" for name in (
+        "SEND_TIMEOUT_MS", "TICK_LEAD_MS", "OVERLAP_WINDOWS", "IDLE_WINDOWS", "FEEDBACK_MINIMUM", "BREAKER_OUTCOMES",
+        "BREAKER_STOP_SECONDS", "BREAKER_PROBE_SECONDS")
+}  # fmt: skip
 # The stack's own names and URLs, which no parameter and no prop gives.
 OF_THE_STACK = {
     f"TIDEGATE_{name}" for name in (

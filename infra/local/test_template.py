@@ -205,13 +205,13 @@ class Functions(unittest.TestCase):
         for name, function in plain.items():
             self.assertEqual(function["Runtime"], "provided.al2023", name)
             self.assertEqual(function["Architectures"], ["arm64"], name)
-            memory = {f"{NAME}-scheduler": "128", f"{NAME}-poller": "256"}[name]
-            self.assertEqual(function["MemorySize"], memory, name)
+            memory = {f"{NAME}-scheduler": 128, f"{NAME}-poller": 256}[name]
+            self.assertEqual(int(function["MemorySize"]), memory, name)
             self.assertEqual(function["TracingConfig"], {"Mode": "PassThrough"}, name)
             self.assertNotIn("ReservedConcurrentExecutions", function, name)
-        given = stack(Tracing="on", ReservedConcurrency="20", SchedulerMemory="512")
+        given = stack(Tracing="on", ReservedConcurrency="20", PollerMemory="512")
         functions = given.of_type("AWS::Lambda::Function")
-        self.assertEqual(functions[f"{NAME}-scheduler"]["MemorySize"], "512")
+        self.assertEqual(functions[f"{NAME}-poller"]["MemorySize"], "512")
         self.assertEqual(functions[f"{NAME}-poller"]["ReservedConcurrentExecutions"], "20")
         for name, function in functions.items():
             self.assertEqual(function["TracingConfig"], {"Mode": "Active"}, name)

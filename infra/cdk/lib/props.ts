@@ -195,12 +195,6 @@ export interface TidegateProps {
   readonly unsent?: 'timeout' | 'release';
 
   /**
-   * The longest pause, in windows of one second, before an empty queue is asked again. From 1 to 60.
-   * @default 5
-   */
-  readonly idleWindows?: number;
-
-  /**
    * While every queue is empty, the scheduler counts their messages once in this many seconds, and no
    * poller runs: the first mail after a pause waits as long, unless somebody wakes the stack.
    * 1 keeps a tick for every window. From 1 to 60.
@@ -234,18 +228,6 @@ export interface TidegateProps {
    * @default 0.02
    */
   readonly rateMargin?: number;
-
-  /**
-   * Milliseconds before a window opens that its tick is sent. From 0 to 1,000.
-   * @default 400
-   */
-  readonly tickLeadMs?: number;
-
-  /**
-   * Ticks that the scheduler sends beyond its minute, so that a late next run leaves no gap. From 0 to 20.
-   * @default 10
-   */
-  readonly overlapWindows?: number;
 
   /**
    * The most sends at the same time. From 1 to 900.
@@ -294,24 +276,6 @@ export interface TidegateProps {
   readonly breakerSeconds?: number;
 
   /**
-   * Outcomes below which the breaker does not judge. From 1 to 10,000.
-   * @default 20
-   */
-  readonly breakerOutcomes?: number;
-
-  /**
-   * Seconds without any send before the breaker lets one mail through as a probe. From 1 to 3,600.
-   * @default 30
-   */
-  readonly breakerStopSeconds?: number;
-
-  /**
-   * Seconds after which a probe without an answer is replaced. From 12 to 600.
-   * @default 15
-   */
-  readonly breakerProbeSeconds?: number;
-
-  /**
    * The effect of bounces and complaints: `hold` holds a campaign whose share of them is too high,
    * `count` only counts them, `off` takes none. With `off` there is no configuration set.
    * @default 'hold'
@@ -332,13 +296,6 @@ export interface TidegateProps {
   readonly complaintShare?: number;
 
   /**
-   * Recipients that a campaign must have sent to before its bounces and complaints are judged. From
-   * 100 to 1,000,000.
-   * @default 1000
-   */
-  readonly feedbackMinimum?: number;
-
-  /**
    * `DISABLED` stops the minute's trigger, and with it all sending.
    * @default 'ENABLED'
    */
@@ -356,12 +313,6 @@ export interface TidegateProps {
    * @default 256
    */
   readonly pollerMemory?: number;
-
-  /**
-   * Megabytes of the scheduler: 128 to 10,240.
-   * @default 128
-   */
-  readonly schedulerMemory?: number;
 
   /**
    * Concurrent pollers that the account keeps for this one: 0 for none (a new account cannot

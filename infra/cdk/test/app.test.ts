@@ -92,7 +92,7 @@ test('a setting that cannot be is refused by name', () => {
   const refusals: [Record<string, unknown>, RegExp][] = [
     [{ expresQueue: 'true' }, /^a setting is "expresQueue", allowed: campaigns, name, /],
     [{ rateMargin: 'much' }, /^rateMargin is "much", allowed: a number from 0.005 to 0.5$/],
-    [{ rateMargin: '' , idleWindows: '61' }, /^idleWindows is "61", allowed: a whole number from 1 to 60$/],
+    [{ rateMargin: '' , idleWakeSeconds: '61' }, /^idleWakeSeconds is "61", allowed: a whole number from 1 to 60$/],
     [{ expressQueue: 'yes' }, /^expressQueue is "yes", allowed: true, false$/],
     [{ architecture: 'arm' }, /^architecture is "arm", allowed: arm64, x86_64$/],
     [{ campaigns: 'big' }, /^campaigns is "big", allowed: a list of NAME:WEIGHT such as big:90,small:10$/],

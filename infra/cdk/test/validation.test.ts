@@ -60,14 +60,13 @@ const REFUSED: [object, string, string, string][] = [
 ];
 /** Each number's range; one step beyond either end is refused. */
 const RANGES: [string, number, number, number][] = [
-  ['maxAttempts', 1, 100, 1], ['idleWindows', 1, 60, 1], ['idleWakeSeconds', 1, 60, 1],
-  ['quotaPerSecond', 0.001, 10_000, 0.0001], ['rateMargin', 0.005, 0.5, 0.001], ['tickLeadMs', 0, 1000, 1],
-  ['overlapWindows', 0, 20, 1],
+  ['maxAttempts', 1, 100, 1], ['idleWakeSeconds', 1, 60, 1],
+  ['quotaPerSecond', 0.001, 10_000, 0.0001], ['rateMargin', 0.005, 0.5, 0.001],
   ['maxInFlight', 1, 900, 1], ['deduplicationDays', 1, 90, 1], ['breakerShare', 0.01, 1, 0.001],
-  ['breakerSeconds', 15, 3600, 1], ['breakerOutcomes', 1, 10_000, 1], ['breakerStopSeconds', 1, 3600, 1],
-  ['breakerProbeSeconds', 12, 600, 1], ['bounceShare', 0.001, 1, 0.0001],
-  ['complaintShare', 0.0001, 1, 0.00001], ['feedbackMinimum', 100, 1_000_000, 1],
-  ['pollerMemory', 128, 10_240, 1], ['schedulerMemory', 128, 10_240, 1],
+  ['breakerSeconds', 15, 3600, 1],
+  ['bounceShare', 0.001, 1, 0.0001],
+  ['complaintShare', 0.0001, 1, 0.00001],
+  ['pollerMemory', 128, 10_240, 1],
   ['ageAlarmSeconds', 60, 1_209_599, 1],
 ];
 
