@@ -25,7 +25,7 @@ impl AddressVisibility {
     /// or the last two digits.
     ///
     /// ```
-    /// use crate::redact::AddressVisibility;
+    /// use tidegate_operator::redact::AddressVisibility;
     /// assert_eq!(AddressVisibility::Masked.one("Ada <ada@example.com>"), "***@example.com");
     /// assert_eq!(AddressVisibility::Shown.one("ada@example.com"), "ada@example.com");
     /// assert_eq!(AddressVisibility::Masked.one("ada%40example.com"), "***@example.com");
@@ -52,7 +52,7 @@ impl AddressVisibility {
     /// JSON count as what they mean: in `%3Cada%40example.com` and `\nada@example.com` it is `ada`.
     ///
     /// ```
-    /// use crate::redact::AddressVisibility;
+    /// use tidegate_operator::redact::AddressVisibility;
     /// let html = r#"{"html":"<a href=\"mailto:ada@example.com\">"}"#;
     /// let masked = r#"{"html":"<a href=\"mailto:***@example.com\">"}"#;
     /// assert_eq!(AddressVisibility::Masked.within(html), masked);
@@ -73,7 +73,7 @@ impl AddressVisibility {
 /// not known then.
 ///
 /// ```
-/// use crate::redact::unmasked;
+/// use tidegate_operator::redact::unmasked;
 /// let meant = |edited| unmasked("ada@example.com, +12065550199: hello", edited);
 /// let whole = "ada@example.com, +12065550199: hello, you";
 /// assert_eq!(meant("***@example.com, +***99: hello, you").as_deref(), Some(whole));

@@ -1,7 +1,7 @@
 //! `CloudWatch` Embedded Metric Format: a JSON line in the log from which `CloudWatch` extracts metrics.
 //!
 //! ```
-//! use crate::aws::emf::{MetricsLine, Unit};
+//! use tidegate_adapters::aws::emf::{MetricsLine, Unit};
 //! use tidegate_core::Timestamp;
 //! let line = MetricsLine::new(Timestamp::from_millis(1_700_000_000_000))
 //!     .dimension("Campaign", "spring")

@@ -105,7 +105,7 @@ impl Corrections {
     /// Reads a file that `tidegate dead export` wrote, called `file` in faults.
     ///
     /// ```
-    /// use crate::dead::Corrections;
+    /// use tidegate_operator::dead::Corrections;
     /// let fault = Corrections::read("dead.jsonl", "{\"message_id\": \"5a1f\"}\n".as_bytes()).unwrap_err();
     /// assert!(fault.to_string().starts_with("dead.jsonl:1: body: must be there"), "{fault}");
     /// ```

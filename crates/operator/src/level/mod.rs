@@ -23,7 +23,7 @@ pub use gate::{LedgerLevel, LevelPolicy, LevelSource, LevelTimeout};
 /// use tidegate_fakes::{MemoryLedger, Universe};
 /// let ledger = MemoryLedger::default(); // tidegate_adapters::aws::Clients::connect().await.ledger("tidegate-ledger")
 /// let clock = Universe::starting_at(Timestamp::from_millis(0)).clock(); // tidegate_adapters::aws::SystemClock::new()
-/// let level = crate::level::level(&ledger, &clock).await.unwrap();
+/// let level = tidegate_operator::level::level(&ledger, &clock).await.unwrap();
 /// if level.defers(Priority::Low) {
 ///     println!("{level}: the newsletter waits");
 /// }

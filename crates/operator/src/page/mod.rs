@@ -79,7 +79,7 @@ impl<T: Display> From<T> for Span {
 /// [`Page::plain`] has none.
 ///
 /// ```
-/// use crate::page::{Page, TextTable, Tone};
+/// use tidegate_operator::page::{Page, TextTable, Tone};
 /// let mut page = Page::default();
 /// page.heading("Campaigns");
 /// let mut table = TextTable::new(["name", "weight"]).right(1);

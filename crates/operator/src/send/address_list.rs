@@ -34,13 +34,13 @@ impl AddressList {
     /// lines without an address are [`AddressList::faults`]; those with one are added all the same.
     ///
     /// ```
-    /// use crate::send::AddressList;
+    /// use tidegate_operator::send::AddressList;
     /// let mut list = AddressList::default();
     /// list.read("left.csv", "address,since\nAda@example.com,2026\n".as_bytes())?;
     /// list.read("left.txt", "\nada\nbob@example.com\n".as_bytes())?;
     /// assert!(list.faults()[0].to_string().starts_with("left.txt:2: address: must be one address"));
     /// assert_eq!((list.faults().len(), list.keys().len()), (1, 2));
-    /// # Ok::<(), Box<crate::send::InputFault>>(())
+    /// # Ok::<(), Box<tidegate_operator::send::InputFault>>(())
     /// ```
     ///
     /// # Errors

@@ -10,7 +10,7 @@ impl TemplateSource {
     /// are decoded, but not in values. Line breaks before it make faults show the line on which it begins.
     ///
     /// ```
-    /// use crate::send::TemplateSource;
+    /// use tidegate_operator::send::TemplateSource;
     /// let html = TemplateSource::new("mail.html", "<html>\n<title>Hello {{ name }} &amp; all</title>");
     /// assert_eq!(html.title().unwrap().text, "\nHello {{ name }} & all");
     /// assert_eq!(TemplateSource::new("mail.html", "<p>Hello</p>").title(), None);

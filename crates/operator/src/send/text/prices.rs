@@ -10,11 +10,11 @@ pub(super) const AWS_PRICES: &str = "https://aws.amazon.com/end-user-messaging/p
 /// Prices of a part in US dollars, by the beginning of the recipient's number.
 ///
 /// ```
-/// use crate::send::PartPrices;
+/// use tidegate_operator::send::PartPrices;
 /// let prices = PartPrices::of(["0.1".parse()?, "+49=0.2".parse()?, "+4917=0.3".parse()?]);
 /// let of = |phone| prices.of_number(phone);
 /// assert_eq!((of("+12065550100"), of("+4930123456"), of("+4917012345")), (Some(0.1), Some(0.2), Some(0.3)));
-/// assert!("+49".parse::<crate::send::PartPrice>().is_err());
+/// assert!("+49".parse::<tidegate_operator::send::PartPrice>().is_err());
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
