@@ -14,7 +14,7 @@ async fn the_cdk_stack_sends_both_campaigns_and_an_update_under_way_loses_nothin
     site.fire().await;
     site.wait_for(40, 30).await;
     // Both functions get a new environment while their windows are under way.
-    site.aws.update(&[("IdleWakeSeconds", "30"), ("MaxAttempts", "7")]).await.unwrap();
+    site.aws.update(&[("DailyReserve", "2%"), ("MaxAttempts", "7")]).await.unwrap();
     site.wait_for(168, 40).await;
     site.wait_until_empty(40).await;
 
