@@ -23,18 +23,13 @@ import yaml
 from botocore.exceptions import BotoCoreError, ClientError
 
 INFRA = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(INFRA / "local"), str(INFRA / "parity")]
+sys.path.insert(0, str(INFRA / "local"))
 
 import sam_template  # noqa: E402
 from stacks import describe  # noqa: E402
 
 TEMPLATE = INFRA / "sam" / "template.yaml"
 FUNCTIONS = ("scheduler", "poller")
-# Bytes that Lambda allows of a function's environment, measured as JSON; and characters of a role's policy.
-# https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
-# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
-LARGEST_ENVIRONMENT, LARGEST_POLICY = 4096, 10_240
-IN_POLICIES = {"AllowedSenders", "SenderIdentityArns"}
 # As the doctor wants; and what Lambda leaves to functions without a reservation.
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
 LEAST_CONCURRENCY, UNRESERVED = 20, 100
@@ -57,9 +52,6 @@ def read_parameters(path: Path, known: Mapping[str, Any]) -> dict[str, str]:
         raise Refused(f"cannot read {path}: {error.strerror}") from error
     except yaml.YAMLError as error:
         raise Refused(f"{path} is not YAML: {error}") from error
-    if isinstance(given, list) and all(isinstance(entry, dict) for entry in given):
-        # The list that the AWS CLI takes.
-        given = {entry.get("ParameterKey"): entry.get("ParameterValue") for entry in given}
     if given is None or given == "":
         given = {}
     if not isinstance(given, dict):
@@ -80,20 +72,6 @@ def values(template: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, s
     return defaults | dict(given)
 
 
-def lost(
-    deployed: Mapping[str, str], defaults: Mapping[str, str], wanted: Mapping[str, str], given: set[str]
-) -> list[str]:
-    """A line for each value of the stack's that would be lost: neither its default then nor in the file.
-
-    `defaults` are those of the template that was deployed: what was left at one follows to the new one.
-    """
-    return [
-        f"{name}: {json.dumps(value)}"
-        for name, value in deployed.items()
-        if name in wanted and name not in given and value not in (defaults.get(name), wanted[name])
-    ]
-
-
 def for_sam(value: str) -> str:
     """In the form in which `sam deploy` hands it on as it is: it takes one pair of quotes off, and the
     backslash away from before a space or a quote."""
@@ -102,56 +80,27 @@ def for_sam(value: str) -> str:
     return f'"{value}"'
 
 
-class Planned:
-    """What a stack will be, with made-up names, as long as AWS's may be, for what only AWS can tell."""
+def environments(parameters: Mapping[str, str], stack: str, region: str | None) -> dict[str, dict[str, str]]:
+    """What the functions will be told, with made-up names, as long as AWS's may be, for what only AWS can tell."""
+    made = sam_template.Rendered(sam_template.source(), stack, parameters)
+    names = {
+        "AWS::DynamoDB::Table": f"{stack}-LedgerTable-ABCDEFGHIJKLM",
+        "AWS::S3::Bucket": "b" * 63,
+        sam_template.REGION: region or sam_template.REGION,
+    }
+    secret = "rediss://".ljust(256, "s")
 
-    def __init__(self, parameters: Mapping[str, str], stack: str, region: str | None) -> None:
-        self.parameters = parameters
-        self.made = sam_template.Rendered(sam_template.rendered(), stack, parameters)
-        self.names = {
-            "AWS::DynamoDB::Table": f"{stack}-LedgerTable-ABCDEFGHIJKLM",
-            "AWS::S3::Bucket": "b" * 63,
-            sam_template.REGION: region or sam_template.REGION,
-        }
+    def named(value: str) -> str:
+        for made_up, name in names.items():
+            value = value.replace(made_up, name)
+        return secret if "{{resolve:" in value else value
 
-    def environment(self, function: str) -> dict[str, str]:
-        variables = self.made.resources[f"{function.capitalize()}Function"]["Environment"]["Variables"]
-        secret = "rediss://".ljust(256, "s")
-        return {n: secret if "{{resolve:" in str(v) else self._named(str(v)) for n, v in variables.items()}
-
-    def check_sizes(self) -> None:
-        """Refuses what Lambda and IAM would refuse in the middle of a deployment."""
-        for function in FUNCTIONS:
-            environment = self.environment(function)
-            given = {name for name in self.parameters if _variable(name) in environment}
-            self._check(f"the {function}'s environment", environment, LARGEST_ENVIRONMENT, given)
-            (policy,) = self.made.resources[f"{function.capitalize()}Role"]["Policies"]
-            self._check(f"the policy of the {function}'s role", policy["PolicyDocument"], LARGEST_POLICY, IN_POLICIES)
-
-    def _check(self, what: str, value: Any, most: int, given: set[str]) -> None:
-        size = len(self._named(json.dumps(value, separators=(",", ":"), ensure_ascii=False)).encode())
-        if size > most:
-            longest = max(given, key=lambda name: len(self.parameters[name]))
-            raise Refused(
-                f"{longest} is too long ({len(self.parameters[longest])} characters): {what} would have {size} bytes, "
-                f"and AWS allows {most}. Nothing was deployed. Shorten it: *@example.org is all senders of a domain, "
-                "identity/*.example.org all identities below it, and tags finds any number of campaigns"
-            )
-
-    def _named(self, text: str) -> str:
-        for made_up, name in self.names.items():
-            text = text.replace(made_up, name)
-        return text
+    variables = {f: made.resources[f"{f.capitalize()}Function"]["Environment"]["Variables"] for f in FUNCTIONS}
+    return {function: {n: named(str(v)) for n, v in of.items()} for function, of in variables.items()}
 
 
-def _variable(parameter: str) -> str:
-    """MaxInFlight is TIDEGATE_MAX_IN_FLIGHT."""
-    return "TIDEGATE" + re.sub("[A-Z]", lambda found: f"_{found[0]}", parameter).upper()
-
-
-def check_settings(tidegate: Path, planned: Planned) -> None:
+def check_settings(tidegate: Path, found: Mapping[str, Mapping[str, str]]) -> None:
     """Asks the functions' own parser, before anything is deployed."""
-    found = {function: planned.environment(function) for function in FUNCTIONS}
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(found, file)
         file.flush()
@@ -161,7 +110,7 @@ def check_settings(tidegate: Path, planned: Planned) -> None:
 
 
 def check_for_cdk(args: argparse.Namespace) -> None:
-    """As `check_account`; and a settings file of the CDK app says no other channel than make does."""
+    """Of the account, before the CDK app is deployed; its settings file says no other channel than make does."""
     try:
         said = {} if args.settings is None else dict(json.loads(args.settings.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
@@ -172,79 +121,78 @@ def check_for_cdk(args: argparse.Namespace) -> None:
             f"{args.settings}: channel is {channel}, and make is told {args.channel}. Nothing was deployed. Give "
             f"CHANNEL={channel}, for which the functions are built, too"
         )
-    check_account(args, int(said.get("reservedConcurrency", 0)))
+    there = Deployed(args)
+    there.check_channel(args.channel)
+    there.check_concurrency(int(said.get("reservedConcurrency", 0)))
 
 
-def check_account(args: argparse.Namespace, reserved: int) -> None:
-    """What stands in the account, however it was deployed, must let the stack be deployed and run."""
-    found = describe(boto3.client("cloudformation", region_name=args.region), args.stack) or {}
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
-    functions = boto3.client("lambda", region_name=args.region)
-    kept = 0
-    if poller := outputs.get("PollerFunction"):
-        check_channel(args, functions, poller)
-        kept = functions.get_function_concurrency(FunctionName=poller).get("ReservedConcurrentExecutions", 0)
-    check_concurrency(functions, kept, reserved)
+class Deployed:
+    """What stands in the account, however it was deployed; it must let the stack be deployed and run."""
 
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.stack = args.stack
+        self.cloudformation = boto3.client("cloudformation", region_name=args.region)
+        self.functions = boto3.client("lambda", region_name=args.region)
+        self.found = describe(self.cloudformation, args.stack) or {}
+        outputs = {output["OutputKey"]: output["OutputValue"] for output in self.found.get("Outputs", [])}
+        self.poller = outputs.get("PollerFunction")
+        read = self.functions.get_function_configuration
+        configuration = read(FunctionName=self.poller) if self.poller else {}
+        self.environment: dict[str, str] = configuration.get("Environment", {}).get("Variables", {})
 
-def check_concurrency(functions: Any, kept: int, reserved: int) -> None:
-    """New accounts have 10 concurrent executions: pollers would be refused, and each reservation is."""
-    limit = functions.get_account_settings()["AccountLimit"]
-    most, left = limit["ConcurrentExecutions"], limit["UnreservedConcurrentExecutions"] + kept - reserved
-    if most >= LEAST_CONCURRENCY and (reserved == 0 or left >= UNRESERVED):
-        return
-    region = functions.meta.region_name
-    why = f"the account may run {most} functions at the same time in {region}, and Tidegate needs {LEAST_CONCURRENCY}"
-    if most >= LEAST_CONCURRENCY:
-        why = f"ReservedConcurrency {reserved} leaves {left} to other functions, and Lambda wants {UNRESERVED} left"
-    raise Refused(
-        f"{why}. Nothing was deployed. Ask AWS for 1000 (Service Quotas, AWS Lambda, Concurrent executions), and deploy "
-        "again once it is granted:\n  aws service-quotas request-service-quota-increase --service-code lambda "
-        f"--quota-code L-B99A9384 --desired-value 1000 --region {region}"
-    )
+    def check_channel(self, wanted: str) -> None:
+        """A stack keeps its channel: what waits on its queues is of that channel."""
+        channel = self.environment.get("TIDEGATE_CHANNEL", "email")
+        if self.poller and channel != wanted:
+            raise Refused(
+                f"the stack {self.stack} sends {channel}, and this would make it send {wanted}. Nothing was "
+                "deployed: what waits on its queues would be dead-lettered. "
+                f"Give its channel (CHANNEL={channel}), or another stack (STACK=NAME)"
+            )
 
-
-def check_channel(args: argparse.Namespace, functions: Any, poller: str) -> None:
-    """A stack keeps its channel: what waits on its queues is of that channel."""
-    found = functions.get_function_configuration(FunctionName=poller)
-    deployed = found.get("Environment", {}).get("Variables", {}).get("TIDEGATE_CHANNEL", "email")
-    if deployed != args.channel:
+    def check_concurrency(self, reserved: int) -> None:
+        """New accounts have 10 concurrent executions: pollers would be refused, and each reservation is."""
+        limit = self.functions.get_account_settings()["AccountLimit"]
+        most, left = limit["ConcurrentExecutions"], limit["UnreservedConcurrentExecutions"] - reserved
+        if self.poller:
+            kept = self.functions.get_function_concurrency(FunctionName=self.poller)
+            left += kept.get("ReservedConcurrentExecutions", 0)
+        if most >= LEAST_CONCURRENCY and (reserved == 0 or left >= UNRESERVED):
+            return
+        region = self.functions.meta.region_name
+        why = f"the account may run {most} functions at the same time in {region}, and Tidegate needs {LEAST_CONCURRENCY}"
+        if most >= LEAST_CONCURRENCY:
+            why = f"ReservedConcurrency {reserved} leaves {left} to other functions, and Lambda wants {UNRESERVED} left"
         raise Refused(
-            f"the stack {args.stack} sends {deployed}, and this would make it send {args.channel}. Nothing was "
-            "deployed: what waits on its queues would be dead-lettered. "
-            f"Give its channel (CHANNEL={deployed}), or another stack (STACK=NAME)"
+            f"{why}. Nothing was deployed. Ask AWS for 1000 (Service Quotas, AWS Lambda, Concurrent executions), and deploy "
+            "again once it is granted:\n  aws service-quotas request-service-quota-increase --service-code lambda "
+            f"--quota-code L-B99A9384 --desired-value 1000 --region {region}"
         )
 
+    def check_nothing_is_lost(self, wanted: Mapping[str, str], given: set[str], file: str) -> None:
+        """Refuses to lose a value of the stack's: neither its default then nor in the file.
 
-def check_nothing_is_lost(
-    cloudformation: Any, stack: str, wanted: Mapping[str, str], given: set[str], file: str
-) -> None:
-    found = describe(cloudformation, stack)
-    if found is None or found["StackStatus"] == "REVIEW_IN_PROGRESS":
-        return
-    summary = cloudformation.get_template_summary(StackName=stack)["Parameters"]
-    defaults = {p["ParameterKey"]: p.get("DefaultValue", "") for p in summary}
-    # Of one that is not shown nobody knows whether it has a value: what it switches on says so.
-    hidden = {p["ParameterKey"] for p in summary if p.get("NoEcho")}
-    deployed = {
-        p["ParameterKey"]: p.get("ParameterValue", "")
-        for p in found.get("Parameters", [])
-        if p["ParameterKey"] not in hidden | {ARCHITECTURE}
-    }
-    lines = lost(deployed, defaults, wanted, given)
-    uses = {resource["LogicalResourceId"] for resource in _resources(cloudformation, stack)}
-    if "SharedBucket" in hidden and "SharedBucket" not in given and "BucketLostAlarm" in uses:
-        lines.append("SharedBucket: (its value is not shown)")
-    if lines:
-        raise Refused(
-            f"the stack {stack} has values that {file} does not say. Nothing was deployed. To keep them, "
-            "write into it (a value can be cleared or changed there, too):\n  " + "\n  ".join(lines)
-        )
-
-
-def _resources(cloudformation: Any, stack: str) -> list[dict[str, Any]]:
-    pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack)
-    return [resource for page in pages for resource in page["StackResourceSummaries"]]
+        The defaults are those of the template that was deployed: what was left at one follows to the new one.
+        """
+        deployed = {p["ParameterKey"]: p.get("ParameterValue", "") for p in self.found.get("Parameters", [])}
+        if not deployed or self.found["StackStatus"] == "REVIEW_IN_PROGRESS":
+            return
+        summary = self.cloudformation.get_template_summary(StackName=self.stack)["Parameters"]
+        defaults = {p["ParameterKey"]: p.get("DefaultValue", "") for p in summary}
+        told = given | {ARCHITECTURE, "SharedBucket"}
+        lines = [
+            f"{name}: {json.dumps(value)}"
+            for name, value in deployed.items()
+            if name in wanted and name not in told and value not in (defaults.get(name), wanted[name])
+        ]
+        # Its value is not shown; the poller has it.
+        if "TIDEGATE_SHARED_BUCKET" in self.environment and "SharedBucket" not in given:
+            lines.append("SharedBucket: (its value is not shown)")
+        if lines:
+            raise Refused(
+                f"the stack {self.stack} has values that {file} does not say. Nothing was deployed. To keep them, "
+                "write into it (a value can be cleared or changed there, too):\n  " + "\n  ".join(lines)
+            )
 
 
 def deploy(args: argparse.Namespace) -> None:
@@ -252,12 +200,12 @@ def deploy(args: argparse.Namespace) -> None:
     given = {} if args.settings is None else read_parameters(args.settings, template["Parameters"])
     wanted = values(template, given | {ARCHITECTURE: args.architecture, CHANNEL: args.channel})
     file = "no file (SETTINGS=FILE)" if args.settings is None else str(args.settings)
-    cloudformation = boto3.client("cloudformation", region_name=args.region)
-    check_account(args, int(wanted["ReservedConcurrency"]))
-    check_nothing_is_lost(cloudformation, args.stack, wanted, set(given), file)
-    planned = Planned(wanted, args.stack, cloudformation.meta.region_name)
-    check_settings(args.tidegate, planned)
-    planned.check_sizes()
+    there = Deployed(args)
+    cloudformation = there.cloudformation
+    there.check_channel(args.channel)
+    there.check_concurrency(int(wanted["ReservedConcurrency"]))
+    there.check_nothing_is_lost(wanted, set(given), file)
+    check_settings(args.tidegate, environments(wanted, args.stack, cloudformation.meta.region_name))
     for function in FUNCTIONS:
         if not (args.binaries / function / "bootstrap").is_file():
             raise Refused(f"{args.binaries / function / 'bootstrap'} is missing: make build")

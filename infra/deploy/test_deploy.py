@@ -27,32 +27,9 @@ def written(text: str) -> dict[str, str]:
         return deploy.read_parameters(path, KNOWN)
 
 
-def planned(**given: str) -> deploy.Planned:
+def environment(function: str, **given: str) -> dict[str, str]:
     """A stack of these parameters."""
-    return deploy.Planned(deploy.values({"Parameters": KNOWN}, given), "mail", "ap-southeast-1")
-
-
-class CloudFormation:
-    """A stack that is there, deployed from a template with these defaults."""
-
-    def __init__(self, values: dict[str, str], defaults: dict[str, str], resources: list[str]) -> None:
-        self.values, self.defaults, self.resources = values, defaults, resources
-
-    def describe_stacks(self, **_: Any) -> dict[str, Any]:
-        parameters = [{"ParameterKey": n, "ParameterValue": v} for n, v in self.values.items()]
-        return {"Stacks": [{"StackStatus": "CREATE_COMPLETE", "Parameters": parameters}]}
-
-    def get_template_summary(self, **_: Any) -> dict[str, Any]:
-        return {"Parameters": [
-            {"ParameterKey": name, "DefaultValue": value, "NoEcho": name == "SharedBucket"}
-            for name, value in self.defaults.items()
-        ]}  # fmt: skip
-
-    def get_paginator(self, _: str) -> CloudFormation:
-        return self
-
-    def paginate(self, **_: Any) -> list[dict[str, Any]]:
-        return [{"StackResourceSummaries": [{"LogicalResourceId": r} for r in self.resources]}]
+    return deploy.environments(deploy.values({"Parameters": KNOWN}, given), "mail", "ap-southeast-1")[function]
 
 
 class Parameters(unittest.TestCase):
@@ -72,9 +49,7 @@ class Parameters(unittest.TestCase):
         self.assertIn("https://q/$HOME", given["Campaigns"])
         self.assertEqual(given["Limits"], "gmail.com+googlemail.com=10/s, *=25%")
 
-    def test_the_aws_clis_list_is_read_too(self) -> None:
-        listed = '[{"ParameterKey": "Mode", "ParameterValue": "direct"}]'
-        self.assertEqual(written(listed), {"Mode": "direct"})
+    def test_an_empty_file_gives_nothing(self) -> None:
         self.assertEqual(written(""), {})
 
     def test_what_is_no_parameter_is_refused_by_its_name(self) -> None:
@@ -105,10 +80,21 @@ class Parameters(unittest.TestCase):
 class Stack(unittest.TestCase):
     WANTED = {"Mode": "merge", "RateMargin": "0.03", "SharedBucket": ""}
 
-    def check(self, values: dict[str, str], given: set[str], resources: list[str] | None = None) -> None:
+    def check(self, values: dict[str, str], given: set[str], variables: dict[str, str] | None = None) -> None:
         defaults = {"Mode": "merge", "RateMargin": "0.02", "SharedBucket": ""}
-        there = CloudFormation(values, defaults, resources or [])
-        deploy.check_nothing_is_lost(there, "mail", self.WANTED, given, "mail.yaml")
+        client = mock.Mock()
+        client.describe_stacks.return_value = {"Stacks": [{
+            "StackStatus": "CREATE_COMPLETE",
+            "Parameters": [{"ParameterKey": name, "ParameterValue": value} for name, value in values.items()],
+            "Outputs": [{"OutputKey": "PollerFunction", "OutputValue": "mail-poller"}],
+        }]}  # fmt: skip
+        client.get_template_summary.return_value = {"Parameters": [
+            {"ParameterKey": name, "DefaultValue": value} for name, value in defaults.items()
+        ]}  # fmt: skip
+        client.get_function_configuration.return_value = {"Environment": {"Variables": variables or {}}}
+        with mock.patch("boto3.client", return_value=client):
+            there = deploy.Deployed(deploy.parse(["check", "--stack", "mail"]))
+        there.check_nothing_is_lost(self.WANTED, given, "mail.yaml")
 
     def test_what_was_left_at_its_default_follows_to_the_new_one(self) -> None:
         self.check({"Mode": "merge", "RateMargin": "0.02", "SharedBucket": "****"}, set())
@@ -120,8 +106,8 @@ class Stack(unittest.TestCase):
 
     def test_a_shared_bucket_is_not_lost_though_its_value_is_not_shown(self) -> None:
         with self.assertRaisesRegex(deploy.Refused, "SharedBucket: .its value is not shown"):
-            self.check({"SharedBucket": "****"}, set(), ["BucketLostAlarm"])
-        self.check({"SharedBucket": "****"}, {"SharedBucket"}, ["BucketLostAlarm"])
+            self.check({"SharedBucket": "****"}, set(), {"TIDEGATE_SHARED_BUCKET": "redis://a"})
+        self.check({"SharedBucket": "****"}, {"SharedBucket"}, {"TIDEGATE_SHARED_BUCKET": "redis://a"})
 
 
 class Account(unittest.TestCase):
@@ -219,63 +205,21 @@ class Account(unittest.TestCase):
 class Settings(unittest.TestCase):
     def test_the_functions_environments_are_those_of_the_parameters(self) -> None:
         given = {"MaxInFlight": "900", "SharedBucket": "{{resolve:secretsmanager:a}}", "Deferral": "on"}
-        found = planned(**given).environment("poller")
+        found = environment("poller", **given)
         self.assertEqual(found["TIDEGATE_MAX_IN_FLIGHT"], "900")
         # As long as AWS's may be.
         self.assertRegex(found["TIDEGATE_SHARED_BUCKET"], "^rediss://s{247}$")
         self.assertRegex(found["TIDEGATE_LEDGER"], "^dynamodb:mail-LedgerTable-[A-Z]{13}$")
-        self.assertRegex(planned(**given).environment("scheduler")["TIDEGATE_DEFERRAL"], "^s3://b{63}/deferral$")
+        self.assertRegex(environment("scheduler", **given)["TIDEGATE_DEFERRAL"], "^s3://b{63}/deferral$")
         self.assertIn("ap-southeast-1", found["TIDEGATE_DEAD_LETTER_QUEUE_URL"])
 
     def test_nothing_is_deployed_where_the_functions_would_not_start(self) -> None:
         with mock.patch.object(deploy.subprocess, "run", return_value=mock.Mock(returncode=1)):
             with self.assertRaisesRegex(deploy.Refused, "nothing was deployed"):
-                deploy.check_settings(Path("tidegate"), planned())
-
-    def test_what_lambda_and_iam_hold_is_deployed_and_more_is_refused_with_its_size_and_the_longest_list(self) -> None:
-        senders = [f"campaign-{number}@newsletter.example.org" for number in range(300)]
-        arns = [f"arn:aws:ses:ap-southeast-1:123456789012:identity/{sender}" for sender in senders]
-        planned(AllowedSenders=",".join(senders[:60])).check_sizes()
-        planned(AllowedSenders=",".join(senders[:30]), SenderIdentityArns=",".join(arns[:60])).check_sizes()
-        for given, said in (
-            ({"AllowedSenders": ",".join(senders[:75])}, r"AllowedSenders is too long \(2614 characters\): the poller's "
-             r"environment would have 4154 bytes, and AWS allows 4096\. Nothing was deployed"),
-            ({"AllowedSenders": ",".join(senders[:30]), "SenderIdentityArns": ",".join(arns[:110])}, r"SenderIdentityArns is too "
-             r"long .*: the policy of the poller's role would have 1\d{4} bytes, and AWS allows 10240"),
-            ({"Campaigns": "ledger", "Channel": "sms", "Origins": ",".join(f"+1206555{n:04}" for n in range(300))},
-             "Origins is too long .*: the scheduler's environment would have"),
-        ):
-            with self.subTest(said), self.assertRaisesRegex(deploy.Refused, said):
-                planned(**given).check_sizes()
-
-    def test_the_environment_is_measured_as_lambda_does_it_as_json_with_escaped_quotes(self) -> None:
-        def with_senders(length: int) -> deploy.Planned:
-            quoted = json.dumps([{"name": f"c{n}", "queue_url": "https://q/", "weight": 1} for n in range(20)])
-            return planned(Campaigns=quoted, AllowedSenders="a" * length)
-
-        bare = sum(len(name) + len(value) for name, value in with_senders(0).environment("poller").items())
-        measured = len(json.dumps(with_senders(0).environment("poller"), separators=(",", ":")))
-        self.assertGreater(measured, bare + 300)
-        with_senders(4096 - measured).check_sizes()
-        with self.assertRaisesRegex(deploy.Refused, "would have 4097 bytes"):
-            with_senders(4097 - measured).check_sizes()
-
-    def test_the_longest_texts_that_the_template_takes_fit_with_each_other(self) -> None:
-        longest = {name: " " * p["MaxLength"] for name, p in KNOWN.items() if "MaxLength" in p}
-        self.assertEqual(set(longest), {"Campaigns", "Limits", "SharedBucket"})
-        given = {"ExpressQueue": "true", "Deferral": "on", "QuotaPerSecond": "14", "MaxInFlight": "100"}
-        deploy.Planned(deploy.values({"Parameters": KNOWN}, longest | given), "s" * 40, "ap-southeast-1").check_sizes()
+                deploy.check_settings(Path("tidegate"), {"poller": environment("poller")})
 
 
 class Make(unittest.TestCase):
-    def test_variables_that_are_no_longer_read_say_what_to_do(self) -> None:
-        for target, old in (("deploy", "PARAMETERS=Mode=direct"), ("deploy-cdk", "CONTEXT=-c a=b")):
-            ran = subprocess.run(
-                ["make", "--dry-run", target, old], cwd=ROOT, capture_output=True, text=True, check=False
-            )
-            self.assertNotEqual(ran.returncode, 0)
-            self.assertRegex(ran.stderr, f"{old.split('=')[0]} is no longer read.*make {target} SETTINGS=FILE")
-
     def test_the_binaries_of_another_target_directory_are_those_that_are_deployed(self) -> None:
         ran = subprocess.run(
             ["make", "--dry-run", "deploy", "CARGO_TARGET_DIR=/else/where"],
@@ -283,7 +227,7 @@ class Make(unittest.TestCase):
         )  # fmt: skip
         self.assertIn('--binaries "/else/where/lambda"', ran.stdout)
         template = deploy.TEMPLATE.read_text(encoding="utf-8")
-        self.assertEqual(template.count(f"CodeUri: {deploy.BINARIES}/"), len(deploy.FUNCTIONS))
+        self.assertEqual(template.count(f"Code: {deploy.BINARIES}/"), len(deploy.FUNCTIONS))
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ def arns(action: str) -> list[str]:
 
 def asked(handlers: tuple[str, ...]) -> set[str]:
     """What these handlers of the template's types ask for."""
-    types = {resource["Type"] for resource in deploy.sam_template.rendered()["Resources"].values()}
+    types = {resource["Type"] for resource in deploy.sam_template.source()["Resources"].values()}
     parts = [schemas()[kind]["handlers"] | {"tagging": schemas()[kind].get("tagging", {})} for kind in types]
     found = {a for part in parts for handler in handlers for a in part.get(handler, {}).get("permissions", [])}
     return {a for a in found if a.split(":")[0] not in OTHER_SERVICES and known(a) is not None}

@@ -57,10 +57,3 @@ def synthesize(app: Path, stack: str, parameters: dict[str, str]) -> dict[str, A
             raise Failure(f"the CDK app {app} refuses: {said}", 2)
         template: dict[str, Any] = json.loads((out / f"{stack}.template.json").read_text("utf-8"))
         return template
-
-
-def outputs_as_sam(outputs: dict[str, str]) -> dict[str, str]:
-    """The stack's outputs, with the campaigns' queues under the SAM template's names too."""
-    urls = list(json.loads(outputs.get("CampaignQueueUrls", "{}")).values())
-    names = ("FirstCampaignQueueUrl", "SecondCampaignQueueUrl")
-    return outputs | dict(zip(names, urls, strict=False))

@@ -12,13 +12,12 @@ error, in one line, with one of these exit codes:
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import platform
 import sys
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,23 +40,9 @@ class Aws:
 
     def __init__(self, endpoint: str, region: str) -> None:
         self.endpoint = endpoint.rstrip("/")
-        self.region = region
-
-    def client(self, service: str) -> Any:
-        return boto3.client(  # type: ignore[call-overload]
-            service,
-            endpoint_url=self.endpoint,
-            region_name=self.region,
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-            config=Config(
-                retries={"total_max_attempts": 1},
-                proxies={},
-                connect_timeout=5,
-                read_timeout=60,
-                s3={"addressing_style": "path"},
-            ),
-        )
+        own = {"region_name": region, "aws_access_key_id": "test", "aws_secret_access_key": "test"}
+        once = Config(retries={"total_max_attempts": 1}, proxies={}, connect_timeout=5, s3={"addressing_style": "path"})
+        self.client = functools.partial(boto3.client, endpoint_url=self.endpoint, config=once, **own)
 
     def wait_until_ready(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -67,15 +52,10 @@ class Aws:
             try:
                 with opener.open(f"{self.endpoint}/_ministack/ready", timeout=5):
                     return
-            except (urllib.error.URLError, OSError) as error:
+            except OSError as error:
                 if time.monotonic() >= deadline:
-                    raise Failure(
-                        f"nothing answers at {self.endpoint} ({error}): start ministack there", 3
-                    ) from error
+                    raise Failure(f"nothing answers at {self.endpoint} ({error}): start ministack there", 3) from error
             time.sleep(POLL_SECONDS)
-
-
-Command = Callable[[Aws, argparse.Namespace], dict[str, Any]]
 
 
 class TemplateLoader(yaml.SafeLoader):
@@ -83,22 +63,11 @@ class TemplateLoader(yaml.SafeLoader):
 
 
 def _short_form(loader: TemplateLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
-    value: Any
-    if isinstance(node, yaml.ScalarNode):
-        value = loader.construct_scalar(node)
-    elif isinstance(node, yaml.SequenceNode):
-        value = loader.construct_sequence(node, deep=True)
-    elif isinstance(node, yaml.MappingNode):
-        value = loader.construct_mapping(node, deep=True)
-    else:
-        raise yaml.constructor.ConstructorError(
-            None, None, f"!{suffix} of no value", node.start_mark
-        )
+    read = {"scalar": loader.construct_scalar, "sequence": loader.construct_sequence, "mapping": loader.construct_mapping}[node.id]
+    value: Any = read(node) if node.id == "scalar" else read(node, deep=True)
     if suffix in ("Ref", "Condition"):
         return {suffix: value}
-    if suffix == "GetAtt" and isinstance(value, str):
-        value = value.split(".", 1)
-    return {f"Fn::{suffix}": value}
+    return {f"Fn::{suffix}": value.split(".", 1) if suffix == "GetAtt" and isinstance(value, str) else value}
 
 
 TemplateLoader.add_multi_constructor("!", _short_form)
@@ -121,19 +90,13 @@ def host_architecture() -> str:
     return "arm64" if machine in ("arm64", "aarch64") else "x86_64"
 
 
-def stack_parameters(
-    template: dict[str, Any], given: list[tuple[str, str]], endpoint: str
-) -> list[dict[str, str]]:
-    values = {"Architecture": host_architecture(), "EndpointUrl": endpoint} | dict(given)
+def stack_parameters(template: dict[str, Any], given: list[tuple[str, str]], endpoint: str) -> list[dict[str, str]]:
     known = template.get("Parameters", {})
     for name, _ in given:
         if name not in known:
             raise Failure(f"the template has no parameter {name}; it has {', '.join(known)}", 2)
-    return [
-        {"ParameterKey": name, "ParameterValue": value}
-        for name, value in values.items()
-        if name in known
-    ]
+    values = {"Architecture": host_architecture(), "EndpointUrl": endpoint} | dict(given)
+    return [{"ParameterKey": name, "ParameterValue": value} for name, value in values.items() if name in known]
 
 
 def first_failure(cloudformation: Any, stack_id: str) -> str:
@@ -146,29 +109,18 @@ def first_failure(cloudformation: Any, stack_id: str) -> str:
     return f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', 'no reason told')}"
 
 
-def wait_while_in_progress(
-    cloudformation: Any, stack: str, timeout: float
-) -> dict[str, Any] | None:
+def wait_while_in_progress(cloudformation: Any, stack: str, timeout: float) -> dict[str, Any] | None:
     deadline = time.monotonic() + timeout
-    while True:
-        found = describe(cloudformation, stack)
-        if found is None or not found["StackStatus"].endswith("_IN_PROGRESS"):
-            return found
+    while (found := describe(cloudformation, stack)) is not None and found["StackStatus"].endswith("_IN_PROGRESS"):
         if time.monotonic() >= deadline:
             raise Failure(f"stack {stack} is still {found['StackStatus']} after {timeout:g} s", 1)
         time.sleep(POLL_SECONDS)
+    return found
 
 
-def create_or_update(
-    cloudformation: Any, stack: str, template_url: str, parameters: list[dict[str, str]]
-) -> str:
+def create_or_update(cloudformation: Any, stack: str, template_url: str, parameters: list[dict[str, str]]) -> str:
     """Starts what the stack needs, and gives the status that means success."""
-    request = {
-        "StackName": stack,
-        "TemplateURL": template_url,
-        "Parameters": parameters,
-        "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
-    }
+    request = {"StackName": stack, "TemplateURL": template_url, "Parameters": parameters, "Capabilities": ["CAPABILITY_IAM"]}
     existing = describe(cloudformation, stack)
     if existing is not None and existing["StackStatus"] in ("ROLLBACK_COMPLETE", "CREATE_FAILED"):
         # Such a stack can only be deleted.
@@ -184,16 +136,6 @@ def create_or_update(
             raise
         return str(existing["StackStatus"])
     return "UPDATE_COMPLETE"
-
-
-def report(stack: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "stack": stack["StackName"],
-        "status": stack["StackStatus"],
-        "outputs": cdk_app.outputs_as_sam(
-            {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])}
-        ),
-    }
 
 
 def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
@@ -215,9 +157,9 @@ def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
         status = "gone" if found is None else found["StackStatus"]
         reason = first_failure(cloudformation, args.stack if found is None else found["StackId"])
         raise Failure(f"stack {args.stack} is {status}: {reason}", 1)
-    deployed = report(found)
-    expire_items(aws.client("dynamodb"), template, deployed["outputs"])
-    return deployed | {"package_bytes": sizes}
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
+    expire_items(aws.client("dynamodb"), template, outputs)
+    return {"stack": args.stack, "status": wanted, "outputs": outputs, "package_bytes": sizes}
 
 
 def expire_items(dynamodb: Any, template: dict[str, Any], outputs: dict[str, str]) -> None:
@@ -241,14 +183,7 @@ def delete(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
     cloudformation = aws.client("cloudformation")
     if describe(cloudformation, args.stack) is not None:
         delete_stack(cloudformation, args.stack, args.timeout)
-    return {"stack": args.stack, "status": "DELETE_COMPLETE", "outputs": {}}
-
-
-def status(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
-    found = describe(aws.client("cloudformation"), args.stack)
-    if found is None:
-        return {"stack": args.stack, "status": "NONE", "outputs": {}}
-    return report(found)
+    return {"stack": args.stack, "status": "DELETE_COMPLETE"}
 
 
 def name_and_value(text: str) -> tuple[str, str]:
@@ -265,61 +200,36 @@ def endpoint_url(text: str) -> str:
 
 
 DEPLOY_HELP = """\
-Zips the two binaries, uploads them to the local S3, creates or updates the stack from the
-template, waits, and prints {"stack", "status", "outputs": {name: value}, "package_bytes":
-{function: bytes}}. The outputs are the template's: FirstCampaignQueueUrl, SecondCampaignQueueUrl,
-ExpressQueueUrl, MergeQueueUrl, LimitQueueUrls, DeadLetterQueueUrl, FeedbackQueueUrl,
-FailedInvocationsQueueUrl, DeferralBucket, LedgerTable, SchedulerFunction, PollerFunction,
-SchedulerLogGroup, PollerLogGroup, AlarmTopic, Dashboard, ConfigurationSet; one that the parameters
-leave out is missing. Architecture is this machine's and EndpointUrl is --endpoint, unless
---parameter gives another."""
-
-
-def common_options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False)
-    option = parser.add_argument
-    option("--endpoint", type=endpoint_url, required=True, metavar="URL", help="where ministack is")
-    option("--stack", default="tidegate", help="the stack's name (%(default)s)")
-    option("--region", default="us-east-1", help="the stack's region (%(default)s)")
-    option("--wait", type=float, default=30.0, help="seconds the endpoint may take (%(default)g)")
-    option("--timeout", type=float, default=60.0, help="seconds the stack may take (%(default)g)")
-    return parser
-
-
-def deploy_options(parser: argparse.ArgumentParser) -> None:
-    option = parser.add_argument
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--template", type=Path, metavar="FILE", help="the SAM template")
-    which.add_argument("--cdk", type=Path, metavar="FILE", help="the CDK app, compiled")
-    option("--scheduler", type=Path, metavar="FILE", help="the scheduler's binary, if it has one")
-    option("--poller", type=Path, metavar="FILE", help="the poller's binary, if it has one")
-    option(
-        "--parameter",
-        type=name_and_value,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a parameter of the SAM template, also for the CDK app; repeatable",
-    )
+Zips the two binaries, uploads them to the local S3, creates or updates the stack from the template, waits, and prints
+{"stack", "status", "outputs": {name: value}, "package_bytes": {function: bytes}}. Architecture is this machine's and
+EndpointUrl is --endpoint, unless --parameter gives another."""
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(SCRIPT, description=__doc__, formatter_class=formatter)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    def command(name: str, run: Command, text: str) -> argparse.ArgumentParser:
-        added = commands.add_parser(
-            name, parents=[common_options()], help=text, formatter_class=formatter
-        )
-        added.set_defaults(run=run)
-        return added
-
-    deploy_parser = command("deploy", deploy, "create the stack, or bring it up to date")
-    deploy_parser.description = DEPLOY_HELP
-    deploy_options(deploy_parser)
-    command("delete", delete, "delete the stack; none there is fine")
-    command("status", status, "print the stack's status and outputs; NONE if there is none")
+    for name, run, text in (
+        ("deploy", deploy, "create the stack, or bring it up to date"),
+        ("delete", delete, "delete the stack; none there is fine"),
+    ):
+        command = commands.add_parser(name, help=text, formatter_class=formatter)
+        command.set_defaults(run=run)
+        option = command.add_argument
+        option("--endpoint", type=endpoint_url, required=True, metavar="URL", help="where ministack is")
+        option("--stack", default="tidegate", help="the stack's name (%(default)s)")
+        option("--region", default="us-east-1", help="the stack's region (%(default)s)")
+        option("--wait", type=float, default=30.0, help="seconds the endpoint may take (%(default)g)")
+        option("--timeout", type=float, default=60.0, help="seconds the stack may take (%(default)g)")
+    command = commands.choices["deploy"]
+    command.description = DEPLOY_HELP
+    which = command.add_mutually_exclusive_group(required=True)
+    which.add_argument("--template", type=Path, metavar="FILE", help="the SAM template")
+    which.add_argument("--cdk", type=Path, metavar="FILE", help="the CDK app, compiled")
+    command.add_argument("--scheduler", type=Path, metavar="FILE", help="the scheduler's binary, if it has one")
+    command.add_argument("--poller", type=Path, metavar="FILE", help="the poller's binary, if it has one")
+    command.add_argument("--parameter", type=name_and_value, action="append", default=[], metavar="NAME=VALUE",
+                         help="a parameter of the SAM template, also for the CDK app; repeatable")  # fmt: skip
     return parser.parse_args(arguments)
 
 
@@ -331,10 +241,9 @@ def fail(message: str, code: int) -> NoReturn:
 def main(arguments: list[str] | None = None) -> None:
     args = parse_arguments(arguments)
     aws = Aws(args.endpoint, args.region)
-    run: Command = args.run
     try:
         aws.wait_until_ready(args.wait)
-        result = run(aws, args)
+        result = args.run(aws, args)
     except Failure as failure:
         fail(str(failure), failure.code)
     except (ClientError, BotoCoreError) as error:

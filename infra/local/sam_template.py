@@ -1,29 +1,20 @@
-"""The SAM template as its tests see it: rendered by SAM, then filled in with parameters."""
+"""The SAM template with parameters filled in."""
 
 from __future__ import annotations
 
 import copy
 import functools
-import os
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from samtranslator.translator.transform import transform
-
 import local_aws
+from rendered import ACCOUNT, REGION, Rendered
 
 INFRA = Path(__file__).parent.parent
-sys.path.append(str(INFRA / "parity"))
-from rendered import ACCOUNT, REGION, Rendered  # noqa: E402
 
-__all__ = ["ACCOUNT", "NAME", "REGION", "Rendered", "actions", "arn", "rendered", "source", "stack"]
+__all__ = ["ACCOUNT", "NAME", "REGION", "Rendered", "actions", "arn", "source", "stack"]
 
 NAME = "mail"
-# SAM asks for a region, whatever it renders.
-os.environ.setdefault("AWS_DEFAULT_REGION", REGION)
-NO_MANAGED_POLICIES = SimpleNamespace(load=dict)
 
 
 @functools.cache
@@ -36,19 +27,9 @@ def source() -> dict[str, Any]:
     return copy.deepcopy(_source())
 
 
-@functools.cache
-def rendered() -> dict[str, Any]:
-    """What SAM makes of it, conditions and functions included; not to be changed."""
-    template = source()
-    for function in ("SchedulerFunction", "PollerFunction"):
-        template["Resources"][function]["Properties"]["CodeUri"] = "s3://bucket/key"
-    made: dict[str, Any] = transform(template, {}, NO_MANAGED_POLICIES)
-    return made
-
-
 def stack(**parameters: str) -> Rendered:
     """What a stack named `mail` with these parameters would be."""
-    return Rendered(rendered(), NAME, parameters)
+    return Rendered(_source(), NAME, parameters)
 
 
 def arn(service: str, resource: str) -> str:

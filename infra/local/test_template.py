@@ -8,7 +8,7 @@ import re
 import unittest
 from collections.abc import Iterator
 
-from sam_template import NAME, REGION, Rendered, actions, arn, rendered, source, stack
+from sam_template import NAME, REGION, Rendered, actions, arn, source, stack
 
 OFF = {"Schedule": "DISABLED"}
 ON = {
@@ -144,7 +144,7 @@ class Combinations(unittest.TestCase):
         self.assertEqual(count, 2 * 4 * 2 * 2 * 2 * 3 * 2 * 2)
 
     def outputs(self, made: Rendered) -> Iterator[object]:
-        for output in rendered()["Outputs"].values():
+        for output in source()["Outputs"].values():
             if "Condition" not in output or made.condition(output["Condition"]):
                 yield output["Value"]
 
@@ -205,13 +205,13 @@ class Functions(unittest.TestCase):
         for name, function in plain.items():
             self.assertEqual(function["Runtime"], "provided.al2023", name)
             self.assertEqual(function["Architectures"], ["arm64"], name)
-            memory = {f"{NAME}-scheduler": "128", f"{NAME}-poller": "256"}[name]
-            self.assertEqual(function["MemorySize"], memory, name)
+            memory = {f"{NAME}-scheduler": 128, f"{NAME}-poller": 256}[name]
+            self.assertEqual(int(function["MemorySize"]), memory, name)
             self.assertEqual(function["TracingConfig"], {"Mode": "PassThrough"}, name)
             self.assertNotIn("ReservedConcurrentExecutions", function, name)
-        given = stack(Tracing="on", ReservedConcurrency="20", SchedulerMemory="512")
+        given = stack(Tracing="on", ReservedConcurrency="20", PollerMemory="512")
         functions = given.of_type("AWS::Lambda::Function")
-        self.assertEqual(functions[f"{NAME}-scheduler"]["MemorySize"], "512")
+        self.assertEqual(functions[f"{NAME}-poller"]["MemorySize"], "512")
         self.assertEqual(functions[f"{NAME}-poller"]["ReservedConcurrentExecutions"], "20")
         for name, function in functions.items():
             self.assertEqual(function["TracingConfig"], {"Mode": "Active"}, name)
@@ -229,7 +229,7 @@ class Functions(unittest.TestCase):
     def test_subnets_need_security_groups_and_they_need_subnets(self) -> None:
         def refused(**given: str) -> list[str]:
             made = stack(**given)
-            rules = rendered()["Rules"].values()
+            rules = source()["Rules"].values()
             in_force = [rule for rule in rules if made.evaluate(rule.get("RuleCondition", True))]
             asserted = [a for rule in in_force for a in rule["Assertions"]]
             return [a["AssertDescription"] for a in asserted if not made.evaluate(a["Assert"])]
@@ -248,7 +248,7 @@ class Functions(unittest.TestCase):
             self.assertEqual(refused(**bucket, **given), [expected])
 
     def test_no_rule_asks_about_a_list_which_may_be_empty(self) -> None:
-        text = json.dumps(rendered()["Rules"])
+        text = json.dumps(source()["Rules"])
         asked = set(re.findall(r'{"Ref": "(\w+)"}', text))
         self.assertEqual({source()["Parameters"][name]["Type"] for name in asked}, {"String"})
         self.assertEqual(set(re.findall(r"Fn::\w+", text)), {"Fn::Equals", "Fn::Not"})

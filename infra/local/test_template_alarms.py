@@ -74,12 +74,9 @@ WITH: dict[str, tuple[dict[str, str], dict[str, Row]]] = {
             "bucket-refused": ("Tidegate BucketRefused", POLLER, "Sum", 300, 12, 1),
         },
     ),
-    "limits of domains": (
+    "limits": (
         {"Limits": "*=10%"},
-        {
-            f"domain-age-{number}": (AGE, queue(f"domain-{number}"), "Maximum", 300, 1, 864000)
-            for number in range(1, 7)
-        },
+        {"age-limits": (AGE, {f"QueueName {n}": f"{NAME}-limit-{n}" for n in range(1, 7)}, "Maximum", 300, 1, 864000)},
     ),
 }
 ALL = {"Alarms": "all"}
@@ -101,7 +98,23 @@ def alarms(of: Rendered) -> dict[str, dict[str, Any]]:
     return {name.removeprefix(f"{NAME}-"): alarm for name, alarm in found.items()}
 
 
+def of_several(metrics: list[dict[str, Any]]) -> dict[str, Any]:
+    """The alarm of the greatest of several metrics, as if it were one of all their dimensions."""
+    whole, *single = metrics
+    filled = ", ".join(f"FILL({metric['Id']}, 0)" for metric in single)
+    assert whole["Expression"] == f"MAX([{filled}])", whole
+    (kind,) = {json.dumps([m["MetricStat"]["Stat"], m["MetricStat"]["Period"], m["MetricStat"]["Metric"]["Namespace"],
+                           m["MetricStat"]["Metric"]["MetricName"], m["ReturnData"]]) for m in single}  # fmt: skip
+    statistic, period, namespace, name, returned = json.loads(kind)
+    assert returned is False
+    dimensions = [d | {"Name": f"{d['Name']} {n}"} for n, m in enumerate(single, 1) for d in m["MetricStat"]["Metric"]["Dimensions"]]
+    return {"Namespace": namespace, "MetricName": name, "Dimensions": dimensions, "Statistic": statistic, "Period": period,
+            "Metrics": None}
+
+
 def row(alarm: dict[str, Any]) -> Row:
+    if alarm.get("Metrics"):
+        return row(alarm | of_several(alarm["Metrics"]))
     dimensions = {d["Name"]: d["Value"] for d in alarm.get("Dimensions", [])}
     return (
         f"{alarm['Namespace']} {alarm['MetricName']}",
@@ -171,13 +184,13 @@ class Alarms(unittest.TestCase):
 
     def test_the_age_that_alarms_is_a_parameter(self) -> None:
         for name, alarm in alarms(stack(AgeAlarmSeconds="600", **EVERYTHING)).items():
-            if name.startswith(("age-", "domain-age-")):
+            if name.startswith("age-"):
                 self.assertEqual(alarm["Threshold"], "600", name)
 
     def test_every_metric_of_ours_is_published(self) -> None:
         known = published()
         for name, alarm in self.alarms.items():
-            if alarm["Namespace"] == "Tidegate":
+            if alarm.get("Namespace") == "Tidegate":
                 self.assertIn(alarm["MetricName"], known, name)
 
 
@@ -218,12 +231,12 @@ class Dashboard(unittest.TestCase):
             shown = set(re.findall(r":alarm:([\w-]+)", body))
             self.assertEqual(shown, set(made.of_type("AWS::CloudWatch::Alarm")))
 
-    def test_it_shows_the_queues_that_come_and_go_and_the_domains(self) -> None:
+    def test_it_shows_the_queues_that_come_and_go_and_the_limits(self) -> None:
         for title in ("Backlog, messages", "Age of the oldest message, seconds"):
             (widget,) = [w for w in self.widgets if w["properties"]["title"] == title]
             searches = [row[0]["expression"] for row in widget["properties"]["metrics"] if len(row) == 1]
             named = [re.search(r"QueueName=([\w-]+)", search)[1] for search in searches]
-            self.assertEqual(named, [f"{NAME}-campaign", f"{NAME}-domain"], title)
+            self.assertEqual(named, [f"{NAME}-campaign", f"{NAME}-limit"], title)
 
     def test_every_metric_of_ours_is_published(self) -> None:
         known = published()

@@ -6,9 +6,9 @@ import json
 import unittest
 from typing import Any
 
-from sam_template import ACCOUNT, INFRA, NAME, REGION, Rendered, arn, rendered, stack
+from sam_template import ACCOUNT, INFRA, NAME, REGION, Rendered, arn, source, stack
 
-LIMIT_QUEUES = [f"domain-{number}" for number in range(1, 7)]
+LIMIT_QUEUES = [f"limit-{number}" for number in range(1, 7)]
 MAIL_QUEUES = {"campaign-first", "campaign-second", "express", "merge.fifo", "dead-letter"}
 MAIL_QUEUES |= set(LIMIT_QUEUES)
 OWN_QUEUES = {"feedback", "failed-invocations"}
@@ -179,11 +179,10 @@ class Queues(unittest.TestCase):
         for name in ("merge.fifo", "dead-letter", *LIMIT_QUEUES):
             self.assertNotIn("MaximumMessageSize", self.queues[name], name)
 
-    def test_a_queue_of_recipient_domains_says_which_one_and_is_no_campaign(self) -> None:
-        for number, name in enumerate(LIMIT_QUEUES, 1):
+    def test_a_limits_queue_is_no_campaign(self) -> None:
+        for name in LIMIT_QUEUES:
             self.assertNotIn("FifoQueue", self.queues[name], name)
-            tags = self.queues[name]["Tags"]
-            self.assertEqual(tags, [{"Key": "tidegate:domains", "Value": str(number)}], name)
+            self.assertNotIn("Tags", self.queues[name], name)
 
     def test_the_functions_and_the_output_name_the_domains_queues_in_their_order(self) -> None:
         place = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{NAME}"
@@ -194,7 +193,7 @@ class Queues(unittest.TestCase):
             for function in ("SchedulerFunction", "PollerFunction"):
                 variables = made.resources[function]["Environment"]["Variables"]
                 self.assertEqual(variables["TIDEGATE_LIMIT_QUEUES"], urls)
-            told = made.evaluate(rendered()["Outputs"]["LimitQueueUrls"]["Value"])
+            told = made.evaluate(source()["Outputs"]["LimitQueueUrls"]["Value"])
             self.assertEqual(told, urls)
 
     def test_the_merge_queue_has_high_throughput(self) -> None:
@@ -206,13 +205,13 @@ class Queues(unittest.TestCase):
     def test_no_parameter_deletes_a_queue_that_may_hold_mail(self) -> None:
         least = stack(Mode="direct", SecondCampaignName="", ExpressQueue="false", Feedback="off")
         self.assertEqual(set(queues(least)), MAIL_QUEUES | {"failed-invocations"})
-        made = rendered()["Resources"]
+        made = source()["Resources"]
         for number in range(1, 7):
             self.assertNotIn("Condition", made[f"LimitQueue{number}"])
 
     def test_what_holds_mail_goes_with_the_stack_alone(self) -> None:
         kinds = {"AWS::SQS::Queue", "AWS::DynamoDB::Table"}
-        for logical, resource in rendered()["Resources"].items():
+        for logical, resource in source()["Resources"].items():
             if resource["Type"] in kinds and logical not in ("FeedbackQueue", "FailedInvocationsQueue"):
                 self.assertEqual(resource["DeletionPolicy"], "Delete", logical)
                 self.assertEqual(resource["UpdateReplacePolicy"], "Retain", logical)
@@ -232,7 +231,7 @@ class DeferralBucket(unittest.TestCase):
 
     def test_no_parameter_and_no_deletion_of_the_stack_deletes_what_was_put_aside(self) -> None:
         for logical in ("DeferralBucket", "DeferralBucketPolicy"):
-            resource = rendered()["Resources"][logical]
+            resource = source()["Resources"][logical]
             self.assertNotIn("Condition", resource, logical)
             # But for a first deploy that fails: there is no mail in it yet.
             self.assertEqual(resource["DeletionPolicy"], "RetainExceptOnCreate", logical)
@@ -272,7 +271,7 @@ class DeferralBucket(unittest.TestCase):
             for function in ("SchedulerFunction", "PollerFunction"):
                 variables = made.resources[function]["Environment"]["Variables"]
                 self.assertEqual(variables.get("TIDEGATE_DEFERRAL"), expected)
-        told = stack().evaluate(rendered()["Outputs"]["DeferralBucket"]["Value"])
+        told = stack().evaluate(source()["Outputs"]["DeferralBucket"]["Value"])
         self.assertEqual(told, "AWS::S3::Bucket")
 
 

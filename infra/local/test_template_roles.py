@@ -25,7 +25,7 @@ def vpc(what: str) -> dict[str, dict[str, object]]:
     return {arn("ec2", what): {}}
 
 
-DOMAINS = {queue(f"domain-{number}"): {} for number in range(1, 7)}
+DOMAINS = {queue(f"limit-{number}"): {} for number in range(1, 7)}
 MAIL = {queue(name): {} for name in ("campaign-*", "express", "merge.fifo")} | DOMAINS
 CAMPAIGNS = {queue("campaign-*"): {}}
 BUCKET = "arn:aws:AWS::S3::Bucket"

@@ -21,7 +21,7 @@ def of_channel(template: str, channel: str) -> str:
     for name, condition in parts["Conditions"].value:
         if condition.tag == "!And" and any(known.get(part.value) is False for part in condition.value):
             known[name.value] = False
-    edits = list(_choices(parts["Globals"], template, known))
+    edits: list[Edit] = []
     for part in ("Resources", "Outputs"):
         for key, value in parts[part].value:
             conditions = [member.value for name, member in value.value if name.value == "Condition"]

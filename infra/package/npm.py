@@ -62,6 +62,7 @@ def manifest(written: dict[str, Any], version: str, source_url: str | None) -> d
 def compile_library(library: Path, build: Path) -> None:
     run([CDK / "node_modules" / ".bin" / "tsc", "--outDir", build], CDK)
     shutil.copytree(build / "lib", library)
+    run(["node", CDK / "build" / "bin" / "template.js", library / "template.json"], CDK)
 
 
 def write_reference(folder: Path) -> None:

@@ -14,7 +14,7 @@ from channel import of_channel
 from functions import CHANNELS, ROOT, Functions
 
 OWN = Path(__file__).resolve().parent / "sam"
-CODE = re.compile(r"^( +)CodeUri: \.\./\.\./target/lambda/(scheduler|poller)$", re.M)
+CODE = re.compile(r"^( +)Code: \.\./\.\./target/lambda/(scheduler|poller)$", re.M)
 ARCHITECTURE = "    Default: arm64\n    Description: Processor that both binaries were built for.\n    AllowedValues: [arm64, x86_64]\n"
 CHANNEL = "  Channel:\n    Type: String\n    Default: email\n    AllowedValues: [email, sms]\n"
 BUCKET_GROUP = """\
@@ -101,7 +101,7 @@ def with_zips(template: str, architecture: str, suffix: str) -> str:
     """Code of one processor and channel, beside the template."""
     only = ARCHITECTURE.replace("arm64, x86_64", architecture).replace("Default: arm64", f"Default: {architecture}")
     template = _replaced(template, ARCHITECTURE, only)
-    return _with_code(template, rf"\1CodeUri: functions/\2-{architecture}{suffix}.zip")
+    return _with_code(template, rf"\1Code: functions/\2-{architecture}{suffix}.zip")
 
 
 def from_bucket(template: str, version: str, suffix: str) -> str:
@@ -109,7 +109,7 @@ def from_bucket(template: str, version: str, suffix: str) -> str:
     template = _replaced(template, "\nParameters:\n", f"\nParameters:\n{BUCKET_PARAMETERS}")
     template = _replaced(template, "    ParameterGroups:\n", f"    ParameterGroups:\n{BUCKET_GROUP}")
     key = rf'!Sub "${{CodePrefix}}{version}/\2-${{Architecture}}{suffix}.zip"'
-    return _with_code(template, rf"\1CodeUri:\n\1  Bucket: !Ref CodeBucket\n\1  Key: {key}")
+    return _with_code(template, rf"\1Code:\n\1  S3Bucket: !Ref CodeBucket\n\1  S3Key: {key}")
 
 
 def _with_code(template: str, code: str) -> str:

@@ -29,7 +29,7 @@ def stack(template: dict, channel: str, given: dict[str, str]) -> dict:
         name: made.evaluate(output["Value"]) for name, output in template["Outputs"].items()
         if "Condition" not in output or made.condition(output["Condition"])
     }  # fmt: skip
-    return {"resources": made.resources, "globals": made.evaluate(template["Globals"]), "outputs": outputs}
+    return {"resources": made.resources, "outputs": outputs}
 
 
 def referred(node: object) -> set[str]:
@@ -108,7 +108,7 @@ class SamPackage(InAFolder):
             for parameter, only in (("Architecture", architecture), ("Channel", channel)):
                 said = read["Parameters"][parameter]
                 self.assertEqual((said["Default"], said["AllowedValues"]), (only, [only]))
-            code = re.findall(r"CodeUri: (.+)", text)
+            code = re.findall(r" Code: (.+)", text)
             self.assertEqual(code, [f"functions/{f}-{zips}" for f in functions.FUNCTIONS])
             for path in code:
                 self.assertTrue((self.folder / "tidegate-sam-1.2.3" / path).is_file(), path)
@@ -116,9 +116,9 @@ class SamPackage(InAFolder):
     def test_the_code_from_a_bucket_is_of_the_templates_version_and_channel_and_of_either_processor(self) -> None:
         for channel, suffix in functions.CHANNELS.items():
             _, read = self.read(f"template-from-bucket{suffix}.yaml")
-            self.assertEqual(read["Resources"]["PollerFunction"]["Properties"]["CodeUri"], {
-                "Bucket": {"Ref": "CodeBucket"},
-                "Key": {"Fn::Sub": f"${{CodePrefix}}1.2.3/poller-${{Architecture}}{suffix}.zip"},
+            self.assertEqual(read["Resources"]["PollerFunction"]["Properties"]["Code"], {
+                "S3Bucket": {"Ref": "CodeBucket"},
+                "S3Key": {"Fn::Sub": f"${{CodePrefix}}1.2.3/poller-${{Architecture}}{suffix}.zip"},
             })  # fmt: skip
             self.assertEqual(read["Parameters"]["Channel"]["AllowedValues"], [channel])
             self.assertEqual(read["Parameters"]["Architecture"]["AllowedValues"], ["arm64", "x86_64"])
@@ -150,7 +150,7 @@ class SamPackage(InAFolder):
                 self.assertEqual(read["Parameters"], source["Parameters"])
                 for template in (read, source):
                     for function in ("SchedulerFunction", "PollerFunction"):
-                        template["Resources"][function]["Properties"].pop("CodeUri", None)
+                        template["Resources"][function]["Properties"].pop("Code", None)
                 for given in ({}, more):
                     self.assertEqual(stack(read, channel, given), stack(source, channel, given))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 INFRA = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(INFRA / "local"), str(INFRA / "parity")]
+sys.path.insert(0, str(INFRA / "local"))
 
 import local_aws  # noqa: E402
 import sam_template  # noqa: E402

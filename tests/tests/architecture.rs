@@ -13,8 +13,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// The dependencies of each package, without those for tests.
-fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+/// The packages of the workspace, as cargo tells them.
+fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(root())
@@ -22,9 +22,14 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap().iter();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// The dependencies of each package, without those for tests.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    packages
+    packages()
+        .iter()
         .map(|package| {
             let all = package["dependencies"].as_array().unwrap().iter();
             let built = all.filter(|dependency| dependency["kind"] != "dev");
@@ -33,27 +38,17 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// The packages with the features that they are built with, along edges of these kinds.
-fn features(edges: &str) -> BTreeSet<String> {
-    let tree = ["tree", "--offline", "--locked", "--workspace", "--prefix", "none"];
-    let output = Command::new(env!("CARGO"))
-        .args(tree)
-        .args(["--edges", edges, "--format", "{p} [{f}]"])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines = String::from_utf8(output.stdout).unwrap();
-    lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
-}
-
-/// Where tests switch on another feature of a dependency, `make install` and `make deploy` would build it once more
-/// after `make test`, and all that depends on it.
+/// A suite that the Makefile does not name would never run.
 #[test]
-fn programs_are_built_once_with_the_features_that_tests_need() {
-    let (programs, with_tests) = (features("normal,build"), features("normal,build,dev"));
-    let twice: Vec<&String> = programs.difference(&with_tests).collect();
-    assert_eq!(twice, Vec::<&String>::new(), "tests/Cargo.toml says how to mend it");
+fn every_suite_is_named_in_the_makefile_and_no_other() {
+    let packages = packages();
+    let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
+    let suites = targets.filter(|target| target["kind"][0] == "test");
+    let there: BTreeSet<&str> = suites.map(|suite| suite["name"].as_str().unwrap()).collect();
+    let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap().replace("\\\n", " ");
+    let lists = makefile.lines().filter_map(|line| line.split_once("_SUITES := "));
+    let named: BTreeSet<&str> = lists.flat_map(|(_, names)| names.split_whitespace()).collect();
+    assert_eq!(named, there);
 }
 
 const CORE: &str = "tidegate-core";
@@ -72,8 +67,6 @@ const DEVSTACK: &str = "tidegate-devstack";
 fn allowed(package: &str) -> Option<&'static [&'static str]> {
     Some(match package {
         CORE => &[],
-        // In place of a dependency of the S3 client.
-        "crc-fast" => &[],
         DELIVERY => &[CORE],
         ADAPTERS | FAKES => &[CORE, DELIVERY],
         // The fakes for a ledger in memory, which is not deployed.
@@ -271,21 +264,4 @@ fn the_doctor_names_the_price_of_a_short_wake_time_that_is_calculated() {
         row.is_some_and(|row| row.starts_with(tidegate_operator::doctor::SOON_COSTS)),
         "{row:?}"
     );
-}
-
-/// A dashboard or an alarm on a metric that nobody publishes shows nothing for ever.
-#[test]
-fn every_metric_of_the_poller_in_the_cdk_app_is_published() {
-    const OF_WINDOWS: [&str; 5] =
-        ["HeldWindows", "BlockedWindows", "HighestReceiveCount", "LedgerFailed", "Rate"];
-    let published: BTreeSet<&str> = Counter::ALL
-        .iter()
-        .filter_map(|counter| counter.entry().metric)
-        .chain(OF_WINDOWS)
-        .collect();
-    let metrics = std::fs::read_to_string(root().join("infra/cdk/lib/metrics.ts")).unwrap();
-    let named = metrics.split("this.metric('poller', '").skip(1);
-    let named: BTreeSet<&str> = named.map(|rest| rest.split('\'').next().unwrap()).collect();
-    assert!(named.len() > 10, "{named:?}");
-    assert_eq!(named.difference(&published).collect::<Vec<_>>(), Vec::<&&str>::new());
 }

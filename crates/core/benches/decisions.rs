@@ -16,11 +16,10 @@
 use std::hint::black_box;
 use std::io::Write as _;
 use std::iter::successors;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
@@ -41,18 +40,41 @@ const PRIORITIES: [Priority; 4] =
 /// Every tenth message belongs to the small campaign.
 const WEIGHTS: [u32; 2] = [90, 10];
 
-fn email(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("email");
+/// Samples of a benchmark, and calls in each of them: as many as take so long, of quick calls at most so many.
+const SAMPLES: usize = 101;
+const SAMPLE: Duration = Duration::from_millis(5);
+const CALLS: u128 = 100;
+
+/// The time of a call for each input. The inputs are made before, and the results dropped after it.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+fn time<I, T>(inputs: Vec<I>, call: &mut impl FnMut(I) -> T) -> Duration {
+    let mut results = Vec::with_capacity(inputs.len());
+    let begun = Instant::now();
+    for input in inputs {
+        results.push(call(black_box(input)));
+    }
+    let took = begun.elapsed();
+    drop(black_box(results));
+    took
+}
+
+/// Prints the median time of a call.
+#[expect(clippy::print_stdout, reason = "the figures are what a benchmark is for")]
+fn measure<I, T>(name: &str, mut input: impl FnMut() -> I, mut call: impl FnMut(I) -> T) {
+    let once = time(vec![input()], &mut call).as_nanos().max(1);
+    let calls = (SAMPLE.as_nanos() / once).clamp(1, CALLS);
+    let mut sample = || time((0..calls).map(|_| input()).collect(), &mut call).as_nanos() / calls;
+    let mut samples: Vec<u128> = (0..SAMPLES).map(|_| sample()).collect();
+    samples.sort_unstable();
+    println!("{name:32} {:>12} ns", samples[SAMPLES / 2]);
+}
+
+fn email() {
     for (name, body) in [("short", SHORT), ("long", LONG)] {
         Email::parse(body).unwrap();
-        group.bench_with_input(BenchmarkId::new("parse", name), body, |bencher, body| {
-            bencher.iter(|| Email::parse(black_box(body)));
-        });
-        group.bench_with_input(BenchmarkId::new("json_value", name), body, |bencher, body| {
-            bencher.iter(|| serde_json::from_str::<Value>(black_box(body)));
-        });
+        measure(&format!("email/parse/{name}"), || body, Email::parse);
+        measure(&format!("email/json_value/{name}"), || body, serde_json::from_str::<Value>);
     }
-    group.finish();
 }
 
 fn messages(count: usize) -> Vec<Waiting<usize>> {
@@ -83,28 +105,21 @@ fn scan(waiting: &mut Vec<Waiting<usize>>, line: Line) -> Option<Waiting<usize>>
     Some(waiting.remove(index))
 }
 
-fn slots(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("limiter");
+fn slots() {
     for count in [100_usize, 1_000] {
         let waiting = messages(count);
         let (ready, due) = limiter(&waiting);
-        group.bench_function(BenchmarkId::new("next", count), |bencher| {
-            let take = |mut limiter: Limiter<usize>| {
-                let next = limiter.next(black_box(due));
-                assert!(matches!(next, NextSend::Start(_)));
-                limiter
-            };
-            bencher.iter_batched(|| ready.clone(), take, BatchSize::SmallInput);
-        });
-        group.bench_function(BenchmarkId::new("scan", count), |bencher| {
-            let take = |mut waiting: Vec<Waiting<usize>>| {
-                assert!(scan(&mut waiting, black_box(Line::Campaign(0))).is_some());
-                waiting
-            };
-            bencher.iter_batched(|| waiting.clone(), take, BatchSize::SmallInput);
-        });
+        let next = |mut limiter: Limiter<usize>| {
+            assert!(matches!(limiter.next(black_box(due)), NextSend::Start(_)));
+            limiter
+        };
+        measure(&format!("limiter/next/{count}"), || ready.clone(), next);
+        let search = |mut waiting: Vec<Waiting<usize>>| {
+            assert!(scan(&mut waiting, black_box(Line::Campaign(0))).is_some());
+            waiting
+        };
+        measure(&format!("limiter/scan/{count}"), || waiting.clone(), search);
     }
-    group.finish();
 }
 
 /// Computes a window of 196 slots from the weights to the last receive; returns the messages asked for.
@@ -129,15 +144,12 @@ fn window_shares(weights: &[u32], start: u64) -> u64 {
     asked
 }
 
-fn shares(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("shares");
+fn shares() {
     for count in [2_u32, 1_000] {
         let weights: Vec<u32> = (0..count).map(|campaign| 1 + campaign % 10).collect();
-        group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
-            bencher.iter(|| assert_eq!(window_shares(black_box(&weights), 350_000_000_000), 196));
-        });
+        let asked = |weights: &Vec<u32>| assert_eq!(window_shares(weights, 350_000_000_000), 196);
+        measure(&format!("shares/{count}"), || &weights, asked);
     }
-    group.finish();
 }
 
 /// A mail with paragraphs of words drawn from 600: a paragraph that is repeated would be compressed to nothing.
@@ -168,32 +180,25 @@ fn attachment(bytes: usize) -> String {
     BASE64_STANDARD.encode(noise)
 }
 
-fn compression(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("compression");
+fn compression() {
     let body = newsletter(50_000);
     assert!(compress(&body).is_some_and(|compressed| compressed.len() < body.len() / 2));
-    group.bench_function("compress", |bencher| bencher.iter(|| compress(black_box(&body))));
+    measure("compression/compress", || &body, |body| compress(body));
     let at_level = |level: u32, body: &str| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::new(level));
         encoder.write_all(body.as_bytes()).unwrap();
         encoder.finish().unwrap()
     };
-    group.bench_function("level_6", |bencher| bencher.iter(|| at_level(6, black_box(&body))));
+    measure("compression/level_6", || &body, |body| at_level(6, body));
     let attachment = attachment(900_000);
     assert_eq!(compress(&attachment), None);
-    group.bench_function("attachment", |bencher| bencher.iter(|| compress(black_box(&attachment))));
-    group.bench_function("attachment_level_2", |bencher| {
-        bencher.iter(|| at_level(2, black_box(&attachment)));
-    });
-    group.finish();
+    measure("compression/attachment", || &attachment, |body| compress(body));
+    measure("compression/attachment_level_2", || &attachment, |body| at_level(2, body));
 }
 
-criterion_group! {
-    name = decisions;
-    config = Criterion::default()
-        .sample_size(20)
-        .warm_up_time(Duration::from_millis(300))
-        .measurement_time(Duration::from_secs(1));
-    targets = email, slots, shares, compression
+fn main() {
+    email();
+    slots();
+    shares();
+    compression();
 }
-criterion_main!(decisions);

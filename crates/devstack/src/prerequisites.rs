@@ -13,7 +13,7 @@ use super::place::Place;
 use super::setup::{Infra, Setup};
 
 /// The Python packages that ministack and the deployment script import.
-const MODULES: &str = "ministack samtranslator boto3 yaml";
+const MODULES: &str = "ministack boto3 yaml";
 const FIND_MODULES: &str = "import importlib.util as u, sys; \
      print(' '.join(m for m in sys.argv[1:] if u.find_spec(m) is None))";
 const CDK_APP: &str = "infra/cdk/build/bin/tidegate.js";

@@ -1,75 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { CliCredentialsStackSynthesizer, RemovalPolicy, Validations } from 'aws-cdk-lib';
-import type { App, IStackSynthesizer } from 'aws-cdk-lib';
+import { CliCredentialsStackSynthesizer, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
+import type { App } from 'aws-cdk-lib';
+import { SecurityGroup, Subnet, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Architecture, Code } from 'aws-cdk-lib/aws-lambda';
 import { AwsSolutionsChecks } from 'cdk-nag';
-import type { Campaign, TidegateCode, TidegateProps } from '../lib/props.js';
-import type { SharedBucket } from '../lib/shared.js';
-import { TidegateStack } from '../lib/stack.js';
-import type { Network } from '../lib/stack.js';
-import { InvalidProp } from '../lib/validate.js';
-
-/** How a setting is read: from `-c NAME=TEXT`, or from cdk.json as JSON of the same meaning. */
-type Reader = (name: string, value: unknown) => unknown;
-
-const PROPS: Record<Exclude<keyof TidegateProps, 'code'>, Reader> = {
-  campaigns,
-  name: text,
-  channel: text,
-  origins: list,
-  allowedCountries: list,
-  campaignList: text,
-  mode: text,
-  expressQueue: yesNo,
-  campaignFloor: text,
-  limits: text,
-  sharedBucket: (name, url) => ({ url: text(name, url) }),
-  backPressureBusy: text,
-  backPressureOverloaded: text,
-  deferral: yesNo,
-  deferralReplay: text,
-  maxAttempts: number,
-  unsent: text,
-  idleWindows: number,
-  idleWakeSeconds: number,
-  allowedSenders: list,
-  senderIdentityArns: list,
-  quotaPerSecond: number,
-  rateMargin: number,
-  tickLeadMs: number,
-  overlapWindows: number,
-  maxInFlight: number,
-  daily: text,
-  dailyReserve: text,
-  deduplication: text,
-  deduplicationDays: number,
-  breakerShare: number,
-  breakerSeconds: number,
-  breakerOutcomes: number,
-  breakerStopSeconds: number,
-  breakerProbeSeconds: number,
-  feedback: text,
-  bounceShare: number,
-  complaintShare: number,
-  feedbackMinimum: number,
-  schedule: text,
-  architecture: choice({ arm64: Architecture.ARM_64, x86_64: Architecture.X86_64 }),
-  pollerMemory: number,
-  schedulerMemory: number,
-  reservedConcurrency: number,
-  tracing: yesNo,
-  logLevel: text,
-  logRetentionDays: number,
-  pointInTimeRecovery: yesNo,
-  removalPolicy: choice({ destroy: RemovalPolicy.DESTROY, retain: RemovalPolicy.RETAIN }),
-  alarmEmail: text,
-  alarms: text,
-  ageAlarmSeconds: number,
-  endpointUrl: text,
-  sqsEndpointUrl: text,
-  sesEndpointUrl: text,
-};
+import { Tidegate } from '../lib/index.js';
+import type { Campaign, SharedBucket, TidegateCode, TidegateProps } from '../lib/index.js';
+import { TEMPLATE } from '../lib/template.js';
+import { InvalidProp, isSwitch, PARAMETERS, propOf } from '../lib/validate.js';
 
 /** Where `make build` puts the functions, as seen from where this file is compiled to, build/bin. */
 const BUILT = resolve(__dirname, '../../../../target/lambda');
@@ -77,63 +16,99 @@ const BUILT = resolve(__dirname, '../../../../target/lambda');
 /** Those of the SAM template. */
 const DEFAULT_CAMPAIGNS = [{ name: 'main', weight: 90 }, { name: 'minor', weight: 10 }];
 
-/** Settings of the app itself. */
-const OWN = [
-  'settings', 'regions', 'prebuilt', 'assetsBucket', 'terminationProtection',
-  'sharedBucketLost', 'sharedBucketPrefix', 'subnetIds', 'securityGroupIds',
+/** Settings that give props of another form, or are the app's own. */
+const OTHERS = [
+  'campaigns', 'name', 'campaignList', 'removalPolicy', 'sharedBucket', 'sharedBucketLost', 'sharedBucketPrefix', 'subnetIds',
+  'securityGroupIds', 'settings', 'regions', 'prebuilt', 'assetsBucket', 'terminationProtection',
 ];
+
+type Given = Record<string, unknown>;
 
 /**
  * The app: one stack a region, by the settings in the context (`-c NAME=VALUE`, or `context` in
  * cdk.json), checked by cdk-nag.
  * @throws InvalidProp for the first setting that cannot be.
  */
-export function addStacks(app: App): TidegateStack[] {
+export function addStacks(app: App): Stack[] {
   const given = settings(app);
-  const props = readProps(given);
-  const name = props.name ?? 'tidegate';
+  const name = given.name === undefined ? 'tidegate' : text('name', given.name);
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app, { verbose: true }));
   const regions = given.regions === undefined ? [] : list('regions', given.regions);
-  if (regions.length === 0) return [stack(app, name, name, props, given)];
+  if (regions.length === 0) return [stack(app, name, name, given)];
   return regions.map((region) => {
     if (!/^[a-z]{2}(-[a-z]+)+-\d$/.test(region)) {
       throw new InvalidProp('regions', region, 'regions such as eu-west-1,us-east-1');
     }
-    return stack(app, `${name}-${region}`, name, props, given, region);
+    return stack(app, `${name}-${region}`, name, given, region);
   });
 }
 
-function stack(
-  app: App, id: string, stackName: string, props: TidegateProps, given: Given, region?: string,
-): TidegateStack {
-  const code = prebuilt(given.prebuilt === undefined ? BUILT : text('prebuilt', given.prebuilt));
-  const bucket = given.assetsBucket === undefined
-    ? undefined : text('assetsBucket', given.assetsBucket);
-  return new TidegateStack(app, id, { ...props, code }, {
+function stack(app: App, id: string, stackName: string, given: Given, region?: string): Stack {
+  const bucket = given.assetsBucket;
+  const made = new Stack(app, id, {
     stackName,
-    network: network(given),
+    description: TEMPLATE.Description,
     env: region === undefined ? undefined : { region, account: process.env.CDK_DEFAULT_ACCOUNT },
     // With the stack go its queues and the mail in them.
-    terminationProtection: yesNo('terminationProtection', given.terminationProtection ?? true),
-    synthesizer: bucket === undefined ? undefined : plain(bucket),
+    terminationProtection: choice('terminationProtection', given.terminationProtection ?? true, { true: true, false: false }),
+    // Needs no bootstrap stack: any CloudFormation deploys it, once the assets are in the bucket.
+    synthesizer: bucket === undefined ? undefined : new CliCredentialsStackSynthesizer({ fileAssetsBucketName: text('assetsBucket', bucket) }),
   });
+  new Tidegate(made, 'Mail', { ...readProps(given), sharedBucket: sharedBucket(made, given), code: prebuilt(given.prebuilt ?? BUILT) });
+  return made;
 }
 
-/** Where the poller is put; one without the other cannot be. */
-function network(given: Given): Network | undefined {
+/** The props; the construct checks them, and takes a parameter's text as well as its prop's type. */
+function readProps(given: Given): TidegateProps {
+  const read = PARAMETERS.map(propOf).filter((prop) => given[prop] !== undefined && given[prop] !== '').map((prop) => {
+    const value = given[prop];
+    const parameter = TEMPLATE.Parameters[prop[0]!.toUpperCase() + prop.slice(1)]!;
+    if (prop === 'architecture') {
+      return [prop, choice(prop, value, { arm64: Architecture.ARM_64, x86_64: Architecture.X86_64 })];
+    }
+    if (parameter.Type === 'CommaDelimitedList') return [prop, list(prop, value)];
+    return [prop, isSwitch(parameter) ? choice(prop, value, { true: true, false: false }) : value];
+  });
+  const removal = given.removalPolicy;
+  return {
+    campaigns: given.campaigns === undefined ? DEFAULT_CAMPAIGNS : campaigns('campaigns', given.campaigns),
+    name: given.name as string | undefined,
+    campaignList: given.campaignList as TidegateProps['campaignList'],
+    removalPolicy: removal === undefined ? undefined
+      : choice('removalPolicy', removal, { destroy: RemovalPolicy.DESTROY, retain: RemovalPolicy.RETAIN }),
+    ...Object.fromEntries(read),
+  };
+}
+
+/** The shared bucket, with subnets and groups by their ids: it needs no look-up of the VPC. */
+function sharedBucket(scope: Stack, given: Given): SharedBucket | undefined {
   const subnetIds = ids('subnetIds', 'subnet', given);
-  const securityGroupIds = ids('securityGroupIds', 'sg', given);
-  if (subnetIds.length === 0 && securityGroupIds.length === 0) return undefined;
-  if (securityGroupIds.length === 0) {
-    throw new InvalidProp('securityGroupIds', securityGroupIds, 'at least one, since subnetIds are given');
-  }
-  if (subnetIds.length === 0) {
-    throw new InvalidProp('subnetIds', subnetIds, 'at least one, since securityGroupIds are given');
-  }
+  const groupIds = ids('securityGroupIds', 'sg', given);
+  const missing = (name: string, since: string) => new InvalidProp(name, [], `at least one, since ${since} are given`);
+  if (subnetIds.length > 0 && groupIds.length === 0) throw missing('securityGroupIds', 'subnetIds');
+  if (groupIds.length > 0 && subnetIds.length === 0) throw missing('subnetIds', 'securityGroupIds');
   if (given.sharedBucket === undefined || given.sharedBucket === '') {
+    if (subnetIds.length === 0) return undefined;
     throw new InvalidProp('sharedBucket', given.sharedBucket, 'a URL or a secret, since subnetIds are given');
   }
-  return { subnetIds, securityGroupIds };
+  const bucket = {
+    url: text('sharedBucket', given.sharedBucket),
+    lost: given.sharedBucketLost as SharedBucket['lost'],
+    prefix: given.sharedBucketPrefix as string | undefined,
+  };
+  if (subnetIds.length === 0) return bucket;
+  const subnets = subnetIds.map((subnetId, index) => (
+    Subnet.fromSubnetAttributes(scope, `Subnet${index + 1}`, { subnetId, availabilityZone: '', routeTableId: '' })
+  ));
+  return {
+    ...bucket,
+    // CloudFormation asks for the subnets alone, and finds their VPC itself.
+    vpc: Vpc.fromVpcAttributes(scope, 'Vpc', { vpcId: '', availabilityZones: ['-'] }),
+    subnets: { subnets },
+    securityGroups: groupIds.map((group, index) => (
+      SecurityGroup.fromSecurityGroupId(scope, `SecurityGroup${index + 1}`, group, { mutable: false })
+    )),
+  };
 }
 
 function ids(name: string, prefix: string, given: Given): string[] {
@@ -146,12 +121,8 @@ function ids(name: string, prefix: string, given: Given): string[] {
   return found;
 }
 
-/** Needs no bootstrap stack: any CloudFormation deploys it, once the assets are in the bucket. */
-function plain(bucket: string): IStackSynthesizer {
-  return new CliCredentialsStackSynthesizer({ fileAssetsBucketName: bucket });
-}
-
-function prebuilt(directory: string): TidegateCode {
+function prebuilt(given: unknown): TidegateCode {
+  const directory = text('prebuilt', given);
   const [scheduler, poller] = ['scheduler', 'poller'].map((name) => {
     const own = join(directory, name);
     if (!existsSync(join(own, 'bootstrap'))) {
@@ -164,10 +135,8 @@ function prebuilt(directory: string): TidegateCode {
   return { scheduler: scheduler!, poller: poller! };
 }
 
-type Given = Record<string, unknown>;
-
 function settings(app: App): Given {
-  const known = new Set([...Object.keys(PROPS), ...OWN]);
+  const known = new Set([...OTHERS, ...PARAMETERS.map(propOf)]);
   // CDK's own keys hold a colon, a slash or a hyphen; a plain word that is not known is misspelt.
   const words = (all: object) => Object.entries(all).filter(([name]) => /^[A-Za-z]+$/.test(name));
   const context = words(app.node.getAllContext() as Given);
@@ -191,35 +160,10 @@ function fromFile(path: string): Given {
   throw new InvalidProp('settings', path, allowed);
 }
 
-function readProps(given: Given): TidegateProps {
-  const read = Object.entries(PROPS)
-    .filter(([name]) => given[name] !== undefined && given[name] !== '')
-    .map(([name, reader]) => [name, reader(name, given[name])]);
-  const props: TidegateProps = { campaigns: DEFAULT_CAMPAIGNS, ...Object.fromEntries(read) };
-  if (props.sharedBucket === undefined) return props;
-  const option = (name: string) => (given[name] === undefined ? undefined : text(name, given[name]));
-  const lost = option('sharedBucketLost') as SharedBucket['lost'];
-  return {
-    ...props, sharedBucket: { ...props.sharedBucket, lost, prefix: option('sharedBucketPrefix') },
-  };
-}
-
 function text(name: string, value: unknown): string {
   if (typeof value === 'number') return String(value);
   if (typeof value !== 'string') throw new InvalidProp(name, value, 'a text');
   return value;
-}
-
-function number(name: string, value: unknown): number {
-  const read = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
-  if (typeof read !== 'number' || Number.isNaN(read)) throw new InvalidProp(name, value, 'a number');
-  return read;
-}
-
-function yesNo(name: string, value: unknown): boolean {
-  const read = { true: true, false: false }[String(value)];
-  if (read === undefined) throw new InvalidProp(name, value, 'true, false');
-  return read;
 }
 
 function list(name: string, value: unknown): string[] {
@@ -227,12 +171,10 @@ function list(name: string, value: unknown): string[] {
   return text(name, value).split(',').map((item) => item.trim()).filter((item) => item !== '');
 }
 
-function choice(choices: Record<string, unknown>): Reader {
-  return (name, value) => {
-    const chosen = choices[String(value)];
-    if (chosen === undefined) throw new InvalidProp(name, value, Object.keys(choices).join(', '));
-    return chosen;
-  };
+function choice<T>(name: string, value: unknown, choices: Record<string, T>): T {
+  const chosen = choices[String(value)];
+  if (chosen === undefined) throw new InvalidProp(name, value, Object.keys(choices).join(', '));
+  return chosen;
 }
 
 /** As `big:90,small:10`, or as JSON. */
@@ -243,6 +185,7 @@ function campaigns(name: string, value: unknown): Campaign[] {
     if (!campaign || !weight || more.length > 0) {
       throw new InvalidProp(name, value, 'a list of NAME:WEIGHT such as big:90,small:10');
     }
-    return { name: campaign, weight: number(`${name} (${campaign})`, weight) };
+    if (Number.isNaN(Number(weight))) throw new InvalidProp(`${name} (${campaign})`, weight, 'a number');
+    return { name: campaign, weight: Number(weight) };
   });
 }

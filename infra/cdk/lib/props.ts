@@ -1,7 +1,7 @@
-import type { RemovalPolicy } from 'aws-cdk-lib';
+import type { RemovalPolicy, SecretValue } from 'aws-cdk-lib';
+import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import type { Architecture, Code } from 'aws-cdk-lib/aws-lambda';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import type { SharedBucket } from './shared.js';
 
 /** One campaign: its mails wait in a queue of their own, and get their share of the quota. */
 export interface Campaign {
@@ -22,6 +22,48 @@ export interface Campaign {
    * be associated with the campaign's senders and configuration set. Default: none.
    */
   readonly tenant?: string;
+}
+
+/** A Valkey or Redis in which other software that sends from the account takes its sends too. */
+export interface SharedBucket {
+  /**
+   * Where it is, such as `rediss://user:password@host:6379`; best as a secret. It stands in the
+   * poller's environment: who may read the function's configuration reads it.
+   */
+  readonly url: string | SecretValue;
+
+  /**
+   * While the shared bucket does not answer, `closed` sends nothing, and `open` sends by the slot grid
+   * alone, whatever the others send.
+   * @default 'closed'
+   */
+  readonly lost?: 'closed' | 'open';
+
+  /**
+   * The beginning of the shared bucket's keys: `{tidegate}:account`, `{tidegate}:domain:gmail.com`.
+   * 1 to 32 letters, digits, _, . and -.
+   * @default 'tidegate'
+   */
+  readonly prefix?: string;
+
+  /**
+   * The VPC that the poller is put into to reach it. From there the poller must reach SQS, DynamoDB
+   * and SES too, and S3 with `deferral`.
+   * @default - none
+   */
+  readonly vpc?: IVpc;
+
+  /**
+   * Its subnets that the poller is put into.
+   * @default - the private ones
+   */
+  readonly subnets?: SubnetSelection;
+
+  /**
+   * The poller's security groups.
+   * @default - one of its own, that lets everything out
+   */
+  readonly securityGroups?: ISecurityGroup[];
 }
 
 /** Where the poller finds the list of campaigns. */
@@ -153,12 +195,6 @@ export interface TidegateProps {
   readonly unsent?: 'timeout' | 'release';
 
   /**
-   * The longest pause, in windows of one second, before an empty queue is asked again. From 1 to 60.
-   * @default 5
-   */
-  readonly idleWindows?: number;
-
-  /**
    * While every queue is empty, the scheduler counts their messages once in this many seconds, and no
    * poller runs: the first mail after a pause waits as long, unless somebody wakes the stack.
    * 1 keeps a tick for every window. From 1 to 60.
@@ -192,18 +228,6 @@ export interface TidegateProps {
    * @default 0.02
    */
   readonly rateMargin?: number;
-
-  /**
-   * Milliseconds before a window opens that its tick is sent. From 0 to 1,000.
-   * @default 400
-   */
-  readonly tickLeadMs?: number;
-
-  /**
-   * Ticks that the scheduler sends beyond its minute, so that a late next run leaves no gap. From 0 to 20.
-   * @default 10
-   */
-  readonly overlapWindows?: number;
 
   /**
    * The most sends at the same time. From 1 to 900.
@@ -252,24 +276,6 @@ export interface TidegateProps {
   readonly breakerSeconds?: number;
 
   /**
-   * Outcomes below which the breaker does not judge. From 1 to 10,000.
-   * @default 20
-   */
-  readonly breakerOutcomes?: number;
-
-  /**
-   * Seconds without any send before the breaker lets one mail through as a probe. From 1 to 3,600.
-   * @default 30
-   */
-  readonly breakerStopSeconds?: number;
-
-  /**
-   * Seconds after which a probe without an answer is replaced. From 12 to 600.
-   * @default 15
-   */
-  readonly breakerProbeSeconds?: number;
-
-  /**
    * The effect of bounces and complaints: `hold` holds a campaign whose share of them is too high,
    * `count` only counts them, `off` takes none. With `off` there is no configuration set.
    * @default 'hold'
@@ -290,13 +296,6 @@ export interface TidegateProps {
   readonly complaintShare?: number;
 
   /**
-   * Recipients that a campaign must have sent to before its bounces and complaints are judged. From
-   * 100 to 1,000,000.
-   * @default 1000
-   */
-  readonly feedbackMinimum?: number;
-
-  /**
    * `DISABLED` stops the minute's trigger, and with it all sending.
    * @default 'ENABLED'
    */
@@ -314,12 +313,6 @@ export interface TidegateProps {
    * @default 256
    */
   readonly pollerMemory?: number;
-
-  /**
-   * Megabytes of the scheduler: 128 to 10,240.
-   * @default 128
-   */
-  readonly schedulerMemory?: number;
 
   /**
    * Concurrent pollers that the account keeps for this one: 0 for none (a new account cannot

@@ -1,35 +1,43 @@
-import { Aws, Duration, Stack } from 'aws-cdk-lib';
-import type { CfnResource } from 'aws-cdk-lib';
-import type { Alarm, Dashboard } from 'aws-cdk-lib/aws-cloudwatch';
-import { AttributeType, BillingMode, Table } from 'aws-cdk-lib/aws-dynamodb';
-import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
-import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
-import { Effect, Grant, PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import { CfnDeletionPolicy, CfnOutput, Lazy, RemovalPolicy, Stack, Token } from 'aws-cdk-lib';
+import { CfnInclude } from 'aws-cdk-lib/cloudformation-include';
+import { Alarm } from 'aws-cdk-lib/aws-cloudwatch';
+import type { IAlarm, Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
+import { Table } from 'aws-cdk-lib/aws-dynamodb';
+import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import { SecurityGroup } from 'aws-cdk-lib/aws-ec2';
+import type { ISecurityGroup } from 'aws-cdk-lib/aws-ec2';
+import { Grant, Role } from 'aws-cdk-lib/aws-iam';
 import type { IGrantable } from 'aws-cdk-lib/aws-iam';
-import type { Function } from 'aws-cdk-lib/aws-lambda';
-import type { LogGroup } from 'aws-cdk-lib/aws-logs';
-import type { Bucket } from 'aws-cdk-lib/aws-s3';
-import type { ConfigurationSet } from 'aws-cdk-lib/aws-ses';
+import { Code, Function } from 'aws-cdk-lib/aws-lambda';
+import type { CfnFunction, IFunction } from 'aws-cdk-lib/aws-lambda';
+import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { Topic } from 'aws-cdk-lib/aws-sns';
-import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
-import type { Queue } from 'aws-cdk-lib/aws-sqs';
-import type { Construct } from 'constructs';
-import { Alarms } from './alarms.js';
-import { dashboard } from './dashboard.js';
-import { checkEnvironmentSize, pollerEnvironment, schedulerEnvironment } from './environment.js';
-import type { Places } from './environment.js';
+import type { ITopic } from 'aws-cdk-lib/aws-sns';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { Construct } from 'constructs';
+import { CampaignQueue } from './campaigns.js';
 import { explain } from './explain.js';
-import { Feedback } from './feedback.js';
-import { logGroup, tidegateFunction } from './functions.js';
-import { TidegateMetrics } from './metrics.js';
-import { pollerRole, schedulerRole } from './permissions.js';
+import { tidegateMetric } from './metrics.js';
+import type { MetricFunction } from './metrics.js';
 import type { TidegateProps } from './props.js';
-import { CampaignQueue, limitQueue, mailQueue, mergeQueue, tidegateQueue, withRemoval } from './queues.js';
-import { Receipts } from './receipts.js';
-import { withDefaults } from './settings.js';
-import type { Settings } from './settings.js';
-import { DEFERRAL_PREFIX, deferralBucket } from './deferral.js';
-import { limitQueueNames, InvalidProp, validate } from './validate.js';
+import { GivenTemplate } from './template.js';
+import { checkCampaigns, checkName, InvalidProp, parameterValues } from './validate.js';
+
+/** The functions' zips beside lib, where this is the package; a checkout has none. */
+const ZIPS = resolve(__dirname, '../functions');
+const LIMIT_QUEUES = [1, 2, 3, 4, 5, 6];
+const CAMPAIGN_LISTS = ['environment', 'tags', 'ledger'];
+/** Their names, queues' URLs and weights take some 2.7 KB of the 4 KB that Lambda allows of an environment. */
+const MOST_CAMPAIGNS = 20;
+/** Alarms that a widget of a dashboard shows. */
+const MOST_ALARMS = 100;
 
 /** What an operator reads of the channel's account. */
 const SES_READS = [
@@ -39,7 +47,7 @@ const SMS_READS = ['sms-voice:DescribePhoneNumbers', 'sms-voice:DescribeSpendLim
 
 /**
  * Sends e-mail campaigns through Amazon SES at exactly the account's quota: queues, two functions,
- * the ledger, SES's feedback, alarms and a dashboard.
+ * the ledger, SES's feedback, alarms and a dashboard. All of it is the SAM template's, but for the campaigns' queues.
  *
  * @example
  * const mail = new Tidegate(this, 'Mail', {
@@ -47,113 +55,108 @@ const SMS_READS = ['sms-voice:DescribePhoneNumbers', 'sms-voice:DescribeSpendLim
  * });
  * mail.grantSend(shop, 'receipts');
  */
-export class Tidegate extends TidegateMetrics {
+export class Tidegate extends Construct {
   /** What every physical name begins with. */
   readonly name: string;
+  /** The template's resources, by their ids in it, for what has no member here: `template.getResource('Dashboard')`. */
+  readonly template: CfnInclude;
   /** Starts the pollers, second by second; runs once a minute. */
-  readonly scheduler: Function;
+  readonly scheduler: IFunction;
   /** Sends the mails of one second. */
-  readonly poller: Function;
+  readonly poller: IFunction;
   /** The scheduler's log. */
-  readonly schedulerLog: LogGroup;
+  readonly schedulerLog: ILogGroup;
   /** The poller's log. */
-  readonly pollerLog: LogGroup;
+  readonly pollerLog: ILogGroup;
   /** What the pollers share: claims, sums, the control record. */
-  readonly ledger: Table;
-  /** The minute's trigger. */
-  readonly rule: Rule;
+  readonly ledger: ITable;
   /** Where mails go that cannot be sent, each with its reason. */
-  readonly deadLetterQueue: Queue;
+  readonly deadLetterQueue: IQueue;
   /** The queue that the campaigns are merged into; nobody takes from it in direct mode. */
-  readonly mergeQueue: Queue;
+  readonly mergeQueue: IQueue;
   /** The queue whose mails leave before all others; nobody takes from it unless `expressQueue`. */
-  readonly expressQueue: Queue;
+  readonly expressQueue: IQueue;
   /** The queues of the groups of recipient domains (`limits`), in their order; there are six. */
-  readonly limitQueues: Queue[];
+  readonly limitQueues: IQueue[];
   /** Where mail is put aside under pressure; it stays when the stack is deleted. */
-  readonly deferralBucket: Bucket;
-  /** Asynchronous invokes that neither function took. */
-  readonly failedInvocationsQueue: Queue;
-  /** SES's bounces and complaints, or the receipts of texts, unless `feedback` is off. */
-  readonly feedbackQueue?: Queue;
-  /** The configuration set of mails that name none, unless `feedback` is off. */
-  readonly configurationSet?: ConfigurationSet;
-  /** That of texts, with `channel: 'sms'`. */
-  readonly textConfigurationSet?: CfnResource;
+  readonly deferralBucket: IBucket;
   /** What every alarm tells. */
-  readonly alarmTopic: Topic;
+  readonly alarmTopic: ITopic;
   /** The alarms, by their names without the Tidegate's. */
-  readonly alarms: Readonly<Record<string, Alarm>>;
-  /** One page that says whether mails leave as they should. */
-  readonly dashboard?: Dashboard;
+  readonly alarms: Readonly<Record<string, IAlarm>>;
 
-  private readonly settings: Settings;
   private readonly campaigns: ReadonlyMap<string, CampaignQueue>;
 
   /** @throws InvalidProp which names the first prop that cannot be, its value, and what is allowed. */
-  constructor(scope: Construct, id: string, props: TidegateProps) {
+  constructor(scope: Construct, id: string, private readonly props: TidegateProps) {
     super(scope, id);
-    const settings = withDefaults(props, Stack.of(this).stackName);
-    validate(settings);
-    checkEnvironmentSize(settings);
-    this.settings = settings;
-    this.name = settings.name;
+    this.name = props.name ?? Stack.of(this).stackName;
+    checkName(this.name);
+    checkCampaigns(props.campaigns, this.name);
+    const { campaignList = 'environment', removalPolicy = RemovalPolicy.DESTROY } = props;
+    if (!CAMPAIGN_LISTS.includes(campaignList)) {
+      throw new InvalidProp('campaignList', campaignList, CAMPAIGN_LISTS.join(', '));
+    }
+    if (campaignList === 'environment' && props.campaigns.length > MOST_CAMPAIGNS) {
+      throw new InvalidProp('campaigns', `${props.campaigns.length} campaigns`, `${MOST_CAMPAIGNS} in the poller's environment, `
+        + 'which holds 4 KB; use campaignList: \'tags\' for more');
+    }
+    const values = parameterValues(props);
 
-    this.alarmTopic = this.topic();
-    this.campaigns = this.campaignQueues();
-    // Every queue is there whatever the props say: they only tell the functions which ones to use,
-    // so that a wrong one never deletes a queue with mail in it.
-    const removal = settings.removalPolicy;
-    this.mergeQueue = mergeQueue(this, 'MergeQueue', `${this.name}-merge`, removal);
-    this.expressQueue = mailQueue(this, 'ExpressQueue', `${this.name}-express`, removal);
-    this.limitQueues = limitQueueNames(this.name)
-      .map((name, index) => limitQueue(this, index + 1, name, removal));
-    this.deferralBucket = deferralBucket(this);
-    this.deadLetterQueue = withRemoval(
-      tidegateQueue(this, 'DeadLetterQueue', `${this.name}-dead-letter`), removal,
-    );
-    this.failedInvocationsQueue = tidegateQueue(
-      this, 'FailedInvocationsQueue', `${this.name}-failed-invocations`,
-    );
-    if (settings.feedback !== 'off') {
-      if (settings.channel === 'sms') {
-        ({ queue: this.feedbackQueue, configurationSet: this.textConfigurationSet } = new Receipts(this, this.name));
-      } else {
-        ({ queue: this.feedbackQueue, configurationSet: this.configurationSet } = new Feedback(this, this.name));
+    this.alarmTopic = Topic.fromTopicArn(this, 'AlarmTopic', Lazy.string({ produce: () => this.template.getResource('AlarmTopic').ref }));
+    this.campaigns = new Map(props.campaigns.map((campaign) => [campaign.name, new CampaignQueue(this, `Campaign-${campaign.name}`, {
+      tidegate: this.name,
+      campaign,
+      alarmTopic: this.alarmTopic,
+      ageAlarmSeconds: props.ageAlarmSeconds,
+      alarm: props.alarms === 'all',
+      removalPolicy,
+    })]));
+    const [first, second] = this.campaignNames.map((name) => this.campaignQueue(name).queueUrl);
+    const { vpc, subnets, securityGroups } = props.sharedBucket ?? {};
+    const groups = vpc === undefined ? [] : securityGroups ?? [new SecurityGroup(this, 'PollerGroup', { vpc })];
+    const evaluated = new GivenTemplate({
+      ...values,
+      'AWS::StackName': this.name,
+      Campaigns: campaignList === 'environment' ? this.campaignsAsJson() : campaignList,
+      SecondCampaignName: second === undefined ? '' : props.campaigns[1]!.name,
+      FirstCampaignQueue: first,
+      SecondCampaignQueue: second,
+      SubnetIds: vpc === undefined ? '' : vpc.selectSubnets(subnets).subnetIds,
+      SecurityGroupIds: groups.map((group) => group.securityGroupId),
+    }).evaluated();
+    this.withoutTemplatesCampaigns(evaluated.Resources);
+    this.template = this.included(evaluated);
+    this.outputs(evaluated.Outputs);
+
+    for (const [logicalId, resource] of Object.entries(evaluated.Resources)) {
+      const made = this.template.getResource(logicalId);
+      explain(this.template, logicalId, resource);
+      const { deletionPolicy, updateReplacePolicy } = made.cfnOptions;
+      // Queues of mails, the ledger and the logs; the deferral bucket is retained whatever the prop says.
+      if (deletionPolicy === CfnDeletionPolicy.DELETE && updateReplacePolicy === CfnDeletionPolicy.RETAIN) {
+        made.applyRemovalPolicy(removalPolicy, { applyToUpdateReplacePolicy: false });
       }
     }
-    this.ledger = this.table();
+    this.code('poller');
+    this.code('scheduler');
 
-    this.schedulerLog = logGroup(this, 'scheduler', settings);
-    this.pollerLog = logGroup(this, 'poller', settings);
-    this.poller = this.pollerFunction();
-    this.scheduler = this.schedulerFunction();
-    this.rule = this.everyMinute();
-
-    const campaignAges = Object.fromEntries(
-      [...this.campaigns].flatMap(([name, { ageAlarm }]) => (ageAlarm ? [[`age-${name}`, ageAlarm]] : [])),
-    );
-    const watched = { settings, scheduler: this.scheduler, poller: this.poller };
-    const alarms = new Alarms(this, {
-      ...watched,
-      metrics: this,
-      topic: this.alarmTopic,
-      deadLetterQueue: this.deadLetterQueue,
-      mergeQueue: this.mergeQueue,
-      expressQueue: this.expressQueue,
-      limitQueues: this.limitQueues,
-      campaignAges,
-    });
-    this.alarms = alarms.byName;
-    if (settings.alarms === 'all') {
-      this.dashboard = dashboard(this, {
-        ...watched,
-        ledger: this.ledger,
-        alarms: this.alarms,
-        campaignAges,
-        queues: [this.expressQueue, this.mergeQueue, this.deadLetterQueue],
-      });
-    }
+    this.mergeQueue = this.queue('MergeQueue', true);
+    this.expressQueue = this.queue('ExpressMailQueue');
+    this.limitQueues = LIMIT_QUEUES.map((number) => this.queue(`LimitQueue${number}`));
+    this.deadLetterQueue = this.queue('DeadLetterQueue');
+    this.deferralBucket = Bucket.fromBucketName(this, 'DeferralBucket', this.template.getResource('DeferralBucket').ref);
+    this.ledger = Table.fromTableName(this, 'Ledger', this.template.getResource('LedgerTable').ref);
+    this.schedulerLog = LogGroup.fromLogGroupName(this, 'SchedulerLog', this.template.getResource('SchedulerLog').ref);
+    this.pollerLog = LogGroup.fromLogGroupName(this, 'PollerLog', this.template.getResource('PollerLog').ref);
+    this.scheduler = this.function('Scheduler');
+    this.poller = this.function('Poller', groups[0]);
+    this.alarms = Object.fromEntries([
+      ...Object.entries(evaluated.Resources).filter(([, { Type }]) => Type === 'AWS::CloudWatch::Alarm').map(([logicalId, { Properties }]) => (
+        [Properties.AlarmName.slice(this.name.length + 1), Alarm.fromAlarmArn(this, logicalId, this.att(logicalId, 'Arn'))]
+      )),
+      ...[...this.campaigns].flatMap(([name, { ageAlarm }]) => (ageAlarm ? [[`age-${name}`, ageAlarm]] : [])),
+    ]);
   }
 
   /** The campaigns' names, in the order of the props. */
@@ -173,6 +176,16 @@ export class Tidegate extends TidegateMetrics {
     return found.queue;
   }
 
+  /** Any metric of a function, by its name: docs/operations/metrics.md lists them. */
+  metric(of: MetricFunction, metricName: string, options?: MetricOptions): Metric {
+    return tidegateMetric({ Stack: this.name, Function: of }, metricName, options);
+  }
+
+  /** Any metric of a campaign: `Sent`, `Fed`, `Bounced`, `Complained`. Express mail is `express`. */
+  metricCampaign(campaign: string, metricName: string, options?: MetricOptions): Metric {
+    return tidegateMetric({ Stack: this.name, Campaign: campaign }, metricName, options);
+  }
+
   /**
    * Lets a producer put mails on a campaign's queue, on the express queue (`express`), or on those
    * of all campaigns of the props.
@@ -181,7 +194,7 @@ export class Tidegate extends TidegateMetrics {
   grantSend(grantee: IGrantable, campaign?: string): Grant {
     const names = campaign === undefined ? this.campaignNames : [campaign];
     const grants = names.map((name) => {
-      const express = name === 'express' && this.settings.expressQueue;
+      const express = name === 'express' && this.props.expressQueue;
       return (express ? this.expressQueue : this.campaignQueue(name)).grantSendMessages(grantee);
     });
     return grants.reduce((all, grant) => all.combine(grant));
@@ -192,28 +205,26 @@ export class Tidegate extends TidegateMetrics {
    * record (pauses, weights, holds, the rate's cap).
    */
   grantOperate(grantee: IGrantable): Grant {
+    const stack = Stack.of(this);
     const queues = [
       ...this.campaignNames.map((name) => this.campaignQueue(name)),
-      ...(this.settings.expressQueue ? [this.expressQueue] : []),
+      ...(this.props.expressQueue ? [this.expressQueue] : []),
       this.mergeQueue, ...this.limitQueues, this.deadLetterQueue,
     ];
-    const stack = Stack.of(this);
-    const stackArn = stack.formatArn({
-      service: 'cloudformation', resource: 'stack', resourceName: `${stack.stackName}/*`,
-    });
     const may = (action: string, ...resourceArns: string[]): Grant =>
       Grant.addToPrincipal({ grantee, actions: [action], resourceArns });
-    const functions = [this.scheduler.functionArn, this.poller.functionArn];
     return [
       ...queues.map((queue) => queue.grant(grantee, 'sqs:GetQueueAttributes')),
-      may('cloudformation:DescribeStacks', stackArn),
-      may('lambda:GetFunctionConfiguration', ...functions),
+      may('cloudformation:DescribeStacks', stack.formatArn({
+        service: 'cloudformation', resource: 'stack', resourceName: `${stack.stackName}/*`,
+      })),
+      may('lambda:GetFunctionConfiguration', this.scheduler.functionArn, this.poller.functionArn),
       this.grantWake(grantee),
       may('s3:ListBucket', this.deferralBucket.bucketArn),
       // These know no resources, or can be told none that is not the account's.
       may('cloudwatch:DescribeAlarms', '*'),
       may('cloudwatch:GetMetricData', '*'),
-      ...(this.settings.channel === 'sms' ? SMS_READS : SES_READS).map((action) => may(action, '*')),
+      ...(this.props.channel === 'sms' ? SMS_READS : SES_READS).map((action) => may(action, '*')),
     ].reduce(
       (all, grant) => all.combine(grant),
       this.ledger.grant(grantee, 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'),
@@ -236,9 +247,8 @@ export class Tidegate extends TidegateMetrics {
    */
   grantReplay(grantee: IGrantable): Grant {
     const actions = ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'];
-    const deferred = this.deferralBucket.arnForObjects(`${DEFERRAL_PREFIX}/*`);
     return [
-      Grant.addToPrincipal({ grantee, actions, resourceArns: [deferred] }),
+      Grant.addToPrincipal({ grantee, actions, resourceArns: [this.deferralBucket.arnForObjects('deferral/*')] }),
       Grant.addToPrincipal({
         grantee, actions: ['s3:ListBucket'], resourceArns: [this.deferralBucket.bucketArn],
       }),
@@ -246,130 +256,87 @@ export class Tidegate extends TidegateMetrics {
     ].reduce((all, grant) => all.combine(grant), this.deadLetterQueue.grantConsumeMessages(grantee));
   }
 
-  private topic(): Topic {
-    const topic = new Topic(this, 'AlarmTopic', {
-      topicName: `${this.settings.name}-alarms`, enforceSSL: true,
-    });
-    // A topic with a policy of its own has lost the one that lets its account publish.
-    topic.addToResourcePolicy(new PolicyStatement({
-      sid: 'Alarms',
-      effect: Effect.ALLOW,
-      principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],
-      actions: ['sns:Publish'],
-      resources: [topic.topicArn],
-      conditions: { StringEquals: { 'aws:SourceAccount': Aws.ACCOUNT_ID } },
-    }));
-    if (this.settings.alarmEmail !== undefined) {
-      topic.addSubscription(new EmailSubscription(this.settings.alarmEmail));
+  private campaignsAsJson(): string {
+    return JSON.stringify(this.props.campaigns.map(({ name, weight, tenant }) => (
+      { name, queue_url: this.campaignQueue(name).queueUrl, weight, tenant }
+    )));
+  }
+
+  /** A campaign of the construct comes and goes with its queue; the template's two queues would stay, unused. */
+  private withoutTemplatesCampaigns(resources: Record<string, any>): void {
+    for (const id of ['FirstCampaignQueue', 'SecondCampaignQueue', 'AgeFirstAlarm', 'AgeSecondAlarm']) delete resources[id];
+    const { Properties } = resources.QueuePolicy;
+    Properties.Queues = Properties.Queues.filter((queue: unknown) => typeof queue !== 'string');
+    const body = resources.Dashboard?.Properties.DashboardBody;
+    if (body === undefined) return;
+    const alarms = Object.values(resources).filter(({ Type }) => Type === 'AWS::CloudWatch::Alarm').length;
+    const ages = this.campaignNames.slice(0, MOST_ALARMS - alarms)
+      .map((name) => `"\${Alarm}-age-${name}"`).join(', ');
+    body['Fn::Sub'][0] = body['Fn::Sub'][0].replace('"${Alarm}-age-first", "${Alarm}-age-second"', () => ages);
+  }
+
+  private included({ Resources }: { Resources: object }): CfnInclude {
+    const folder = mkdtempSync(join(tmpdir(), 'tidegate-cdk-'));
+    try {
+      const templateFile = join(folder, 'template.json');
+      writeFileSync(templateFile, JSON.stringify({ Resources }));
+      return new CfnInclude(this, 'Template', { templateFile, preserveLogicalIds: false });
+    } finally {
+      rmSync(folder, { recursive: true });
     }
-    return topic;
   }
 
-  private campaignQueues(): ReadonlyMap<string, CampaignQueue> {
-    return new Map(this.settings.campaigns.map((campaign) => [
-      campaign.name,
-      new CampaignQueue(this, `Campaign-${campaign.name}`, {
-        tidegate: this.settings.name,
-        campaign,
-        alarmTopic: this.alarmTopic,
-        ageAlarmSeconds: this.settings.ageAlarmSeconds,
-        alarm: this.settings.alarms === 'all',
-        removalPolicy: this.settings.removalPolicy,
-      }),
-    ]));
-  }
-
-  private table(): Table {
-    const table = new Table(this, 'Ledger', {
-      billingMode: BillingMode.PAY_PER_REQUEST,
-      partitionKey: { name: 'pk', type: AttributeType.STRING },
-      timeToLiveAttribute: 'expires_at',
-      pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: this.settings.pointInTimeRecovery },
-    });
-    withRemoval(table, this.settings.removalPolicy);
-    if (!this.settings.pointInTimeRecovery) {
-      explain(table, 'AwsSolutions-DDB3', 'The ledger holds what is of use for minutes: which second is being served, and '
-        + 'the control record. A copy of yesterday\'s is worth nothing; pointInTimeRecovery is '
-        + 'there for who keeps deduplication\'s marks.');
+  /** Those of the template, under its names: by them the command `tidegate` finds the stack. Of two in one stack, the first's. */
+  private outputs(outputs: Record<string, any>): void {
+    const stack = Stack.of(this);
+    if (stack.node.tryFindChild('CampaignQueueUrls') !== undefined) return;
+    const put = (value: any): any => {
+      if (typeof value !== 'object' || value === null) return value;
+      if (value.Ref !== undefined) return this.template.getResource(value.Ref).ref;
+      return value['Fn::Join'][1].map(put).join(value['Fn::Join'][0]);
+    };
+    for (const [id, { Value, Description, Export }] of Object.entries(outputs)) {
+      new CfnOutput(stack, id, { value: put(Value), description: Description, exportName: Export?.Name });
     }
-    return table;
+    const urls = this.campaignNames.map((name) => [name, this.campaignQueue(name).queueUrl]);
+    new CfnOutput(stack, 'CampaignQueueUrls', { value: JSON.stringify(Object.fromEntries(urls)) });
   }
 
-  private places(): Places {
-    return {
-      ledgerTable: this.ledger.tableName,
-      campaigns: this.settings.campaigns.map((campaign) => (
-        { ...campaign, url: this.campaignQueue(campaign.name).queueUrl }
-      )),
-      mergeQueue: this.settings.mode === 'merge' ? this.mergeQueue.queueUrl : undefined,
-      expressQueue: this.settings.expressQueue ? this.expressQueue.queueUrl : undefined,
-      limitQueues: this.limitQueues.map((queue) => queue.queueUrl),
-      deferralBucket: this.deferralBucket.bucketName,
-      alarmTopic: this.alarmTopic.topicArn,
-      deadLetterQueue: this.deadLetterQueue.queueUrl,
-      feedbackQueue: this.feedbackQueue?.queueUrl,
-      configurationSet: this.configurationSet?.configurationSetName ?? this.textConfigurationSet?.ref,
+  /** Points a function at the package's own zip, unless the props say otherwise. */
+  private code(of: MetricFunction): void {
+    const { architecture, channel } = this.props;
+    const name = `${of}-${architecture?.name ?? 'arm64'}${channel === 'sms' ? '-sms' : ''}.zip`;
+    const zip = join(ZIPS, name);
+    if (this.props.code === undefined && !existsSync(zip)) {
+      const allowed = `{ scheduler, poller }, since this package lacks ${basename(zip)}: it is a checkout, or was packaged without it`;
+      throw new InvalidProp('code', undefined, allowed);
+    }
+    const code = this.props.code?.[of] ?? Code.fromAsset(zip);
+    const function_ = this.template.getResource(of === 'scheduler' ? 'SchedulerFunction' : 'PollerFunction') as CfnFunction;
+    const { s3Location } = code.bind(function_);
+    if (s3Location === undefined) throw new InvalidProp('code', of, 'a package in S3, such as Code.fromAsset(…)');
+    function_.code = {
+      s3Bucket: s3Location.bucketName, s3Key: s3Location.objectKey, s3ObjectVersion: s3Location.objectVersion,
     };
+    code.bindToResource(function_);
   }
 
-  private schedulerFunction(): Function {
-    return tidegateFunction(this, this.settings, {
-      of: 'scheduler',
-      description: 'Issues one tick for each second of the coming minute.',
-      memorySize: this.settings.schedulerMemory,
-      timeout: Duration.seconds(90),
-      role: schedulerRole(this, this.schedulerLog, this.protected()),
-      logGroup: this.schedulerLog,
-      environment: schedulerEnvironment(this.settings, this.places(), this.poller.functionName),
-      failedInvocations: this.failedInvocationsQueue,
+  private function(of: 'Scheduler' | 'Poller', securityGroup?: ISecurityGroup): IFunction {
+    return Function.fromFunctionAttributes(this, of, {
+      functionArn: this.att(`${of}Function`, 'Arn'),
+      role: Role.fromRoleName(this, `${of}Role`, this.template.getResource(`${of}Role`).ref),
+      sameEnvironment: true,
+      securityGroup,
     });
   }
 
-  private pollerFunction(): Function {
-    return tidegateFunction(this, this.settings, {
-      of: 'poller',
-      description: 'Sends the mails of one window of one second.',
-      memorySize: this.settings.pollerMemory,
-      // Below the queues' visibility timeout of 30: a mail must not come back while it is sent.
-      timeout: Duration.seconds(15),
-      reservedConcurrentExecutions: this.settings.reservedConcurrency || undefined,
-      ...this.network(),
-      role: pollerRole(this, this.pollerLog, this.protected()),
-      logGroup: this.pollerLog,
-      environment: pollerEnvironment(this.settings, this.places()),
-      failedInvocations: this.failedInvocationsQueue,
+  private queue(logicalId: string, fifo = false): IQueue {
+    return Queue.fromQueueAttributes(this, logicalId, {
+      queueArn: this.att(logicalId, 'Arn'), queueUrl: this.template.getResource(logicalId).ref, fifo,
     });
   }
 
-  /** The scheduler stays outside: it takes from no shared bucket. */
-  private network() {
-    const { vpc, subnets: vpcSubnets, securityGroups } = this.settings.sharedBucket ?? {};
-    return vpc === undefined ? {} : { vpc, vpcSubnets, securityGroups };
-  }
-
-  private protected() {
-    return {
-      settings: this.settings,
-      ledger: this.ledger,
-      failedInvocations: this.failedInvocationsQueue,
-      mergeQueue: this.mergeQueue,
-      expressQueue: this.expressQueue,
-      limitQueues: this.limitQueues,
-      deferralBucket: this.deferralBucket,
-      alarmTopic: this.alarmTopic,
-      deadLetterQueue: this.deadLetterQueue,
-      feedbackQueue: this.feedbackQueue,
-    };
-  }
-
-  private everyMinute(): Rule {
-    return new Rule(this, 'EveryMinute', {
-      description: 'Starts the scheduler once a minute.',
-      schedule: Schedule.rate(Duration.minutes(1)),
-      enabled: this.settings.schedule === 'ENABLED',
-      targets: [new LambdaFunction(this.scheduler, {
-        retryAttempts: 2, maxEventAge: Duration.minutes(1),
-      })],
-    });
+  private att(logicalId: string, attribute: string): string {
+    return Token.asString(this.template.getResource(logicalId).getAtt(attribute));
   }
 }

@@ -17,7 +17,7 @@ export class MailStack extends Stack {
     const shop = new Role(this, 'Shop', { assumedBy: new ServicePrincipal('ecs-tasks.amazonaws.com') });
     mail.grantSend(shop, 'receipts'); // or all campaigns: mail.grantSend(shop)
 
-    mail.metricDeadLettered().createAlarm(this, 'Many', { threshold: 100, evaluationPeriods: 1 });
+    mail.metric('poller', 'DeadLettered').createAlarm(this, 'Many', { threshold: 100, evaluationPeriods: 1 });
 
     new CampaignQueue(this, 'Birthdays', {
       tidegate: mail.name,

@@ -91,8 +91,13 @@ export class Rendered {
     if (Array.isArray(value)) return value.map((item) => this.text(item)).join(', ');
     if (value === null || typeof value !== 'object') return String(value);
     if (value.Ref) return this.nameOf(value.Ref);
+    if (value['Fn::Select']?.[1]['Fn::Split']) {
+      const [index, split] = value['Fn::Select'];
+      return this.text(split['Fn::Split'][1]).replace(/^Arn of /, '').split(split['Fn::Split'][0])[index] ?? this.text(split['Fn::Split'][1]).replace(/^Arn of /, '');
+    }
+    if (value['Fn::Sub']) return value['Fn::Sub'].replace(/\$\{([^}]+)\}/g, (_: string, name: string) => this.text(name.includes('.') ? { 'Fn::GetAtt': name.split('.') } : { Ref: name }));
     if (value['Fn::GetAtt']) return `${value['Fn::GetAtt'][1]} of ${this.nameOf(value['Fn::GetAtt'][0])}`;
-    if (value['Fn::Join']) return value['Fn::Join'][1].map((part: any) => this.text(part)).join('');
+    if (value['Fn::Join']) return value['Fn::Join'][1].map((part: any) => this.text(part)).join(value['Fn::Join'][0]);
     throw new Error(`cannot read ${JSON.stringify(value)}`);
   }
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tidegate_adapters::redis::{RedisBucket, Trust};
 use tidegate_core::config::{BucketUrl, KeyPrefix};
 use tidegate_delivery::ports::{Bucket as _, FailureKind};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::{bucket, is_granted, one, server};
@@ -46,10 +46,10 @@ async fn a_user_with_leave_for_the_script_and_its_keys_alone_can_take() {
 }
 
 /// Terminates TLS in front of the server, as a managed service does; returns its port.
-async fn with_tls(server: &crate::Server, key: &CertifiedKey<rcgen::KeyPair>) -> u16 {
-    let private = PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
+async fn with_tls(server: &crate::Server, certificate: CertificateDer<'static>) -> u16 {
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("../../localhost/key.pem")).unwrap();
     let config = ServerConfig::builder().with_no_client_auth();
-    let config = config.with_single_cert(vec![key.cert.der().clone()], private).unwrap();
+    let config = config.with_single_cert(vec![certificate], key).unwrap();
     let (acceptor, to) = (TlsAcceptor::from(Arc::new(config)), server.address());
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -69,11 +69,12 @@ async fn with_tls(server: &crate::Server, key: &CertifiedKey<rcgen::KeyPair>) ->
 #[tokio::test]
 async fn by_tls_it_takes_from_whom_it_trusts_and_from_nobody_else() {
     let server = server(&["--requirepass", "hush"]).await;
-    let key = generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let port = with_tls(&server, &key).await;
+    let certificate = include_bytes!("../../localhost/cert.pem");
+    let certificate = CertificateDer::from_pem_slice(certificate).unwrap();
+    let port = with_tls(&server, certificate.clone()).await;
     let url = |host: &str| format!("rediss://:hush@{host}:{port}").parse::<BucketUrl>().unwrap();
     let mut roots = RootCertStore::empty();
-    roots.add(key.cert.der().clone()).unwrap();
+    roots.add(certificate).unwrap();
     let trusting =
         |host| RedisBucket::trusting(url(host), KeyPrefix::default(), Trust::Only(roots.clone()));
     assert!(is_granted(&trusting("localhost"), 14.0).await.unwrap());

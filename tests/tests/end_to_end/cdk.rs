@@ -13,8 +13,8 @@ async fn the_cdk_stack_sends_both_campaigns_and_an_update_under_way_loses_nothin
     site.fill(&plan).await;
     site.fire().await;
     site.wait_for(40, 30).await;
-    // Both functions get a new environment while their windows are under way.
-    site.aws.update(&[("IdleWindows", "4"), ("MaxAttempts", "7")]).await.unwrap();
+    // The poller gets a new environment while its windows are under way.
+    site.aws.update(&[("MaxInFlight", "50"), ("MaxAttempts", "7")]).await.unwrap();
     site.wait_for(168, 40).await;
     site.wait_until_empty(40).await;
 

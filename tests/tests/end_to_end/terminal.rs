@@ -1,11 +1,11 @@
 //! A program in a real terminal: what it draws, and what is typed.
 
-use std::io::{Read as _, Write};
+use std::io::{Read as _, Write as _};
 use std::num::NonZero;
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use tokio::time::{Instant, sleep};
 
 const ROWS: NonZero<u16> = NonZero::new(32).unwrap();
@@ -14,23 +14,29 @@ const COLUMNS: NonZero<u16> = NonZero::new(110).unwrap();
 /// A program on a terminal of its own.
 pub(crate) struct Terminal {
     screen: Arc<Mutex<vt100::Parser>>,
-    keys: Box<dyn Write + Send>,
-    child: Box<dyn Child + Send + Sync>,
-    // Closed with it, the program would be hung up.
-    _master: Box<dyn MasterPty + Send>,
+    keys: ChildStdin,
+    child: Child,
 }
+
+/// Python's terminal hands on what is typed and what is drawn, and ends as its program does.
+const PTY: &str =
+    "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 
 impl Terminal {
     pub(crate) fn start(program: &std::path::Path, args: &[String]) -> Self {
-        let size =
-            PtySize { rows: ROWS.get(), cols: COLUMNS.get(), pixel_width: 0, pixel_height: 0 };
-        let pair = native_pty_system().openpty(size).unwrap();
-        let mut command = CommandBuilder::new(program);
-        command.args(args);
-        command.env("TERM", "xterm-256color");
-        let child = pair.slave.spawn_command(command).unwrap();
+        let python = std::env::var_os("TIDEGATE_PYTHON").unwrap_or_else(|| "python3".into());
+        let sized = format!("stty rows {ROWS} cols {COLUMNS}; exec \"$@\"");
+        let mut child = Command::new(python)
+            .args(["-c", PTY, "sh", "-c", &sized, "sh"])
+            .arg(program)
+            .args(args)
+            .env("TERM", "xterm-256color")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let screen = Arc::new(Mutex::new(vt100::Parser::new(ROWS, COLUMNS, 0)));
-        let mut output = pair.master.try_clone_reader().unwrap();
+        let mut output = child.stdout.take().unwrap();
         let drawn = Arc::clone(&screen);
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
@@ -41,8 +47,8 @@ impl Terminal {
                 drawn.lock().unwrap().process(&buffer[..length]);
             }
         });
-        let keys = pair.master.take_writer().unwrap();
-        Self { screen, keys, child, _master: pair.master }
+        let keys = child.stdin.take().unwrap();
+        Self { screen, keys, child }
     }
 
     pub(crate) fn shown(&self) -> String {
@@ -64,14 +70,21 @@ impl Terminal {
     }
 
     /// Waits for the program's end: its exit code.
-    pub(crate) async fn ended(&mut self, seconds: u64) -> u32 {
+    pub(crate) async fn ended(&mut self, seconds: u64) -> i32 {
         let until = Instant::now() + Duration::from_secs(seconds);
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return status.exit_code();
+                return status.code().unwrap();
             }
             assert!(Instant::now() < until, "it runs on after {seconds} s:\n{}", self.shown());
             sleep(Duration::from_millis(50)).await;
         }
+    }
+}
+
+impl Drop for Terminal {
+    /// Without its terminal the program is hung up.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
     }
 }

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
@@ -17,9 +15,9 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsConnector;
 
-fn pem(kind: &str, der: &[u8]) -> String {
-    format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", STANDARD.encode(der))
-}
+const CERTIFICATE: &str = include_str!("../../../../tests/localhost/cert.pem");
+const KEY: &str = include_str!("../../../../tests/localhost/key.pem");
+const KEY_OF_ANOTHER: &str = include_str!("../../../../tests/localhost/other_key.pem");
 
 struct Files {
     folder: TempDir,
@@ -29,12 +27,11 @@ struct Files {
 impl Files {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let write = |name, text| std::fs::write(folder.path().join(name), text).unwrap();
-        write("cert.pem", pem("CERTIFICATE", cert.der()));
-        write("key.pem", pem("PRIVATE KEY", &signing_key.serialize_der()));
-        Self { folder, certificate: cert.der().clone() }
+        write("cert.pem", CERTIFICATE);
+        write("key.pem", KEY);
+        let certificate = CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).unwrap();
+        Self { folder, certificate }
     }
 
     fn options(&self) -> ListenOptions {
@@ -126,8 +123,7 @@ async fn a_file_that_is_wrong_is_told_with_its_option_and_what_it_should_hold() 
     assert_eq!(said(&|o| o.tls_cert = Some(empty.clone())).await, told);
     let told = format!("--tls-key {}: must be a PEM file with a private key", empty.display());
     assert_eq!(said(&|o| o.tls_key = Some(empty.clone())).await, told);
-    let other =
-        files.file("other.pem", &pem("PRIVATE KEY", &KeyPair::generate().unwrap().serialize_der()));
+    let other = files.file("other.pem", KEY_OF_ANOTHER);
     assert_eq!(
         said(&|o| o.tls_key = Some(other.clone())).await,
         "--tls-cert and --tls-key do not fit"

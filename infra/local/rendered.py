@@ -151,10 +151,6 @@ class Rendered:
         condition, yes, no = argument
         return self.evaluate(yes if self.condition(condition) else no)
 
-    def _select(self, argument: Any) -> Any:
-        index, items = argument
-        return self.evaluate(items)[int(index)]
-
     def _split(self, argument: Any) -> list[str]:
         separator, text = argument
         return str(self.evaluate(text)).split(separator)
@@ -166,10 +162,6 @@ class Rendered:
     def _equals(self, argument: Any) -> bool:
         left, right = self.evaluate(argument)
         return _text(left) == _text(right)
-
-    def _find_in_map(self, argument: Any) -> Any:
-        name, first, second = map(self.evaluate, argument)
-        return self.evaluate(self._template["Mappings"][name][first][second])
 
 
 def _text(value: Any) -> str:
@@ -184,14 +176,11 @@ FUNCTIONS = {
     "Fn::GetAtt": Rendered._get_att,
     "Fn::Sub": Rendered._sub,
     "Fn::If": Rendered._if,
-    "Fn::Select": Rendered._select,
     "Fn::Split": Rendered._split,
     "Fn::Join": Rendered._join,
     "Fn::Equals": Rendered._equals,
-    "Fn::FindInMap": Rendered._find_in_map,
     "Fn::Not": lambda self, argument: not self.evaluate(argument)[0],
     "Fn::And": lambda self, argument: all(self.evaluate(argument)),
     "Fn::Or": lambda self, argument: any(self.evaluate(argument)),
     "Fn::ImportValue": lambda self, argument: f"import({self.evaluate(argument)})",
-    "Fn::Base64": lambda self, argument: f"base64({self.evaluate(argument)})",
 }
