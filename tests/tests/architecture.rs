@@ -72,8 +72,6 @@ const DEVSTACK: &str = "tidegate-devstack";
 fn allowed(package: &str) -> Option<&'static [&'static str]> {
     Some(match package {
         CORE => &[],
-        // In place of a dependency of the S3 client.
-        "crc-fast" => &[],
         DELIVERY => &[CORE],
         ADAPTERS | FAKES => &[CORE, DELIVERY],
         // The fakes for a ledger in memory, which is not deployed.

@@ -28,8 +28,6 @@ pub(super) async fn claim(
 ) -> Result<(Claim, Item), PortError> {
     let update = table
         .update(CLAIM, ONLY_NEWER)
-        .expression_attribute_names("#window", "window")
-        .expression_attribute_names("#token", "token")
         .expression_attribute_values(":window", number(&request.window.epoch_second()))
         .expression_attribute_values(":token", text(&request.token))
         .expression_attribute_values(":rate", number(&request.rate.as_per_second()))

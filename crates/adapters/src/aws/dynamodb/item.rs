@@ -15,7 +15,7 @@ use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{FailureKind, PortError, PreviousClaim, Standing};
 
 use super::table::LedgerTable;
-use crate::aws::error::port_error;
+use crate::aws::error::{port_error, refused};
 
 /// How often a call is made while a transaction on the same item is under way, and the pause between two
 /// calls.
@@ -24,9 +24,9 @@ pub(super) const PAUSE: Duration = Duration::from_millis(15);
 
 pub(super) type Item = HashMap<String, AttributeValue>;
 
-pub(super) const UPDATE: &str = "UpdateItem";
+const UPDATE: &str = "UpdateItem";
 pub(super) const KEY: &str = "pk";
-const REGULATOR: &str = "regulator";
+pub(super) const REGULATOR: &str = "regulator";
 pub(super) fn key() -> AttributeValue {
     text(REGULATOR)
 }
@@ -37,6 +37,15 @@ pub(super) fn text(text: impl Into<String>) -> AttributeValue {
 
 pub(super) fn number(number: &impl ToString) -> AttributeValue {
     AttributeValue::N(number.to_string())
+}
+
+/// The attributes whose names stand in the expressions as `#NAME`, because DynamoDB reserves many words.
+pub(super) fn names(expressions: &[&str]) -> Option<HashMap<String, String>> {
+    let is_apart = |c: char| !(c.is_ascii_alphanumeric() || "#_".contains(c));
+    let words = expressions.iter().flat_map(|text| text.split(is_apart));
+    let names = words.filter_map(|word| word.strip_prefix('#'));
+    let names: HashMap<_, _> = names.map(|name| (format!("#{name}"), name.to_owned())).collect();
+    (!names.is_empty()).then_some(names)
 }
 
 /// The names of the attributes that hold a claim.
@@ -82,7 +91,8 @@ impl LedgerTable {
         condition: &str,
     ) -> UpdateItemFluentBuilder {
         let call = self.client.update_item().table_name(&self.name).key(KEY, key);
-        call.update_expression(update)
+        call.set_expression_attribute_names(names(&[update, condition]))
+            .update_expression(update)
             .condition_expression(condition)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
@@ -117,12 +127,8 @@ impl LedgerTable {
     }
 
     pub(super) fn json(&self, value: &impl Serialize) -> Result<AttributeValue, PortError> {
-        serde_json::to_string(value).map(AttributeValue::S).map_err(|error| PortError {
-            operation: UPDATE,
-            resource: self.name.clone(),
-            kind: FailureKind::Refused("a value that cannot be written".to_owned()),
-            source: Some(error.into()),
-        })
+        let json = serde_json::to_string(value).map(AttributeValue::S);
+        json.map_err(|error| refused(UPDATE, &self.name, "a value that cannot be written", error))
     }
 }
 

@@ -26,8 +26,8 @@ mod tests {
     use tidegate_delivery::ports::{Account as _, FailureKind};
 
     use super::*;
-    use crate::aws::fake::{Fake, FakeAnswer};
     use crate::aws::ses::SesAccount;
+    use crate::aws::tests::fake::{Fake, FakeAnswer};
 
     const ANSWER: &str = r#"{"DedicatedIpAutoWarmupEnabled":false,"EnforcementStatus":"HEALTHY",
         "ProductionAccessEnabled":true,"SendQuota":{"Max24HourSend":50000.0,"MaxSendRate":14.0,

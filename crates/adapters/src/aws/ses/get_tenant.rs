@@ -41,8 +41,8 @@ mod tests {
     use tidegate_delivery::ports::Account as _;
 
     use super::*;
-    use crate::aws::fake::{Fake, FakeAnswer};
     use crate::aws::ses::SesAccount;
+    use crate::aws::tests::fake::{Fake, FakeAnswer};
 
     fn answer(body: &str) -> FakeAnswer {
         FakeAnswer::Http(200, &[], body.to_owned())

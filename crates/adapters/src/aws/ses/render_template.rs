@@ -28,8 +28,8 @@ impl SesAccount {
 
 #[cfg(test)]
 mod tests {
-    use crate::aws::fake::{Fake, FakeAnswer};
     use crate::aws::ses::SesAccount;
+    use crate::aws::tests::fake::{Fake, FakeAnswer};
 
     #[tokio::test]
     async fn a_template_that_cannot_be_rendered_says_which_attribute_is_missing() {
