@@ -61,6 +61,7 @@ impl Invoke for LambdaInvoke {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tidegate_delivery::ports::FailureKind;
 
     use super::*;
     use crate::aws::tests::fake::{Fake, FakeAnswer};

@@ -12,8 +12,7 @@ use tidegate_core::control::{
 };
 use tidegate_delivery::ports::{FailureKind, PortError, Standing};
 
-use super::item::{Item, KEY, PAUSE, REGULATOR, TRIES, key, names, number, text};
-use super::table::LedgerTable;
+use super::table::{Item, KEY, LedgerTable, PAUSE, REGULATOR, TRIES, key, names, number, text};
 use crate::aws::error::port_error;
 
 const PAGE: &str = "SET #version = :version, #text = :text";

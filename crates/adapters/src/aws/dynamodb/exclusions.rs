@@ -8,7 +8,7 @@ use tidegate_core::exclusions::{pack, unpack};
 use tidegate_delivery::ports::{ExclusionShard, Exclusions, PortError};
 
 use super::DynamoLedger;
-use super::item::{number, text};
+use super::table::{number, text};
 
 /// Keys per call, DynamoDB's maximum.
 const PER_CALL: usize = 100;

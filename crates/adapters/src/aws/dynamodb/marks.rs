@@ -7,8 +7,7 @@ use tidegate_core::identity::{EpochMillis, Identity, group_id};
 use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks, PortError};
 
 use super::DynamoLedger;
-use super::item::{ItemReader, KEY, names, number, text};
-use super::table::LedgerTable;
+use super::table::{ItemReader, KEY, LedgerTable, names, number, text};
 use crate::aws::error::port_error;
 
 const MARK: &str = "SET #state = :sending, #token = :token, pass = :pass, since = :since, \
@@ -23,7 +22,7 @@ fn mail(identity: &Identity) -> AttributeValue {
 }
 
 /// The partition key of a mail's mark, as text.
-fn key_of(identity: &Identity) -> String {
+pub(super) fn key_of(identity: &Identity) -> String {
     format!("mail#{}", group_id(identity))
 }
 

@@ -68,7 +68,6 @@
 mod claim;
 mod control;
 mod exclusions;
-mod item;
 mod marks;
 mod newest_first;
 mod parts;
@@ -83,8 +82,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use futures_util::future::join;
-use item::{NEWEST, REGULATOR, number, text};
-use table::LedgerTable;
+use table::{LedgerTable, NEWEST, REGULATOR, number, text};
 use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control};
 use tidegate_core::factor::RateFactor;
@@ -145,7 +143,7 @@ impl DynamoLedger {
 impl Ledger for DynamoLedger {
     async fn warm(&self, connections: usize) {
         let LedgerTable { client, name } = &self.urgent;
-        let call = client.get_item().table_name(name).key(item::KEY, item::key());
+        let call = client.get_item().table_name(name).key(table::KEY, table::key());
         // `Wire` ends every such request with an error, by design.
         let _ = call.customize().interceptor(RequestKind::Warm(connections)).send().await;
     }

@@ -7,8 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidegate_delivery::ports::PortError;
 
-use super::item::{Item, KEY, text};
-use super::table::LedgerTable;
+use super::table::{Item, KEY, LedgerTable, text};
 
 /// A list: its item's key, and how many entries it keeps.
 pub(super) struct NewestFirst {

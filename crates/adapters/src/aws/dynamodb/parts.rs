@@ -11,8 +11,7 @@ use tidegate_core::limiter::WindowLeft;
 use tidegate_core::parts::{KEPT, MOST_PARTS, counters_of};
 use tidegate_delivery::ports::{Idle, LedgerReport, Part, PartChange, PortError, Standing};
 
-use super::item::{Item, ItemReader, number, text};
-use super::table::LedgerTable;
+use super::table::{Item, ItemReader, LedgerTable, number, text};
 
 /// Prefixes of a part's attribute names: a counter, an empty queue, a campaign that has left the list.
 const COUNTER: &str = "n.";

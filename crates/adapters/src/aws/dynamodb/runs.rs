@@ -7,8 +7,8 @@ use tidegate_core::runs::{RUNS_KEPT, Run};
 use tidegate_delivery::ports::{PortError, Runs, StoredRun};
 
 use super::DynamoLedger;
-use super::item::{number, text};
 use super::newest_first::NewestFirst;
+use super::table::{number, text};
 
 const KEYS: NewestFirst = NewestFirst { key: "runs", kept: RUNS_KEPT };
 /// Time for which a run is kept after its last write.
