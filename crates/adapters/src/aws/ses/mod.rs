@@ -1,6 +1,8 @@
 //! `Mailer`, `Account` and `SuppressionList` on SES v2.
 
 mod account;
+#[cfg(test)]
+mod account_tests;
 mod content;
 mod send_email;
 mod suppression;
