@@ -81,8 +81,8 @@ OTHERS = {
         "s3:DeleteObjectVersion", "s3:GetBucketLocation", "s3:PutObject",
     },
     "the check before a deployment, and the doctor after it": {
-        "cloudwatch:GetMetricData", "iam:SimulatePrincipalPolicy", "lambda:GetAccountSettings",
-        "lambda:GetFunctionConcurrency", "lambda:GetFunctionConfiguration", "ses:GetAccount", "ses:GetEmailIdentity",
+        "cloudwatch:GetMetricData", "lambda:GetAccountSettings", "lambda:GetFunctionConcurrency",
+        "lambda:GetFunctionConfiguration", "ses:GetAccount", "ses:GetEmailIdentity",
         "ses:GetTenant", "ses:ListTenantResources", "sms-voice:DescribeAccountAttributes",
         "sms-voice:DescribePhoneNumbers", "sms-voice:DescribePools", "sms-voice:DescribeSenderIds",
         "sms-voice:DescribeSpendLimits",

@@ -23,4 +23,4 @@ pub mod stream;
 pub mod watch;
 
 #[cfg(test)]
-mod testing;
+mod tests;

@@ -61,6 +61,17 @@ pub(crate) fn incomplete(operation: &'static str, resource: &str, what: &str) ->
     }
 }
 
+/// The error for `operation` on `resource` that could not be made, or whose answer could not be read, because of `why`.
+pub(crate) fn refused(
+    operation: &'static str,
+    resource: &str,
+    why: &str,
+    source: impl Into<Box<dyn Error + Send + Sync>>,
+) -> PortError {
+    let kind = FailureKind::Refused(why.to_owned());
+    PortError { operation, resource: resource.to_owned(), kind, source: Some(source.into()) }
+}
+
 fn kind<E>(error: &SdkError<E, HttpResponse>) -> FailureKind
 where
     E: ProvideErrorMetadata + Error + 'static,

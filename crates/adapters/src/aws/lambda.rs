@@ -8,9 +8,9 @@ use aws_sdk_lambda::config::timeout::TimeoutConfig;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 use tidegate_core::tick::Tick;
-use tidegate_delivery::ports::{FailureKind, Invoke, PortError};
+use tidegate_delivery::ports::{Invoke, PortError};
 
-use crate::aws::error::port_error;
+use crate::aws::error::{port_error, refused};
 
 const OPERATION: &str = "Invoke";
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -51,11 +51,8 @@ impl LambdaInvoke {
 
 impl Invoke for LambdaInvoke {
     async fn tick(&self, tick: &Tick) -> Result<(), PortError> {
-        let payload = serde_json::to_vec(tick).map_err(|error| PortError {
-            operation: OPERATION,
-            resource: self.function.clone(),
-            kind: FailureKind::Refused("a tick that cannot be written".to_owned()),
-            source: Some(error.into()),
+        let payload = serde_json::to_vec(tick).map_err(|error| {
+            refused(OPERATION, &self.function, "a tick that cannot be written", error)
         })?;
         self.event(payload).await
     }
@@ -64,9 +61,10 @@ impl Invoke for LambdaInvoke {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tidegate_delivery::ports::FailureKind;
 
     use super::*;
-    use crate::aws::fake::{Fake, FakeAnswer};
+    use crate::aws::tests::fake::{Fake, FakeAnswer};
 
     fn tick() -> Tick {
         let tick = br#"{"window": "2026-11-20T20:36:07Z", "rate_per_second": 14.0}"#;

@@ -1,4 +1,4 @@
-//! Tidegate's ports on SQS, SES v2, Lambda, `DynamoDB` and S3: one file per operation. Errors are classified
+//! Tidegate's ports on SQS, SES v2, Lambda, `DynamoDB` and S3. Errors are classified
 //! in one place.
 //!
 //! | port | adapter |
@@ -22,13 +22,9 @@
 //! An adapter may also be created from any other SDK client; it replaces that client's retries and time
 //! limits by its own.
 //!
-//! With the feature `iam`, `PolicySimulator` asks IAM what a role's policies deny.
-//!
 //! [`emf`] formats metrics that `CloudWatch` extracts from the log. [`stack`] is a deployed stack, as the
 //! operator's tools reach it.
 
-#[cfg(feature = "call")]
-mod call;
 mod channel;
 mod clients;
 mod clock;
@@ -38,8 +34,6 @@ mod dynamodb;
 pub mod emf;
 mod entropy;
 mod error;
-#[cfg(feature = "iam")]
-mod iam;
 mod json;
 mod lambda;
 mod s3;
@@ -54,12 +48,8 @@ mod waker;
 mod wire;
 
 #[cfg(test)]
-mod fake;
-#[cfg(test)]
-mod loopback;
+mod tests;
 
-#[cfg(feature = "call")]
-pub use call::CallError;
 pub use channel::{ChannelAccount, ChannelMailer};
 pub use clients::Clients;
 pub use clock::SystemClock;
@@ -67,8 +57,6 @@ pub use clock::SystemClock;
 pub use cloudwatch::CloudWatch;
 pub use dynamodb::DynamoLedger;
 pub use entropy::SystemEntropy;
-#[cfg(feature = "iam")]
-pub use iam::PolicySimulator;
 pub use lambda::LambdaInvoke;
 pub use s3::S3DeferralStore;
 pub use ses::{SesAccount, SesMailer, SesSuppressionList};
@@ -78,3 +66,4 @@ pub use sns::SnsTopic;
 pub use sqs::{SqsFeedback, SqsQueues};
 pub use waker::Waker;
 pub use wire::Wire;
+pub(crate) use wire::trust_roots;

@@ -61,7 +61,7 @@ impl Waker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aws::fake::{Fake, FakeAnswer};
+    use crate::aws::tests::fake::{Fake, FakeAnswer};
 
     fn refused(status: u16, code: &'static str) -> FakeAnswer {
         let headers: &'static [_] = match code {

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use crate::aws::trust_roots;
 use crate::redis::TIME_LIMIT;
 use crate::redis::cluster::NodeAddress;
 use crate::redis::error::LinkError;
@@ -44,7 +45,7 @@ impl RedisConnector {
     pub(crate) fn new(url: BucketUrl, trust: Trust) -> Self {
         let tls = url.tls.then(|| {
             let roots = match trust {
-                Trust::System => system_roots(),
+                Trust::System => trust_roots(),
                 Trust::Only(roots) => roots,
             };
             let config = ClientConfig::builder().with_root_certificates(roots);
@@ -109,15 +110,4 @@ impl RedisConnector {
         tokio::spawn(driver);
         Ok(connection)
     }
-}
-
-fn system_roots() -> RootCertStore {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    let (trusted, _) = roots.add_parsable_certificates(found.certs);
-    if trusted == 0 {
-        let errors = found.errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        tracing::warn!(errors, "no certificate authority is trusted: no rediss bucket will answer");
-    }
-    roots
 }

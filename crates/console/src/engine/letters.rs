@@ -3,8 +3,7 @@ use std::time::Duration;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, VISIBILITY_TIMEOUT};
 use tidegate_operator::dead::{
-    DiscardReview, LetterDetails, LetterFilter, LetterPorts, LetterReport, LetterSnapshot, discard,
-    show,
+    DiscardReview, LetterDetails, LetterFilter, LetterReport, LetterSnapshot, discard, show,
 };
 use tidegate_operator::steer::Author;
 use tokio::time::{Instant, sleep};
@@ -51,12 +50,7 @@ impl<P: PortTypes> Engine<P> {
         let report = {
             let _reader = self.reader.lock().await;
             let queue = self.site.dead_letters();
-            let ports = LetterPorts {
-                queues: &self.site.queues,
-                dead_letters: &queue,
-                ledger: &self.site.ledger,
-                clock: &self.site.clock,
-            };
+            let ports = self.site.letter_ports(&queue);
             discard(&ports, &review, &self.author(author), self.ended(), |_| {}).await?
         };
         tracing::info!(letters = report.dropped, by = report.by, "discarded a dead letter");

@@ -36,7 +36,6 @@ pub use stack_ports::{PortTypes, StackPorts};
 pub use stack_view::LatestFigures;
 
 use crate::event::{StateChange, Telemetry};
-use crate::figures::StackFigures;
 use crate::state_file::StateFile;
 use crate::stream::{ChangeLog, Hub, StreamLimits, StreamRegistry};
 use stack_view::StackView;
@@ -186,7 +185,7 @@ impl<P: PortTypes> Engine<P> {
             }
             EngineJob::Curves(span, answer) => {
                 self.recall_past(span).await;
-                let _ = answer.send(Ok(self.stack_view.borrow().curves(span)));
+                let _ = answer.send(Ok(self.stack_view.borrow().long.curves(span)));
             }
             EngineJob::ReadDead(answer) => {
                 let _ = answer.send(self.read_dead_letters().await.map_err(JobError::from));
@@ -286,7 +285,7 @@ impl<P: PortTypes> Engine<P> {
 
     fn remember_curves(&self) {
         let Some(memory) = &self.memory else { return };
-        if let Err(error) = memory.remember_curves(&self.stack_view.borrow().saved_curves()) {
+        if let Err(error) = memory.remember_curves(&self.stack_view.borrow().long.saved()) {
             let source = std::error::Error::source(&error).map(ToString::to_string);
             tracing::warn!(%error, source, "the curves are not remembered");
         }
@@ -296,7 +295,7 @@ impl<P: PortTypes> Engine<P> {
     fn show(&self) {
         let (figures, series) = {
             let stack_view = self.stack_view.borrow();
-            (stack_view.figures(), stack_view.series())
+            (stack_view.figures(), stack_view.series.curves())
         };
         let mut told = figures.clone();
         told.status.changes.truncate(CHANGES);
@@ -319,17 +318,6 @@ pub(crate) fn to_json(value: &impl serde::Serialize) -> String {
 /// A random name for a new change log, so that cursors of another log are recognised.
 fn name() -> String {
     format!("{:08x}", rand::random::<u32>())
-}
-
-impl LatestFigures {
-    fn first(figures: StackFigures) -> Self {
-        Self { figures, looks: 1, failed: 0 }
-    }
-
-    fn next(&self, figures: StackFigures) -> Self {
-        let failed = self.failed + u64::from(figures.failed.is_some());
-        Self { figures, looks: self.looks + 1, failed }
-    }
 }
 
 #[cfg(test)]

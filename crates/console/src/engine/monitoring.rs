@@ -24,7 +24,7 @@ impl<P: PortTypes> Engine<P> {
                 tracing::warn!(error, "alarms and failed invocations are not known");
             }
             let figures = MonitorFigures { failed, report: report.ok() };
-            self.stack_view.borrow_mut().monitored(figures);
+            self.stack_view.borrow_mut().monitor = figures;
             sleep(EVERY).await;
         }
     }
@@ -32,7 +32,7 @@ impl<P: PortTypes> Engine<P> {
     /// Fills the gaps of a long curve with the metrics of before this console, once. Without them the curve
     /// begins with the console.
     pub(super) async fn recall_past(&self, span: LongSpan) {
-        if self.stack_view.borrow().has_past(span) {
+        if self.stack_view.borrow().long.has_past(span) {
             return;
         }
         let now = self.site.clock.wall();
@@ -45,7 +45,7 @@ impl<P: PortTypes> Engine<P> {
             .chain([EXPRESS.to_owned()])
             .collect();
         match self.site.monitor.past(&names, from, now.saturating_sub(LAG), step).await {
-            Ok(past) => self.stack_view.borrow_mut().fill(span, &past),
+            Ok(past) => self.stack_view.borrow_mut().long.fill(span, &past),
             Err(error) => {
                 let error = in_full(&error);
                 tracing::warn!(error, "the curves of before this console are not known");

@@ -149,12 +149,7 @@ impl<P: PortTypes> Engine<P> {
         let ended = {
             let _reader = self.reader.lock().await;
             let queue = self.site.dead_letters();
-            let site = dead::LetterPorts {
-                queues: &self.site.queues,
-                dead_letters: &queue,
-                ledger: &self.site.ledger,
-                clock: &self.site.clock,
-            };
+            let site = self.site.letter_ports(&queue);
             let per_second = asked.per_second.unwrap_or(pending.per_second);
             let rate_limit = ReplayPace { per_second, backlog: BACKLOG };
             let author = self.author(asked.author);

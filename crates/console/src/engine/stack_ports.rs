@@ -5,7 +5,7 @@ use tidegate_core::config::{Campaign, EXPRESS, PollerConfig, SchedulerConfig};
 use tidegate_delivery::ports::{
     Account, Clock, History, Ledger, Marks, Monitor, PortError, QueueUrl, Queues, Runs,
 };
-use tidegate_operator::dead::{self, LetterSnapshot};
+use tidegate_operator::dead::{self, LetterPorts, LetterSnapshot};
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status::{OtherQueues, StackFacts, StatusPorts, StatusSettings, gather};
 use tokio::sync::mpsc::UnboundedSender;
@@ -89,6 +89,14 @@ impl<P: PortTypes> StackPorts<P> {
 
     pub(crate) fn dead_letters(&self) -> QueueUrl {
         QueueUrl::new(self.poller.dead_letter_queue_url.as_str())
+    }
+
+    pub(crate) fn letter_ports<'a>(
+        &'a self,
+        dead_letters: &'a QueueUrl,
+    ) -> LetterPorts<'a, P::Queues, P::Ledger, P::Clock> {
+        let Self { queues, ledger, clock, .. } = self;
+        LetterPorts { queues, dead_letters, ledger, clock }
     }
 
     /// Receives the messages of the dead-letter queue and makes them visible again; it ends early

@@ -1,12 +1,9 @@
 use tidegate_core::counters::Counter;
-use tidegate_delivery::ports::PastRates;
 use tidegate_operator::status::StackFacts;
 use tidegate_operator::top;
 
 use crate::event::StateChange;
-use crate::figures::{
-    Curves, LongHistory, LongSpan, MonitorFigures, RateHistory, SavedCurves, StackFigures,
-};
+use crate::figures::{LongHistory, MonitorFigures, RateHistory, SavedCurves, StackFigures};
 use crate::watch::LastSeen;
 
 /// The figures of the newest look, with counts of looks.
@@ -19,14 +16,25 @@ pub struct LatestFigures {
     pub failed: u64,
 }
 
+impl LatestFigures {
+    pub(super) fn first(figures: StackFigures) -> Self {
+        Self { figures, looks: 1, failed: 0 }
+    }
+
+    pub(super) fn next(&self, figures: StackFigures) -> Self {
+        let failed = self.failed + u64::from(figures.failed.is_some());
+        Self { figures, looks: self.looks + 1, failed }
+    }
+}
+
 /// Everything that is derived from successive looks at the stack.
 #[derive(Debug)]
 pub(super) struct StackView {
     pub(super) facts: StackFacts,
     top: top::Dashboard,
-    series: RateHistory,
-    long: LongHistory,
-    monitor: MonitorFigures,
+    pub(super) series: RateHistory,
+    pub(super) long: LongHistory,
+    pub(super) monitor: MonitorFigures,
     pub(super) seen: LastSeen,
 }
 
@@ -70,31 +78,6 @@ impl StackView {
 
     pub(super) fn figures(&self) -> StackFigures {
         StackFigures::of(&self.top, &self.monitor)
-    }
-
-    pub(super) fn monitored(&mut self, figures: MonitorFigures) {
-        self.monitor = figures;
-    }
-
-    pub(super) fn has_past(&self, span: LongSpan) -> bool {
-        self.long.has_past(span)
-    }
-
-    /// Adds the rates of before this console to a long curve.
-    pub(super) fn fill(&mut self, span: LongSpan, past: &[PastRates]) {
-        self.long.fill(span, past);
-    }
-
-    pub(super) fn series(&self) -> Curves {
-        self.series.curves()
-    }
-
-    pub(super) fn curves(&self, span: LongSpan) -> Curves {
-        self.long.curves(span)
-    }
-
-    pub(super) fn saved_curves(&self) -> SavedCurves {
-        self.long.saved()
     }
 
     /// Counter of dead letters, and the depth of their queue. When either changes, the letters are

@@ -13,7 +13,7 @@ use super::*;
 use crate::rate_limit::ClientAddress;
 use crate::state_file::StateFile;
 use crate::stream::{Frame, Subscription};
-use crate::testing::{limits, on, site, site_with, world};
+use crate::tests::{limits, on, site, site_with, world};
 
 fn author(by: &str, reason: &str) -> Author {
     Author { by: by.to_owned(), reason: reason.to_owned() }

@@ -1,12 +1,9 @@
 use std::sync::Arc;
 
 use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderMap, Method, Uri};
+use axum::http::{HeaderMap, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
-use axum_extra::extract::CookieJar;
-use axum_extra::headers::HeaderMapExt as _;
-use axum_extra::headers::authorization::{Authorization, Bearer};
 
 use super::App;
 use super::auth::{Credential, TokenRefusal};
@@ -133,16 +130,28 @@ fn credential_of(
     if !app.auth.needs_token() {
         return Ok(Some(Credential::Here));
     }
-    if let Some(Authorization(bearer)) = headers.typed_get::<Authorization<Bearer>>() {
-        let holder = check_token(app, client, bearer.token())?;
+    if let Some(token) = bearer(headers) {
+        let holder = check_token(app, client, token)?;
         return Ok(Some(Credential::Bearer { holder }));
     }
-    let cookie = CookieJar::from_headers(headers).get(app.auth.cookie_name()).cloned();
-    Ok(cookie.and_then(|cookie| {
-        let session = cookie.value().to_owned();
-        let holder = app.auth.session_holder(&session, app.seconds())?;
-        Some(Credential::Cookie { session, holder })
+    Ok(session_cookie(app, headers).and_then(|session| {
+        let holder = app.auth.session_holder(session, app.seconds())?;
+        Some(Credential::Cookie { session: session.to_owned(), holder })
     }))
+}
+
+/// The token of the header `Authorization: Bearer TOKEN`.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The value of this console's cookie.
+pub(super) fn session_cookie<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
+    let sent = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    let mut cookies = sent.flat_map(|text| text.split(';')).filter_map(|one| one.split_once('='));
+    let (_, value) = cookies.find(|(name, _)| name.trim() == app.auth.cookie_name())?;
+    Some(value.trim())
 }
 
 /// Finds the holder of a token, and logs a wrong one with the address that tried it.

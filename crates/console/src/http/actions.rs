@@ -5,7 +5,6 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
-use axum_extra::extract::WithRejection;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_core::identity::EpochMillis;
@@ -26,47 +25,41 @@ use crate::engine::{
 /// The longest pause, seconds: as `tidegate pause --for` has it.
 const MOST_PAUSE_S: u64 = 30 * 24 * 3_600;
 
-/// A change that an operator asks for, by `action`.
+/// A change that an operator asks for.
+#[derive(Debug, Deserialize)]
+pub(super) struct SteerRequest {
+    #[serde(flatten)]
+    action: RequestedAction,
+    reason: String,
+    by: Option<String>,
+}
+
+/// The change itself, by `action`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum SteerRequest {
+enum RequestedAction {
     Pause {
         campaign: Option<String>,
         for_s: Option<u64>,
-        reason: String,
-        by: Option<String>,
     },
     Resume {
         campaign: Option<String>,
-        reason: String,
-        by: Option<String>,
     },
     Lift {
         campaign: Option<String>,
         hold: String,
-        reason: String,
-        by: Option<String>,
     },
     Weights {
         weights: BTreeMap<String, u32>,
-        reason: String,
-        by: Option<String>,
     },
-    ResetWeights {
-        reason: String,
-        by: Option<String>,
-    },
+    ResetWeights {},
     Rate {
         cap: Option<f64>,
-        reason: String,
-        by: Option<String>,
     },
     /// `limit` is missing where it is removed.
     Limit {
         key: String,
         limit: Option<Value>,
-        reason: String,
-        by: Option<String>,
     },
 }
 
@@ -98,41 +91,34 @@ fn name_of<'a>(app: &'a App, credential: &Credential) -> Option<&'a str> {
     app.auth.holder(credential)?.name.as_deref()
 }
 
-impl SteerRequest {
-    fn into_action(
-        self,
-        named: Option<&str>,
-        now: EpochMillis,
-    ) -> Result<(SteerAction, Author), ErrorResponse> {
-        let (action, by, reason) = match self {
-            Self::Pause { campaign, for_s, reason, by } => {
+impl RequestedAction {
+    fn into_action(self, now: EpochMillis) -> Result<SteerAction, ErrorResponse> {
+        Ok(match self {
+            Self::Pause { campaign, for_s } => {
                 let until = for_s.map(|seconds| end(seconds, now)).transpose()?;
-                (SteerAction::Pause { campaign, until }, by, reason)
+                SteerAction::Pause { campaign, until }
             }
-            Self::Resume { campaign, reason, by } => (SteerAction::Resume { campaign }, by, reason),
-            Self::Lift { campaign, hold, reason, by } => {
-                (SteerAction::Lift { campaign, reason: hold }, by, reason)
-            }
-            Self::Weights { weights, reason, by } => (SteerAction::Weights(weights), by, reason),
-            Self::ResetWeights { reason, by } => (SteerAction::ResetWeights, by, reason),
-            Self::Rate { cap, reason, by } => {
+            Self::Resume { campaign } => SteerAction::Resume { campaign },
+            Self::Lift { campaign, hold } => SteerAction::Lift { campaign, reason: hold },
+            Self::Weights { weights } => SteerAction::Weights(weights),
+            Self::ResetWeights {} => SteerAction::ResetWeights,
+            Self::Rate { cap } => {
                 let rate = |cap: f64| {
                     let said =
                         format!("the cap is {cap}; allowed is 0.001 to 10000 recipients a second");
                     Rate::per_second(cap).map_err(|_| ErrorResponse::input("cap", said))
                 };
-                (SteerAction::Cap(cap.map(rate).transpose()?), by, reason)
+                SteerAction::Cap(cap.map(rate).transpose()?)
             }
-            Self::Limit { key, limit, reason, by } => {
+            Self::Limit { key, limit } => {
                 let refused = |error: InvalidKey| ErrorResponse::input("key", error.to_string());
                 let key = key.parse().map_err(refused)?;
                 let limit = limit.map(serde_json::from_value::<Limit>).transpose();
                 let limit =
                     limit.map_err(|error| ErrorResponse::input("limit", error.to_string()))?;
-                (SteerAction::Limit { key, limit: limit.map(Box::new) }, by, reason)
+                SteerAction::Limit { key, limit: limit.map(Box::new) }
             }
-        };
-        Ok((action, author(named, by, reason)?))
+        })
     }
 }
 
@@ -149,10 +135,11 @@ fn end(seconds: u64, now: EpochMillis) -> Result<EpochMillis, ErrorResponse> {
 pub(super) async fn steer(
     State(app): State<Arc<App>>,
     Extension(credential): Extension<Credential>,
-    WithRejection(Json(asked), _): JsonBody<SteerRequest>,
+    JsonBody(asked): JsonBody<SteerRequest>,
 ) -> Result<Json<SteerReport>, ErrorResponse> {
-    let now = (app.now)();
-    let (action, author) = asked.into_action(name_of(&app, &credential), now)?;
+    let SteerRequest { action, reason, by } = asked;
+    let action = action.into_action((app.now)())?;
+    let author = author(name_of(&app, &credential), by, reason)?;
     let steered = app.shared.jobs.ask(|answer| EngineJob::Steer(action, author, answer)).await?;
     Ok(Json(steered))
 }
@@ -166,7 +153,7 @@ pub(super) struct WhyRequest {
 
 pub(super) async fn why(
     State(app): State<Arc<App>>,
-    WithRejection(Json(asked), _): JsonBody<WhyRequest>,
+    JsonBody(asked): JsonBody<WhyRequest>,
 ) -> Result<Json<Explanation>, ErrorResponse> {
     let WhyRequest { id, campaign } = asked;
     let campaign = campaign.filter(|name| !name.is_empty());
@@ -190,7 +177,7 @@ pub(super) struct LetterQuery {
 /// All that is known of a dead letter.
 pub(super) async fn show_letter(
     State(app): State<Arc<App>>,
-    WithRejection(Json(asked), _): JsonBody<LetterQuery>,
+    JsonBody(asked): JsonBody<LetterQuery>,
 ) -> Result<Json<Vec<LetterDetails>>, ErrorResponse> {
     Ok(Json(app.shared.jobs.ask(|answer| EngineJob::ShowLetter(asked.id, answer)).await?))
 }
@@ -206,7 +193,7 @@ pub(super) struct DiscardRequest {
 pub(super) async fn discard(
     State(app): State<Arc<App>>,
     Extension(credential): Extension<Credential>,
-    WithRejection(Json(asked), _): JsonBody<DiscardRequest>,
+    JsonBody(asked): JsonBody<DiscardRequest>,
 ) -> Result<Json<LetterReport>, ErrorResponse> {
     let DiscardRequest { id, reason, by } = asked;
     let author = author(name_of(&app, &credential), by, reason)?;
@@ -215,7 +202,7 @@ pub(super) async fn discard(
 
 pub(super) async fn review(
     State(app): State<Arc<App>>,
-    WithRejection(Json(asked), _): JsonBody<ReviewRequest>,
+    JsonBody(asked): JsonBody<ReviewRequest>,
 ) -> Result<Json<ReviewSummary>, ErrorResponse> {
     Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Review(asked, answer)).await?))
 }
@@ -232,7 +219,7 @@ pub(super) struct ReplayBody {
 pub(super) async fn replay(
     State(app): State<Arc<App>>,
     Extension(credential): Extension<Credential>,
-    WithRejection(Json(asked), _): JsonBody<ReplayBody>,
+    JsonBody(asked): JsonBody<ReplayBody>,
 ) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
     let ReplayBody { review, reason, by, per_second } = asked;
     if let Some(rate) = per_second.filter(|rate| !(0.01..=10_000.0).contains(rate)) {

@@ -1,7 +1,6 @@
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use axum_extra::headers::{ETag, HeaderMapExt as _, IfNoneMatch};
 
 use super::error_response::{ErrorResponse, not_found};
 
@@ -47,9 +46,8 @@ pub(super) async fn file(
 /// Sends a file, compressed to whoever takes that, or 304 if the browser has this version.
 fn answer(name: &str, headers: &HeaderMap, caching: &'static str) -> Option<Response> {
     let asset = ASSETS.iter().find(|asset| asset.name == name)?;
-    let tag: ETag = asset.tag.parse().ok()?;
-    let known = headers.typed_get::<IfNoneMatch>();
-    let mut response = if known.is_some_and(|known| !known.precondition_passes(&tag)) {
+    let is_tag = |known: &str| known.trim_start_matches("W/") == asset.tag || known == "*";
+    let mut response = if listed(headers, &header::IF_NONE_MATCH).any(is_tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else if takes_gzip(headers) {
         let head = [(header::CONTENT_TYPE, asset.kind), (header::CONTENT_ENCODING, "gzip")];
@@ -69,13 +67,16 @@ fn answer(name: &str, headers: &HeaderMap, caching: &'static str) -> Option<Resp
 
 /// Whether the client takes gzip: it says so, and does not weigh it 0.
 fn takes_gzip(headers: &HeaderMap) -> bool {
-    let named = headers.get_all(header::ACCEPT_ENCODING).into_iter();
-    let mut codings =
-        named.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(','));
-    codings.any(|coding| {
+    listed(headers, &header::ACCEPT_ENCODING).any(|coding| {
         let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
         let is_refused =
             weight.trim().strip_prefix("q=").is_some_and(|weight| weight.parse() == Ok(0.0));
         name.trim().eq_ignore_ascii_case("gzip") && !is_refused
     })
+}
+
+/// The parts of a header that is a list.
+fn listed<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|text| text.split(',')).map(str::trim)
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -14,7 +15,7 @@ use super::tokens::{TokenHolder, Tokens};
 use crate::rate_limit::{BucketRate, ClientAddress, ClientSession, TokenBucket};
 
 /// Life time of a login.
-pub(super) const SESSION: time::Duration = time::Duration::hours(12);
+pub(super) const SESSION: Duration = Duration::from_hours(12);
 /// Tries to log in by an address: one a second, ten at once.
 const TRIES: (f64, u32) = (1.0, 10);
 /// Addresses whose tries are counted at most; beyond, the one with the fullest bucket is forgotten.
@@ -224,10 +225,9 @@ impl Auth {
 #[cfg(test)]
 mod tests {
     use std::path::{Path, PathBuf};
-    use std::time::Duration;
 
     use super::*;
-    use crate::testing::Log;
+    use crate::tests::Log;
 
     const STACK: [&str; 2] = ["mail", "us-east-1"];
     const TOKEN: &str = "correct-horse-battery-staple";

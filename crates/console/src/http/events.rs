@@ -2,18 +2,17 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum_extra::extract::WithRejection;
 use futures_util::stream::unfold;
 use serde::Deserialize;
 
 use super::App;
 use super::auth::Credential;
 use super::client::Client;
-use super::error_response::ErrorResponse;
+use super::error_response::{ErrorResponse, QueryString};
 use super::excuses::{Excuse, Excuses};
 use crate::rate_limit::{ClientAddress, StreamClient, TooManyStreams};
 use crate::stream::Frame;
@@ -42,7 +41,7 @@ pub(super) async fn events(
     Extension(credential): Extension<Credential>,
     Extension(excuses): Extension<Excuses>,
     connection: Option<Extension<ConnectionNumber>>,
-    WithRejection(Query(query), _): WithRejection<Query<EventsQuery>, ErrorResponse>,
+    QueryString(query): QueryString<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, ErrorResponse> {
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());

@@ -1,14 +1,13 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Query, State};
-use axum_extra::extract::WithRejection;
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidegate_core::Timestamp;
 use tidegate_core::control::ChangeRecord;
 
 use super::App;
-use super::error_response::ErrorResponse;
+use super::error_response::{ErrorResponse, QueryString};
 use crate::engine::EngineJob;
 use crate::event::StateChange;
 use crate::figures::{Curves, LongSpan, seconds};
@@ -29,7 +28,7 @@ pub(super) struct History {
 
 pub(super) async fn history(
     State(app): State<Arc<App>>,
-    WithRejection(Query(query), _): WithRejection<Query<HistoryQuery>, ErrorResponse>,
+    QueryString(query): QueryString<HistoryQuery>,
 ) -> Result<Json<History>, ErrorResponse> {
     let span = query.span;
     let series = app.shared.jobs.ask(|answer| EngineJob::Curves(span, answer)).await?;

@@ -1,17 +1,9 @@
-use std::fmt;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::header;
-use axum::response::{IntoResponse as _, Response};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, MetricEncoder, NoLabelSet, text,
-};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
+use axum::response::{IntoResponse, Response};
 use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::{Counter, CounterEntry, CounterUnit, LedgerSums, at_least_0};
 use tidegate_core::identity::EpochMillis;
@@ -19,34 +11,18 @@ use tidegate_core::waits::WaitHistogram;
 use tidegate_operator::status::{QueueStatus, Status};
 
 use super::App;
-use super::error_response::ErrorResponse;
 use crate::figures::{StackFigures, precise, size};
 use crate::rate_limit::EmptyBucket;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Current values in the `OpenMetrics` format.
-pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, ErrorResponse> {
-    let mut registry = Registry::with_prefix("tidegate");
-    registry.register_collector(Box::new(StackCollector(Arc::clone(&app))));
-    let mut encoded = String::new();
-    text::encode(&mut encoded, &registry).map_err(|error| {
-        let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
-        ErrorResponse::new(status, "service", error.to_string())
-    })?;
-    Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], encoded).into_response())
-}
-
-/// Reads all values from the engine's state at each scrape, so that nothing is counted in two places.
-#[derive(Debug)]
-struct StackCollector(Arc<App>);
-
-impl Collector for StackCollector {
-    fn encode(&self, mut to: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let mut writer = MetricsWriter(&mut to);
-        streams(&self.0, &mut writer)?;
-        regulator(&self.0, &mut writer)
-    }
+/// Current values in the `OpenMetrics` format, read from the engine's state at each scrape, so that nothing is
+/// counted in two places.
+pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let mut text = MetricsText(String::new());
+    streams(&app, &mut text);
+    regulator(&app, &mut text);
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], text.0 + "# EOF\n").into_response()
 }
 
 /// The metrics and their meanings, but for the ledger's sums, whose meanings the list of counters has.
@@ -122,53 +98,68 @@ pub(super) const METRICS: [(&str, &str); 39] = [
     ("window_slots_left", "Slots of the newest reported window that no mail took"),
 ];
 
-/// Writes metrics with a single value, or with one value for each set of labels.
-struct MetricsWriter<'a, 'b>(&'a mut DescriptorEncoder<'b>);
+/// Metrics with a single value, or with one value for each set of labels.
+struct MetricsText(String);
 
-impl MetricsWriter<'_, '_> {
-    fn begin(&mut self, name: &str, kind: MetricType) -> Result<MetricEncoder<'_>, fmt::Error> {
-        let (name, help) = METRICS.iter().find(|(known, _)| *known == name).ok_or(fmt::Error)?;
-        self.0.encode_descriptor(name, help, None, kind)
+impl MetricsText {
+    fn begin(&mut self, name: &str, kind: &str) {
+        let meaning = METRICS.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning);
+        self.describe(name, kind, meaning.unwrap_or_default());
     }
 
-    fn counter(&mut self, name: &str, value: u64) -> fmt::Result {
-        ConstCounter::new(value).encode(self.begin(name, MetricType::Counter)?)
+    fn describe(&mut self, name: &str, kind: &str, meaning: &str) {
+        self.0.extend(["# HELP tidegate_", name, " ", meaning, "\n"]);
+        self.0.extend(["# TYPE tidegate_", name, " ", kind, "\n"]);
     }
 
-    fn gauge(&mut self, name: &str, value: f64) -> fmt::Result {
-        ConstGauge::new(value).encode(self.begin(name, MetricType::Gauge)?)
+    fn sample(&mut self, name: &str, suffix: &str, labels: &[(&str, &str)], value: impl Debug) {
+        let escaped =
+            |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let label = |(name, value): &(&str, &str)| format!("{name}=\"{}\"", escaped(value));
+        let labels: Vec<String> = labels.iter().map(label).collect();
+        let labels = labels.join(",");
+        let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+        self.0.extend(["tidegate_", name, suffix, &labels, " ", &format!("{value:?}"), "\n"]);
     }
 
-    fn counters<L: EncodeLabelSet>(
+    fn counter(&mut self, name: &str, value: u64) {
+        self.counters(name, [([], value)]);
+    }
+
+    fn gauge(&mut self, name: &str, value: f64) {
+        self.gauges(name, [([], value)]);
+    }
+
+    fn counters<'a, const N: usize>(
         &mut self,
         name: &str,
-        values: impl IntoIterator<Item = (L, u64)>,
-    ) -> fmt::Result {
-        let mut family = self.begin(name, MetricType::Counter)?;
-        values.into_iter().try_for_each(|(labels, value)| {
-            ConstCounter::new(value).encode(family.encode_family(&labels)?)
-        })
+        values: impl IntoIterator<Item = ([(&'a str, &'a str); N], u64)>,
+    ) {
+        self.begin(name, "counter");
+        for (labels, value) in values {
+            self.sample(name, "_total", &labels, value);
+        }
     }
 
-    fn gauges<L: EncodeLabelSet>(
+    fn gauges<'a, const N: usize>(
         &mut self,
         name: &str,
-        values: impl IntoIterator<Item = (L, f64)>,
-    ) -> fmt::Result {
-        let mut family = self.begin(name, MetricType::Gauge)?;
-        values.into_iter().try_for_each(|(labels, value)| {
-            ConstGauge::new(value).encode(family.encode_family(&labels)?)
-        })
+        values: impl IntoIterator<Item = ([(&'a str, &'a str); N], f64)>,
+    ) {
+        self.begin(name, "gauge");
+        for (labels, value) in values {
+            self.sample(name, "", &labels, value);
+        }
     }
 
     /// A value for each state that there is: 1 for the one that stands, else 0.
-    fn states(&mut self, name: &str, label: &str, states: &[&str], stands: &str) -> fmt::Result {
+    fn states(&mut self, name: &str, label: &str, states: &[&str], stands: &str) {
         let value = |state: &&str| f64::from(u8::from(*state == stands));
-        self.gauges(name, states.iter().map(|state| ([(label, *state)], value(state))))
+        self.gauges(name, states.iter().map(|state| ([(label, *state)], value(state))));
     }
 }
 
-fn streams(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
+fn streams(app: &App, to: &mut MetricsText) {
     let hub = &app.shared.hub;
     let (counts, open, addresses, (waiting, deepest), last) = hub.look(|registry| {
         let counts = registry.counts().clone();
@@ -180,25 +171,25 @@ fn streams(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
             registry.history().last(),
         )
     });
-    writer.counter("console_streams_opened", counts.opened)?;
-    writer.counter("console_reconnects", counts.reconnects)?;
-    writer.counter("console_events_replayed", counts.replayed)?;
-    writer.counter("console_gaps", counts.gaps)?;
-    writer.counter("console_exchanges_failed", counts.exchanges_failed)?;
-    writer.counter("console_changes", last)?;
-    writer.gauge("console_streams_open", size(open))?;
-    writer.gauge("console_addresses", size(addresses))?;
-    writer.gauge("console_queue_depth", size(waiting))?;
-    writer.gauge("console_queue_depth_max", size(deepest))?;
+    to.counter("console_streams_opened", counts.opened);
+    to.counter("console_reconnects", counts.reconnects);
+    to.counter("console_events_replayed", counts.replayed);
+    to.counter("console_gaps", counts.gaps);
+    to.counter("console_exchanges_failed", counts.exchanges_failed);
+    to.counter("console_changes", last);
+    to.gauge("console_streams_open", size(open));
+    to.gauge("console_addresses", size(addresses));
+    to.gauge("console_queue_depth", size(waiting));
+    to.gauge("console_queue_depth_max", size(deepest));
     let kind = |(kind, count): (&&'static str, &u64)| ([("kind", *kind)], *count);
-    writer.counters("console_events_sent", counts.sent.iter().map(kind))?;
-    writer.counters("console_events_dropped", counts.dropped.iter().map(kind))?;
-    writer.counters("console_events_produced", counts.produced.iter().map(kind))?;
+    to.counters("console_events_sent", counts.sent.iter().map(kind));
+    to.counters("console_events_dropped", counts.dropped.iter().map(kind));
+    to.counters("console_events_produced", counts.produced.iter().map(kind));
     let sessions = || counts.sessions.iter().map(|(of, count)| ([("session", of.label())], count));
     let tokens = sessions().map(|(labels, count)| (labels, count.tokens));
-    writer.counters("console_tokens_consumed", tokens)?;
+    to.counters("console_tokens_consumed", tokens);
     let reconnects = sessions().map(|(labels, count)| (labels, count.reconnects));
-    writer.counters("console_session_reconnects", reconnects)?;
+    to.counters("console_session_reconnects", reconnects);
     let empty = [
         (EmptyBucket::Stream, "stream"),
         (EmptyBucket::Connection, "connection"),
@@ -207,37 +198,37 @@ fn streams(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
     ];
     let empty = empty
         .map(|(of, bucket)| ([("bucket", bucket)], counts.empty.get(&of).copied().unwrap_or(0)));
-    writer.counters("console_bucket_empty", empty)?;
+    to.counters("console_bucket_empty", empty);
     let refused = ["session", "address", "all", "often"]
         .map(|of| ([("of", of)], counts.refused.get(of).copied().unwrap_or(0)));
-    writer.counters("console_streams_refused", refused)
+    to.counters("console_streams_refused", refused);
 }
 
 /// The regulator's own figures, as the newest look at the stack found them.
-fn regulator(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
+fn regulator(app: &App, to: &mut MetricsText) {
     let shown = app.shared.shown.borrow().clone();
     let (figures, status) = (&shown.figures, &shown.figures.status);
-    writer.counter("console_looks", shown.looks)?;
-    writer.counter("console_looks_failed", shown.failed)?;
+    to.counter("console_looks", shown.looks);
+    to.counter("console_looks_failed", shown.failed);
     let seconds = |at: EpochMillis| precise(at.as_millis()) / 1e3;
-    writer.gauge("look_timestamp_seconds", seconds(figures.at))?;
+    to.gauge("look_timestamp_seconds", seconds(figures.at));
     if let Some(last) = status.serving.last_window {
-        writer.gauge("last_window_timestamp_seconds", seconds(last))?;
+        to.gauge("last_window_timestamp_seconds", seconds(last));
     }
     let serving = ["serving", "idle", "stopped", "never"];
-    writer.states("serving", "state", &serving, status.serving.state)?;
+    to.states("serving", "state", &serving, status.serving.state);
     if let Some(left) = &status.serving.left {
-        writer.gauge("window_slots_left", precise(left.slots))?;
+        to.gauge("window_slots_left", precise(left.slots));
         let mails = left.mails.iter().flat_map(|(line, mails)| {
             let labels = move |priority: &'static str| [("line", *line), ("priority", priority)];
             mails.iter().map(move |(priority, mails)| (labels(priority), precise(*mails)))
         });
-        writer.gauges("window_mails_left", mails)?;
+        to.gauges("window_mails_left", mails);
     }
     let breaker = ["allowing", "blocking", "probing"];
-    writer.states("breaker", "state", &breaker, status.breaker.state)?;
+    to.states("breaker", "state", &breaker, status.breaker.state);
     let levels = ["clear", "busy", "overloaded"];
-    writer.states("level", "level", &levels, &status.level.level.to_string())?;
+    to.states("level", "level", &levels, &status.level.level.to_string());
     let quota = &status.quota;
     let rates = [
         ("account", quota.account_per_second),
@@ -246,72 +237,77 @@ fn regulator(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
         ("cap", quota.operator_cap),
     ];
     let rates = rates.into_iter().filter_map(|(of, rate)| Some(([("of", of)], rate?)));
-    writer.gauges("quota_recipients_per_second", rates)?;
-    writer.gauge("rate_factor", quota.factor)?;
+    to.gauges("quota_recipients_per_second", rates);
+    to.gauge("rate_factor", quota.factor);
     if let Some(daily) = quota.daily {
         let recipients =
             [("quota", daily.quota), ("sent", daily.sent), ("left", daily.left_for_campaigns)];
         let recipients = recipients.map(|(of, count)| ([("of", of)], precise(count)));
-        writer.gauges("daily_recipients", recipients)?;
+        to.gauges("daily_recipients", recipients);
     }
     let holds = status.holds.iter().map(|hold| {
         let campaign = hold.campaign.as_deref().unwrap_or("");
         ([("campaign", campaign), ("reason", hold.reason.as_str())], 1.0)
     });
-    writer.gauges("hold", holds)?;
+    to.gauges("hold", holds);
     if let Some(express) = figures.express {
-        writer.gauge("express_waited_seconds", express.waited_s)?;
+        to.gauge("express_waited_seconds", express.waited_s);
     }
-    limits(status, writer)?;
-    campaigns(figures, writer)?;
-    express_waits(status, writer)?;
-    sums(status, writer)
+    limits(status, to);
+    campaigns(figures, to);
+    express_waits(status, to);
+    sums(status, to);
 }
 
-fn limits(status: &Status, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
+fn limits(status: &Status, to: &mut MetricsText) {
     let limits = || status.limits.iter().map(|limit| ([("limit", limit.key.as_str())], limit));
     let closed = limits().map(|(labels, limit)| (labels, f64::from(u8::from(limit.closed))));
-    writer.gauges("limit_closed", closed)?;
+    to.gauges("limit_closed", closed);
     let rates = limits().filter_map(|(labels, limit)| Some((labels, limit.per_second?)));
-    writer.gauges("limit_recipients_per_second", rates)?;
+    to.gauges("limit_recipients_per_second", rates);
     let waiting = limits().map(|(labels, limit)| (labels, precise(limit.queued())));
-    writer.gauges("limit_waiting_recipients", waiting)
+    to.gauges("limit_waiting_recipients", waiting);
 }
 
 /// The histogram of the pollers' counters. The sum is that of all express mail, with seconds rounded in
 /// each window.
-fn express_waits(status: &Status, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
+fn express_waits(status: &Status, to: &mut MetricsText) {
     let waits = WaitHistogram::of_sums(&status.counters);
     let sum = precise(at_least_0(Counter::Waited.sum_of(EXPRESS, &status.counters)));
-    let buckets = waits.buckets().map(|(bound, mails)| (bound.as_secs_f64(), mails));
-    let buckets: Vec<_> = buckets.chain([(f64::MAX, waits.mails_above())]).collect();
-    let mut encoder = writer.begin("express_wait_seconds", MetricType::Histogram)?;
-    encoder.encode_histogram::<NoLabelSet>(sum, waits.mails(), &buckets, None)
+    let name = "express_wait_seconds";
+    to.begin(name, "histogram");
+    to.sample(name, "_sum", &[], sum);
+    to.sample(name, "_count", &[], waits.mails());
+    let mut mails_within = 0;
+    for (bound, mails) in waits.buckets() {
+        mails_within += mails;
+        to.sample(name, "_bucket", &[("le", &format!("{:?}", bound.as_secs_f64()))], mails_within);
+    }
+    to.sample(name, "_bucket", &[("le", "+Inf")], waits.mails());
 }
 
 /// Figures of each campaign, and how deep all queues are.
-fn campaigns(figures: &StackFigures, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
+fn campaigns(figures: &StackFigures, to: &mut MetricsText) {
     let campaigns = || figures.rows.iter().map(|row| ([("campaign", row.name.as_str())], row));
-    writer.counters("sent_recipients", campaigns().map(|(labels, row)| (labels, row.sent)))?;
+    to.counters("sent_recipients", campaigns().map(|(labels, row)| (labels, row.sent)));
     let rates = campaigns().filter_map(|(labels, row)| Some((labels, row.rate?)));
-    writer.gauges("sent_recipients_per_second", rates)?;
+    to.gauges("sent_recipients_per_second", rates);
     let weights = figures
         .status
         .campaigns
         .iter()
         .map(|campaign| ([("campaign", campaign.name.as_str())], f64::from(campaign.weight)));
-    writer.gauges("weight", weights)?;
-    writer.gauges("queue_messages", depths(&figures.status))
+    to.gauges("weight", weights);
+    to.gauges("queue_messages", depths(&figures.status));
 }
 
 /// The ledger's totals of all counters. That of `sent` is one of [`campaigns`]' metrics, by campaign.
-fn sums(status: &Status, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
-    let mut totals = Counter::ALL.iter().filter(|counter| has_total(**counter));
-    totals.try_for_each(|counter| {
-        let (name, help) = (name(*counter), counter.entry().meaning);
-        let to = writer.0.encode_descriptor(&name, help, None, MetricType::Counter)?;
-        ConstCounter::new(status.counter(*counter)).encode(to)
-    })
+fn sums(status: &Status, to: &mut MetricsText) {
+    for counter in Counter::ALL.iter().filter(|counter| has_total(**counter)) {
+        let name = name(*counter);
+        to.describe(&name, "counter", counter.entry().meaning);
+        to.sample(&name, "_total", &[], status.counter(*counter));
+    }
 }
 
 fn has_total(counter: Counter) -> bool {

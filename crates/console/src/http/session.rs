@@ -1,17 +1,16 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Extension, State};
-use axum::http::StatusCode;
-use axum_extra::extract::WithRejection;
-use axum_extra::extract::cookie::{Cookie, CookieJar, SameSite};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 use tidegate_core::channel::Channel;
 use tidegate_simulator::plan::ses_price;
 
 use super::App;
-use super::access_control::check_token;
+use super::access_control::{check_token, session_cookie};
 use super::auth::{Credential, SESSION};
 use super::client::Client;
 use super::error_response::{ErrorResponse, JsonBody};
@@ -52,13 +51,13 @@ pub(super) struct LoginBody {
 pub(super) async fn login(
     State(app): State<Arc<App>>,
     client: Client,
-    WithRejection(Json(login), _): JsonBody<LoginBody>,
-) -> Result<(CookieJar, StatusCode), ErrorResponse> {
+    JsonBody(login): JsonBody<LoginBody>,
+) -> Result<(StatusCode, SessionCookie), ErrorResponse> {
     let holder = check_token(&app, client, &login.token)?;
     let name = app.auth.holder(&Credential::Bearer { holder }).and_then(|of| of.name.as_deref());
     tracing::info!(client = %client.0, name, "a login");
-    let session = app.auth.session(holder, app.seconds() + SESSION.unsigned_abs().as_secs());
-    Ok((cookie(&app, session, SESSION), StatusCode::NO_CONTENT))
+    let session = app.auth.session(holder, app.seconds() + SESSION.as_secs());
+    Ok((StatusCode::NO_CONTENT, cookie(&app, &session, SESSION)))
 }
 
 /// Ends the session, also for whoever copied its cookie. Its streams end with their next event; the
@@ -66,23 +65,24 @@ pub(super) async fn login(
 pub(super) async fn logout(
     State(app): State<Arc<App>>,
     Client(client): Client,
-    jar: CookieJar,
-) -> (CookieJar, StatusCode) {
-    if let Some(session) = jar.get(app.auth.cookie_name()) {
-        app.auth.end(session.value(), app.seconds());
+    headers: HeaderMap,
+) -> (StatusCode, SessionCookie) {
+    if let Some(session) = session_cookie(&app, &headers) {
+        app.auth.end(session, app.seconds());
         tracing::info!(%client, "a logout");
     }
-    (cookie(&app, String::new(), time::Duration::ZERO), StatusCode::NO_CONTENT)
+    (StatusCode::NO_CONTENT, cookie(&app, "", Duration::ZERO))
 }
+
+/// The header that sets the session cookie.
+type SessionCookie = [(HeaderName, String); 1];
 
 /// The session cookie, `HttpOnly` and `SameSite=Strict`: no script can read it, and a browser does
 /// not send it with requests of other sites.
-fn cookie(app: &App, value: String, lifetime: time::Duration) -> CookieJar {
-    let cookie = Cookie::build((app.auth.cookie_name().to_owned(), value))
-        .path("/")
-        .max_age(lifetime)
-        .http_only(true)
-        .same_site(SameSite::Strict)
-        .secure(app.access.is_https());
-    CookieJar::new().add(cookie)
+fn cookie(app: &App, value: &str, lifetime: Duration) -> SessionCookie {
+    let (name, seconds) = (app.auth.cookie_name(), lifetime.as_secs());
+    let secure = if app.access.is_https() { "; Secure" } else { "" };
+    let cookie =
+        format!("{name}={value}; HttpOnly; SameSite=Strict{secure}; Path=/; Max-Age={seconds}");
+    [(header::SET_COOKIE, cookie)]
 }

@@ -3,7 +3,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum_extra::extract::WithRejection;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -61,7 +60,7 @@ pub(super) struct OpenRequest {
 
 pub(super) async fn open(
     State(app): State<Arc<App>>,
-    WithRejection(Json(asked), _): JsonBody<OpenRequest>,
+    JsonBody(asked): JsonBody<OpenRequest>,
 ) -> Result<Json<Value>, ErrorResponse> {
     let menu = app.about.stacks.as_ref().filter(|menu| menu.can_open);
     let Some(menu) = menu else { return Err(not_found().await) };

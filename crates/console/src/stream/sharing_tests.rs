@@ -11,7 +11,7 @@ use crate::rate_limit::{
     BucketRate, ClientAddress, ClientSession, GroupLimits, StreamClient, TooManyStreams,
 };
 use crate::stream::tests::change;
-use crate::testing::Log;
+use crate::tests::Log;
 
 /// A console on which a session has five events at once and one every ten seconds, and two streams.
 fn hub() -> Arc<Hub> {

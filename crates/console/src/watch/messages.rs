@@ -7,14 +7,14 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_operator::status::{CampaignStatus, Status};
 
 use super::milestones::Milestone;
-use super::snapshots::{HoldKey, HoldSnapshot, QuotaSnapshot};
+use super::snapshots::{HoldSnapshot, QuotaSnapshot};
 use super::{change, of_campaign};
 use crate::event::{ChangeKind, ChangeTone, StateChange};
 
 const PAUSED: &str = "paused";
 
-fn kind(key: &HoldKey) -> ChangeKind {
-    if key.reason == PAUSED { ChangeKind::Pause } else { ChangeKind::Hold }
+fn kind(hold: &HoldSnapshot) -> ChangeKind {
+    if hold.reason == PAUSED { ChangeKind::Pause } else { ChangeKind::Hold }
 }
 
 /// Until when, and what was said.
@@ -25,33 +25,33 @@ fn detail(hold: &HoldSnapshot) -> String {
     }
 }
 
-pub(super) fn held(at: EpochMillis, key: &HoldKey, hold: &HoldSnapshot) -> StateChange {
-    let what = key.what();
-    let (title, tone) = match key.reason.as_str() {
+pub(super) fn held(at: EpochMillis, hold: &HoldSnapshot) -> StateChange {
+    let what = hold.held();
+    let (title, tone) = match hold.reason.as_str() {
         PAUSED => (format!("{what} is paused"), ChangeTone::Warn),
         _ => (format!("{what} is held: {}", hold.what), ChangeTone::Bad),
     };
-    of_campaign(key.campaign.as_deref(), change(at, kind(key), tone, title, detail(hold)))
+    of_campaign(hold.campaign.as_deref(), change(at, kind(hold), tone, title, detail(hold)))
 }
 
-pub(super) fn held_anew(at: EpochMillis, key: &HoldKey, hold: &HoldSnapshot) -> StateChange {
-    let reason = if key.reason == PAUSED { "pause" } else { "hold" };
-    let title = format!("{}: the {reason} was changed", key.what());
+pub(super) fn held_anew(at: EpochMillis, hold: &HoldSnapshot) -> StateChange {
+    let reason = if hold.reason == PAUSED { "pause" } else { "hold" };
+    let title = format!("{}: the {reason} was changed", hold.held());
     of_campaign(
-        key.campaign.as_deref(),
-        change(at, kind(key), ChangeTone::Warn, title, detail(hold)),
+        hold.campaign.as_deref(),
+        change(at, kind(hold), ChangeTone::Warn, title, detail(hold)),
     )
 }
 
-pub(super) fn let_go(key: &HoldKey, hold: &HoldSnapshot, status: &Status) -> StateChange {
-    let what = key.what();
-    let title = match key.reason.as_str() {
+pub(super) fn let_go(hold: &HoldSnapshot, status: &Status) -> StateChange {
+    let what = hold.held();
+    let title = match hold.reason.as_str() {
         PAUSED => format!("{what} is not paused any more"),
         _ => format!("{what} is not held any more ({})", hold.what),
     };
     // What still holds it: its own holds, and those on all.
-    let holds = |hold: &&tidegate_operator::status::HoldStatus| {
-        hold.campaign.is_none() || hold.campaign == key.campaign
+    let holds = |other: &&tidegate_operator::status::HoldStatus| {
+        other.campaign.is_none() || other.campaign == hold.campaign
     };
     let still: Vec<String> =
         status.holds.iter().filter(holds).map(|hold| hold.what.clone()).collect();
@@ -60,7 +60,7 @@ pub(super) fn let_go(key: &HoldKey, hold: &HoldSnapshot, status: &Status) -> Sta
     } else {
         (ChangeTone::Info, format!("still held: {}", still.join(", ")))
     };
-    of_campaign(key.campaign.as_deref(), change(status.at, kind(key), tone, title, detail))
+    of_campaign(hold.campaign.as_deref(), change(status.at, kind(hold), tone, title, detail))
 }
 
 pub(super) fn breaker(status: &Status) -> StateChange {

@@ -13,13 +13,13 @@ use tidegate_operator::status::Status;
 
 use crate::event::{ChangeKind, ChangeTone, StateChange};
 use milestones::SendingRun;
-use snapshots::{HoldKey, HoldSnapshot, QuotaSnapshot};
+use snapshots::{HoldSnapshot, QuotaSnapshot};
 
 /// The state at the last look, as far as changes are derived from it. It is saved, so that a
 /// restarted console can tell what changed in the meantime.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LastSeen {
-    holds: BTreeMap<String, HoldSnapshot>,
+    holds: Vec<HoldSnapshot>,
     breaker: String,
     serving: String,
     quota: QuotaSnapshot,
@@ -71,23 +71,18 @@ impl LastSeen {
     }
 
     fn holds(&mut self, status: &Status) -> Vec<StateChange> {
-        let stand: BTreeMap<String, HoldSnapshot> = status
-            .holds
-            .iter()
-            .map(|hold| (HoldKey::of(hold).to_string(), HoldSnapshot::from(hold)))
-            .collect();
+        let mut stand: Vec<HoldSnapshot> = status.holds.iter().map(HoldSnapshot::of).collect();
+        stand.sort();
         let mut told = Vec::new();
-        for (key, hold) in &stand {
-            let key = HoldKey::parse(key);
-            let change = match self.holds.get(&key.to_string()) {
-                None => messages::held(status.at, &key, hold),
-                Some(before) if before != hold => messages::held_anew(status.at, &key, hold),
-                Some(_) => continue,
-            };
-            told.push(change);
+        for hold in &stand {
+            match hold.among(&self.holds) {
+                None => told.push(messages::held(status.at, hold)),
+                Some(before) if before != hold => told.push(messages::held_anew(status.at, hold)),
+                Some(_) => {}
+            }
         }
-        for (key, hold) in self.holds.iter().filter(|(key, _)| !stand.contains_key(*key)) {
-            told.push(messages::let_go(&HoldKey::parse(key), hold, status));
+        for hold in self.holds.iter().filter(|hold| hold.among(&stand).is_none()) {
+            told.push(messages::let_go(hold, status));
         }
         self.holds = stand;
         told

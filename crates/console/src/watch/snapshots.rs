@@ -1,53 +1,32 @@
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use tidegate_core::identity::EpochMillis;
 use tidegate_operator::status::{HoldStatus, QuotaStatus};
 
-/// Identifies a hold: campaign (none for all sending) and reason. Campaign names contain no slash,
-/// so `campaign/reason` is unambiguous.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HoldKey {
+/// The parts of a hold whose change is published. Campaign (none for all sending) and reason say which one it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct HoldSnapshot {
     pub(super) campaign: Option<String>,
     pub(super) reason: String,
-}
-
-impl HoldKey {
-    pub(super) fn of(hold: &HoldStatus) -> Self {
-        Self { campaign: hold.campaign.clone(), reason: hold.reason.clone() }
-    }
-
-    pub(super) fn parse(text: &str) -> Self {
-        let (campaign, reason) = text.split_once('/').unwrap_or(("", text));
-        let campaign = Some(campaign.to_owned()).filter(|campaign| !campaign.is_empty());
-        Self { campaign, reason: reason.to_owned() }
-    }
-
-    /// The held campaign, or "All sending".
-    pub(super) fn what(&self) -> &str {
-        self.campaign.as_deref().unwrap_or("All sending")
-    }
-}
-
-impl fmt::Display for HoldKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.campaign.as_deref().unwrap_or_default(), self.reason)
-    }
-}
-
-/// The parts of a hold whose change is published.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct HoldSnapshot {
     pub(super) what: String,
     pub(super) detail: String,
     pub(super) since: EpochMillis,
     pub(super) until: Option<EpochMillis>,
 }
 
-impl From<&HoldStatus> for HoldSnapshot {
-    fn from(hold: &HoldStatus) -> Self {
-        let HoldStatus { what, detail, since, until, .. } = hold.clone();
-        Self { what, detail, since, until }
+impl HoldSnapshot {
+    pub(super) fn of(hold: &HoldStatus) -> Self {
+        let HoldStatus { campaign, reason, what, detail, since, until, .. } = hold.clone();
+        Self { campaign, reason, what, detail, since, until }
+    }
+
+    /// The same hold among `holds`, however its other parts are.
+    pub(super) fn among<'a>(&self, holds: &'a [Self]) -> Option<&'a Self> {
+        holds.iter().find(|hold| hold.campaign == self.campaign && hold.reason == self.reason)
+    }
+
+    /// The held campaign, or "All sending".
+    pub(super) fn held(&self) -> &str {
+        self.campaign.as_deref().unwrap_or("All sending")
     }
 }
 

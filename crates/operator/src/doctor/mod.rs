@@ -4,7 +4,6 @@
 mod account;
 mod environments;
 mod functions;
-mod permissions;
 mod queues;
 mod tenants;
 pub mod texts;
@@ -16,9 +15,6 @@ use tidegate_core::Timestamp;
 pub use account::{AccountHealth, SenderIdentity};
 pub use environments::Environments;
 pub use functions::FunctionSettings;
-pub use permissions::{
-    ChannelArns, NOT_CHECKED, Permission, RolePermissions, StackArns, poller_needs, scheduler_needs,
-};
 pub use queues::{DeployedQueue, QueueAttributes, QueueKind};
 pub use tenants::TenantFacts;
 pub use texts::TextFacts;
@@ -97,8 +93,6 @@ pub struct DeploymentFacts {
     pub functions: Vec<FunctionSettings>,
     /// Functions of the account that may run at the same time, in this region.
     pub concurrency: ReadResult<i64>,
-    /// The permissions of the functions' roles.
-    pub roles: Vec<RolePermissions>,
     /// Whether the ledger's table deletes expired marks.
     pub expiry: ReadResult<bool>,
     /// Seconds after which the scheduler finds express mail while the stack sleeps; `None` without an express queue.
@@ -126,7 +120,6 @@ impl DoctorReport {
         findings.extend(functions::judge(facts));
         findings.extend(queues::judge(facts));
         findings.extend(facts.deferral_bucket.iter().map(deferral_bucket));
-        findings.extend(permissions::judge(facts));
         findings.extend(running(facts));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.state));
         Self { stack: facts.status.stack.clone(), findings }

@@ -1,4 +1,3 @@
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::*;
@@ -30,102 +29,6 @@ fn function(kind: &'static str, timeout_s: u32) -> FunctionSettings {
     }
 }
 
-pub(super) fn everything(some: &[String]) -> StackArns<'_> {
-    StackArns {
-        campaigns: some,
-        express: Some("arn:express"),
-        merge: Some("arn:merge"),
-        domains: some,
-        dead_letter: "arn:dead",
-        ledger: "arn:ledger",
-        poller: "arn:poller",
-        feedback: Some("arn:feedback"),
-        deferral: Some(("arn:bucket", "arn:bucket/deferral/any")),
-        channel: ChannelArns::Email { ses: "arn:aws:ses:eu-west-1:1:", identities: some },
-        tags: true,
-        topic: Some("arn:topic"),
-    }
-}
-
-/// The actions that the template gives a role.
-fn given(role: &str) -> BTreeSet<String> {
-    let template = include_str!("../../../../infra/sam/template.yaml");
-    let (_, from) = template.split_once(&format!("\n  {role}:\n")).unwrap();
-    let policies = from.split_once("Policies:").unwrap().1;
-    let lines = policies.lines().take_while(|line| line.is_empty() || line.starts_with("    "));
-    let words =
-        lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "[],\"".contains(c)));
-    let services = [
-        "logs:",
-        "lambda:",
-        "dynamodb:",
-        "ses:",
-        "sms-voice:",
-        "sns:",
-        "sqs:",
-        "s3:",
-        "xray:",
-        "ec2:",
-    ];
-    let action = |word: &&str| {
-        services.iter().any(|service| {
-            word.strip_prefix(service).is_some_and(|rest| rest.starts_with(char::is_uppercase))
-        })
-    };
-    // A key of a condition is no action.
-    words.filter(action).filter(|word| *word != "ses:FromAddress").map(str::to_owned).collect()
-}
-
-#[test]
-fn every_action_of_the_templates_roles_is_checked_or_told_as_not_checked() {
-    let queues = ["arn:queue".to_owned()];
-    let mails = everything(&queues);
-    let texts = StackArns {
-        channel: ChannelArns::Sms { sms_voice: "arn:aws:sms-voice:eu-west-1:1:" },
-        ..mails
-    };
-    let of_both =
-        |needs: fn(StackArns<'_>) -> Vec<Permission>| [needs(mails), needs(texts)].concat();
-    for (role, needs) in
-        [("SchedulerRole", of_both(scheduler_needs)), ("PollerRole", of_both(poller_needs))]
-    {
-        let checked: BTreeSet<_> = needs.into_iter().flat_map(|need| need.actions).collect();
-        let given = given(role);
-        assert!(given.len() > 10, "{given:?}");
-        let known = |action: &str| checked.contains(action) || NOT_CHECKED.contains(&action);
-        let untold: Vec<_> = given.iter().filter(|action| !known(action)).collect();
-        assert!(untold.is_empty(), "{role}: {untold:?}");
-        let ungiven: Vec<_> = checked.iter().filter(|action| !given.contains(**action)).collect();
-        assert!(ungiven.is_empty(), "{role}: {ungiven:?}");
-    }
-}
-
-#[test]
-fn the_deferral_bucket_domains_express_and_tags_are_asked_about_where_the_stack_uses_them() {
-    let queues = ["arn:queue".to_owned()];
-    let all = everything(&queues);
-    let asked = |needs: Vec<Permission>, resource: &str| -> Vec<&str> {
-        let of = needs.into_iter().filter(|need| need.resource == resource);
-        of.flat_map(|need| need.actions).collect()
-    };
-    assert_eq!(asked(poller_needs(all), "arn:bucket/deferral/any"), ["s3:PutObject"]);
-    assert_eq!(asked(poller_needs(all), "arn:express").len(), 4);
-    assert_eq!(asked(scheduler_needs(all), "arn:bucket"), ["s3:ListBucket"]);
-    assert_eq!(asked(scheduler_needs(all), "*"), ["ses:GetAccount", "sqs:ListQueues"]);
-    let domain = StackArns {
-        campaigns: &[],
-        channel: ChannelArns::Email { ses: "arn:aws:ses:eu-west-1:1:", identities: &[] },
-        ..all
-    };
-    assert_eq!(asked(poller_needs(domain), "arn:queue").len(), 5);
-    let plain = StackArns { express: None, deferral: None, tags: false, domains: &[], ..all };
-    for needs in [scheduler_needs(plain), poller_needs(plain)] {
-        let unused = |action: &&str| action.starts_with("s3:") || action.starts_with("sqs:List");
-        assert!(!needs.iter().flat_map(|need| &need.actions).any(unused), "{needs:?}");
-        assert!(needs.iter().all(|need| need.resource != "arn:express"));
-    }
-}
-
 fn tenant(name: &str, resources: &[&str]) -> TenantFacts {
     let arns = resources.iter().map(|resource| format!("arn:aws:ses:eu-west-1:1:{resource}"));
     let status = TenantStatus { sends: true, resources: arns.collect() };
@@ -134,10 +37,6 @@ fn tenant(name: &str, resources: &[&str]) -> TenantFacts {
 }
 
 pub(super) fn healthy() -> DeploymentFacts {
-    let queues = ["arn:queue".to_owned()];
-    let arns = everything(&queues);
-    let allowed =
-        |needs: Vec<Permission>| Ok(needs.into_iter().map(|need| (need, Vec::new())).collect());
     DeploymentFacts {
         status: Status::of(&standing()),
         channel: ChannelFacts::Email(SesFacts {
@@ -165,10 +64,6 @@ pub(super) fn healthy() -> DeploymentFacts {
         deferral_bucket: Some(("mail-deferralbucket-1a2b".to_owned(), Ok(true))),
         functions: vec![function("scheduler", 90), function("poller", 15)],
         concurrency: Ok(1_000),
-        roles: vec![
-            RolePermissions { kind: "scheduler", denied: allowed(scheduler_needs(arns)) },
-            RolePermissions { kind: "poller", denied: allowed(poller_needs(arns)) },
-        ],
         expiry: Ok(true),
         express_wake: None,
         guarded: true,
@@ -262,9 +157,6 @@ fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
     one(Warning, "clock", |f| f.clocks = Ok((NOW, NOW + Duration::from_secs(9))));
     one(Failed, "windows", |f| f.status.serving.state = "stopped");
     one(Warning, "windows", |f| f.status.serving.state = "never");
-    one(Failed, "poller: permissions", |f| {
-        f.roles[1].denied.as_mut().unwrap()[0].1 = vec!["sqs:SendMessage".into()];
-    });
 }
 
 #[test]
@@ -290,11 +182,10 @@ fn what_cannot_be_read_is_unknown_and_not_ok() {
         facts.deferral_bucket.as_mut().unwrap().1 = Err(why());
         facts.functions[0].retries = Err(why());
         facts.concurrency = Err(why());
-        facts.roles[0].denied = Err(why());
         facts.expiry = Err(why());
         facts.clocks = Err(why());
     });
-    assert_eq!(wrong.len(), 10);
+    assert_eq!(wrong.len(), 9);
     assert!(wrong.iter().all(|(state, _)| *state == CheckState::Unknown), "{wrong:?}");
 }
 

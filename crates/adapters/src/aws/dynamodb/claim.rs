@@ -4,8 +4,7 @@ use aws_sdk_dynamodb::types::ReturnValue;
 use tidegate_core::factor::RateFactor;
 use tidegate_delivery::ports::{Claim, ClaimRequest, PortError, Standing};
 
-use super::item::{BEFORE, Item, number, text};
-use super::table::LedgerTable;
+use super::table::{BEFORE, Item, LedgerTable, number, text};
 
 /// In an update, the right-hand sides are the values before it. The previous claim is stored beside the new
 /// one, so that the claim's answer can be read again if it was lost.
@@ -28,8 +27,6 @@ pub(super) async fn claim(
 ) -> Result<(Claim, Item), PortError> {
     let update = table
         .update(CLAIM, ONLY_NEWER)
-        .expression_attribute_names("#window", "window")
-        .expression_attribute_names("#token", "token")
         .expression_attribute_values(":window", number(&request.window.epoch_second()))
         .expression_attribute_values(":token", text(&request.token))
         .expression_attribute_values(":rate", number(&request.rate.as_per_second()))

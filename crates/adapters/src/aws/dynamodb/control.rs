@@ -12,12 +12,10 @@ use tidegate_core::control::{
 };
 use tidegate_delivery::ports::{FailureKind, PortError, Standing};
 
-use super::find::items;
-use super::item::{Item, KEY, PAUSE, TRIES, key, number, text};
-use super::read::item_now;
-use super::table::LedgerTable;
+use super::table::{Item, KEY, LedgerTable, PAUSE, REGULATOR, TRIES, key, names, number, text};
 use crate::aws::error::port_error;
 
+const PAGE: &str = "SET #version = :version, #text = :text";
 const TRANSACTION: &str = "TransactWriteItems";
 
 /// The record as last read or written. It is used only while the item shows the same token and version.
@@ -82,7 +80,7 @@ pub(super) async fn read(
             return Ok(());
         }
         // The record was changed between the two reads.
-        item = item_now(table).await?;
+        item = table.item(REGULATOR).await?;
     }
     Err(refused(table, "the control record changed with every read".to_owned()))
 }
@@ -112,7 +110,7 @@ async fn fill(
         .iter()
         .flat_map(|(name, at)| (0..at.pages).map(move |page| page_key(name, page)))
         .collect();
-    let found = items(table, keys.iter().collect()).await?;
+    let found = table.items(keys.iter().collect()).await?;
     for (name, at) in wanted {
         let mut whole = String::new();
         for page in 0..at.pages {
@@ -159,8 +157,8 @@ pub(super) async fn set_control(
         return Err(refused(table, why));
     }
     let token = format!("{:032x}", rand::random::<u128>());
-    let limits = control.limits_digest();
-    let made = replace(table, (version, next), (&token, limits), &stored).await?;
+    let written = WrittenControl { version, next, token: &token, stored: &stored };
+    let made = replace(table, &written, control.limits_digest()).await?;
     if made {
         let control = control.clone();
         memory.set(Remembered { token, version: next, stored, control });
@@ -168,15 +166,23 @@ pub(super) async fn set_control(
     Ok(made)
 }
 
+/// A record that replaces that of `version`.
+struct WrittenControl<'a> {
+    version: u64,
+    next: u64,
+    token: &'a str,
+    stored: &'a StoredControl,
+}
+
 /// Writes the record: by one update, or, if members are in items of their own, by one transaction.
 async fn replace(
     table: &LedgerTable,
-    (version, next): (u64, u64),
-    (token, limits): (&str, u64),
-    stored: &StoredControl,
+    record: &WrittenControl<'_>,
+    limits: u64,
 ) -> Result<bool, PortError> {
     const REPLACE: &str = "SET control = :control, control_version = :next, control_token = :token, \
         limits = :limits";
+    let WrittenControl { version, next, token, stored } = *record;
     let condition = match version {
         0 => "attribute_not_exists(control_version)",
         _ => "control_version = :version",
@@ -211,9 +217,8 @@ async fn replace(
         Update::builder()
             .table_name(&table.name)
             .key(KEY, text(key))
-            .update_expression("SET #version = :version, #text = :text")
-            .expression_attribute_names("#version", "version")
-            .expression_attribute_names("#text", "text")
+            .update_expression(PAGE)
+            .set_expression_attribute_names(names(&[PAGE]))
             .expression_attribute_values(":version", number(&next))
             .expression_attribute_values(":text", text(page))
     });

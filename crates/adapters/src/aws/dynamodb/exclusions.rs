@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use tidegate_core::exclusions::{pack, unpack};
-use tidegate_delivery::ports::{ExclusionShard, PortError};
+use tidegate_delivery::ports::{ExclusionShard, Exclusions, PortError};
 
-use super::find::items;
-use super::item::{number, text};
-use super::table::LedgerTable;
+use super::DynamoLedger;
+use super::table::{number, text};
 
 /// Keys per call, DynamoDB's maximum.
 const PER_CALL: usize = 100;
@@ -18,45 +17,39 @@ fn key(shard: u8) -> String {
     format!("exclusions#{shard}")
 }
 
-pub(super) async fn read(
-    table: &LedgerTable,
-    numbers: &[u8],
-) -> Result<Vec<ExclusionShard>, PortError> {
-    let mut shards = Vec::with_capacity(numbers.len());
-    for some in numbers.chunks(PER_CALL) {
-        let keys: Vec<String> = some.iter().map(|shard| key(*shard)).collect();
-        let found = items(table, keys.iter().collect::<BTreeSet<_>>()).await?;
-        for key in &keys {
-            let Some(item) = found.get(key) else {
-                shards.push(ExclusionShard::default());
-                continue;
-            };
-            let reader = table.reader(item);
-            let bytes = item.get("keys").and_then(|value| value.as_b().ok());
-            let keys = bytes.and_then(|bytes| unpack(bytes.as_ref()));
-            shards.push(ExclusionShard {
-                version: reader.number("version")?.unwrap_or_default(),
-                keys: keys.ok_or_else(|| reader.unreadable("keys"))?,
-            });
+impl Exclusions for DynamoLedger {
+    async fn shards(&self, numbers: &[u8]) -> Result<Vec<ExclusionShard>, PortError> {
+        let mut shards = Vec::with_capacity(numbers.len());
+        for some in numbers.chunks(PER_CALL) {
+            let keys: Vec<String> = some.iter().map(|shard| key(*shard)).collect();
+            let found = self.table.items(keys.iter().collect::<BTreeSet<_>>()).await?;
+            for key in &keys {
+                let Some(item) = found.get(key) else {
+                    shards.push(ExclusionShard::default());
+                    continue;
+                };
+                let reader = self.table.reader(item);
+                let bytes = item.get("keys").and_then(|value| value.as_b().ok());
+                let keys = bytes.and_then(|bytes| unpack(bytes.as_ref()));
+                shards.push(ExclusionShard {
+                    version: reader.number("version")?.unwrap_or_default(),
+                    keys: keys.ok_or_else(|| reader.unreadable("keys"))?,
+                });
+            }
         }
+        Ok(shards)
     }
-    Ok(shards)
-}
 
-pub(super) async fn write(
-    table: &LedgerTable,
-    shard: u8,
-    content: &ExclusionShard,
-) -> Result<bool, PortError> {
-    const SET: &str = "SET #keys = :keys, #version = :next";
-    const STANDS: &str = "attribute_not_exists(pk) AND :stands = :never OR #version = :stands";
-    let update = table
-        .update_of(text(key(shard)), SET, STANDS)
-        .expression_attribute_names("#keys", "keys")
-        .expression_attribute_names("#version", "version")
-        .expression_attribute_values(":keys", AttributeValue::B(Blob::new(pack(&content.keys))))
-        .expression_attribute_values(":next", number(&(content.version + 1)))
-        .expression_attribute_values(":stands", number(&content.version))
-        .expression_attribute_values(":never", number(&0));
-    Ok(table.make(update).await?.is_ok())
+    async fn set_shard(&self, place: u8, shard: &ExclusionShard) -> Result<bool, PortError> {
+        const SET: &str = "SET #keys = :keys, #version = :next";
+        const STANDS: &str = "attribute_not_exists(pk) AND :stands = :never OR #version = :stands";
+        let update = self
+            .table
+            .update_of(text(key(place)), SET, STANDS)
+            .expression_attribute_values(":keys", AttributeValue::B(Blob::new(pack(&shard.keys))))
+            .expression_attribute_values(":next", number(&(shard.version + 1)))
+            .expression_attribute_values(":stands", number(&shard.version))
+            .expression_attribute_values(":never", number(&0));
+        Ok(self.table.make(update).await?.is_ok())
+    }
 }

@@ -65,21 +65,14 @@
 //!
 //! The item `history` holds `changes`: a list of operators' changes in JSON, the newest first.
 
-mod advance;
 mod claim;
 mod control;
 mod exclusions;
-mod factor;
-mod find;
-mod item;
-mod mark;
+mod marks;
 mod newest_first;
 mod parts;
-mod read;
 mod runs;
-mod set_mark;
 mod table;
-mod unmark;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -89,17 +82,13 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use futures_util::future::join;
-use item::NEWEST;
-use table::LedgerTable;
+use table::{LedgerTable, NEWEST, REGULATOR, number, text};
 use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control};
-use tidegate_core::deduplication::{Acceptance, Mark};
 use tidegate_core::factor::RateFactor;
-use tidegate_core::identity::Identity;
 use tidegate_core::parts::MOST_PARTS;
 use tidegate_delivery::ports::{
-    CHANGES_KEPT, Claim, ClaimRequest, ExclusionShard, Exclusions, History, Ledger, LedgerReport,
-    MarkRequest, MarkResult, Marks, PortError, Runs, Standing, StoredRun,
+    CHANGES_KEPT, Claim, ClaimRequest, History, Ledger, LedgerReport, PortError, Standing,
 };
 use tokio::time::timeout;
 
@@ -154,7 +143,7 @@ impl DynamoLedger {
 impl Ledger for DynamoLedger {
     async fn warm(&self, connections: usize) {
         let LedgerTable { client, name } = &self.urgent;
-        let call = client.get_item().table_name(name).key(item::KEY, item::key());
+        let call = client.get_item().table_name(name).key(table::KEY, table::key());
         // `Wire` ends every such request with an error, by design.
         let _ = call.customize().interceptor(RequestKind::Warm(connections)).send().await;
     }
@@ -174,12 +163,19 @@ impl Ledger for DynamoLedger {
     }
 
     async fn advance(&self, token: &str, through: Window) -> Result<bool, PortError> {
-        advance::advance(&self.urgent, token, through).await
+        // `<=` instead of `<`: if the answer to the first attempt was lost, the retry succeeds as well.
+        let still_newest = "#token = :token AND #window <= :through";
+        let update = self
+            .urgent
+            .update("SET #window = :through", still_newest)
+            .expression_attribute_values(":token", text(token))
+            .expression_attribute_values(":through", number(&through.epoch_second()));
+        Ok(self.urgent.make(update).await?.is_ok())
     }
 
     async fn read(&self) -> Result<Standing, PortError> {
         let beside = parts::read(&self.table, &self.parts);
-        let (item, parts) = join(read::item_now(&self.table), beside).await;
+        let (item, parts) = join(self.table.item(REGULATOR), beside).await;
         let item = item?;
         let mut standing = self.table.reader(&item).standing(&NEWEST)?;
         control::read(&self.table, &self.control, &item, false, &mut standing).await?;
@@ -192,7 +188,17 @@ impl Ledger for DynamoLedger {
     }
 
     async fn set_factor(&self, from: RateFactor, to: RateFactor) -> Result<bool, PortError> {
-        factor::set_factor(&self.table, from, to).await
+        let condition = if from == RateFactor::default() {
+            "attribute_not_exists(factor) OR factor = :from"
+        } else {
+            "factor = :from"
+        };
+        let update = self
+            .table
+            .update("SET factor = :to", condition)
+            .expression_attribute_values(":from", self.table.json(&from)?)
+            .expression_attribute_values(":to", self.table.json(&to)?);
+        Ok(self.table.make(update).await?.is_ok())
     }
 
     async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
@@ -213,58 +219,7 @@ impl History for DynamoLedger {
     }
 }
 
-impl Marks for DynamoLedger {
-    async fn mark(&self, request: &MarkRequest) -> Result<MarkResult, PortError> {
-        mark::mark(&self.urgent, request).await
-    }
-
-    async fn set_sent(
-        &self,
-        identity: &Identity,
-        accepted: &Acceptance,
-    ) -> Result<bool, PortError> {
-        set_mark::set_sent(&self.table, identity, accepted).await
-    }
-
-    async fn set_parked(
-        &self,
-        identity: &Identity,
-        token: &str,
-        pass: u32,
-    ) -> Result<bool, PortError> {
-        set_mark::set_parked(&self.table, identity, token, pass).await
-    }
-
-    async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
-        unmark::unmark(&self.table, identity, token).await
-    }
-
-    async fn find(&self, identities: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
-        find::find(&self.table, identities).await
-    }
-}
-
-impl Exclusions for DynamoLedger {
-    async fn shards(&self, numbers: &[u8]) -> Result<Vec<ExclusionShard>, PortError> {
-        exclusions::read(&self.table, numbers).await
-    }
-
-    async fn set_shard(&self, number: u8, shard: &ExclusionShard) -> Result<bool, PortError> {
-        exclusions::write(&self.table, number, shard).await
-    }
-}
-
-impl Runs for DynamoLedger {
-    async fn runs(&self, most: usize) -> Result<Vec<StoredRun>, PortError> {
-        runs::read(&self.table, most).await
-    }
-
-    async fn set_run(&self, stored: &StoredRun) -> Result<bool, PortError> {
-        runs::write(&self.table, stored).await
-    }
-}
-
 #[cfg(test)]
-mod mark_tests;
+mod marks_tests;
 #[cfg(test)]
 mod tests;

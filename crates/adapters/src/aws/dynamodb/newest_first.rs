@@ -7,9 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidegate_delivery::ports::PortError;
 
-use super::item::{Item, KEY, text};
-use super::table::LedgerTable;
-use crate::aws::error::port_error;
+use super::table::{Item, KEY, LedgerTable, text};
 
 /// A list: its item's key, and how many entries it keeps.
 pub(super) struct NewestFirst {
@@ -60,10 +58,7 @@ impl NewestFirst {
         &self,
         table: &LedgerTable,
     ) -> Result<Vec<T>, PortError> {
-        let call = table.client.get_item().table_name(&table.name).key(KEY, text(self.key));
-        let answer = call.consistent_read(true).send().await;
-        let answer = answer.map_err(|error| port_error("GetItem", &table.name, error))?;
-        let item = answer.item.unwrap_or_default();
+        let item = table.item(self.key).await?;
         let texts = list(&item).iter().filter_map(|entry| entry.as_s().ok());
         Ok(texts.filter_map(|text| serde_json::from_str(text).ok()).collect())
     }

@@ -11,9 +11,7 @@ use tidegate_core::limiter::WindowLeft;
 use tidegate_core::parts::{KEPT, MOST_PARTS, counters_of};
 use tidegate_delivery::ports::{Idle, LedgerReport, Part, PartChange, PortError, Standing};
 
-use super::find::items;
-use super::item::{Item, ItemReader, number, text};
-use super::table::LedgerTable;
+use super::table::{Item, ItemReader, LedgerTable, number, text};
 
 /// Prefixes of a part's attribute names: a counter, an empty queue, a campaign that has left the list.
 const COUNTER: &str = "n.";
@@ -61,7 +59,7 @@ async fn ask(
 ) -> Result<BTreeMap<u32, Item>, PortError> {
     let keys: Vec<(u32, String)> = places.map(|place| (place, key_of(place))).collect();
     let wanted: BTreeSet<&String> = keys.iter().map(|(_, key)| key).collect();
-    let mut found = items(table, wanted).await?;
+    let mut found = table.items(wanted).await?;
     Ok(keys.iter().filter_map(|(place, key)| Some((*place, found.remove(key)?))).collect())
 }
 

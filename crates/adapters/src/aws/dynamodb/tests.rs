@@ -16,7 +16,7 @@ use tidegate_delivery::ports::{FailureKind, Idle, PreviousClaim};
 use tokio::time::Instant;
 
 use super::*;
-use crate::aws::fake::{Fake, FakeAnswer, SeenRequest};
+use crate::aws::tests::fake::{Fake, FakeAnswer, SeenRequest};
 
 pub(super) fn ledger(answers: impl IntoIterator<Item = FakeAnswer>) -> (Fake, DynamoLedger) {
     let fake = Fake::new(answers);

@@ -1,7 +1,5 @@
 //! `DeferralStore` on S3: mail in the folder `mail`, replay progress in the folder `progress`.
 
-mod list;
-mod object;
 mod progress;
 
 use std::time::Duration;
@@ -9,8 +7,11 @@ use std::time::Duration;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::primitives::ByteStream;
 use tidegate_core::deferral::{Location, ObjectName, Progress};
-use tidegate_delivery::ports::{DeferralStore, DeferredPage, PortError, Version};
+use tidegate_delivery::ports::{DeferralStore, DeferredObject, DeferredPage, PortError, Version};
+
+use crate::aws::error::{port_error, refused};
 
 const MAIL: &str = "mail";
 const PROGRESS: &str = "progress";
@@ -59,23 +60,64 @@ impl S3DeferralStore {
     fn url(&self, key: &str) -> String {
         format!("s3://{}/{key}", self.location.bucket())
     }
+
+    /// Returns the object's bytes and its entity tag.
+    async fn read(&self, key: &str) -> Result<(Vec<u8>, Option<String>), PortError> {
+        const OPERATION: &str = "GetObject";
+        let url = self.url(key);
+        let call = self.client.get_object().bucket(self.location.bucket()).key(key);
+        let object = call.send().await.map_err(|error| port_error(OPERATION, &url, error))?;
+        let body = object.body.collect().await;
+        let unread = |error| refused(OPERATION, &url, "an answer that cannot be read", error);
+        Ok((body.map_err(unread)?.into_bytes().to_vec(), object.e_tag))
+    }
+
+    async fn remove(&self, key: &str) -> Result<(), PortError> {
+        let call = self.client.delete_object().bucket(self.location.bucket()).key(key);
+        let deleted = call.send().await.map(drop);
+        deleted.map_err(|error| port_error("DeleteObject", &self.url(key), error))
+    }
 }
 
 impl DeferralStore for S3DeferralStore {
     async fn put(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<(), PortError> {
-        object::put(self, name, bytes).await
+        let key = self.key(MAIL, name);
+        let call = self.client.put_object().bucket(self.location.bucket()).key(&key);
+        let call = call.content_type("application/gzip").body(ByteStream::from(bytes));
+        let put = call.send().await.map(drop);
+        put.map_err(|error| port_error("PutObject", &self.url(&key), error))
     }
 
+    /// S3 orders keys by their bytes, which here is the order of their windows.
     async fn list(&self, after: Option<&str>) -> Result<DeferredPage, PortError> {
-        list::list(self, after).await
+        let folder = self.location.key(MAIL, "");
+        let call = self.client.list_objects_v2().bucket(self.location.bucket()).prefix(&folder);
+        let call = call.max_keys(self.page);
+        let call = call.set_start_after(after.map(|name| self.location.key(MAIL, name)));
+        let listed = call.send().await;
+        let listed =
+            listed.map_err(|error| port_error("ListObjectsV2", &self.url(&folder), error))?;
+        let mut page = DeferredPage::default();
+        for object in listed.contents.unwrap_or_default() {
+            let key = object.key.unwrap_or_default();
+            let name = key.strip_prefix(&folder).unwrap_or(&key);
+            page.next = Some(name.to_owned());
+            let bytes = object.size.and_then(|size| u64::try_from(size).ok()).unwrap_or(0);
+            match name.parse() {
+                Ok(name) => page.objects.push(DeferredObject { name, bytes }),
+                Err(_) => page.strange.push(name.to_owned()),
+            }
+        }
+        page.next = page.next.filter(|_| listed.is_truncated.unwrap_or(false));
+        Ok(page)
     }
 
     async fn get(&self, name: &ObjectName) -> Result<Vec<u8>, PortError> {
-        object::get(self, &self.key(MAIL, name)).await.map(|(bytes, _)| bytes)
+        self.read(&self.key(MAIL, name)).await.map(|(bytes, _)| bytes)
     }
 
     async fn delete(&self, name: &ObjectName) -> Result<(), PortError> {
-        object::delete(self, &self.key(MAIL, name)).await
+        self.remove(&self.key(MAIL, name)).await
     }
 
     async fn progress(&self, name: &ObjectName) -> Result<Option<(Progress, Version)>, PortError> {
@@ -92,7 +134,7 @@ impl DeferralStore for S3DeferralStore {
     }
 
     async fn forget_progress(&self, name: &ObjectName) -> Result<(), PortError> {
-        object::delete(self, &self.key(PROGRESS, name)).await
+        self.remove(&self.key(PROGRESS, name)).await
     }
 }
 

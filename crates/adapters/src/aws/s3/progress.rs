@@ -5,8 +5,8 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata as _;
 use tidegate_core::deferral::Progress;
 use tidegate_delivery::ports::{FailureKind, PortError, Version};
 
-use super::{S3DeferralStore, object};
-use crate::aws::error::{incomplete, port_error};
+use super::S3DeferralStore;
+use crate::aws::error::{incomplete, port_error, refused};
 
 /// S3's codes for a condition that does not hold, or that cannot be decided because of a concurrent write.
 const OUTRUN: [&str; 2] = ["PreconditionFailed", "ConditionalRequestConflict"];
@@ -15,7 +15,7 @@ pub(super) async fn read(
     s3: &S3DeferralStore,
     key: &str,
 ) -> Result<Option<(Progress, Version)>, PortError> {
-    let (bytes, tag) = match object::get(s3, key).await {
+    let (bytes, tag) = match s3.read(key).await {
         Ok(found) => found,
         Err(PortError { kind: FailureKind::NotFound, source, .. })
             if is_no_key(source.as_deref()) =>
@@ -25,11 +25,8 @@ pub(super) async fn read(
         Err(error) => return Err(error),
     };
     let tag = tag.ok_or_else(|| incomplete("GetObject", &s3.url(key), "an entity tag"))?;
-    let progress = serde_json::from_slice(&bytes).map_err(|error| PortError {
-        operation: "GetObject",
-        resource: s3.url(key),
-        kind: FailureKind::Refused("an object that is no progress".to_owned()),
-        source: Some(error.into()),
+    let progress = serde_json::from_slice(&bytes).map_err(|error| {
+        refused("GetObject", &s3.url(key), "an object that is no progress", error)
     })?;
     Ok(Some((progress, Version::new(tag))))
 }
@@ -47,11 +44,8 @@ pub(super) async fn write(
     progress: &Progress,
     stands: Option<&Version>,
 ) -> Result<Option<Version>, PortError> {
-    let body = serde_json::to_vec(progress).map_err(|error| PortError {
-        operation: "PutObject",
-        resource: s3.url(key),
-        kind: FailureKind::Refused("a progress that cannot be written".to_owned()),
-        source: Some(error.into()),
+    let body = serde_json::to_vec(progress).map_err(|error| {
+        refused("PutObject", &s3.url(key), "a progress that cannot be written", error)
     })?;
     let call = s3.client.put_object().bucket(s3.location.bucket()).key(key);
     let call = call.content_type("application/json").body(ByteStream::from(body));

@@ -1,7 +1,7 @@
 use tidegate_delivery::ports::FailureKind;
 
 use super::*;
-use crate::aws::fake::{Fake, FakeAnswer};
+use crate::aws::tests::fake::{Fake, FakeAnswer};
 
 fn deferral(fake: &Fake) -> S3DeferralStore {
     S3DeferralStore::new(&fake.s3(), Location::parse("s3://tides/deferral").unwrap())

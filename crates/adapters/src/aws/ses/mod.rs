@@ -1,9 +1,9 @@
 //! `Mailer`, `Account` and `SuppressionList` on SES v2.
 
+mod account;
+#[cfg(test)]
+mod account_tests;
 mod content;
-mod get_account;
-mod get_tenant;
-mod render_template;
 mod send_email;
 mod suppression;
 
@@ -12,17 +12,13 @@ use std::time::Duration;
 use aws_sdk_sesv2::Client;
 use aws_sdk_sesv2::config::retry::RetryConfig;
 use aws_sdk_sesv2::config::timeout::TimeoutConfig;
-use tidegate_core::control::TenantStatus;
 use tidegate_core::outcome::Failure;
-use tidegate_delivery::ports::{Account, AccountStatus, Mail, Mailer, Monotonic, PortError};
+use tidegate_delivery::ports::{Mail, Mailer, Monotonic};
 
 use crate::aws::clock::SystemClock;
 use crate::aws::wire::RequestKind;
+pub use account::SesAccount;
 pub use suppression::SesSuppressionList;
-
-/// The time limit of a call with its retries. The scheduler calls `GetAccount` once, before its first tick.
-const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(2);
-const ACCOUNT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sends mail through SES v2, each mail once: the SDK's retries are off.
 ///
@@ -65,34 +61,5 @@ impl Mailer for SesMailer {
             self.client.get_account().customize().interceptor(RequestKind::Warm(connections));
         // `Wire` ends every such request with an error, by design.
         let _ = tokio::time::timeout(self.send_timeout, call.send()).await;
-    }
-}
-
-/// Asks SES v2 for the account's quota and state, and for its tenants': each call within 2 s and with the SDK's
-/// standard retries.
-#[derive(Clone, Debug)]
-pub struct SesAccount {
-    client: Client,
-}
-
-impl SesAccount {
-    /// The account to which `client`'s credentials belong; its retries and time limits are replaced.
-    pub fn new(client: &Client) -> Self {
-        let timeouts = TimeoutConfig::builder()
-            .operation_timeout(ACCOUNT_TIMEOUT)
-            .operation_attempt_timeout(ACCOUNT_ATTEMPT_TIMEOUT)
-            .build();
-        let config = client.config().to_builder().retry_config(RetryConfig::standard());
-        Self { client: Client::from_conf(config.timeout_config(timeouts).build()) }
-    }
-}
-
-impl Account for SesAccount {
-    async fn account(&self) -> Result<AccountStatus, PortError> {
-        get_account::account(&self.client).await
-    }
-
-    async fn tenant(&self, name: &str) -> Result<Option<TenantStatus>, PortError> {
-        get_tenant::tenant(&self.client, name).await
     }
 }

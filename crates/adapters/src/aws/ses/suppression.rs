@@ -101,7 +101,7 @@ impl SesSuppressionList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aws::fake::{Fake, FakeAnswer};
+    use crate::aws::tests::fake::{Fake, FakeAnswer};
 
     fn answer(body: &str) -> FakeAnswer {
         FakeAnswer::Http(200, &[], body.to_owned())

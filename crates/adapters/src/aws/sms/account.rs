@@ -4,9 +4,8 @@ use aws_smithy_types::error::ErrorMetadata;
 use serde_json::{Value, json};
 use tidegate_delivery::ports::{AccountStatus, PortError};
 
-use super::call::SmsClient;
+use super::call::{Manner, SmsClient};
 use super::{ATTEMPT, OPERATION, SmsAccount};
-use crate::aws::call::Manner;
 use crate::aws::error::{incomplete, port_error};
 
 const LIMIT: &str = "TEXT_MESSAGE_MONTHLY_SPEND_LIMIT";

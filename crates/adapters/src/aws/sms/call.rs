@@ -1,15 +1,41 @@
 //! The calls of AWS End User Messaging, in the protocol
-//! [AWS JSON 1.0](https://smithy.io/2.0/aws/protocols/aws-json-1_0-protocol.html).
+//! [AWS JSON 1.0](https://smithy.io/2.0/aws/protocols/aws-json-1_0-protocol.html). Its SDK has a hundred operations and
+//! 10 MB of source, and Tidegate makes three. Signature, retries and time limits are the SDK's code, which every other
+//! client uses, too (decision 52).
 
-use aws_config::SdkConfig;
-use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, OrchestratorError};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_runtime::auth::SigV4OperationSigningConfig;
+use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
+use aws_runtime::retries::classifiers::AwsErrorCodeClassifier;
+use aws_runtime::service_clock_skew::{ServiceClockSkewClassifier, ServiceClockSkewInterceptor};
+use aws_smithy_runtime::client::identity::IdentityCache;
+use aws_smithy_runtime::client::orchestrator::operation::Operation;
+use aws_smithy_runtime::client::retries::classifiers::{
+    HttpStatusCodeClassifier, TransientErrorClassifier,
+};
+use aws_smithy_runtime_api::client::auth::AuthSchemeOptionResolverParams;
+use aws_smithy_runtime_api::client::auth::static_resolver::StaticAuthSchemeOptionResolver;
+use aws_smithy_runtime_api::client::identity::SharedIdentityCache;
+use aws_smithy_runtime_api::client::interceptors::SharedInterceptor;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder;
+use aws_smithy_runtime_api::client::runtime_plugin::{SharedRuntimePlugin, StaticRuntimePlugin};
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::config_bag::Layer;
 use aws_smithy_types::error::ErrorMetadata;
+use aws_smithy_types::retry::RetryConfig;
+use aws_smithy_types::timeout::TimeoutConfig;
+use aws_types::service_config::ServiceConfigKey;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use crate::aws::call::{
-    CallError, Manner, ReadAnswer, ServiceCall, ServiceClient, ServiceEndpoint, configured_endpoint,
-};
+use crate::aws::wire::RequestKind;
+
+const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
 /// The prefix of the header that names the operation.
 const TARGET: &str = "PinpointSMSVoiceV2";
@@ -31,15 +57,40 @@ const DOMAINS: [(&str, &str, &str); 6] = [
 /// Those of the commercial regions and of `us-gov`.
 const COMMERCIAL: (&str, &str, &str) = ("", "amazonaws.com", "api.aws");
 
+/// The service at one endpoint, with one configuration's credentials.
 #[derive(Clone, Debug)]
-pub(super) struct SmsClient(ServiceClient);
+pub(super) struct SmsClient {
+    url: String,
+    config: Arc<SdkConfig>,
+    identities: SharedIdentityCache,
+    /// Corrects the time of signatures once an answer shows that this machine's clock is wrong.
+    clock_skew: SharedInterceptor,
+}
+
+/// How a call is made.
+#[derive(Clone, Debug)]
+pub(super) enum Manner {
+    /// Once, as the wire is told; the caller limits the time.
+    Once(RequestKind),
+    /// With the configured retries, each attempt within the first time, all within the second.
+    Retried(Duration, Duration),
+}
+
+#[derive(Debug)]
+struct Request {
+    operation: &'static str,
+    body: Bytes,
+}
 
 impl SmsClient {
-    /// The service of `config`'s region, or at the endpoint that is configured for it or for all services.
+    /// The service of `config`'s region, or at the endpoint that is configured for it or for all services, with the
+    /// credentials and the HTTP client of `config`.
     pub(super) fn new(config: &SdkConfig) -> Self {
-        let region = config.region().cloned();
-        let url = configured_endpoint(config, ID).unwrap_or_else(|| endpoint(config));
-        Self(ServiceClient::new(config, ServiceEndpoint { service: SERVICE, url, region }))
+        let url = configured_endpoint(config).unwrap_or_else(|| regional_endpoint(config));
+        let identities = config.identity_cache();
+        let identities = identities.unwrap_or_else(|| IdentityCache::lazy().build());
+        let clock_skew = SharedInterceptor::new(ServiceClockSkewInterceptor::new());
+        Self { url, config: Arc::new(config.clone()), identities, clock_skew }
     }
 
     /// Makes one call with a JSON body, and returns the answer's. The error's code is the `Reason` of the exception, or
@@ -49,17 +100,87 @@ impl SmsClient {
         operation: &'static str,
         body: Bytes,
         manner: Manner,
-    ) -> Result<Value, CallError> {
-        let headers = vec![
-            ("content-type", "application/x-amz-json-1.0".to_owned()),
-            ("x-amz-target", format!("{TARGET}.{operation}")),
-        ];
-        self.0.call(ServiceCall { operation, headers, body }, manner, read).await
+    ) -> Result<Value, SdkError<ErrorMetadata, HttpResponse>> {
+        let call = Operation::builder()
+            .service_name(SERVICE)
+            .operation_name(operation)
+            .behavior_version(BehaviorVersion::latest())
+            .endpoint_url(&self.url)
+            .runtime_plugin(self.signing())
+            .serializer(serialize)
+            .deserializer(read);
+        let call = match manner {
+            Manner::Once(kind) => {
+                call.no_retry().timeout_config(TimeoutConfig::disabled()).interceptor(kind)
+            }
+            Manner::Retried(attempt, all) => {
+                let limits = TimeoutConfig::builder();
+                let limits = limits.operation_attempt_timeout(attempt).operation_timeout(all);
+                let retries = self.config.retry_config().cloned();
+                call.standard_retry(&retries.unwrap_or_else(RetryConfig::standard))
+                    .interceptor(self.clock_skew.clone())
+                    .retry_classifier(ServiceClockSkewClassifier::<ErrorMetadata>::new())
+                    .retry_classifier(TransientErrorClassifier::<ErrorMetadata>::new())
+                    .retry_classifier(AwsErrorCodeClassifier::<ErrorMetadata>::new())
+                    .retry_classifier(HttpStatusCodeClassifier::default())
+                    .timeout_config(limits.build())
+            }
+        };
+        Box::pin(call.build().invoke(Request { operation, body })).await
+    }
+
+    /// Signature Version 4 with the configuration's credentials, on its HTTP client.
+    fn signing(&self) -> SharedRuntimePlugin {
+        let mut layer = Layer::new("signing");
+        layer.store_put(AuthSchemeOptionResolverParams::new(()));
+        layer.store_put(SigV4OperationSigningConfig {
+            region: self.config.region().cloned().map(Into::into),
+            name: Some(aws_types::SigningName::from_static(SERVICE)),
+            ..SigV4OperationSigningConfig::default()
+        });
+        let scheme = StaticAuthSchemeOptionResolver::new(vec![SCHEME_ID]);
+        let mut parts = RuntimeComponentsBuilder::new("signing")
+            .with_auth_scheme(SigV4AuthScheme::new())
+            .with_auth_scheme_option_resolver(Some(scheme))
+            .with_identity_cache(Some(self.identities.clone()))
+            .with_http_client(self.config.http_client())
+            .with_time_source(self.config.time_source())
+            .with_sleep_impl(self.config.sleep_impl());
+        if let Some(credentials) = self.config.credentials_provider() {
+            parts.set_identity_resolver(SCHEME_ID, credentials);
+        }
+        let plugin = StaticRuntimePlugin::new().with_config(layer.freeze());
+        SharedRuntimePlugin::new(plugin.with_runtime_components(parts))
     }
 }
 
+fn serialize(
+    Request { operation, body }: Request,
+) -> Result<HttpRequest, aws_smithy_runtime_api::box_error::BoxError> {
+    let mut request = HttpRequest::new(SdkBody::from(body));
+    request.set_method("POST")?;
+    request.set_uri("/")?;
+    request.headers_mut().insert("user-agent", USER_AGENT);
+    request.headers_mut().insert("content-type", "application/x-amz-json-1.0");
+    request.headers_mut().try_insert("x-amz-target", format!("{TARGET}.{operation}"))?;
+    Ok(request)
+}
+
+/// The endpoint that the code sets, else that of the service or of all services in the
+/// environment or the profile: the order of the SDK's clients
+/// (<https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html>).
+fn configured_endpoint(config: &SdkConfig) -> Option<String> {
+    let general = config.endpoint_url().map(str::to_owned);
+    if config.get_origin("endpoint_url").is_client_config() {
+        return general;
+    }
+    let key = ServiceConfigKey::builder().service_id(ID).env("AWS_ENDPOINT_URL");
+    let key = key.profile("endpoint_url").build().ok()?;
+    config.service_config().and_then(|settings| settings.load_config(key)).or(general)
+}
+
 /// The SDK's rule set (`endpoint-rule-set-1.json` of `pinpoint-sms-voice-v2`).
-fn endpoint(config: &SdkConfig) -> String {
+fn regional_endpoint(config: &SdkConfig) -> String {
     let region = config.region().map_or("", AsRef::as_ref);
     let found = DOMAINS.into_iter().find(|(begin, ..)| region.starts_with(begin));
     let (_, plain, dual_stack) = found.unwrap_or(COMMERCIAL);
@@ -69,7 +190,7 @@ fn endpoint(config: &SdkConfig) -> String {
 }
 
 /// Reads an answer: JSON, or an error with `__type`, and perhaps `Message` and `Reason`.
-fn read(answer: &HttpResponse) -> ReadAnswer<Value> {
+fn read(answer: &HttpResponse) -> Result<Value, OrchestratorError<ErrorMetadata>> {
     let body = answer.body().bytes().unwrap_or_default();
     let json = serde_json::from_slice::<Value>(body);
     if answer.status().is_success() {

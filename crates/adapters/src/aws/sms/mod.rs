@@ -15,11 +15,10 @@ use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{Account, AccountStatus, Mail, Mailer, Monotonic, PortError};
 
-use crate::aws::call::Manner;
 use crate::aws::clock::SystemClock;
 use crate::aws::error::incomplete;
 use crate::aws::wire::RequestKind;
-use call::SmsClient;
+use call::{Manner, SmsClient};
 
 /// The time limits of a call with its retries and of one attempt, as of SES's account.
 const OPERATION: Duration = Duration::from_secs(2);

@@ -11,7 +11,7 @@ use tidegate_core::text_message::{MessageType, TextMessage};
 use tidegate_delivery::ports::{Mail, Monotonic};
 
 use super::SmsMailer;
-use crate::aws::call::Manner;
+use super::call::Manner;
 use crate::aws::json;
 use crate::aws::send::{once, other_channel, unwritable};
 use crate::aws::wire::{RequestKind, Ticket};

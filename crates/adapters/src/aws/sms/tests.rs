@@ -14,8 +14,8 @@ use tidegate_delivery::ports::{Clock as _, FailureKind};
 
 use super::*;
 use crate::aws::Wire;
-use crate::aws::fake::{Fake, FakeAnswer, config};
-use crate::aws::loopback::{EndpointBehaviour, Loopback};
+use crate::aws::tests::fake::{Fake, FakeAnswer, config};
+use crate::aws::tests::loopback::{EndpointBehaviour, Loopback};
 
 const SENT: &str = r#"{"MessageId":"862a8790-60c0"}"#;
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,13 +1,7 @@
-//! `Queues` and `Directory` on SQS.
+//! `Queues`, `Directory` and `Feedback` on SQS.
 
-mod delete;
-mod depth;
-mod directory;
-mod entries;
-mod feedback;
 mod receive;
 mod send;
-mod visibility;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,15 +12,21 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use aws_sdk_sqs::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_sqs::types::{
+    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry,
+    ChangeMessageVisibilityBatchResultEntry, DeleteMessageBatchRequestEntry,
+    DeleteMessageBatchResultEntry, QueueAttributeName,
+};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextRef;
 use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
-pub use feedback::SqsFeedback;
 use tidegate_core::config::QUEUE_CALL;
 use tidegate_delivery::ports::{
-    Directory, Entry, Outgoing, PortError, QueueDepth, QueueUrl, Queues, Received,
+    BATCH, Directory, Entry, EntryError, Feedback, FeedbackMessage, Outgoing, PortError,
+    QueueDepth, QueueUrl, Queues, Received,
 };
 
+use crate::aws::error::{incomplete, port_error};
 use crate::aws::waker::Waker;
 use crate::aws::wire::RequestKind;
 
@@ -37,6 +37,12 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// mail at 1 Mbit/s. It is below the visibility timeout (30 s), so that received messages are still
 /// invisible.
 const PATIENT_TIMEOUT: Duration = Duration::from_secs(25);
+/// Queues per page, SQS's maximum. SQS returns a token for the next page only if `MaxResults` is set.
+const PAGE: i32 = 1_000;
+
+const VISIBLE: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessages;
+const IN_FLIGHT: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessagesNotVisible;
+const DELAYED: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessagesDelayed;
 
 /// The queues on SQS.
 ///
@@ -101,7 +107,7 @@ impl Queues for SqsQueues {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Received>, PortError> {
-        receive::receive(&self.client, queue, max, (wait, self.answer)).await
+        receive::receive(&self.client, queue, max, wait, self.answer).await
     }
 
     async fn send(&self, queue: &QueueUrl, messages: &[Outgoing]) -> Result<Vec<Entry>, PortError> {
@@ -113,7 +119,20 @@ impl Queues for SqsQueues {
     }
 
     async fn delete(&self, queue: &QueueUrl, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
-        delete::delete(&self.client, queue, receipts).await
+        let failed = |error| port_error("DeleteMessageBatch", queue.as_str(), error);
+        let batch: Result<Vec<_>, _> = receipts
+            .iter()
+            .enumerate()
+            .map(|(index, receipt)| {
+                let entry = DeleteMessageBatchRequestEntry::builder();
+                entry.id(index.to_string()).receipt_handle(receipt).build()
+            })
+            .collect();
+        let batch = batch.map_err(|error| failed(error.into()))?;
+        let call = self.client.delete_message_batch().queue_url(queue.as_str());
+        let answer = call.set_entries(Some(batch)).send().await.map_err(failed)?;
+        let done = answer.successful().iter().map(DeleteMessageBatchResultEntry::id);
+        Ok(in_order(receipts.len(), done, answer.failed()))
     }
 
     async fn set_visibility(
@@ -122,11 +141,38 @@ impl Queues for SqsQueues {
         receipts: &[String],
         after: Duration,
     ) -> Result<Vec<Entry>, PortError> {
-        visibility::set_visibility(&self.client, queue, receipts, after).await
+        let failed = |error| port_error("ChangeMessageVisibilityBatch", queue.as_str(), error);
+        let batch: Result<Vec<_>, _> = receipts
+            .iter()
+            .enumerate()
+            .map(|(index, receipt)| {
+                let entry = ChangeMessageVisibilityBatchRequestEntry::builder();
+                let entry = entry.id(index.to_string()).receipt_handle(receipt);
+                entry.visibility_timeout(seconds(after)).build()
+            })
+            .collect();
+        let batch = batch.map_err(|error| failed(error.into()))?;
+        let call = self.client.change_message_visibility_batch().queue_url(queue.as_str());
+        let answer = call.set_entries(Some(batch)).send().await.map_err(failed)?;
+        let done = answer.successful().iter().map(ChangeMessageVisibilityBatchResultEntry::id);
+        Ok(in_order(receipts.len(), done, answer.failed()))
     }
 
     async fn depth(&self, queue: &QueueUrl) -> Result<QueueDepth, PortError> {
-        depth::depth(&self.client, queue).await
+        const OPERATION: &str = "GetQueueAttributes";
+        let call = self.client.get_queue_attributes().queue_url(queue.as_str());
+        let call = call.set_attribute_names(Some(vec![VISIBLE, IN_FLIGHT, DELAYED]));
+        let answer = call.send().await;
+        let answer = answer.map_err(|error| port_error(OPERATION, queue.as_str(), error))?;
+        let number = |name: &QueueAttributeName| {
+            let value = answer.attributes().and_then(|all| all.get(name)?.parse().ok());
+            value.ok_or_else(|| incomplete(OPERATION, queue.as_str(), name.as_str()))
+        };
+        Ok(QueueDepth {
+            visible: number(&VISIBLE)?,
+            in_flight: number(&IN_FLIGHT)?,
+            delayed: number(&DELAYED)?,
+        })
     }
 
     fn calls(&self) -> u64 {
@@ -136,11 +182,46 @@ impl Queues for SqsQueues {
 
 impl Directory for SqsQueues {
     async fn queues(&self, prefix: &str) -> Result<Vec<QueueUrl>, PortError> {
-        directory::queues(&self.client, prefix).await
+        let call = self.client.list_queues().queue_name_prefix(prefix).max_results(PAGE);
+        let urls = call.into_paginator().items().send().try_collect().await;
+        let urls = urls.map_err(|error| port_error("ListQueues", prefix, error))?;
+        Ok(urls.into_iter().map(QueueUrl::new).collect())
     }
 
     async fn tags(&self, queue: &QueueUrl) -> Result<BTreeMap<String, String>, PortError> {
-        directory::tags(&self.client, queue).await
+        let answer = self.client.list_queue_tags().queue_url(queue.as_str()).send().await;
+        let answer = answer.map_err(|error| port_error("ListQueueTags", queue.as_str(), error))?;
+        Ok(answer.tags.unwrap_or_default().into_iter().collect())
+    }
+}
+
+/// The feedback queue on SQS; time limits and retries are those of [`SqsQueues`].
+#[derive(Clone, Debug)]
+pub struct SqsFeedback {
+    queues: SqsQueues,
+    queue: QueueUrl,
+}
+
+impl SqsFeedback {
+    /// Uses the queue at `url` through `client`, whose retries and time limits are replaced.
+    pub fn new(client: &Client, url: &str) -> Self {
+        Self { queues: SqsQueues::new(client), queue: QueueUrl::new(url) }
+    }
+}
+
+impl Feedback for SqsFeedback {
+    async fn receive(&self, wait: Duration) -> Result<Vec<FeedbackMessage>, PortError> {
+        let received = self.queues.receive(&self.queue, BATCH, wait).await?;
+        let message = |Received { message_id, receipt, body, .. }| FeedbackMessage {
+            message_id,
+            receipt,
+            body: body.to_string(),
+        };
+        Ok(received.into_iter().map(message).collect())
+    }
+
+    async fn delete(&self, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
+        self.queues.delete(&self.queue, receipts).await
     }
 }
 
@@ -168,6 +249,33 @@ impl Intercept for CountAttempts {
 /// Whole seconds, SQS's unit for waits and delays.
 fn seconds(duration: Duration) -> i32 {
     i32::try_from(duration.as_secs()).unwrap_or(i32::MAX)
+}
+
+/// The answers to a batch whose entries use their index as id: success for those in `done`, SQS's error for
+/// those in `failed`. An entry that SQS mentions in neither counts as failed.
+fn in_order<'a>(
+    entries: usize,
+    done: impl Iterator<Item = &'a str>,
+    failed: &[BatchResultErrorEntry],
+) -> Vec<Entry> {
+    let unanswered = || EntryError {
+        code: "Unanswered".to_owned(),
+        message: "the answer does not name this entry".to_owned(),
+    };
+    let mut answer: Vec<Entry> = (0..entries).map(|_| Err(unanswered())).collect();
+    let mut set = |id: &str, entry: Entry| {
+        if let Some(slot) = id.parse().ok().and_then(|index: usize| answer.get_mut(index)) {
+            *slot = entry;
+        }
+    };
+    for id in done {
+        set(id, Ok(()));
+    }
+    for refused in failed {
+        let message = refused.message().unwrap_or_default().to_owned();
+        set(refused.id(), Err(EntryError { code: refused.code().to_owned(), message }));
+    }
+    answer
 }
 
 #[cfg(test)]

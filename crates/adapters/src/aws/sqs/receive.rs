@@ -22,7 +22,8 @@ pub(super) async fn receive(
     client: &Client,
     queue: &QueueUrl,
     max: usize,
-    (wait, answer): (Duration, Duration),
+    wait: Duration,
+    answer: Duration,
 ) -> Result<Vec<Received>, PortError> {
     let attempt = wait + answer;
     let timeouts = TimeoutConfig::builder()

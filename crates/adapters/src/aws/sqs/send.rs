@@ -10,7 +10,7 @@ use aws_sdk_sqs::types::SendMessageBatchResultEntry;
 use serde::Serialize;
 use tidegate_delivery::ports::{Entry, Outgoing, PortError, QueueUrl};
 
-use super::{entries, seconds};
+use super::{in_order, seconds};
 use crate::aws::error::port_error;
 use crate::aws::json::{self, Text};
 
@@ -23,7 +23,8 @@ pub(super) async fn send(
     whole: Duration,
 ) -> Result<Vec<Entry>, PortError> {
     let failed = |error| port_error(OPERATION, queue.as_str(), error);
-    let entries = messages.iter().enumerate().map(BatchEntry::of).collect();
+    let entries = messages.iter().enumerate();
+    let entries = entries.map(|(index, message)| BatchEntry::of(index, message)).collect();
     let batch = SendBatchBody { queue_url: queue.as_str(), entries };
     let text = messages.iter().map(Outgoing::bytes).sum();
     let body = json::written(&batch, text);
@@ -41,7 +42,7 @@ pub(super) async fn send(
     let call = call.config_override(overrides);
     let answer = call.send().await.map_err(failed)?;
     let done = answer.successful().iter().map(SendMessageBatchResultEntry::id);
-    Ok(entries::in_order(messages.len(), done, answer.failed()))
+    Ok(in_order(messages.len(), done, answer.failed()))
 }
 
 #[derive(Serialize)]
@@ -75,7 +76,7 @@ struct AttributeBody<'a> {
 }
 
 impl<'a> BatchEntry<'a> {
-    fn of((index, message): (usize, &'a Outgoing)) -> Self {
+    fn of(index: usize, message: &'a Outgoing) -> Self {
         let fifo = message.fifo.as_ref();
         let attribute = |value| AttributeBody { data_type: "String", string_value: value };
         let attributes = message.attributes.iter();

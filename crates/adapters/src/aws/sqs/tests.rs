@@ -4,7 +4,7 @@ use tidegate_delivery::ports::{FailureKind, Fifo, VISIBILITY_TIMEOUT};
 use tokio::time::Instant;
 
 use super::*;
-use crate::aws::fake::{Fake, FakeAnswer};
+use crate::aws::tests::fake::{Fake, FakeAnswer};
 
 const NO_QUEUE: &str = r#"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"The specified queue does not exist."}"#;
 const DENIED: &str = r#"{"__type":"com.amazon.coral.service#AccessDeniedException","message":"User: arn:aws:sts::123456789012:assumed-role/poller is not authorized to perform: sqs:deletemessage on resource: arn:aws:sqs:eu-west-1:123456789012:merge.fifo because no identity-based policy allows the sqs:deletemessage action"}"#;
@@ -280,4 +280,19 @@ async fn a_queue_tells_its_tags_or_that_it_is_gone() {
     assert_eq!((told.len(), queues.tags(&standard()).await.unwrap().len()), (2, 0));
     assert_eq!(queues.tags(&standard()).await.unwrap_err().kind, FailureKind::NotFound);
     assert_eq!(sqs.seen()[0].target.as_deref(), Some("AmazonSQS.ListQueueTags"));
+}
+
+#[test]
+fn answers_stand_in_the_order_of_the_entries_whatever_order_they_came_in() {
+    let refused = BatchResultErrorEntry::builder()
+        .id("1")
+        .code("InvalidMessageContents")
+        .message("bad")
+        .sender_fault(true)
+        .build()
+        .unwrap();
+    let answer = in_order(4, ["3", "0", "9", "x"].into_iter(), &[refused]);
+    let codes: Vec<_> = answer.iter().map(|e| e.as_ref().map_err(|e| e.code.as_str())).collect();
+    let expected = [Ok(&()), Err("InvalidMessageContents"), Err("Unanswered"), Ok(&())];
+    assert_eq!(codes, expected);
 }

@@ -28,8 +28,6 @@ use crate::aws::{ChannelAccount, Clients, DynamoLedger, SqsQueues, SystemClock, 
 pub struct DeployedFunction {
     pub name: String,
     pub arn: String,
-    /// The role that it runs as.
-    pub role: String,
     pub memory_mb: i32,
     pub timeout_s: i32,
     /// Environment variables.

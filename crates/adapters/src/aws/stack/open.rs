@@ -80,7 +80,6 @@ async fn function(name: &str, clients: &Clients) -> Result<DeployedFunction, Sta
     Ok(DeployedFunction {
         name: answer.function_name().unwrap_or(name).to_owned(),
         arn: answer.function_arn().unwrap_or_default().to_owned(),
-        role: answer.role().unwrap_or_default().to_owned(),
         memory_mb: answer.memory_size().unwrap_or_default(),
         timeout_s: answer.timeout().unwrap_or_default(),
         variables,

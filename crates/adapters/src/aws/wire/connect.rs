@@ -80,7 +80,7 @@ where
 }
 
 /// The system's certificate authorities, read once at start.
-fn trust_roots() -> RootCertStore {
+pub(crate) fn trust_roots() -> RootCertStore {
     let found = system_certificates();
     let mut roots = RootCertStore::empty();
     let (trusted, _) = roots.add_parsable_certificates(found.certs);
@@ -88,7 +88,7 @@ fn trust_roots() -> RootCertStore {
         let errors = found.errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         tracing::warn!(
             errors,
-            "no certificate authority is trusted: every https endpoint will fail"
+            "no certificate authority is trusted: no connection with TLS will open"
         );
     }
     roots

@@ -30,6 +30,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use connect::Sender;
+pub(crate) use connect::trust_roots;
 use error::WireError;
 use origin::Origin;
 use pool::{Budget, Pool};

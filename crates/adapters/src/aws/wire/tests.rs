@@ -8,7 +8,7 @@ use tidegate_delivery::ports::{Clock as _, Monotonic};
 
 use super::*;
 use crate::aws::clock::SystemClock;
-use crate::aws::loopback::{EndpointBehaviour, Loopback};
+use crate::aws::tests::loopback::{EndpointBehaviour, Loopback};
 
 const OK: EndpointBehaviour = EndpointBehaviour::Answer("{}", Duration::ZERO);
 

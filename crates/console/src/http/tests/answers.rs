@@ -15,7 +15,7 @@ use super::{
 use crate::event::{ChangeKind, StateChange};
 use crate::stream::StreamRegistry;
 use crate::stream::tests::change;
-use crate::testing::{on, world};
+use crate::tests::{on, world};
 
 #[tokio::test(start_paused = true)]
 async fn the_history_has_curves_and_the_changes_of_its_span() {

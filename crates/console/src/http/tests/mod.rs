@@ -9,7 +9,7 @@ use tidegate_delivery::ports::Clock as _;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::testing::{Log, on, world};
+use crate::tests::{Log, on, world};
 
 mod alerts;
 mod answers;

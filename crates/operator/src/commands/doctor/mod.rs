@@ -3,7 +3,6 @@
 
 pub(super) mod clock;
 mod lambda;
-mod permissions;
 mod queues;
 mod ses;
 mod texts;
@@ -25,10 +24,9 @@ use tidegate_core::in_full;
 
 /// Check a deployment, and say what to do about what is wrong
 ///
-/// Permissions of both functions (asked of IAM's policy simulator; what is not asked is named),
 /// SES's quota, production access, senders and the campaigns' tenants (of a stack for text messages: End User Messaging's
 /// production access, spend limit, origins and receipts), the queues' attributes, the deferral bucket, the functions' settings, memory against rate, concurrency of the account, clock, windows served, holds. Nothing is
-/// changed, nothing is sent.
+/// changed, nothing is sent. What the functions' roles may do is not asked: a call that is denied stands in their logs.
 ///
 /// Exit code: 0 all well, or warnings; 1 something does not work, or will not; 3 the stack is out of
 /// reach. What the caller may not read is `unknown`.
@@ -67,8 +65,6 @@ fn environments(file: &Path) -> Result<Environments, CommandError> {
 async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandError> {
     let standing = status::facts(stack, shell.output.addresses(), 0).await?;
     let queues = queues::read(stack, &standing.campaigns).await;
-    let table = permissions::table_arn(stack).await;
-    let roles = permissions::roles(stack, &queues, &table).await;
     Ok(DeploymentFacts {
         status: Status::of(&standing),
         channel: match stack.account() {
@@ -78,11 +74,10 @@ async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandE
             ChannelAccount::Sms(account) => ChannelFacts::Sms(texts::facts(stack, &account).await),
         },
         deferral_bucket: deferral_bucket(stack).await,
-        queues: queues.into_iter().map(|(queue, _)| queue).collect(),
+        queues,
         functions: lambda::functions(stack).await,
         concurrency: lambda::concurrency(stack).await,
-        roles,
-        expiry: permissions::expiry(stack).await,
+        expiry: expiry(stack).await,
         express_wake: stack.express().map(|_| stack.scheduler.idle_wake),
         guarded: stack.poller.deduplication != Deduplication::Off,
         clocks: clock::clocks(stack).await,
@@ -99,6 +94,15 @@ async fn deferral_bucket(stack: &Stack) -> Option<(String, ReadResult<bool>)> {
         Err(error) => Err(in_full(&error)),
     };
     Some((bucket, exists))
+}
+
+/// Whether time to live is enabled on the ledger's table, so that DynamoDB deletes expired items.
+async fn expiry(stack: &Stack) -> ReadResult<bool> {
+    let client = aws_sdk_dynamodb::Client::new(stack.clients().config());
+    let answer = client.describe_time_to_live().table_name(&stack.table).send().await;
+    let answer = read("DescribeTimeToLive", &stack.table, answer)?;
+    let status = answer.time_to_live_description().and_then(|expiry| expiry.time_to_live_status());
+    Ok(status.is_some_and(|status| ["ENABLED", "ENABLING"].contains(&status.as_str())))
 }
 
 /// Describes on one line why something could not be read.

@@ -11,11 +11,8 @@ use tidegate_core::config::{Campaign, queue_key};
 
 use super::read as told;
 
-/// The queues, each with its ARN if SQS answered.
-pub(super) async fn read(
-    stack: &Stack,
-    campaigns: &[Campaign],
-) -> Vec<(DeployedQueue, Option<String>)> {
+/// The queues, and the attributes of each.
+pub(super) async fn read(stack: &Stack, campaigns: &[Campaign]) -> Vec<DeployedQueue> {
     let client = Client::new(stack.clients().sqs_config());
     let named = |name: &str, kind, url: &str| (name.to_owned(), kind, url.to_owned());
     let campaign = |c: &Campaign| -> Vec<(String, QueueKind, String)> {
@@ -34,10 +31,8 @@ pub(super) async fn read(
     let mut queues = Vec::new();
     for (name, kind, url) in all {
         let found = attributes(&client, &url).await;
-        let known = found.as_ref().ok().and_then(Option::as_ref);
-        let arn = known.and_then(|all| all.get(&Name::QueueArn).cloned());
         let attributes = found.map(|found| found.as_ref().map(of));
-        queues.push((DeployedQueue { name, kind, attributes }, arn));
+        queues.push(DeployedQueue { name, kind, attributes });
     }
     queues
 }

@@ -13,8 +13,8 @@ use tidegate_delivery::ports::{Clock as _, Mailer as _};
 
 use super::*;
 use crate::aws::clock::SystemClock;
-use crate::aws::fake::{Fake, FakeAnswer};
-use crate::aws::loopback::{EndpointBehaviour, Loopback};
+use crate::aws::tests::fake::{Fake, FakeAnswer};
+use crate::aws::tests::loopback::{EndpointBehaviour, Loopback};
 
 const SENT: &str = r#"{"MessageId":"0102018f-1"}"#;
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use tidegate_delivery::ports::{FailureKind, MarkRequest, MarkResult, Marks as _}
 
 use super::DynamoLedger;
 use super::tests::{condition_failed, ledger, ok};
-use crate::aws::fake::FakeAnswer;
+use crate::aws::tests::fake::FakeAnswer;
 
 fn identity() -> Identity {
     Identity::from_body_id("news", "7")
@@ -128,7 +128,7 @@ fn batch(items: &[Value], rest: &[Value]) -> FakeAnswer {
 }
 
 fn keyed(id: &str, token: &str, state: &str) -> (Value, Value) {
-    let key = json!({"S": super::mark::key_of(&Identity::from_body_id("news", id))});
+    let key = json!({"S": super::marks::key_of(&Identity::from_body_id("news", id))});
     let mut item = item(token, state);
     item["pk"] = key.clone();
     (json!({"pk": key}), item)

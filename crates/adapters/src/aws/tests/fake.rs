@@ -33,8 +33,6 @@ pub(crate) struct SeenRequest {
     pub(crate) headers: Vec<(String, String)>,
     /// The body as JSON; null if it is none.
     pub(crate) body: Value,
-    /// The body as it is.
-    pub(crate) text: String,
 }
 
 impl SeenRequest {
@@ -80,7 +78,7 @@ impl Fake {
     }
 
     /// The configuration of a client without an SDK of its own.
-    #[cfg(feature = "call")]
+    #[cfg(feature = "sms")]
     pub(crate) fn config(&self) -> aws_config::SdkConfig {
         config(self.clone())
     }
@@ -126,7 +124,6 @@ impl HttpConnector for Fake {
             path: request.uri().to_owned(),
             headers: request.headers().iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
             body: serde_json::from_slice(body).unwrap_or_default(),
-            text: String::from_utf8_lossy(body).into_owned(),
         });
         let answer = match self.answers.lock().unwrap().pop_front() {
             Some(FakeAnswer::Of(answer)) => {
@@ -151,7 +148,7 @@ impl HttpConnector for Fake {
 }
 
 /// A configuration on any HTTP client.
-#[cfg(feature = "call")]
+#[cfg(feature = "sms")]
 pub(crate) fn config(http: impl HttpClient + 'static) -> aws_config::SdkConfig {
     use aws_credential_types::provider::SharedCredentialsProvider;
     let credentials = Credentials::new("AKID", "secret", None, None, "test");
