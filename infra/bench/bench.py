@@ -19,10 +19,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import bucket
 import confined
 import confinement
-import console
+import crate_benches
 import express
 import idle
 import limits
@@ -110,7 +109,8 @@ def idle_minutes(part: str, args: argparse.Namespace) -> list[Row]:
 
 PARTS: dict[str, Part] = {
     "start": Part(5, start, short=True),
-    "bucket": Part(300, lambda part, args: bucket.rows(part, bucket.measure(args.root))),
+    "bucket": Part(300, lambda part, args: crate_benches.bucket_rows(
+        part, crate_benches.cargo_bench(args.root, "tidegate-adapters", "takes", crate_benches.TAKES_SECONDS))),
     "14-strict": Part(90, sending(14, "--strict", judge=Judge(worst_second=14)), short=True),
     "14": Part(90, sending(14, judge=Judge())),
     "200": Part(90, sending(
@@ -122,7 +122,8 @@ PARTS: dict[str, Part] = {
     "express": Part(440, lambda part, args: express.rows(part, express.measure(args))),
     "idle": Part(450, idle_minutes),
     lists.PART: Part(10, lists.rows),
-    "console": Part(400, lambda part, args: console.rows(part, console.measure(args.root))),
+    "console": Part(400, lambda part, args: crate_benches.console_rows(
+        part, crate_benches.cargo_bench(args.root, "tidegate-console", "streams", crate_benches.STREAMS_SECONDS))),
     **{part: Part(100, under_lambdas_limits) for part in confined.CASES},
     many.PART: Part(260, under_lambdas_limits),
     limits.PART: Part(180, under_lambdas_limits),

@@ -198,18 +198,6 @@ def billed_of_begun(events: list[dict[str, Any]], since: float, until: float) ->
     return [billed for at, billed in reports if since <= at - billed / 1e3 < until]
 
 
-def item_bytes(port: int, table: str) -> int:
-    """The ledger item as DynamoDB counts it, near enough: names and values."""
-    target = {"X-Amz-Target": "DynamoDB_20120810.GetItem"}
-    body = {"TableName": table, "Key": {"pk": {"S": "regulator"}}}
-    item = ask(port, "dynamodb", "POST", "/", body, **target)["Item"]
-    size = 0
-    for name, value in item.items():
-        (kind, text), = value.items()
-        size += len(name) + (len(text.encode()) if kind == "S" else (len(text) + 1) // 2 + 1)
-    return size
-
-
 def minute(args: Any, wake: int) -> Measured:
     """An idle minute in which the queues are checked every `wake` seconds: the mean of some."""
     event = json.loads((args.root / EVENT).read_text())
@@ -242,7 +230,6 @@ def minute(args: Any, wake: int) -> Measured:
                 "ledger_reads": a_minute(seen["DynamoDB.GetItem"], minutes),
                 "poller": {name: a_minute(of, minutes) for name, of in poller.items()},
                 "scheduler": {name: a_minute(of, minutes) for name, of in scheduler.items()},
-                "ledger_item_bytes": item_bytes(port, outputs["LedgerTable"]),
                 "calls": {name: a_minute(n, minutes) for name, n in sorted(seen.items())},
             }
         finally:

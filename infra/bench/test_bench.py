@@ -14,8 +14,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 import bench
-import bucket
-import console
+import crate_benches
 import express
 import idle
 from figures import Judge, Report, Row, head, line, rate_margin_rows, sending_rows, total
@@ -195,10 +194,10 @@ class Bucket(unittest.TestCase):
                "refused_per_second": 40_000, "refused_ratio": 0.44}
 
     def test_takes_are_judged_by_their_ratio_to_incr_and_by_the_highest_rate_there_is(self) -> None:
-        rows = bucket.rows("bucket", {"64": self.FIGURES})
+        rows = crate_benches.bucket_rows("bucket", {"64": self.FIGURES})
         self.assertEqual([row.reached for row in rows], [None, True, True, True, True])
         slow = self.FIGURES | {"granted_ratio": 0.09, "granted_per_second": 9_000}
-        missed = [row.figure for row in bucket.rows("bucket", {"64": slow}) if row.reached is False]
+        missed = [row.figure for row in crate_benches.bucket_rows("bucket", {"64": slow}) if row.reached is False]
         self.assertEqual(missed, ["takes (granted) to INCR, 64 at once",
                                   "takes granted a second, one connection"])
 
@@ -212,7 +211,7 @@ class Console(unittest.TestCase):
         even = {"latency_p50_ms": 1.0, "latency_p99_ms": 1.0, "cpu_s_per_1000_events": 1.0}
         measured = {"streams": 1_000, "stalled": 100, "reading": self.FIGURES,
                     "stalled_tenth": self.FIGURES | stalled, "ratios": even | ratios}
-        rows = console.rows("console", measured)
+        rows = crate_benches.console_rows("console", measured)
         return [row.figure for row in rows if row.reached is False]
 
     def test_stalled_streams_may_cost_the_others_nothing_and_the_server_a_buffer_each(self) -> None:
