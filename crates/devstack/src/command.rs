@@ -25,7 +25,7 @@ use super::plan::LocalPlan;
 use super::report::LocalReport;
 use super::run::LocalRun;
 use super::setup::Setup;
-use super::{browser, cargo_lambda, chart, console, folder};
+use super::{browser, cargo_lambda, console, folder};
 
 /// The result of the command, which decides its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,14 +154,13 @@ impl Session<'_> {
         let json = serde_json::to_string_pretty(report)
             .map_err(|error| LocalError::Option(error.to_string()))?;
         let written = folder::write(&self.folder, "report.json", &json)?;
-        let drawn = folder::write(&self.folder, "chart.svg", &chart::svg(report)?)?;
         // A closed pipe means that the reader wants no more; that is no error.
         let mut out = stdout().lock();
         if self.args.json {
             let _ = writeln!(out, "{json}");
         } else {
             let _ = writeln!(out, "\n{}", Page::of(report).plain());
-            let _ = writeln!(out, "Report: {}\nChart:  {}", written.display(), drawn.display());
+            let _ = writeln!(out, "Report: {}", written.display());
         }
         Ok(())
     }

@@ -7,7 +7,6 @@ use thiserror::Error;
 use tidegate_adapters::aws::stack::StackError;
 use tidegate_console::open::ConsoleError;
 use tidegate_delivery::ports::{EntryError, PortError};
-use tidegate_operator::plan::chart::ChartError;
 
 /// A local run could not be started, or could not go on.
 #[derive(Debug, Error)]
@@ -62,8 +61,6 @@ pub enum LocalError {
     /// A file or folder could not be written.
     #[error("cannot write {path}")]
     Write { path: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Chart(#[from] ChartError),
     #[error("the terminal fails")]
     Terminal(#[source] io::Error),
     /// An option's value makes no sense.

@@ -1,4 +1,4 @@
-//! The folder of a run: logs, report, chart.
+//! The folder of a run: logs, report.
 
 use std::fs;
 use std::io;

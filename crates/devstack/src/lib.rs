@@ -7,7 +7,6 @@
 mod aws;
 mod browser;
 mod cargo_lambda;
-mod chart;
 mod command;
 mod console;
 mod cpu;
@@ -32,7 +31,6 @@ mod sandbox;
 mod setup;
 
 pub use aws::LocalAws;
-pub use chart::svg;
 pub use command::{RunOutcome, run};
 pub use cpu::{FunctionWatch, ProcessUsage};
 pub use deployed::DeployedStack;

@@ -12,7 +12,7 @@ use super::setup::Setup;
 ///
 /// Starts ministack and the SES sandbox on loopback, deploys the stack into it, puts two
 /// campaigns onto the queues, shows what happens in a browser and on the terminal, and reports:
-/// on the terminal, as report.json, and as chart.svg. Everything it started ends with it.
+/// on the terminal, and as report.json. Everything it started ends with it.
 ///
 /// The first minute's run of the scheduler is invoked at the start; EventBridge fires it from then on.
 ///
@@ -56,7 +56,7 @@ pub struct LocalArgs {
     /// Run the functions under `cargo lambda watch`, and invoke them by hand
     #[arg(long, conflicts_with_all = ["seconds", "json", "keep_running"])]
     pub(super) watch: bool,
-    /// Folder for logs, report and chart [default: a new one in .local of a checkout, or among this
+    /// Folder for logs and report [default: a new one in .local of a checkout, or among this
     /// user's runs (`tidegate runs`)]
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
