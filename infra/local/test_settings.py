@@ -20,8 +20,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 # Of tests and trials: neither the template nor the construct gives them.
 NOT_DEPLOYED = {
     f"TIDEGATE_{name}" for name in (
-        "SEND_TIMEOUT_MS", "TICK_LEAD_MS", "OVERLAP_WINDOWS", "IDLE_WINDOWS", "FEEDBACK_MINIMUM", "BREAKER_OUTCOMES",
-        "BREAKER_STOP_SECONDS", "BREAKER_PROBE_SECONDS")
+        "SEND_TIMEOUT_MS", "TICK_LEAD_MS", "OVERLAP_WINDOWS", "IDLE_WINDOWS", "FEEDBACK_MINIMUM")
 }  # fmt: skip
 # The stack's own names and URLs, which no parameter and no prop gives.
 OF_THE_STACK = {

@@ -133,7 +133,7 @@ fn window_shares(weights: &[u32], start: u64) -> u64 {
         Turns::all(&cycle, weights.len())
     };
     let (debts, means) = (vec![0; turns.lanes.len()], vec![1.0; turns.lanes.len()]);
-    let mut intake = Intake::of_turns(&turns, slots, 196, &debts, &means);
+    let mut intake = Intake::new(&turns, slots, 196, &debts, &means);
     let lanes = turns.lanes.iter().enumerate();
     intake.mark_all_dry(lanes.filter(|(_, c)| !has_mail[**c]).map(|(lane, _)| lane));
     let mut asked = 0;

@@ -1,14 +1,16 @@
 //! The channel of a stack, e-mail or SMS, and what the poller asks of a message of either.
 
 use serde::Serialize;
+use strum::EnumString;
 
 use crate::email::{Address, AllowedSenders, Email, EmailError, Priority, wrapped};
 use crate::outcome::{Failure, Outcome, classify, classify_for_tenant, names_recipients_alone};
 use crate::text_message::{AllowedTexts, TextMessage, classify_text};
 
 /// `TIDEGATE_CHANNEL`: what a stack sends.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, EnumString)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Channel {
     /// E-mail, through SES.
     #[default]
@@ -123,31 +125,31 @@ impl Content {
     pub fn slots(&self) -> u32 {
         match self {
             Self::Email(email) => email.recipients(),
-            Self::Text(text) => text.parts(),
+            Self::Text(text) => text.parts,
         }
     }
 
     /// The producer's id of 1 to 256 characters; none if the message has none.
     pub fn id(&self) -> Option<&str> {
         match self {
-            Self::Email(email) => email.id(),
-            Self::Text(text) => text.id(),
+            Self::Email(email) => email.id.as_deref(),
+            Self::Text(text) => text.id.as_deref(),
         }
     }
 
     /// The priority within its campaign.
     pub const fn priority(&self) -> Priority {
         match self {
-            Self::Email(email) => email.priority(),
-            Self::Text(text) => text.priority(),
+            Self::Email(email) => email.priority,
+            Self::Text(text) => text.priority,
         }
     }
 
     /// The addresses in a mail's `to`, without display names, or a text's phone number.
     pub fn to(&self) -> impl Iterator<Item = &str> {
         let (addresses, phone) = match self {
-            Self::Email(email) => (email.to(), None),
-            Self::Text(text) => (&[][..], Some(text.to())),
+            Self::Email(email) => (&email.to[..], None),
+            Self::Text(text) => (&[][..], Some(&text.to)),
         };
         addresses.iter().map(Address::addr_spec).chain(phone)
     }
@@ -155,7 +157,7 @@ impl Content {
     /// As [`Content::to`], with the addresses in `cc` and `bcc`.
     pub fn recipients(&self) -> impl Iterator<Item = &str> {
         let (cc, bcc) = match self {
-            Self::Email(email) => (email.cc(), email.bcc()),
+            Self::Email(email) => (&email.cc[..], &email.bcc[..]),
             Self::Text(_) => (&[][..], &[][..]),
         };
         self.to().chain(cc.iter().chain(bcc).map(Address::addr_spec))
@@ -164,16 +166,16 @@ impl Content {
     /// The sender's address without display name, or a text's origin; none if AWS chooses that.
     pub fn sender(&self) -> Option<&str> {
         match self {
-            Self::Email(email) => Some(email.from().addr_spec()),
-            Self::Text(text) => text.origination(),
+            Self::Email(email) => Some(email.from.addr_spec()),
+            Self::Text(text) => text.origination.as_deref(),
         }
     }
 
     /// The configuration set; none if the message names none.
     pub fn configuration_set(&self) -> Option<&str> {
         match self {
-            Self::Email(email) => email.configuration_set(),
-            Self::Text(text) => text.configuration_set(),
+            Self::Email(email) => email.configuration_set.as_deref(),
+            Self::Text(text) => text.configuration_set.as_deref(),
         }
     }
 
@@ -184,7 +186,7 @@ impl Content {
             Some(_) => classify_for_tenant(failure),
             None => classify(failure),
         };
-        let sender = email.from().addr_spec();
+        let sender = email.from.addr_spec();
         let is_recipients = || names_recipients_alone(&failure.message, sender, self.recipients());
         if outcome == Outcome::NotReady && is_recipients() { Outcome::Permanent } else { outcome }
     }

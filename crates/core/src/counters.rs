@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
+use strum::IntoStaticStr;
 
 /// The things that a counter counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum CounterUnit {
     /// Recipients of mails: a mail to three people counts three.
     Recipients,
@@ -16,6 +18,7 @@ pub enum CounterUnit {
     /// Places in time at which one recipient could have been sent to.
     Slots,
     /// Seconds times recipients.
+    #[strum(serialize = "seconds × recipients")]
     RecipientSeconds,
     /// Calls to a service.
     Calls,
@@ -28,15 +31,7 @@ pub enum CounterUnit {
 impl CounterUnit {
     /// The unit as the documentation writes it.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Recipients => "recipients",
-            Self::Mails => "mails",
-            Self::Slots => "slots",
-            Self::RecipientSeconds => "seconds × recipients",
-            Self::Calls => "calls",
-            Self::Windows => "windows",
-            Self::Milliseconds => "milliseconds",
-        }
+        self.into_str()
     }
 }
 

@@ -24,7 +24,7 @@ pub const MAX_LENGTH: u64 = 10_000;
 /// ```
 /// use tidegate_core::cycle::Cycle;
 /// let cycle = Cycle::new(&[90, 10])?;
-/// assert_eq!(cycle.len(), 10);
+/// assert_eq!(cycle.length(), 10);
 /// assert_eq!(cycle.shares(0..1_000), [900, 100]);
 /// # Ok::<(), tidegate_core::cycle::InvalidWeights>(())
 /// ```
@@ -50,21 +50,14 @@ pub enum InvalidWeights {
         /// The sum of the weights after division by their greatest common divisor.
         sum: u64,
     },
-    /// More campaigns than the 10,000 positions that a cycle may have; the number of campaigns given.
-    #[error("{0} campaigns are too many; allowed are at most 10000")]
-    TooMany(usize),
 }
 
 impl Cycle {
     /// The cycle for `weights`, one per campaign; a campaign of weight 0 owns no slot.
     ///
     /// # Errors
-    /// [`InvalidWeights`] if no weight is above 0, the divided sum is above 10,000, or there are more
-    /// than 10,000 campaigns.
+    /// [`InvalidWeights`] if no weight is above 0, or the divided sum is above 10,000.
     pub fn new(weights: &[u32]) -> Result<Self, InvalidWeights> {
-        if weights.len() > 10_000 {
-            return Err(InvalidWeights::TooMany(weights.len()));
-        }
         let divisor = weights.iter().fold(0, |a, &w| gcd(a, u64::from(w)));
         if divisor == 0 {
             return Err(InvalidWeights::Empty);
@@ -131,13 +124,8 @@ impl Cycle {
     }
 
     /// The cycle's length in positions: the sum of the divided weights.
-    pub fn len(&self) -> usize {
-        self.owners.len()
-    }
-
-    /// Always false, since a cycle has at least one position; it accompanies [`Cycle::len`].
-    pub fn is_empty(&self) -> bool {
-        self.owners.is_empty()
+    pub fn length(&self) -> u64 {
+        self.owners.len() as u64
     }
 
     /// The weights by campaign, divided by their greatest common divisor.
@@ -156,10 +144,6 @@ impl Cycle {
             }
         }
         shares
-    }
-
-    fn length(&self) -> u64 {
-        self.owners.len() as u64
     }
 }
 
@@ -286,13 +270,13 @@ mod tests {
         ) {
             let cycle = Cycle::nearest(&weights);
             prop_assert_eq!(cycle.weights().len(), weights.len());
-            prop_assert!(cycle.len() as u64 <= MAX_LENGTH);
+            prop_assert!(cycle.length() <= MAX_LENGTH);
             let sum: u32 = weights.iter().sum();
             for (given, made) in weights.iter().zip(cycle.weights()) {
                 if sum > 0 {
                     prop_assert_eq!(*given == 0, *made == 0);
                     // Off by at most a ten-thousandth per campaign: all in whole numbers.
-                    let (length, campaigns) = (cycle.len() as u64, weights.len() as u64);
+                    let (length, campaigns) = (cycle.length(), weights.len() as u64);
                     let (right, got) = (u64::from(*given) * length, made * u64::from(sum));
                     let most = campaigns * u64::from(sum) * length / 10_000 + 1;
                     prop_assert!(right.abs_diff(got) <= most, "{given}: {right} {got}");

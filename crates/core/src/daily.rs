@@ -7,9 +7,11 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::EnumString;
 
 use crate::identity::EpochMillis;
-use crate::rate::Rate;
+use crate::rate::{Rate, percent};
+use crate::text::InvalidText;
 
 /// Seconds of the period over which SES counts.
 const DAY_SECONDS: f64 = 86_400.0;
@@ -49,27 +51,23 @@ impl Default for Reserve {
     }
 }
 
-/// Error for a text that is not a reserve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a reserve is a number of recipients such as 500, or a share from 0% to 99%")]
-pub struct InvalidReserve;
-
 impl FromStr for Reserve {
-    type Err = InvalidReserve;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, InvalidReserve> {
-        let Some(percent) = text.strip_suffix('%') else {
-            return text.parse().map(Self::Recipients).map_err(|_| InvalidReserve);
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        const ALLOWED: &str =
+            "is no reserve; allowed is a number of recipients such as 500, or a share from 0% to 99%";
+        let reserve = match percent(text) {
+            Some(share) => Some(Self::Share(share)).filter(|_| share <= 990_000),
+            None => text.parse().ok().map(Self::Recipients),
         };
-        let percent: f64 = percent.trim_end().parse().map_err(|_| InvalidReserve)?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 990,000")]
-        let millionths = (percent * 1e4).round() as u64;
-        (0.0..=99.0).contains(&percent).then_some(Self::Share(millionths)).ok_or(InvalidReserve)
+        reserve.ok_or_else(|| InvalidText::new(text, ALLOWED))
     }
 }
 
 /// How campaigns use the daily quota over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum DailyPace {
     /// At the full rate until it is used up.
     #[default]
@@ -86,7 +84,7 @@ pub enum DailyPace {
 /// assert_eq!(policy.open_to_campaigns(50_000), 49_500);
 /// // 49,500 recipients in 86,400 s.
 /// assert_eq!(policy.cap(50_000).unwrap().as_per_second(), 0.572916);
-/// # Ok::<(), tidegate_core::daily::InvalidReserve>(())
+/// # Ok::<(), tidegate_core::InvalidText>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DailyPolicy {
@@ -129,24 +127,16 @@ impl DailyPolicy {
         let used = reading.sent.saturating_add(since).saturating_add(unreported);
         self.open_to_campaigns(reading.quota).saturating_sub(used)
     }
+}
 
-    /// True if enough of the quota is free for campaigns to continue at a quota of `rate`.
-    pub fn frees_campaigns(self, reading: &DailyReading, rate: Rate) -> bool {
-        frees(self.open_to_campaigns(reading.quota), reading, rate)
+impl DailyReading {
+    /// True if enough of the part of the quota that is `open` to a mail is free for it to continue at a quota of
+    /// `rate`: a hundredth of the quota, and at least four windows' worth and one mail of 50 recipients. With less,
+    /// a hold would be lifted and set again every few mails. If `open` itself is less, all of it must be free.
+    pub fn frees(&self, open: u64, rate: Rate) -> bool {
+        let enough = (self.quota / HYSTERESIS).max(4 * rate.ceil() + MOST_RECIPIENTS);
+        open > 0 && open.saturating_sub(self.sent) >= enough.min(open)
     }
-}
-
-/// True if enough of the quota is free for any mail to continue at a quota of `rate`.
-pub fn frees_all(reading: &DailyReading, rate: Rate) -> bool {
-    frees(reading.quota, reading, rate)
-}
-
-/// True if a hundredth of the quota is free, and at least four windows' worth and one mail of 50
-/// recipients. With less, a hold would be lifted and set again every few mails. If `open` itself is
-/// less, all of it must be free.
-fn frees(open: u64, reading: &DailyReading, rate: Rate) -> bool {
-    let enough = (reading.quota / HYSTERESIS).max(4 * rate.ceil() + MOST_RECIPIENTS);
-    open > 0 && open.saturating_sub(reading.sent) >= enough.min(open)
 }
 
 #[cfg(test)]
@@ -206,14 +196,14 @@ mod tests {
     #[test]
     fn a_hold_is_lifted_once_a_hundredth_and_a_few_windows_worth_are_free() {
         let (policy, slow) = (policy("10%"), Rate::per_second(0.5).unwrap());
-        let of = |quota, sent| policy.frees_campaigns(&reading(quota, sent), slow);
+        let of = |quota, sent| reading(quota, sent).frees(policy.open_to_campaigns(quota), slow);
         assert!(!of(10_000, 8_901) && of(10_000, 8_900));
         assert!(!of(1_000, 847) && of(1_000, 846));
         // If the quota is smaller than the required amount, all of it must be free.
         assert!(!of(50, 1) && of(50, 0) && !of(0, 0));
         let fast = Rate::per_second(100.0).unwrap();
-        assert!(!frees_all(&reading(10_000, 9_551), fast));
-        assert!(frees_all(&reading(10_000, 9_550), fast));
+        assert!(!reading(10_000, 9_551).frees(10_000, fast));
+        assert!(reading(10_000, 9_550).frees(10_000, fast));
     }
 
     #[test]

@@ -4,13 +4,15 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::identity::EpochMillis;
 use crate::timestamp::Timestamp;
 
 /// `TIDEGATE_DEDUPLICATION`: whether mails are marked, and how a mail is treated that may or may not
 /// have been sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum Deduplication {
     /// No marks. A mail may be sent more than once.
     #[default]
@@ -22,8 +24,9 @@ pub enum Deduplication {
 }
 
 /// The state in a mail's mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum MarkState {
     /// A poller started to send it; the result is not known yet.
     Sending,
@@ -36,11 +39,7 @@ pub enum MarkState {
 impl MarkState {
     /// The state's name in the ledger.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sending => "sending",
-            Self::Sent => "sent",
-            Self::Parked => "parked",
-        }
+        self.into_str()
     }
 }
 

@@ -34,11 +34,13 @@
 // workspace have no such rule.
 #![warn(missing_docs)]
 
+#[macro_use]
+mod stored;
+
 pub mod allocation;
 pub mod back_pressure;
 pub mod breaker;
 pub mod bucket;
-mod causes;
 pub mod channel;
 pub mod compression;
 pub mod config;
@@ -71,6 +73,7 @@ pub mod reputation;
 pub mod retry;
 pub mod runs;
 pub mod tagged;
+mod text;
 pub mod text_message;
 pub mod tick;
 pub mod timestamp;
@@ -80,5 +83,5 @@ pub mod weight_rule;
 #[cfg(test)]
 mod worst_second;
 
-pub use causes::in_full;
+pub use text::{InvalidText, in_full};
 pub use timestamp::{Timestamp, Window};

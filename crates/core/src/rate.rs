@@ -10,6 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::text::InvalidText;
 use crate::timestamp::SECOND;
 
 const MILLION: u64 = 1_000_000;
@@ -46,13 +47,6 @@ pub struct InvalidRate(pub f64);
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 #[error("{0} is no rate margin; allowed is a number from 0.005 to 0.5")]
 pub struct InvalidRateMargin(pub f64);
-
-/// Error for a text that is not a rate.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "{0:?} is no rate; allowed is a number from 0.001 to 10000 a second, or such as 6/m, 40/h, 87/d"
-)]
-pub struct UnreadableRate(pub String);
 
 impl Rate {
     /// The largest rate: 10,000 recipients per second.
@@ -140,6 +134,13 @@ fn millionths(value: f64) -> Option<u64> {
     (scaled.is_finite() && (0.0..1e15).contains(&scaled)).then(|| (scaled + 1e-4).floor() as u64)
 }
 
+/// A share in per cent, such as `2.5%`, in millionths; `None` if it is none from 0% to 100%.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1,000,000")]
+pub(crate) fn percent(text: &str) -> Option<u64> {
+    let percent: f64 = text.trim().strip_suffix('%')?.trim_end().parse().ok()?;
+    (0.0..=100.0).contains(&percent).then(|| (percent * 1e4).round() as u64)
+}
+
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/s", self.as_per_second())
@@ -147,10 +148,11 @@ impl fmt::Display for Rate {
 }
 
 impl FromStr for Rate {
-    type Err = UnreadableRate;
+    type Err = InvalidText;
 
     /// Reads `14`, `14/s`, `6/m`, `40/h` or `87/d`.
-    fn from_str(text: &str) -> Result<Self, UnreadableRate> {
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        const ALLOWED: &str = "is no rate; allowed is a number from 0.001 to 10000 a second, or such as 6/m, 40/h, 87/d";
         let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
         let seconds = match unit.trim() {
             "s" => Some(1.0),
@@ -161,7 +163,7 @@ impl FromStr for Rate {
         };
         let number = number.trim().parse::<f64>().ok();
         let rate = number.zip(seconds).map(|(number, seconds)| Self::per_second(number / seconds));
-        rate.and_then(Result::ok).ok_or_else(|| UnreadableRate(text.to_owned()))
+        rate.and_then(Result::ok).ok_or_else(|| InvalidText::new(text, ALLOWED))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::control::MAX_DETAIL;
 use crate::email::MAX_ID_CHARS;
 use crate::identity::EpochMillis;
 use crate::parts::fnv1a;
+use crate::text::cut;
 use crate::timestamp::Window;
 
 /// Number of mails in a row, of one campaign and refused with one code, that holds the campaign.
@@ -97,13 +98,6 @@ fn short(id: &str) -> String {
         return id.to_owned();
     }
     format!("{}{:08x}", cut(id, ID_BEGIN), fnv1a(id))
-}
-
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 /// Whether `window` sends a mail of a campaign that is held since `since` and was probed last at `probed`. It does from

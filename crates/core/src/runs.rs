@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::control::{Cancel, Control};
 use crate::identity::EpochMillis;
@@ -71,8 +72,9 @@ pub struct RunSender {
 }
 
 /// How far a run has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum RunStage {
     /// Rows are being enqueued.
     Sending,
@@ -89,13 +91,7 @@ pub enum RunStage {
 impl RunStage {
     /// The name in the ledger and in reports.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sending => "sending",
-            Self::Waiting => "waiting",
-            Self::Stopped => "stopped",
-            Self::Done => "done",
-            Self::Cancelled => "cancelled",
-        }
+        self.into_str()
     }
 }
 

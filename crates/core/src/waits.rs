@@ -86,11 +86,6 @@ impl WaitHistogram {
         (mails > 0).then_some(WaitBound::More)
     }
 
-    /// The mails that waited longer than the last bucket's bound, a minute.
-    pub const fn mails_above(&self) -> u64 {
-        self.more
-    }
-
     /// Each bucket's upper bound and its mails; those above the last bound are not among them.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         BOUNDS_MS.into_iter().map(Duration::from_millis).zip(self.counts)

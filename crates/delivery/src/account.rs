@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::counters::Counter;
-use tidegate_core::daily::{DailyPolicy, DailyReading, frees_all};
+use tidegate_core::daily::{DailyPolicy, DailyReading};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 
@@ -87,8 +87,10 @@ fn apply(
     control.spend_limit = status.spend_limit;
     let free = |reason| match (reason, &control.daily) {
         (HoldReason::Account, _) => status.sending_enabled,
-        (HoldReason::DailyQuota, Some(reading)) => frees_all(reading, rate),
-        (HoldReason::DailyBudget, Some(reading)) => policy.frees_campaigns(reading, rate),
+        (HoldReason::DailyQuota, Some(reading)) => reading.frees(reading.quota, rate),
+        (HoldReason::DailyBudget, Some(reading)) => {
+            reading.frees(policy.open_to_campaigns(reading.quota), rate)
+        },
         (HoldReason::DailyQuota | HoldReason::DailyBudget, None) => true,
         (HoldReason::SpendLimit, _) => other_limit,
         _ => false,

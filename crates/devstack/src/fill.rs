@@ -143,7 +143,7 @@ mod tests {
         for parts in [1, 3] {
             let body = body(&plan(LocalChannel::Sms, parts), 1, 999_999);
             let text = TextMessage::parse(&body.to_string());
-            assert_eq!(text.map(|text| text.parts()), Ok(parts), "{body}");
+            assert_eq!(text.map(|text| text.parts), Ok(parts), "{body}");
         }
     }
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tidegate_core::rate::{Rate, RateMargin, UnreadableRate};
+use tidegate_core::InvalidText;
+use tidegate_core::rate::{Rate, RateMargin};
 
 use super::place::Place;
 use super::plan::{LocalCampaign, LocalChannel, LocalPlan};
@@ -129,7 +130,7 @@ pub struct Setup {
     pub schedule: bool,
 }
 
-fn rate(text: &str) -> Result<f64, UnreadableRate> {
+fn rate(text: &str) -> Result<f64, InvalidText> {
     text.parse::<Rate>().map(f64::from)
 }
 

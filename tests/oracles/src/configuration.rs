@@ -111,14 +111,14 @@ fn poller(config: &PollerConfig, lines: &Lines<'_>) {
 fn bucket(shared: &SharedBucketConfig) {
     let (url, shown) = (&shared.url, shared.url.to_string());
     assert!(url.port > 0 && !url.host.is_empty() && !shared.prefix.to_string().is_empty());
-    assert!(url.user.is_none() || url.password().is_some());
+    assert!(url.user.is_none() || url.password.is_some());
     let tail = format!("{}/{}", url.authority(), url.database);
     assert!(shown.ends_with(&tail) && format!("{shared:?}").contains(&shown), "{shown}");
     let scheme = if url.tls { "rediss://" } else { "redis://" };
     let again: BucketUrl = format!("{scheme}{tail}").parse().unwrap();
     assert_eq!((&again.host, again.port, again.database), (&url.host, url.port, url.database));
     let login = url.user.as_deref().unwrap_or_default();
-    let masked = url.password().map_or(String::new(), |_| format!("{login}:***@"));
+    let masked = url.password.as_ref().map_or(String::new(), |_| format!("{login}:***@"));
     assert_eq!(shown, format!("{scheme}{masked}{tail}"));
 }
 
@@ -139,7 +139,7 @@ fn campaigns(list: &[Campaign]) {
     }
     let weights: Vec<u32> = list.iter().map(|campaign| campaign.weight).collect();
     let cycle = Cycle::new(&weights).unwrap();
-    let length = u64::try_from(cycle.len()).unwrap();
+    let length = cycle.length();
     assert!((1..=10_000).contains(&length));
     assert_eq!(cycle.shares(7..7 + length), cycle.weights());
     let json = serde_json::to_string(list).unwrap();

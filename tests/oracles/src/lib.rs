@@ -12,6 +12,7 @@ mod lines;
 mod mark;
 mod message;
 mod tick;
+mod written;
 
 pub use attributes::attributes;
 pub use configuration::configuration;

@@ -105,7 +105,7 @@ impl Clients {
             Channel::Sms => ChannelAccount::Sms(crate::aws::SmsAccount::new(
                 &self.ses,
                 cap.quota,
-                origins.first(),
+                origins.0.first().map(String::as_str),
             )),
             _ => ChannelAccount::Email(self.ses_account()),
         }

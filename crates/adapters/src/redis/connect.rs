@@ -97,7 +97,7 @@ impl RedisConnector {
         if let Some(user) = &self.url.user {
             info = info.set_username(user);
         }
-        if let Some(password) = self.url.password() {
+        if let Some(password) = &self.url.password {
             info = info.set_password(password);
         }
         // An ACL user may lack the permission to set the library's name, and does not need it.

@@ -18,15 +18,11 @@ impl Intake {
     /// with the same credit. The same amount of the debtors' debt is cancelled, so that the sum stays 0.
     /// Example: A is owed 4.000 and found empty, B owes 4.000: the changes are +1.000 for A and −1.000
     /// for B.
-    pub fn debt_changes(&self) -> Vec<i64> {
-        self.debt_changes_with(&[], &[])
-    }
-
-    /// As [`Intake::debt_changes`], with the recipients of each campaign that were sent to from limit
-    /// queues counted in addition. `had_limited_mail` says by campaign whether at least one of its mails went
+    ///
+    /// The recipients of each campaign that were sent to from limit queues count in addition. `had_limited_mail` says by campaign whether at least one of its mails went
     /// to a limit queue in place of a slot: if such a campaign took less than its part, it counts as an
     /// empty one and gains no credit.
-    pub fn debt_changes_with(
+    pub fn debt_changes(
         &self,
         from_limit_queues: &[u64],
         had_limited_mail: &[bool],

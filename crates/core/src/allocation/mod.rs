@@ -9,13 +9,9 @@
 //! 14, and the campaign's part of the additional one is 0.1.
 
 mod debts;
-mod divide;
 
-use crate::cycle::Cycle;
 pub use crate::turns::BATCH;
 use crate::turns::Turns;
-pub use divide::divide;
-use divide::{per_mail, recipients};
 
 /// One campaign of an [`Intake`], with what it is to fill and what it has brought.
 #[derive(Clone, Debug, Default)]
@@ -56,8 +52,9 @@ pub struct Ask {
 /// most 10.
 ///
 /// ```
-/// use tidegate_core::{allocation::Intake, cycle::Cycle};
-/// let mut intake = Intake::new(&Cycle::new(&[90, 10]).unwrap(), 0..20, 20, &[0, 0], &[1.0, 1.0]);
+/// use tidegate_core::{allocation::Intake, cycle::Cycle, turns::Turns};
+/// let turns = Turns::all(&Cycle::new(&[90, 10]).unwrap(), 2);
+/// let mut intake = Intake::new(&turns, 0..20, 20, &[0, 0], &[1.0, 1.0]);
 /// let ask = intake.ask().unwrap();
 /// assert_eq!((ask.lane, ask.messages), (0, 10));
 /// intake.received(&ask, 0, 0); // the big campaign is empty …
@@ -73,38 +70,16 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// An intake of `total` recipients, divided among the campaigns as `slots` of the cycle are.
-    /// `debts` (in thousandths of a recipient) and the mean recipients of a mail are given by campaign.
+    /// An intake of `total` recipients, divided among the lanes as `slots` of their cycle are. `debts` (in
+    /// thousandths of a recipient) and the mean recipients of a mail are given by lane.
     pub fn new(
-        cycle: &Cycle,
-        slots: std::ops::Range<u64>,
-        total: u64,
-        debts: &[i64],
-        recipients_per_mail: &[f64],
-    ) -> Self {
-        Self::over(cycle, false, slots, total, debts, recipients_per_mail)
-    }
-
-    /// As [`Intake::new`], for campaigns that may take turns; `debts` and means are given by lane.
-    pub fn of_turns(
         turns: &Turns,
         slots: std::ops::Range<u64>,
         total: u64,
         debts: &[i64],
         recipients_per_mail: &[f64],
     ) -> Self {
-        let means = recipients_per_mail;
-        Self::over(&turns.cycle, turns.in_batches, slots, total, debts, means)
-    }
-
-    fn over(
-        cycle: &Cycle,
-        in_batches: bool,
-        slots: std::ops::Range<u64>,
-        total: u64,
-        debts: &[i64],
-        recipients_per_mail: &[f64],
-    ) -> Self {
+        let cycle = &turns.cycle;
         let mut entitled = cycle.shares(slots.clone());
         let count = slots.end.saturating_sub(slots.start);
         if count != total {
@@ -127,7 +102,7 @@ impl Intake {
                     ..CampaignLane::default()
                 }
             });
-        let mut intake = Self { lanes: lanes.collect(), in_batches };
+        let mut intake = Self { lanes: lanes.collect(), in_batches: turns.in_batches };
         intake.repay(total);
         intake
     }
@@ -161,16 +136,11 @@ impl Intake {
 
     /// The next receive to make; `None` if the receives under way cover all that is wanted.
     pub fn ask(&mut self) -> Option<Ask> {
-        self.ask_of(|_| true)
+        self.ask_within(u64::MAX, |_| true)
     }
 
-    /// As [`Intake::ask`], for campaigns only for which `may` returns true (given the lane).
-    pub fn ask_of(&mut self, may: impl Fn(usize) -> bool) -> Option<Ask> {
-        self.ask_within(u64::MAX, may)
-    }
-
-    /// As [`Intake::ask_of`], for at most `most` recipients, estimated by the mean recipients of a
-    /// mail.
+    /// As [`Intake::ask`], of the lanes that `may` be asked, for at most `most` recipients, estimated by the mean
+    /// recipients of a mail.
     pub fn ask_within(&mut self, most: u64, may: impl Fn(usize) -> bool) -> Option<Ask> {
         let (index, lane) = self
             .lanes
@@ -335,6 +305,63 @@ impl CampaignLane {
     fn open(&self) -> u64 {
         if self.dry { 0 } else { self.wanted.saturating_sub(self.taken + self.expected) }
     }
+}
+
+/// Divides `total` by `weights`. The parts add up to `total`, and each differs from its exact share by
+/// less than one. If every weight is 0, all parts are 0.
+///
+/// The method is that of the largest remainders: each part is rounded down, then the parts with the
+/// largest remainders get one more each (of equal remainders the first). Example: 13 by 90 and 10 is
+/// 11.7 and 1.3; rounded down 11 and 1, and the one that is left goes to 0.7, the larger remainder: 12
+/// and 1.
+///
+/// ```
+/// use tidegate_core::allocation::divide;
+/// assert_eq!(divide(13, &[90, 10]), [12, 1]);
+/// assert_eq!(divide(7, &[0, 5]), [0, 7]);
+/// ```
+pub fn divide(total: u64, weights: &[u64]) -> Vec<u64> {
+    let sum: u128 = weights.iter().map(|&w| u128::from(w)).sum();
+    if sum == 0 {
+        return vec![0; weights.len()];
+    }
+    let product = |w: u64| u128::from(total) * u128::from(w);
+    let mut parts: Vec<u64> =
+        weights.iter().map(|&w| u64::try_from(product(w) / sum).unwrap_or(u64::MAX)).collect();
+    let mut rest = total - parts.iter().sum::<u64>();
+    let mut by_remainder: Vec<usize> = (0..weights.len()).collect();
+    by_remainder
+        .sort_by_key(|&i| std::cmp::Reverse(weights.get(i).map_or(0, |&w| product(w) % sum)));
+    for index in by_remainder {
+        if rest == 0 {
+            break;
+        }
+        if let Some(part) = parts.get_mut(index) {
+            *part += 1;
+            rest -= 1;
+        }
+    }
+    parts
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "recipients of one window: far below 2^52; the mean is at least 1"
+)]
+fn per_mail(recipients: u64, mean: f64) -> u64 {
+    (recipients as f64 / mean).floor() as u64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "at most 10 mails of 50 recipients"
+)]
+fn recipients(mails: u64, mean: f64) -> u64 {
+    (mails as f64 * mean).round() as u64
 }
 
 #[cfg(test)]

@@ -13,10 +13,10 @@
 mod growth;
 mod thresholds;
 
-use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
 
 use crate::Timestamp;
 use crate::email::Priority;
@@ -47,8 +47,9 @@ const WHOLE: u64 = 1_000_000;
 /// assert!(BackPressureLevel::Overloaded.defers(Priority::Normal));
 /// assert!(!BackPressureLevel::Overloaded.defers(Priority::High));
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display, EnumString, IntoStaticStr)]
+#[serde(rename_all = "snake_case", from = "String")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum BackPressureLevel {
     /// All mail is sent in its order of arrival.
     #[default]
@@ -75,20 +76,12 @@ impl BackPressureLevel {
 
     /// The level's name in the control record, in logs and in commands.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Clear => "clear",
-            Self::Busy => "busy",
-            Self::Overloaded => "overloaded",
-        }
+        self.into_str()
     }
 
     /// The level as the value of its CloudWatch metric: 0 clear, 1 busy, 2 overloaded.
     pub const fn as_number(self) -> u8 {
-        match self {
-            Self::Clear => 0,
-            Self::Busy => 1,
-            Self::Overloaded => 2,
-        }
+        self as u8
     }
 
     const fn one_lower(self) -> Self {
@@ -99,18 +92,10 @@ impl BackPressureLevel {
     }
 }
 
-impl fmt::Display for BackPressureLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for BackPressureLevel {
-    /// Reads an unknown name (written by a newer version) as clear, so that the control record stays
-    /// readable.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        Ok(Self::ALL.into_iter().find(|level| level.as_str() == name).unwrap_or_default())
+impl From<String> for BackPressureLevel {
+    /// A name that a newer version wrote is clear, so that the control record stays readable.
+    fn from(name: String) -> Self {
+        name.parse().unwrap_or_default()
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::BackPressureFigures;
+use crate::rate::percent;
 
 /// Describes the allowed thresholds, for error messages and the documentation of settings.
 pub const ALLOWED: &str = "off, or one or more of depth=TIME, age=TIME and refused=SHARE with commas between, each once, such as depth=4h,age=6h,refused=5% (times from 1m to 14d such as 90s, 12h or 1h30m; shares from 0.1% to 100%)";
@@ -46,7 +47,7 @@ impl Thresholds {
             let (place, value) = match name.trim() {
                 "depth" => (&mut read.depth, seconds(value)?),
                 "age" => (&mut read.age, seconds(value)?),
-                "refused" => (&mut read.refused, share(value)?),
+                "refused" => (&mut read.refused, percent(value).filter(|share| *share >= 1_000)?),
                 _ => return None,
             };
             if place.replace(value).is_some() {
@@ -93,16 +94,10 @@ impl Thresholds {
 }
 
 impl fmt::Display for Thresholds {
+    #[expect(clippy::cast_precision_loss, reason = "at most a million")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |name: &str, seconds: u64| format!("{name}={}", in_units(seconds));
-        let share = |millionths: u64| {
-            let (whole, rest) = (millionths / 10_000, millionths % 10_000);
-            let rest = format!("{rest:04}");
-            match rest.trim_end_matches('0') {
-                "" => format!("refused={whole}%"),
-                rest => format!("refused={whole}.{rest}%"),
-            }
-        };
+        let share = |millionths: u64| format!("refused={}%", millionths as f64 / 1e4);
         let parts = [
             self.depth.map(|seconds| time("depth", seconds)),
             self.age.map(|seconds| time("age", seconds)),
@@ -127,11 +122,4 @@ fn in_units(seconds: u64) -> String {
 fn seconds(text: &str) -> Option<u64> {
     let time = humantime::parse_duration(text).ok().filter(|_| !text.contains('.'))?;
     (LEAST..=MOST).contains(&time).then_some(time.as_secs())
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0.1 to 100")]
-fn share(text: &str) -> Option<u64> {
-    let number = text.trim().strip_suffix('%')?.trim_end();
-    let percent: f64 = number.parse().ok()?;
-    (0.1..=100.0).contains(&percent).then(|| (percent * 1e4).round() as u64)
 }

@@ -122,7 +122,7 @@ fn the_record_says_the_state_by_its_name() {
     let (watched, _) = after([(3, 2)]);
     let text = serde_json::to_string(&watched).unwrap();
     assert_eq!(serde_json::from_str::<Breaker>(&text).unwrap(), watched);
-    assert!(!watched.is_default());
+    assert_ne!(watched, Breaker::default());
 }
 
 proptest! {

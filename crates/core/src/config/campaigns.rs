@@ -2,9 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::queue_url::{is_fifo, is_name_char, is_url};
 use crate::cycle::Cycle;
 use crate::email::Priority;
+use crate::text::is_word_of;
 
 /// The name under which express mail is counted. No campaign may have it.
 pub const EXPRESS: &str = "express";
@@ -103,5 +103,18 @@ impl Campaign {
 
 /// Whether `text` consists of 1 to 64 letters, digits, `-` and `_`.
 pub fn is_word(text: &str) -> bool {
-    (1..=64).contains(&text.len()) && text.chars().all(is_name_char)
+    is_word_of(text, 64, "-_")
+}
+
+pub(super) fn is_url(text: &str) -> bool {
+    ["https://", "http://"]
+        .iter()
+        .any(|scheme| text.strip_prefix(scheme).is_some_and(|rest| rest.contains('/')))
+        && !text.contains(char::is_whitespace)
+}
+
+/// Whether the queue is FIFO: SQS demands the ending `.fifo`, in lower case, for FIFO queues only.
+#[expect(clippy::case_sensitive_file_extension_comparisons, reason = "SQS compares by case")]
+pub(super) fn is_fifo(url: &str) -> bool {
+    url.ends_with(".fifo")
 }

@@ -1,32 +1,26 @@
 //! The environment as typed values. It is parsed once at start, and every invalid value is refused with
 //! its name, the value, and the allowed values.
 
-mod back_pressure;
 mod campaigns;
 mod deadlines;
-mod error;
-mod feedback;
-mod limits;
-mod queue_url;
+mod groups;
 mod settings;
 mod shared_bucket;
-mod values;
 mod variables;
 
 use std::time::Duration;
 
-pub use back_pressure::BackPressureConfig;
+use strum::EnumString;
+
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name, is_word, queue_key};
 pub use deadlines::{DECIDED, LAST_START, MOVED, POLLER_TIMEOUT, QUEUE_CALL, REPORTED, SETTLED};
-pub use error::{ConfigError, InvalidVariable};
-pub use feedback::FeedbackConfig;
-pub use limits::LimitsConfig;
+pub use groups::{BackPressureConfig, Cap, FeedbackConfig, LedgerKind, LimitsConfig};
 pub use settings::{DefaultValue, Range, ReadBy, SETTINGS, Setting};
 pub use shared_bucket::{
-    BucketLost, BucketUrl, InvalidBucketUrl, InvalidKeyPrefix, KeyPrefix, SharedBucketConfig,
+    BucketLost, BucketUrl, InvalidBucketUrl, KeyPrefix, SharedBucketConfig,
 };
-pub use values::{Cap, LedgerKind};
 use variables::Variables;
+pub use variables::{ConfigError, InvalidVariable};
 
 use crate::breaker::BreakerPolicy;
 use crate::channel::{Channel, MessageRules};
@@ -39,7 +33,8 @@ use crate::rate::RateMargin;
 use crate::text_message::{AllowedTexts, Origins};
 
 /// The treatment of messages that were received and are unsent at the end of the window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum Unsent {
     /// The message stays invisible until its visibility timeout ends.
     #[default]
@@ -171,10 +166,7 @@ impl PollerConfig {
             memory: Memory::megabytes(vars.parsed(&settings::MEMORY)),
             send_timeout: vars.milliseconds(&settings::SEND_TIMEOUT),
             max_attempts: vars.parsed(&settings::MAX_ATTEMPTS),
-            unsent: vars.choice(
-                &settings::UNSENT,
-                &[("timeout", Unsent::Timeout), ("release", Unsent::Release)],
-            ),
+            unsent: vars.parsed(&settings::UNSENT),
             idle_windows: vars.parsed(&settings::IDLE_WINDOWS),
             rules: MessageRules {
                 channel,
@@ -187,14 +179,7 @@ impl PollerConfig {
                 },
             },
             breaker: vars.breaker(),
-            deduplication: vars.choice(
-                &settings::DEDUPLICATION,
-                &[
-                    ("off", Deduplication::Off),
-                    ("resend", Deduplication::Resend),
-                    ("park", Deduplication::Park),
-                ],
-            ),
+            deduplication: vars.parsed(&settings::DEDUPLICATION),
             // SQS keeps a message for at most 14 days; by default one day more, so that no copy outlives
             // its mark.
             mark_kept: Duration::from_hours(24 * vars.parsed::<u64>(&settings::DEDUPLICATION_DAYS)),

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::deadlines::LONGEST_SEND;
-use super::queue_url::{is_fifo, is_url};
+use super::campaigns::{is_fifo, is_url};
 use crate::back_pressure::ALLOWED_THRESHOLDS;
 use crate::deferral::ALLOWED_LOCATION;
 
@@ -237,12 +237,6 @@ settings! {
         "The share of failed sends above which the [breaker](operations/breaker.md) blocks; 1 is never.";
     BREAKER_SECONDS = "TIDEGATE_BREAKER_SECONDS", Poller, Whole(15, 3_600), Value("60"),
         "Seconds that the share must be exceeded before the breaker blocks.";
-    BREAKER_OUTCOMES = "TIDEGATE_BREAKER_OUTCOMES", Poller, Whole(1, 10_000), Value("20"),
-        "Outcomes below which the breaker does not judge.";
-    BREAKER_STOP = "TIDEGATE_BREAKER_STOP_SECONDS", Poller, Whole(1, 3_600), Value("30"),
-        "Seconds without any send before the breaker lets one mail through as a probe.";
-    BREAKER_PROBE = "TIDEGATE_BREAKER_PROBE_SECONDS", Poller, Whole(12, 600), Value("15"),
-        "Seconds after which a probe without an answer is replaced.";
     DEDUPLICATION = "TIDEGATE_DEDUPLICATION", Poller, Choice(&["off", "resend", "park"]), Value("off"),
         "Whether every mail is marked in the ledger, so that a copy of a mail that was sent is known ([deduplication](operations/deduplication.md)). A mail that may have been sent, `resend` sends again, and `park` dead-letters.";
     DEDUPLICATION_DAYS = "TIDEGATE_DEDUPLICATION_DAYS", Poller, Whole(1, 90), Value("15"),

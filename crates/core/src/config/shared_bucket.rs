@@ -6,11 +6,13 @@ use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
+use strum::EnumString;
 use url::{Host, ParseError, Url};
 
 use super::InvalidVariable;
 use super::settings::{self, Setting};
 use super::variables::Variables;
+use crate::text::{InvalidText, is_word_of};
 
 /// `TIDEGATE_SHARED_BUCKET` and the variables that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +26,8 @@ pub struct SharedBucketConfig {
 }
 
 /// The treatment of mail while the bucket does not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum BucketLost {
     /// Nothing is sent until the bucket answers.
     #[default]
@@ -40,7 +43,7 @@ pub enum BucketLost {
 /// use tidegate_core::config::BucketUrl;
 /// let url: BucketUrl = "rediss://tidegate:s%40crt@cache.example:6380/1".parse().unwrap();
 /// assert_eq!((url.host.as_str(), url.port, url.database), ("cache.example", 6380, 1));
-/// assert_eq!(url.password().map(|password| password.len()), Some(5));
+/// assert_eq!(url.password.as_ref().map(String::len), Some(5));
 /// assert_eq!(url.to_string(), "rediss://tidegate:***@cache.example:6380/1");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
@@ -53,7 +56,8 @@ pub struct BucketUrl {
     pub port: u16,
     /// The ACL user; `None` is the server's default user.
     pub user: Option<String>,
-    password: Option<String>,
+    /// The password, percent-decoded; to be given to the server only.
+    pub password: Option<String>,
     /// The number of the database, 0 to 65535, default 0.
     pub database: u16,
 }
@@ -67,17 +71,7 @@ pub struct InvalidBucketUrl(pub &'static str);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPrefix(String);
 
-/// A text that is no [`KeyPrefix`]: at most the first 80 characters of it.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("\"{0}\" is no prefix of keys; allowed are {range}", range = settings::SHARED_BUCKET_PREFIX.range)]
-pub struct InvalidKeyPrefix(pub String);
-
 impl BucketUrl {
-    /// The password, percent-decoded; to be given to the server only.
-    pub fn password(&self) -> Option<&str> {
-        self.password.as_deref()
-    }
-
     /// `host:port`, as messages name the server; an IPv6 address in brackets.
     pub fn authority(&self) -> String {
         let host = &self.host;
@@ -111,11 +105,8 @@ impl FromStr for BucketUrl {
         if user.is_some() && password.is_none() {
             return Err(invalid("it has a user without a password"));
         }
-        let legal = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
         let host = match url.host() {
-            Some(Host::Domain(name)) if !name.is_empty() && name.chars().all(legal) => {
-                name.to_owned()
-            }
+            Some(Host::Domain(name)) if is_word_of(name, 253, ".-_") => name.to_owned(),
             Some(Host::Ipv6(address)) => address.to_string(),
             _ => return Err(WRONG_HOST),
         };
@@ -200,22 +191,20 @@ impl fmt::Display for KeyPrefix {
 }
 
 impl FromStr for KeyPrefix {
-    type Err = InvalidKeyPrefix;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, InvalidKeyPrefix> {
-        let legal = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
-        if (1..=64).contains(&text.len()) && text.chars().all(legal) {
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        if is_word_of(text, 64, ".-_") {
             Ok(Self(text.to_owned()))
         } else {
-            Err(InvalidKeyPrefix(text.chars().take(80).collect()))
+            Err(InvalidText::new(text, "is no prefix of keys"))
         }
     }
 }
 
 impl Variables<'_> {
     pub(super) fn shared_bucket(&mut self) -> Option<SharedBucketConfig> {
-        let lost = [("closed", BucketLost::Closed), ("open", BucketLost::Open)];
-        let lost = self.choice(&settings::SHARED_BUCKET_LOST, &lost);
+        let lost = self.parsed(&settings::SHARED_BUCKET_LOST);
         let prefix = self.parsed(&settings::SHARED_BUCKET_PREFIX);
         let Setting { name, range, .. } = settings::SHARED_BUCKET;
         match self.get(name)?.parse() {
@@ -283,18 +272,18 @@ mod tests {
     fn an_address_is_read_in_all_its_parts() {
         let url: BucketUrl = "redis://cache.example".parse().unwrap();
         assert_eq!((url.tls, url.port, url.database, url.user.as_deref()), (false, 6379, 0, None));
-        assert_eq!(url.password(), None);
+        assert_eq!(url.password, None);
         let url: BucketUrl = "rediss://u%3Aser:p%40ss%2F%25@[2001:db8::1]:7000/3".parse().unwrap();
         assert_eq!((url.tls, url.port, url.database), (true, 7000, 3));
         assert_eq!(url.user.as_deref(), Some("u:ser"));
         assert_eq!(
-            (url.password(), url.authority().as_str()),
+            (url.password.as_deref(), url.authority().as_str()),
             (Some("p@ss/%"), "[2001:db8::1]:7000")
         );
         let url: BucketUrl = "redis://:secret@10.0.0.1:6380".parse().unwrap();
-        assert_eq!((url.user.as_deref(), url.password()), (None, Some("secret")));
+        assert_eq!((url.user.as_deref(), url.password.as_deref()), (None, Some("secret")));
         let url: BucketUrl = "redis://ada:s/l@sh:é%5B@cache.example".parse().unwrap();
-        assert_eq!((url.password(), url.host.as_str()), (Some("s/l@sh:é["), "cache.example"));
+        assert_eq!((url.password.as_deref(), url.host.as_str()), (Some("s/l@sh:é["), "cache.example"));
     }
 
     #[test]

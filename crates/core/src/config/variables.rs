@@ -2,13 +2,31 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::error::{ConfigError, InvalidVariable};
-use super::queue_url::queue_prefix;
+use thiserror::Error;
+
 use super::settings::{self, DefaultValue, Setting};
-use super::values::{Cap, LedgerKind};
+use super::groups::{Cap, LedgerKind};
 use crate::breaker::BreakerPolicy;
 use crate::channel::Channel;
-use crate::daily::{DailyPace, DailyPolicy};
+use crate::daily::DailyPolicy;
+use crate::text::{cut, is_word_of};
+
+/// One environment variable that is missing or has an invalid value.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{name} is {value}; allowed is {allowed}")]
+pub struct InvalidVariable {
+    /// The variable's name, such as `TIDEGATE_LEDGER`.
+    pub name: &'static str,
+    /// The given value in quotes, or "not set". It is left out if it may contain a password.
+    pub value: String,
+    /// A description of the allowed values, for the operator.
+    pub allowed: String,
+}
+
+/// All missing and invalid variables of one start; shown one per line.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigError(pub Vec<InvalidVariable>);
 
 /// Reads variables and collects all faults, so that one start reports all of them.
 pub(super) struct Variables<'a> {
@@ -38,7 +56,7 @@ impl<'a> Variables<'a> {
 
     /// As [`Variables::refuse`], with what is allowed in this case.
     pub(super) fn refuse_with(&mut self, name: &'static str, allowed: String) {
-        let value = self.get(name).map_or_else(|| "not set".to_owned(), |value| quoted(&value));
+        let value = self.get(name).map_or_else(|| "not set".to_owned(), |value| format!("\"{}\"", cut(&value, 120)));
         self.invalid.push(InvalidVariable { name, value, allowed });
     }
 
@@ -85,16 +103,6 @@ impl<'a> Variables<'a> {
         parsed.map_err(|error| self.refuse_with(setting.name, error.to_string())).ok()
     }
 
-    /// The value that belongs to the word.
-    pub(super) fn choice<T: Copy + Default>(
-        &mut self,
-        setting: &Setting,
-        values: &[(&str, T)],
-    ) -> T {
-        let value = |text: &str| Some(values.iter().find(|(word, _)| *word == text)?.1);
-        self.read(setting, value).unwrap_or_default()
-    }
-
     /// A share from 0 to 1, converted to millionths.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1,000,000")]
     pub(super) fn millionths(&mut self, setting: &Setting) -> u64 {
@@ -108,7 +116,9 @@ impl<'a> Variables<'a> {
     /// The beginning of the campaign queues' names. It is refused with a ledger in memory, because the
     /// poller would not see the campaigns that the scheduler finds.
     pub(super) fn campaign_queues(&mut self, ledger_is_shared: bool) -> Option<String> {
-        let prefix = self.read(&settings::CAMPAIGN_QUEUES, queue_prefix)?;
+        // A queue's name has at most 80 characters, so at least one remains for the rest.
+        let prefix = |text: &str| is_word_of(text, 79, "-_").then(|| text.to_owned());
+        let prefix = self.read(&settings::CAMPAIGN_QUEUES, prefix)?;
         if !ledger_is_shared {
             let allowed = "none with TIDEGATE_LEDGER memory; with dynamodb:TABLE a prefix";
             self.refuse_with(settings::CAMPAIGN_QUEUES.name, allowed.to_owned());
@@ -117,7 +127,7 @@ impl<'a> Variables<'a> {
     }
 
     pub(super) fn channel(&mut self) -> Channel {
-        self.choice(&settings::CHANNEL, &[("email", Channel::Email), ("sms", Channel::Sms)])
+        self.parsed(&settings::CHANNEL)
     }
 
     pub(super) fn ledger(&mut self) -> LedgerKind {
@@ -135,9 +145,8 @@ impl<'a> Variables<'a> {
     }
 
     fn daily(&mut self) -> DailyPolicy {
-        let paces = [("full", DailyPace::Full), ("spread", DailyPace::Spread)];
         DailyPolicy {
-            pace: self.choice(&settings::DAILY, &paces),
+            pace: self.parsed(&settings::DAILY),
             reserve: self.parsed(&settings::DAILY_RESERVE),
         }
     }
@@ -146,15 +155,7 @@ impl<'a> Variables<'a> {
         BreakerPolicy {
             share: self.millionths(&settings::BREAKER_SHARE),
             after: self.parsed(&settings::BREAKER_SECONDS),
-            outcomes: self.parsed(&settings::BREAKER_OUTCOMES),
-            stop: self.parsed(&settings::BREAKER_STOP),
-            probe: self.parsed(&settings::BREAKER_PROBE),
+            ..BreakerPolicy::default()
         }
     }
-}
-
-fn quoted(value: &str) -> String {
-    let short: String = value.chars().take(120).collect();
-    let more = if short.len() < value.len() { "…" } else { "" };
-    format!("\"{short}{more}\"")
 }

@@ -1,12 +1,16 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::identity::EpochMillis;
+use crate::stored::is_default;
 
 /// Reason for a hold. It determines who may lift it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum HoldReason {
     /// An operator paused sending and resumes it.
     Paused,
@@ -38,17 +42,7 @@ pub enum HoldReason {
 impl HoldReason {
     /// The reason's name in the control record and in logs.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Paused => "paused",
-            Self::DailyQuota => "daily_quota",
-            Self::DailyBudget => "daily_budget",
-            Self::Account => "account",
-            Self::SpendLimit => "spend_limit",
-            Self::Tenant => "tenant",
-            Self::Refusals => "refusals",
-            Self::Reputation => "reputation",
-            Self::Cancelled => "cancelled",
-        }
+        self.into_str()
     }
 
     /// The reasons for which the scheduler lifts a hold on all sending.
@@ -204,5 +198,43 @@ impl Holds {
     /// The names of all reasons for which it is held, including unknown ones.
     pub fn reasons(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(Reason::as_str)
+    }
+}
+
+/// Time for which a cancel is kept. A queue keeps mail for 14 days at most; deferred mail may come back later.
+const KEPT: Duration = Duration::from_hours(60 * 24);
+
+/// An operator's decision to take back the mail of a campaign: mail that was enqueued at `at` or before is not
+/// sent.
+///
+/// ```
+/// use tidegate_core::control::Cancel;
+/// use tidegate_core::identity::EpochMillis;
+/// let cancel = Cancel { at: EpochMillis::new(7_000), keep: false };
+/// assert!(cancel.concerns(EpochMillis::new(7_000)));
+/// assert!(!cancel.concerns(EpochMillis::new(7_001)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancel {
+    /// Time of the cancel.
+    pub at: EpochMillis,
+    /// Whether cancelled mail goes to the dead-letter queue, with the code [`CANCELLED`]; else it is deleted.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub keep: bool,
+}
+
+/// The dead letters' code of cancelled mail.
+pub const CANCELLED: &str = "Cancelled";
+
+impl Cancel {
+    /// Whether mail that came to its campaign's queue at `enqueued_at` is cancelled.
+    pub fn concerns(&self, enqueued_at: EpochMillis) -> bool {
+        enqueued_at <= self.at
+    }
+
+    /// Whether it has been kept for 60 days at `now`.
+    pub(super) fn is_over(&self, now: EpochMillis) -> bool {
+        let age = now.as_millis().saturating_sub(self.at.as_millis());
+        Duration::from_millis(age) > KEPT
     }
 }

@@ -1,8 +1,6 @@
 //! The control record: the part of the ledger that operators and policies change while Tidegate runs.
 
 mod apart;
-mod cancel;
-mod change;
 mod holds;
 mod tenant;
 mod weights;
@@ -21,12 +19,11 @@ use crate::limits::{AdaptedLimits, InitialLimits, LimitChanges, LimitTable, dige
 use crate::rate::Rate;
 use crate::refusals::Streak;
 use crate::reputation::Reputation;
+use crate::stored::is_default;
 use crate::weight_rule::WeightRule;
 pub use apart::{ControlError, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
-pub use cancel::{CANCELLED, Cancel};
-pub use change::ChangeRecord;
 pub(crate) use holds::MAX_DETAIL;
-pub use holds::{Hold, HoldReason, Holds};
+pub use holds::{CANCELLED, Cancel, Hold, HoldReason, Holds};
 pub use tenant::TenantStatus;
 
 /// The control record. The ledger stores it beside the claim, and a poller reads both together.
@@ -79,7 +76,7 @@ pub struct Control {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tenants: BTreeMap<String, String>,
     /// State of the circuit breaker; not written while it allows and watches nothing.
-    #[serde(skip_serializing_if = "Breaker::is_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub breaker: Breaker,
     /// Refusals in a row, by campaign name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -259,6 +256,41 @@ impl Control {
     pub fn lift(&mut self, campaign: Option<&str>, reason: HoldReason) -> bool {
         self.lift_named(campaign, reason.as_str())
     }
+}
+
+/// A change that an operator made. The ledger keeps these beside the control record.
+///
+/// ```
+/// use tidegate_core::control::ChangeRecord;
+/// use tidegate_core::identity::EpochMillis;
+/// let record = ChangeRecord {
+///     at: EpochMillis::new(1_795_206_967_042),
+///     by: "ada".into(),
+///     action: "pause".into(),
+///     campaign: Some("big".into()),
+///     detail: "until resumed".into(),
+///     reason: "typo in the subject".into(),
+/// };
+/// let text = serde_json::to_string(&record)?;
+/// assert_eq!(serde_json::from_str::<ChangeRecord>(&text)?, record);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeRecord {
+    /// Time of the change by the operator's clock.
+    pub at: EpochMillis,
+    /// Name of the operator, from the environment of the command or from its argument.
+    pub by: String,
+    /// The action: `pause`, `resume`, `cancel`, `lift`, `weights`, `rate`, `exclude`, `include`, `replay` or `discard`.
+    pub action: String,
+    /// The campaign that was changed; none if the change concerns all sending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub campaign: Option<String>,
+    /// The change in words, with the values before and after it.
+    pub detail: String,
+    /// The operator's reason; may be empty.
+    #[serde(default)]
+    pub reason: String,
 }
 
 #[cfg(test)]

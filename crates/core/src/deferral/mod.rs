@@ -3,8 +3,7 @@
 //! An object's name begins with its window, so names sort by age. It also contains the campaign and the
 //! number of mails, so a listing of the names shows how much is deferred.
 
-mod location;
-mod name;
+mod objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read as _, Write as _};
@@ -16,8 +15,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::identity::{Envelope, EnvelopeError, EpochMillis};
-pub use location::{ALLOWED as ALLOWED_LOCATION, Location};
-pub use name::{InvalidName, ObjectName};
+pub use objects::{ALLOWED as ALLOWED_LOCATION, Location, ObjectName};
 
 /// Most bytes of bodies and attributes that one window defers. The poller holds them in memory until
 /// they are written.

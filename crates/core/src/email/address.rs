@@ -210,7 +210,7 @@ fn check_addr_spec(addr_spec: &str) -> Result<(), AddressError> {
 
 /// Stricter than the `email_address` crate: only letters, digits and inner hyphens, in labels of 1 to
 /// 63 characters.
-pub(super) fn is_host_name(domain: &str) -> bool {
+pub(crate) fn is_host_name(domain: &str) -> bool {
     domain.split('.').all(|label| {
         !label.is_empty()
             && label.len() <= 63

@@ -5,24 +5,21 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
 use super::error::EmailError;
-use super::json::Node;
-use super::listed::{ATTACHMENT, TEMPLATE};
-use super::literal::TextLiteral;
+use super::json::{Node, TextLiteral};
 use super::members::Members;
 use super::text::has_control;
+use crate::text::is_word_of;
 
 /// Most bytes of template data that SES takes (256 KiB).
 const MAX_TEMPLATE_DATA: usize = 262_144;
 /// Most characters of a template's name that SES takes.
-pub(super) const MAX_TEMPLATE_NAME: usize = 256;
+const MAX_TEMPLATE_NAME: usize = 256;
 /// Most characters of an attachment's file name that SES takes.
-pub(super) const MAX_FILE_NAME: usize = 255;
+const MAX_FILE_NAME: usize = 255;
 /// Most characters of an attachment's content type that SES takes.
-pub(super) const MAX_CONTENT_TYPE: usize = 78;
+const MAX_CONTENT_TYPE: usize = 78;
 /// Most characters of an attachment's content id that SES takes.
-pub(super) const MAX_CONTENT_ID: usize = 78;
-/// How a mail program shows an attachment.
-pub(super) const DISPOSITIONS: [&str; 2] = ["attachment", "inline"];
+const MAX_CONTENT_ID: usize = 78;
 /// Extensions of files that SES refuses: <https://docs.aws.amazon.com/ses/latest/dg/mime-types.html>.
 const REFUSED_EXTENSIONS: &str = "ade adp app asp bas bat cer chm cmd com cpl crt csh der exe fxp gadget hlp hta inf \
     ins isp its js jse ksh lib lnk mad maf mag mam maq mar mas mat mau mav maw mda mdb mde mdt mdw mdz msc msh msh1 \
@@ -89,7 +86,7 @@ pub(super) fn read_simple(members: &mut Members, text: &str) -> Result<Content, 
 /// Reads `template`. The data is copied from `body`, the whole message, so that numbers stay as
 /// written.
 pub(super) fn read_template(node: Node, body: &str) -> Result<Content, EmailError> {
-    let mut members = Members::known("template", node, &TEMPLATE)?;
+    let mut members = Members::known("template", node, &["name", "data"])?;
     let name = members.take_text("name")?.unwrap_or_default();
     if name.is_empty() || name.chars().count() > MAX_TEMPLATE_NAME || has_control(&name) {
         let problem = "must be the name of an SES template: 1 to 256 characters, no control \
@@ -163,7 +160,8 @@ pub(super) fn read_attachments(node: Node) -> Result<Vec<Attachment>, EmailError
 fn read_attachment(path: &str, node: Node) -> Result<Attachment, EmailError> {
     const BASE64: &str =
         "must be base64 (RFC 4648, with padding, no line breaks) of at least 1 byte";
-    let mut members = Members::known(path, node, &ATTACHMENT)?;
+    const MEMBERS: [&str; 5] = ["name", "content_type", "content", "content_id", "disposition"];
+    let mut members = Members::known(path, node, &MEMBERS)?;
     let name = members.take_text("name")?.unwrap_or_default();
     if let Some(problem) = file_name_fault(&name) {
         return Err(EmailError::invalid(members.path_of("name"), problem).with_value(&name));
@@ -185,7 +183,7 @@ fn read_attachment(path: &str, node: Node) -> Result<Attachment, EmailError> {
     }
     let id = "must be 1 to 78 letters, digits, . _ @ + and -, without angle brackets";
     let content_id = members.take_allowed("content_id", is_content_id, id)?;
-    let is_known = |text: &str| DISPOSITIONS.contains(&text);
+    let is_known = |text: &str| ["attachment", "inline"].contains(&text);
     let given = members.take_allowed("disposition", is_known, "must be inline or attachment")?;
     // A file with an id is there to be shown in the HTML.
     let disposition = given.or_else(|| content_id.as_ref().map(|_| "inline".to_owned()));
@@ -212,8 +210,7 @@ pub fn file_name_fault(name: &str) -> Option<&'static str> {
 }
 
 fn is_content_id(id: &str) -> bool {
-    (1..=MAX_CONTENT_ID).contains(&id.len())
-        && id.chars().all(|c| c.is_ascii_alphanumeric() || "._@+-".contains(c))
+    is_word_of(id, MAX_CONTENT_ID, "._@+-")
 }
 
 /// Refuses two attachments with one id, and HTML that shows an id which no attachment has.

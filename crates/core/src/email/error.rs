@@ -2,14 +2,18 @@
 
 use std::borrow::Cow;
 
-use super::text::shorten;
+use strum::IntoStaticStr;
+
+use crate::text::{SHOWN, cut};
 
 /// The kind of fault. It is a label of metrics and the code in the dead letter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(const_into_str)]
 pub enum EmailErrorKind {
     /// The body is not JSON, or not a JSON object.
     NotJson,
     /// The body is a message of another system, such as an SNS notification, with the mail inside it or elsewhere.
+    #[strum(serialize = "WrappedMessage")]
     Wrapped,
     /// The body has a member that Tidegate does not know.
     UnknownMember,
@@ -18,8 +22,10 @@ pub enum EmailErrorKind {
     /// The body mixes members of the short and of the long form.
     MixedForms,
     /// A required member is missing or `null`.
+    #[strum(serialize = "MissingMember")]
     Missing,
     /// A member has a value that is not allowed.
+    #[strum(serialize = "InvalidMember")]
     Invalid,
     /// `TIDEGATE_ALLOWED_SENDERS` does not name the sender, or `TIDEGATE_ORIGINS` the origin of a text.
     SenderNotAllowed,
@@ -30,17 +36,7 @@ pub enum EmailErrorKind {
 impl EmailErrorKind {
     /// The kind's name in a dead letter's `last_error.code`.
     pub const fn code(self) -> &'static str {
-        match self {
-            Self::NotJson => "NotJson",
-            Self::Wrapped => "WrappedMessage",
-            Self::UnknownMember => "UnknownMember",
-            Self::DuplicateMember => "DuplicateMember",
-            Self::MixedForms => "MixedForms",
-            Self::Missing => "MissingMember",
-            Self::Invalid => "InvalidMember",
-            Self::SenderNotAllowed => "SenderNotAllowed",
-            Self::CountryNotAllowed => "CountryNotAllowed",
-        }
+        self.into_str()
     }
 }
 
@@ -51,11 +47,17 @@ impl EmailErrorKind {
 /// [`EmailError::redacted`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}{}", found(value.as_deref()))]
+#[non_exhaustive]
 pub struct EmailError {
-    kind: EmailErrorKind,
-    field: String,
-    problem: Cow<'static, str>,
-    value: Option<String>,
+    /// The kind of fault, for metrics and for the dead letter's code.
+    pub kind: EmailErrorKind,
+    /// The faulty field, with its index in a list: `to[3]`, `attachments[0].content`. It is `body` if
+    /// the body is not a JSON object. It never contains a value.
+    pub field: String,
+    /// Description of what is allowed there ("must …"). It never contains a value.
+    pub problem: Cow<'static, str>,
+    /// The value that was found: a shortened text in quotes, or a description. It may be an address.
+    pub value: Option<String>,
 }
 
 fn found(value: Option<&str>) -> String {
@@ -82,7 +84,7 @@ impl EmailError {
 
     /// Adds the text that was found, shortened and with control characters escaped.
     pub(crate) fn with_value(mut self, text: &str) -> Self {
-        self.value = Some(format!("{:?}", shorten(text)));
+        self.value = Some(format!("{:?}", cut(text, SHOWN)));
         self
     }
 
@@ -90,27 +92,6 @@ impl EmailError {
     pub(crate) fn with_found(mut self, found: impl Into<String>) -> Self {
         self.value = Some(found.into());
         self
-    }
-
-    /// The kind of fault, for metrics and for the dead letter's code.
-    pub const fn kind(&self) -> EmailErrorKind {
-        self.kind
-    }
-
-    /// The faulty field, with its index in a list: `to[3]`, `attachments[0].content`. It is `body` if
-    /// the body is not a JSON object. It never contains a value.
-    pub fn field(&self) -> &str {
-        &self.field
-    }
-
-    /// Description of what is allowed there ("must …"). It never contains a value.
-    pub fn problem(&self) -> &str {
-        &self.problem
-    }
-
-    /// The value that was found: a shortened text in quotes, or a description. It may be an address.
-    pub fn value(&self) -> Option<&str> {
-        self.value.as_deref()
     }
 
     /// The error without the value, for logs, which must not contain recipients.

@@ -2,24 +2,23 @@
 
 use super::error::EmailError;
 use super::json::{Node, name_if_odd};
-use super::listed::LIST_UNSUBSCRIBE;
 use super::members::{Members, text};
 
 /// Most headers that SES takes in one mail.
-pub(super) const MAX_HEADERS: usize = 15;
+const MAX_HEADERS: usize = 15;
 /// Most characters of a header's name that SES takes.
-pub(super) const MAX_NAME: usize = 126;
+const MAX_NAME: usize = 126;
 /// Most characters of a header's name and value together that SES takes.
-pub(super) const MAX_LINE: usize = 996;
+const MAX_LINE: usize = 996;
 
-pub(super) const UNSUBSCRIBE: &str = "List-Unsubscribe";
-pub(super) const UNSUBSCRIBE_POST: &str = "List-Unsubscribe-Post";
+const UNSUBSCRIBE: &str = "List-Unsubscribe";
+const UNSUBSCRIBE_POST: &str = "List-Unsubscribe-Post";
 /// The only value that RFC 8058 allows for `List-Unsubscribe-Post`.
 const ONE_CLICK: &str = "List-Unsubscribe=One-Click";
 
 /// Headers that SES sets and refuses, and headers that would declare another sender or another encoding
 /// than the checked one.
-pub(super) const RESERVED: [&str; 18] = [
+const RESERVED: [&str; 18] = [
     "bcc",
     "cc",
     "content-disposition",
@@ -40,7 +39,7 @@ pub(super) const RESERVED: [&str; 18] = [
     "resent-from",
 ];
 /// SES reads settings (configuration set, tags, identity) from headers with this prefix.
-pub(super) const RESERVED_PREFIX: &str = "x-ses-";
+const RESERVED_PREFIX: &str = "x-ses-";
 
 /// One header that the producer sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,22 +54,14 @@ pub struct Header {
 /// Addresses for one-click unsubscription (RFC 8058).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListUnsubscribe {
-    url: String,
-    mailto: Option<String>,
+    /// The https address to which the recipient's mail program posts.
+    pub url: String,
+    /// The `mailto:` address for mail programs that cannot post; none if the message has none.
+    pub mailto: Option<String>,
     header: String,
 }
 
 impl ListUnsubscribe {
-    /// The https address to which the recipient's mail program posts.
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// The `mailto:` address for mail programs that cannot post; none if the message has none.
-    pub fn mailto(&self) -> Option<&str> {
-        self.mailto.as_deref()
-    }
-
     /// The headers `List-Unsubscribe` and `List-Unsubscribe-Post` with their values.
     pub(super) fn headers(&self) -> [(&str, &str); 2] {
         [(UNSUBSCRIBE, &self.header), (UNSUBSCRIBE_POST, ONE_CLICK)]
@@ -81,7 +72,7 @@ impl ListUnsubscribe {
         let (url, mailto, url_field) = match node {
             Node::Text(url) => (Some(url), None, FIELD.to_owned()),
             node => {
-                let mut members = Members::known(FIELD, node, &LIST_UNSUBSCRIBE)?;
+                let mut members = Members::known(FIELD, node, &["url", "mailto"])?;
                 let url_field = members.path_of("url");
                 (members.take_text("url")?, members.take_text("mailto")?, url_field)
             }

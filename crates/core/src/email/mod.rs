@@ -17,17 +17,12 @@
 //! and names that begin with `x_`.
 
 mod address;
-mod canonical;
 mod content;
 mod error;
 mod headers;
 pub(crate) mod json;
-pub(crate) mod listed;
-mod literal;
 pub(crate) mod members;
-mod priority;
 mod read;
-pub(crate) mod schema;
 mod senders;
 mod tags;
 mod text;
@@ -35,16 +30,18 @@ pub(crate) mod wrapped;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+
+pub(crate) use address::is_host_name;
 pub use address::{Address, AddressError, plain_address};
 pub use content::{Attachment, Content, file_name_fault};
 pub use error::{EmailError, EmailErrorKind};
 pub use headers::{Header, ListUnsubscribe};
-pub use literal::TextLiteral;
-pub use priority::Priority;
+pub use json::TextLiteral;
 pub use read::{addressed_to, id_of};
 pub(crate) use read::{read_id, read_priority, read_tags};
-pub use schema::{MESSAGE_VERSION, message_schema};
-pub use senders::{AllowedSenders, AllowedSendersError};
+pub use senders::AllowedSenders;
 pub use tags::ses_tag_value;
 
 /// Most recipients in `to`, `cc` and `bcc` together that SES takes in one mail.
@@ -55,21 +52,35 @@ pub const MAX_ID_CHARS: usize = 256;
 
 /// A mail that SES can be given. Everything that can be checked without SES has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-// More than 12 fields: one for each member of a message.
+// Only the parser makes one. More than 12 fields: one for each member of a message.
+#[non_exhaustive]
 pub struct Email {
-    id: Option<String>,
-    priority: Priority,
-    from: Address,
-    to: Vec<Address>,
-    cc: Vec<Address>,
-    bcc: Vec<Address>,
-    reply_to: Vec<Address>,
-    content: Content,
-    headers: Vec<Header>,
-    attachments: Vec<Attachment>,
-    configuration_set: Option<String>,
-    list_unsubscribe: Option<ListUnsubscribe>,
-    tags: BTreeMap<String, String>,
+    /// The producer's id of 1 to 256 characters; none if the message has none.
+    pub id: Option<String>,
+    /// The mail's priority within its campaign.
+    pub priority: Priority,
+    /// The sender's address, with its display name if it has one.
+    pub from: Address,
+    /// The recipients in `to`, in the message's order.
+    pub to: Vec<Address>,
+    /// The recipients in `cc`, in the message's order.
+    pub cc: Vec<Address>,
+    /// The recipients in `bcc`, in the message's order.
+    pub bcc: Vec<Address>,
+    /// The addresses for replies; empty if replies go to the sender.
+    pub reply_to: Vec<Address>,
+    /// Subject and bodies, or a template with its data.
+    pub content: Content,
+    /// The headers that the producer sets.
+    pub own_headers: Vec<Header>,
+    /// The attached files, in the message's order.
+    pub attachments: Vec<Attachment>,
+    /// The SES configuration set; none if the message names none.
+    pub configuration_set: Option<String>,
+    /// The addresses for one-click unsubscription; none if the message has none.
+    pub list_unsubscribe: Option<ListUnsubscribe>,
+    /// The producer's SES tags by name: at most 48, without Tidegate's own two.
+    pub tags: BTreeMap<String, String>,
 }
 
 impl Email {
@@ -81,85 +92,57 @@ impl Email {
         read::email(body)
     }
 
-    /// Writes the mail as JSON in the long form, without unused members. Reading the result gives the
-    /// same mail.
-    ///
-    /// # Errors
-    /// An error of the JSON writer; no parsed mail causes one.
-    pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        canonical::write(self)
-    }
-
     /// Number of recipients that SES counts, which is the number of slots for the mail: 1 to 50.
     pub fn recipients(&self) -> u32 {
         // At most 50, so the conversion never fails.
         u32::try_from(self.to.len() + self.cc.len() + self.bcc.len()).unwrap_or(u32::MAX)
     }
 
-    /// The producer's id of 1 to 256 characters; none if the message has none.
-    pub fn id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
-
-    /// The mail's priority within its campaign.
-    pub const fn priority(&self) -> Priority {
-        self.priority
-    }
-
-    /// The sender's address, with its display name if it has one.
-    pub const fn from(&self) -> &Address {
-        &self.from
-    }
-
-    /// The recipients in `to`, in the message's order.
-    pub fn to(&self) -> &[Address] {
-        &self.to
-    }
-
-    /// The recipients in `cc`, in the message's order.
-    pub fn cc(&self) -> &[Address] {
-        &self.cc
-    }
-
-    /// The recipients in `bcc`, in the message's order.
-    pub fn bcc(&self) -> &[Address] {
-        &self.bcc
-    }
-
-    /// The addresses for replies; empty if replies go to the sender.
-    pub fn reply_to(&self) -> &[Address] {
-        &self.reply_to
-    }
-
-    /// Subject and bodies, or a template with its data.
-    pub const fn content(&self) -> &Content {
-        &self.content
-    }
-
-    /// Names and values of all headers for SES: the producer's, and those of
-    /// [`Email::list_unsubscribe`]. At most 15.
+    /// Names and values of all headers for SES: the producer's, and those of `list_unsubscribe`. At most 15.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        let own = self.headers.iter().map(|h| (h.name.as_str(), h.value.as_str()));
+        let own = self.own_headers.iter().map(|h| (h.name.as_str(), h.value.as_str()));
         own.chain(self.list_unsubscribe.iter().flat_map(ListUnsubscribe::headers))
     }
+}
 
-    /// The attached files, in the message's order.
-    pub fn attachments(&self) -> &[Attachment] {
-        &self.attachments
+/// Orders the mails of one campaign that a poller has received for its window: the mail with the
+/// greater priority is sent first. Mail in the queue is not reordered: a critical mail behind a backlog
+/// waits until it is received, unless it is in a priority queue.
+///
+/// ```
+/// use tidegate_core::email::Priority;
+/// assert!(Priority::Critical > Priority::High);
+/// assert_eq!(Priority::default(), Priority::Normal);
+/// ```
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, EnumString, IntoStaticStr)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", const_into_str)]
+pub enum Priority {
+    /// Sent after all mail of other priorities.
+    Low,
+    /// The priority of a mail that names none.
+    #[default]
+    Normal,
+    /// Sent before normal and low mail.
+    High,
+    /// Sent before all mail of other priorities.
+    Critical,
+}
+
+impl Priority {
+    /// All priorities in descending order, from critical to low.
+    pub const ALL: [Self; 4] = [Self::Critical, Self::High, Self::Normal, Self::Low];
+
+    /// The priority's name in a message.
+    pub const fn as_str(self) -> &'static str {
+        self.into_str()
     }
 
-    /// The SES configuration set; none if the message names none.
-    pub fn configuration_set(&self) -> Option<&str> {
-        self.configuration_set.as_deref()
-    }
-
-    /// The addresses for one-click unsubscription; none if the message has none.
-    pub const fn list_unsubscribe(&self) -> Option<&ListUnsubscribe> {
-        self.list_unsubscribe.as_ref()
-    }
-
-    /// The producer's SES tags by name: at most 48, without Tidegate's own two.
-    pub const fn tags(&self) -> &BTreeMap<String, String> {
-        &self.tags
+    fn read(name: &str) -> Result<Self, EmailError> {
+        name.parse().map_err(|_| {
+            EmailError::invalid("priority", "must be one of critical, high, normal, low")
+                .with_value(name)
+        })
     }
 }

@@ -7,40 +7,102 @@ use serde_json::value::RawValue;
 use super::address::Address;
 use super::error::{EmailError, EmailErrorKind};
 use super::json::{Node, readable};
-use super::listed::{Form, MEMBERS, is_of};
 use super::members::{self, Members};
-use super::text::{has_control, is_ses_word_char};
+use super::text::has_control;
 use super::wrapped;
+use crate::config::is_word;
 use super::{
-    Content, Email, ListUnsubscribe, MAX_ID_CHARS, MAX_RECIPIENTS, Priority, content, headers, tags,
+    Email, ListUnsubscribe, MAX_ID_CHARS, MAX_RECIPIENTS, Priority, content, headers, tags,
 };
 
-/// Most characters of a configuration set's name that SES takes.
-pub(super) const MAX_CONFIGURATION_SET: usize = 64;
+/// Members of the short form, of the long form, and of both. Error messages list them in this order, and
+/// `docs/message.schema.json` describes each.
+const SHORT: [&str; 3] = ["to_address", "from_address", "body"];
+const LONG: [&str; 12] = [
+    "to",
+    "cc",
+    "bcc",
+    "from",
+    "reply_to",
+    "text",
+    "html",
+    "template",
+    "headers",
+    "attachments",
+    "configuration_set",
+    "list_unsubscribe",
+];
+const BOTH: [&str; 4] = ["subject", "id", "priority", "tags"];
+
 const SET: &str = "must be 1 to 64 letters, digits, _ and -";
 
 /// Reads a message body in either form: checks for duplicates, unknown members and mixed forms first.
 pub(super) fn email(body: &str) -> Result<Email, EmailError> {
     let node = Node::read(body)?;
     node.refuse_duplicates("")?;
-    let mut members = Members::known("", node, &MEMBERS.map(|member| member.name))?;
-    let short = members.names().find(|name| is_of(name, Form::Short));
-    let long = members.names().find(|name| is_of(name, Form::Long));
+    let mut members = Members::known("", node, &[&SHORT[..], &LONG, &BOTH].concat())?;
+    let short = members.names().find(|name| SHORT.contains(name));
+    let long = members.names().find(|name| LONG.contains(name));
     if let (Some(short), Some(long)) = (short, long) {
         let problem = format!("must not stand with {long}: one is short form, one is long form");
         return Err(EmailError::new(EmailErrorKind::MixedForms, short, problem));
     }
     let is_short = short.is_some();
+    let named = |in_short: &'static str, in_long| if is_short { in_short } else { in_long };
     let id = read_id(&mut members)?;
     let priority = read_priority(&mut members)?;
     let tags = read_tags(&mut members)?;
-    let email = if is_short { read_short(&mut members)? } else { read_long(&mut members, body)? };
-    let recipients = email.to.len() + email.cc.len() + email.bcc.len();
-    if !(1..=MAX_RECIPIENTS).contains(&recipients) {
+    let to = match is_short {
+        true => vec![take_address(&mut members, "to_address")?],
+        false => take_addresses(&mut members, "to")?,
+    };
+    let cc = take_addresses(&mut members, "cc")?;
+    let bcc = take_addresses(&mut members, "bcc")?;
+    let recipients = to.len() + cc.len() + bcc.len();
+    if recipients == 0 {
+        let problem = "must name 1 to 50 recipients, counted over to, cc and bcc (short form: \
+                       to_address)";
+        return Err(EmailError::missing("to", problem));
+    }
+    let from = take_address(&mut members, named("from_address", "from"))?;
+    let content = match members.take("template") {
+        None => content::read_simple(&mut members, named("body", "text"))?,
+        Some(template) => {
+            let own = ["subject", "text", "html"];
+            if let Some(name) = members.names().find(|name| own.contains(name)) {
+                let problem = "must not stand with template, which has its own";
+                return Err(EmailError::invalid(name, problem));
+            }
+            content::read_template(template, body)?
+        }
+    };
+    let list_unsubscribe =
+        members.take("list_unsubscribe").map(ListUnsubscribe::read).transpose()?;
+    let unsubscribing = list_unsubscribe.is_some();
+    let own_headers = members.take("headers").map(|node| headers::read(node, unsubscribing));
+    let attachments = members.take("attachments").map(content::read_attachments);
+    let attachments = attachments.transpose()?.unwrap_or_default();
+    content::check_ids(&content, &attachments)?;
+    let email = Email {
+        id,
+        priority,
+        from,
+        to,
+        cc,
+        bcc,
+        reply_to: take_addresses(&mut members, "reply_to")?,
+        content,
+        own_headers: own_headers.transpose()?.unwrap_or_default(),
+        attachments,
+        configuration_set: members.take_allowed("configuration_set", is_word, SET)?,
+        list_unsubscribe,
+        tags,
+    };
+    if recipients > MAX_RECIPIENTS {
         let problem = "must be 1 to 50 recipients, counted over to, cc and bcc";
         return Err(EmailError::invalid("to", problem).with_found(recipients.to_string()));
     }
-    Ok(Email { id, priority, tags, ..email })
+    Ok(email)
 }
 
 fn is_id(id: &str) -> bool {
@@ -59,72 +121,6 @@ pub(crate) fn read_tags(members: &mut Members) -> Result<BTreeMap<String, String
     members.take("tags").map_or_else(|| Ok(BTreeMap::new()), tags::read)
 }
 
-fn read_short(members: &mut Members) -> Result<Email, EmailError> {
-    let to = take_address(members, "to_address")?;
-    let from = take_address(members, "from_address")?;
-    let content = content::read_simple(members, "body")?;
-    Ok(bare(from, vec![to], content))
-}
-
-fn read_long(members: &mut Members, body: &str) -> Result<Email, EmailError> {
-    let [to, cc, bcc, reply_to] = ["to", "cc", "bcc", "reply_to"];
-    let to = take_addresses(members, to)?;
-    let cc = take_addresses(members, cc)?;
-    let bcc = take_addresses(members, bcc)?;
-    if to.is_empty() && cc.is_empty() && bcc.is_empty() {
-        let problem = "must name 1 to 50 recipients, counted over to, cc and bcc (short form: \
-                       to_address)";
-        return Err(EmailError::missing("to", problem));
-    }
-    let from = take_address(members, "from")?;
-    let content = match members.take("template") {
-        None => content::read_simple(members, "text")?,
-        Some(template) => {
-            let own = ["subject", "text", "html"];
-            if let Some(name) = members.names().find(|name| own.contains(name)) {
-                let problem = "must not stand with template, which has its own";
-                return Err(EmailError::invalid(name, problem));
-            }
-            content::read_template(template, body)?
-        }
-    };
-    let list_unsubscribe =
-        members.take("list_unsubscribe").map(ListUnsubscribe::read).transpose()?;
-    let unsubscribing = list_unsubscribe.is_some();
-    let headers = members.take("headers").map(|node| headers::read(node, unsubscribing));
-    let attachments = members.take("attachments").map(content::read_attachments);
-    let attachments = attachments.transpose()?.unwrap_or_default();
-    content::check_ids(&content, &attachments)?;
-    Ok(Email {
-        cc,
-        bcc,
-        reply_to: take_addresses(members, reply_to)?,
-        headers: headers.transpose()?.unwrap_or_default(),
-        attachments,
-        configuration_set: members.take_allowed("configuration_set", is_set, SET)?,
-        list_unsubscribe,
-        ..bare(from, to, content)
-    })
-}
-
-fn bare(from: Address, to: Vec<Address>, content: Content) -> Email {
-    Email {
-        id: None,
-        priority: Priority::Normal,
-        from,
-        to,
-        cc: Vec::new(),
-        bcc: Vec::new(),
-        reply_to: Vec::new(),
-        content,
-        headers: Vec::new(),
-        attachments: Vec::new(),
-        configuration_set: None,
-        list_unsubscribe: None,
-        tags: BTreeMap::new(),
-    }
-}
-
 fn take_address(members: &mut Members, name: &str) -> Result<Address, EmailError> {
     match members.take_text(name)? {
         Some(text) => address(members.path_of(name), &text),
@@ -140,10 +136,6 @@ fn take_addresses(members: &mut Members, name: &str) -> Result<Vec<Address>, Ema
 fn address(path: String, text: &str) -> Result<Address, EmailError> {
     Address::parse(text)
         .map_err(|fault| EmailError::invalid(path, fault.to_string()).with_value(text))
-}
-
-fn is_set(name: &str) -> bool {
-    (1..=MAX_CONFIGURATION_SET).contains(&name.len()) && name.chars().all(is_ses_word_char)
 }
 
 /// The `id` of a body, also of one that [`Email::parse`] refuses. None if there is none, if it stands

@@ -6,17 +6,7 @@ use std::str::FromStr;
 use super::Email;
 use super::address::{Address, is_host_name};
 use super::error::{EmailError, EmailErrorKind};
-use super::text::shorten;
-
-/// Error for an entry of the list that is not a sender.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{value:?} is not allowed: a comma list of addresses (news@example.org), domains \
-     (example.org, @example.org or *@example.org, without their subdomains) or * for everyone is"
-)]
-pub struct AllowedSendersError {
-    value: String,
-}
+use crate::text::InvalidText;
 
 /// The senders that mail may come from.
 ///
@@ -93,9 +83,11 @@ impl AllowedSenders {
 }
 
 impl FromStr for AllowedSenders {
-    type Err = AllowedSendersError;
+    type Err = InvalidText;
 
     fn from_str(list: &str) -> Result<Self, Self::Err> {
+        const ALLOWED: &str = "is not allowed: a comma list of addresses (news@example.org), domains \
+                               (example.org, @example.org or *@example.org, without their subdomains) or * for everyone is";
         let mut senders = Self { everyone: false, addresses: Vec::new(), domains: Vec::new() };
         for entry in list.split(',').map(str::trim) {
             // `*@domain` is the form of IAM's conditions and allows every sender of the domain.
@@ -112,7 +104,7 @@ impl FromStr for AllowedSenders {
                     Ok(address) if address.addr_spec() == entry && !entry.contains('*') => {
                         senders.addresses.push(entry.to_owned());
                     }
-                    _ => return Err(AllowedSendersError { value: shorten(entry) }),
+                    _ => return Err(InvalidText::new(entry, ALLOWED)),
                 }
             }
         }

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use super::error::EmailError;
 use super::json::{Node, member_path, name_if_odd};
 use super::members::{Members, text};
-use super::text::is_ses_word_char;
 use crate::identity::sha256_hex;
+use crate::text::is_word_of;
 
 /// Most characters of a tag's name, and of its value, that SES takes.
-pub(super) const MAX_CHARS: usize = 256;
+const MAX_CHARS: usize = 256;
 /// Most tags of the producer. SES takes 50; `tidegate_campaign` and `tidegate_id` are two of them.
-pub(super) const MAX_TAGS: usize = 48;
+const MAX_TAGS: usize = 48;
 /// Prefix of the tags that Tidegate adds; producers may not use it.
-pub(super) const RESERVED_PREFIX: &str = "tidegate_";
+const RESERVED_PREFIX: &str = "tidegate_";
 /// Hex digits of the hash that keeps values apart after their illegal characters are replaced.
 const HASH_DIGITS: usize = 16;
 
@@ -45,7 +45,7 @@ pub(super) fn read(node: Node) -> Result<BTreeMap<String, String>, EmailError> {
 }
 
 fn is_ses_word(text: &str) -> bool {
-    (1..=MAX_CHARS).contains(&text.len()) && text.chars().all(is_ses_word_char)
+    is_word_of(text, MAX_CHARS, "_-")
 }
 
 /// Turns any text into a value that SES takes for a tag: 1 to 256 letters, digits, `_` and `-`.
@@ -63,7 +63,7 @@ pub fn ses_tag_value(text: &str) -> Cow<'_, str> {
     if is_ses_word(text) {
         return Cow::Borrowed(text);
     }
-    let legal = |c| if is_ses_word_char(c) { c } else { '_' };
+    let legal = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let mut value: String = text.chars().map(legal).take(MAX_CHARS - 1 - HASH_DIGITS).collect();
     value.push('-');
     value.push_str(&sha256_hex(&[text])[..HASH_DIGITS]);

@@ -1,15 +1,6 @@
 //! Rules for texts that several fields use.
 
-/// Most characters of a value in an error message.
-const SHOWN_CHARS: usize = 60;
-
-/// The first 60 characters, and `…` if there were more.
-pub(super) fn shorten(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
+use crate::text::{SHOWN, is_word_of};
 
 /// The overrides of direction: they show any text backwards, such as a file's ending. The other marks of direction
 /// belong to texts that are written from right to left.
@@ -20,14 +11,9 @@ pub(super) fn has_control(text: &str) -> bool {
     text.chars().any(|c| c.is_control() || OVERRIDES.contains(&c))
 }
 
-/// True for letters, digits, `_` and `-`, which SES allows in tags and names.
-pub(super) const fn is_ses_word_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_' || c == '-'
-}
-
 /// True if a member's name may be shown in a field path. Other names may contain an address.
 pub(super) fn is_plain_name(name: &str) -> bool {
-    (1..=SHOWN_CHARS).contains(&name.len()) && name.chars().all(|c| is_ses_word_char(c) || c == '.')
+    is_word_of(name, SHOWN, "_-.")
 }
 
 /// True for blanks outside ASCII, and for characters that show nothing: soft hyphens, characters of no width, those

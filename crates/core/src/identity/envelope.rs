@@ -1,6 +1,7 @@
 //! The envelope: the message attributes that a mail has in every queue.
 
-use super::{EpochMillis, Identity, IdentityError, InvalidTime};
+use super::{EpochMillis, Identity};
+use crate::text::InvalidText;
 
 /// Bytes that queues leave for attributes: 1,048,576 − `MaximumMessageSize` of 1,032,192.
 pub const MAX_ATTRIBUTE_BYTES: usize = 16_384;
@@ -72,11 +73,11 @@ pub enum EnvelopeError {
         /// Name of the attribute with the malformed time.
         attribute: &'static str,
         /// The value, and the form that is allowed.
-        source: InvalidTime,
+        source: InvalidText,
     },
     /// The attribute `identity` is not an identity in Tidegate's form.
     #[error("message attribute identity is no identity")]
-    Identity(#[from] IdentityError),
+    Identity(#[from] InvalidText),
 }
 
 impl Envelope {

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
+use crate::text::InvalidText;
 use crate::timestamp::Timestamp;
 
 const WRITTEN: &[BorrowedFormatItem<'static>] =
@@ -25,15 +25,6 @@ const WRITTEN: &[BorrowedFormatItem<'static>] =
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EpochMillis(u64);
-
-/// Error for a text that is not a time.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{value:?} is not allowed: an RFC 3339 time from 1970 on, like 2026-11-20T20:36:07.042Z, is"
-)]
-pub struct InvalidTime {
-    value: String,
-}
 
 impl EpochMillis {
     /// 9999-12-31T23:59:59.999Z, the last time that RFC 3339 can write.
@@ -74,27 +65,19 @@ impl fmt::Display for EpochMillis {
 }
 
 impl FromStr for EpochMillis {
-    type Err = InvalidTime;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, InvalidTime> {
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        const ALLOWED: &str =
+            "is not allowed: an RFC 3339 time from 1970 on, like 2026-11-20T20:36:07.042Z, is";
         let millis = OffsetDateTime::parse(text, &Rfc3339)
             .ok()
             .and_then(|time| u64::try_from(time.unix_timestamp_nanos().div_euclid(1_000_000)).ok());
-        millis.map(Self::new).ok_or_else(|| InvalidTime { value: text.chars().take(60).collect() })
+        millis.map(Self::new).ok_or_else(|| InvalidText::new(text, ALLOWED))
     }
 }
 
-impl Serialize for EpochMillis {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for EpochMillis {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serialized_as_text!(EpochMillis);
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@ mod epoch_millis;
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 
 pub use campaign_queue::CampaignMessage;
@@ -14,7 +15,9 @@ pub use envelope::{
     ATTRIBUTE_NAMES, CAMPAIGN_QUEUE_BYTES, Envelope, EnvelopeError, MAX_ATTRIBUTE_BYTES,
 };
 pub(crate) use envelope::{attribute_bytes, sqs_text};
-pub use epoch_millis::{EpochMillis, InvalidTime};
+pub use epoch_millis::EpochMillis;
+
+use crate::text::InvalidText;
 
 /// Most characters of a campaign's name for the attributes to fit: SQS's limit for queue names.
 pub const MAX_CAMPAIGN_CHARS: usize = 80;
@@ -45,13 +48,6 @@ const HASHED: &str = "sha256";
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(String);
-
-/// Error for a text that is not an identity.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{value:?} is not allowed: campaign/id/… or campaign/msg/… is, as Tidegate writes it")]
-pub struct IdentityError {
-    value: String,
-}
 
 impl Identity {
     /// The identity of a mail to which its producer gave an `id`.
@@ -121,8 +117,10 @@ impl Identity {
     /// Reads an identity from its text.
     ///
     /// # Errors
-    /// [`IdentityError`] if the text is not in the form that Tidegate writes.
-    pub fn parse(text: &str) -> Result<Self, IdentityError> {
+    /// [`InvalidText`] if the text is not in the form that Tidegate writes.
+    pub fn parse(text: &str) -> Result<Self, InvalidText> {
+        const ALLOWED: &str =
+            "is not allowed: campaign/id/… or campaign/msg/… is, as Tidegate writes it";
         let parts: Vec<&str> = text.split('/').collect();
         // Only the spelling that `encode` writes is valid, so one identity has one text.
         let canonical = |part: &str| decode(part).is_some_and(|plain| encode(&plain) == part);
@@ -138,7 +136,7 @@ impl Identity {
         if valid {
             Ok(Self(text.to_owned()))
         } else {
-            Err(IdentityError { value: text.chars().take(60).collect() })
+            Err(InvalidText::new(text, ALLOWED))
         }
     }
 }
@@ -185,10 +183,7 @@ fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for c in text.chars() {
         if matches!(c, '%' | '/' | '\u{fffe}' | '\u{ffff}') || c.is_control() {
-            let mut bytes = [0; 4];
-            for byte in c.encode_utf8(&mut bytes).bytes() {
-                let _ = write!(encoded, "%{byte:02X}");
-            }
+            encoded.extend(utf8_percent_encode(c.encode_utf8(&mut [0; 4]), NON_ALPHANUMERIC));
         } else {
             encoded.push(c);
         }
@@ -197,18 +192,7 @@ fn encode(text: &str) -> String {
 }
 
 fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digits = [rest.next()?, rest.next()?];
-            let digits = std::str::from_utf8(&digits).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
+    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::str::FromStr;
 
-use thiserror::Error;
 
 use super::waiting::WaitingLane;
 use super::{Limiter, Line, Waiting};
+use crate::text::InvalidText;
 
 /// The largest floor, in percent: express mail keeps at least every tenth slot.
 const MOST: u8 = 90;
@@ -27,24 +27,21 @@ const MOST: u8 = 90;
 /// let floor: Floor = "20%".parse()?;
 /// let first: Vec<u64> = (0..15).filter(|slot| floor.is_first_for_campaigns(*slot)).collect();
 /// assert_eq!(first, [4, 9, 14]);
-/// # Ok::<(), tidegate_core::limiter::InvalidFloor>(())
+/// # Ok::<(), tidegate_core::InvalidText>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Floor(u8);
 
-/// A text that is no whole percentage from 0 % to 90 %.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a floor is a whole share from 0% to 90%")]
-pub struct InvalidFloor;
-
 impl FromStr for Floor {
-    type Err = InvalidFloor;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, InvalidFloor> {
-        let digits = text.strip_suffix('%').map(str::trim_end).ok_or(InvalidFloor)?;
-        let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-        let percent = digits.parse().ok().filter(|percent| plain && *percent <= MOST);
-        percent.map(Self).ok_or(InvalidFloor)
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        let digits = text.strip_suffix('%').map(str::trim_end);
+        let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let percent = digits.and_then(|digits| digits.parse().ok()).filter(|percent| *percent <= MOST);
+        percent
+            .map(Self)
+            .ok_or_else(|| InvalidText::new(text, "is no floor; allowed is a whole share from 0% to 90%"))
     }
 }
 
@@ -64,7 +61,7 @@ impl Floor {
     /// ```
     /// # use tidegate_core::limiter::Floor;
     /// assert_eq!("20%".parse::<Floor>()?.count(3..13), 2);
-    /// # Ok::<(), tidegate_core::limiter::InvalidFloor>(())
+    /// # Ok::<(), tidegate_core::InvalidText>(())
     /// ```
     pub fn count(self, slots: Range<u64>) -> u64 {
         self.before(slots.end).saturating_sub(self.before(slots.start))
@@ -154,7 +151,7 @@ impl<T: Copy> Limiter<T> {
     }
 
     fn any_campaign_fits(&self, left: u64) -> bool {
-        self.lanes.iter().chain(self.limited.lanes()).any(|lane| lane.fits(left, |_| true))
+        self.lanes.iter().chain(&self.limited.lanes).any(|lane| lane.fits(left, |_| true))
     }
 }
 

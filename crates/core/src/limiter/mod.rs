@@ -11,7 +11,6 @@
 //! lines ([`Line::Limited`]); it takes slots of its campaign, and slots that no other message can use.
 
 mod floor;
-mod gates;
 mod left;
 mod turns;
 mod waiting;
@@ -21,8 +20,7 @@ use std::ops::Range;
 use crate::cycle::Cycle;
 use crate::grid::SlotGrid;
 use crate::timestamp::Timestamp;
-pub use floor::{Floor, InvalidFloor};
-pub use gates::{Gates, Open};
+pub use floor::Floor;
 pub use left::{WaitingMails, WindowLeft};
 use turns::LimitTurns;
 use waiting::WaitingLane;
@@ -222,7 +220,7 @@ impl<T: Copy> Limiter<T> {
     pub fn drain(&mut self) -> Vec<Waiting<T>> {
         let placed = self.placed.take().map(|placed| placed.message);
         let lanes =
-            self.lanes.iter_mut().chain([&mut self.express]).chain(self.limited.lanes_mut());
+            self.lanes.iter_mut().chain([&mut self.express]).chain(&mut self.limited.lanes);
         placed.into_iter().chain(lanes.flat_map(WaitingLane::take_all)).collect()
     }
 
@@ -238,27 +236,29 @@ impl<T: Copy> Limiter<T> {
             waiting: WaitingMails {
                 express: self.express.by_priority(),
                 campaigns: by_priority(self.lanes.iter()),
-                limited: by_priority(self.limited.lanes()),
+                limited: by_priority(self.limited.lanes.iter()),
             },
             skipped: self.skipped,
             unused: self.unused,
-            limited_in_turn: self.limited.in_turn(),
+            limited_in_turn: self.limited.in_turn,
         }
     }
 
     /// Whether a message waits that fits the slots left, so that only its gate keeps it.
     pub fn waits_for_a_gate(&self) -> bool {
         let left = self.slots_left();
-        let mut lanes = self.lanes.iter().chain([&self.express]).chain(self.limited.lanes());
+        let mut lanes = self.all_lanes();
         lanes.any(|lane| lane.fits(left, |_| true))
     }
 
     /// The number of recipients of all messages that wait or are placed.
     pub fn recipients_waiting(&self) -> u64 {
-        let lanes = self.lanes.iter().chain(self.limited.lanes());
-        let lanes = lanes.map(WaitingLane::recipients).sum::<u64>();
         let placed = self.placed.map_or(0, |placed| u64::from(placed.message.recipients));
-        lanes + self.express.recipients() + placed
+        self.all_lanes().map(WaitingLane::recipients).sum::<u64>() + placed
+    }
+
+    fn all_lanes(&self) -> impl Iterator<Item = &WaitingLane<T>> {
+        self.lanes.iter().chain([&self.express]).chain(&self.limited.lanes)
     }
 
     /// Skips the slot at the cursor, and counts it as skipped or unused.
@@ -270,7 +270,7 @@ impl<T: Copy> Limiter<T> {
 
     fn anyone_fits(&self, gates: &impl Gates<T>) -> bool {
         let (left, may) = (self.slots_left(), may(gates, self.cursor));
-        let mut lanes = self.lanes.iter().chain([&self.express]).chain(self.limited.lanes());
+        let mut lanes = self.all_lanes();
         lanes.any(|lane| lane.fits(left, &may))
     }
 
@@ -327,7 +327,7 @@ impl<T: Copy> Limiter<T> {
         if candidates == 0 {
             return None;
         }
-        let ahead = || (0..self.cycle.len() as u64).map(|k| self.cycle.owner(self.turn() + k));
+        let ahead = || (0..self.cycle.length()).map(|k| self.cycle.owner(self.turn() + k));
         let free = |index: &usize| self.debts.get(*index).is_none_or(|debt| *debt == 0);
         ahead()
             .find(|index| fits(index) && free(index))
@@ -368,6 +368,29 @@ fn by_priority<'a, T: Copy + 'a>(lanes: impl Iterator<Item = &'a WaitingLane<T>>
         sums.iter_mut().zip(lane.by_priority()).for_each(|(sum, mails)| *sum += mails);
         sums
     })
+}
+
+/// A condition that a message must meet besides getting a slot, such as the limit of its recipient
+/// domain.
+pub trait Gates<T> {
+    /// Whether the message `ticket` may start at slot number `slot` of the account.
+    fn admits(&self, ticket: T, slot: u64) -> bool;
+
+    /// Notes that the message `ticket` got slot number `slot`. It spends what it needs of the limit
+    /// even if it is not sent in the end.
+    fn take(&mut self, ticket: T, slot: u64);
+}
+
+/// A gate that admits every message.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Open;
+
+impl<T> Gates<T> for Open {
+    fn admits(&self, _: T, _: u64) -> bool {
+        true
+    }
+
+    fn take(&mut self, _: T, _: u64) {}
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ pub(super) struct LimitTurns<T> {
     /// By campaign, the lane that may hold other mail of it.
     lines: Vec<Option<usize>>,
     /// One lane per campaign, and a last one for mail of campaigns that were removed.
-    lanes: Vec<WaitingLane<T>>,
-    in_turn: u64,
+    pub(super) lanes: Vec<WaitingLane<T>>,
+    pub(super) in_turn: u64,
 }
 
 impl<T: Copy> LimitTurns<T> {
@@ -26,18 +26,6 @@ impl<T: Copy> LimitTurns<T> {
         if let Some(lane) = self.lanes.get_mut(index) {
             lane.push(message);
         }
-    }
-
-    pub(super) fn lanes(&self) -> impl Iterator<Item = &WaitingLane<T>> {
-        self.lanes.iter()
-    }
-
-    pub(super) fn lanes_mut(&mut self) -> impl Iterator<Item = &mut WaitingLane<T>> {
-        self.lanes.iter_mut()
-    }
-
-    pub(super) const fn in_turn(&self) -> u64 {
-        self.in_turn
     }
 
     /// Takes mail of the campaign whose turn it is: the owner of slot `cursor`, or the next campaign in
@@ -56,7 +44,7 @@ impl<T: Copy> LimitTurns<T> {
         if self.lanes.iter().all(WaitingLane::is_empty) {
             return None;
         }
-        let mut ahead = (0..self.cycle.len() as u64).map(|k| self.cycle.owner(cursor + k));
+        let mut ahead = (0..self.cycle.length()).map(|k| self.cycle.owner(cursor + k));
         let lane = |campaign: usize| self.lanes.get(campaign).is_some_and(|l| l.fits(left, may));
         let other = |campaign: usize| {
             let line = self.lines.get(campaign).copied().flatten();

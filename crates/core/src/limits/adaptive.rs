@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::rate::{Rate, RateMargin};
+use crate::stored::is_default;
 use crate::timestamp::{SECOND, Window};
 
 /// Factor 1 in millionths: the limit as it was set.
@@ -63,18 +64,14 @@ pub struct Adapted {
     /// The window of the last decrease.
     since: Window,
     /// Windows after which the newest of the deferrals was known. Deferrals after an increase come as late.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     late: u64,
     /// Deferrals in a row at the least factor.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     at_floor: usize,
     /// Nothing is sent before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     opens: Option<Window>,
-}
-
-fn is_zero<N: Default + PartialEq>(count: &N) -> bool {
-    *count == N::default()
 }
 
 /// The adaptive limits that are lowered, by their tag ([`super::LimitTable::tag`]).

@@ -6,27 +6,14 @@ use std::str::FromStr;
 
 use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::TimeZone;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use thiserror::Error;
 
 use crate::identity::EpochMillis;
+use crate::text::InvalidText;
 use crate::timestamp::{Timestamp, Window};
 
 /// A time zone of the IANA database, such as `Europe/Berlin`; UTC unless named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone(TimeZone);
-
-/// Error for a text that names no time zone.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "{0:?} is no time zone; allowed are the names of the IANA database, such as Europe/Berlin, and UTC"
-)]
-pub struct InvalidZone(pub String);
-
-/// Error for a text that is no time.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{0:?} is no time; allowed are such as 18:00, 2026-12-01 08:00 and 2026-12-01T08:00:00Z")]
-pub struct InvalidInstant(pub String);
 
 impl Default for Zone {
     fn default() -> Self {
@@ -39,8 +26,8 @@ impl Zone {
     /// or RFC 3339. A time with a day may have passed.
     ///
     /// # Errors
-    /// [`InvalidInstant`] for any other text.
-    pub fn instant(&self, text: &str, now: Timestamp) -> Result<EpochMillis, InvalidInstant> {
+    /// [`InvalidText`] for any other text.
+    pub fn instant(&self, text: &str, now: Timestamp) -> Result<EpochMillis, InvalidText> {
         if let Ok(at) = text.parse() {
             return Ok(at);
         }
@@ -53,7 +40,9 @@ impl Zone {
                 Some(self.at(if passed { today.tomorrow().ok()? } else { today }, minute))
             }),
         };
-        local.map(EpochMillis::from).ok_or_else(|| InvalidInstant(text.to_owned()))
+        local.map(EpochMillis::from).ok_or_else(|| {
+            InvalidText::new(text, "is no time; allowed are such as 18:00, 2026-12-01 08:00 and 2026-12-01T08:00:00Z")
+        })
     }
 
     /// A time to the second as the clock of this zone shows it, such as `2026-12-01 18:00:00 Europe/Berlin`.
@@ -99,10 +88,11 @@ impl Zone {
 }
 
 impl FromStr for Zone {
-    type Err = InvalidZone;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, InvalidZone> {
-        TimeZone::get(text).map(Self).map_err(|_| InvalidZone(text.to_owned()))
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        const ALLOWED: &str = "is no time zone; allowed are the names of the IANA database, such as Europe/Berlin, and UTC";
+        TimeZone::get(text).map(Self).map_err(|_| InvalidText::new(text, ALLOWED))
     }
 }
 
@@ -141,13 +131,6 @@ struct Opening {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hours(Vec<Opening>);
-
-/// Error for a text that gives no hours; the part that cannot be read.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "{0:?} gives no hours; allowed are such as Mon-Fri 08:00-20:00, Sat 10:00-16:00, each from an earlier to a later time of day (24:00 at most)"
-)]
-pub struct InvalidHours(pub String);
 
 impl Opening {
     fn has(self, day: u8) -> bool {
@@ -212,13 +195,15 @@ fn weekday(date: Date) -> u8 {
 }
 
 impl FromStr for Hours {
-    type Err = InvalidHours;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, InvalidHours> {
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        const ALLOWED: &str = "gives no hours; allowed are such as Mon-Fri 08:00-20:00, Sat 10:00-16:00, each from an \
+                               earlier to a later time of day (24:00 at most)";
         let openings = text.replace('–', "-");
         let openings = openings.split(',').map(str::trim);
         openings
-            .map(|part| opening(part).ok_or_else(|| InvalidHours(part.to_owned())))
+            .map(|part| opening(part).ok_or_else(|| InvalidText::new(part, ALLOWED)))
             .collect::<Result<_, _>>()
             .map(Self)
     }
@@ -268,22 +253,7 @@ impl fmt::Display for Hours {
     }
 }
 
-macro_rules! as_text {
-    ($($kind:ty),*) => {$(
-        impl Serialize for $kind {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $kind {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-            }
-        }
-    )*};
-}
-as_text!(Zone, Hours);
+serialized_as_text!(Zone, Hours);
 
 #[cfg(test)]
 mod tests {

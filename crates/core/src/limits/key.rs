@@ -1,15 +1,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 use thiserror::Error;
 
 use crate::channel::Channel;
 use crate::config::{is_campaign_name, is_word};
+use crate::email::is_host_name;
 use crate::text_message::{calling_code, is_calling_code};
 
 /// The property of a mail by which a limit counts its recipients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum Dimension {
     /// The recipient's domain.
     Domain,
@@ -18,6 +20,7 @@ pub enum Dimension {
     /// The mail's sender: an address or a domain.
     Sender,
     /// SES's configuration set, which also names the pool of IP addresses.
+    #[strum(serialize = "set")]
     ConfigurationSet,
     /// SES's tenant.
     Tenant,
@@ -27,33 +30,15 @@ pub enum Dimension {
     Origin,
 }
 
-const DIMENSIONS: [Dimension; 7] = [
-    Dimension::Domain,
-    Dimension::Campaign,
-    Dimension::Sender,
-    Dimension::ConfigurationSet,
-    Dimension::Tenant,
-    Dimension::Country,
-    Dimension::Origin,
-];
-
 impl Dimension {
     /// The word before the colon of a key: `domain`, `campaign`, `sender`, `set`, `tenant`, `country` or `origin`.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Domain => "domain",
-            Self::Campaign => "campaign",
-            Self::Sender => "sender",
-            Self::ConfigurationSet => "set",
-            Self::Tenant => "tenant",
-            Self::Country => "country",
-            Self::Origin => "origin",
-        }
+        self.into_str()
     }
 
     /// The properties that messages of the channel have.
     pub fn of(channel: Channel) -> impl Iterator<Item = Self> {
-        DIMENSIONS.into_iter().filter(move |one| one.channel().is_none_or(|only| only == channel))
+        Self::VARIANTS.iter().copied().filter(move |one| one.channel().is_none_or(|only| only == channel))
     }
 
     /// The channel whose messages alone have this property; `None` if those of both have.
@@ -132,10 +117,12 @@ impl Dimension {
 /// # Ok::<(), tidegate_core::limits::InvalidKey>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub struct LimitKey {
-    dimension: Dimension,
-    /// In lower case where case does not matter; empty for `*`.
-    names: Vec<String>,
+    /// The property by which the limit counts.
+    pub dimension: Dimension,
+    /// The names that share the limit, in lower case where case does not matter; none for `*`.
+    pub names: Vec<String>,
 }
 
 /// Error for a text that is no limit's key.
@@ -165,16 +152,6 @@ pub enum InvalidKey {
 }
 
 impl LimitKey {
-    /// The property by which the limit counts.
-    pub const fn dimension(&self) -> Dimension {
-        self.dimension
-    }
-
-    /// The names that share the limit; none for `*`.
-    pub fn names(&self) -> &[String] {
-        &self.names
-    }
-
     /// The campaign whose mail is limited; `None` for every other key.
     pub fn campaign(&self) -> Option<&str> {
         let campaigns = (self.dimension == Dimension::Campaign).then_some(&self.names);
@@ -230,8 +207,8 @@ impl FromStr for LimitKey {
         let text = text.trim();
         let (dimension, names) = match text.split_once(':') {
             Some((word, names)) => {
-                let known = DIMENSIONS.into_iter().find(|known| known.as_str() == word.trim());
-                (known.ok_or_else(|| InvalidKey::Dimension(word.trim().to_owned()))?, names)
+                let unknown = |_| InvalidKey::Dimension(word.trim().to_owned());
+                (word.trim().parse().map_err(unknown)?, names)
             }
             None if text.contains('@') => (Dimension::Sender, text),
             None if text == "*" || text.contains('.') => (Dimension::Domain, text),
@@ -269,17 +246,7 @@ impl fmt::Display for LimitKey {
     }
 }
 
-impl Serialize for LimitKey {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for LimitKey {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serialized_as_text!(LimitKey);
 
 /// A phone number or country code without its `+`, which joins names in a key.
 fn unsigned(number: &str) -> &str {
@@ -289,14 +256,10 @@ fn unsigned(number: &str) -> &str {
 /// Whether `name` has at least two labels of 1 to 63 lower-case letters, digits and inner hyphens, and
 /// at most 100 characters.
 fn is_domain(name: &str) -> bool {
-    let is_label = |label: &str| {
-        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        (1..=63).contains(&label.len())
-            && label.chars().all(legal)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= 100 && name.contains('.') && name.split('.').all(is_label)
+    name.len() <= 100
+        && name.contains('.')
+        && is_host_name(name)
+        && !name.contains(|c: char| c.is_ascii_uppercase())
 }
 
 #[cfg(test)]

@@ -19,13 +19,13 @@ mod table;
 mod tests;
 
 pub use adaptive::{Adapted, AdaptedLimits, DeferralLevel};
-pub use calendar::{Hours, InvalidHours, InvalidInstant, InvalidZone, Zone};
+pub use calendar::{Hours, Zone};
 pub use grid::LimitGrid;
 pub use jiff::civil::Date;
 pub use key::{Dimension, InvalidKey, LimitKey, OTHERS};
 pub use limit::{InvalidLimit, Limit, Pace};
-pub use ramp::{DaySlots, InvalidRamp, Ramp, RampDays, Setback, UnreadableRamp};
-pub use rate::{InvalidLimitRate, LimitRate};
+pub use ramp::{DaySlots, InvalidRamp, Ramp, RampDays, Setback};
+pub use rate::LimitRate;
 pub use setback::RampTally;
 pub use slots::{LimitSlots, is_alone};
 pub use table::{

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::calendar::{Hours, Zone};
+use crate::text::InvalidText;
 use crate::timestamp::{SECOND, Timestamp, Window};
 
 /// The largest number of recipients of one day: 10,000 per second.
@@ -90,18 +91,12 @@ pub struct DaySlots {
     pub amount: u64,
 }
 
-/// Error for a text that gives no days of a warm-up.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "{0:?} is no warm-up; allowed are such as 50,100,500,1000 and 50 x1.5 to 50000 (recipients per day)"
-)]
-pub struct UnreadableRamp(pub String);
-
 impl std::str::FromStr for RampDays {
-    type Err = UnreadableRamp;
+    type Err = InvalidText;
 
     /// Reads `50,100,500` (a table), or `50 x1.5 to 50000` (growth).
-    fn from_str(text: &str) -> Result<Self, UnreadableRamp> {
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        const ALLOWED: &str = "is no warm-up; allowed are such as 50,100,500,1000 and 50 x1.5 to 50000 (recipients per day)";
         let growth = || {
             let (start, rest) = text.split_once('x')?;
             let (factor, target) = rest.split_once("to")?;
@@ -113,7 +108,7 @@ impl std::str::FromStr for RampDays {
             let days = text.split(',').map(|day| day.trim().parse().ok());
             days.collect::<Option<Vec<u64>>>().map(Self::Table)
         };
-        table().or_else(growth).ok_or_else(|| UnreadableRamp(text.to_owned()))
+        table().or_else(growth).ok_or_else(|| InvalidText::new(text, ALLOWED))
     }
 }
 

@@ -1,10 +1,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use thiserror::Error;
 
-use crate::rate::Rate;
+use crate::rate::{Rate, percent};
+use crate::text::InvalidText;
 
 /// A limit's rate, as the operator wrote it: `10/s`, `5000/h` or `25%`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +13,6 @@ pub enum LimitRate {
     /// A share of the account's quota, in millionths: 1 to 1,000,000.
     Share(u64),
 }
-
-/// Error for a text that is no limit's rate.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "{0:?} is no rate; allowed is 0.001/s (4/h, 87/d) to 10000/s, or a share from 0.0001% to 100%"
-)]
-pub struct InvalidLimitRate(pub String);
 
 impl LimitRate {
     /// The limit in recipients per second for an account with this quota. The quota is that without the
@@ -34,18 +26,15 @@ impl LimitRate {
 }
 
 impl FromStr for LimitRate {
-    type Err = InvalidLimitRate;
+    type Err = InvalidText;
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 1,000,000")]
-    fn from_str(text: &str) -> Result<Self, InvalidLimitRate> {
-        let wrong = || InvalidLimitRate(text.to_owned());
-        if let Some(percent) = text.strip_suffix('%') {
-            let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
-            let millionths = (percent * 10_000.0).round();
-            let fits = (1.0..=1_000_000.0).contains(&millionths);
-            return if fits { Ok(Self::Share(millionths as u64)) } else { Err(wrong()) };
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        const ALLOWED: &str =
+            "is no rate; allowed is 0.001/s (4/h, 87/d) to 10000/s, or a share from 0.0001% to 100%";
+        let wrong = || InvalidText::new(text, ALLOWED);
+        if let Some(share) = percent(text) {
+            return if share > 0 { Ok(Self::Share(share)) } else { Err(wrong()) };
         }
-        // A number without a unit might be meant as a share.
         let rate = text.contains('/').then(|| text.parse().ok()).flatten();
         rate.map(Self::Rate).ok_or_else(wrong)
     }
@@ -75,17 +64,7 @@ impl fmt::Display for LimitRate {
     }
 }
 
-impl Serialize for LimitRate {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for LimitRate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serialized_as_text!(LimitRate);
 
 #[cfg(test)]
 mod tests {

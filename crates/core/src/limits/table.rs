@@ -11,9 +11,10 @@ use super::adaptive::{Adapted, AdaptedLimits, DeferralLevel, tidy};
 use super::grid::LimitGrid;
 use super::key::{Dimension, InvalidKey, LimitKey, OTHERS};
 use super::limit::{Limit, Pace};
-use super::rate::{InvalidLimitRate, LimitRate};
+use super::rate::LimitRate;
 use crate::channel::Content;
 use crate::rate::{Rate, RateMargin};
+use crate::text::InvalidText;
 use crate::timestamp::Window;
 
 /// The most groups that `TIDEGATE_LIMITS` may list, `*` not counted.
@@ -56,7 +57,7 @@ pub enum InvalidLimits {
         /// The whole entry.
         entry: String,
         /// The fault.
-        source: InvalidLimitRate,
+        source: InvalidText,
     },
     /// Names that are no domains.
     #[error(transparent)]
@@ -113,7 +114,7 @@ impl FromStr for InitialLimits {
             let is_named = names.contains(':') || names.contains('@');
             let key: LimitKey =
                 if is_named { names.to_owned() } else { format!("domain:{names}") }.parse()?;
-            if key.dimension() != Dimension::Domain {
+            if key.dimension != Dimension::Domain {
                 return Err(InvalidLimits::NoDomain(key));
             }
             if let Some(name) = limits.iter().find_map(|(known, _)| known.shared_name(&key)) {
@@ -134,7 +135,7 @@ impl fmt::Display for InitialLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (key, rate)) in self.0.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
-            let names = if key.is_each() { "*".to_owned() } else { key.names().join("+") };
+            let names = if key.is_each() { "*".to_owned() } else { key.names.join("+") };
             write!(f, "{comma}{names}={rate}")?;
         }
         Ok(())
@@ -247,7 +248,7 @@ impl LimitTable {
     pub fn find(&self, dimension: Dimension, name: &str) -> Option<LimitRef> {
         let entries = self.entries.iter().enumerate();
         let of = entries
-            .filter(|(_, entry)| entry.key.dimension() == dimension && entry.limit.is_some());
+            .filter(|(_, entry)| entry.key.dimension == dimension && entry.limit.is_some());
         let mut each = None;
         let mut best = None;
         for (index, entry) in of {
@@ -267,7 +268,7 @@ impl LimitTable {
     pub fn name(&self, of: &LimitRef) -> String {
         let Some(entry) = self.entries.get(of.index) else { return String::new() };
         let name = of.name.as_deref().unwrap_or(entry.key.name());
-        match entry.key.dimension() {
+        match entry.key.dimension {
             Dimension::Domain => name.to_owned(),
             dimension => format!("{}:{name}", dimension.as_str()),
         }
@@ -386,7 +387,7 @@ impl LimitTable {
 
     /// The property by which a limit counts; `None` if it was removed.
     pub fn dimension(&self, of: &LimitRef) -> Option<Dimension> {
-        self.get(of.index).map(|(key, _)| key.dimension())
+        self.get(of.index).map(|(key, _)| key.dimension)
     }
 
     /// The rate of a limit in recipients per second; `None` if it has none or one that is at least `quota`.
@@ -469,7 +470,7 @@ impl Demands {
         demands.add(of(Dimension::Campaign, Some(facts.campaign)), all);
         let (from, phone) = match content {
             Content::Email(_) => (Dimension::Sender, None),
-            Content::Text(text) => (Dimension::Origin, Some(text.to())),
+            Content::Text(text) => (Dimension::Origin, Some(text.to.as_str())),
         };
         demands.add(of(from, content.sender()), all);
         demands.add(of(Dimension::Country, phone), all);

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use strum::IntoStaticStr;
+
 /// The point that a send reached before it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
@@ -33,7 +35,8 @@ pub struct Failure {
 }
 
 /// The meaning of a failure for the mail, its campaign and the account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Outcome {
     /// The account's rate was exceeded: the slot is spent, the mail is kept, the rate is lowered. Not
     /// an attempt.
@@ -68,20 +71,7 @@ pub enum Outcome {
 impl Outcome {
     /// The outcome's name in logs, metrics and holds.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::RateExceeded => "rate_exceeded",
-            Self::DailyQuotaExceeded => "daily_quota_exceeded",
-            Self::AccountPaused => "account_paused",
-            Self::SpendLimit => "spend_limit",
-            Self::Environment => "environment",
-            Self::NotReady => "not_ready",
-            Self::Tenant => "tenant",
-            Self::Permanent => "permanent",
-            Self::OptedOut => "opted_out",
-            Self::Transient => "transient",
-            Self::Ambiguous => "ambiguous",
-            Self::NotSent => "not_sent",
-        }
+        self.into_str()
     }
 
     /// True if SES may have sent the mail although no answer says so.

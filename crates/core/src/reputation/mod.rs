@@ -11,7 +11,6 @@
 //! concern.
 
 mod notice;
-mod ramps;
 mod review;
 
 use std::collections::BTreeMap;
@@ -21,9 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::EpochMillis;
 use crate::limits::{DeferralLevel, RampTally};
+use crate::stored::is_default;
 pub use notice::{LIMIT_TAG, Notice, NoticeError, NoticeKind, dropped_identity};
-pub use ramps::adapt;
-pub use review::review;
+pub use review::{adapt, review};
 
 /// Length of a period. At its end the running figures replace those of the period before.
 const PERIOD: Duration = Duration::from_hours(48);
@@ -75,29 +74,20 @@ pub struct ReputationFigures {
 pub struct Tally {
     /// The campaign's total of recipients sent to at the beginning of the running period.
     pub from: u64,
-    /// Bounces counted in the running period.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub bounced: u64,
-    /// Complaints counted in the running period.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub complained: u64,
-    /// Suppressed recipients counted in the running period.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub suppressed: u64,
-    /// Recipients of dropped mail counted in the running period.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub dropped: u64,
+    /// Notices counted in the running period; `sent` follows from `from`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub running: ReputationFigures,
     /// The counts of the period before.
-    #[serde(skip_serializing_if = "is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub before: ReputationFigures,
     /// True if the campaign was held for these counts. Once that hold is lifted, counting starts anew.
-    #[serde(skip_serializing_if = "is_not")]
+    #[serde(skip_serializing_if = "is_default")]
     pub held: bool,
 }
 
 /// The counts of all campaigns, a member of the control record.
 ///
-/// It takes about 30 bytes per campaign, 50 more per campaign with bounces or complaints, and at most
+/// It takes about 30 bytes per campaign, 90 more per campaign with bounces or complaints, and at most
 /// 1,100 for the remembered messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reputation {
@@ -143,12 +133,12 @@ impl Reputation {
                 continue;
             }
             self.remembered.push(mark);
-            let tally = self.campaigns.entry(notice.campaign.clone()).or_default();
+            let counts = &mut self.campaigns.entry(notice.campaign.clone()).or_default().running;
             match notice.kind {
-                NoticeKind::Bounce => tally.bounced += notice.slots,
-                NoticeKind::Complaint => tally.complained += notice.slots,
-                NoticeKind::Suppressed => tally.suppressed += notice.slots,
-                NoticeKind::Dropped => tally.dropped += notice.slots,
+                NoticeKind::Bounce => counts.bounced += notice.slots,
+                NoticeKind::Complaint => counts.complained += notice.slots,
+                NoticeKind::Suppressed => counts.suppressed += notice.slots,
+                NoticeKind::Dropped => counts.dropped += notice.slots,
                 NoticeKind::Deferral => {}
             }
             new.push(notice);
@@ -169,8 +159,7 @@ impl Tally {
     fn running(&self, sum: u64) -> ReputationFigures {
         // A total below its earlier value was deleted meanwhile and has started at 0 again.
         let sent = sum.checked_sub(self.from).unwrap_or(sum);
-        let Self { bounced, complained, suppressed, dropped, .. } = *self;
-        ReputationFigures { sent, bounced, complained, suppressed, dropped }
+        ReputationFigures { sent, ..self.running }
     }
 
     /// The counts of the running period and the one before together. `sum` is the campaign's total of
@@ -216,20 +205,6 @@ impl ReputationPolicy {
 /// Writes millionths as per cent, cut off after the second decimal: 51,299 is `5.12 %`.
 fn percent(millionths: u128) -> String {
     format!("{}.{:02} %", millionths / 10_000, millionths % 10_000 / 100)
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_not(flag: &bool) -> bool {
-    !*flag
-}
-
-fn is_empty(figures: &ReputationFigures) -> bool {
-    *figures == ReputationFigures::default()
 }
 
 #[cfg(test)]

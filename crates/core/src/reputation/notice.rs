@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde_json::Value;
+use strum::{EnumString, IntoStaticStr};
 use thiserror::Error;
 
 use crate::config::{EXPRESS, is_campaign_name};
@@ -9,6 +10,7 @@ use crate::email::plain_address;
 use crate::identity::{EpochMillis, Identity};
 use crate::limits::TAGS;
 use crate::parts::fnv1a;
+use crate::text::is_word_of;
 use crate::text_message::Receipt;
 
 /// The SES tag with the limits that hear of a mail's bounces, complaints and deferrals.
@@ -20,7 +22,8 @@ pub fn dropped_identity(ses_message_id: &str) -> Identity {
 }
 
 /// The kinds of feedback that SES gives for a mail after accepting it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum NoticeKind {
     /// A hard bounce: the recipient's address does not exist or never takes mail.
     Bounce,
@@ -35,23 +38,10 @@ pub enum NoticeKind {
     Dropped,
 }
 
-const KINDS: [(&str, NoticeKind); 5] = [
-    ("bounce", NoticeKind::Bounce),
-    ("complaint", NoticeKind::Complaint),
-    ("deferral", NoticeKind::Deferral),
-    ("suppressed", NoticeKind::Suppressed),
-    ("dropped", NoticeKind::Dropped),
-];
-
 impl NoticeKind {
     /// The kind's name in a notice.
-    pub fn name(self) -> &'static str {
-        KINDS.into_iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
-    }
-
-    fn named(name: &str) -> Result<Self, NoticeError> {
-        let known = KINDS.into_iter().find(|(known, _)| *known == name);
-        known.map(|(_, kind)| kind).ok_or(NoticeError::Kind)
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 }
 
@@ -167,7 +157,7 @@ impl Notice {
                 let texts = all.iter().map(|to| to.get("emailAddress").unwrap_or(to).as_str());
                 recipients.extend(texts.flatten().map(plain_address));
                 Self {
-                    kind: NoticeKind::named(&body.kind)?,
+                    kind: body.kind.parse().map_err(|_| NoticeError::Kind)?,
                     campaign: body.campaign.text(),
                     ses_message_id: body.id,
                     recipient: String::new(),
@@ -181,7 +171,7 @@ impl Notice {
                 let mut tag = |name| receipt.context.remove(name).unwrap_or_default();
                 let (campaign, limits) = (tag("tidegate_campaign"), tag(LIMIT_TAG));
                 Self {
-                    kind: NoticeKind::named(receipt.kind())?,
+                    kind: receipt.kind().parse().map_err(|_| NoticeError::Kind)?,
                     campaign,
                     recipient: String::new(),
                     slots: receipt.parts.max(1),
@@ -192,12 +182,11 @@ impl Notice {
                 }
             }
         };
-        let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         let (campaign, id) = (&notice.campaign, &notice.ses_message_id);
         if !is_campaign_name(campaign) && campaign != EXPRESS {
             return Err(NoticeError::Campaign);
         }
-        if !(1..=128).contains(&id.len()) || !id.chars().all(legal) {
+        if !is_word_of(id, 128, "._-") {
             return Err(NoticeError::Id);
         }
         if notice.kind == NoticeKind::Dropped {

@@ -436,7 +436,7 @@ proptest! {
             };
             let tallies = &ledger.control.reputation.as_ref().unwrap().campaigns;
             let tally = tallies.get(campaign).cloned().unwrap_or_default();
-            prop_assert_eq!((tally.bounced, tally.complained), (of(true), of(false)));
+            prop_assert_eq!((tally.running.bounced, tally.running.complained), (of(true), of(false)));
         }
     }
 

@@ -5,14 +5,7 @@ use std::str::FromStr;
 use super::TextMessage;
 use super::read::is_origin;
 use crate::email::{EmailError, EmailErrorKind};
-
-/// Error for an entry of one of the lists.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{value:?} is not allowed: {allowed}")]
-pub struct AllowedTextsError {
-    value: String,
-    allowed: &'static str,
-}
+use crate::text::InvalidText;
 
 /// The origination identities that texts may name: phone numbers, sender ids and pools. The first one is that of texts
 /// that name none; without a list AWS chooses one, and texts may name any.
@@ -20,16 +13,16 @@ pub struct AllowedTextsError {
 /// ```
 /// use tidegate_core::text_message::Origins;
 /// let origins: Origins = "+12065550100, NEWS".parse().unwrap();
-/// assert_eq!(origins.first(), Some("+12065550100"));
+/// assert_eq!(origins.0[0], "+12065550100");
 /// assert!("two words".parse::<Origins>().is_err());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Origins(Vec<String>);
+pub struct Origins(pub Vec<String>);
 
 /// The countries that texts may go to, as the beginnings of their phone numbers: `+49` is Germany, `+1340` the US Virgin
 /// Islands. Without a list every country is allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Countries(Vec<String>);
+pub struct Countries(pub Vec<String>);
 
 /// The texts that a stack may send.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,25 +33,6 @@ pub struct AllowedTexts {
     pub countries: Countries,
 }
 
-impl Origins {
-    /// The origin of texts that name none; none if AWS chooses.
-    pub fn first(&self) -> Option<&str> {
-        self.0.first().map(String::as_str)
-    }
-
-    /// All of them; none if texts may name any.
-    pub fn listed(&self) -> &[String] {
-        &self.0
-    }
-}
-
-impl Countries {
-    /// All of them; none if every country is allowed.
-    pub fn listed(&self) -> &[String] {
-        &self.0
-    }
-}
-
 impl AllowedTexts {
     /// Checks a text's origin and country, and gives it the first origin if it names none.
     ///
@@ -67,8 +41,8 @@ impl AllowedTexts {
     pub fn admit(&self, mut text: TextMessage) -> Result<TextMessage, EmailError> {
         let Self { origins, countries } = self;
         let origination = text.origination.take();
-        text.origination = origination.or_else(|| origins.first().map(str::to_owned));
-        if let Some(origin) = text.origination().filter(|_| !origins.0.is_empty())
+        text.origination = origination.or_else(|| origins.0.first().cloned());
+        if let Some(origin) = text.origination.as_deref().filter(|_| !origins.0.is_empty())
             && !origins.0.iter().any(|allowed| allowed == origin)
         {
             let problem = "must be an origin that TIDEGATE_ORIGINS names";
@@ -89,32 +63,32 @@ fn listed(
     list: &str,
     allows: fn(&str) -> bool,
     allowed: &'static str,
-) -> Result<Vec<String>, AllowedTextsError> {
+) -> Result<Vec<String>, InvalidText> {
     if list.trim() == "*" {
         return Ok(Vec::new());
     }
     let entries = list.split(',').map(|entry| match entry.trim() {
         entry if allows(entry) => Ok(entry.to_owned()),
-        entry => Err(AllowedTextsError { value: entry.chars().take(60).collect(), allowed }),
+        entry => Err(InvalidText::new(entry, allowed)),
     });
     entries.collect()
 }
 
 impl FromStr for Origins {
-    type Err = AllowedTextsError;
+    type Err = InvalidText;
 
     fn from_str(list: &str) -> Result<Self, Self::Err> {
-        const ALLOWED: &str = "a comma list of phone numbers (+12065550100), sender ids (NEWS), pools (pool-…) and their \
+        const ALLOWED: &str = "is not allowed: a comma list of phone numbers (+12065550100), sender ids (NEWS), pools (pool-…) and their \
                                ARNs or * for any is";
         listed(list, is_origin, ALLOWED).map(Self)
     }
 }
 
 impl FromStr for Countries {
-    type Err = AllowedTextsError;
+    type Err = InvalidText;
 
     fn from_str(list: &str) -> Result<Self, Self::Err> {
-        const ALLOWED: &str = "a comma list of country codes such as +49, or longer beginnings of numbers such as +1340, \
+        const ALLOWED: &str = "is not allowed: a comma list of country codes such as +49, or longer beginnings of numbers such as +1340, \
                                or * for all countries is";
         let is_code = |entry: &str| entry.strip_prefix('+').is_some_and(is_calling_code);
         listed(list, is_code, ALLOWED).map(Self)
@@ -168,7 +142,7 @@ mod tests {
         assert_eq!(origin("+12065550100,NEWS", TEXT), Ok(Some("+12065550100".to_owned())));
         assert_eq!(origin("+12065550100,NEWS", FROM_NEWS), Ok(Some("NEWS".to_owned())));
         let refused = origin("+12065550100", FROM_NEWS).unwrap_err();
-        assert_eq!(refused.kind(), EmailErrorKind::SenderNotAllowed);
+        assert_eq!(refused.kind, EmailErrorKind::SenderNotAllowed);
         let said = "origination: must be an origin that TIDEGATE_ORIGINS names, not \"NEWS\"";
         assert_eq!(refused.to_string(), said);
     }
@@ -178,7 +152,7 @@ mod tests {
         assert!(admit("*", "+1, +49", TEXT).is_ok());
         assert!(admit("*", "+49170", TEXT).is_ok());
         let refused = admit("*", "+1,+44", TEXT).unwrap_err();
-        assert_eq!(refused.kind(), EmailErrorKind::CountryNotAllowed);
+        assert_eq!(refused.kind, EmailErrorKind::CountryNotAllowed);
         assert!(!refused.redacted().contains("170"), "{}", refused.redacted());
     }
 

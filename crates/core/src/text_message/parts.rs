@@ -5,13 +5,13 @@
 //! that has all characters of the text.
 
 /// The basic alphabet of GSM-7: one septet each.
-pub(super) const BASIC: &str = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà";
+const BASIC: &str = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà";
 /// The extension table of GSM-7: an escape and a septet each.
-pub(super) const EXTENDED: &str = "\u{c}^{}\\[~]|€";
+const EXTENDED: &str = "\u{c}^{}\\[~]|€";
 
 /// The most septets, and the most units of UTF-16, of a text that AWS takes.
-pub(super) const MOST_SEPTETS: u32 = 1_530;
-pub(super) const MOST_UTF_16: u32 = 630;
+const MOST_SEPTETS: u32 = 1_530;
+const MOST_UTF_16: u32 = 630;
 
 /// How a text's characters are written in its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,32 +4,22 @@ use super::{MessageType, TextLength, TextMessage};
 use crate::email::json::Node;
 use crate::email::members::Members;
 use crate::email::{EmailError, Priority, read_id, read_priority, read_tags};
+use crate::text::is_word_of;
 
-/// The members of a text message, each with its meaning.
-pub(super) const MEMBERS: [(&str, &str); 8] = [
-    ("to_phone", "The recipient's phone number in E.164."),
-    ("text", "The text itself."),
-    ("origination", "The phone number, sender id or pool that it is sent from, or its ARN."),
-    (
-        "type",
-        "`transactional` or `promotional`: some countries hold promotional texts back at night.",
-    ),
-    ("configuration_set", "The name of End User Messaging's configuration set."),
-    ("id", "Two messages of a campaign with one id are the same."),
-    ("priority", "The order among the waiting messages of one campaign."),
-    ("tags", "Delivery receipts carry them, beside Tidegate's own tags."),
-];
+/// The members of a text message; `docs/text.schema.json` describes each.
+const MEMBERS: [&str; 8] =
+    ["to_phone", "text", "origination", "type", "configuration_set", "id", "priority", "tags"];
 /// Most tags of the producer: the request's `Context` has [five entries], and three are Tidegate's.
 ///
 /// [five entries]: https://docs.aws.amazon.com/pinpoint/latest/apireference_smsvoicev2/API_SendTextMessage.html
-pub(super) const MAX_TAGS: usize = 2;
+const MAX_TAGS: usize = 2;
 /// Most characters of an origination identity and of a configuration set's name that AWS takes.
-pub(super) const MAX_NAME: usize = 256;
+const MAX_NAME: usize = 256;
 
 pub(super) fn text_message(body: &str) -> Result<TextMessage, EmailError> {
     let node = Node::read(body)?;
     node.refuse_duplicates("")?;
-    let mut members = Members::known("", node, &MEMBERS.map(|(name, _)| name))?;
+    let mut members = Members::known("", node, &MEMBERS)?;
     let id = read_id(&mut members)?;
     let priority: Priority = read_priority(&mut members)?;
     let tags = read_tags(&mut members)?;
@@ -74,9 +64,8 @@ fn read_text(members: &mut Members) -> Result<String, EmailError> {
 
 fn read_type(members: &mut Members) -> Result<Option<MessageType>, EmailError> {
     let Some(name) = members.take_text("type")? else { return Ok(None) };
-    let known = MessageType::ALL.into_iter().find(|known| known.as_str() == name);
     let problem = "must be transactional or promotional";
-    known.map(Some).ok_or_else(|| EmailError::invalid("type", problem).with_value(&name))
+    name.parse().map(Some).map_err(|_| EmailError::invalid("type", problem).with_value(&name))
 }
 
 /// Checks that a text is a phone number in E.164, such as `+12065550100`.
@@ -99,14 +88,9 @@ pub(super) fn is_e164(text: &str) -> bool {
 }
 
 pub(super) fn is_origin(text: &str) -> bool {
-    is_name(text, "+_-:/")
+    is_word_of(text, MAX_NAME, "+_-:/")
 }
 
 fn is_set(text: &str) -> bool {
-    is_name(text, "_-:/")
-}
-
-fn is_name(text: &str, others: &str) -> bool {
-    (1..=MAX_NAME).contains(&text.len())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+    is_word_of(text, MAX_NAME, "_-:/")
 }

@@ -59,7 +59,7 @@ fn a_refused_text_names_its_recipient_in_the_dead_letter_and_not_in_the_log() {
     let body = r#"{"to_phone": "+1 206 555 0100", "text": "a"}"#;
     assert_eq!(addressed_to(body), ["+1 206 555 0100"]);
     let error = TextMessage::parse(body).unwrap_err();
-    assert_eq!(error.kind(), EmailErrorKind::Invalid);
+    assert_eq!(error.kind, EmailErrorKind::Invalid);
     assert!(!error.redacted().contains("555 0100"), "{}", error.redacted());
 }
 

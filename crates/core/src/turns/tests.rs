@@ -46,7 +46,7 @@ proptest! {
     #[test]
     fn shares_are_exact_over_as_many_cycles_as_a_turn_has_slots((weights, _, (start, turn)) in worlds()) {
         let cycle = Cycle::new(&weights).unwrap();
-        let length = cycle.len() as u64;
+        let length = cycle.length();
         let sums = got(&cycle, &vec![true; weights.len()], (start, turn), (turn, length));
         let exact: Vec<u64> = cycle.weights().iter().map(|weight| weight * turn).collect();
         prop_assert_eq!(sums, exact);

@@ -8,6 +8,8 @@ mod members;
 mod properties;
 mod schema;
 mod text_schema;
+#[path = "../../../../tests/oracles/src/written.rs"]
+mod written;
 
 fn parse(body: &str) -> Result<Email, EmailError> {
     Email::parse(body)
@@ -30,7 +32,7 @@ fn long_with(name: &str, value: &str) -> String {
 /// Asserts that a member's value gives an error on `field` that contains `expected`.
 #[track_caller]
 fn refused(name: &str, value: &str, field: &str, expected: &str) {
-    let found = parse(&long_with(name, value)).map_err(|e| (e.field().to_owned(), e.to_string()));
+    let found = parse(&long_with(name, value)).map_err(|e| (e.field.clone(), e.to_string()));
     let as_expected = matches!(&found, Err((found_field, text)) if found_field == field
         && text.starts_with(&format!("{field}: ")) && text.contains(expected));
     assert!(as_expected, "expected {expected:?} on {field}, found {found:?}");

@@ -2,7 +2,7 @@
 
 use tidegate_core::email::{addressed_to, id_of, ses_tag_value};
 
-use super::{long_with, parse, refused};
+use super::{long_with, parse, refused, written};
 
 #[test]
 fn header_names_and_values_must_not_break_out_or_take_what_is_reserved() {
@@ -57,7 +57,7 @@ fn header_names_and_values_must_not_break_out_or_take_what_is_reserved() {
 #[test]
 fn headers_keep_their_order_in_the_json_that_is_written() {
     let email = parse(&long_with("headers", r#"{"X-B": "1", "X-A": "2", "X-C": "3"}"#)).unwrap();
-    let again = parse(&email.to_json().unwrap()).unwrap();
+    let again = parse(&written::write(&email).unwrap()).unwrap();
     let names: Vec<_> = again.headers().map(|(name, _)| name).collect();
     assert_eq!(names, ["X-B", "X-A", "X-C"]);
 }
@@ -107,7 +107,7 @@ fn attachments_are_base64_with_a_plain_file_name() {
     for content in ["", "*", "YQ", "YQ=", "YQ==\\n", "Y Q=="] {
         let body = long_with("attachments", &file("a.b", content));
         let error = parse(&body).unwrap_err();
-        assert_eq!(error.field(), "attachments[1].content");
+        assert_eq!(error.field, "attachments[1].content");
         assert!(error.to_string().contains("must be base64"), "{error}");
         assert!(!error.to_string().contains("not \""), "content is not shown: {error}");
     }
@@ -120,9 +120,9 @@ fn attachments_are_base64_with_a_plain_file_name() {
     for name in ["Zoë 1.pdf", "a.b", "Résumé – 履歴書 😀.pdf", "U\u{308}bersicht.pdf", "a.tar.gz"]
     {
         let email = parse(&long_with("attachments", &file(name, "AAH/"))).unwrap();
-        assert_eq!(email.attachments()[1].name, name);
-        assert_eq!(email.attachments()[1].content, [0, 1, 255]);
-        assert_eq!(email.attachments()[1].content_type, None);
+        assert_eq!(email.attachments[1].name, name);
+        assert_eq!(email.attachments[1].content, [0, 1, 255]);
+        assert_eq!(email.attachments[1].content_type, None);
     }
 }
 
@@ -157,7 +157,7 @@ fn an_image_of_the_html_is_an_attachment_with_its_id() {
         "<p style=\"background:url(cid:logo@x)\">acid:no and cid:no</p>",
     ] {
         let email = parse(&with_image(html, &file("logo@x"))).unwrap();
-        let image = &email.attachments()[0];
+        let image = &email.attachments[0];
         let shown = (image.content_id.as_deref(), image.disposition.as_deref());
         assert_eq!(shown, (Some("logo@x"), Some("inline")));
         for files in ["", &file("logo"), &file("LOGO@x")] {
@@ -184,8 +184,8 @@ fn a_disposition_is_inline_or_attachment_and_ses_s_default_without_an_id() {
         (r#", "content_id": "a", "disposition": "attachment""#, Some("attachment")),
     ] {
         let email = parse(&long_with("attachments", &file(more))).unwrap();
-        assert_eq!(email.attachments()[0].disposition.as_deref(), expected, "{more}");
-        assert_eq!(parse(&email.to_json().unwrap()).unwrap(), email);
+        assert_eq!(email.attachments[0].disposition.as_deref(), expected, "{more}");
+        assert_eq!(parse(&written::write(&email).unwrap()).unwrap(), email);
     }
     let odd = file(r#", "disposition": "INLINE""#);
     refused("attachments", &odd, "attachments[0].disposition", "must be inline or attachment");
@@ -199,7 +199,7 @@ fn nul_and_overrides_of_direction_are_refused_in_every_text_and_other_marks_are_
                 r#"{{"to": "ada@example.com", "from": "a@example.org", "id": "1", "subject": "Hi", "text": "T", "html": "H", "{field}": "a{hidden}b"}}"#
             )
             .replacen(&format!("\"{field}\": "), "\"x_other\": ", 1);
-            assert_eq!(parse(&body).unwrap_err().field(), field, "{body}");
+            assert_eq!(parse(&body).unwrap_err().field, field, "{body}");
         }
         let short = format!(
             r#"{{"to_address": "ada@example.com", "from_address": "a@example.org", "subject": "Hi", "body": "{hidden}"}}"#
@@ -243,7 +243,7 @@ fn a_template_stands_alone_with_an_object_of_data() {
         (r#"{"name": "t"}"#, r#", "html": "s""#, "html", "must not stand with template"),
     ] {
         let error = with(template, more).unwrap_err();
-        assert_eq!(error.field(), field, "{error}");
+        assert_eq!(error.field, field, "{error}");
         assert!(error.to_string().contains(expected), "{error}");
     }
     let data = |n: usize| format!(r#"{{"name": "t", "data": {{"a":"{}"}}}}"#, "x".repeat(n));
@@ -314,7 +314,7 @@ fn an_error_shows_at_most_sixty_characters_of_the_value_and_redacted_none() {
 fn content_never_stands_in_an_error() {
     for (name, value) in [("text", r#"["dear diary"]"#), ("html", r#"{"dear": "diary"}"#)] {
         let error = parse(&long_with(name, value)).unwrap_err();
-        assert_eq!(error.field(), name);
+        assert_eq!(error.field, name);
         assert!(!error.to_string().contains("diary"), "{error}");
     }
 }

@@ -151,7 +151,7 @@ impl<E: Environment> Context<'_, E> {
         let debts: Vec<i64> = plan.lanes().map(|campaign| campaign.debt).collect();
         let means: Vec<f64> =
             plan.lanes().map(|c| self.running_means.recipients_per_mail(&c.name)).collect();
-        let mut intake = Intake::of_turns(&plan.turns, plan.slots.clone(), total, &debts, &means);
+        let mut intake = Intake::new(&plan.turns, plan.slots.clone(), total, &debts, &means);
         // Queues found empty before, or not asked, leave their share to the others from the start; probes
         // may revive them.
         let lanes = plan.lanes().enumerate();

@@ -114,7 +114,7 @@ pub(super) async fn feed<E: Environment>(
             // None if nothing is wanted beyond the receives under way, or no queue that may give it can be
             // asked now: then an answer has to come first.
             let may_ask = |lane: usize| lanes[lane].next(left).is_some();
-            let Some(ask) = intake.ask_of(may_ask) else { break };
+            let Some(ask) = intake.ask_within(u64::MAX, may_ask) else { break };
             let lane = &mut lanes[ask.lane];
             let index = lane.next(left).unwrap_or(0);
             let (queue, pause) = lane.asked(index, ask.messages);

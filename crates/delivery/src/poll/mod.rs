@@ -246,7 +246,7 @@ fn debts(plan: &Plan, fed: Option<&FedIntake>, drained: &DrainResult) -> BTreeMa
     let changes = match (fed, &drained.debts) {
         (Some(fed), _) => {
             let sent = plan.by_lane(&drained.limited);
-            fed.intake.debt_changes_with(&sent, &fed.had_limited_mail)
+            fed.intake.debt_changes(&sent, &fed.had_limited_mail)
         }
         (None, Some(debts)) => debts.clone(),
         (None, None) => return BTreeMap::new(),

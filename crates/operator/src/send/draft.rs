@@ -246,8 +246,8 @@ impl CampaignDraft {
         };
         match self.rules.read(&body.unwrap_or_default()) {
             // The example's country may be none of the stack's.
-            Err(error) if error.field() != form.recipient => {
-                let of = |(member, _): &&(&str, &str)| error.field().starts_with(member);
+            Err(error) if error.field != form.recipient => {
+                let of = |(member, _): &&(&str, &str)| error.field.starts_with(member);
                 let option = form.options.iter().find(of);
                 let option = option.map_or("the options", |(_, option)| option);
                 Err(InputFault::of_option(option, &error))
@@ -408,7 +408,7 @@ impl CampaignDraft {
     fn read(&self, file: &str, row: &InputRow, body: &str) -> Result<Content, InputFault> {
         let read = self.rules.read(body);
         let content = read.map_err(|error| {
-            let template = self.template_of(error.field()).map(Box::new);
+            let template = self.template_of(&error.field).map(Box::new);
             InputFault { template, ..InputFault::of_mail(file, row.line, &error) }
         })?;
         let identity = Identity::from_body_id(&self.campaign, content.id().unwrap_or_default());

@@ -81,10 +81,10 @@ impl InputFault {
 
     /// The fault of a row's mail that the poller would refuse.
     pub fn of_mail(file: &str, line: u64, error: &EmailError) -> Self {
-        let value = error.value().map(str::to_owned);
+        let value = error.value.clone();
         let text = value.as_deref().and_then(|value| value.strip_prefix('"'));
         let is_recipient = text.map(|text| is_recipient(text.trim_end_matches('"')));
-        let bare = Self::bare(file, line, error.field(), error.problem());
+        let bare = Self::bare(file, line, &error.field, &error.problem);
         Self { value, is_recipient, ..bare }
     }
 

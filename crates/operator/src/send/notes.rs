@@ -23,7 +23,7 @@ pub struct MailNotes {
 impl MailNotes {
     pub(super) fn see(&mut self, content: &Content) {
         let Content::Email(email) = content else { return };
-        let MailContent::Simple { subject, html, .. } = email.content() else { return };
+        let MailContent::Simple { subject, html, .. } = &email.content else { return };
         // The literal is the longer one.
         let html = html.as_ref().filter(|html| html.literal().len() > CLIPPED_BYTES);
         self.clipped += u64::from(html.is_some_and(|html| html.decode().len() > CLIPPED_BYTES));

@@ -67,7 +67,7 @@ impl Preview {
         let one = |address: &tidegate_core::email::Address| addresses.one(&address.to_string());
         let shown = |text: &str| addresses.within(text);
         let long = |text: &TextLiteral| addresses.within(&text.decode());
-        let (subject, text, html, template) = match email.content() {
+        let (subject, text, html, template) = match &email.content {
             MailContent::Simple { subject, text, html } => {
                 (Some(shown(subject)), text.as_ref().map(long), html.as_ref().map(long), None)
             }
@@ -80,11 +80,11 @@ impl Preview {
             line: message.line,
             id: addresses.within(&message.id),
             // The sender's own address is no recipient's.
-            from: email.from().to_string(),
-            to: email.to().iter().map(one).collect(),
-            reply_to: email.reply_to().iter().map(ToString::to_string).collect(),
+            from: email.from.to_string(),
+            to: email.to.iter().map(one).collect(),
+            reply_to: email.reply_to.iter().map(ToString::to_string).collect(),
             headers: email.headers().map(header).collect(),
-            tags: email.tags().clone(),
+            tags: email.tags.clone(),
             subject,
             text,
             html,

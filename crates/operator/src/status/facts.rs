@@ -179,7 +179,7 @@ impl StackFacts {
             let (key, limit) = table.get(of.index)?;
             let own = table.queue_of(&of);
             let waiting = own.map(|place| limit_waiting(&self.standing.counters, place));
-            let waiting = if key.dimension() == Dimension::Campaign {
+            let waiting = if key.dimension == Dimension::Campaign {
                 Some(self.backlog_of(|name| {
                     let found = table.find(Dimension::Campaign, name);
                     found.is_some_and(|found| found.index == of.index)
@@ -188,7 +188,7 @@ impl StackFacts {
                 waiting
             };
             let key = match &of.name {
-                Some(name) => format!("{}:{name}", key.dimension().as_str()),
+                Some(name) => format!("{}:{name}", key.dimension.as_str()),
                 None => key.to_string(),
             };
             Some(self.limit(key, limit, table.lowered(&of), quota, waiting))

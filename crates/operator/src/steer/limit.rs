@@ -28,22 +28,22 @@ pub(super) fn apply(
         return Ok(());
     };
     limit.check()?;
-    if !Dimension::of(*channel).any(|known| known == key.dimension()) {
+    if !Dimension::of(*channel).any(|known| known == key.dimension) {
         let allowed: Vec<&str> = Dimension::of(*channel).map(Dimension::as_str).collect();
         let (message, allowed) = (channel.words().message, allowed.join(", "));
         return Err(SteerError::OtherChannel { key: key.to_string(), message, allowed });
     }
-    if limit.adaptive && key.dimension() != Dimension::Domain {
+    if limit.adaptive && key.dimension != Dimension::Domain {
         return Err(SteerError::NotAdaptive(key.to_string()));
     }
     let may_overflow = matches!(
-        key.dimension(),
+        key.dimension,
         Dimension::Sender | Dimension::ConfigurationSet | Dimension::Tenant
     );
     if limit.overflow.is_some() && !may_overflow {
         return Err(SteerError::NoOverflow(key.to_string()));
     }
-    if limit.defers && key.dimension() != Dimension::Campaign {
+    if limit.defers && key.dimension != Dimension::Campaign {
         return Err(SteerError::NotDeferred(key.to_string()));
     }
     if limit.defers && !stores_deferred {

@@ -209,7 +209,7 @@ fn characters_that_sqs_refuses_arrive_all_the_same() {
     check(&draft(), FILE, csv.as_bytes(), CHECKING, |message, content| {
         assert!(!message.body.contains(['\u{fffe}', '\u{ffff}']));
         let Content::Email(email) = content else { panic!("a mail") };
-        subject = Some(format!("{:?}", email.content()));
+        subject = Some(format!("{:?}", email.content));
     })
     .unwrap();
     assert!(subject.unwrap().contains("A\\u{ffff}\\u{fffe}"));

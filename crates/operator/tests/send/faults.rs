@@ -68,7 +68,7 @@ async fn a_test_mail_is_the_row_s_to_another_address_under_an_id_of_its_own() {
         world.queues.contents(&world.queue).into_iter().map(|message| message.body).collect();
     for (body, row) in bodies.iter().zip(1..) {
         let email = Email::parse(body).unwrap();
-        assert_eq!(email.to()[0].to_string(), me);
+        assert_eq!(email.to[0].to_string(), me);
         assert!(body.contains(&format!("Hello Ada {row}")), "{body}");
     }
     assert_eq!(bodies.len(), 2);

@@ -37,10 +37,10 @@ fn checked(
     let mut texts = Vec::new();
     let summary = check(draft, FILE, input, checking, |_, content| {
         let Content::Email(email) = content else { panic!("a mail") };
-        let tidegate_core::email::Content::Simple { text: Some(text), .. } = email.content() else {
+        let tidegate_core::email::Content::Simple { text: Some(text), .. } = &email.content else {
             panic!("a mail with a text")
         };
-        texts.push(format!("{} {}", email.to()[0].addr_spec(), text.decode()));
+        texts.push(format!("{} {}", email.to[0].addr_spec(), text.decode()));
     });
     let shown = |fault: tidegate_operator::send::InputFault| {
         fault.shown(AddressVisibility::Masked).to_string()

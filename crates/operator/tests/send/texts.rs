@@ -59,9 +59,9 @@ fn a_row_becomes_a_text_from_the_first_origin_without_the_templates_last_line_br
     let draft = texts(TEXT, &[]);
     let contents = contents(&draft, "to_phone,first_name\n+12065550100,Ada\n");
     let [Content::Text(text)] = &contents[..] else { panic!("one text") };
-    assert_eq!(text.text(), "Dear Ada, your parcel is here.");
-    assert_eq!((text.to(), text.origination()), ("+12065550100", Some("+12065550199")));
-    assert_eq!(text.tags()["edition"], "2026-11");
+    assert_eq!(text.text, "Dear Ada, your parcel is here.");
+    assert_eq!((text.to.as_str(), text.origination.as_deref()), ("+12065550100", Some("+12065550199")));
+    assert_eq!(text.tags["edition"], "2026-11");
     // A line break would make the second part.
     let full = format!("{}\n", "a".repeat(160));
     assert_eq!(checked(&texts(&full, &[]), &phones(1)).unwrap().slots, 1);
@@ -223,7 +223,7 @@ async fn an_interrupted_run_of_texts_goes_on_where_it_was() {
 
 fn phone(message: &tidegate_fakes::QueuedMessage) -> String {
     match Content::parse(Channel::Sms, &message.body).unwrap() {
-        Content::Text(text) => text.to().to_owned(),
+        Content::Text(text) => text.to.clone(),
         Content::Email(_) => String::new(),
     }
 }

@@ -272,9 +272,9 @@ impl World {
         let messages = self.queues.contents(&self.queue).into_iter();
         let read = messages.map(|message| {
             let email = Email::parse(&message.body).unwrap();
-            let local = email.to()[0].addr_spec().split('@').next().unwrap().to_owned();
+            let local = email.to[0].addr_spec().split('@').next().unwrap().to_owned();
             let row = local.trim_start_matches("ada").parse().unwrap();
-            (row, email.id().unwrap().to_owned())
+            (row, email.id.clone().unwrap())
         });
         read.collect()
     }

@@ -58,14 +58,14 @@ impl S3DeferralStore {
 
     /// The object's name in error messages.
     fn url(&self, key: &str) -> String {
-        format!("s3://{}/{key}", self.location.bucket())
+        format!("s3://{}/{key}", self.location.bucket)
     }
 
     /// Returns the object's bytes and its entity tag.
     async fn read(&self, key: &str) -> Result<(Vec<u8>, Option<String>), PortError> {
         const OPERATION: &str = "GetObject";
         let url = self.url(key);
-        let call = self.client.get_object().bucket(self.location.bucket()).key(key);
+        let call = self.client.get_object().bucket(&self.location.bucket).key(key);
         let object = call.send().await.map_err(|error| port_error(OPERATION, &url, error))?;
         let body = object.body.collect().await;
         let unread = |error| refused(OPERATION, &url, "an answer that cannot be read", error);
@@ -73,7 +73,7 @@ impl S3DeferralStore {
     }
 
     async fn remove(&self, key: &str) -> Result<(), PortError> {
-        let call = self.client.delete_object().bucket(self.location.bucket()).key(key);
+        let call = self.client.delete_object().bucket(&self.location.bucket).key(key);
         let deleted = call.send().await.map(drop);
         deleted.map_err(|error| port_error("DeleteObject", &self.url(key), error))
     }
@@ -82,7 +82,7 @@ impl S3DeferralStore {
 impl DeferralStore for S3DeferralStore {
     async fn put(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<(), PortError> {
         let key = self.key(MAIL, name);
-        let call = self.client.put_object().bucket(self.location.bucket()).key(&key);
+        let call = self.client.put_object().bucket(&self.location.bucket).key(&key);
         let call = call.content_type("application/gzip").body(ByteStream::from(bytes));
         let put = call.send().await.map(drop);
         put.map_err(|error| port_error("PutObject", &self.url(&key), error))
@@ -91,7 +91,7 @@ impl DeferralStore for S3DeferralStore {
     /// S3 orders keys by their bytes, which here is the order of their windows.
     async fn list(&self, after: Option<&str>) -> Result<DeferredPage, PortError> {
         let folder = self.location.key(MAIL, "");
-        let call = self.client.list_objects_v2().bucket(self.location.bucket()).prefix(&folder);
+        let call = self.client.list_objects_v2().bucket(&self.location.bucket).prefix(&folder);
         let call = call.max_keys(self.page);
         let call = call.set_start_after(after.map(|name| self.location.key(MAIL, name)));
         let listed = call.send().await;

@@ -47,7 +47,7 @@ pub(super) async fn write(
     let body = serde_json::to_vec(progress).map_err(|error| {
         refused("PutObject", &s3.url(key), "a progress that cannot be written", error)
     })?;
-    let call = s3.client.put_object().bucket(s3.location.bucket()).key(key);
+    let call = s3.client.put_object().bucket(&s3.location.bucket).key(key);
     let call = call.content_type("application/json").body(ByteStream::from(body));
     let call = match stands {
         Some(version) => call.if_match(version.as_str()),

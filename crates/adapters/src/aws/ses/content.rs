@@ -116,29 +116,29 @@ pub(super) fn request<'a>(
     configuration_set: Option<&'a str>,
 ) -> Request<'a> {
     Request {
-        from_email_address: email.from().header_value(),
+        from_email_address: email.from.header_value(),
         destination: Destination {
-            to: addresses(email.to()),
-            cc: addresses(email.cc()),
-            bcc: addresses(email.bcc()),
+            to: addresses(&email.to),
+            cc: addresses(&email.cc),
+            bcc: addresses(&email.bcc),
         },
-        reply_to_addresses: addresses(email.reply_to()),
+        reply_to_addresses: addresses(&email.reply_to),
         content: content(email),
         email_tags: tags(mail, email),
-        configuration_set_name: mail.through.or(email.configuration_set()).or(configuration_set),
+        configuration_set_name: mail.through.or(email.configuration_set.as_deref()).or(configuration_set),
         tenant_name: mail.tenant,
     }
 }
 
 /// The approximate number of bytes of text and files in the mail.
 pub(super) fn size(email: &Email) -> usize {
-    let text = match email.content() {
+    let text = match &email.content {
         email::Content::Simple { text, html, .. } => {
             [text, html].into_iter().flatten().map(|text| text.literal().len()).sum()
         }
         email::Content::Template { data, .. } => data.len(),
     };
-    let files = email.attachments().iter().map(|file| file.content.len().div_ceil(3) * 4);
+    let files = email.attachments.iter().map(|file| file.content.len().div_ceil(3) * 4);
     files.sum::<usize>() + text
 }
 
@@ -148,10 +148,10 @@ fn addresses(addresses: &[Address]) -> Vec<String> {
 
 fn content(email: &Email) -> SesContent<'_> {
     let headers = email.headers().map(|(name, value)| NamedValue { name, value: value.into() });
-    let attachments = email.attachments().iter().map(AttachmentBody::of);
+    let attachments = email.attachments.iter().map(AttachmentBody::of);
     let beside =
         HeadersAndAttachments { headers: headers.collect(), attachments: attachments.collect() };
-    match email.content() {
+    match &email.content {
         email::Content::Simple { subject, text: plain, html } => SesContent::Simple {
             subject: TextPart::of(subject),
             body: ContentBody {
@@ -175,7 +175,7 @@ fn tags<'a>(mail: &Mail<'a>, email: &'a Email) -> Vec<NamedValue<'a>> {
     let own = own.map(|(name, value)| NamedValue { name, value: ses_tag_value(value) });
     let limits =
         mail.limits.map(|value| NamedValue { name: LIMIT_TAG, value: ses_tag_value(value) });
-    let producers = email.tags().iter();
+    let producers = email.tags.iter();
     let producers = producers.map(|(name, value)| NamedValue { name, value: value.into() });
     own.into_iter().chain(producers).chain(limits).take(MAX_TAGS).collect()
 }

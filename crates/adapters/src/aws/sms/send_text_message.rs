@@ -39,7 +39,7 @@ pub(super) async fn send(
     let Content::Text(text) = mail.content else { return Err(other_channel()) };
     let ticket = Ticket::new(mailer.clock, latest);
     let request = request(&mail, text, mailer.configuration_set.as_deref());
-    let body = json::written(&request, text.text().len()).map_err(|error| unwritable(&error))?;
+    let body = json::written(&request, text.text.len()).map_err(|error| unwritable(&error))?;
     let manner = Manner::Once(RequestKind::Send(ticket.clone()));
     let call = mailer.client.call("SendTextMessage", body, manner);
     let answer = once(&ticket, mailer.send_timeout, call).await?;
@@ -54,13 +54,13 @@ fn request<'a>(
     let own = [("tidegate_campaign", mail.campaign), ("tidegate_id", mail.id)];
     let own = own.into_iter().chain(mail.limits.map(|limits| (LIMIT_TAG, limits)));
     let own = own.map(|(name, value)| (name, ses_tag_value(value).into_owned()));
-    let producers = text.tags().iter().map(|(name, value)| (name.as_str(), value.clone()));
+    let producers = text.tags.iter().map(|(name, value)| (name.as_str(), value.clone()));
     Request {
-        destination_phone_number: text.to(),
-        message_body: text.text(),
-        origination_identity: text.origination(),
-        message_type: text.message_type().map(MessageType::as_str).map(str::to_uppercase),
-        configuration_set_name: mail.through.or(text.configuration_set()).or(configuration_set),
+        destination_phone_number: &text.to,
+        message_body: &text.text,
+        origination_identity: text.origination.as_deref(),
+        message_type: text.message_type.map(MessageType::as_str).map(str::to_uppercase),
+        configuration_set_name: mail.through.or(text.configuration_set.as_deref()).or(configuration_set),
         context: own.chain(producers).collect(),
     }
 }

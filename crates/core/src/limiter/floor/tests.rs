@@ -45,7 +45,7 @@ fn a_floor_is_a_whole_share_up_to_ninety_percent() {
         assert_eq!(text.parse(), Ok(Floor(percent)), "{text}");
     }
     for text in ["", "%", "20", "91%", "100%", "-1%", "+5%", "2.5%", "999%", "20%%", "twenty%"] {
-        assert_eq!(text.parse::<Floor>(), Err(InvalidFloor), "{text}");
+        assert!(text.parse::<Floor>().is_err(), "{text}");
     }
 }
 

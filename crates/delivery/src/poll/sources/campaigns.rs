@@ -8,6 +8,7 @@ use tidegate_core::counters::signed;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::limiter::Line;
 use tidegate_core::prefetch::Outlook;
+use tidegate_core::turns::Turns;
 
 use super::lane_queues::LaneQueues;
 use super::mail_at_hand::MailAtHand;
@@ -43,7 +44,8 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
                 let source = Source::mixed(queue.clone(), Line::Campaign(0), None);
                 let expected = u64::try_from(plan.depth).unwrap_or(0);
                 let mean = ctx.running_means.recipients_per_mail(queue.as_str());
-                let (one, total) = (Cycle::single(), plan.intake_amount() - kept);
+                let one = Turns::all(&Cycle::single(), 1);
+                let total = plan.intake_amount() - kept;
                 let mut intake = Intake::new(&one, plan.slots.clone(), total, &[], &[mean]);
                 if !plan.asks_merge() {
                     intake.mark_dry(0); // until the feed brings something
@@ -204,7 +206,7 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
         let corrections = lanes().zip(parts).map(|((lane, own), part)| {
             if self.intake.is_dry(lane) { 0 } else { signed(part) - signed(own * 1_000) }
         });
-        let changes = self.intake.debt_changes_with(limited, &self.had_limited_mail);
+        let changes = self.intake.debt_changes(limited, &self.had_limited_mail);
         changes.into_iter().zip(corrections).map(|(change, more)| change + more).collect()
     }
 }

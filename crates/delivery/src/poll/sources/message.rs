@@ -177,7 +177,7 @@ pub(in crate::poll) fn read(
     let content = match parsed.and_then(|content| config.rules.admit(content)) {
         Ok(content) => content,
         Err(error) => {
-            let code = error.kind().code();
+            let code = error.kind.code();
             return Err(reject(held, envelope, code, error.to_string(), error.redacted()));
         }
     };

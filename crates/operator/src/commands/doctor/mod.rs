@@ -87,7 +87,7 @@ async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandE
 /// The bucket of deferred mail, and whether it exists.
 async fn deferral_bucket(stack: &Stack) -> Option<(String, ReadResult<bool>)> {
     let location = stack.deferral()?;
-    let bucket = location.bucket().to_owned();
+    let bucket = location.bucket.clone();
     let exists = match stack.clients().deferral(location).list(None).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind == FailureKind::NotFound => Ok(false),

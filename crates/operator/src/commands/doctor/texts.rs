@@ -13,8 +13,8 @@ pub(super) async fn facts(stack: &Stack, account: &SmsAccount) -> TextFacts {
     let functions = [&stack.scheduler_function, &stack.poller_function].map(|of| of.name.clone());
     let monitor = stack.clients().monitor(&stack.name, functions);
     TextFacts {
-        origins: allowed.origins.listed().to_vec(),
-        countries: allowed.countries.listed().to_vec(),
+        origins: allowed.origins.0.clone(),
+        countries: allowed.countries.0.clone(),
         quota: poller.cap.quota.map(Rate::as_per_second),
         feedback: stack.scheduler.feedback.is_some(),
         attributes: read(account.list("DescribeAccountAttributes", "AccountAttributes").await),

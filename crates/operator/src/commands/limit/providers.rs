@@ -36,7 +36,7 @@ mod tests {
         for name in names() {
             let domains = domains(name);
             let key: LimitKey = format!("domain:{}", domains.join("+")).parse().unwrap();
-            assert_eq!(key.names(), domains, "{name}");
+            assert_eq!(key.names, domains, "{name}");
         }
     }
 

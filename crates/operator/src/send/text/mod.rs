@@ -32,7 +32,7 @@ pub(super) const TEXT_FORM: MessageForm = MessageForm {
     ],
     plain: |to| match check_phone_number(to) {
         Ok(()) => Ok(to.to_owned()),
-        Err(error) => Err(error.problem().to_owned()),
+        Err(error) => Err(error.problem.into_owned()),
     },
 };
 

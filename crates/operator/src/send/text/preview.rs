@@ -41,14 +41,14 @@ impl PreviewedText {
             line,
             id: addresses.within(id),
             // The origin is no recipient's number.
-            from: text.origination().map(str::to_owned),
-            to: addresses.within(text.to()),
-            message_type: text.message_type().map(MessageType::as_str),
-            tags: text.tags().clone(),
-            text: addresses.within(text.text()),
-            parts: text.parts(),
-            encoding: TextLength::of(text.text()).alphabet.as_str(),
-            ucs2_character: TextLength::outside_gsm7(text.text()),
+            from: text.origination.clone(),
+            to: addresses.within(&text.to),
+            message_type: text.message_type.map(MessageType::as_str),
+            tags: text.tags.clone(),
+            text: addresses.within(&text.text),
+            parts: text.parts,
+            encoding: TextLength::of(&text.text).alphabet.as_str(),
+            ucs2_character: TextLength::outside_gsm7(&text.text),
         }
     }
 }

@@ -47,8 +47,8 @@ pub struct TextRow {
 impl TextTally {
     /// Adds the text of a line.
     pub(in crate::send) fn add(&mut self, line: u64, text: &TextMessage, prices: &PartPrices) {
-        let (parts, ucs2_character) = (text.parts(), TextLength::outside_gsm7(text.text()));
-        let dollars = prices.of_number(text.to()).map(|price| price * f64::from(parts));
+        let (parts, ucs2_character) = (text.parts, TextLength::outside_gsm7(&text.text));
+        let dollars = prices.of_number(&text.to).map(|price| price * f64::from(parts));
         self.parts += u64::from(parts);
         *self.by_parts.entry(parts).or_default() += 1;
         if let Some(c) = ucs2_character {

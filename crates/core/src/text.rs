@@ -1,4 +1,38 @@
+//! What errors say.
+
 use std::error::Error;
+
+/// Most characters of a text that an error shows.
+pub(crate) const SHOWN: usize = 60;
+
+/// A text that cannot be read as what it should be.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{text:?} {fault}")]
+pub struct InvalidText {
+    text: String,
+    fault: &'static str,
+}
+
+impl InvalidText {
+    /// `fault` continues a sentence that begins with the text, and says what is allowed.
+    pub(crate) fn new(text: &str, fault: &'static str) -> Self {
+        Self { text: cut(text, SHOWN), fault }
+    }
+}
+
+/// At most this many characters of `text`, with … where some are left out.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Whether `text` has 1 to `most` characters, all of them ASCII letters, digits or among `others`.
+pub(crate) fn is_word_of(text: &str, most: usize, others: &str) -> bool {
+    (1..=most).contains(&text.len())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+}
 
 /// An error with its causes in one line, joined by colons. A cause whose text an outer error contains is
 /// left out, and so are the numbers that Rust adds to the system's errors, such as ` (os error 111)`.

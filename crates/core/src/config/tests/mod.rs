@@ -1,3 +1,7 @@
+mod back_pressure;
+mod feedback;
+mod limits;
+
 use super::*;
 use crate::daily::DailyPolicy;
 use crate::daily::{DailyPace, Reserve};
@@ -146,9 +150,6 @@ fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
         ("TIDEGATE_DAILY_RESERVE", "100%", "0% to 99%"),
         ("TIDEGATE_BREAKER_SHARE", "20", "0.01 to 1"),
         ("TIDEGATE_BREAKER_SECONDS", "14", "15 to 3600"),
-        ("TIDEGATE_BREAKER_OUTCOMES", "many", "1 to 10000"),
-        ("TIDEGATE_BREAKER_STOP_SECONDS", "3601", "1 to 3600"),
-        ("TIDEGATE_BREAKER_PROBE_SECONDS", "11", "12 to 600"),
         ("TIDEGATE_DEDUPLICATION", "on", "off, resend or park"),
         ("TIDEGATE_DEDUPLICATION_DAYS", "0", "1 to 90"),
         ("TIDEGATE_CAMPAIGN_FLOOR", "91%", "0% (no floor) to 90%"),
@@ -178,9 +179,6 @@ fn daily_quota_breaker_and_deduplication_are_read() {
         ("TIDEGATE_DAILY_RESERVE", "500"),
         ("TIDEGATE_BREAKER_SHARE", "0.5"),
         ("TIDEGATE_BREAKER_SECONDS", "15"),
-        ("TIDEGATE_BREAKER_OUTCOMES", "5"),
-        ("TIDEGATE_BREAKER_STOP_SECONDS", "20"),
-        ("TIDEGATE_BREAKER_PROBE_SECONDS", "30"),
         ("TIDEGATE_DEDUPLICATION", "park"),
         ("TIDEGATE_DEDUPLICATION_DAYS", "2"),
     ])
@@ -191,7 +189,7 @@ fn daily_quota_breaker_and_deduplication_are_read() {
     );
     assert_eq!(
         config.breaker,
-        BreakerPolicy { share: 500_000, after: 15, outcomes: 5, stop: 20, probe: 30 }
+        BreakerPolicy { share: 500_000, after: 15, ..BreakerPolicy::default() }
     );
     assert_eq!(config.deduplication, Deduplication::Park);
     assert_eq!(config.mark_kept, Duration::from_hours(48));

@@ -1,4 +1,4 @@
-//! Writes a mail as JSON in the long form, without unused members.
+//! Writes a mail as JSON in the long form, without unused members: what was read is read again the same.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::address::Address;
-use super::{Content, Email, Header, Priority, TextLiteral};
+use tidegate_core::email::{
+    Address, Attachment, Content, Email, Header, Priority, TextLiteral,
+};
 
 #[derive(Serialize)]
 // More than 12 fields: one for each member of a message.
@@ -80,7 +81,7 @@ fn texts(addresses: &[Address]) -> Vec<String> {
     addresses.iter().map(ToString::to_string).collect()
 }
 
-pub(super) fn write(email: &Email) -> Result<String, serde_json::Error> {
+pub(crate) fn write(email: &Email) -> Result<String, serde_json::Error> {
     let (subject, text, html, template) = match &email.content {
         Content::Simple { subject, text, html } => (
             Some(subject.as_str()),
@@ -94,7 +95,7 @@ pub(super) fn write(email: &Email) -> Result<String, serde_json::Error> {
         }
     };
     serde_json::to_string(&Long {
-        id: email.id(),
+        id: email.id.as_deref(),
         priority: (email.priority != Priority::Normal).then_some(email.priority.as_str()),
         from: email.from.to_string(),
         to: texts(&email.to),
@@ -105,18 +106,18 @@ pub(super) fn write(email: &Email) -> Result<String, serde_json::Error> {
         text,
         html,
         template,
-        headers: &email.headers,
+        headers: &email.own_headers,
         attachments: email.attachments.iter().map(file).collect(),
-        configuration_set: email.configuration_set(),
+        configuration_set: email.configuration_set.as_deref(),
         list_unsubscribe: email
             .list_unsubscribe
             .as_ref()
-            .map(|u| Unsubscribe { url: u.url(), mailto: u.mailto() }),
+            .map(|u| Unsubscribe { url: &u.url, mailto: u.mailto.as_deref() }),
         tags: &email.tags,
     })
 }
 
-fn file(attachment: &super::Attachment) -> File<'_> {
+fn file(attachment: &Attachment) -> File<'_> {
     File {
         name: &attachment.name,
         content_type: attachment.content_type.as_deref(),
