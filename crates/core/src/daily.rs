@@ -12,6 +12,7 @@ use strum::EnumString;
 use crate::identity::EpochMillis;
 use crate::rate::{Rate, percent};
 use crate::text::InvalidText;
+use crate::number::real;
 
 /// Seconds of the period over which SES counts.
 const DAY_SECONDS: f64 = 86_400.0;
@@ -110,9 +111,8 @@ impl DailyPolicy {
 
     /// The cap on the rate: the quota less the reserve, over 86,400 s, and at least [`Rate::MIN`]. None
     /// at the full pace.
-    #[expect(clippy::cast_precision_loss, reason = "a daily quota is far below 2^52")]
     pub fn cap(self, quota: u64) -> Option<Rate> {
-        let spread = self.open_to_campaigns(quota) as f64 / DAY_SECONDS;
+        let spread = real(self.open_to_campaigns(quota)) / DAY_SECONDS;
         let per_second = spread.clamp(Rate::MIN.as_per_second(), Rate::MAX.as_per_second());
         (self.pace == DailyPace::Spread).then(|| Rate::per_second(per_second).unwrap_or(Rate::MIN))
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::identity::EpochMillis;
+use crate::number::real;
 
 /// A count with a comma between thousands.
 ///
@@ -82,12 +83,11 @@ pub fn counted(number: u64, thing: &str) -> String {
 /// use tidegate_core::format::bytes;
 /// assert_eq!((bytes(512).as_str(), bytes(1_434).as_str()), ("512 bytes", "1.4 KiB"));
 /// ```
-#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
 pub fn bytes(count: u64) -> String {
     match count {
         0..1_024 => counted(count, "byte"),
-        1_024..1_048_576 => format!("{:.1} KiB", count as f64 / 1_024.0),
-        1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
-        _ => format!("{:.1} GiB", count as f64 / 1_073_741_824.0),
+        1_024..1_048_576 => format!("{:.1} KiB", real(count) / 1_024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", real(count) / 1_048_576.0),
+        _ => format!("{:.1} GiB", real(count) / 1_073_741_824.0),
     }
 }

@@ -64,6 +64,7 @@ pub mod incidents;
 pub mod limiter;
 pub mod limits;
 pub mod memory;
+mod number;
 pub mod outcome;
 pub mod parts;
 pub mod prefetch;

@@ -2,6 +2,7 @@
 //! size need.
 
 use crate::dead_letter::SQS_LIMIT_BYTES;
+use crate::number::{real, whole};
 
 /// Bytes that the poller needs without mail: program, runtime, connections, trust roots, and the
 /// allocator's waste.
@@ -72,18 +73,13 @@ impl Memory {
     /// assert_eq!(Memory::needed(14.0, 2), Memory::megabytes(128));
     /// assert_eq!(Memory::needed(200.0, 50), Memory::megabytes(708));
     /// ```
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "at most 10,000 mails a second of a megabyte: far below 2^32"
-    )]
     pub fn needed(per_second: f64, kilobytes: u32) -> Self {
         let processor_ms = per_second * (MAIL_MS + MAIL_MS_PER_KB * f64::from(kilobytes));
         let processor = PROCESSOR_MB * processor_ms / 1e3 / PROCESSOR_SHARE;
-        let held = per_second * HELD_SECONDS * f64::from(kilobytes) * 1e3 * COPIES as f64 / 0.75;
-        let room = (PROCESS_BYTES as f64 + held) / MEBIBYTE as f64;
-        Self((processor.max(room).ceil() as u32).max(LEAST_MB))
+        let held = per_second * HELD_SECONDS * f64::from(kilobytes) * 1e3 * real(COPIES) / 0.75;
+        let room = (real(PROCESS_BYTES) + held) / real(MEBIBYTE);
+        let megabytes = u32::try_from(whole(processor.max(room).ceil())).unwrap_or(u32::MAX);
+        Self(megabytes.max(LEAST_MB))
     }
 
     /// The largest mail in KB of which this memory can send `per_second`, at most 1,024; 0 if not even

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::allocation::BATCH;
 use crate::rate::Rate;
+use crate::number::{real, whole};
 
 /// The length of the slots just ahead, in seconds: many times what a receive takes.
 const AHEAD: f64 = 0.25;
@@ -65,41 +66,30 @@ impl Outlook {
     /// The number of slots just ahead: those of a quarter of a second, at least what a receive of ten
     /// mails fills, or half of the slots left. Near the window's end few are held, because express mail
     /// that comes then displaces mail that no later slot of the window can take.
-    #[expect(clippy::cast_precision_loss, reason = "slots of one window")]
     pub fn slots_ahead(rate: Rate, slots_left: u64, recipients_per_mail: f64) -> u64 {
-        let batch = (BATCH as f64 * recipients_per_mail.max(1.0)).min(slots_left as f64 / 2.0);
+        let batch = (real(BATCH) * recipients_per_mail.max(1.0)).min(real(slots_left) / 2.0);
         whole((rate.as_per_second() * AHEAD).max(batch).ceil())
     }
 
     /// The number of recipients of campaign mail to have in hand, including those of receives under
     /// way.
-    #[expect(clippy::cast_precision_loss, reason = "slots of one window")]
     pub fn campaigns_in_hand(&self) -> u64 {
         let free = self.slots_left.saturating_sub(self.express_waiting);
         let ahead =
             Self::slots_ahead(self.rate, self.slots_left, self.recipients_per_mail).min(free);
         let most = if self.express_gives { 1.0 } else { MOST_EXPECTED };
-        let ahead_seconds = ahead as f64 / self.rate.as_per_second();
+        let ahead_seconds = real(ahead) / self.rate.as_per_second();
         // A silence of s seconds makes more than 3/s mails a second improbable (1 in 20, if their gaps are
         // those of a Poisson process).
         let silent = self.express_silent.saturating_sub(A_RECEIVE);
         let most_after_silence = 3.0 * ahead_seconds / silent.as_secs_f64();
-        let mean = (ahead as f64 * self.express_share.clamp(0.0, most)).min(most_after_silence);
+        let mean = (real(ahead) * self.express_share.clamp(0.0, most)).min(most_after_silence);
         let expected = whole(if self.is_last { mean - 3.0 * mean.sqrt() } else { mean });
         // At least one, so that campaign mail goes on if the express mail that was expected to take all
         // slots stays away.
         let least = self.floor.max(1).min(free);
         ahead.saturating_sub(expected).max(least)
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "slots of one window, not below 0"
-)]
-fn whole(value: f64) -> u64 {
-    value.max(0.0) as u64
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::text::InvalidText;
 use crate::timestamp::SECOND;
+use crate::number::{real, whole};
 
 const MILLION: u64 = 1_000_000;
 
@@ -68,9 +69,8 @@ impl Rate {
     }
 
     /// The rate in recipients per second.
-    #[expect(clippy::cast_precision_loss, reason = "at most 1e10, exact in an f64")]
     pub fn as_per_second(self) -> f64 {
-        self.0 as f64 / MILLION as f64
+        real(self.0) / real(MILLION)
     }
 
     /// ⌈q⌉: the most sends of one recipient that may start in any second.
@@ -111,9 +111,8 @@ impl RateMargin {
     }
 
     /// The margin as a fraction, 0.005 to 0.5.
-    #[expect(clippy::cast_precision_loss, reason = "at most 500,000")]
     pub fn as_share(self) -> f64 {
-        self.0 as f64 / MILLION as f64
+        real(self.0) / real(MILLION)
     }
 }
 
@@ -128,17 +127,15 @@ impl Default for RateMargin {
 ///
 /// 1e-4 is added first, because a decimal fraction may lie just below its millionths: 0.29 × 10⁶ is
 /// 289,999.999… as a double.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "range checked before")]
 fn millionths(value: f64) -> Option<u64> {
     let scaled = value * 1e6;
-    (scaled.is_finite() && (0.0..1e15).contains(&scaled)).then(|| (scaled + 1e-4).floor() as u64)
+    (scaled.is_finite() && (0.0..1e15).contains(&scaled)).then(|| whole(scaled + 1e-4))
 }
 
 /// A share in per cent, such as `2.5%`, in millionths; `None` if it is none from 0% to 100%.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1,000,000")]
 pub(crate) fn percent(text: &str) -> Option<u64> {
     let percent: f64 = text.trim().strip_suffix('%')?.trim_end().parse().ok()?;
-    (0.0..=100.0).contains(&percent).then(|| (percent * 1e4).round() as u64)
+    (0.0..=100.0).contains(&percent).then(|| whole((percent * 1e4).round()))
 }
 
 impl fmt::Display for Rate {

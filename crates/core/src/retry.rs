@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::number::{real, whole};
+
 /// Seconds of the first retry's delay, before jitter.
 const BASE_SECONDS: u64 = 60;
 /// SQS's longest `DelaySeconds`: 15 minutes.
@@ -24,13 +26,7 @@ pub fn delay(attempt: u32, jitter: f64) -> Duration {
     let doublings = attempt.saturating_sub(1).min(16);
     let full = (BASE_SECONDS << doublings).min(MAX_SECONDS);
     let half = full / 2;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "0 to 450"
-    )]
-    let spread = ((full - half) as f64 * jitter.clamp(0.0, 1.0)).round() as u64;
+    let spread = whole((real(full - half) * jitter.clamp(0.0, 1.0)).round());
     Duration::from_secs(half + spread)
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::identity::EpochMillis;
 use crate::limits::Zone;
 use crate::timestamp::Timestamp;
+use crate::number::{real, whole};
 
 /// A rule for one campaign's weight, a member of the control record.
 ///
@@ -69,23 +70,19 @@ impl FinishBy {
 
     /// The weight with which the campaign ends in time, as far as the bounds allow. Between two whole weights it is
     /// the nearer one: the next minutes make good what is rounded.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "clamped to weights"
-    )]
     pub fn weight(&self, of: Remainder) -> u32 {
         let left = Timestamp::from(self.finish_by).saturating_since(of.now).as_secs_f64();
         let share = of.waiting / of.per_second / left.max(1.0);
-        let weight = share / (1.0 - share) * of.others as f64;
-        if share >= 1.0 { self.most } else { (weight.round() as u32).clamp(self.least, self.most) }
+        if share >= 1.0 {
+            return self.most;
+        }
+        let weight = whole((share / (1.0 - share) * real(of.others)).round());
+        u32::try_from(weight).unwrap_or(u32::MAX).clamp(self.least, self.most)
     }
 
     /// When the campaign ends if it has its greatest weight from now on.
-    #[expect(clippy::cast_precision_loss, reason = "sums of weights")]
     pub fn earliest(&self, of: Remainder) -> Timestamp {
-        let share = f64::from(self.most) / (f64::from(self.most) + of.others as f64);
+        let share = f64::from(self.most) / (f64::from(self.most) + real(of.others));
         let seconds = (of.waiting / of.per_second / share).clamp(0.0, 1e9);
         of.now + std::time::Duration::from_secs_f64(seconds)
     }

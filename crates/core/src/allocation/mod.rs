@@ -12,6 +12,7 @@ mod debts;
 
 pub use crate::turns::BATCH;
 use crate::turns::Turns;
+use crate::number::{real, whole};
 
 /// One campaign of an [`Intake`], with what it is to fill and what it has brought.
 #[derive(Clone, Debug, Default)]
@@ -151,8 +152,9 @@ impl Intake {
             .max_by_key(|(index, lane)| (lane.open(), std::cmp::Reverse(*index)))
             .filter(|(_, lane)| lane.open() > 0)?;
         let open = lane.open().min(most.max(1));
-        let messages = per_mail(open, lane.recipients_per_mail).clamp(1, BATCH);
-        let recipients = recipients(messages, lane.recipients_per_mail).min(open).max(1);
+        let messages = whole(real(open) / lane.recipients_per_mail).clamp(1, BATCH);
+        let recipients = whole((real(messages) * lane.recipients_per_mail).round());
+        let recipients = recipients.min(open).max(1);
         lane.expected += recipients;
         Some(Ask { lane: index, messages, recipients })
     }
@@ -200,8 +202,7 @@ impl Intake {
 
     /// Moves the recipients that dry campaigns cannot fill to the other campaigns, by weight.
     fn pass_on(&mut self) {
-        let weights: Vec<u64> =
-            self.lanes.iter().map(|l| if l.dry { 0 } else { l.weight }).collect();
+        let weights = self.live_weights();
         if weights.iter().all(|w| *w == 0) {
             return;
         }
@@ -219,6 +220,10 @@ impl Intake {
             lane.wanted += more;
             lane.entitled += more;
         }
+    }
+
+    fn live_weights(&self) -> Vec<u64> {
+        self.lanes.iter().map(|lane| if lane.dry { 0 } else { lane.weight }).collect()
     }
 
     /// As [`Self::pass_on`], if campaigns take turns: ten at a time to the campaign that wants least,
@@ -250,8 +255,7 @@ impl Intake {
     /// Wants `recipients` more in all, because slots became free; divided by weight among the campaigns
     /// with mail.
     pub fn widen(&mut self, recipients: u64) {
-        let weights: Vec<u64> =
-            self.lanes.iter().map(|lane| if lane.dry { 0 } else { lane.weight }).collect();
+        let weights = self.live_weights();
         for (lane, more) in self.lanes.iter_mut().zip(divide(recipients, &weights)) {
             lane.wanted += more;
         }
@@ -342,26 +346,6 @@ pub fn divide(total: u64, weights: &[u64]) -> Vec<u64> {
         }
     }
     parts
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "recipients of one window: far below 2^52; the mean is at least 1"
-)]
-fn per_mail(recipients: u64, mean: f64) -> u64 {
-    (recipients as f64 / mean).floor() as u64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "at most 10 mails of 50 recipients"
-)]
-fn recipients(mails: u64, mean: f64) -> u64 {
-    (mails as f64 * mean).round() as u64
 }
 
 #[cfg(test)]

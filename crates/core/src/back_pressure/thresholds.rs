@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::BackPressureFigures;
 use crate::rate::percent;
+use crate::number::real;
 
 /// Describes the allowed thresholds, for error messages and the documentation of settings.
 pub const ALLOWED: &str = "off, or one or more of depth=TIME, age=TIME and refused=SHARE with commas between, each once, such as depth=4h,age=6h,refused=5% (times from 1m to 14d such as 90s, 12h or 1h30m; shares from 0.1% to 100%)";
@@ -94,10 +95,9 @@ impl Thresholds {
 }
 
 impl fmt::Display for Thresholds {
-    #[expect(clippy::cast_precision_loss, reason = "at most a million")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |name: &str, seconds: u64| format!("{name}={}", in_units(seconds));
-        let share = |millionths: u64| format!("refused={}%", millionths as f64 / 1e4);
+        let share = |millionths: u64| format!("refused={}%", real(millionths) / 1e4);
         let parts = [
             self.depth.map(|seconds| time("depth", seconds)),
             self.age.map(|seconds| time("age", seconds)),

@@ -10,6 +10,7 @@ use crate::breaker::BreakerPolicy;
 use crate::channel::Channel;
 use crate::daily::DailyPolicy;
 use crate::text::{cut, is_word_of};
+use crate::number::whole;
 
 /// One environment variable that is missing or has an invalid value.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -104,9 +105,8 @@ impl<'a> Variables<'a> {
     }
 
     /// A share from 0 to 1, converted to millionths.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1,000,000")]
     pub(super) fn millionths(&mut self, setting: &Setting) -> u64 {
-        (self.parsed::<f64>(setting) * 1e6).round() as u64
+        whole((self.parsed::<f64>(setting) * 1e6).round())
     }
 
     pub(super) fn milliseconds(&mut self, setting: &Setting) -> Duration {

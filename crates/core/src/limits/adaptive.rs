@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::rate::{Rate, RateMargin};
 use crate::stored::is_default;
 use crate::timestamp::{SECOND, Window};
+use crate::number::{real, whole};
 
 /// Factor 1 in millionths: the limit as it was set.
 const FULL: u64 = 1_000_000;
@@ -103,12 +104,6 @@ impl Adapted {
 
     /// The limit after mail that was `sent` in these windows was deferred; `None` if it stays as it is. `rate` is
     /// that of the limit as it was set.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "numbers of seconds and mails, and a factor of at most a million"
-    )]
     pub fn deferred(
         before: Option<Self>,
         sent: &[Window],
@@ -121,10 +116,10 @@ impl Adapted {
         let factor = before.map_or(FULL, |before| before.millionths(now));
         let per_second = rate.scaled(factor).as_per_second();
         // The time of at least fifty mails, so that one deferral of a slow limit is no large share.
-        let seconds = ((last - first + 1) as f64).max(50.0 / per_second);
-        let share = sent().count() as f64 / (per_second * seconds);
+        let seconds = real(last - first + 1).max(50.0 / per_second);
+        let share = real(sent().count() as u64) / (per_second * seconds);
         let left = (1.0 - share).clamp(*LEFT.start(), *LEFT.end());
-        let millionths = ((factor as f64 * left) as u64).max(FLOOR);
+        let millionths = whole(real(factor) * left).max(FLOOR);
         let in_a_row = before.filter(|of| now < of.since.plus(2 * of.rises_every()));
         let at_floor = if factor > FLOOR + FLOOR / 10 { 0 } else { sent().count() };
         let at_floor = at_floor + in_a_row.map_or(0, |before| before.at_floor);

@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::calendar::{Hours, Zone};
 use crate::text::InvalidText;
 use crate::timestamp::{SECOND, Timestamp, Window};
+use crate::number::{real, whole};
 
 /// The largest number of recipients of one day: 10,000 per second.
 const MOST: u64 = 864_000_000;
@@ -114,12 +115,6 @@ impl std::str::FromStr for RampDays {
 
 impl RampDays {
     /// The recipients of day number `day`, from 0.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "at most 864 million, and not negative"
-    )]
     fn amount(&self, day: u64) -> u64 {
         match self {
             Self::Table(days) => {
@@ -127,8 +122,8 @@ impl RampDays {
                 days.get(place).or(days.last()).copied().unwrap_or(0)
             }
             Self::Growth { start, factor, target } => {
-                let grown = *start as f64 * factor.powf(day as f64);
-                if grown < *target as f64 { grown.round() as u64 } else { *target }
+                let grown = real(*start) * factor.powf(real(day));
+                if grown < real(*target) { whole(grown.round()) } else { *target }
             }
         }
     }

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use crate::rate::{Rate, percent};
 use crate::text::InvalidText;
+use crate::number::real;
 
 /// A limit's rate, as the operator wrote it: `10/s`, `5000/h` or `25%`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,6 @@ impl FromStr for LimitRate {
 }
 
 impl fmt::Display for LimitRate {
-    #[expect(clippy::cast_precision_loss, reason = "at most a million")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rate(rate) => {
@@ -59,7 +59,7 @@ impl fmt::Display for LimitRate {
                     .unwrap_or(units[3]);
                 write!(f, "{}/{unit}", rounded(factor))
             }
-            Self::Share(millionths) => write!(f, "{}%", *millionths as f64 / 10_000.0),
+            Self::Share(millionths) => write!(f, "{}%", real(*millionths) / 10_000.0),
         }
     }
 }

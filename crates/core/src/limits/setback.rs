@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::calendar::{Hours, Zone};
 use super::ramp::{Ramp, Setback};
 use crate::timestamp::Window;
+use crate::number::real;
 
 /// A single notice on a day sets nothing back.
 const LEAST: u64 = 2;
@@ -37,7 +38,6 @@ impl Ramp {
     /// The ramp after the notices of `tally`'s day; `None` if it stays as it is. SES reviews an account at 5 %
     /// bounces or 0.1 % complaints; of deferrals 10 % are allowed, of that day's recipients. A day with more
     /// repeats its level, and a day with twice as many steps back by one.
-    #[expect(clippy::cast_precision_loss, reason = "recipients and notices of a day")]
     pub fn after(
         &self,
         tally: &RampTally,
@@ -46,7 +46,7 @@ impl Ramp {
         now: Window,
     ) -> Option<Self> {
         let amount = self.day(hours, zone, now)?.amount;
-        let share = |count: u64| count as f64 / amount as f64 * 100.0;
+        let share = |count: u64| real(count) / real(amount) * 100.0;
         let bounds = [
             (tally.bounces, 5.0, "bounces"),
             (tally.complaints, 0.1, "complaints"),

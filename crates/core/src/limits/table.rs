@@ -221,7 +221,7 @@ impl LimitTable {
 
     /// The limits in force, with their keys.
     pub fn limits(&self) -> impl Iterator<Item = (&LimitKey, &Limit)> {
-        self.entries.iter().filter_map(|entry| Some((&entry.key, entry.limit.as_ref()?)))
+        self.indexed().map(|(_, key, limit)| (key, limit))
     }
 
     /// As [`Self::limits`], with each limit's index in the table.
@@ -246,22 +246,13 @@ impl LimitTable {
     /// The limit of `name` in this dimension: the one that lists it (an address before its domain, the longest beginning
     /// of a number), else `*`.
     pub fn find(&self, dimension: Dimension, name: &str) -> Option<LimitRef> {
-        let entries = self.entries.iter().enumerate();
-        let of = entries
-            .filter(|(_, entry)| entry.key.dimension == dimension && entry.limit.is_some());
-        let mut each = None;
-        let mut best = None;
-        for (index, entry) in of {
-            if entry.key.is_each() {
-                each = Some(index);
-            }
-            best = best.max(entry.key.lists(name).map(|length| (length, index)));
+        let of = || self.indexed().filter(|(_, key, _)| key.dimension == dimension);
+        let listed = of().filter_map(|(index, key, _)| Some((key.lists(name)?, index))).max();
+        if let Some((_, index)) = listed {
+            return Some(LimitRef { index, name: None });
         }
-        let each_name = || dimension.each_name(name).into_boxed_str();
-        match best {
-            Some((_, index)) => Some(LimitRef { index, name: None }),
-            None => each.map(|index| LimitRef { index, name: Some(each_name()) }),
-        }
+        let (index, ..) = of().filter(|(_, key, _)| key.is_each()).last()?;
+        Some(LimitRef { index, name: Some(dimension.each_name(name).into_boxed_str()) })
     }
 
     /// The name of a limit in messages: a domain's alone, other names with their dimension.
