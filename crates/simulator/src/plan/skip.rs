@@ -188,8 +188,8 @@ impl MeasureWindows {
         Self { settle: self.settle.max(60), windows: self.windows.max(300) }
     }
 
-    /// Where so many campaigns take turns, they are found a few in each window, and each has its share only after all
-    /// had a turn.
+    /// Where so many campaigns take turns, they are found a few in each window, the first of them have more than their
+    /// shares for half a minute, and each has its share only after all had a turn.
     fn of_turns(self, turn: f64, campaigns: u64, expected: f64) -> Self {
         if turn <= 0.0 {
             return self;
@@ -197,7 +197,7 @@ impl MeasureWindows {
         let round = floor((turn * as_f64(campaigns) / expected.max(1e-9)).ceil());
         let found = campaigns / (turns::probes(floor(expected)) as u64).max(1);
         let windows = self.windows.max(round).min(MAX_MEASURED_WINDOWS);
-        Self { settle: self.settle + found, windows }
+        Self { settle: self.settle.max(30) + found, windows }
     }
 }
 

@@ -23,7 +23,7 @@ use crate::world::World;
 /// The pollers of a window have reported this many windows later.
 const REPORTED_AFTER: u64 = 3;
 /// Each of so many campaigns may be sent alone for two windows, as the first one that is found is.
-const FEW: f64 = 20.0;
+const FEW: f64 = 40.0;
 
 /// The progress of one campaign in a run.
 #[derive(Clone, Debug)]
@@ -276,9 +276,9 @@ impl SimulationState {
             // beyond the shares. Of many campaigns few can be sent much more than their shares.
             let share = campaign.weight / weights.max(campaign.weight).max(1.0);
             let windows = 2.0 * alone.max(FEW * share).min(1.0) + 10.0 * share;
-            let below = floor((self.full / campaign.recipients * windows + 40.0).ceil());
-            if ready < below {
-                puts.push((campaign.name.clone(), campaign.take(2 * below - ready)));
+            let messages = floor((self.full / campaign.recipients * windows).ceil());
+            if ready < messages + 40 {
+                puts.push((campaign.name.clone(), campaign.take(3 * messages + 40 - ready)));
             }
         }
         // At the same time: one after the other, the last of many campaigns would start seconds after the first.
@@ -364,4 +364,42 @@ pub(super) fn as_f64(of: u64) -> f64 {
 )]
 pub(super) fn floor(of: f64) -> u64 {
     of.max(0.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+
+    use super::super::scenario::CampaignLoad;
+    use super::*;
+
+    #[test]
+    fn the_mails_of_many_campaigns_are_enqueued_together_and_few_at_a_time() {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let mut scenario = Scenario::new(Timestamp::from_millis(1_795_207_000_000));
+            scenario.quota = 200.0;
+            let load =
+                |n| CampaignLoad { name: format!("c{n}"), weight: 1, mails: 10_000, recipients: 1 };
+            scenario.campaigns = (0..1_000).map(load).collect();
+            let world = World::new(scenario.settings(1)).unwrap();
+            let mut state = SimulationState::new(&scenario, RateMargin::default());
+            let before = world.universe.now();
+            state.begin(&world, &scenario);
+            state.top_up(&world).await.unwrap();
+            let took = world.universe.now().saturating_since(before).as_millis();
+            assert!(took <= 20, "the last queue was filled after {took} ms");
+            for campaign in &state.campaigns {
+                let queued = world.queues.true_depth(&campaign.url).visible;
+                assert!((40..=120).contains(&queued), "{}: {queued} messages", campaign.name);
+            }
+            // A campaign that is left alone may have all slots of two windows.
+            for campaign in state.campaigns.iter_mut().skip(1) {
+                campaign.reservoir = 0;
+            }
+            state.top_up(&world).await.unwrap();
+            let alone = world.queues.true_depth(&state.campaigns[0].url).visible;
+            assert!(alone >= 400, "{alone} messages");
+        });
+    }
 }
