@@ -27,6 +27,7 @@ import idle
 import limits
 import lists
 import many
+import plan
 import sdk_calls
 from figures import RATE_MARGINS, Judge, Report, Row, head, line, rate_margin_rows, sending_rows, total
 from progress import progress
@@ -122,6 +123,7 @@ PARTS: dict[str, Part] = {
     "express": Part(440, lambda part, args: express.rows(part, express.measure(args))),
     "idle": Part(450, idle_minutes),
     lists.PART: Part(10, lists.rows),
+    plan.PART: Part(10, plan.rows),
     "console": Part(400, lambda part, args: crate_benches.console_rows(
         part, crate_benches.cargo_bench(args.root, "tidegate-console", "streams", crate_benches.STREAMS_SECONDS))),
     **{part: Part(100, under_lambdas_limits) for part in confined.CASES},
@@ -191,7 +193,7 @@ def options() -> argparse.Namespace:
     needed = {"poller", "scheduler", "ses-sandbox", "sqs-sandbox", "sdk-calls"}
     if any(part not in CONFINED for part in args.only):
         needed.add("devstack")
-    if lists.PART in args.only:
+    if {lists.PART, plan.PART} & set(args.only):
         needed.add("tidegate")
     for name in sorted(needed):
         if not os.access(args.bin_dir / name, os.X_OK):

@@ -29,7 +29,7 @@ REGION = "eu-west-1"
 AWS_ONLY = {
     "rustup target add aarch64-unknown-linux-gnu": "CI's job `build` runs both, for both processors",
     "unzip tidegate-sam-0.1.0.zip": "infra/package/test_sam_deploy.py deploys the package",
-    "echo 'AllowedSenders:": "the local policy simulator is told no sender, and so the doctor finds it denied",
+    "echo 'AllowedSenders:": "another deployment, which changes one list",
     "aws elasticache create-user": "the local AWS has no ElastiCache in a VPC",
     "aws secretsmanager create-secret": "its value is the address that ElastiCache gave",
     "cat >> tidegate.yaml <<'END'": "the local AWS has no VPC, and resolves no secret",

@@ -47,8 +47,8 @@ impl Display {
             let facts = status::facts(stack, AddressVisibility::Masked, 0).await?;
             let console = console.map_or_else(String::new, |url| format!("Console: {url}\n"));
             let caption = || format!("{console}{}", *progress.borrow());
-            let ended = Box::pin(top::screen::watch(stack, facts, LOOK_EVERY, caption)).await;
-            return ended.map(drop).map_err(LocalError::Terminal);
+            let ended = Box::pin(top::watch(stack, facts, LOOK_EVERY, caption)).await;
+            return ended.map_err(LocalError::Terminal);
         }
         let begun = Instant::now();
         loop {

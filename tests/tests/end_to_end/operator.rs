@@ -98,11 +98,14 @@ async fn a_terminal_shows_it_and_steers_it(site: &Site) {
         top.shows(shown, 5).await;
     }
     top.press("\u{1b}[B"); // down, to the small one
-    top.press("w30\r");
-    top.shows("Weight of small: 10 → 30. Why?", 5).await;
+    top.press("p");
+    top.shows("Pause small. Why?", 5).await;
     top.press("it is late\r");
-    top.shows("30 (of 10)", 10).await;
-    top.shows("75.0 %", 5).await;
+    top.shows("small: paused", 10).await;
+    top.press("r");
+    top.shows("Resume small. Why?", 5).await;
+    top.press("it is on time\r");
+    top.shows("done resume small", 10).await;
     top.press("q");
     assert_eq!(top.ended(5).await, 0);
     // Ctrl-C ends it as well, and the terminal is given back.
@@ -120,6 +123,7 @@ async fn the_history_names_who_and_why(site: &Site) {
         whys,
         // A replay is noted as it begins, and as it ends.
         [
+            "it is on time",
             "it is late",
             "it is done",
             "the other system sends",

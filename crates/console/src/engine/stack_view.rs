@@ -1,6 +1,5 @@
 use tidegate_core::counters::Counter;
-use tidegate_operator::status::StackFacts;
-use tidegate_operator::top;
+use tidegate_operator::status::{LiveStatus, StackFacts};
 
 use crate::event::StateChange;
 use crate::figures::{LongHistory, MonitorFigures, RateHistory, SavedCurves, StackFigures};
@@ -31,7 +30,7 @@ impl LatestFigures {
 #[derive(Debug)]
 pub(super) struct StackView {
     pub(super) facts: StackFacts,
-    top: top::Dashboard,
+    live: LiveStatus,
     pub(super) series: RateHistory,
     pub(super) long: LongHistory,
     pub(super) monitor: MonitorFigures,
@@ -46,25 +45,25 @@ impl StackView {
         seen: Option<LastSeen>,
         curves: &SavedCurves,
     ) -> (Self, Vec<StateChange>) {
-        let top = top::Dashboard::new(&facts);
+        let live = LiveStatus::new(&facts);
         let mut changes = Vec::new();
         let seen = match seen {
             Some(mut seen) => {
-                changes = seen.changes(top.status(), true);
+                changes = seen.changes(live.status(), true);
                 seen
             }
-            None => LastSeen::first(top.status()),
+            None => LastSeen::first(live.status()),
         };
         let (series, long) = (RateHistory::default(), LongHistory::new(curves));
         let monitor = MonitorFigures::default();
-        (Self { facts, top, series, long, monitor, seen }, changes)
+        (Self { facts, live, series, long, monitor, seen }, changes)
     }
 
     /// Adds a look. `counted` tells whether the queues were counted for it.
     pub(super) fn see(&mut self, facts: StackFacts, counted: bool) -> Vec<StateChange> {
-        self.top.update(&facts);
+        self.live.update(&facts);
         self.facts = facts;
-        let changes = self.seen.changes(self.top.status(), counted);
+        let changes = self.seen.changes(self.live.status(), counted);
         let figures = self.figures();
         self.series.add(&figures);
         self.long.add(&figures);
@@ -73,17 +72,17 @@ impl StackView {
 
     /// Records that a look failed, and why.
     pub(super) fn miss(&mut self, why: String) {
-        self.top.set_error(why);
+        self.live.set_error(why);
     }
 
     pub(super) fn figures(&self) -> StackFigures {
-        StackFigures::of(&self.top, &self.monitor)
+        StackFigures::of(&self.live, &self.monitor)
     }
 
     /// Counter of dead letters, and the depth of their queue. When either changes, the letters are
     /// read again.
     pub(super) fn dead_letters(&self) -> (u64, u64) {
-        let status = self.top.status();
+        let status = self.live.status();
         let waiting = status.queues.get("dead_letters").map_or(0, |depth| depth.all());
         (status.counter(Counter::Dead), waiting)
     }

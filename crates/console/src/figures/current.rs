@@ -3,8 +3,8 @@ use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::waits::WaitBound;
 use tidegate_delivery::ports::MonitorReport;
+use tidegate_operator::status::LiveStatus;
 use tidegate_operator::status::Status;
-use tidegate_operator::top::Dashboard;
 
 /// Figures of one campaign.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,9 +66,9 @@ pub struct StackFigures {
 }
 
 impl StackFigures {
-    pub fn of(dashboard: &Dashboard, monitor: &MonitorFigures) -> Self {
+    pub fn of(dashboard: &LiveStatus, monitor: &MonitorFigures) -> Self {
         let status = dashboard.status().clone();
-        let row = |row: tidegate_operator::top::CampaignRow| {
+        let row = |row: tidegate_operator::status::CampaignRow| {
             let (sent, waiting) = (row.status.sent, row.status.backlog.all());
             let all = sent + waiting + row.status.dead;
             CampaignFigures {

@@ -14,8 +14,8 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 /// holds, breaker, refusals and dead letters. Reads the ledger once a second, the queues' depths every
 /// five. Rates are of the last ten seconds.
 ///
-/// Keys: arrows select a campaign; p pauses it, r resumes it, w changes its weight; P and R pause and
-/// resume all sending; q ends. Each change asks for its reason; Esc leaves it.
+/// Keys: arrows select a campaign; p pauses it, r resumes it; P and R pause and resume all sending; q ends.
+/// Each change asks for its reason; Esc leaves it.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   tidegate top --local                 beside `make run` in another terminal
@@ -46,11 +46,8 @@ pub(super) async fn run(args: &TopArgs, shell: &Shell) -> Result<CommandEnd, Com
         ));
     }
     let ended = tokio::select! {
-        ended = top::screen::watch(&stack, facts, Duration::from_secs(args.every), String::new) => ended,
-        () = shell.interrupted() => Ok(top::screen::TopEnd::Interrupted),
+        ended = top::watch(&stack, facts, Duration::from_secs(args.every), String::new) => ended,
+        () = shell.interrupted() => return Ok(CommandEnd::Interrupted),
     };
-    match ended.map_err(CommandError::Terminal)? {
-        top::screen::TopEnd::Quit => Ok(CommandEnd::Done),
-        top::screen::TopEnd::Interrupted => Ok(CommandEnd::Interrupted),
-    }
+    ended.map_err(CommandError::Terminal).map(|()| CommandEnd::Done)
 }

@@ -5,6 +5,10 @@ use tidegate_core::config::{ConfigError, InvalidVariable, PollerConfig, Schedule
 
 use super::{CheckState, DoctorReport, Finding};
 
+/// Bytes that Lambda allows of an environment, measured as JSON.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
+const LARGEST: usize = 4_096;
+
 /// The functions' environments, each variable with its value, before they are deployed.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
@@ -20,8 +24,23 @@ impl DoctorReport {
         let poller = PollerConfig::from_variables(|name| given.poller.get(name).cloned());
         let mut findings = judged("poller", poller.err());
         findings.extend(judged("scheduler", scheduler.err()));
+        findings.extend(too_large("poller", &given.poller));
+        findings.extend(too_large("scheduler", &given.scheduler));
         Self { stack: stack.to_owned(), findings }
     }
+}
+
+/// Lambda would refuse it in the middle of a deployment.
+fn too_large(function: &str, environment: &BTreeMap<String, String>) -> Option<Finding> {
+    let size = serde_json::to_string(environment).map_or(0, |json| json.len());
+    let (name, value) = environment.iter().max_by_key(|(_, value)| value.len())?;
+    let found = format!("{size} bytes, and AWS allows {LARGEST}");
+    let remedy = format!(
+        "{name} is the longest, with {} characters: *@example.org is all senders of a domain, and `tags` finds any number of campaigns",
+        value.chars().count()
+    );
+    let check = format!("{function}: environment");
+    (size > LARGEST).then(|| Finding::of(CheckState::Failed, check, found, remedy))
 }
 
 fn judged(function: &str, error: Option<ConfigError>) -> Vec<Finding> {
@@ -50,6 +69,17 @@ mod tests {
         let dead = ("TIDEGATE_DEAD_LETTER_QUEUE_URL".into(), "https://sqs/1/dead".into());
         given.poller.extend([dead]);
         assert!(!DoctorReport::of_environments("mail", &given).has_failed());
+
+        let measured = serde_json::to_string(&given.poller).unwrap().len();
+        let senders = |length: usize| {
+            let mut given = given.clone();
+            given.poller.insert("TIDEGATE_ALLOWED_SENDERS".into(), "a.b,".repeat(length / 4));
+            DoctorReport::of_environments("mail", &given).findings
+        };
+        let found = senders(4_096 - measured);
+        let large = found.iter().find(|finding| finding.check == "poller: environment").unwrap();
+        assert!(large.remedy.starts_with("TIDEGATE_ALLOWED_SENDERS is the longest"));
+        assert!(senders(3_000).iter().all(|finding| finding.check != "poller: environment"));
 
         given.poller.insert("TIDEGATE_MAX_IN_FLIGHT".into(), "950".into());
         given.scheduler.insert("TIDEGATE_QUOTA_PER_SECOND".into(), "0".into());

@@ -2,6 +2,7 @@
 
 mod facts;
 mod left;
+mod live;
 mod of_stack;
 mod runs;
 mod view;
@@ -29,6 +30,7 @@ use crate::history;
 use crate::suggest::SuggestedCommand;
 pub use facts::{OtherQueues, StackFacts, StatusPorts, StatusSettings, gather, other_queues};
 pub use left::LeftStatus;
+pub use live::{CampaignRow, ExpressPace, LiveStatus};
 pub use of_stack::facts;
 pub(crate) use of_stack::facts_after;
 pub use runs::RunStatus;

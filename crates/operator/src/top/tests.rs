@@ -1,213 +1,202 @@
-use std::collections::BTreeMap;
+//! Tests of the dashboard, drawn on a terminal in memory.
+
 use std::time::Duration;
 
-use tidegate_core::waits::WaitBound;
-use tidegate_delivery::ports::Standing;
+use crate::redact::AddressVisibility;
+use crate::status::{StackFacts, StatusSettings};
+use tidegate_core::config::LimitsConfig;
+use tidegate_core::config::{Campaign, Cap};
+use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::daily::DailyPolicy;
+use tidegate_core::factor::RateFactor;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::limits::Limit;
+use tidegate_core::rate::{Rate, RateMargin};
+use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::ports::{AccountStatus, PreviousClaim, QueueDepth, Standing};
 
-use super::*;
-use crate::status::StackFacts;
-use crate::status::tests::{NOW, facts};
+use super::board::{Board, Request};
+use super::terminal::Key;
+use crate::status::LiveStatus;
 use crate::steer::SteerAction;
 
-/// The facts read `seconds` later, with this many more recipients sent to by each campaign.
-fn later(seconds: u64, big: i64, small: i64) -> StackFacts {
-    let mut facts = facts();
-    facts.at = NOW + Duration::from_secs(seconds);
-    let Standing { counters, .. } = &mut facts.standing;
-    // What is sent of the small one had waited for 90 seconds.
-    let waited = ("waited.small", 90 * small);
-    for (name, added) in [("sent", big + small), ("sent.big", big), ("sent.small", small), waited] {
-        *counters.entry(name.to_owned()).or_default() += added;
+const START: Timestamp = Timestamp::from_millis(1_795_206_967_042);
+
+/// The facts read `seconds` after the start, with about 12.4 and 1.4 recipients per second sent since.
+fn facts(seconds: u64) -> StackFacts {
+    let at = START + Duration::from_secs(seconds);
+    let previous = PreviousClaim {
+        window: Window::containing(at),
+        rate: Rate::per_second(14.0).unwrap(),
+        rate_margin: RateMargin::default(),
+        limits: 0,
+        changed_limits: 0,
+        factor: RateFactor::default(),
+    };
+    let (big, small) =
+        (i64::try_from(seconds * 1235 / 100).unwrap(), i64::try_from(seconds * 137 / 100).unwrap());
+    let sums = [("sent", big + small), ("sent.big", big), ("sent.small", small)];
+    let waited = [("waited.big", 754 * big), ("waited.small", 12 * small)];
+    let counters = sums.into_iter().chain(waited).map(|(name, sum)| (name.to_owned(), sum));
+    let campaign = |(name, weight): (&str, u32)| Campaign {
+        name: name.to_owned(),
+        queue_url: format!("https://sqs.example/{name}"),
+        weight,
+        ..Campaign::default()
+    };
+    let depth = |visible| QueueDepth { visible, ..QueueDepth::default() };
+    StackFacts {
+        at,
+        settings: StatusSettings {
+            stack: "tidegate".to_owned(),
+            channel: tidegate_core::channel::Channel::Email,
+            cap: Cap { quota: None, daily: DailyPolicy::default() },
+            rate_margin: RateMargin::default(),
+            limits: LimitsConfig::default(),
+            idle_wake: 1,
+            addresses: AddressVisibility::Masked,
+            changes: 0,
+            ses_price: None,
+        },
+        standing: Standing {
+            previous: Some(previous),
+            counters: counters.collect(),
+            ..Standing::default()
+        },
+        campaigns: [("big", 90), ("small", 10)].map(campaign).to_vec(),
+        backlogs: [("big".to_owned(), depth(54_321)), ("small".to_owned(), depth(420))].into(),
+        depths: [("merge", depth(14)), ("dead_letters", depth(3))].into(),
+        account: Some(AccountStatus {
+            max_send_rate: 14.0,
+            max_24_hour_send: -1.0,
+            sent_last_24_hours: 0.0,
+            sending_enabled: true,
+            spend_limit: None,
+        }),
+        changes: Vec::new(),
+        runs: Vec::new(),
     }
-    facts
 }
 
-/// A dashboard that looked once a second for 20 s at 9 and 1 recipients a second.
-fn dashboard() -> Dashboard {
-    let mut dashboard = Dashboard::new(&later(0, 0, 0));
-    for second in 1..=20 {
-        let sent = i64::try_from(second).unwrap();
-        dashboard.update(&later(second, 9 * sent, sent));
-    }
-    dashboard
+fn board() -> Board {
+    let mut live = LiveStatus::new(&facts(0));
+    (1..=60).for_each(|second| live.update(&facts(second)));
+    Board::new(live)
 }
 
-fn type_in(dashboard: &mut Dashboard, text: &str) {
+fn drawn(board: &Board, width: usize, height: usize) -> String {
+    board.page("", width, height).plain()
+}
+
+#[test]
+fn a_board_shows_quota_and_use_the_last_minutes_and_a_row_a_campaign() {
+    let golden = snapbox::file!["../../tests/golden/top.txt"];
+    snapbox::assert_data_eq!(drawn(&board(), 110, 18), golden);
+}
+
+/// Regression: the stack was gone, and the head said "sending: yes" and "sent now 13.8/s".
+#[test]
+fn a_stack_that_is_gone_is_not_shown_as_healthy() {
+    let mut board = board();
+    board.live.set_error("ledger cannot be reached".to_owned());
+    let screen = drawn(&board, 110, 18);
+    assert!(screen.starts_with(
+        "tidegate  not read since 2026-11-20 20:37:07 UTC: the figures are of then\nsent then "
+    ));
+    assert!(screen.contains("not read: ledger cannot be reached"), "{screen}");
+    for healthy in ["sending:", "sent now"] {
+        assert!(!screen.contains(healthy), "{healthy} on:\n{screen}");
+    }
+}
+
+#[test]
+fn holds_and_questions_find_their_place_on_a_small_terminal() {
+    let mut board = board();
+    let mut facts = facts(61);
+    let hold = Hold::new("by ada: \u{1b}[2Jtypo", EpochMillis::from(START));
+    facts.standing.control.hold(Some("small"), HoldReason::Paused, hold);
+    board.live.update(&facts);
+    board.handle_key(Key::Char('p'));
+    board.handle_key(Key::Enter);
+    let screen = drawn(&board, 80, 24);
+    for shown in ["small: paused", "\\u{1b}[2Jtypo", "Pause big. Why?", "a reason is needed"] {
+        assert!(screen.contains(shown), "no {shown} on:\n{screen}");
+    }
+}
+
+#[test]
+fn all_that_waits_and_what_a_limit_closes_are_shown() {
+    let mut facts = facts(60);
+    facts.depths.insert("express", QueueDepth { visible: 102, ..QueueDepth::default() });
+    let hours = Some("Mon-Sun 22:00-23:00".parse().unwrap());
+    let night = Some(Limit { hours, ..Limit::default() });
+    facts.standing.control.limits.insert("campaign:small".parse().unwrap(), night);
+    facts.standing.counters.insert("dead.big".to_owned(), 2);
+    let screen = drawn(&Board::new(LiveStatus::new(&facts)), 120, 24);
+    let opens = "small: closed until 2026-11-20 22:00:00 UTC";
+    for shown in ["54,857: 102 express, 54,741 of campaigns", opens, "2 dead", "yes, but not small"]
+    {
+        assert!(screen.contains(shown), "no {shown} on:\n{screen}");
+    }
+}
+
+#[test]
+fn no_size_of_a_terminal_makes_it_fail() {
+    let board = board();
+    for (width, height) in [(1, 1), (20, 3), (80, 24), (300, 100), (5, 60)] {
+        drawn(&board, width, height);
+    }
+}
+
+#[test]
+fn a_caption_stands_above_the_board() {
+    let caption = "Console: http://127.0.0.1:1/\n7 of 9 mails arrived\n";
+    let with = board().page(caption, 110, 20).plain();
+    let (said, view) = with.split_once("tidegate  2026").unwrap();
+    assert_eq!(said, caption);
+    assert_eq!(format!("tidegate  2026{view}"), drawn(&board(), 110, 18));
+}
+
+fn type_in(board: &mut Board, text: &str) {
     for letter in text.chars() {
-        assert_eq!(dashboard.handle_key(Key::Char(letter)), KeyRequest::Nothing);
+        assert_eq!(board.handle_key(Key::Char(letter)), Request::Nothing);
     }
-}
-
-#[test]
-fn a_report_that_comes_in_time_for_a_look_raises_no_rate() {
-    let sent = |seconds, windows: i64| {
-        let mut facts = later(seconds, 9 * windows, windows);
-        facts.standing.counters.insert("windows".to_owned(), windows);
-        facts
-    };
-    let mut dashboard = Dashboard::new(&sent(0, 0));
-    dashboard.update(&sent(10, 11));
-    assert_eq!(dashboard.rate(), Some(10.0));
-    // Fewer windows than seconds are served less.
-    let mut dashboard = Dashboard::new(&sent(0, 0));
-    dashboard.update(&sent(10, 5));
-    assert_eq!(dashboard.rate(), Some(5.0));
-}
-
-#[test]
-fn seconds_that_nobody_served_are_counted_from_the_first_look_on() {
-    let missed = |second: u64, windows: i64| {
-        let mut facts = later(second, 0, 0);
-        facts.standing.counters.insert("windows_missed".to_owned(), windows);
-        facts
-    };
-    let mut dashboard = Dashboard::new(&missed(0, 40));
-    assert_eq!(dashboard.missed(), 0);
-    dashboard.update(&missed(10, 43));
-    assert_eq!(dashboard.missed(), 3);
-}
-
-/// Regression: the curve rose to 73/s at a quota of 50.
-#[test]
-fn no_column_of_the_curve_has_more_windows_than_seconds() {
-    let sent = |second: u64, windows: i64| {
-        let mut facts = later(second, 49 * windows, 0);
-        facts.standing.counters.insert("windows".to_owned(), windows);
-        facts
-    };
-    // A report comes just before or just after a look, so a look finds none, one or two.
-    let mut dashboard = Dashboard::new(&sent(0, 0));
-    for (second, windows) in [(1, 1), (2, 1), (3, 3), (4, 4), (5, 4), (6, 6), (7, 7), (8, 8)] {
-        dashboard.update(&sent(second, windows));
-    }
-    let curve = dashboard.curve(4, Duration::from_secs(2));
-    assert!(curve.iter().all(|rate| *rate <= 49.0), "{curve:?}");
-    assert!(curve.contains(&49.0), "{curve:?}");
-}
-
-#[test]
-fn what_is_shown_of_a_stack_that_is_gone_is_of_the_last_look_that_read_it() {
-    let mut dashboard = dashboard();
-    let read = dashboard.status().at;
-    assert_eq!(dashboard.unread_since(), None);
-    for _ in 0..3 {
-        dashboard.set_error("the ledger cannot be reached".to_owned());
-        assert_eq!(dashboard.unread_since(), Some(read));
-    }
-    dashboard.update(&later(30, 180, 20));
-    assert_eq!(dashboard.unread_since(), None);
-}
-
-#[test]
-fn rate_share_and_eta_are_of_the_last_ten_seconds() {
-    let mut dashboard = dashboard();
-    assert_eq!(dashboard.rate(), Some(10.0));
-    let rows = dashboard.rows();
-    assert_eq!((rows[0].rate, rows[0].share), (Some(9.0), Some(0.9)));
-    // 988 wait, 14 in flight: 1,002 at one a second.
-    assert_eq!(rows[1].eta, Some(Duration::from_secs(1_002)));
-    assert_eq!(rows[1].age, Some(Duration::from_secs(90)));
-    // For ten seconds nothing more of the big one.
-    for second in 21..=30 {
-        dashboard.update(&later(second, 180, i64::try_from(second).unwrap()));
-    }
-    let rows = dashboard.rows();
-    assert_eq!((rows[0].rate, rows[0].share, rows[0].eta), (Some(0.0), Some(0.0), None));
-    assert_eq!((dashboard.rate(), rows[1].share), (Some(1.0), Some(1.0)));
-}
-
-#[test]
-fn express_mail_is_told_with_its_mean_wait_while_there_is_some() {
-    let mut dashboard = dashboard();
-    assert_eq!(dashboard.express(), None);
-    let mut facts = later(21, 189, 21);
-    facts.standing.counters.insert("sent.express".to_owned(), 20);
-    facts.standing.counters.insert("waited.express".to_owned(), 14);
-    facts.standing.counters.insert("express_waits.600".to_owned(), 15);
-    facts.standing.counters.insert("express_waits.1000".to_owned(), 5);
-    dashboard.update(&facts);
-    let express = dashboard.express().unwrap();
-    assert_eq!((express.per_second, express.mean), (2.0, Duration::from_millis(700)));
-    let bound = |ms| Some(WaitBound::AtMost(Duration::from_millis(ms)));
-    assert_eq!((express.median, express.p99), (bound(600), bound(1_000)));
-}
-
-#[test]
-fn a_first_look_claims_no_rate() {
-    let dashboard = Dashboard::new(&facts());
-    assert_eq!(dashboard.rate(), None);
-    assert!(dashboard.rows().iter().all(|row| row.rate.is_none() && row.eta.is_none()));
-    assert!(dashboard.curve(10, Duration::from_secs(1)).is_empty());
-}
-
-#[test]
-fn the_curve_is_what_was_sent_in_each_span_and_goes_no_further_back_than_was_looked() {
-    let mut dashboard = dashboard();
-    for second in 21..=25 {
-        dashboard.update(&later(second, 180, 20));
-    }
-    let curve = dashboard.curve(100, Duration::from_secs(5));
-    assert_eq!(curve, [10.0, 10.0, 10.0, 10.0, 0.0]);
-}
-
-#[test]
-fn ten_minutes_are_kept_and_no_more() {
-    let mut dashboard = Dashboard::new(&later(0, 0, 0));
-    for second in 1..=1_500_u64 {
-        dashboard.update(&later(second, i64::try_from(second).unwrap(), 0));
-    }
-    assert_eq!(dashboard.curve(10_000, Duration::from_secs(1)).len(), 600);
 }
 
 #[test]
 fn a_pause_is_made_only_with_a_reason_and_enter() {
-    let mut dashboard = dashboard();
-    assert_eq!(dashboard.handle_key(Key::Down), KeyRequest::Nothing);
-    assert_eq!(dashboard.handle_key(Key::Char('p')), KeyRequest::Nothing);
-    assert!(dashboard.prompt().unwrap().question.starts_with("Pause small. Why?"));
-    assert_eq!(dashboard.handle_key(Key::Enter), KeyRequest::Nothing);
-    assert_eq!(
-        dashboard.prompt().unwrap().wrong.as_deref(),
-        Some("a reason is needed: 1 to 200 characters")
-    );
-    type_in(&mut dashboard, "qp");
-    dashboard.handle_key(Key::Backspace);
+    let mut board = board();
+    assert_eq!(board.handle_key(Key::Down), Request::Nothing);
+    assert_eq!(board.handle_key(Key::Char('p')), Request::Nothing);
+    assert!(drawn(&board, 110, 18).contains("Pause small. Why?"));
+    assert_eq!(board.handle_key(Key::Enter), Request::Nothing);
+    assert!(drawn(&board, 110, 18).contains("a reason is needed: 1 to 200 characters"));
+    type_in(&mut board, "qp");
+    board.handle_key(Key::Backspace);
     let action = SteerAction::Pause { campaign: Some("small".to_owned()), until: None };
-    assert_eq!(
-        dashboard.handle_key(Key::Enter),
-        KeyRequest::Steer { action, reason: "q".to_owned() }
-    );
-    assert!(dashboard.prompt().is_none());
+    let steer = Request::Steer { action, reason: "q".to_owned() };
+    assert_eq!(board.handle_key(Key::Enter), steer);
+    assert!(!drawn(&board, 110, 18).contains("Why?"));
 }
 
 #[test]
 fn esc_leaves_everything_as_it_is() {
-    let mut dashboard = dashboard();
-    for letter in ['p', 'P', 'r', 'R', 'w'] {
-        dashboard.handle_key(Key::Char(letter));
-        assert!(dashboard.prompt().is_some(), "{letter}");
-        assert_eq!(dashboard.handle_key(Key::Esc), KeyRequest::Nothing);
-        assert!(dashboard.prompt().is_none());
+    let mut board = board();
+    for letter in ['p', 'P', 'r', 'R'] {
+        board.handle_key(Key::Char(letter));
+        assert!(drawn(&board, 110, 18).contains("Why?"), "{letter}");
+        assert_eq!(board.handle_key(Key::Esc), Request::Nothing);
+        assert!(!drawn(&board, 110, 18).contains("Why?"));
     }
-    assert_eq!(dashboard.handle_key(Key::Char('x')), KeyRequest::Nothing);
-    assert_eq!(dashboard.handle_key(Key::Char('q')), KeyRequest::Quit);
+    assert_eq!(board.handle_key(Key::Char('x')), Request::Nothing);
+    assert_eq!(board.handle_key(Key::Char('q')), Request::Quit);
 }
 
 #[test]
-fn a_weight_is_typed_then_reasoned() {
-    let mut dashboard = dashboard();
-    dashboard.handle_key(Key::Char('w'));
-    type_in(&mut dashboard, "10001");
-    dashboard.handle_key(Key::Enter);
-    assert!(dashboard.prompt().unwrap().wrong.is_some());
-    (0..5).for_each(|_| drop(dashboard.handle_key(Key::Backspace)));
-    type_in(&mut dashboard, "80");
-    assert_eq!(dashboard.handle_key(Key::Enter), KeyRequest::Nothing);
-    assert!(dashboard.prompt().unwrap().question.starts_with("Weight of big: 90 → 80. Why?"));
-    type_in(&mut dashboard, "small is late");
-    let action = SteerAction::Weights(BTreeMap::from([("big".to_owned(), 80)]));
-    assert_eq!(
-        dashboard.handle_key(Key::Enter),
-        KeyRequest::Steer { action, reason: "small is late".to_owned() }
-    );
+fn of_more_campaigns_than_there_is_room_for_those_around_the_selected_one_are_shown() {
+    let mut board = board();
+    assert!(!drawn(&board, 110, 12).contains("small"));
+    board.handle_key(Key::Down);
+    let screen = drawn(&board, 110, 12);
+    assert!(screen.contains("› small") || screen.contains("›  small"), "{screen}");
 }

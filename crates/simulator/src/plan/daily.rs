@@ -8,7 +8,7 @@ use tidegate_core::daily::DailyPolicy;
 
 use super::record::WindowRecord;
 use super::scenario::Scenario;
-use super::state::as_f64;
+use super::state::{as_f64, floor};
 use crate::world::World;
 
 const DAY: u64 = 86_400;
@@ -78,14 +78,4 @@ pub(super) fn portions(skip: &WindowRecord) -> impl Iterator<Item = (u64, u64)> 
         told = due;
         (skip.from + end, portion)
     })
-}
-
-/// A number of mails or windows, rounded down.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "it saturates, and is not negative"
-)]
-pub(super) fn floor(of: f64) -> u64 {
-    of.max(0.0) as u64
 }

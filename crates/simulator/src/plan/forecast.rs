@@ -8,7 +8,6 @@ use tidegate_core::memory::Memory;
 
 use super::assumptions::assumptions;
 use super::cost::Cost;
-use super::daily::floor;
 use super::error::PlanError;
 use super::phases::phases;
 use super::record::WindowRecord;
@@ -16,7 +15,7 @@ use super::report::{CampaignForecast, EndEstimate, Forecast, Simulation, Timelin
 use super::run::{Hooks, MOST_SIMULATED, RunResult, run};
 use super::scenario::Scenario;
 use super::skip::HORIZON;
-use super::state::as_f64;
+use super::state::{as_f64, floor};
 use tidegate_core::Window;
 use tidegate_core::config::EXPRESS;
 

@@ -90,6 +90,15 @@ impl Gates {
         self.of_campaigns.iter().any(|gate| gate.most.is_finite())
     }
 
+    pub(super) fn is_sent(&self, campaign: usize) -> bool {
+        self.of_campaigns.get(campaign).is_some_and(|gate| gate.state.is_sent())
+    }
+
+    /// How many campaigns have a weight.
+    pub(super) fn weighted(&self) -> usize {
+        self.of_campaigns.iter().filter(|gate| gate.weight > 0.0).count()
+    }
+
     pub(super) const fn rate_margin(&self) -> RateMargin {
         self.rates.1
     }

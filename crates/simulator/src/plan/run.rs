@@ -212,7 +212,7 @@ fn run_result(world: &World, state: &SimulationState, control: &Control) -> RunR
     let after = |at: tidegate_core::Timestamp| at.saturating_since(state.start).as_secs_f64();
     let merging = on_queue(world, MERGE);
     let ended = |campaign: &super::state::CampaignRun| {
-        let queued = world.queues.true_depth(&crate::names::url(&campaign.name)).all();
+        let queued = world.queues.true_depth(&campaign.url).all();
         let waits = campaign.reservoir + queued + merging.get(&campaign.name).copied().unwrap_or(0);
         let left = campaign.left.unwrap_or(waits);
         CampaignResult {
@@ -229,7 +229,7 @@ fn run_result(world: &World, state: &SimulationState, control: &Control) -> RunR
         first_arrival: state.first_arrival.map(after),
         simulated_windows: state.simulated,
         simulated_mails: state.simulated_mails,
-        dead: super::daily::floor(dead.round()),
+        dead: super::state::floor(dead.round()),
         held: lasting(&control.holds),
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
@@ -186,13 +187,14 @@ impl Scenario {
         if self.campaigns.len() > MOST_CAMPAIGNS {
             return wrong("campaigns", self.campaigns.len().to_string(), "1 to 1000 campaigns");
         }
-        for (index, load) in self.campaigns.iter().enumerate() {
+        let mut names = BTreeSet::new();
+        for load in &self.campaigns {
             let field = |of: &str| format!("{of} of campaign {}", load.name);
             if !is_campaign_name(&load.name) {
                 let allowed = "1 to 64 letters, digits, - and _, and not express";
                 return wrong("campaign", load.name.clone(), allowed);
             }
-            if self.campaigns.iter().take(index).any(|other| other.name == load.name) {
+            if !names.insert(&load.name) {
                 return wrong("campaign", load.name.clone(), "each name once");
             }
             if load.mails > MOST_MAILS {

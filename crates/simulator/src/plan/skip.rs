@@ -10,14 +10,14 @@
 //! windows are measured; they show 12.35 and 1.37 recipients per window, as is due. `small` ends after some 36,400
 //! windows, and from then on `big` has all slots.
 
-use tidegate_core::turns::{self, BATCH};
+use tidegate_core::turns;
 
 use super::daily::DailyLimit;
 use super::fault::SendFault;
 use super::gate::MailState;
 use super::record::WindowRecord;
 use super::scenario::Scenario;
-use super::state::{SimulationState, as_f64, grid_rate};
+use super::state::{SimulationState, as_f64, floor, grid_rate};
 
 pub(super) const HORIZON: u64 = 120 * 86_400;
 
@@ -57,9 +57,9 @@ impl SimulationState {
         }
         let (full, exact) = self.expected(last, scenario, day);
         let expected: f64 = exact.iter().sum();
-        let open = exact.iter().filter(|due| **due > 0.0).count();
         let measure = measure(last, expected, scenario.quota).of_mails(self.largest());
-        let measure = measure.of_turns(open, expected);
+        let campaigns = exact.iter().filter(|due| **due > 0.0).count() as u64;
+        let measure = measure.of_turns(self.turn(last), campaigns, expected);
         // Measure only windows since the last change, after those in which the rate settles.
         let first = self.unchanged_since + measure.settle;
         if last.end() < first + measure.windows {
@@ -67,7 +67,7 @@ impl SimulationState {
         }
         let newest = self.records.iter().rev().take_while(|record| record.from >= first);
         let mut newest: Vec<&WindowRecord> = newest.collect();
-        let enough = super::daily::floor((MIN_EXPECTED / expected.max(1e-9)).ceil());
+        let enough = floor((MIN_EXPECTED / expected.max(1e-9)).ceil());
         let enough = enough.clamp(measure.windows, MAX_MEASURED_WINDOWS);
         let enough = if expected > 0.0 { enough } else { measure.windows };
         let recent = usize::try_from(enough).ok().and_then(|enough| newest.get(..enough));
@@ -124,20 +124,20 @@ impl SimulationState {
         WindowRecord { states, faults, rate, ..each }
     }
 
-    /// Whether each campaign was sent what was due, within the error of counting whole mails, and all of them
-    /// within `share` of it.
+    /// Whether each campaign was sent what was due, within the error of counting whole mails and turns, and all of
+    /// them within `share` of it.
     fn is_as(&self, each: &WindowRecord, due: &[f64], windows: f64, share: f64) -> bool {
         let largest = self.largest();
-        let open = due.iter().filter(|due| **due > 0.0).count();
-        // A campaign is within a turn of its share at both ends of what is measured.
-        let counted = if takes_turns(open, due.iter().sum()) { 2.0 * as_f64(BATCH) } else { 4.0 };
+        let each_off = 4.0 * largest + self.turn(each);
         let (all, all_due) = (each.of_campaigns() * windows, due.iter().sum::<f64>() * windows);
         // With large mails one mail more or less would decide, so they are excluded.
         (largest <= 1.0 || 2.0 * largest <= 0.01 * all)
             && (all - all_due).abs() <= 2.0 * largest + share * all_due
-            && each.sent.iter().zip(due).all(|(sent, due)| {
-                (sent - due).abs() * windows <= counted * largest + 0.02 * due * windows
-            })
+            && each
+                .sent
+                .iter()
+                .zip(due)
+                .all(|(sent, due)| (sent - due).abs() * windows <= each_off + 0.02 * due * windows)
     }
 
     /// Whether the measured windows are enough to know the rate.
@@ -148,6 +148,13 @@ impl SimulationState {
         let sent = each.total() * windows;
         let enough = windows >= as_f64(MAX_MEASURED_WINDOWS).max(5.0 * longest);
         enough || (sent >= MIN_SENT && error <= MAX_RATE_ERROR)
+    }
+
+    /// The slots of a campaign's turn at the rate of `record`: none if there are no turns.
+    fn turn(&self, record: &WindowRecord) -> f64 {
+        let slots = grid_rate(record.rate, self.gates.rate_margin()).unwrap_or(self.full);
+        let is_taken = turns::are_taken(self.gates.weighted(), floor(slots));
+        if is_taken { as_f64(turns::BATCH) } else { 0.0 }
     }
 
     fn largest(&self) -> f64 {
@@ -181,19 +188,17 @@ impl MeasureWindows {
         Self { settle: self.settle.max(60), windows: self.windows.max(300) }
     }
 
-    /// Of many campaigns each window finds some that have mail, and those found so far have the turns of the others.
-    fn of_turns(self, open: usize, capacity: f64) -> Self {
-        if !takes_turns(open, capacity) {
+    /// Where so many campaigns take turns, they are found a few in each window, the first of them have more than their
+    /// shares for half a minute, and each has its share only after all had a turn.
+    fn of_turns(self, turn: f64, campaigns: u64, expected: f64) -> Self {
+        if turn <= 0.0 {
             return self;
         }
-        let found = open.div_ceil(turns::probes(super::daily::floor(capacity)).max(1));
-        Self { settle: self.settle + found as u64, ..self }
+        let round = floor((turn * as_f64(campaigns) / expected.max(1e-9)).ceil());
+        let found = campaigns / (turns::probes(floor(expected)) as u64).max(1);
+        let windows = self.windows.max(round).min(MAX_MEASURED_WINDOWS);
+        Self { settle: self.settle.max(30) + found, windows }
     }
-}
-
-/// Whether the campaigns that can be sent take turns in windows of so many recipients.
-fn takes_turns(open: usize, capacity: f64) -> bool {
-    turns::are_taken(open, super::daily::floor(capacity))
 }
 
 /// Whether SES's answers get lost now. Mails then reach SES more than once, so the arrivals do not
@@ -211,7 +216,7 @@ fn measure(last: &WindowRecord, expected: f64, quota: f64) -> MeasureWindows {
         MeasureWindows { settle: 5, windows: 15 }
     } else {
         // At a high rate fewer windows show as much.
-        let windows = super::daily::floor((420.0 / quota).ceil()).clamp(10, 30);
+        let windows = floor((420.0 / quota).ceil()).clamp(10, 30);
         MeasureWindows { settle: 12, windows }
     }
 }

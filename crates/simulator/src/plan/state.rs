@@ -1,13 +1,14 @@
 //! The state of one simulated run: the mails still to be enqueued, and the records of finished
 //! windows.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
+use futures_util::future::try_join_all;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::End;
-use tidegate_delivery::ports::Outgoing;
+use tidegate_delivery::ports::{Outgoing, QueueUrl};
 
 use super::domains::{DomainShare, domain_of};
 use super::error::PlanError;
@@ -21,18 +22,20 @@ use crate::world::World;
 
 /// The pollers of a window have reported this many windows later.
 const REPORTED_AFTER: u64 = 3;
+/// Each of so many campaigns may be sent alone for two windows, as the first one that is found is.
+const FEW: f64 = 40.0;
 
 /// The progress of one campaign in a run.
 #[derive(Clone, Debug)]
 // More than 12 fields: one for each counter of a campaign's forecast.
 pub(super) struct CampaignRun {
     pub(super) name: String,
+    pub(super) url: QueueUrl,
+    weight: f64,
     pub(super) recipients: f64,
     /// Mails that are not enqueued yet. The queue is refilled as it drains, because a queue with a
     /// million messages would cost memory and nothing depends on its length.
     pub(super) reservoir: u64,
-    /// The queue is refilled when fewer messages than this are visible, and by so many.
-    refill: u64,
     mail: ProducedMail,
     domains: Vec<DomainShare>,
     pub(super) enqueued: u64,
@@ -53,6 +56,8 @@ pub(super) struct CampaignRun {
 // More than 12 fields: one for each part of a run's state.
 pub(super) struct SimulationState {
     pub(super) campaigns: Vec<CampaignRun>,
+    /// The place of each campaign among them, by its name.
+    places: BTreeMap<String, usize>,
     /// Records of finished windows and skips, in order of time.
     pub(super) records: Vec<WindowRecord>,
     open: VecDeque<WindowRecord>,
@@ -76,10 +81,10 @@ pub(super) struct SimulationState {
 
 impl SimulationState {
     pub(super) fn new(scenario: &Scenario, rate_margin: RateMargin) -> Self {
-        let campaigns =
-            scenario.campaigns.iter().map(|load| CampaignRun::new(load, scenario)).collect();
+        let campaigns = scenario.campaigns.iter();
         Self {
-            campaigns,
+            campaigns: campaigns.clone().map(|load| CampaignRun::new(load, scenario)).collect(),
+            places: campaigns.map(|load| load.name.clone()).zip(0..).collect(),
             gates: Gates::new(scenario, rate_margin),
             full: grid_rate(scenario.quota, rate_margin).unwrap_or(0.0),
             records: Vec::new(),
@@ -131,9 +136,8 @@ impl SimulationState {
         for arrival in world.ses.take_arrivals() {
             self.simulated_mails += 1;
             let window = number(Window::containing(arrival.at), self.first_window);
-            let campaign =
-                self.campaigns.iter().position(|campaign| campaign.name == arrival.campaign);
-            let index = campaign.unwrap_or(self.campaigns.len());
+            let place = self.places.get(&arrival.campaign).copied();
+            let index = place.unwrap_or(self.campaigns.len());
             if let Some(campaign) = self.campaigns.get_mut(index) {
                 campaign.last = Some(arrival.at);
                 campaign.enqueued_accepted += u64::from(arrival.verdict.is_ok());
@@ -228,8 +232,7 @@ impl SimulationState {
     /// Of each campaign whether it has mail that was not fed yet.
     fn waiting(&self, world: &World) -> Vec<bool> {
         let has_mail = |campaign: &CampaignRun| {
-            let depth = || world.queues.true_depth(&url(&campaign.name));
-            campaign.reservoir > 0 || depth().all() > 0
+            campaign.reservoir > 0 || world.queues.true_depth(&campaign.url).all() > 0
         };
         self.campaigns.iter().map(has_mail).collect()
     }
@@ -262,13 +265,24 @@ impl SimulationState {
     /// Refills the campaigns' queues for the next windows, and adds the express mails of this
     /// window.
     pub(super) async fn top_up(&mut self, world: &World) -> Result<(), PlanError> {
-        for campaign in &mut self.campaigns {
-            let ready = world.queues.true_depth(&url(&campaign.name)).visible;
-            if ready < campaign.refill && campaign.reservoir > 0 {
-                let mails = campaign.take(campaign.refill);
-                world.put_raw(&campaign.name, &mails).await?;
+        let sent = self.campaigns.iter().enumerate();
+        let sent = sent.filter(|(index, own)| own.reservoir > 0 && self.gates.is_sent(*index));
+        let weights: f64 = sent.map(|(_, campaign)| campaign.weight).sum();
+        let alone = FEW / as_f64(self.campaigns.len() as u64);
+        let mut puts = Vec::new();
+        for campaign in self.campaigns.iter_mut().filter(|campaign| campaign.reservoir > 0) {
+            let ready = world.queues.true_depth(&campaign.url).visible;
+            // Enough for two windows alone, or ten windows at its share, plus 40 messages that pollers may receive
+            // beyond the shares. Of many campaigns few can be sent much more than their shares.
+            let share = campaign.weight / weights.max(campaign.weight).max(1.0);
+            let windows = 2.0 * alone.max(FEW * share).min(1.0) + 10.0 * share;
+            let messages = floor((self.full / campaign.recipients * windows).ceil());
+            if ready < messages + 40 {
+                puts.push((campaign.name.clone(), campaign.take(3 * messages + 40 - ready)));
             }
         }
+        // At the same time: one after the other, the last of many campaigns would start seconds after the first.
+        try_join_all(puts.iter().map(|(name, mails)| world.put_raw(name, mails))).await?;
         let body = self.campaigns.first().map_or(BodyForm::Repeated, |own| own.mail.body);
         if let Some((rate, due, enqueued)) = &mut self.express {
             *due += *rate;
@@ -293,23 +307,13 @@ impl WindowRecord {
 }
 
 impl CampaignRun {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "some windows' worth at a rate of at most 10,000"
-    )]
     fn new(load: &super::scenario::CampaignLoad, scenario: &Scenario) -> Self {
-        let weights: u32 = scenario.campaigns.iter().map(|load| load.weight).sum();
-        let share = f64::from(load.weight) / f64::from(weights.max(1));
-        let recipients = f64::from(load.recipients);
-        // Enough for a window alone, or five windows at its share, plus 20 messages that pollers
-        // may receive beyond the shares. With many campaigns most of all mails are theirs.
-        let refill = scenario.quota / recipients * (1.0 + 5.0 * share) + 20.0;
         Self {
             name: load.name.clone(),
-            recipients,
+            url: url(&load.name),
+            weight: f64::from(load.weight),
+            recipients: f64::from(load.recipients),
             reservoir: load.mails,
-            refill: refill.ceil() as u64,
             mail: ProducedMail {
                 recipients: load.recipients,
                 body: scenario.channel.into(),
@@ -350,4 +354,52 @@ pub(super) fn grid_rate(rate: f64, rate_margin: RateMargin) -> Option<f64> {
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
 pub(super) fn as_f64(of: u64) -> f64 {
     of as f64
+}
+
+/// A number of mails or windows, rounded down.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates, and is not negative"
+)]
+pub(super) fn floor(of: f64) -> u64 {
+    of.max(0.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+
+    use super::super::scenario::CampaignLoad;
+    use super::*;
+
+    #[test]
+    fn the_mails_of_many_campaigns_are_enqueued_together_and_few_at_a_time() {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let mut scenario = Scenario::new(Timestamp::from_millis(1_795_207_000_000));
+            scenario.quota = 200.0;
+            let load =
+                |n| CampaignLoad { name: format!("c{n}"), weight: 1, mails: 10_000, recipients: 1 };
+            scenario.campaigns = (0..1_000).map(load).collect();
+            let world = World::new(scenario.settings(1)).unwrap();
+            let mut state = SimulationState::new(&scenario, RateMargin::default());
+            let before = world.universe.now();
+            state.begin(&world, &scenario);
+            state.top_up(&world).await.unwrap();
+            let took = world.universe.now().saturating_since(before).as_millis();
+            assert!(took <= 20, "the last queue was filled after {took} ms");
+            for campaign in &state.campaigns {
+                let queued = world.queues.true_depth(&campaign.url).visible;
+                assert!((40..=120).contains(&queued), "{}: {queued} messages", campaign.name);
+            }
+            // A campaign that is left alone may have all slots of two windows.
+            for campaign in state.campaigns.iter_mut().skip(1) {
+                campaign.reservoir = 0;
+            }
+            state.top_up(&world).await.unwrap();
+            let alone = world.queues.true_depth(&state.campaigns[0].url).visible;
+            assert!(alone >= 400, "{alone} messages");
+        });
+    }
 }

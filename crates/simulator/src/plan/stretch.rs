@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use super::daily::{DailyLimit, floor};
+use super::daily::DailyLimit;
 use super::gate::MailState;
 use super::record::{ReportSums, ServiceUsage, WindowRecord};
 use super::scenario::Scenario;
 use super::skip::{HORIZON, Sample};
-use super::state::{SimulationState, as_f64};
+use super::state::{SimulationState, as_f64, floor};
 
 /// Fewer windows are not worth stepping over: they are simulated.
 const MIN_SKIP: u64 = 60;

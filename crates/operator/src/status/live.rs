@@ -7,8 +7,7 @@ use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::waits::{WaitBound, WaitHistogram};
 
-use super::prompt::{Key, KeyRequest, Prompt};
-use crate::status::{CampaignStatus, StackFacts, Status, as_f64};
+use super::{CampaignStatus, StackFacts, Status, as_f64};
 
 /// How far back the curve goes.
 const HISTORY: Duration = Duration::from_mins(10);
@@ -56,46 +55,30 @@ pub struct CampaignRow {
     pub eta: Option<Duration>,
 }
 
-/// A live view of a stack: the newest status, samples for rates, and the prompt.
+/// The newest status of a stack, with samples of the last minutes, from which rates follow.
 #[derive(Clone, Debug)]
-pub struct Dashboard {
+pub struct LiveStatus {
     status: Status,
     samples: VecDeque<Sample>,
-    selected: usize,
-    prompt: Option<Prompt>,
-    message: Option<String>,
     error: Option<String>,
 }
 
-impl Dashboard {
+impl LiveStatus {
     pub fn new(facts: &StackFacts) -> Self {
-        let mut dashboard = Self {
-            status: Status::of(facts),
-            samples: VecDeque::new(),
-            selected: 0,
-            prompt: None,
-            message: None,
-            error: None,
-        };
-        dashboard.add_sample(facts);
-        dashboard
+        let mut live = Self { status: Status::of(facts), samples: VecDeque::new(), error: None };
+        live.add_sample(facts);
+        live
     }
 
     pub fn update(&mut self, facts: &StackFacts) {
         self.status = Status::of(facts);
         self.error = None;
-        self.selected = self.selected.min(self.status.campaigns.len().saturating_sub(1));
         self.add_sample(facts);
     }
 
     /// Records why the status could not be read; the previous status stays.
     pub fn set_error(&mut self, why: String) {
         self.error = Some(why);
-    }
-
-    /// Records the result of a change for display.
-    pub fn set_message(&mut self, what: String) {
-        self.message = Some(what);
     }
 
     fn add_sample(&mut self, facts: &StackFacts) {
@@ -125,19 +108,6 @@ impl Dashboard {
 
     pub fn status(&self) -> &Status {
         &self.status
-    }
-
-    pub fn selected(&self) -> usize {
-        self.selected
-    }
-
-    pub fn prompt(&self) -> Option<&Prompt> {
-        self.prompt.as_ref()
-    }
-
-    /// The message about the last change.
-    pub fn message(&self) -> Option<&str> {
-        self.message.as_deref()
     }
 
     pub fn error(&self) -> Option<&str> {
@@ -265,26 +235,7 @@ impl Dashboard {
         };
         campaigns.iter().map(row).collect()
     }
-
-    /// Handles a key and returns the request that results from it.
-    pub fn handle_key(&mut self, key: Key) -> KeyRequest {
-        if let Some(prompt) = self.prompt.take() {
-            let (prompt, reported) = prompt.handle_key(key);
-            self.prompt = prompt;
-            return reported;
-        }
-        self.message = None;
-        let last = self.status.campaigns.len().saturating_sub(1);
-        match key {
-            Key::Up => self.selected = self.selected.saturating_sub(1),
-            Key::Down => self.selected = (self.selected + 1).min(last),
-            Key::Char('q') | Key::Esc => return KeyRequest::Quit,
-            Key::Char(letter) => {
-                let selected = self.status.campaigns.get(self.selected);
-                self.prompt = Prompt::of(letter, selected);
-            }
-            Key::Enter | Key::Backspace => {}
-        }
-        KeyRequest::Nothing
-    }
 }
+
+#[cfg(test)]
+mod tests;
