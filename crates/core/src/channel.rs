@@ -149,7 +149,7 @@ impl Content {
     pub fn to(&self) -> impl Iterator<Item = &str> {
         let (addresses, phone) = match self {
             Self::Email(email) => (&email.to[..], None),
-            Self::Text(text) => (&[][..], Some(&text.to)),
+            Self::Text(text) => (&[][..], Some(text.to.as_str())),
         };
         addresses.iter().map(Address::addr_spec).chain(phone)
     }

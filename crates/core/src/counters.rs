@@ -9,7 +9,7 @@ use strum::IntoStaticStr;
 
 /// The things that a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
-#[strum(serialize_all = "lowercase", const_into_str)]
+#[strum(serialize_all = "lowercase")]
 pub enum CounterUnit {
     /// Recipients of mails: a mail to three people counts three.
     Recipients,
@@ -30,8 +30,8 @@ pub enum CounterUnit {
 
 impl CounterUnit {
     /// The unit as the documentation writes it.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -299,6 +299,6 @@ mod tests {
         assert_eq!(Cycle::new(&[]), Err(InvalidWeights::Empty));
         let error = Cycle::new(&[10_000, 1]).unwrap_err().to_string();
         assert!(error.contains("10001") && error.contains("at most 10000"), "{error}");
-        assert_eq!(Cycle::new(&[20_000, 10_000]).map(|c| c.len()), Ok(3));
+        assert_eq!(Cycle::new(&[20_000, 10_000]).map(|c| c.length()), Ok(3));
     }
 }

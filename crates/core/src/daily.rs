@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use strum::EnumString;
 
 use crate::identity::EpochMillis;
+use crate::number::real;
 use crate::rate::{Rate, percent};
 use crate::text::InvalidText;
-use crate::number::real;
 
 /// Seconds of the period over which SES counts.
 const DAY_SECONDS: f64 = 86_400.0;
@@ -56,8 +56,7 @@ impl FromStr for Reserve {
     type Err = InvalidText;
 
     fn from_str(text: &str) -> Result<Self, InvalidText> {
-        const ALLOWED: &str =
-            "is no reserve; allowed is a number of recipients such as 500, or a share from 0% to 99%";
+        const ALLOWED: &str = "is no reserve; allowed is a number of recipients such as 500, or a share from 0% to 99%";
         let reserve = match percent(text) {
             Some(share) => Some(Self::Share(share)).filter(|_| share <= 990_000),
             None => text.parse().ok().map(Self::Recipients),

@@ -26,7 +26,7 @@ pub enum Deduplication {
 /// The state in a mail's mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum MarkState {
     /// A poller started to send it; the result is not known yet.
     Sending,
@@ -38,8 +38,8 @@ pub enum MarkState {
 
 impl MarkState {
     /// The state's name in the ledger.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -11,8 +11,6 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::email::Address;
-
 /// Most addresses on the list. A shard then has about 16,000, which are 128 KB of DynamoDB's 400.
 pub const MOST_EXCLUSIONS: u64 = 4_000_000;
 /// Bytes of a hash.
@@ -97,6 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::email::Address;
 
     #[test]
     fn a_key_is_the_beginning_of_the_addresss_sha_256() {

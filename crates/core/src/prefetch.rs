@@ -10,8 +10,8 @@
 use std::time::Duration;
 
 use crate::allocation::BATCH;
-use crate::rate::Rate;
 use crate::number::{real, whole};
+use crate::rate::Rate;
 
 /// The length of the slots just ahead, in seconds: many times what a receive takes.
 const AHEAD: f64 = 0.25;

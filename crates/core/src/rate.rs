@@ -10,9 +10,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::number::{real, whole};
 use crate::text::InvalidText;
 use crate::timestamp::SECOND;
-use crate::number::{real, whole};
 
 const MILLION: u64 = 1_000_000;
 

@@ -74,7 +74,7 @@ pub struct RunSender {
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum RunStage {
     /// Rows are being enqueued.
     Sending,
@@ -90,8 +90,8 @@ pub enum RunStage {
 
 impl RunStage {
     /// The name in the ledger and in reports.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

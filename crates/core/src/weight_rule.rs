@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::EpochMillis;
 use crate::limits::Zone;
-use crate::timestamp::Timestamp;
 use crate::number::{real, whole};
+use crate::timestamp::Timestamp;
 
 /// A rule for one campaign's weight, a member of the control record.
 ///

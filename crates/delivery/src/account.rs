@@ -90,7 +90,7 @@ fn apply(
         (HoldReason::DailyQuota, Some(reading)) => reading.frees(reading.quota, rate),
         (HoldReason::DailyBudget, Some(reading)) => {
             reading.frees(policy.open_to_campaigns(reading.quota), rate)
-        },
+        }
         (HoldReason::DailyQuota | HoldReason::DailyBudget, None) => true,
         (HoldReason::SpendLimit, _) => other_limit,
         _ => false,

@@ -81,7 +81,7 @@ pub fn message(bytes: &[u8]) {
 /// Nothing in it can break out of a header line, and every number is one that SES takes.
 fn legal(email: &Email) {
     assert!((1..=50).contains(&email.recipients()), "{} recipients", email.recipients());
-    let recipients = [&email.to, &email.cc, &email.bcc].concat();
+    let recipients = [&email.to[..], &email.cc, &email.bcc].concat();
     assert_eq!(recipients.len(), usize::try_from(email.recipients()).unwrap());
     for address in recipients.iter().chain(&email.reply_to).chain([&email.from]) {
         let header = address.header_value();
@@ -153,8 +153,8 @@ fn as_written(body: &str, value: &Value, email: &Email) {
         _ => Vec::new(),
     };
     let to = [addresses("to_address"), addresses("to")].concat();
-    assert_eq!(to, &email.to);
-    assert_eq!((addresses("cc"), addresses("bcc")), (email.cc.to_vec(), email.bcc.to_vec()));
+    assert_eq!(to, email.to);
+    assert_eq!((addresses("cc"), addresses("bcc")), (email.cc.clone(), email.bcc.clone()));
     let told: Vec<_> = addressed_to(body).iter().map(|text| read(text)).collect();
     assert_eq!(told, to);
     let domain: AllowedSenders = email.from.domain().parse().unwrap();
@@ -204,7 +204,7 @@ fn named(error: &EmailError) {
     let (text, redacted) = (error.to_string(), error.redacted());
     let in_path = |c: char| c.is_ascii_alphanumeric() || "_-.[]?".contains(c);
     assert!(!error.field.is_empty() && error.field.chars().all(in_path), "{}", error.field);
-    assert!(text.starts_with(&redacted) && redacted.starts_with(error.field), "{text}");
+    assert!(text.starts_with(&redacted) && redacted.starts_with(&error.field), "{text}");
     assert!(error.field.len() <= MAX_FIELD, "{} bytes of field", error.field.len());
     assert!(text.len() <= error.field.len() + MAX_ERROR, "{} bytes: {text}", text.len());
     // The only addresses are those of the examples, the only lone @ is in a list of characters.

@@ -7,9 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use tidegate_core::email::{
-    Address, Attachment, Content, Email, Header, Priority, TextLiteral,
-};
+use tidegate_core::email::{Address, Attachment, Content, Email, Header, Priority, TextLiteral};
 
 #[derive(Serialize)]
 // More than 12 fields: one for each member of a message.

@@ -15,7 +15,7 @@ use tidegate_core::limiter::{WaitingMails, WindowLeft};
 use tidegate_core::limits::{Limit, LimitChanges, LimitRate, digest};
 use tidegate_core::parts::{Upkeep, counters_of, parts_for};
 use tidegate_core::rate::{Rate, RateMargin};
-use tidegate_core::reputation::{Reputation, Tally};
+use tidegate_core::reputation::{Reputation, ReputationFigures, Tally};
 use tidegate_delivery::ports::{
     CHANGES_KEPT, Claim, ClaimRequest, Exclusions, History, Idle, Ledger, LedgerReport, Marks,
     PreviousClaim, Runs, Standing,

@@ -426,7 +426,7 @@ async fn neither_mail_that_ses_refuses_nor_mail_that_never_left_is_an_outage() {
             world.run(100).await;
             let control = world.ledger_now().await.control;
             assert!(world.mail_faults.strikes().len() > 400, "merge {merge}");
-            assert!(control.breaker.is_default() && control.campaign_holds.is_empty());
+            assert!(control.breaker == Breaker::default() && control.campaign_holds.is_empty());
             assert!(world.reports().iter().all(|report| report.end != End::Blocked));
         }
     }

@@ -22,11 +22,7 @@ impl Intake {
     /// The recipients of each campaign that were sent to from limit queues count in addition. `had_limited_mail` says by campaign whether at least one of its mails went
     /// to a limit queue in place of a slot: if such a campaign took less than its part, it counts as an
     /// empty one and gains no credit.
-    pub fn debt_changes(
-        &self,
-        from_limit_queues: &[u64],
-        had_limited_mail: &[bool],
-    ) -> Vec<i64> {
+    pub fn debt_changes(&self, from_limit_queues: &[u64], had_limited_mail: &[bool]) -> Vec<i64> {
         let used: Vec<u64> = self
             .lanes
             .iter()

@@ -10,9 +10,9 @@
 
 mod debts;
 
+use crate::number::{real, whole};
 pub use crate::turns::BATCH;
 use crate::turns::Turns;
-use crate::number::{real, whole};
 
 /// One campaign of an [`Intake`], with what it is to fill and what it has brought.
 #[derive(Clone, Debug, Default)]

@@ -47,9 +47,23 @@ const WHOLE: u64 = 1_000_000;
 /// assert!(BackPressureLevel::Overloaded.defers(Priority::Normal));
 /// assert!(!BackPressureLevel::Overloaded.defers(Priority::High));
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display, EnumString, IntoStaticStr)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case", from = "String")]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum BackPressureLevel {
     /// All mail is sent in its order of arrival.
     #[default]
@@ -75,8 +89,8 @@ impl BackPressureLevel {
     }
 
     /// The level's name in the control record, in logs and in commands.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// The level as the value of its CloudWatch metric: 0 clear, 1 busy, 2 overloaded.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::BackPressureFigures;
-use crate::rate::percent;
 use crate::number::real;
+use crate::rate::percent;
 
 /// Describes the allowed thresholds, for error messages and the documentation of settings.
 pub const ALLOWED: &str = "off, or one or more of depth=TIME, age=TIME and refused=SHARE with commas between, each once, such as depth=4h,age=6h,refused=5% (times from 1m to 14d such as 90s, 12h or 1h30m; shares from 0.1% to 100%)";

@@ -1,9 +1,9 @@
 //! Values that several variables make.
 
+use super::Campaigns;
 use super::campaigns::is_word;
 use super::settings::{self, Range};
 use super::variables::Variables;
-use super::Campaigns;
 use crate::back_pressure::{BackPressurePolicy, Thresholds};
 use crate::channel::Channel;
 use crate::daily::DailyPolicy;
@@ -133,7 +133,8 @@ impl Variables<'_> {
         let merge_queue_url = self.text(&settings::MERGE_QUEUE);
         let express_queue_url = self.text(&settings::EXPRESS_QUEUE);
         let limit_queues = self.read(&settings::LIMIT_QUEUES, urls).unwrap_or_default();
-        let replays = self.text(&settings::DEFERRAL_REPLAY).is_some_and(|replays| replays == "auto");
+        let replays =
+            self.text(&settings::DEFERRAL_REPLAY).is_some_and(|replays| replays == "auto");
         Some(BackPressureConfig {
             campaigns: campaigns?,
             merge_queue_url,

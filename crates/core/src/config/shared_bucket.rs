@@ -5,8 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
-use thiserror::Error;
 use strum::EnumString;
+use thiserror::Error;
 use url::{Host, ParseError, Url};
 
 use super::InvalidVariable;
@@ -283,7 +283,10 @@ mod tests {
         let url: BucketUrl = "redis://:secret@10.0.0.1:6380".parse().unwrap();
         assert_eq!((url.user.as_deref(), url.password.as_deref()), (None, Some("secret")));
         let url: BucketUrl = "redis://ada:s/l@sh:é%5B@cache.example".parse().unwrap();
-        assert_eq!((url.password.as_deref(), url.host.as_str()), (Some("s/l@sh:é["), "cache.example"));
+        assert_eq!(
+            (url.password.as_deref(), url.host.as_str()),
+            (Some("s/l@sh:é["), "cache.example")
+        );
     }
 
     #[test]

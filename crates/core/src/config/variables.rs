@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::settings::{self, DefaultValue, Setting};
 use super::groups::{Cap, LedgerKind};
+use super::settings::{self, DefaultValue, Setting};
 use crate::breaker::BreakerPolicy;
 use crate::channel::Channel;
 use crate::daily::DailyPolicy;
-use crate::text::{cut, is_word_of};
 use crate::number::whole;
+use crate::text::{cut, is_word_of};
 
 /// One environment variable that is missing or has an invalid value.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -57,7 +57,9 @@ impl<'a> Variables<'a> {
 
     /// As [`Variables::refuse`], with what is allowed in this case.
     pub(super) fn refuse_with(&mut self, name: &'static str, allowed: String) {
-        let value = self.get(name).map_or_else(|| "not set".to_owned(), |value| format!("\"{}\"", cut(&value, 120)));
+        let value = self
+            .get(name)
+            .map_or_else(|| "not set".to_owned(), |value| format!("\"{}\"", cut(&value, 120)));
         self.invalid.push(InvalidVariable { name, value, allowed });
     }
 

@@ -8,9 +8,11 @@ use crate::identity::EpochMillis;
 use crate::stored::is_default;
 
 /// Reason for a hold. It determines who may lift it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum HoldReason {
     /// An operator paused sending and resumes it.
     Paused,
@@ -41,8 +43,8 @@ pub enum HoldReason {
 
 impl HoldReason {
     /// The reason's name in the control record and in logs.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// The reasons for which the scheduler lifts a hold on all sending.

@@ -1,11 +1,11 @@
+use crate::config::is_campaign_name;
+use crate::text::{InvalidText, is_word_of};
+use crate::timestamp::Window;
 use std::fmt;
 use std::str::FromStr;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
-use crate::config::is_campaign_name;
-use crate::text::{InvalidText, is_word_of};
-use crate::timestamp::Window;
 
 /// Describes the allowed locations, for error messages and the documentation of settings.
 pub const ALLOWED: &str = "s3://BUCKET or s3://BUCKET/PREFIX (a bucket's name of 3 to 63 small letters, digits, dots and -; a prefix of at most 256 letters, digits and !_.*'()-/, without a / at either end)";

@@ -8,7 +8,6 @@ use crate::text::{SHOWN, cut};
 
 /// The kind of fault. It is a label of metrics and the code in the dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
-#[strum(const_into_str)]
 pub enum EmailErrorKind {
     /// The body is not JSON, or not a JSON object.
     NotJson,
@@ -35,8 +34,8 @@ pub enum EmailErrorKind {
 
 impl EmailErrorKind {
     /// The kind's name in a dead letter's `last_error.code`.
-    pub const fn code(self) -> &'static str {
-        self.into_str()
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Takes the members of an object one by one; each error contains the member's path.
 
 use super::error::{EmailError, EmailErrorKind};
-use super::json::{Node, member_path, name_if_odd, TextLiteral};
+use super::json::{Node, TextLiteral, member_path, name_if_odd};
 
 /// Largest edit distance at which an unknown member counts as misspelt.
 const MISSPELLING: usize = 2;

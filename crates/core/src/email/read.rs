@@ -10,10 +10,10 @@ use super::json::{Node, readable};
 use super::members::{self, Members};
 use super::text::has_control;
 use super::wrapped;
-use crate::config::is_word;
 use super::{
     Email, ListUnsubscribe, MAX_ID_CHARS, MAX_RECIPIENTS, Priority, content, headers, tags,
 };
+use crate::config::is_word;
 
 /// Members of the short form, of the long form, and of both. Error messages list them in this order, and
 /// `docs/message.schema.json` describes each.

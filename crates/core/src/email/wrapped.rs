@@ -117,7 +117,7 @@ mod tests {
         ] {
             for channel in [Channel::Email, Channel::Sms] {
                 let error = Content::parse(channel, &body).unwrap_err();
-                assert_eq!(error.kind().code(), "WrappedMessage", "{body}");
+                assert_eq!(error.kind.code(), "WrappedMessage", "{body}");
                 assert!(error.redacted().contains(named), "{error}");
             }
             assert_eq!(id_of(&body), None, "{body}");

@@ -133,11 +133,7 @@ impl Identity {
             }
             _ => false,
         };
-        if valid {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(InvalidText::new(text, ALLOWED))
-        }
+        if valid { Ok(Self(text.to_owned())) } else { Err(InvalidText::new(text, ALLOWED)) }
     }
 }
 

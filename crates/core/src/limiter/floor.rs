@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::str::FromStr;
 
-
 use super::waiting::WaitingLane;
 use super::{Limiter, Line, Waiting};
 use crate::text::InvalidText;
@@ -38,10 +37,11 @@ impl FromStr for Floor {
     fn from_str(text: &str) -> Result<Self, InvalidText> {
         let digits = text.strip_suffix('%').map(str::trim_end);
         let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-        let percent = digits.and_then(|digits| digits.parse().ok()).filter(|percent| *percent <= MOST);
-        percent
-            .map(Self)
-            .ok_or_else(|| InvalidText::new(text, "is no floor; allowed is a whole share from 0% to 90%"))
+        let percent =
+            digits.and_then(|digits| digits.parse().ok()).filter(|percent| *percent <= MOST);
+        percent.map(Self).ok_or_else(|| {
+            InvalidText::new(text, "is no floor; allowed is a whole share from 0% to 90%")
+        })
     }
 }
 

@@ -219,8 +219,7 @@ impl<T: Copy> Limiter<T> {
     /// Removes and returns all messages that wait.
     pub fn drain(&mut self) -> Vec<Waiting<T>> {
         let placed = self.placed.take().map(|placed| placed.message);
-        let lanes =
-            self.lanes.iter_mut().chain([&mut self.express]).chain(&mut self.limited.lanes);
+        let lanes = self.lanes.iter_mut().chain([&mut self.express]).chain(&mut self.limited.lanes);
         placed.into_iter().chain(lanes.flat_map(WaitingLane::take_all)).collect()
     }
 

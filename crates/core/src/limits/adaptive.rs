@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::number::{real, whole};
 use crate::rate::{Rate, RateMargin};
 use crate::stored::is_default;
 use crate::timestamp::{SECOND, Window};
-use crate::number::{real, whole};
 
 /// Factor 1 in millionths: the limit as it was set.
 const FULL: u64 = 1_000_000;

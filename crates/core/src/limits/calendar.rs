@@ -41,7 +41,10 @@ impl Zone {
             }),
         };
         local.map(EpochMillis::from).ok_or_else(|| {
-            InvalidText::new(text, "is no time; allowed are such as 18:00, 2026-12-01 08:00 and 2026-12-01T08:00:00Z")
+            InvalidText::new(
+                text,
+                "is no time; allowed are such as 18:00, 2026-12-01 08:00 and 2026-12-01T08:00:00Z",
+            )
         })
     }
 

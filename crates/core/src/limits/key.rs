@@ -10,8 +10,20 @@ use crate::email::is_host_name;
 use crate::text_message::{calling_code, is_calling_code};
 
 /// The property of a mail by which a limit counts its recipients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "lowercase", const_into_str)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum Dimension {
     /// The recipient's domain.
     Domain,
@@ -32,13 +44,16 @@ pub enum Dimension {
 
 impl Dimension {
     /// The word before the colon of a key: `domain`, `campaign`, `sender`, `set`, `tenant`, `country` or `origin`.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// The properties that messages of the channel have.
     pub fn of(channel: Channel) -> impl Iterator<Item = Self> {
-        Self::VARIANTS.iter().copied().filter(move |one| one.channel().is_none_or(|only| only == channel))
+        Self::VARIANTS
+            .iter()
+            .copied()
+            .filter(move |one| one.channel().is_none_or(|only| only == channel))
     }
 
     /// The channel whose messages alone have this property; `None` if those of both have.

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::calendar::{Hours, Zone};
+use crate::number::{real, whole};
 use crate::text::InvalidText;
 use crate::timestamp::{SECOND, Timestamp, Window};
-use crate::number::{real, whole};
 
 /// The largest number of recipients of one day: 10,000 per second.
 const MOST: u64 = 864_000_000;

@@ -1,10 +1,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-
+use crate::number::real;
 use crate::rate::{Rate, percent};
 use crate::text::InvalidText;
-use crate::number::real;
 
 /// A limit's rate, as the operator wrote it: `10/s`, `5000/h` or `25%`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +29,7 @@ impl FromStr for LimitRate {
     type Err = InvalidText;
 
     fn from_str(text: &str) -> Result<Self, InvalidText> {
-        const ALLOWED: &str =
-            "is no rate; allowed is 0.001/s (4/h, 87/d) to 10000/s, or a share from 0.0001% to 100%";
+        const ALLOWED: &str = "is no rate; allowed is 0.001/s (4/h, 87/d) to 10000/s, or a share from 0.0001% to 100%";
         let wrong = || InvalidText::new(text, ALLOWED);
         if let Some(share) = percent(text) {
             return if share > 0 { Ok(Self::Share(share)) } else { Err(wrong()) };

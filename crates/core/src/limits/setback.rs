@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::calendar::{Hours, Zone};
 use super::ramp::{Ramp, Setback};
-use crate::timestamp::Window;
 use crate::number::real;
+use crate::timestamp::Window;
 
 /// A single notice on a day sets nothing back.
 const LEAST: u64 = 2;

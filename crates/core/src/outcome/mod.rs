@@ -36,7 +36,7 @@ pub struct Failure {
 
 /// The meaning of a failure for the mail, its campaign and the account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum Outcome {
     /// The account's rate was exceeded: the slot is spent, the mail is kept, the rate is lowered. Not
     /// an attempt.
@@ -70,8 +70,8 @@ pub enum Outcome {
 
 impl Outcome {
     /// The outcome's name in logs, metrics and holds.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// True if SES may have sent the mail although no answer says so.

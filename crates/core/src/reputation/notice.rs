@@ -23,7 +23,7 @@ pub fn dropped_identity(ses_message_id: &str) -> Identity {
 
 /// The kinds of feedback that SES gives for a mail after accepting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase", const_into_str)]
+#[strum(serialize_all = "lowercase")]
 pub enum NoticeKind {
     /// A hard bounce: the recipient's address does not exist or never takes mail.
     Bounce,
@@ -40,8 +40,8 @@ pub enum NoticeKind {
 
 impl NoticeKind {
     /// The kind's name in a notice.
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::{Notice, NoticeKind, PERIOD, Reputation, ReputationPolicy, Tally, sum};
-use crate::{Timestamp, Window};
 use crate::control::{Control, Hold, HoldReason};
 use crate::identity::EpochMillis;
 use crate::limits::{InitialLimits, LimitTable, RampTally};
 use crate::rate::Rate;
+use crate::{Timestamp, Window};
 
 /// Updates the counts in `control` to `now`. `sent` is each campaign's total of recipients ever sent
 /// to. Returns the notices of `heard` that had not been counted before.

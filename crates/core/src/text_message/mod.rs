@@ -57,7 +57,7 @@ pub struct TextMessage {
 
 /// The kind of a text: in some countries promotional ones are held at night.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase", const_into_str)]
+#[strum(serialize_all = "lowercase")]
 pub enum MessageType {
     /// Time-sensitive, such as a code for a login.
     Transactional,
@@ -67,8 +67,8 @@ pub enum MessageType {
 
 impl MessageType {
     /// The type's name in a message; AWS's is the same in upper case.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

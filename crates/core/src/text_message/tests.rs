@@ -24,11 +24,14 @@ fn the_long_form_has_every_member() {
            "metadata": {"any": [1]}, "x_own": 1"#,
     )
     .unwrap();
-    assert_eq!((text.to(), text.text(), text.parts()), (PHONE, "Grüße, €", 1));
-    assert_eq!((text.origination(), text.configuration_set()), (Some("pool-1"), Some("texts")));
-    assert_eq!((text.id(), text.priority()), (Some("7"), Priority::High));
-    assert_eq!(text.message_type(), Some(MessageType::Promotional));
-    assert_eq!(text.tags()["list"], "a");
+    assert_eq!((&*text.to, &*text.text, text.parts), (PHONE, "Grüße, €", 1));
+    assert_eq!(
+        (text.origination.as_deref(), text.configuration_set.as_deref()),
+        (Some("pool-1"), Some("texts"))
+    );
+    assert_eq!((text.id.as_deref(), text.priority), (Some("7"), Priority::High));
+    assert_eq!(text.message_type, Some(MessageType::Promotional));
+    assert_eq!(text.tags["list"], "a");
 }
 
 #[test]
@@ -110,8 +113,8 @@ proptest! {
         let to_phone = format!("+{digits}");
         let body = serde_json::json!({ "to_phone": to_phone, "text": text, "id": id }).to_string();
         let read = TextMessage::parse(&body).unwrap();
-        prop_assert_eq!((read.to(), read.text(), read.id()), (&*to_phone, &*text, Some(&*id)));
-        prop_assert_eq!(read.parts(), TextLength::of(&text).parts);
+        prop_assert_eq!((&*read.to, &*read.text, read.id.as_deref()), (&*to_phone, &*text, Some(&*id)));
+        prop_assert_eq!(read.parts, TextLength::of(&text).parts);
     }
 
     #[test]

@@ -12,7 +12,10 @@ fn the_short_form_in_events_is_a_mail() {
     let text = Some("Text.".into());
     let expected = Content::Simple { subject: "Hello".to_owned(), text, html: None };
     assert_eq!(&email.content, &expected);
-    assert_eq!((email.recipients(), email.id.as_deref(), email.priority), (1, None, Priority::Normal));
+    assert_eq!(
+        (email.recipients(), email.id.as_deref(), email.priority),
+        (1, None, Priority::Normal)
+    );
 }
 
 #[test]
@@ -67,7 +70,7 @@ fn both_forms_may_hold_id_priority_tags_and_what_is_ignored() {
 #[test]
 fn a_body_that_is_no_json_names_line_and_column() {
     let error = parse("{\n  \"to\": \"a@b.org\",,\n}").unwrap_err();
-    assert_eq!((error.kind, error.field), (EmailErrorKind::NotJson, "body"));
+    assert_eq!((error.kind, error.field.as_str()), (EmailErrorKind::NotJson, "body"));
     assert!(error.to_string().contains("line 2 column 19"), "{error}");
     for (body, found) in [("[]", "not a list"), ("null", "not null"), ("7", "not 7")] {
         let error = parse(body).unwrap_err();
@@ -113,7 +116,7 @@ fn a_member_that_stands_twice_is_refused_at_any_depth() {
         (r#"{"attachments": [{}, {"name": "a", "name": "b"}]}"#, "attachments[1].name"),
     ] {
         let error = parse(body).unwrap_err();
-        assert_eq!((error.kind, error.field), (EmailErrorKind::DuplicateMember, field));
+        assert_eq!((error.kind, error.field.as_str()), (EmailErrorKind::DuplicateMember, field));
     }
 }
 
@@ -121,7 +124,7 @@ fn a_member_that_stands_twice_is_refused_at_any_depth() {
 fn both_forms_together_are_refused_with_a_member_of_each() {
     let body = r#"{"to_address": "a@b.org", "cc": "c@d.org", "subject": "s", "body": "t"}"#;
     let error = parse(body).unwrap_err();
-    assert_eq!((error.kind, error.field), (EmailErrorKind::MixedForms, "to_address"));
+    assert_eq!((error.kind, error.field.as_str()), (EmailErrorKind::MixedForms, "to_address"));
     assert!(error.to_string().contains("cc"), "{error}");
     // A null counts as absent, because serialisers write it for every unset field.
     let body = r#"{"to_address": "a@b.org", "from_address": "c@d.org", "subject": "s", "body": "t",
@@ -144,7 +147,7 @@ fn what_is_missing_is_named_with_what_is_needed() {
         (r#"{"to_address": "a@b.org", "from_address": "c@d.org", "body": "s"}"#, "subject", "SES"),
     ] {
         let error = parse(body).unwrap_err();
-        assert_eq!((error.kind, error.field), (EmailErrorKind::Missing, field), "{body}");
+        assert_eq!((error.kind, error.field.as_str()), (EmailErrorKind::Missing, field), "{body}");
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
@@ -179,9 +182,7 @@ fn an_escape_that_is_half_a_character_is_no_text() {
     }
     for (literal, text) in [(r#""\ud83d\ude00""#, "\u{1f600}"), (r#""\\ud83d""#, r"\ud83d")] {
         let email = parse(&body(literal)).unwrap();
-        let Content::Simple { text: Some(found), .. } = &email.content else {
-            panic!("{literal}")
-        };
+        let Content::Simple { text: Some(found), .. } = &email.content else { panic!("{literal}") };
         assert_eq!((found.literal(), found.decode()), (literal, text.to_owned()));
     }
 }

@@ -7,6 +7,8 @@ use tidegate_core::email::{
     Address, AllowedSenders, Content, Email, TextLiteral, addressed_to, id_of, ses_tag_value,
 };
 
+use super::written;
+
 fn addresses() -> impl Strategy<Value = String> {
     let spec = "[a-z0-9!#$%&'*+/=?^_`{|}~-]{1,12}(\\.[a-z0-9]{1,5})?@[a-z0-9]{1,8}\\.(org|example)";
     let bare = "[A-Za-z0-9 ]{0,12}|[a-zé中 ]{1,40}";

@@ -84,7 +84,7 @@ impl InputFault {
         let value = error.value.clone();
         let text = value.as_deref().and_then(|value| value.strip_prefix('"'));
         let is_recipient = text.map(|text| is_recipient(text.trim_end_matches('"')));
-        let bare = Self::bare(file, line, &error.field, &error.problem);
+        let bare = Self::bare(file, line, &error.field, &*error.problem);
         Self { value, is_recipient, ..bare }
     }
 

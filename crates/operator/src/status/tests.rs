@@ -307,7 +307,8 @@ fn a_campaign_has_its_own_refusals_bounces_and_complaints() {
     let mut facts = facts();
     facts.standing.counters.insert("refused.big".to_owned(), 2);
     assert!(Status::of(&facts).campaigns.iter().all(|campaign| campaign.feedback.is_none()));
-    let tally = Tally { from: 36_000, bounced: 3, complained: 1, ..Tally::default() };
+    let running = ReputationFigures { bounced: 3, complained: 1, ..ReputationFigures::default() };
+    let tally = Tally { from: 36_000, running, ..Tally::default() };
     let campaigns = BTreeMap::from([("big".to_owned(), tally)]);
     let since = EpochMillis::from(NOW);
     let remembered = Vec::new();

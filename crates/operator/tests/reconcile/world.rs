@@ -223,7 +223,7 @@ impl World {
     }
 
     async fn befalls(&self, campaign: &str, body: String, became: Became) {
-        let id = Email::parse(&body).unwrap().id().unwrap().to_owned();
+        let id = Email::parse(&body).unwrap().id.unwrap();
         let identity = Identity::from_body_id(campaign, &id);
         let now = self.universe.clock().wall();
         let mark = |age: Duration| MarkRequest {

@@ -60,7 +60,10 @@ fn a_row_becomes_a_text_from_the_first_origin_without_the_templates_last_line_br
     let contents = contents(&draft, "to_phone,first_name\n+12065550100,Ada\n");
     let [Content::Text(text)] = &contents[..] else { panic!("one text") };
     assert_eq!(text.text, "Dear Ada, your parcel is here.");
-    assert_eq!((text.to.as_str(), text.origination.as_deref()), ("+12065550100", Some("+12065550199")));
+    assert_eq!(
+        (text.to.as_str(), text.origination.as_deref()),
+        ("+12065550100", Some("+12065550199"))
+    );
     assert_eq!(text.tags["edition"], "2026-11");
     // A line break would make the second part.
     let full = format!("{}\n", "a".repeat(160));

@@ -3,8 +3,8 @@
 
 use super::{
     BTreeMap, Campaign, Control, EpochMillis, Hold, HoldReason, Idle, Ledger, LedgerReport,
-    LedgerRoom, Rate, Reputation, Standing, Tally, Upkeep, claimed, counters, counters_of,
-    parts_for, request, window,
+    LedgerRoom, Rate, Reputation, ReputationFigures, Standing, Tally, Upkeep, claimed, counters,
+    counters_of, parts_for, request, window,
 };
 
 /// A report of so many parts, in the window of `second`.
@@ -96,7 +96,8 @@ fn of_many(campaigns: usize) -> Control {
     for name in (0..campaigns).map(long_name) {
         control.hold(Some(&name), HoldReason::Refusals, Hold::new(&"too many, ".repeat(25), at));
         control.weights.insert(name.clone(), 1_000);
-        reputation.campaigns.insert(name.clone(), Tally { bounced: 3, ..Tally::default() });
+        let running = ReputationFigures { bounced: 3, ..ReputationFigures::default() };
+        reputation.campaigns.insert(name.clone(), Tally { running, ..Tally::default() });
         let queue_url =
             format!("https://sqs.ap-southeast-2.amazonaws.com/123456789012/{name:0>80}");
         control.campaigns.push(Campaign { name, queue_url, weight: 9, ..Campaign::default() });

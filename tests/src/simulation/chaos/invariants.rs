@@ -92,7 +92,8 @@ impl Chaos {
         }
         let reputation = self.standing.as_ref().and_then(|s| s.control.reputation.as_ref());
         let tallies = reputation.into_iter().flat_map(|reputation| reputation.campaigns.values());
-        let counted: u64 = tallies.map(|tally| tally.bounced + tally.complained).sum();
+        let counted: u64 =
+            tallies.map(|tally| tally.running.bounced + tally.running.complained).sum();
         let reported = self.reported as u64;
         if counted < reported || counted > reported && self.reported <= REMEMBERED {
             broken.push(format!("SES reported {reported}, {counted} are counted"));

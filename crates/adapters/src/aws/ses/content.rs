@@ -125,7 +125,10 @@ pub(super) fn request<'a>(
         reply_to_addresses: addresses(&email.reply_to),
         content: content(email),
         email_tags: tags(mail, email),
-        configuration_set_name: mail.through.or(email.configuration_set.as_deref()).or(configuration_set),
+        configuration_set_name: mail
+            .through
+            .or(email.configuration_set.as_deref())
+            .or(configuration_set),
         tenant_name: mail.tenant,
     }
 }

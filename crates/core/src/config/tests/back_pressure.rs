@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use super::super::{ConfigError, PollerConfig, SchedulerConfig};
 use super::*;
+use crate::back_pressure::BackPressurePolicy;
 
 const BUSY: &str = settings::BACK_PRESSURE_BUSY.name;
 const OVERLOADED: &str = settings::BACK_PRESSURE_OVERLOADED.name;
@@ -60,10 +61,7 @@ fn both_functions_read_where_deferred_mail_stands() {
     let given = [("TIDEGATE_DEFERRAL", "s3://tides/deferral")];
     let poller = PollerConfig::from_variables(lookup(&given)).unwrap().deferral;
     let scheduler = SchedulerConfig::from_variables(lookup(&given)).unwrap().deferral;
-    assert_eq!(
-        poller.as_ref().map(ToString::to_string).as_deref(),
-        Some("s3://tides/deferral")
-    );
+    assert_eq!(poller.as_ref().map(ToString::to_string).as_deref(), Some("s3://tides/deferral"));
     assert_eq!(poller, scheduler);
     assert_eq!(PollerConfig::from_variables(lookup(&[])).unwrap().deferral, None);
 }

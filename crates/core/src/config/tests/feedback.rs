@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use super::super::{ConfigError, PollerConfig, SchedulerConfig};
 use super::*;
+use crate::reputation::ReputationPolicy;
 
 const QUEUE: &str = settings::FEEDBACK_QUEUE.name;
 const URL: &str = "https://sqs.example/1/feedback";
@@ -91,10 +92,7 @@ fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
 fn count_and_hold_need_the_queue() {
     for mode in ["count", "hold"] {
         let error = read(&[("TIDEGATE_FEEDBACK", mode)]).unwrap_err().to_string();
-        assert!(
-            error.starts_with("TIDEGATE_FEEDBACK_QUEUE_URL is not set; allowed is"),
-            "{error}"
-        );
+        assert!(error.starts_with("TIDEGATE_FEEDBACK_QUEUE_URL is not set; allowed is"), "{error}");
         assert!(error.ends_with("where TIDEGATE_FEEDBACK is count or hold"), "{error}");
     }
 }

@@ -18,8 +18,7 @@ fn read(limits: &str, queues: &str) -> Result<LimitsConfig, String> {
 fn a_queue_for_each_group_and_more_are_taken() {
     assert_eq!(read("", "").unwrap(), LimitsConfig::default());
     let config =
-        read("gmail.com=10/s, *=5%", "https://sqs/1/a,https://sqs/1/b, https://sqs/1/c")
-            .unwrap();
+        read("gmail.com=10/s, *=5%", "https://sqs/1/a,https://sqs/1/b, https://sqs/1/c").unwrap();
     assert_eq!((config.initial.len(), config.queues[2].as_str()), (2, "https://sqs/1/c"));
 }
 
@@ -36,11 +35,7 @@ fn a_list_without_its_queues_is_refused_with_what_it_needs() {
             "https://sqs/1/a",
             "allowed is at least 2 URLs of standard queues, one for each group",
         ),
-        (
-            "gmail.com=10/s",
-            "https://sqs/1/a.fifo",
-            "allowed is at most 21 URLs of standard queues",
-        ),
+        ("gmail.com=10/s", "https://sqs/1/a.fifo", "allowed is at most 21 URLs of standard queues"),
         ("gmail.com=10/s", "https://sqs/1/a,https://sqs/1/a", "none twice"),
         (
             "gmail.com=fast",

@@ -15,7 +15,8 @@ fn pace(limit: &Limit, at: &str) -> Pace {
 
 #[test]
 fn a_limit_reads_back_with_members_of_a_newer_version() {
-    let text = r#"{"rate":"10/s","hours":"Mon-Fri 08:00-20:00","zone":"Europe/Berlin","weather":"fine"}"#;
+    let text =
+        r#"{"rate":"10/s","hours":"Mon-Fri 08:00-20:00","zone":"Europe/Berlin","weather":"fine"}"#;
     assert_eq!(serde_json::to_string(&read(text)).unwrap(), text);
     let ramp = r#"{"zone":"UTC","ramp":{"from":"2026-12-01","days":[50,100]}}"#;
     assert_eq!(serde_json::to_string(&read(ramp)).unwrap(), ramp);

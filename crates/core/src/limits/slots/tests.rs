@@ -72,8 +72,7 @@ fn a_warm_up_of_42_days_is_exact_to_one_recipient() {
     let account = SlotGrid::new(rates.0, rates.1);
     let noon: Window = "2026-03-01T12:00:00Z".parse().unwrap();
     for day in 0..42 {
-        let Pace::Slots(grid) = limit.pace(noon.plus(day * 86_400), rates.0, rates.1, None)
-        else {
+        let Pace::Slots(grid) = limit.pace(noon.plus(day * 86_400), rates.0, rates.1, None) else {
             panic!("day {day} is closed");
         };
         let expected = (50.0 * 1.2_f64.powf(day as f64)).round().min(50_000.0);
@@ -86,8 +85,7 @@ fn a_warm_up_of_42_days_is_exact_to_one_recipient() {
             }
             last = Some(window);
             let pace = limit.pace(window, rates.0, rates.1, None);
-            let Some(mut slots) = LimitSlots::of_pace(pace, account, Some(account), window)
-            else {
+            let Some(mut slots) = LimitSlots::of_pace(pace, account, Some(account), window) else {
                 panic!("{window} is free");
             };
             for slot in account.slots_of(window) {
