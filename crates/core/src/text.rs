@@ -1,4 +1,4 @@
-//! What errors say.
+//! Words: which characters they may have, and how errors show them.
 
 use std::error::Error;
 

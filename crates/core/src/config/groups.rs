@@ -87,6 +87,22 @@ pub struct BackPressureConfig {
 }
 
 impl Variables<'_> {
+    pub(super) fn ledger(&mut self) -> LedgerKind {
+        let parse = |text: &str| match text.strip_prefix("dynamodb:") {
+            Some(table) if !table.is_empty() => Some(LedgerKind::DynamoDb(table.to_owned())),
+            None if text == "memory" => Some(LedgerKind::Memory),
+            _ => None,
+        };
+        self.read(&settings::LEDGER, parse).unwrap_or(LedgerKind::Memory)
+    }
+
+    pub(super) fn cap(&mut self) -> Cap {
+        let quota = self.read(&settings::QUOTA, |text| text.parse().ok());
+        let (pace, reserve) =
+            (self.parsed(&settings::DAILY), self.parsed(&settings::DAILY_RESERVE));
+        Cap { quota, daily: DailyPolicy { pace, reserve } }
+    }
+
     pub(super) fn limits(&mut self, channel: Channel) -> LimitsConfig {
         let initial: InitialLimits = self.explained(&settings::LIMITS).unwrap_or_default();
         let setting = settings::LIMIT_QUEUES;

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::groups::{Cap, LedgerKind};
 use super::settings::{self, DefaultValue, Setting};
 use crate::breaker::BreakerPolicy;
 use crate::channel::Channel;
-use crate::daily::DailyPolicy;
 use crate::number::whole;
 use crate::text::{cut, is_word_of};
 
@@ -130,27 +128,6 @@ impl<'a> Variables<'a> {
 
     pub(super) fn channel(&mut self) -> Channel {
         self.parsed(&settings::CHANNEL)
-    }
-
-    pub(super) fn ledger(&mut self) -> LedgerKind {
-        let parse = |text: &str| match text.strip_prefix("dynamodb:") {
-            Some(table) if !table.is_empty() => Some(LedgerKind::DynamoDb(table.to_owned())),
-            None if text == "memory" => Some(LedgerKind::Memory),
-            _ => None,
-        };
-        self.read(&settings::LEDGER, parse).unwrap_or(LedgerKind::Memory)
-    }
-
-    pub(super) fn cap(&mut self) -> Cap {
-        let quota = self.read(&settings::QUOTA, |text| text.parse().ok());
-        Cap { quota, daily: self.daily() }
-    }
-
-    fn daily(&mut self) -> DailyPolicy {
-        DailyPolicy {
-            pace: self.parsed(&settings::DAILY),
-            reserve: self.parsed(&settings::DAILY_RESERVE),
-        }
     }
 
     pub(super) fn breaker(&mut self) -> BreakerPolicy {

@@ -52,8 +52,8 @@ pub const MAX_ID_CHARS: usize = 256;
 
 /// A mail that SES can be given. Everything that can be checked without SES has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-// Only the parser makes one. More than 12 fields: one for each member of a message.
-#[non_exhaustive]
+#[non_exhaustive] // Only the parser makes one.
+// More than 12 fields: one for each member of a message.
 pub struct Email {
     /// The producer's id of 1 to 256 characters; none if the message has none.
     pub id: Option<String>,
