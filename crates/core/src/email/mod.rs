@@ -7,7 +7,7 @@
 //! use tidegate_core::email::Email;
 //! let email = Email::parse(r#"{"to_address": "ada@example.com", "from_address":
 //!     "news@example.org", "subject": "Hello", "body": "Text."}"#).unwrap();
-//! assert_eq!((email.recipients(), email.to()[0].addr_spec()), (1, "ada@example.com"));
+//! assert_eq!((email.recipients(), email.to[0].addr_spec()), (1, "ada@example.com"));
 //! ```
 //!
 //! The long form has `to`, `cc`, `bcc` and `reply_to` (a string or a list), `from`, `subject`, `text`,

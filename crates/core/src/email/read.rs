@@ -52,9 +52,10 @@ pub(super) fn email(body: &str) -> Result<Email, EmailError> {
     let id = read_id(&mut members)?;
     let priority = read_priority(&mut members)?;
     let tags = read_tags(&mut members)?;
-    let to = match is_short {
-        true => vec![take_address(&mut members, "to_address")?],
-        false => take_addresses(&mut members, "to")?,
+    let to = if is_short {
+        vec![take_address(&mut members, "to_address")?]
+    } else {
+        take_addresses(&mut members, "to")?
     };
     let cc = take_addresses(&mut members, "cc")?;
     let bcc = take_addresses(&mut members, "bcc")?;

@@ -3,7 +3,7 @@
 //! ```
 //! use tidegate_core::text_message::TextMessage;
 //! let text = TextMessage::parse(r#"{"to_phone": "+12065550100", "text": "Your parcel is here."}"#).unwrap();
-//! assert_eq!((text.to(), text.parts()), ("+12065550100", 1));
+//! assert_eq!((text.to.as_str(), text.parts), ("+12065550100", 1));
 //! ```
 //!
 //! Further members: `origination` (a phone number, sender id or pool), `type` (`transactional` or `promotional`),
