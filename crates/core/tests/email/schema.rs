@@ -19,12 +19,8 @@ impl Validator {
     /// By the schema of this name in the docs.
     pub(crate) fn of(file: &str) -> Result<Self, Box<CompileError>> {
         let path = format!("{}/../../docs/{file}", env!("CARGO_MANIFEST_DIR"));
-        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
-        compiler.add_resource(
-            &path,
-            serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap(),
-        )?;
-        let message = compiler.compile(&path, &mut schemas)?;
+        let mut schemas = Schemas::new();
+        let message = Compiler::new().compile(&path, &mut schemas)?;
         Ok(Self { schemas, message })
     }
 
