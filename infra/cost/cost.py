@@ -24,7 +24,7 @@ from prices import PRICES, price
 MONTH = 730 * 3_600
 HERE = Path(__file__).resolve().parent
 METRICS = HERE.parents[1] / "crates/lambda/src"
-COUNTERS = HERE.parents[1] / "crates/core/src/counters.rs"
+COUNTERS = HERE.parents[1] / "crates/core/src/state/counters.rs"
 LIMIT_QUEUES = 6
 GB = 1e9
 Measured = dict[str, Any]

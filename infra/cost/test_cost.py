@@ -121,7 +121,7 @@ class Calculating(unittest.TestCase):
         self.assertEqual(cost.Stack(rate=200.0, mail_kb=50, poller_mb=256).memory_mb, 256)
 
     def test_the_memory_is_by_the_constants_of_core_and_the_page_names_them(self) -> None:
-        core = (ROOT / "crates" / "core" / "src" / "memory.rs").read_text(encoding="utf-8")
+        core = (ROOT / "crates" / "core" / "src" / "shares" / "memory.rs").read_text(encoding="utf-8")
         constants = dict(re.findall(r"^const (\w+): f64 = ([\d.]+);", core, re.M))
         mail, kilobyte, share = (constants[name] for name in ("MAIL_MS", "MAIL_MS_PER_KB", "PROCESSOR_SHARE"))
         needed = 1_769 * 200 * (float(mail) + float(kilobyte) * 50) / 1e3 / float(share)

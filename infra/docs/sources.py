@@ -1,6 +1,6 @@
 """MkDocs' hook: links from the book to files beside it.
 
-Pages link to sources as `../crates/core/src/grid.rs`, which a code host's view of docs/ follows. The built book
+Pages link to sources as `../crates/core/src/pace/grid.rs`, which a code host's view of docs/ follows. The built book
 holds no sources: there such a link becomes its text. A source that does not exist is a warning, which --strict
 makes an error.
 """

@@ -131,7 +131,7 @@ def published() -> set[str]:
     found: set[str] = set()
     for path in (INFRA.parent / "crates").glob("*/src/**/*.rs"):
         found |= set(re.findall(r'\(\s*"(\w+)",\s*Unit::', path.read_text(encoding="utf-8")))
-    counters = (INFRA.parent / "crates/core/src/counters.rs").read_text(encoding="utf-8")
+    counters = (INFRA.parent / "crates/core/src/state/counters.rs").read_text(encoding="utf-8")
     return found | set(re.findall(r'\bSome\("(\w+)"\)', counters))
 
 

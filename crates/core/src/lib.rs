@@ -3,6 +3,9 @@
 //! Nothing here reads a clock, draws a random number, or does I/O. Time is an argument of type
 //! [`Timestamp`], and randomness is an argument too. Every promise can therefore be a property test.
 //!
+//! The modules stand in folders by subject (`pace`, `shares`, `limits`, `message`, `stops`, `state`, `config`),
+//! whose names are no part of a path.
+//!
 //! | module | decides |
 //! |---|---|
 //! | [`rate`], [`grid`] | when a send may start: one slot per recipient |
@@ -37,52 +40,27 @@
 #[macro_use]
 mod stored;
 
-pub mod allocation;
-pub mod back_pressure;
-pub mod breaker;
-pub mod bucket;
-pub mod channel;
-pub mod compression;
 pub mod config;
-pub mod control;
-pub mod counters;
-pub mod cycle;
-pub mod daily;
-pub mod dead_letter;
-pub mod deduplication;
-pub mod deferral;
-
-pub mod email;
-pub mod exclusions;
-pub mod factor;
-pub mod feed;
 pub mod format;
-pub mod grid;
-pub mod identity;
-pub mod idle;
-pub mod incidents;
-pub mod limiter;
 pub mod limits;
-pub mod memory;
+mod message;
 mod number;
-pub mod outcome;
-pub mod parts;
-pub mod prefetch;
-pub mod rate;
-pub mod refusals;
-pub mod reputation;
-pub mod retry;
-pub mod runs;
-pub mod tagged;
+mod pace;
+mod shares;
+mod state;
+mod stops;
 mod text;
-pub mod text_message;
-pub mod tick;
 pub mod timestamp;
-pub mod turns;
-pub mod waits;
-pub mod weight_rule;
-#[cfg(test)]
-mod worst_second;
 
+pub use message::{
+    channel, compression, dead_letter, deduplication, deferral, email, exclusions, identity,
+    outcome, retry, text_message,
+};
+#[cfg(test)]
+pub(crate) use pace::worst_second;
+pub use pace::{bucket, factor, grid, idle, limiter, prefetch, rate, tick};
+pub use shares::{allocation, cycle, feed, memory, tagged, turns, weight_rule};
+pub use state::{control, counters, parts, runs, waits};
+pub use stops::{back_pressure, breaker, daily, incidents, refusals, reputation};
 pub use text::{InvalidText, in_full};
 pub use timestamp::{Timestamp, Window};

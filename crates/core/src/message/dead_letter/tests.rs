@@ -37,9 +37,9 @@ fn read(message: &DeadLetterMessage) -> Result<DeadLetter, DeadLetterError> {
 
 #[test]
 fn the_example_in_events_is_an_entry_as_it_is_written() {
-    let json = include_str!("../../../../events/dead_letter.json");
+    let json = include_str!("../../../../../events/dead_letter.json");
     let entry: DeadLetter = serde_json::from_str(json).unwrap();
-    assert_eq!(entry.message, include_str!("../../../../events/message_short.json").trim_end());
+    assert_eq!(entry.message, include_str!("../../../../../events/message_short.json").trim_end());
     let written = entry.clone().into_queue_message(None, SQS_LIMIT_BYTES).unwrap();
     let value = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap();
     assert_eq!(value(&written.body), value(json));

@@ -296,16 +296,24 @@ fn the_events_are_notices() {
     let sent_at = Some(EpochMillis::new(1_795_206_967_042));
     let dropped = "Attribute 'name' is not present in the rendering data.";
     for (body, kind, (limits, recipients, reason)) in [
-        (include_str!("../../../../events/bounce.json"), NoticeKind::Bounce, ("", 2, None)),
-        (include_str!("../../../../events/complaint.json"), NoticeKind::Complaint, ("", 1, None)),
+        (include_str!("../../../../../events/bounce.json"), NoticeKind::Bounce, ("", 2, None)),
         (
-            include_str!("../../../../events/deferral.json"),
+            include_str!("../../../../../events/complaint.json"),
+            NoticeKind::Complaint,
+            ("", 1, None),
+        ),
+        (
+            include_str!("../../../../../events/deferral.json"),
             NoticeKind::Deferral,
             ("gmail_com", 1, None),
         ),
-        (include_str!("../../../../events/suppressed.json"), NoticeKind::Suppressed, ("", 1, None)),
         (
-            include_str!("../../../../events/dropped.json"),
+            include_str!("../../../../../events/suppressed.json"),
+            NoticeKind::Suppressed,
+            ("", 1, None),
+        ),
+        (
+            include_str!("../../../../../events/dropped.json"),
             NoticeKind::Dropped,
             ("", 1, Some(dropped)),
         ),
@@ -355,7 +363,7 @@ fn an_event_is_the_same_by_message_kind_and_recipient_and_by_nothing_else() {
 
 #[test]
 fn a_texts_receipt_is_a_notice_where_it_says_something_of_the_list() {
-    let event = include_str!("../../../../events/text_receipt.json");
+    let event = include_str!("../../../../../events/text_receipt.json");
     let kind = |event_type: &str| {
         let body = event.replace("TEXT_UNREACHABLE", event_type);
         Notice::parse(&body).map(|notices| notices[0].kind)
