@@ -21,7 +21,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::PortError;
 
 use super::OnStack;
-use super::send::progress::MailProgressBar;
+use crate::send::MailProgressBar;
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 
 /// Dead letters that are read; each is held in memory, with its mail.

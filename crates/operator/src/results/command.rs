@@ -19,10 +19,9 @@ use tidegate_core::exclusions::ExclusionList;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _};
 
-use super::OnStack;
-use super::dead::{MOST_LETTERS, create, read};
-use super::send::SUPPRESSED;
-use super::send::progress::MailProgressBar;
+use crate::commands::OnStack;
+use crate::commands::dead::{MOST_LETTERS, create, read};
+use crate::send::{MailProgressBar, SUPPRESSED};
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 
 /// Say for each row of a run what became of its mail or text
@@ -64,7 +63,7 @@ fn status(text: &str) -> Result<RowStatus, String> {
     named.ok_or_else(|| format!("allowed are {}", all.join(", ")))
 }
 
-pub(super) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     if !args.journal.exists() {
         return of_run(args, shell).await;
     }
