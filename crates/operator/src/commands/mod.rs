@@ -9,7 +9,6 @@ mod exclude;
 mod history;
 mod limit;
 mod local;
-mod reconcile;
 mod status;
 pub(crate) mod steer;
 mod top;
@@ -21,6 +20,7 @@ use crate::page::{Page, Tone};
 use clap::Subcommand;
 
 use crate::plan::PlanArgs;
+use crate::reconcile::ReconcileArgs;
 use crate::results::ResultsArgs;
 use crate::runs::RunsArgs;
 use crate::send::SendArgs;
@@ -38,7 +38,6 @@ pub use exclude::ExcludeArgs;
 pub use history::HistoryArgs;
 pub use limit::LimitArgs;
 pub use local::LocalArgs;
-pub use reconcile::ReconcileArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 pub use top::TopArgs;
@@ -168,7 +167,7 @@ impl Command {
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
             Self::Limit(args) => Box::pin(limit::limit(&args, shell)).await,
-            Self::Reconcile(args) => Box::pin(reconcile::run(&args, shell)).await,
+            Self::Reconcile(args) => Box::pin(crate::reconcile::run(&args, shell)).await,
             Self::Results(args) => Box::pin(crate::results::run(&args, shell)).await,
             Self::Runs(_) => Box::pin(crate::runs::run(shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
