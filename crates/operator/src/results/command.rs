@@ -11,6 +11,7 @@ use crate::status::facts as facts_of_stack;
 use crate::suppression::suppressed;
 use crate::{deferral, exclude};
 use clap::Args;
+use strum::VariantNames as _;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::channel::Channel;
 use tidegate_core::counters::{Counter, at_least_0};
@@ -58,9 +59,7 @@ pub struct ResultsArgs {
 }
 
 fn status(text: &str) -> Result<RowStatus, String> {
-    let named = RowStatus::ALL.into_iter().find(|status| status.as_str() == text);
-    let all: Vec<&str> = RowStatus::ALL.iter().map(|status| status.as_str()).collect();
-    named.ok_or_else(|| format!("allowed are {}", all.join(", ")))
+    text.parse().map_err(|_| format!("allowed are {}", RowStatus::VARIANTS.join(", ")))
 }
 
 pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
