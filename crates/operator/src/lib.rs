@@ -16,6 +16,7 @@ pub mod plan;
 pub mod reconcile;
 pub mod redact;
 pub mod results;
+pub mod runs;
 pub mod send;
 pub mod shell;
 pub mod stack;

@@ -196,7 +196,7 @@ async fn own_queues(args: &CancelArgs, stack: &Stack) -> Result<Vec<QueueUrl>, C
 
 /// Waits until the pollers have taken the mail off and settled it, and what they had received before is visible
 /// again; false if interrupted.
-pub(super) async fn taken_off(
+pub(crate) async fn taken_off(
     campaign: &str,
     stack: &Stack,
     shell: &Shell,

@@ -9,10 +9,9 @@ use clap::{Args, Subcommand};
 use tidegate_core::exclusions::AddressKey;
 use tidegate_core::format::counted;
 
-use super::send::prepare::addresses;
-use super::send::progress::MailProgressBar;
 use super::steer::AuthorArgs;
 use super::{OnStack, stop_unless_confirmed};
+use crate::send::{MailProgressBar, addresses};
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, OutputArgs, Shell};
 
 /// Show the exclusion list, or change it: campaigns send nothing to its addresses and phone numbers

@@ -1,21 +1,16 @@
 //! The commands: options, and how each is put onto a stack.
 
-mod cancel;
+pub(crate) mod cancel;
 mod completions;
-mod dead;
+pub(crate) mod dead;
 mod deferred;
-mod doctor;
+pub(crate) mod doctor;
 mod exclude;
 mod history;
 mod limit;
 mod local;
-mod plan;
-mod reconcile;
-mod results;
-mod runs;
-mod send;
 mod status;
-mod steer;
+pub(crate) mod steer;
 mod top;
 mod why;
 
@@ -24,6 +19,11 @@ use std::time::Duration;
 use crate::page::{Page, Tone};
 use clap::Subcommand;
 
+use crate::plan::PlanArgs;
+use crate::reconcile::ReconcileArgs;
+use crate::results::ResultsArgs;
+use crate::runs::RunsArgs;
+use crate::send::SendArgs;
 use crate::shell::{
     CommandEnd, CommandError, ConfirmArgs, Confirmation, OutputArgs, Shell, say_warnings,
 };
@@ -38,11 +38,6 @@ pub use exclude::ExcludeArgs;
 pub use history::HistoryArgs;
 pub use limit::LimitArgs;
 pub use local::LocalArgs;
-pub use plan::{PlanArgs, ses_price};
-pub use reconcile::ReconcileArgs;
-pub use results::ResultsArgs;
-pub use runs::RunsArgs;
-pub use send::SendArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 pub use top::TopArgs;
@@ -160,7 +155,7 @@ impl Command {
     ) -> Result<CommandEnd, CommandError> {
         match self {
             Self::Local(args) => local::run(&args),
-            Self::Send(args) => Box::pin(send::run(&args, shell)).await,
+            Self::Send(args) => Box::pin(crate::send::run(&args, shell)).await,
             Self::Top(args) => Box::pin(top::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
             Self::Deferred(args) => Box::pin(deferred::run(&args, shell)).await,
@@ -172,14 +167,14 @@ impl Command {
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
             Self::Limit(args) => Box::pin(limit::limit(&args, shell)).await,
-            Self::Reconcile(args) => Box::pin(reconcile::run(&args, shell)).await,
-            Self::Results(args) => Box::pin(results::run(&args, shell)).await,
-            Self::Runs(_) => Box::pin(runs::run(shell)).await,
+            Self::Reconcile(args) => Box::pin(crate::reconcile::run(&args, shell)).await,
+            Self::Results(args) => Box::pin(crate::results::run(&args, shell)).await,
+            Self::Runs(_) => Box::pin(crate::runs::run(shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
             Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,
             Self::Why(args) => Box::pin(why::run(&args, shell)).await,
             Self::Dead(args) => Box::pin(dead::run(&args, shell)).await,
-            Self::Plan(args) => Box::pin(plan::run(&args, shell)).await,
+            Self::Plan(args) => Box::pin(crate::plan::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),
             Self::Man(args) => completions::man(&args, program),
         }

@@ -255,7 +255,7 @@ pub(super) async fn steered(
     })
 }
 
-pub(super) fn span(text: &str) -> Result<Duration, String> {
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
     let span = humantime::parse_duration(text);
     let allowed = "allowed is a time such as 90s, 30min, 2h or 1day, up to 30 days";
     match span {

@@ -1,9 +1,12 @@
 //! `tidegate plan`: a stack's scenario, and how a forecast is shown.
 
 pub mod chart;
+mod command;
 mod from_stack;
 mod view;
 
+pub use command::{PlanArgs, ses_price};
+pub(crate) use command::{forecasts, run};
 pub use from_stack::scenario_of;
 
 #[expect(clippy::cast_precision_loss, reason = "it is shown")]

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 
 use tidegate_core::counters::{Counter, at_least_0};
-use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_core::identity::Identity;
 
-use super::inputs::{CampaignRuns, MailCounts, QueueCounts};
-use super::report::{AccountVerdict, CampaignAccount, Method, Tolerance};
-use super::{ReconcileError, StackSettings};
+use super::ReconcileError;
+use super::inputs::{CampaignFacts, MailCounts};
+use super::report::{CampaignAccount, Method};
 use crate::send::JournalReader;
 
 /// Counts which of the mails in `records` are dead-lettered.
@@ -34,52 +34,32 @@ pub(super) fn tally<R: BufRead>(
 }
 
 /// The account of a campaign from the growth of its counters and the queues' depths.
-pub(super) fn account(
-    campaign: String,
-    runs: CampaignRuns,
-    found: MailCounts,
-    queued: QueueCounts,
-    now: EpochMillis,
-    stack: &StackSettings,
-    counters: &BTreeMap<String, i64>,
-) -> CampaignAccount {
-    let before = runs.before();
+pub(super) fn account(facts: CampaignFacts, counters: &BTreeMap<String, i64>) -> CampaignAccount {
+    let CampaignFacts { found, queued, shared, .. } = facts;
+    let before = facts.runs.before();
     let grown = |now: i64, from: i64| at_least_0(now.saturating_sub(from));
-    let sent = grown(Counter::Sent.sum_of(&campaign, counters), before.sent);
+    let sent = grown(Counter::Sent.sum_of(&facts.campaign, counters), before.sent);
     let on_campaign = queued.waiting + queued.retrying;
     // Mails that were on the queue before the first run cannot be told from ours, so both sides of
     // the equation include them.
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let left = signed(runs.enqueued() + before.queued)
+    let left = signed(facts.runs.enqueued() + before.queued)
         .saturating_sub(signed(sent + found.dead + on_campaign));
     let unaccounted = u64::try_from(left).unwrap_or(0);
     let cancelled = unaccounted.min(found.cancelled);
     let excluded = (unaccounted - cancelled).min(found.excluded);
     let deferred = (unaccounted - cancelled - excluded).min(queued.deferred);
-    let on_shared = (unaccounted - cancelled - excluded - deferred).min(queued.shared);
-    let difference = left.saturating_sub(signed(cancelled + excluded + deferred + on_shared));
-    let allowances: Vec<Tolerance> =
-        runs.lag(now, queued.is_moving(), stack.quota_per_second).into_iter().collect();
+    let on_shared = (unaccounted - cancelled - excluded - deferred).min(shared);
     let account = CampaignAccount {
-        campaign,
-        method: Method::Counts { queued_before: before.queued },
-        enqueued: runs.enqueued(),
         sent,
-        sent_before: 0,
         waiting: queued.waiting + on_shared,
         retrying: queued.retrying,
         deferred,
-        dead: found.dead,
         cancelled,
         excluded,
-        unknown: 0,
-        unmarked: 0,
-        queued: on_campaign + queued.deferred + queued.shared,
-        difference,
-        verdict: AccountVerdict::Balanced,
-        allowances,
-        runs: runs.journals.into_iter().map(|journal_run| journal_run.run).collect(),
+        difference: left.saturating_sub(signed(cancelled + excluded + deferred + on_shared)),
         on_shared,
+        ..facts.account(Method::Counts { queued_before: before.queued })
     };
     account
         .allowing(

@@ -7,7 +7,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::Baseline;
 use tidegate_delivery::ports::{QueueDepth, QueueUrl};
 
-use super::report::{SendRun, Tolerance};
+use super::report::{AccountVerdict, CampaignAccount, Method, SendRun, Tolerance};
 use crate::send::JournalHeader;
 
 /// SQS's counts lag by up to a minute, and the pollers' reports by their window.
@@ -125,4 +125,46 @@ pub(super) struct MailCounts {
     /// It is unknown whether SES accepted them.
     pub(super) unknown: u64,
     pub(super) unaccounted: u64,
+}
+
+/// Everything by which a campaign is accounted for.
+#[derive(Debug)]
+pub(super) struct CampaignFacts {
+    pub(super) campaign: String,
+    pub(super) runs: CampaignRuns,
+    pub(super) found: MailCounts,
+    pub(super) queued: QueueCounts,
+    /// Mails on the shared queues that no campaign before this one accounts for.
+    pub(super) shared: u64,
+    pub(super) now: EpochMillis,
+    pub(super) quota_per_second: Option<f64>,
+}
+
+impl CampaignFacts {
+    /// The account, as far as both methods agree.
+    pub(super) fn account(self, method: Method) -> CampaignAccount {
+        let Self { runs, found, queued, .. } = self;
+        let moving = queued.is_moving() || found.sending > 0;
+        CampaignAccount {
+            campaign: self.campaign,
+            method,
+            enqueued: runs.enqueued(),
+            sent: found.sent,
+            sent_before: found.sent_before,
+            waiting: 0,
+            retrying: 0,
+            deferred: 0,
+            dead: found.dead,
+            cancelled: 0,
+            excluded: 0,
+            unknown: found.unknown,
+            unmarked: 0,
+            queued: queued.waiting + queued.retrying + queued.deferred + self.shared,
+            difference: 0,
+            verdict: AccountVerdict::Balanced,
+            allowances: runs.lag(self.now, moving, self.quota_per_second).into_iter().collect(),
+            runs: runs.journals.into_iter().map(|journal_run| journal_run.run).collect(),
+            on_shared: 0,
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::BufRead;
+use std::ops::Range;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -10,9 +11,9 @@ use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Marks, PortError, VISIBILITY_TIMEOUT};
 
-use super::inputs::{CampaignRuns, LAG, MailCounts, QueueCounts};
-use super::report::{AccountVerdict, CampaignAccount, Method, Tolerance};
-use super::{ReconcileError, StackSettings};
+use super::ReconcileError;
+use super::inputs::{CampaignFacts, LAG, MailCounts};
+use super::report::{CampaignAccount, Method};
 use crate::send::JournalReader;
 
 /// Marks that are asked for at once.
@@ -23,7 +24,7 @@ const PARALLEL_CALLS: usize = 8;
 /// Looks up the mark of every mail in `records`. `times` are the begin of the run and now.
 pub(super) async fn tally<R: BufRead>(
     marks: &impl Marks,
-    times: (EpochMillis, EpochMillis),
+    times: &Range<EpochMillis>,
     campaign: &str,
     dead: &BTreeSet<Identity>,
     mut records: JournalReader<R>,
@@ -55,7 +56,7 @@ pub(super) async fn tally<R: BufRead>(
         let Some(answered) = under_way.next().await else { return Ok(()) };
         let (identities, answers) = answered?;
         for (identity, mark) in identities.iter().zip(&answers) {
-            count(found, mark.as_ref(), dead.contains(identity), times.0, times.1);
+            count(found, mark.as_ref(), dead.contains(identity), times);
         }
         checked(identities.len() as u64);
     }
@@ -70,22 +71,17 @@ async fn find(
 }
 
 /// Counts one mail by its mark and whether it is dead-lettered.
-fn count(
-    found: &mut MailCounts,
-    mark: Option<&Mark>,
-    is_dead: bool,
-    began: EpochMillis,
-    now: EpochMillis,
-) {
+fn count(found: &mut MailCounts, mark: Option<&Mark>, is_dead: bool, times: &Range<EpochMillis>) {
     // The clocks of producer and poller may differ, so a mark just before the begin is ours.
-    let is_older = |mark: &Mark| Timestamp::from(began).saturating_since(mark.since.into()) > LAG;
+    let is_older =
+        |mark: &Mark| Timestamp::from(times.start).saturating_since(mark.since.into()) > LAG;
     let counter = match mark {
         Some(mark) if mark.state == MarkState::Sent && is_older(mark) => &mut found.sent_before,
         Some(Mark { state: MarkState::Sent, .. }) => &mut found.sent,
         Some(Mark { state: MarkState::Parked, .. }) => &mut found.unknown,
         Some(mark) => {
             // A poller sends within the visibility timeout, so an older mark has no outcome.
-            let age = Timestamp::from(now).saturating_since(mark.since.into());
+            let age = Timestamp::from(times.end).saturating_since(mark.since.into());
             match (age > VISIBILITY_TIMEOUT, is_dead) {
                 (false, _) => &mut found.sending,
                 // The poller could not remove the mark after the failure; the dead letter decides.
@@ -105,17 +101,8 @@ fn count(
 /// for. They are assigned to the cancelled and excluded ones first, then to the delayed messages, then to the campaign's queue, to its deferred mail, and to
 /// the queues that all campaigns share; those that find no place are missing. Example: 10 unmarked
 /// mails, 2 delayed, 5 on the campaign's queue and 1 on the merge queue leave 2 missing.
-pub(super) fn account(
-    campaign: String,
-    runs: CampaignRuns,
-    found: MailCounts,
-    queued: QueueCounts,
-    now: EpochMillis,
-    stack: &StackSettings,
-) -> CampaignAccount {
-    let moving = queued.is_moving() || found.sending > 0;
-    let allowances: Vec<Tolerance> =
-        runs.lag(now, moving, stack.quota_per_second).into_iter().collect();
+pub(super) fn account(facts: CampaignFacts) -> CampaignAccount {
+    let CampaignFacts { found, queued, shared, .. } = facts;
     let mut missing = found.unaccounted;
     let mut assigned = |most: u64| {
         let part = missing.min(most);
@@ -124,26 +111,16 @@ pub(super) fn account(
     };
     let (cancelled, excluded) = (assigned(found.cancelled), assigned(found.excluded));
     let (retrying, on_campaign) = (assigned(queued.retrying), assigned(queued.waiting));
-    let (deferred, on_shared) = (assigned(queued.deferred), assigned(queued.shared));
+    let (deferred, on_shared) = (assigned(queued.deferred), assigned(shared));
     CampaignAccount {
-        campaign,
-        method: Method::Marks,
-        enqueued: runs.enqueued(),
-        sent: found.sent,
-        sent_before: found.sent_before,
         waiting: found.sending + on_campaign + on_shared,
         retrying,
         deferred,
-        dead: found.dead,
         cancelled,
         excluded,
-        unknown: found.unknown,
         unmarked: found.unaccounted - cancelled - excluded,
-        queued: queued.waiting + queued.retrying + queued.deferred + queued.shared,
         difference: i64::try_from(missing).unwrap_or(i64::MAX),
-        verdict: AccountVerdict::Balanced,
-        allowances,
-        runs: runs.journals.into_iter().map(|journal_run| journal_run.run).collect(),
         on_shared,
+        ..facts.account(Method::Marks)
     }
 }

@@ -6,6 +6,7 @@
 //! the run. Mails that are neither sent nor dead must be on the queues, whose depths SQS reports
 //! only approximately. The report names the remaining difference and its possible causes.
 
+mod command;
 mod counts;
 mod inputs;
 mod marks;
@@ -24,7 +25,9 @@ use tidegate_delivery::ports::{Clock, Ledger, Marks, PortError, QueueDepth, Queu
 
 use crate::dead::{Letter, LetterSnapshot};
 use crate::send::{JournalError, JournalHeader, JournalReader};
-use inputs::{CampaignRuns, JournalRun, MailCounts, QueueCounts};
+pub use command::ReconcileArgs;
+pub(crate) use command::{journals_in, run};
+use inputs::{CampaignFacts, CampaignRuns, JournalRun, MailCounts, QueueCounts};
 pub use report::{AccountVerdict, CampaignAccount, Method, Reconciliation, SendRun, Tolerance};
 
 /// The stack's settings that a reconciliation needs.
@@ -128,7 +131,6 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>
     let mut accounts = Vec::new();
     for (campaign, runs) in runs {
         let queued = queued.get(&campaign).copied().unwrap_or_default();
-        let queued = QueueCounts { shared, ..queued };
         let by_marks =
             stack.deduplication != Deduplication::Off && runs.are_marked(now, stack.mark_retention);
         let cancelled = Counter::Cancelled.sum_of(&campaign, &counters);
@@ -140,18 +142,25 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>
             let records = open(&journals[journal.position])?;
             let found = &mut found;
             if by_marks {
-                let times = (journal.began, now);
-                marks::tally(ports.ledger, times, &campaign, &dead.mails, records, found, &checked)
-                    .await?;
+                let times = journal.began..now;
+                marks::tally(
+                    ports.ledger,
+                    &times,
+                    &campaign,
+                    &dead.mails,
+                    records,
+                    found,
+                    &checked,
+                )
+                .await?;
             } else {
                 counts::tally(&campaign, &dead.mails, records, found, &checked)?;
             }
         }
-        let account = if by_marks {
-            marks::account(campaign, runs, found, queued, now, stack)
-        } else {
-            counts::account(campaign, runs, found, queued, now, stack, &counters)
-        };
+        let quota_per_second = stack.quota_per_second;
+        let facts = CampaignFacts { campaign, runs, found, queued, shared, now, quota_per_second };
+        let account =
+            if by_marks { marks::account(facts) } else { counts::account(facts, &counters) };
         let account = account.allowing(
             dead.unread,
             "on the dead-letter queue were not read: another reader has them (try again later), or they are too many",

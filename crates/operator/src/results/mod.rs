@@ -4,6 +4,7 @@
 //! tell which mails SES accepted, the dead-letter queue which were given up, and the account's suppression list
 //! which recipients bounced or complained.
 
+mod command;
 mod journal;
 mod report;
 mod row;
@@ -21,6 +22,8 @@ use crate::dead::{Letter, LetterSnapshot};
 use crate::redact::AddressVisibility;
 use crate::send::{InputFault, InputRow, InputRows, JournalError};
 use crate::suggest::SuggestedCommand;
+pub use command::ResultsArgs;
+pub(crate) use command::run;
 pub use journal::RunJournal;
 pub use report::ResultsReport;
 pub use row::{COLUMNS, RowResult, RowStatus, RunFacts};

@@ -80,7 +80,7 @@ impl View for ResultsReport {
                 RowStatus::Bounced | RowStatus::Complained | RowStatus::Suppressed => Tone::Warning,
                 _ => Tone::Plain,
             };
-            let name = status.as_str().replace('_', " ");
+            let name = status.into_str().replace('_', " ");
             table.row([Span::new(tone, name), Span::from(count(*rows))]);
         }
         page.table(table);

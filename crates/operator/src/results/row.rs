@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 use tidegate_core::control::{CANCELLED, Cancel};
 use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
 use tidegate_core::exclusions::ExclusionList;
@@ -18,8 +19,21 @@ use tidegate_core::format::time;
 pub const COLUMNS: [&str; 7] = ["to", "row", "id", "status", "at", "ses_message_id", "detail"];
 
 /// The end of a row's mail, or the place where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    EnumString,
+    Eq,
+    IntoStaticStr,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    Serialize,
+    VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum RowStatus {
     /// SES accepted it.
     Sent,
@@ -46,41 +60,6 @@ pub enum RowStatus {
     Unknown,
 }
 
-impl RowStatus {
-    pub const ALL: [Self; 12] = [
-        Self::Sent,
-        Self::Bounced,
-        Self::Complained,
-        Self::Suppressed,
-        Self::Dropped,
-        Self::Sending,
-        Self::Waiting,
-        Self::Dead,
-        Self::Cancelled,
-        Self::Excluded,
-        Self::NotEnqueued,
-        Self::Unknown,
-    ];
-
-    /// The status as the results write it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Bounced => "bounced",
-            Self::Complained => "complained",
-            Self::Suppressed => "suppressed",
-            Self::Dropped => "dropped",
-            Self::Sending => "sending",
-            Self::Waiting => "waiting",
-            Self::Dead => "dead",
-            Self::Cancelled => "cancelled",
-            Self::Excluded => "excluded",
-            Self::NotEnqueued => "not_enqueued",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
 /// One row of the results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RowResult {
@@ -104,7 +83,7 @@ impl RowResult {
             self.to.clone(),
             self.row.to_string(),
             text(&self.id),
-            self.status.as_str().to_owned(),
+            self.status.into_str().to_owned(),
             self.at.map(time).unwrap_or_default(),
             text(&self.ses_message_id),
             text(&self.detail),

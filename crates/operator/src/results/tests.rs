@@ -113,7 +113,7 @@ async fn found(ledger: &MemoryLedger, facts: &RunFacts, journal: &RunJournal) ->
 
 async fn statuses(sent: &[&str], facts: &RunFacts, ended: bool) -> Vec<&'static str> {
     let results = found(&ledger(sent).await, facts, &journal(ended)).await;
-    results.iter().map(|result| result.status.as_str()).collect()
+    results.iter().map(|result| result.status.into_str()).collect()
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -284,7 +284,7 @@ async fn a_send_without_an_outcome_is_under_way_for_30_s_and_then_unknown() {
     for (age, status) in [(30_000, "sending"), (30_001, "unknown")] {
         let ledger = ledger(&[]).await;
         mark(&ledger, "m1", now - age).await;
-        assert_eq!(found(&ledger, &facts, &journal(true)).await[0].status.as_str(), status);
+        assert_eq!(found(&ledger, &facts, &journal(true)).await[0].status.into_str(), status);
     }
 }
 

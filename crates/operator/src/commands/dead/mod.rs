@@ -23,7 +23,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Clock as _;
 
 /// The most letters that are read at once.
-pub(super) const MOST_LETTERS: u32 = 100_000;
+pub(crate) const MOST_LETTERS: u32 = 100_000;
 
 pub use args::DeadArgs;
 use args::{DeadCommand, DeadShowArgs, ExportArgs};
@@ -96,7 +96,7 @@ fn exported(
 }
 
 /// A new file that its owner alone can read: it holds addresses.
-pub(super) fn create(path: &Path) -> Result<File, CommandError> {
+pub(crate) fn create(path: &Path) -> Result<File, CommandError> {
     let made = File::options().write(true).create_new(true).mode(0o600).open(path);
     made.map_err(|source| CommandError::File {
         path: path.to_owned(),
@@ -143,7 +143,7 @@ pub(super) async fn export_and_discard(
 }
 
 /// Deletes the letters of a review, and shows the report.
-pub(super) async fn discard_reviewed(
+pub(crate) async fn discard_reviewed(
     review: &DiscardReview,
     stack: &Stack,
     author: &Author,
@@ -156,7 +156,7 @@ pub(super) async fn discard_reviewed(
 }
 
 /// Reads the dead-letter queue, with its progress on a terminal.
-pub(super) async fn read(
+pub(crate) async fn read(
     stack: &Stack,
     limit: u32,
     shell: &Shell,

@@ -40,7 +40,7 @@ impl Intercept for DateHeader {
 
 /// The time as AWS's clocks have it: this machine's, if that agrees with the `Date` of an answer, which has whole
 /// seconds.
-pub(in crate::commands) async fn aws_time(stack: &Stack) -> ReadResult<Timestamp> {
+pub(crate) async fn aws_time(stack: &Stack) -> ReadResult<Timestamp> {
     let (here, there) = clocks(stack).await?;
     Ok(here.clamp(there, there + Duration::from_secs(1)))
 }

@@ -1,7 +1,7 @@
 //! `tidegate doctor`: what a deployment is, read from AWS, for the checks of
 //! [`crate::doctor`].
 
-pub(super) mod clock;
+pub(crate) mod clock;
 mod lambda;
 mod queues;
 mod ses;

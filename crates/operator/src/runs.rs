@@ -72,7 +72,7 @@ impl View for RunList {
     }
 }
 
-pub(super) async fn run(shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(shell: &Shell) -> Result<CommandEnd, CommandError> {
     let runs = LocalRuns::of_user().list().await.into_iter().map(ListedRun::from).collect();
     shell.output.show(&RunList { runs }).map_err(CommandError::Terminal)?;
     Ok(CommandEnd::Done)

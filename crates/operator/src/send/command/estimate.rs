@@ -10,7 +10,7 @@ use tidegate_core::in_full;
 use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{CampaignLoad, Forecast, ForecastOptions};
 
-use crate::commands::plan::forecasts;
+use crate::plan::forecasts;
 use crate::shell::{CommandError, Shell};
 
 /// One run: for the announcement of an end its range is not needed.

@@ -20,8 +20,8 @@ use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::PortError;
 
-use super::OnStack;
-use super::send::progress::MailProgressBar;
+use crate::commands::OnStack;
+use crate::send::MailProgressBar;
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 
 /// Dead letters that are read; each is held in memory, with its mail.
@@ -70,7 +70,7 @@ impl JournalSource for JournalPath {
     }
 }
 
-pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let (journals, mails) = journals(args)?;
     let stack = args.on.stack.open().await?;
     let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
@@ -164,7 +164,7 @@ fn unusable(error: JournalError) -> CommandError {
     CommandError::Refused(error.into())
 }
 
-pub(super) fn journals_in(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
+pub(crate) fn journals_in(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let failed = |source| CommandError::File {
         path: folder.to_owned(),
         doing: "has no journals that can be listed",

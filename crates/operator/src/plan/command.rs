@@ -18,7 +18,7 @@ use tidegate_simulator::plan::{
     PlanReport, PlannedFault, Scenario, Variant, WeightList,
 };
 
-use super::OnStack;
+use crate::commands::OnStack;
 use crate::plan::chart;
 use crate::shell::{CommandEnd, CommandError, Shell};
 
@@ -159,7 +159,7 @@ fn refused(error: PlanError) -> CommandError {
     CommandError::Refused(Box::new(error))
 }
 
-pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     if let Some(path) =
         args.chart.as_deref().filter(|path| path.extension() != Some("svg".as_ref()))
     {
@@ -194,7 +194,7 @@ pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, Co
 
 /// Runs the forecasts on a thread of their own; none if the operator interrupts, an error if they are not made within
 /// a time.
-pub(super) async fn forecasts(
+pub(crate) async fn forecasts(
     scenarios: Vec<Scenario>,
     options: ForecastOptions,
     within: Duration,

@@ -11,6 +11,7 @@ use crate::status::facts as facts_of_stack;
 use crate::suppression::suppressed;
 use crate::{deferral, exclude};
 use clap::Args;
+use strum::VariantNames as _;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::channel::Channel;
 use tidegate_core::counters::{Counter, at_least_0};
@@ -19,10 +20,9 @@ use tidegate_core::exclusions::ExclusionList;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _};
 
-use super::OnStack;
-use super::dead::{MOST_LETTERS, create, read};
-use super::send::SUPPRESSED;
-use super::send::progress::MailProgressBar;
+use crate::commands::OnStack;
+use crate::commands::dead::{MOST_LETTERS, create, read};
+use crate::send::{MailProgressBar, SUPPRESSED};
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 
 /// Say for each row of a run what became of its mail or text
@@ -59,12 +59,10 @@ pub struct ResultsArgs {
 }
 
 fn status(text: &str) -> Result<RowStatus, String> {
-    let named = RowStatus::ALL.into_iter().find(|status| status.as_str() == text);
-    let all: Vec<&str> = RowStatus::ALL.iter().map(|status| status.as_str()).collect();
-    named.ok_or_else(|| format!("allowed are {}", all.join(", ")))
+    text.parse().map_err(|_| format!("allowed are {}", RowStatus::VARIANTS.join(", ")))
 }
 
-pub(super) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     if !args.journal.exists() {
         return of_run(args, shell).await;
     }

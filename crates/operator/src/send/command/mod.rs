@@ -2,8 +2,8 @@
 
 mod args;
 mod estimate;
-pub(super) mod prepare;
-pub(super) mod progress;
+mod prepare;
+mod progress;
 mod rest;
 mod texts;
 
@@ -38,15 +38,16 @@ use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunSender, RunStage};
 use tidegate_delivery::ports::{Clock as _, Entropy as _, QueueUrl, Runs as _, StoredRun};
 use tidegate_simulator::Deployment;
 
-use super::doctor::clock::aws_time;
-use super::stop_unless_confirmed;
+use crate::commands::doctor::clock::aws_time;
+use crate::commands::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 use estimate::{RunLoad, estimated};
-use progress::MailProgressBar;
+pub(crate) use prepare::addresses;
+pub(crate) use progress::MailProgressBar;
 use rest::Rest;
 
 /// Counted by a progress bar while a suppression list is read.
-pub(super) const SUPPRESSED: &str = "addresses of SES's suppression list read";
+pub(crate) const SUPPRESSED: &str = "addresses of SES's suppression list read";
 
 /// A run as it is prepared.
 struct PreparedRun {
@@ -60,7 +61,7 @@ struct PreparedRun {
     wanted: Run,
 }
 
-pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let channel = texts::channel(args)?;
     let sources = prepare::sources(&args.mail, channel)?;
     prepare::open(&args.file)?;
