@@ -13,7 +13,6 @@ pub mod history;
 pub mod level;
 pub mod page;
 pub mod plan;
-pub mod reconcile;
 pub mod redact;
 pub mod results;
 pub mod runs;

@@ -13,7 +13,7 @@ pub enum SuggestedCommand {
     DeferredList,
     /// Forecasts the mails on the queues.
     PlanLive,
-    Reconcile(String),
+    Results(String),
     Resume {
         campaign: Option<String>,
     },
@@ -64,7 +64,7 @@ impl SuggestedCommand {
             Self::Dead => ("dead", vec![], vec![]),
             Self::DeferredList => ("deferred list", vec![], vec![]),
             Self::PlanLive => ("plan", vec![], vec!["--live".to_owned()]),
-            Self::Reconcile(journal) => ("reconcile", vec![journal.clone()], vec![]),
+            Self::Results(journal) => ("results", vec![journal.clone()], vec![]),
             Self::Resume { campaign } => ("resume", campaign.iter().cloned().collect(), reason()),
             Self::Lift { hold, campaign } => {
                 ("lift", std::iter::once(hold).chain(campaign).cloned().collect(), reason())

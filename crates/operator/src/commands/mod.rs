@@ -20,7 +20,6 @@ use crate::page::{Page, Tone};
 use clap::Subcommand;
 
 use crate::plan::PlanArgs;
-use crate::reconcile::ReconcileArgs;
 use crate::results::ResultsArgs;
 use crate::runs::RunsArgs;
 use crate::send::SendArgs;
@@ -74,7 +73,6 @@ pub enum Command {
     Limit(Box<LimitArgs>),
     Why(WhyArgs),
     Dead(Box<DeadArgs>),
-    Reconcile(ReconcileArgs),
     Results(ResultsArgs),
     History(HistoryArgs),
     Runs(RunsArgs),
@@ -100,7 +98,6 @@ impl Command {
             Self::Weights(args) => Some(args.on.output),
             Self::Rate(args) => Some(args.on.output),
             Self::Limit(args) => Some(args.output()),
-            Self::Reconcile(args) => Some(args.on.output),
             Self::Results(args) => Some(args.on.output),
             Self::History(args) => Some(args.on.output),
             Self::Doctor(args) => Some(args.on.output),
@@ -122,7 +119,6 @@ impl Command {
                 | Self::Top(_)
                 | Self::Cancel(_)
                 | Self::Dead(_)
-                | Self::Reconcile(_)
                 | Self::Results(_)
                 | Self::Deferred(_)
         )
@@ -167,7 +163,6 @@ impl Command {
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
             Self::Limit(args) => Box::pin(limit::limit(&args, shell)).await,
-            Self::Reconcile(args) => Box::pin(crate::reconcile::run(&args, shell)).await,
             Self::Results(args) => Box::pin(crate::results::run(&args, shell)).await,
             Self::Runs(_) => Box::pin(crate::runs::run(shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,

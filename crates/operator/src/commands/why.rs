@@ -22,7 +22,7 @@ use tidegate_delivery::ports::SuppressedAddress;
 
 use super::OnStack;
 use super::dead::read;
-use crate::reconcile::journals_in;
+use crate::results::journals_in;
 use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// Find out what is known of a mail, and what it waits for if it waits

@@ -1,10 +1,10 @@
-use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use crate::results::{
-    COLUMNS, ResultsError, ResultsReport, RowStatus, RunFacts, RunJournal, dead_mails, results,
+    self, AccountVerdict, COLUMNS, ResultsError, ResultsReport, RowStatus, RunFacts, RunJournal,
+    StackSettings, waiting,
 };
 use crate::status::Status;
 use crate::status::facts as facts_of_stack;
@@ -14,18 +14,15 @@ use clap::Args;
 use strum::VariantNames as _;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::channel::Channel;
-use tidegate_core::counters::{Counter, at_least_0};
-use tidegate_core::deduplication::Deduplication;
-use tidegate_core::exclusions::ExclusionList;
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _};
+use tidegate_delivery::ports::Clock as _;
 
 use crate::commands::OnStack;
 use crate::commands::dead::{MOST_LETTERS, create, read};
 use crate::send::{MailProgressBar, SUPPRESSED};
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 
-/// Say for each row of a run what became of its mail or text
+/// Say for each row of a run what became of its mail or text, and whether all are accounted for
 ///
 /// The journal of `tidegate send` names the rows, and the input file their recipients; it must be unchanged. What
 /// the service accepted stands in deduplication's marks, so deduplication must be on: without it the answer is
@@ -34,9 +31,14 @@ use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 /// Status of a row: `sent`; `bounced` or `complained` since; `suppressed` (SES accepted it and delivers it to nobody,
 /// because the address was on the suppression list before); `dropped` (SES accepted it and then sent it to nobody); `sending`; `waiting`; `dead`, with the reason;
 /// `cancelled`; `excluded` by the run's options or by `tidegate exclude`; `not_enqueued`, because the run is not
-/// finished; `unknown`.
+/// finished; `missing`, because no record names it and the queues are empty; `unknown`.
 ///
-/// Exit code: 0; 2 the journal or its input is not usable; 3 a service or a file failed; 130 interrupted.
+/// Without deduplication, and once its marks have expired, the ledger's counters are compared with those at the begin of
+/// the run instead, and count the mail of others, too.
+///
+/// Exit code: 0 every mail is accounted for, within the tolerance, which is said; 1 some are missing; 2 the journal or its
+/// input is not usable, or of another stack; 3 a service or a file failed; 5 the figures prove nothing, because the
+/// tolerance covers all mails, or others sent to the campaign; 130 interrupted.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   tidegate results .tidegate/big-november.journal
@@ -67,9 +69,9 @@ pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd,
         return of_run(args, shell).await;
     }
     let journal = journal(args)?;
-    journal.check(open_file(&journal.input.path)?).map_err(failed)?;
+    journal.check(open_file(&journal.header.input.path)?).map_err(failed)?;
     let stack = args.on.stack.open().await?;
-    let Some(facts) = facts(&journal, &stack, shell).await? else {
+    let Some(facts) = facts(&journal, modified(&args.journal)?, &stack, shell).await? else {
         return Ok(CommandEnd::Interrupted);
     };
     let found = tokio::select! {
@@ -88,7 +90,21 @@ pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd,
     } else {
         shell.output.show(&found).map_err(CommandError::Terminal)?;
     }
-    Ok(CommandEnd::Done)
+    Ok(match found.account.verdict {
+        AccountVerdict::Balanced => CommandEnd::Done,
+        AccountVerdict::Unproven => CommandEnd::Unproven,
+        AccountVerdict::Difference => CommandEnd::ProblemsFound,
+    })
+}
+
+/// When a file was last written.
+fn modified(path: &Path) -> Result<EpochMillis, CommandError> {
+    let at = path.metadata().and_then(|data| data.modified());
+    let at = at.map_err(|source| {
+        CommandError::File { path: path.to_owned(), doing: "cannot be looked at", source }
+    })?;
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(EpochMillis::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
 }
 
 /// The counts of a run that the ledger knows by this name; its journal may be anywhere.
@@ -123,79 +139,56 @@ fn failed(error: ResultsError) -> CommandError {
         ResultsError::Port(error) => CommandError::Service(error),
         ResultsError::Input(fault) => CommandError::Input(fault.to_string()),
         error @ (ResultsError::Empty { .. }
-        | ResultsError::NoInput { .. }
-        | ResultsError::InputChanged { .. }) => CommandError::Refused(error.into()),
+        | ResultsError::InputChanged { .. }
+        | ResultsError::Stranger { .. }) => CommandError::Refused(error.into()),
         error => CommandError::Unfinished(error.into()),
     }
 }
 
 /// Everything by which rows are judged; `None` if the reading was interrupted.
-///
-/// Queues are read before dead letters, and these before marks: a mail that moves meanwhile is found at its old
-/// or its new place.
 async fn facts(
     journal: &RunJournal,
+    written_at: EpochMillis,
     stack: &Stack,
     shell: &Shell,
 ) -> Result<Option<RunFacts>, CommandError> {
-    let queued = queued(journal, stack).await?;
+    let stood = facts_of_stack(stack, shell.output.addresses(), 0).await?;
+    let quota_per_second = Status::of(&stood).quota.in_force;
+    let campaigns = stood.campaigns;
+    let own = campaigns.iter().find(|campaign| campaign.name == journal.header.campaign);
+    let tenant = own.and_then(|campaign| campaign.tenant.clone());
+    let settings = StackSettings {
+        campaigns,
+        shared: stack.shared_queues(),
+        deduplication: stack.poller.deduplication,
+        mark_retention: stack.poller.mark_kept,
+        quota_per_second,
+    };
+    let mut waiting = waiting(&stack.queues(), &settings, journal).await.map_err(failed)?;
+    if let Some(location) = stack.deferral() {
+        let deferred = deferral::left(&stack.clients().deferral(location)).await?;
+        waiting.elsewhere += deferred.get(&journal.header.campaign).copied().unwrap_or(0);
+    }
     let reading = read(stack, MOST_LETTERS, shell).await?;
     if reading.coverage.interrupted {
         return Ok(None);
     }
-    let (standing, campaigns) = stack.standing().await?;
-    let excluded = match standing.control.exclusions {
-        Some(_) => exclude::read(&stack.ledger()).await?,
-        None => ExclusionList::default(),
-    };
-    let bar = MailProgressBar::counting(shell.output, SUPPRESSED);
-    let listed = match stack.scheduler.channel {
-        Channel::Email => {
-            let own = campaigns.iter().find(|campaign| campaign.name == journal.header.campaign);
-            let tenant = own.and_then(|campaign| campaign.tenant.as_deref());
-            let list = stack.clients().suppression_list(tenant).await?;
-            let clock = stack.clock();
-            tokio::select! {
-                listed = suppressed(&list, &clock, |more| bar.add(more)) => listed?,
-                () = shell.interrupted() => return Ok(None),
-            }
-        }
-        Channel::Sms => BTreeMap::new(),
-    };
-    drop(bar);
-    let header = &journal.header;
-    let cancelled = Counter::Cancelled.sum_of(&header.campaign, &standing.counters);
-    let now = EpochMillis::from(stack.clock().wall());
-    let age = now.as_millis().saturating_sub(header.at.as_millis());
-    let marks_kept =
-        (stack.poller.deduplication != Deduplication::Off).then_some(stack.poller.mark_kept);
-    Ok(Some(RunFacts {
-        now,
-        has_marks: marks_kept.is_some_and(|kept| Duration::from_millis(age) < kept),
-        marks_kept,
-        cancel: standing.control.cancels.get(&header.campaign).copied(),
-        cancelled: at_least_0(cancelled.saturating_sub(header.before.cancelled)),
-        dead: dead_mails(&reading),
-        unread: reading.coverage.unread(),
-        queued,
-        excluded,
-        suppressed: listed,
-    }))
-}
-
-/// Mails on the queues that the campaign's mail may be on, and deferred.
-async fn queued(journal: &RunJournal, stack: &Stack) -> Result<u64, CommandError> {
-    let queues = stack.queues();
-    let own = QueueUrl::new(journal.header.queue.as_str());
-    let mut all = 0;
-    for queue in [own].iter().chain(&stack.shared_queues()) {
-        all += queues.depth(queue).await?.all();
+    let (ledger, clock) = (stack.ledger(), stack.clock());
+    let now = EpochMillis::from(clock.wall());
+    let facts = results::facts(&ledger, &settings, journal, waiting, &reading, written_at, now);
+    let mut facts = facts.await?;
+    if stood.standing.control.exclusions.is_some() {
+        facts.excluded = exclude::read(&ledger).await?;
     }
-    if let Some(location) = stack.deferral() {
-        let deferred = deferral::left(&stack.clients().deferral(location)).await?;
-        all += deferred.get(&journal.header.campaign).copied().unwrap_or(0);
+    if stack.scheduler.channel == Channel::Email {
+        let bar = MailProgressBar::counting(shell.output, SUPPRESSED);
+        let list = stack.clients().suppression_list(tenant.as_deref()).await?;
+        facts.suppressed = tokio::select! {
+            listed = suppressed(&list, &clock, |more| bar.add(more)) => listed?,
+            () = shell.interrupted() => return Ok(None),
+        };
     }
-    Ok(all)
+    Ok(Some(facts))
 }
 
 /// Judges every row, and writes those that are asked for.
@@ -213,11 +206,11 @@ async fn written(
     };
     let mut csv = csv::WriterBuilder::new().has_headers(false).from_writer(to);
     let bar = MailProgressBar::new(shell.output, journal.header.rows, 0);
-    let input = BufReader::new(open_file(&journal.input.path)?);
+    let input = BufReader::new(open_file(&journal.header.input.path)?);
     let ledger = stack.ledger();
     let found = async {
         csv.write_record(COLUMNS).map_err(|error| ResultsError::Output(error.into()))?;
-        let found = results(&ledger, facts, journal, input, |result| {
+        let found = results::results(&ledger, facts, journal, input, |result| {
             bar.add(1);
             if args.status.is_empty() || args.status.contains(&result.status) {
                 csv.write_record(result.cells())?;

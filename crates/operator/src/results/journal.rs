@@ -1,12 +1,14 @@
 use std::collections::HashMap;
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
+use std::path::{Path, PathBuf};
 
 use tidegate_core::identity::{EpochMillis, Identity};
 
 use super::ResultsError;
 use crate::send::{
-    InputRow, InputRows, JournalHeader, JournalInput, JournalReader, fingerprint_of, recipient_of,
+    InputRow, InputRows, JournalHeader, JournalReader, fingerprint_of, recipient_of,
 };
+use crate::shell::CommandError;
 use tidegate_core::email::plain_address;
 
 /// A run as its journal tells it.
@@ -14,7 +16,6 @@ use tidegate_core::email::plain_address;
 pub struct RunJournal {
     pub path: String,
     pub header: JournalHeader,
-    pub input: JournalInput,
     /// Time at which the last row was enqueued; `None` if the run is not finished.
     pub ended: Option<EpochMillis>,
     /// The id of each row that was enqueued, by the row's number, and when it was. A million need about 100 MB.
@@ -25,7 +26,7 @@ impl RunJournal {
     /// Reads a journal, called `path` in errors.
     ///
     /// # Errors
-    /// [`ResultsError`] where it cannot be read, or does not name its input.
+    /// [`ResultsError`] where it cannot be read.
     pub fn read(path: &str, journal: impl BufRead) -> Result<Self, ResultsError> {
         let mut records = JournalReader::new(path, journal)?;
         let mut enqueued = HashMap::new();
@@ -37,15 +38,12 @@ impl RunJournal {
         let Some(header) = contents.header else {
             return Err(ResultsError::Empty { journal: path });
         };
-        let Some(input) = header.input.clone() else {
-            return Err(ResultsError::NoInput { journal: path });
-        };
-        Ok(Self { path, header, input, ended: contents.ended, enqueued })
+        Ok(Self { path, header, ended: contents.ended, enqueued })
     }
 
     /// The name of the input in errors.
     pub fn file(&self) -> String {
-        self.input.path.display().to_string()
+        self.header.input.path.display().to_string()
     }
 
     /// Checks that the input is the one that was sent, by its SHA-256.
@@ -59,6 +57,12 @@ impl RunJournal {
             Some(sent) if *sent != found => Err(ResultsError::InputChanged { file: self.file() }),
             _ => Ok(()),
         }
+    }
+
+    /// The mails that it enqueued.
+    pub(super) fn identities(&self) -> impl ExactSizeIterator<Item = Identity> {
+        let campaign = &self.header.campaign;
+        self.enqueued.values().map(|(id, _)| Identity::from_body_id(campaign, id))
     }
 
     /// The id of a row; `None` if it was not enqueued.
@@ -80,7 +84,7 @@ impl RunJournal {
         input: impl Read,
         address: &str,
     ) -> Result<Vec<(u64, Option<String>)>, ResultsError> {
-        let rows = InputRows::new(&self.file(), self.input.format, input)
+        let rows = InputRows::new(&self.file(), self.header.input.format, input)
             .map_err(ResultsError::of_input)?;
         let (mut found, meant) = (Vec::new(), plain_address(address));
         for row in rows.flatten() {
@@ -93,10 +97,28 @@ impl RunJournal {
 
     /// The recipient of a row, as the input has it.
     pub(super) fn recipient(&self, row: &InputRow) -> String {
-        recipient_of(row, self.input.to_column.as_deref()).unwrap_or_default()
+        recipient_of(row, self.header.input.to_column.as_deref()).unwrap_or_default()
     }
 
     pub(super) fn identity(&self, row: u64) -> Option<Identity> {
         Some(Identity::from_body_id(&self.header.campaign, self.id(row)?))
     }
+}
+
+/// The journals in a folder, by name; none if there is no such folder.
+pub(crate) fn journals_in(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    let failed = |source| CommandError::File {
+        path: folder.to_owned(),
+        doing: "has no journals that can be listed",
+        source,
+    };
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths: Vec<PathBuf> = paths.collect::<io::Result<_>>().map_err(failed)?;
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "journal"));
+    paths.sort();
+    Ok(paths)
 }

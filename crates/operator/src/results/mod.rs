@@ -1,10 +1,12 @@
-//! `tidegate results`: says for each row of a run what became of its mail.
+//! `tidegate results`: says for each row of a run what became of its mail, and whether all are accounted for.
 //!
 //! The journal names the ids of the rows that were enqueued, the input their recipients. Deduplication's marks
 //! tell which mails SES accepted, the dead-letter queue which were given up, and the account's suppression list
 //! which recipients bounced or complained.
 
+mod account;
 mod command;
+mod facts;
 mod journal;
 mod report;
 mod row;
@@ -18,13 +20,14 @@ use tidegate_core::identity::Identity;
 use tidegate_core::reputation::dropped_identity;
 use tidegate_delivery::ports::{Marks, PortError};
 
-use crate::dead::{Letter, LetterSnapshot};
 use crate::redact::AddressVisibility;
 use crate::send::{InputFault, InputRow, InputRows, JournalError};
-use crate::suggest::SuggestedCommand;
 pub use command::ResultsArgs;
 pub(crate) use command::run;
+pub use account::{AccountVerdict, CountsSince, RunAccount, Tolerance, WaitingMail};
+pub use facts::{StackSettings, facts, waiting};
 pub use journal::RunJournal;
+pub(crate) use journal::journals_in;
 pub use report::ResultsReport;
 pub use row::{COLUMNS, RowResult, RowStatus, RunFacts};
 
@@ -40,16 +43,15 @@ pub enum ResultsError {
     #[error("{journal}: its run enqueued nothing")]
     Empty { journal: String },
     #[error(
-        "{journal}: an earlier tidegate wrote it, without the name of its input; `{}` accounts for its mails",
-        SuggestedCommand::Reconcile(journal.clone())
-    )]
-    NoInput { journal: String },
-    #[error(
         "{file} has changed since the run, so its rows may not be those that were sent: restore it"
     )]
     InputChanged { file: String },
     #[error("{file} cannot be read")]
     Unreadable { file: String, source: io::Error },
+    #[error(
+        "{journal}: it is of campaign {campaign} on {queue}, which this stack does not have; it has: {has}"
+    )]
+    Stranger { journal: String, campaign: String, queue: String, has: String },
     #[error("{0}")]
     Input(Box<InputFault>),
     #[error(transparent)]
@@ -65,12 +67,6 @@ impl ResultsError {
     }
 }
 
-/// The dead letters by the identities of their mails.
-pub fn dead_mails(reading: &LetterSnapshot) -> BTreeMap<Identity, Letter> {
-    let named = |letter: &Letter| Some((letter.identity()?, letter.clone()));
-    reading.letters.iter().filter_map(named).collect()
-}
-
 /// Calls `each` with the result of each row of `input`, in order, and counts them.
 ///
 /// # Errors
@@ -82,17 +78,17 @@ pub async fn results(
     input: impl Read,
     mut each: impl FnMut(&RowResult) -> io::Result<()>,
 ) -> Result<ResultsReport, ResultsError> {
-    let mut rows = InputRows::new(&journal.file(), journal.input.format, input)
+    let mut rows = InputRows::new(&journal.file(), journal.header.input.format, input)
         .map_err(ResultsError::of_input)?;
-    let mut report = ResultsReport::new(journal, facts);
+    let mut by_status = BTreeMap::new();
     loop {
         // The input is the one that was sent: a row with a fault was left out.
         let batch: Vec<InputRow> = rows.by_ref().flatten().take(ROWS_AT_ONCE).collect();
         if batch.is_empty() {
-            return Ok(report.concluded(facts));
+            return Ok(ResultsReport::new(journal, facts, by_status));
         }
         for result in looked_up(marks, facts, journal, &batch).await? {
-            report.count(&result);
+            *by_status.entry(result.status).or_default() += 1;
             each(&result).map_err(ResultsError::Output)?;
         }
     }

@@ -2,9 +2,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{RowResult, RowStatus, RunFacts, RunJournal};
+use super::account::{AccountVerdict, RunAccount, Tolerance};
+use super::{RowStatus, RunFacts, RunJournal};
 use crate::page::{Page, Span, TextTable, Tone, View};
 use tidegate_core::format::{count, counted, span};
+use tidegate_core::identity::EpochMillis;
+use crate::suggest::SuggestedCommand;
 
 /// The number of rows of each status, and the limits of these figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -14,11 +17,19 @@ pub struct ResultsReport {
     pub journal: String,
     pub rows: u64,
     pub by_status: BTreeMap<RowStatus, u64>,
+    /// The end of the run; `None` if it is not finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<EpochMillis>,
+    pub account: RunAccount,
     pub notes: Vec<String>,
 }
 
 impl ResultsReport {
-    pub(super) fn new(journal: &RunJournal, facts: &RunFacts) -> Self {
+    pub(super) fn new(
+        journal: &RunJournal,
+        facts: &RunFacts,
+        by_status: BTreeMap<RowStatus, u64>,
+    ) -> Self {
         let mut notes = Vec::new();
         match facts.marks_kept {
             None => notes.push(
@@ -30,41 +41,23 @@ impl ResultsReport {
             )),
             Some(_) => {}
         }
-        if facts.cancelled > 0 && !facts.has_marks {
-            let cancelled = counted(facts.cancelled, "message");
+        if facts.since.cancelled > 0 && !facts.has_marks {
+            let cancelled = counted(facts.since.cancelled, "message");
             notes.push(format!(
                 "Since it began, {cancelled} of the campaign were cancelled; no record says which."
             ));
         }
-        if facts.unread > 0 {
-            let unread = counted(facts.unread, "dead letter");
-            notes.push(format!("{unread} could not be read: another reader has them (try again later), or they are too many."));
-        }
+        let rows = |status| by_status.get(&status).copied().unwrap_or(0);
         Self {
             campaign: journal.header.campaign.clone(),
             run: journal.header.run.clone(),
             journal: journal.path.clone(),
-            rows: 0,
-            by_status: BTreeMap::new(),
+            rows: by_status.values().sum(),
+            ended: journal.ended,
+            account: RunAccount::of(journal, facts, rows),
+            by_status,
             notes,
         }
-    }
-
-    pub(super) fn count(&mut self, result: &RowResult) {
-        self.rows += 1;
-        *self.by_status.entry(result.status).or_default() += 1;
-    }
-
-    pub(super) fn concluded(mut self, facts: &RunFacts) -> Self {
-        let waiting = self.by_status.get(&RowStatus::Waiting).copied().unwrap_or(0);
-        if waiting > facts.queued {
-            self.notes.push(format!(
-                "{} wait by their marks, and the queues have about {}: SQS counts approximately and up to a minute late.",
-                count(waiting),
-                count(facts.queued)
-            ));
-        }
-        self
     }
 }
 
@@ -76,7 +69,10 @@ impl View for ResultsReport {
         for (status, rows) in &self.by_status {
             let tone = match status {
                 RowStatus::Sent => Tone::Good,
-                RowStatus::Dead | RowStatus::Dropped | RowStatus::Unknown => Tone::Bad,
+                RowStatus::Dead
+                | RowStatus::Dropped
+                | RowStatus::Missing
+                | RowStatus::Unknown => Tone::Bad,
                 RowStatus::Bounced | RowStatus::Complained | RowStatus::Suppressed => Tone::Warning,
                 _ => Tone::Plain,
             };
@@ -84,6 +80,21 @@ impl View for ResultsReport {
             table.row([Span::new(tone, name), Span::from(count(*rows))]);
         }
         page.table(table);
+        let account = &self.account;
+        if let Some(sent) = account.sent_by_counts {
+            let (sent, queued) = (count(sent), counted(account.queued, "message"));
+            page.line(Tone::Plain, format!("by the ledger's counters {sent} were sent since it began, whoever enqueued them; {queued} on the queues"));
+        }
+        let (tone, verdict) = account.in_words();
+        page.line(tone, verdict);
+        let is_plain = account.missing == 0 && account.verdict == AccountVerdict::Balanced;
+        for Tolerance { mails, why } in account.tolerances.iter().filter(|_| !is_plain) {
+            page.line(Tone::Faint, format!("tolerance: {} {why}", count(*mails)));
+        }
+        if self.by_status.contains_key(&RowStatus::Dead) {
+            let dead = SuggestedCommand::Dead;
+            page.line(Tone::Faint, format!("{dead} shows what is dead, and why."));
+        }
         for note in &self.notes {
             page.line(Tone::Warning, note);
         }

@@ -9,6 +9,7 @@ use tidegate_core::exclusions::ExclusionList;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{SuppressedAddress, SuppressionReason, VISIBILITY_TIMEOUT};
 
+use super::account::{CountsSince, LAG, WaitingMail, age};
 use super::RunJournal;
 use crate::dead::{Doubt, Letter};
 use crate::send::{InputRow, recipient};
@@ -56,6 +57,8 @@ pub enum RowStatus {
     Excluded,
     /// The run is not finished and has not come to it.
     NotEnqueued,
+    /// No record names it, and the queues that it may be on are empty.
+    Missing,
     /// No record tells whether it was sent.
     Unknown,
 }
@@ -95,19 +98,21 @@ impl RowResult {
 #[derive(Clone, Debug)]
 pub struct RunFacts {
     pub now: EpochMillis,
+    /// When the journal was last written.
+    pub written_at: EpochMillis,
     /// Whether marks exist of all mails of the run: deduplication is on, and none has expired.
     pub has_marks: bool,
     /// How long marks are kept; `None` if deduplication is off.
     pub marks_kept: Option<Duration>,
     /// The last cancel of the campaign.
     pub cancel: Option<Cancel>,
-    /// Mails of the campaign that were cancelled since the run began, of any producer.
-    pub cancelled: u64,
+    pub since: CountsSince,
     pub dead: BTreeMap<Identity, Letter>,
     /// Dead letters that were not read.
     pub unread: u64,
-    /// Mails on the queues that the campaign's mail may be on, and deferred; approximate.
-    pub queued: u64,
+    pub waiting: WaitingMail,
+    /// The quota in force, in recipients per second; `None` if it is unknown.
+    pub quota_per_second: Option<f64>,
     /// The exclusion list.
     pub excluded: ExclusionList,
     /// SES's suppression list, by address in lower case; empty of a stack for texts.
@@ -137,7 +142,7 @@ impl RunFacts {
             (None, _) if journal.ended.is_some() => (RowStatus::Excluded, None, None),
             (None, _) => (RowStatus::NotEnqueued, None, None),
             (Some(_), Some(mark)) if mark.state == MarkState::Sent => {
-                dropped.map_or_else(|| self.sent(&to, mark), drop)
+                dropped.map_or_else(|| self.sent(journal, &to, mark), drop)
             }
             (Some(identity), mark) => {
                 let letter = self.dead.get(identity);
@@ -165,8 +170,13 @@ impl RunFacts {
 
     /// SES accepted it. Whether it arrived can only be told from the suppression list, which has one entry for
     /// each address: a bounce of a later mail counts as this one's, too.
-    fn sent(&self, to: &str, mark: &Mark) -> Judgement {
+    fn sent(&self, journal: &RunJournal, to: &str, mark: &Mark) -> Judgement {
         let at = mark.accepted.as_ref().map_or(mark.since, |Acceptance { at, .. }| *at);
+        // The clocks of producer and poller may differ, so a mark just before the begin is this run's.
+        if age(mark.since, journal.header.at) > LAG {
+            let why = "its id was sent before this run began: deduplication deletes this one";
+            return (RowStatus::Sent, Some(at), Some(why.to_owned()));
+        }
         let Some(entry) = self.suppressed.get(&plain_address(to)) else {
             return (RowStatus::Sent, Some(at), None);
         };
@@ -209,10 +219,8 @@ impl RunFacts {
         let concerns = |cancel: &Cancel| enqueued_at.is_some_and(|at| cancel.concerns(at));
         match self.cancel.filter(concerns) {
             Some(cancel) => (RowStatus::Cancelled, Some(cancel.at), None),
-            None if self.queued > 0 => (RowStatus::Waiting, None, None),
-            None => {
-                (RowStatus::Unknown, None, Some("no record, and the queues are empty".to_owned()))
-            }
+            None if self.waiting.all() > 0 => (RowStatus::Waiting, None, None),
+            None => (RowStatus::Missing, None, Some("no record, and the queues are empty".to_owned())),
         }
     }
 }

@@ -4,7 +4,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::runs::Baseline;
 use tidegate_delivery::ports::{Ledger, PortError, QueueUrl, Queues};
 
-/// Reads the depths and counters before a run, for its journal; `tidegate reconcile` compares later
+/// Reads the depths and counters before a run, for its journal; `tidegate results` compares later
 /// values with them. `own` are the campaign's queues, `shared` those on which mails of all
 /// campaigns wait.
 pub async fn baseline(

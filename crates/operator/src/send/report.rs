@@ -158,7 +158,7 @@ impl View for SendReport {
                 Tone::Faint,
                 format!(
                     "{} says what became of them.",
-                    SuggestedCommand::Reconcile(self.journal.clone())
+                    SuggestedCommand::Results(self.journal.clone())
                 ),
             ),
             RunEnd::Cancelled => page.line(

@@ -192,13 +192,9 @@ fn prepared(
         ..Run::new(&to.campaign.name, &to.run, input, sender(&to.by), at)
     };
     let queue = to.campaign.queue_for(draft.parsed_priority());
-    let header = JournalHeader::new(&to.campaign.name, queue, &to.run, &to.by, at);
-    let header = JournalHeader {
-        settings,
-        rows: checked.rows,
-        input: Some(prepare::journal_input(args, format, checked.channel)),
-        ..header
-    };
+    let input = prepare::journal_input(args, format, checked.channel);
+    let header = JournalHeader::new(&to.campaign.name, queue, &to.run, &to.by, at, input);
+    let header = JournalHeader { settings, rows: checked.rows, ..header };
     let file = args.file.display().to_string();
     Ok(PreparedRun { file, format, draft, checked, preview, header, wanted })
 }

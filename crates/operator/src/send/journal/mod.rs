@@ -3,7 +3,7 @@
 //!
 //! Each line is a JSON object: the header, then a record for each acknowledged batch, and at last
 //! the end. The file is only appended to, so a crash leaves a prefix of it; a last line without a
-//! line feed counts as not written. It contains the mails' ids, so that they can be reconciled
+//! line feed counts as not written. It contains the mails' ids, so that they can be accounted for
 //! without the input, and no addresses except those used as ids.
 
 mod file;
@@ -41,9 +41,8 @@ pub struct JournalHeader {
     pub by: String,
     pub at: EpochMillis,
     pub before: Baseline,
-    /// The input, for `tidegate results`; `None` in journals of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input: Option<JournalInput>,
+    /// The input, for `tidegate results`.
+    pub input: JournalInput,
 }
 
 /// The input file of a run. The journal has no addresses: they are read from there.
@@ -58,7 +57,14 @@ pub struct JournalInput {
 }
 
 impl JournalHeader {
-    pub fn new(campaign: &str, queue: &str, run: &str, by: &str, at: EpochMillis) -> Self {
+    pub fn new(
+        campaign: &str,
+        queue: &str,
+        run: &str,
+        by: &str,
+        at: EpochMillis,
+        input: JournalInput,
+    ) -> Self {
         Self {
             tidegate_journal: VERSION,
             campaign: campaign.to_owned(),
@@ -69,7 +75,7 @@ impl JournalHeader {
             by: by.to_owned(),
             at,
             before: Baseline::default(),
-            input: None,
+            input,
         }
     }
 
