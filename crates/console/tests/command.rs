@@ -65,17 +65,12 @@ fn local_becomes_the_program_of_the_package_with_its_options_and_its_exit_code()
 }
 
 #[test]
-fn reconcile_says_where_it_found_no_journal_and_which_one_is_empty() {
+fn results_say_that_a_journal_is_empty() {
     let folder = TempDir::new().unwrap();
-    let none = "there is no journal in .tidegate: name those that tidegate send wrote";
-    let ended = |words: &[&str]| tidegate(words, &folder);
-    assert_eq!(ended(&["reconcile"]), (Some(2), format!("tidegate: {none}\n")));
-    std::fs::create_dir(folder.path().join(".tidegate")).unwrap();
-    assert_eq!(ended(&["reconcile"]), (Some(2), format!("tidegate: {none}\n")));
     std::fs::write(folder.path().join("big.journal"), "").unwrap();
-    let (code, error) = ended(&["reconcile", "big.journal"]);
+    let (code, error) = tidegate(&["results", "big.journal"], &folder);
     assert_eq!(
-        (code, error.contains("big.journal is an empty journal")),
+        (code, error.contains("big.journal: its run enqueued nothing")),
         (Some(2), true),
         "{error}"
     );

@@ -54,7 +54,7 @@ fn every_suggestion_is_parsed_and_its_words_stay_what_they_were() {
     ];
     for text in awkward.map(str::to_owned) {
         let campaign = Some(text.clone());
-        all.push(SuggestedCommand::Reconcile(text.clone()));
+        all.push(SuggestedCommand::Results(text.clone()));
         all.push(SuggestedCommand::Resume { campaign: campaign.clone() });
         all.push(SuggestedCommand::Lift { hold: text.clone(), campaign: campaign.clone() });
         all.push(SuggestedCommand::ExportCancelled { campaign: text.clone() });

@@ -20,8 +20,19 @@ use clap::Args;
 use tidegate_adapters::aws::Clients;
 use tidegate_adapters::aws::stack::{LocalRuns, Stack, StackError};
 
+use crate::shell::OutputArgs;
+
 /// A connection through a proxy takes several round trips.
 const CONNECTED: Duration = Duration::from_secs(5);
+
+/// The options of every command that works on a stack.
+#[derive(Clone, Debug, Args)]
+pub struct OnStack {
+    #[command(flatten)]
+    pub stack: StackArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
 
 /// Options that select the stack
 #[derive(Clone, Debug, Args)]

@@ -77,7 +77,7 @@ async fn the_page_your_first_campaign_sends_every_reader_one_mail_and_accounts_f
         match block.split(' ').nth(1) {
             Some("pause") => wait_for(&mut site, 60).await,
             Some("cancel" | "'s/exmaple/example/'") => site.fire().await,
-            Some("reconcile") => {
+            Some("results") => {
                 wait_for(&mut site, READERS + 1).await;
                 sleep(Duration::from_secs(66)).await;
             }

@@ -227,7 +227,7 @@ async fn a_file_is_sent_found_again_and_accounted_for(site: &mut Site) {
     );
     let why = done(site, &["why", "7", "--campaign", "small"]).await;
     assert!(why.out.contains("BadRequestException"), "{why:?}");
-    done(site, &["reconcile", &journal]).await;
+    done(site, &["results", &journal]).await;
 
     // Shown is not done.
     site.change(json!({ "faults": [] })).await;
@@ -247,8 +247,9 @@ async fn a_file_is_sent_found_again_and_accounted_for(site: &mut Site) {
     site.wait_for(30, 40).await;
     site.counters_with("mails", 30).await;
     assert_eq!(site.depth(DEAD_LETTERS).await, QueueDepth::default());
-    let accounted = done(site, &["reconcile", &journal, "--json"]).await;
-    assert!(accounted.out.contains("30"), "{accounted:?}");
+    let accounted = done(site, &["results", &journal, "--json"]).await;
+    let accounted: Value = serde_json::from_str(&accounted.out).unwrap();
+    assert_eq!(accounted["by_status"], json!({ "sent": 30 }), "{accounted}");
 }
 
 async fn an_excluded_recipient_gets_no_mail(site: &mut Site) {

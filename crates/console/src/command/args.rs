@@ -13,9 +13,9 @@ use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status::StatusSettings;
 
 use super::unparsed_url::UnparsedUrl;
-use tidegate_operator::commands::OnStack;
 use tidegate_operator::plan::ses_price;
 use tidegate_operator::shell::{CommandError, text_file};
+use tidegate_operator::stack::OnStack;
 
 /// Serve a live page of a running stack: its figures, and everything that steers it
 ///

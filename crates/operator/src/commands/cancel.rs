@@ -18,8 +18,9 @@ use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _, Runs as _, VIS
 use super::dead::{create, export_and_discard};
 use super::doctor::clock::aws_time;
 use super::steer::{AuthorArgs, steered};
-use super::{OnStack, stop_unless_confirmed};
+use crate::shell::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};
+use crate::stack::OnStack;
 
 /// How often the ledger is asked whether the pollers are done.
 const LOOK_EVERY: Duration = Duration::from_secs(2);

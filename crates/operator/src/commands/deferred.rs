@@ -14,8 +14,9 @@ use tidegate_delivery::back_pressure::destinations;
 use tidegate_delivery::ports::{Clock as _, Entropy as _};
 use tidegate_delivery::replay::{Bounds, DeferralReplayPorts, bring_back};
 
-use super::{OnStack, stop_unless_confirmed};
+use crate::shell::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, OutputArgs, Shell};
+use crate::stack::OnStack;
 
 /// Show deferred mail, or bring it back
 ///

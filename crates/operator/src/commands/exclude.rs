@@ -10,9 +10,10 @@ use tidegate_core::exclusions::AddressKey;
 use tidegate_core::format::counted;
 
 use super::steer::AuthorArgs;
-use super::{OnStack, stop_unless_confirmed};
 use crate::send::{MailProgressBar, addresses};
+use crate::shell::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, OutputArgs, Shell};
+use crate::stack::OnStack;
 
 /// Show the exclusion list, or change it: campaigns send nothing to its addresses and phone numbers
 ///

@@ -2,8 +2,8 @@ use crate::history::newest;
 use clap::Args;
 use tidegate_delivery::ports::History as _;
 
-use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::stack::OnStack;
 
 /// Show who changed what, and why
 ///

@@ -11,9 +11,9 @@ use tidegate_core::limits::{
 };
 use tidegate_delivery::ports::Clock as _;
 
-use super::OnStack;
 use super::steer::{AuthorArgs, change};
 use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell};
+use crate::stack::OnStack;
 
 /// Show the limits, set one, or remove one
 ///

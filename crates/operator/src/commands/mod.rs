@@ -16,17 +16,13 @@ mod why;
 
 use std::time::Duration;
 
-use crate::page::{Page, Tone};
 use clap::Subcommand;
 
 use crate::plan::PlanArgs;
 use crate::results::ResultsArgs;
 use crate::runs::RunsArgs;
 use crate::send::SendArgs;
-use crate::shell::{
-    CommandEnd, CommandError, ConfirmArgs, Confirmation, OutputArgs, Shell, say_warnings,
-};
-use crate::stack::StackArgs;
+use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell, say_warnings};
 
 pub use cancel::CancelArgs;
 pub use completions::{CompletionsArgs, ManArgs};
@@ -44,15 +40,6 @@ pub use why::WhyArgs;
 
 /// How long a command that handles interrupts itself may take before it is ended from outside.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The options of every command that works on a stack.
-#[derive(Clone, Debug, clap::Args)]
-pub struct OnStack {
-    #[command(flatten)]
-    pub stack: StackArgs,
-    #[command(flatten)]
-    pub output: OutputArgs,
-}
 
 /// The commands on a stack.
 #[derive(Debug, Subcommand)]
@@ -174,27 +161,4 @@ impl Command {
             Self::Man(args) => completions::man(&args, program),
         }
     }
-}
-
-/// Asks for confirmation. None means yes; every other answer ends the command, with a line that says so.
-pub(crate) async fn stop_unless_confirmed(
-    ask: ConfirmArgs,
-    shell: &Shell,
-    question: &str,
-) -> Result<Option<CommandEnd>, CommandError> {
-    let answer = tokio::select! {
-        answer = ask.confirm(question) => answer.map_err(CommandError::Terminal)?,
-        () = shell.interrupted() => return Ok(Some(CommandEnd::Interrupted)),
-    };
-    let mut page = Page::default();
-    match answer {
-        Confirmation::Yes => return Ok(None),
-        Confirmation::No => page.line(Tone::Plain, "Nothing was changed."),
-        Confirmation::NoTerminal => page.line(
-            Tone::Warning,
-            "Nothing was changed: there is no terminal to ask on; --yes changes without asking.",
-        ),
-    }
-    shell.output.say(&page);
-    Ok(Some(CommandEnd::Declined))
 }

@@ -2,8 +2,8 @@ use crate::status::Status;
 use crate::status::facts;
 use clap::Args;
 
-use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::stack::OnStack;
 
 /// Show what stands: quota and use, campaigns, holds, breaker, queues
 ///

@@ -12,8 +12,9 @@ use tidegate_core::rate::Rate;
 use tidegate_core::weight_rule::{FinishBy, WeightRule};
 use tidegate_delivery::ports::Clock as _;
 
-use super::{OnStack, stop_unless_confirmed};
+use crate::shell::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};
+use crate::stack::OnStack;
 
 /// The reason for a change, and who makes it.
 #[derive(Clone, Debug, Args)]

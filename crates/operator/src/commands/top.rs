@@ -5,8 +5,8 @@ use crate::status::Status;
 use crate::{status, top};
 use clap::Args;
 
-use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::stack::OnStack;
 
 /// Watch a running stack, live, and steer it
 ///

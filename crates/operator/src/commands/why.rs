@@ -20,10 +20,10 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::Run;
 use tidegate_delivery::ports::SuppressedAddress;
 
-use super::OnStack;
 use super::dead::read;
 use crate::results::journals_in;
 use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::stack::OnStack;
 
 /// Find out what is known of a mail, and what it waits for if it waits
 ///
@@ -191,7 +191,7 @@ fn in_journal(path: &Path, address: &str) -> Result<JournalRows, ResultsError> {
         File::open(path).map_err(|source| ResultsError::Unreadable { file, source })
     };
     let journal = RunJournal::read(&path.display().to_string(), BufReader::new(open(path)?))?;
-    journal.check(open(&journal.input.path)?)?;
-    let rows = journal.rows_to(BufReader::new(open(&journal.input.path)?), address)?;
+    journal.check(open(&journal.header.input.path)?)?;
+    let rows = journal.rows_to(BufReader::new(open(&journal.header.input.path)?), address)?;
     Ok(JournalRows { journal: journal.header, rows })
 }

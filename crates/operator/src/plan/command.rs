@@ -18,9 +18,9 @@ use tidegate_simulator::plan::{
     PlanReport, PlannedFault, Scenario, Variant, WeightList,
 };
 
-use crate::commands::OnStack;
 use crate::plan::chart;
 use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::stack::OnStack;
 
 /// Forecast when each campaign ends, what limits it, and what it costs
 ///

@@ -1,20 +1,15 @@
 //! Whether every mail of a run is somewhere: sent, waiting, dead, cancelled, excluded, or of unknown outcome.
 
-use std::time::Duration;
-
 use serde::Serialize;
 use tidegate_core::control::CANCELLED;
-use tidegate_core::counters::at_least_0;
 use tidegate_core::format::{count, counted};
-use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::Baseline;
 
-use super::{RowStatus, RunFacts, RunJournal};
+use super::RunJournal;
+use super::facts::{LAG, RunFacts, age};
+use super::row::RowStatus;
 use crate::dead::Letter;
 use crate::page::Tone;
-
-/// SQS's counts lag by up to a minute, and the pollers' reports by their window.
-pub(super) const LAG: Duration = Duration::from_secs(65);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -32,34 +27,6 @@ pub enum AccountVerdict {
 pub struct Tolerance {
     pub mails: u64,
     pub why: String,
-}
-
-/// The growth of the ledger's counters since the run began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CountsSince {
-    /// The campaign's recipients that were sent to, whoever enqueued their mail.
-    pub sent: u64,
-    /// The campaign's cancelled mails.
-    pub cancelled: u64,
-    /// The campaign's mails to excluded recipients.
-    pub excluded: u64,
-    /// Mails without an answer of SES, of all campaigns.
-    pub possibly_sent: u64,
-}
-
-/// Mails where the campaign's mail may wait; approximate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WaitingMail {
-    /// On the campaign's queues.
-    pub own: u64,
-    /// On the merge queue and the limit queues, of all campaigns; and deferred, of this one.
-    pub elsewhere: u64,
-}
-
-impl WaitingMail {
-    pub const fn all(self) -> u64 {
-        self.own + self.elsewhere
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -82,7 +49,11 @@ pub struct RunAccount {
 
 impl RunAccount {
     /// `rows` gives the number of rows of a status.
-    pub(super) fn of(journal: &RunJournal, facts: &RunFacts, rows: impl Fn(RowStatus) -> u64) -> Self {
+    pub(super) fn of(
+        journal: &RunJournal,
+        facts: &RunFacts,
+        rows: impl Fn(RowStatus) -> u64,
+    ) -> Self {
         let (enqueued, before) = (journal.identities().len() as u64, &journal.header.before);
         let unmarked = if facts.has_marks { rows(RowStatus::Waiting) } else { 0 };
         let missing = if facts.has_marks {
@@ -91,12 +62,15 @@ impl RunAccount {
             missing_by_counts(enqueued + before.queued, dead(journal, facts), facts)
         };
         let tolerances = tolerances(journal, facts, rows(RowStatus::Sending) > 0);
-        let tolerance = tolerances.iter().map(|tolerance| tolerance.mails).fold(0, u64::saturating_add);
+        let tolerance =
+            tolerances.iter().map(|tolerance| tolerance.mails).fold(0, u64::saturating_add);
         // Marks name every mail, so without a difference the tolerance was not needed.
         let is_needed = missing != 0 || !facts.has_marks;
         let verdict = if missing > signed(tolerance) {
             AccountVerdict::Difference
-        } else if missing < -signed(tolerance) || is_needed && tolerance > 0 && tolerance >= enqueued {
+        } else if missing < -signed(tolerance)
+            || is_needed && tolerance > 0 && tolerance >= enqueued
+        {
             AccountVerdict::Unproven
         } else {
             AccountVerdict::Balanced
@@ -115,11 +89,15 @@ impl RunAccount {
         let (tolerance, enqueued) = (count(self.tolerance()), counted(self.enqueued, "message"));
         match self.verdict {
             AccountVerdict::Unproven if self.missing < 0 => {
-                let said = format!("this proves nothing: {off} more than the {enqueued} of this run: other mail of the campaign counts, too");
+                let said = format!(
+                    "this proves nothing: {off} more than the {enqueued} of this run: other mail of the campaign counts, too"
+                );
                 (Tone::Warning, said)
             }
             AccountVerdict::Unproven => {
-                let said = format!("this proves nothing: the tolerance of {tolerance} covers all {enqueued} ({off} missing); ask again once nothing moves");
+                let said = format!(
+                    "this proves nothing: the tolerance of {tolerance} covers all {enqueued} ({off} missing); ask again once nothing moves"
+                );
                 (Tone::Warning, said)
             }
             AccountVerdict::Difference => {
@@ -135,7 +113,9 @@ impl RunAccount {
             AccountVerdict::Balanced => {
                 let (unmarked, queued) = (count(self.unmarked), counted(self.queued, "message"));
                 let are = if self.unmarked == 1 { "is" } else { "are" };
-                let said = format!("every message is accounted for, if the {unmarked} without a record {are} among the {queued} on the queues");
+                let said = format!(
+                    "every message is accounted for, if the {unmarked} without a record {are} among the {queued} on the queues"
+                );
                 (Tone::Plain, said)
             }
         }
@@ -184,15 +164,6 @@ fn tolerances(journal: &RunJournal, facts: &RunFacts, is_sending: bool) -> Vec<T
     ];
     let needed = all.into_iter().filter(|(mails, _)| *mails > 0);
     needed.map(|(mails, why)| Tolerance { mails, why: why.to_owned() }).collect()
-}
-
-pub(super) fn age(at: EpochMillis, now: EpochMillis) -> Duration {
-    Duration::from_millis(now.as_millis().saturating_sub(at.as_millis()))
-}
-
-/// The growth of a counter.
-pub(super) fn grown(now: i64, before: i64) -> u64 {
-    at_least_0(now.saturating_sub(before))
 }
 
 fn signed(count: u64) -> i64 {

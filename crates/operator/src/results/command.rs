@@ -17,10 +17,10 @@ use tidegate_core::channel::Channel;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Clock as _;
 
-use crate::commands::OnStack;
 use crate::commands::dead::{MOST_LETTERS, create, read};
 use crate::send::{MailProgressBar, SUPPRESSED};
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
+use crate::stack::OnStack;
 
 /// Say for each row of a run what became of its mail or text, and whether all are accounted for
 ///
@@ -100,8 +100,10 @@ pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd,
 /// When a file was last written.
 fn modified(path: &Path) -> Result<EpochMillis, CommandError> {
     let at = path.metadata().and_then(|data| data.modified());
-    let at = at.map_err(|source| {
-        CommandError::File { path: path.to_owned(), doing: "cannot be looked at", source }
+    let at = at.map_err(|source| CommandError::File {
+        path: path.to_owned(),
+        doing: "cannot be looked at",
+        source,
     })?;
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(EpochMillis::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))

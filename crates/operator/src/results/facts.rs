@@ -7,15 +7,73 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::config::Campaign;
-use tidegate_core::counters::Counter;
+use tidegate_core::control::Cancel;
+use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::exclusions::ExclusionList;
-use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{Ledger, PortError, QueueDepth, QueueUrl, Queues};
+use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_delivery::ports::{
+    Ledger, PortError, QueueDepth, QueueUrl, Queues, SuppressedAddress,
+};
 
-use super::account::{CountsSince, WaitingMail, age, grown};
-use super::{ResultsError, RunFacts, RunJournal};
+use super::{ResultsError, RunJournal};
 use crate::dead::{Letter, LetterSnapshot};
+
+/// SQS's counts lag by up to a minute, and the pollers' reports by their window.
+pub(super) const LAG: Duration = Duration::from_secs(65);
+
+/// The growth of the ledger's counters since the run began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountsSince {
+    /// The campaign's recipients that were sent to, whoever enqueued their mail.
+    pub sent: u64,
+    /// The campaign's cancelled mails.
+    pub cancelled: u64,
+    /// The campaign's mails to excluded recipients.
+    pub excluded: u64,
+    /// Mails without an answer of SES, of all campaigns.
+    pub possibly_sent: u64,
+}
+
+/// Mails where the campaign's mail may wait; approximate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitingMail {
+    /// On the campaign's queues.
+    pub own: u64,
+    /// On the merge queue and the limit queues, of all campaigns; and deferred, of this one.
+    pub elsewhere: u64,
+}
+
+impl WaitingMail {
+    pub const fn all(self) -> u64 {
+        self.own + self.elsewhere
+    }
+}
+
+/// Everything by which the rows of a run are judged.
+#[derive(Clone, Debug)]
+pub struct RunFacts {
+    pub now: EpochMillis,
+    /// When the journal was last written.
+    pub written_at: EpochMillis,
+    /// Whether marks exist of all mails of the run: deduplication is on, and none has expired.
+    pub has_marks: bool,
+    /// How long marks are kept; `None` if deduplication is off.
+    pub marks_kept: Option<Duration>,
+    /// The last cancel of the campaign.
+    pub cancel: Option<Cancel>,
+    pub since: CountsSince,
+    pub dead: BTreeMap<Identity, Letter>,
+    /// Dead letters that were not read.
+    pub unread: u64,
+    pub waiting: WaitingMail,
+    /// The quota in force, in recipients per second; `None` if it is unknown.
+    pub quota_per_second: Option<f64>,
+    /// The exclusion list.
+    pub excluded: ExclusionList,
+    /// SES's suppression list, by address in lower case; empty of a stack for texts.
+    pub suppressed: BTreeMap<String, SuppressedAddress>,
+}
 
 /// The stack's settings by which a run is judged.
 #[derive(Clone, Debug)]
@@ -103,7 +161,8 @@ pub async fn facts(
     let standing = ledger.read().await?;
     let (header, counters) = (&journal.header, &standing.counters);
     let before = &header.before;
-    let since = |counter: Counter, before: i64| grown(counter.sum_of(&header.campaign, counters), before);
+    let since =
+        |counter: Counter, before: i64| grown(counter.sum_of(&header.campaign, counters), before);
     let letter = |letter: &Letter| Some((letter.identity()?, letter.clone()));
     let marks_kept = (stack.deduplication != Deduplication::Off).then_some(stack.mark_retention);
     Ok(RunFacts {
@@ -125,4 +184,13 @@ pub async fn facts(
         excluded: ExclusionList::default(),
         suppressed: BTreeMap::new(),
     })
+}
+
+pub(super) fn age(at: EpochMillis, now: EpochMillis) -> Duration {
+    Duration::from_millis(now.as_millis().saturating_sub(at.as_millis()))
+}
+
+/// The growth of a counter.
+fn grown(now: i64, before: i64) -> u64 {
+    at_least_0(now.saturating_sub(before))
 }

@@ -22,14 +22,14 @@ use tidegate_delivery::ports::{Marks, PortError};
 
 use crate::redact::AddressVisibility;
 use crate::send::{InputFault, InputRow, InputRows, JournalError};
+pub use account::{AccountVerdict, RunAccount, Tolerance};
 pub use command::ResultsArgs;
 pub(crate) use command::run;
-pub use account::{AccountVerdict, CountsSince, RunAccount, Tolerance, WaitingMail};
-pub use facts::{StackSettings, facts, waiting};
+pub use facts::{CountsSince, RunFacts, StackSettings, WaitingMail, facts, waiting};
 pub use journal::RunJournal;
 pub(crate) use journal::journals_in;
 pub use report::ResultsReport;
-pub use row::{COLUMNS, RowResult, RowStatus, RunFacts};
+pub use row::{COLUMNS, RowResult, RowStatus};
 
 /// Marks that one call reads.
 const MARKS_PER_CALL: usize = 100;

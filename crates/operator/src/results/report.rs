@@ -5,9 +5,9 @@ use serde::Serialize;
 use super::account::{AccountVerdict, RunAccount, Tolerance};
 use super::{RowStatus, RunFacts, RunJournal};
 use crate::page::{Page, Span, TextTable, Tone, View};
+use crate::suggest::SuggestedCommand;
 use tidegate_core::format::{count, counted, span};
 use tidegate_core::identity::EpochMillis;
-use crate::suggest::SuggestedCommand;
 
 /// The number of rows of each status, and the limits of these figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -69,10 +69,9 @@ impl View for ResultsReport {
         for (status, rows) in &self.by_status {
             let tone = match status {
                 RowStatus::Sent => Tone::Good,
-                RowStatus::Dead
-                | RowStatus::Dropped
-                | RowStatus::Missing
-                | RowStatus::Unknown => Tone::Bad,
+                RowStatus::Dead | RowStatus::Dropped | RowStatus::Missing | RowStatus::Unknown => {
+                    Tone::Bad
+                }
                 RowStatus::Bounced | RowStatus::Complained | RowStatus::Suppressed => Tone::Warning,
                 _ => Tone::Plain,
             };

@@ -1,16 +1,14 @@
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 use tidegate_core::control::{CANCELLED, Cancel};
 use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
-use tidegate_core::exclusions::ExclusionList;
-use tidegate_core::identity::{EpochMillis, Identity};
-use tidegate_delivery::ports::{SuppressedAddress, SuppressionReason, VISIBILITY_TIMEOUT};
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::{SuppressionReason, VISIBILITY_TIMEOUT};
 
-use super::account::{CountsSince, LAG, WaitingMail, age};
 use super::RunJournal;
+use super::facts::{LAG, RunFacts, age};
 use crate::dead::{Doubt, Letter};
 use crate::send::{InputRow, recipient};
 use tidegate_core::email::plain_address;
@@ -92,31 +90,6 @@ impl RowResult {
             text(&self.detail),
         ]
     }
-}
-
-/// Everything by which the rows of a run are judged.
-#[derive(Clone, Debug)]
-pub struct RunFacts {
-    pub now: EpochMillis,
-    /// When the journal was last written.
-    pub written_at: EpochMillis,
-    /// Whether marks exist of all mails of the run: deduplication is on, and none has expired.
-    pub has_marks: bool,
-    /// How long marks are kept; `None` if deduplication is off.
-    pub marks_kept: Option<Duration>,
-    /// The last cancel of the campaign.
-    pub cancel: Option<Cancel>,
-    pub since: CountsSince,
-    pub dead: BTreeMap<Identity, Letter>,
-    /// Dead letters that were not read.
-    pub unread: u64,
-    pub waiting: WaitingMail,
-    /// The quota in force, in recipients per second; `None` if it is unknown.
-    pub quota_per_second: Option<f64>,
-    /// The exclusion list.
-    pub excluded: ExclusionList,
-    /// SES's suppression list, by address in lower case; empty of a stack for texts.
-    pub suppressed: BTreeMap<String, SuppressedAddress>,
 }
 
 /// A status with its time and reason.
@@ -220,7 +193,9 @@ impl RunFacts {
         match self.cancel.filter(concerns) {
             Some(cancel) => (RowStatus::Cancelled, Some(cancel.at), None),
             None if self.waiting.all() > 0 => (RowStatus::Waiting, None, None),
-            None => (RowStatus::Missing, None, Some("no record, and the queues are empty".to_owned())),
+            None => {
+                (RowStatus::Missing, None, Some("no record, and the queues are empty".to_owned()))
+            }
         }
     }
 }

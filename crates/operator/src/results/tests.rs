@@ -12,9 +12,8 @@ use tidegate_delivery::ports::{
 use tidegate_fakes::MemoryLedger;
 
 use super::*;
-use crate::dead::LetterContent;
+use crate::dead::{Letter, LetterContent};
 use crate::page::Page;
-use crate::reconcile::DeadLetters;
 
 const BEGAN: u64 = 1_795_206_000_000;
 const SENT: EpochMillis = EpochMillis::new(BEGAN + 60_000);
@@ -44,10 +43,12 @@ fn facts() -> RunFacts {
         has_marks: true,
         marks_kept: Some(Duration::from_hours(24)),
         cancel: None,
-        cancelled: 0,
+        since: CountsSince::default(),
+        written_at: NOW,
+        quota_per_second: None,
         dead: BTreeMap::new(),
         unread: 0,
-        queued: 0,
+        waiting: WaitingMail::default(),
         excluded: ExclusionList::default(),
         suppressed: BTreeMap::new(),
     }
@@ -138,12 +139,12 @@ async fn every_row_has_its_mails_end_with_sess_id_and_time() {
         ]
     );
     assert_eq!(cells[2], ["cy@example.com", "3", "", "excluded", "", "", ""]);
-    assert_eq!(cells[3][3], "unknown", "no record, and nothing waits");
+    assert_eq!(cells[3][3], "missing", "no record, and nothing waits");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_mail_without_a_record_waits_while_the_queues_have_mail_or_was_cancelled() {
-    let waiting = RunFacts { queued: 2, ..facts() };
+    let waiting = RunFacts { waiting: WaitingMail { own: 2, elsewhere: 0 }, ..facts() };
     assert_eq!(statuses(&["m1"], &waiting, true).await, ["sent", "waiting", "excluded", "waiting"]);
     assert_eq!(statuses(&["m1"], &waiting, false).await[2], "not_enqueued");
     let cancelled = |at| Some(Cancel { at, keep: false });
@@ -168,17 +169,13 @@ async fn a_cancel_in_mid_run_concerns_the_rows_that_were_enqueued_before_it() {
         // They were acknowledged in second 3; the run ended in second 5, or was interrupted.
         let found = statuses(&["m1"], &cancel(4), ended).await;
         assert_eq!((found[0], found[1], found[3]), ("sent", "cancelled", "cancelled"));
-        assert_eq!(statuses(&["m1"], &cancel(2), ended).await[1], "unknown");
+        assert_eq!(statuses(&["m1"], &cancel(2), ended).await[1], "missing");
     }
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn reconcile_counts_a_kept_mail_as_cancelled_too_and_a_begun_one_is_unknown_to_both() {
+async fn a_kept_mail_is_cancelled_and_a_begun_one_is_unknown() {
     let kept = |id: &str| Letter { message_id: id.to_owned(), ..letter(CANCELLED) };
-    let coverage = crate::dead::Coverage::default();
-    let letters = vec![kept("7"), letter("MessageRejected")];
-    let dead = DeadLetters::from(&LetterSnapshot { letters, coverage });
-    assert_eq!(dead.mails.len(), 1);
     let facts = RunFacts { dead: [(identity("m2"), kept("7"))].into(), ..facts() };
     let ledger = ledger(&["m1"]).await;
     assert_eq!(found(&ledger, &facts, &journal(true)).await[1].status, RowStatus::Cancelled);
@@ -188,7 +185,12 @@ async fn reconcile_counts_a_kept_mail_as_cancelled_too_and_a_begun_one_is_unknow
 
 #[tokio::test(flavor = "current_thread")]
 async fn without_marks_the_results_say_how_many_were_cancelled() {
-    let off = RunFacts { has_marks: false, marks_kept: None, cancelled: 99, ..facts() };
+    let off = RunFacts {
+        has_marks: false,
+        marks_kept: None,
+        since: CountsSince { cancelled: 99, ..CountsSince::default() },
+        ..facts()
+    };
     let (ledger, each) = (ledger(&[]).await, |_: &RowResult| Ok(()));
     let report = results(&ledger, &off, &journal(true), INPUT.as_bytes(), each).await.unwrap();
     assert!(Page::of(&report).plain().contains("99 messages of the campaign were cancelled"));
@@ -233,7 +235,11 @@ async fn a_mail_that_ses_accepted_and_dropped_is_not_sent_and_says_why() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_mail_to_an_excluded_recipient_is_excluded_unless_it_was_sent_before() {
     let keys = ["ada", "bob"].map(|name| AddressKey::of_text(&format!("{name}@example.com")));
-    let facts = RunFacts { excluded: ExclusionList::of(keys), queued: 5, ..facts() };
+    let facts = RunFacts {
+        excluded: ExclusionList::of(keys),
+        waiting: WaitingMail { own: 5, elsewhere: 0 },
+        ..facts()
+    };
     let found = statuses(&["m1"], &facts, true).await;
     assert_eq!(found, ["sent", "excluded", "excluded", "waiting"]);
 }
@@ -242,7 +248,7 @@ async fn a_mail_to_an_excluded_recipient_is_excluded_unless_it_was_sent_before()
 async fn a_text_to_an_excluded_number_is_excluded() {
     let text = RunFacts {
         excluded: ExclusionList::of([AddressKey::of_text("+12065550100")]),
-        queued: 5,
+        waiting: WaitingMail { own: 5, elsewhere: 0 },
         ..facts()
     };
     let input = "to_phone\n+12065550101\n+12065550100\n+12065550102\n+12065550103\n";
@@ -252,7 +258,7 @@ async fn a_text_to_an_excluded_number_is_excluded() {
         Ok(())
     };
     let mut journal = journal(true);
-    journal.input.to_column = Some("to_phone".to_owned());
+    journal.header.input.to_column = Some("to_phone".to_owned());
     results(&ledger(&["m1"]).await, &text, &journal, input.as_bytes(), each).await.unwrap();
     let to = |number: u32, status| (format!("+1206555010{number}"), status);
     let expected = [
@@ -267,7 +273,13 @@ async fn a_text_to_an_excluded_number_is_excluded() {
 #[tokio::test(flavor = "current_thread")]
 async fn without_marks_only_dead_letters_are_known_and_the_report_says_so() {
     let dead = [(identity("m2"), letter("MessageRejected"))].into();
-    let off = RunFacts { has_marks: false, marks_kept: None, dead, queued: 9, ..facts() };
+    let off = RunFacts {
+        has_marks: false,
+        marks_kept: None,
+        dead,
+        waiting: WaitingMail { own: 9, elsewhere: 0 },
+        ..facts()
+    };
     assert_eq!(statuses(&["m1"], &off, true).await, ["unknown", "dead", "excluded", "unknown"]);
     let each = |_: &RowResult| Ok(());
     let ledger = ledger(&[]).await;

@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::page::{Page, Tone};
 use crate::text_file::read_text;
 pub use confirm::{ConfirmArgs, Confirmation};
 pub use error::CommandError;
@@ -148,4 +149,27 @@ mod tests {
         assert!(shell.interrupted().now_or_never().is_some());
         assert!(shell.interrupted().now_or_never().is_none());
     }
+}
+
+/// Asks for confirmation. None means yes; every other answer ends the command, with a line that says so.
+pub(crate) async fn stop_unless_confirmed(
+    ask: ConfirmArgs,
+    shell: &Shell,
+    question: &str,
+) -> Result<Option<CommandEnd>, CommandError> {
+    let answer = tokio::select! {
+        answer = ask.confirm(question) => answer.map_err(CommandError::Terminal)?,
+        () = shell.interrupted() => return Ok(Some(CommandEnd::Interrupted)),
+    };
+    let mut page = Page::default();
+    match answer {
+        Confirmation::Yes => return Ok(None),
+        Confirmation::No => page.line(Tone::Plain, "Nothing was changed."),
+        Confirmation::NoTerminal => page.line(
+            Tone::Warning,
+            "Nothing was changed: there is no terminal to ask on; --yes changes without asking.",
+        ),
+    }
+    shell.output.say(&page);
+    Ok(Some(CommandEnd::Declined))
 }

@@ -17,9 +17,9 @@ use tidegate_fakes::{
 use tidegate_operator::level::LevelSource;
 use tidegate_operator::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
-    JournalContents, JournalHeader, JournalSink, JournalWriter, KnownList, RecipientFilter, RunEnd,
-    RunRecord, SendError, SendLimits, SendPorts, SendProgress, SendReport, Session, TemplatePart,
-    TemplateSource, Templates, admitted, check, read_journal, run_state,
+    JournalContents, JournalHeader, JournalInput, JournalSink, JournalWriter, KnownList,
+    RecipientFilter, RunEnd, RunRecord, SendError, SendLimits, SendPorts, SendProgress, SendReport,
+    Session, TemplatePart, TemplateSource, Templates, admitted, check, read_journal, run_state,
 };
 
 pub(crate) const FILE: &str = "recipients.csv";
@@ -156,7 +156,9 @@ impl World {
 
     pub(crate) fn header(&self, checked: &InputSummary) -> JournalHeader {
         let at = EpochMillis::from(self.universe.clock().wall());
-        let mut header = JournalHeader::new("big", self.queue.as_str(), "recipients", "ada", at);
+        let input = JournalInput { path: "in.csv".into(), format: CSV, to_column: None };
+        let queue = self.queue.as_str();
+        let mut header = JournalHeader::new("big", queue, "recipients", "ada", at, input);
         header.settings.insert("input".to_owned(), checked.sha256.clone());
         header.rows = checked.rows;
         header

@@ -13,7 +13,7 @@ use tidegate_delivery::ports::Clock as _;
 
 use super::args::ActionArgs;
 use super::{bar, read};
-use crate::commands::stop_unless_confirmed;
+use crate::shell::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, Shell};
 
 pub(super) type Ports<'a> = LetterPorts<'a, SqsQueues, DynamoLedger, SystemClock>;

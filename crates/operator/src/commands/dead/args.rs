@@ -6,8 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 
-use crate::commands::OnStack;
 use crate::shell::{ConfirmArgs, OutputArgs};
+use crate::stack::OnStack;
 
 /// Look through the dead letters, and replay them after review
 ///

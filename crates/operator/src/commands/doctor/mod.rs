@@ -18,8 +18,8 @@ use tidegate_adapters::aws::stack::{Stack, StackError};
 use tidegate_core::deduplication::Deduplication;
 use tidegate_delivery::ports::{DeferralStore as _, FailureKind};
 
-use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell, text_file};
+use crate::stack::OnStack;
 use tidegate_core::in_full;
 
 /// Check a deployment, and say what to do about what is wrong

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::send::{KnownList, PartPrice, recipient};
 use clap::{Args, ValueEnum};
 
-use crate::commands::OnStack;
 use crate::shell::ConfirmArgs;
+use crate::stack::OnStack;
 
 /// Send a campaign from a file: a row a mail, or a row a text message
 ///

@@ -39,7 +39,7 @@ use tidegate_delivery::ports::{Clock as _, Entropy as _, QueueUrl, Runs as _, St
 use tidegate_simulator::Deployment;
 
 use crate::commands::doctor::clock::aws_time;
-use crate::commands::stop_unless_confirmed;
+use crate::shell::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 use estimate::{RunLoad, estimated};
 pub(crate) use prepare::addresses;

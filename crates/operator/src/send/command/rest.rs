@@ -1,13 +1,13 @@
 //! `--rest-of`: who has got the mail of a run, and who has not.
 
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::dead::{DiscardReview, LetterFilter};
 use crate::redact::AddressVisibility;
 use crate::results::RunJournal;
 use crate::send::{
-    AddressList, InputFormat, InputRows, RunKey, add_sent, cancelled_rows, chain, fingerprint_of,
+    AddressList, InputRows, JournalInput, RunKey, add_sent, cancelled_rows, chain, fingerprint_of,
     record_rest, rest_name,
 };
 use crate::steer::Author;
@@ -90,11 +90,11 @@ fn add_list(
         let found = prepare::open(path).ok().and_then(|file| fingerprint_of(file).ok());
         found.is_some_and(|found| found == run.input.list)
     };
-    let (path, format, to_column) = if is_own(&args.file) {
+    let JournalInput { path, format, to_column } = if is_own(&args.file) {
         let format = prepare::format(&args.input, &args.file);
-        (args.file.clone(), format, prepare::to_column(args, channel))
+        prepare::journal_input(args, format, channel)
     } else {
-        let journalled = journalled(run).filter(|(path, ..)| is_own(path));
+        let journalled = journalled(run).filter(|input| is_own(&input.path));
         journalled.ok_or_else(|| {
             CommandError::Input(format!(
                 "{}: this is not the list of run {}, and no journal of it here names one that is; allowed is the run's own list, unchanged",
@@ -112,11 +112,10 @@ fn add_list(
 }
 
 /// The list of a run as its journal in this folder names it.
-fn journalled(run: &Run) -> Option<(PathBuf, InputFormat, Option<String>)> {
+fn journalled(run: &Run) -> Option<JournalInput> {
     let path = prepare::usual_journal(&run.campaign, &run.name);
     let file = BufReader::new(std::fs::File::open(&path).ok()?);
-    let journal = RunJournal::read(&path.display().to_string(), file).ok()?;
-    Some((journal.input.path, journal.input.format, journal.input.to_column))
+    Some(RunJournal::read(&path.display().to_string(), file).ok()?.header.input)
 }
 
 impl Rest {

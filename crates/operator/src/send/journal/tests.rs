@@ -6,7 +6,10 @@ use super::*;
 
 fn header() -> JournalHeader {
     let at = EpochMillis::new(1_795_206_967_042);
-    let mut header = JournalHeader::new("big", "https://sqs.example/big", "november", "ada", at);
+    let format = InputFormat::Csv { delimiter: b',', multiline: false };
+    let input = JournalInput { path: "in.csv".into(), format, to_column: None };
+    let queue = "https://sqs.example/big";
+    let mut header = JournalHeader::new("big", queue, "november", "ada", at, input);
     header.settings.insert("input".to_owned(), "5f…".to_owned());
     header.rows = 40;
     header

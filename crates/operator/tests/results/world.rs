@@ -1,11 +1,12 @@
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead};
+use std::collections::BTreeMap;
+use std::io;
 use std::slice;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::config::Campaign;
+use tidegate_core::dead_letter::{DeadLetter, LastError};
 use tidegate_core::deduplication::{Acceptance, Deduplication};
 use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::{EpochMillis, Identity};
@@ -18,14 +19,14 @@ use tidegate_fakes::{
     FaultPlan, MemoryDeferralStore, MemoryLedger, MemoryQueues, QueueSettings, SeededEntropy,
     Universe,
 };
-use tidegate_operator::reconcile::{
-    DeadLetters, JournalSource, ReconcileError, ReconcilePorts, Reconciliation, StackSettings,
-    reconcile,
+use tidegate_operator::dead::{Coverage, Letter, LetterContent, LetterSnapshot};
+use tidegate_operator::results::{
+    ResultsError, ResultsReport, RowResult, RunJournal, StackSettings, facts, results, waiting,
 };
 use tidegate_operator::send::{
-    CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalSink,
-    JournalWriter, RecipientFilter, RunEnd, RunRecord, RunState, SendLimits, Session, TemplatePart,
-    TemplateSource, Templates, baseline, check,
+    CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalInput,
+    JournalSink, JournalWriter, RecipientFilter, RunEnd, RunRecord, RunState, SendLimits, Session,
+    TemplatePart, TemplateSource, Templates, baseline, check,
 };
 
 const FORMAT: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
@@ -55,24 +56,28 @@ pub(crate) enum Became {
     Lost,
 }
 
-/// A journal in memory, and when it was last written.
+/// A journal in memory, the time when it was last written, and the list of its run.
 #[derive(Debug)]
-pub(crate) struct Journalled(pub(crate) Vec<u8>, EpochMillis);
+pub(crate) struct Journalled {
+    pub(crate) lines: Vec<u8>,
+    written_at: EpochMillis,
+    list: String,
+}
 
 impl Journalled {
     /// As of a run that was interrupted at its very end.
     pub(crate) fn abandoned(mut self) -> Self {
-        let lines = String::from_utf8(self.0).unwrap();
+        let lines = String::from_utf8(self.lines).unwrap();
         let (whole, end) = lines.trim_end().rsplit_once('\n').unwrap();
         assert!(end.contains("ended"), "{end}");
-        self.0 = format!("{whole}\n").into_bytes();
+        self.lines = format!("{whole}\n").into_bytes();
         self
     }
 }
 
 impl JournalSink for &mut Journalled {
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        self.0.extend_from_slice(line);
+        self.lines.extend_from_slice(line);
         Ok(())
     }
 
@@ -85,20 +90,6 @@ impl JournalSink for &mut Journalled {
     }
 }
 
-impl JournalSource for &Journalled {
-    fn path(&self) -> String {
-        "run.journal".to_owned()
-    }
-
-    fn open(&self) -> io::Result<impl BufRead> {
-        Ok(self.0.as_slice())
-    }
-
-    fn modified_at(&self) -> io::Result<EpochMillis> {
-        Ok(self.1)
-    }
-}
-
 /// A stack whose mails go where a test says.
 pub(crate) struct World {
     universe: Universe,
@@ -107,7 +98,7 @@ pub(crate) struct World {
     pub(crate) faults: FaultPlan,
     deduplication: Deduplication,
     pub(crate) kept: Duration,
-    dead: RefCell<BTreeSet<Identity>>,
+    dead: RefCell<Vec<Letter>>,
     pub(crate) deferral: MemoryDeferralStore,
 }
 
@@ -165,7 +156,10 @@ impl World {
         let checked = check(&draft, "in.csv", csv.as_bytes(), checking, |_, _| {}).unwrap();
         let (queue, clock) = (url(campaign), self.universe.clock());
         let at = EpochMillis::from(clock.wall());
-        let mut header = JournalHeader::new(campaign, queue.as_str(), run, "ada", at);
+        let mut header = {
+            let input = JournalInput { path: "in.csv".into(), format: FORMAT, to_column: None };
+            JournalHeader::new(campaign, queue.as_str(), run, "ada", at, input)
+        };
         header.rows = rows;
         let shared = [url("merge.fifo"), url("domain-1")];
         header.before =
@@ -188,7 +182,7 @@ impl World {
             progress: &(),
             level: &(),
         };
-        let mut journal = Journalled(Vec::new(), at);
+        let mut journal = Journalled { lines: Vec::new(), written_at: at, list: csv.clone() };
         let mut writer = JournalWriter::new(&mut journal);
         let (input, sender) = (RunInput::default(), RunSender::default());
         let stored = StoredRun { version: 0, run: Run::new(campaign, run, input, sender, at) };
@@ -197,7 +191,7 @@ impl World {
         let run =
             session.run(ports, csv.as_bytes(), &mut writer, &mut record, std::future::pending());
         assert_eq!(run.await.unwrap().ended, RunEnd::Done);
-        journal.1 = EpochMillis::from(clock.wall());
+        journal.written_at = EpochMillis::from(clock.wall());
         journal
     }
 
@@ -254,16 +248,16 @@ impl World {
                 self.sent_before(campaign, 1).await;
             }
             Became::Dead => {
-                self.dead.borrow_mut().insert(identity.clone());
+                self.dead.borrow_mut().push(letter(campaign, &id));
             }
             Became::DeadButMarked => {
                 marked(Duration::ZERO).await;
-                self.dead.borrow_mut().insert(identity.clone());
+                self.dead.borrow_mut().push(letter(campaign, &id));
             }
             Became::Parked => {
                 marked(Duration::ZERO).await;
                 self.ledger.set_parked(&identity, &id, 0xFFFF).await.unwrap();
-                self.dead.borrow_mut().insert(identity.clone());
+                self.dead.borrow_mut().push(letter(campaign, &id));
             }
             Became::SendingFor(age) => marked(age).await,
             Became::Retrying => {
@@ -301,11 +295,15 @@ impl World {
         self.sent_before("big", i64::try_from(state).unwrap()).await;
     }
 
-    /// The command.
-    pub(crate) async fn reconcile(
+    pub(crate) async fn results(&self, run: &Journalled) -> Result<ResultsReport, ResultsError> {
+        Ok(self.rows(run).await?.0)
+    }
+
+    /// The command, with its rows.
+    pub(crate) async fn rows(
         &self,
-        journals: &[&Journalled],
-    ) -> Result<Reconciliation, ReconcileError> {
+        run: &Journalled,
+    ) -> Result<(ResultsReport, Vec<RowResult>), ResultsError> {
         let campaign = |name: &str, weight| Campaign {
             name: name.to_owned(),
             queue_url: url(name).to_string(),
@@ -321,11 +319,41 @@ impl World {
         };
         let queues = self.queues.clone().with_faults(&self.faults);
         let ledger = self.ledger.clone().with_faults(&self.faults);
-        let clock = self.universe.clock();
-        let ports = ReconcilePorts { queues: &queues, ledger: &ledger, clock: &clock };
-        let mails = self.dead.borrow().clone();
-        let dead = async { Ok(DeadLetters { mails, ..DeadLetters::default() }) };
-        let deferred = tidegate_operator::deferral::left(&self.deferral);
-        reconcile(ports, &stack, journals, deferred, dead, |_| {}).await
+        let now = EpochMillis::from(self.universe.clock().wall());
+        let journal = RunJournal::read("run.journal", run.lines.as_slice())?;
+        let mut waiting = waiting(&queues, &stack, &journal).await?;
+        let deferred = tidegate_operator::deferral::left(&self.deferral).await?;
+        waiting.elsewhere += deferred.get(&journal.header.campaign).copied().unwrap_or(0);
+        let letters = self.dead.borrow().clone();
+        let reading = LetterSnapshot { letters, coverage: Coverage::default() };
+        let written_at = run.written_at;
+        let facts = facts(&ledger, &stack, &journal, waiting, &reading, written_at, now).await?;
+        let mut rows = Vec::new();
+        let each = |row: &RowResult| {
+            rows.push(row.clone());
+            Ok(())
+        };
+        let report = results(&ledger, &facts, &journal, run.list.as_bytes(), each).await?;
+        Ok((report, rows))
     }
+}
+
+/// The dead letter of a mail that SES refused.
+fn letter(campaign: &str, id: &str) -> Letter {
+    let entry = DeadLetter {
+        message_id: id.to_owned(),
+        campaign: campaign.to_owned(),
+        to: Vec::new(),
+        first_attempt_at: None,
+        last_attempt_at: None,
+        attempts: 1,
+        last_error: LastError {
+            code: Some("MessageRejected".to_owned()),
+            http_status: Some(400),
+            provider_message: "no".to_owned(),
+        },
+        message: format!(r#"{{"id":"{id}"}}"#),
+    };
+    let content = LetterContent::Entry(Box::new(entry));
+    Letter { message_id: id.to_owned(), since: EpochMillis::new(0), content, envelope: None }
 }

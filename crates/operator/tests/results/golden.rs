@@ -1,4 +1,4 @@
-//! Compares the command's output with the examples in `docs/commands/reconcile.md`.
+//! Compares the command's output with the examples in `docs/commands/results.md`.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ async fn with_deduplication() {
         (30, Became::Merging),
     ];
     world.befall("big", &became).await;
-    let report = world.reconcile(&[&journal]).await.unwrap();
-    assert_data_eq!(Page::of(&report).plain(), file!["../golden/reconcile.txt"]);
+    let report = world.results(&journal).await.unwrap();
+    assert_data_eq!(Page::of(&report).plain(), file!["../golden/results.txt"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -30,6 +30,6 @@ async fn by_counts() {
     let journal = world.enqueue("big", "november", 20_000).await;
     world.befall("big", &[(19_950, Became::Sent), (12, Became::Dead), (38, Became::Lost)]).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
-    let report = world.reconcile(&[&journal]).await.unwrap();
-    assert_data_eq!(Page::of(&report).plain(), file!["../golden/reconcile-counts.txt"]);
+    let report = world.results(&journal).await.unwrap();
+    assert_data_eq!(Page::of(&report).plain(), file!["../golden/results-counts.txt"]);
 }
