@@ -12,13 +12,11 @@ use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{FailureKind, Outgoing, QueueUrl, Queues as _, SuppressionReason};
 use tidegate_fakes::{
-    Fault, FaultPlan, Latency, MemoryAccount, MemoryBucket, MemoryConsoleBuckets,
-    MemoryDeferralStore, MemoryFeedback, MemoryLedger, MemoryMailer, MemoryQueues, MemorySes,
-    MemorySuppressionList, MemoryTopic, Operation, QueueSettings, Rule, SesSettings, SimClock,
-    Universe, failures,
+    Fault, FaultPlan, Latency, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryFeedback,
+    MemoryLedger, MemoryMailer, MemoryQueues, MemorySes, MemorySuppressionList, MemoryTopic,
+    Operation, QueueSettings, Rule, SesSettings, SimClock, Universe, failures,
 };
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
-use tidegate_tests::contract::console_buckets::{ConsoleBucketRoom, console_bucket_contract};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
 use tidegate_tests::contract::exclusions::exclusions_contract;
@@ -321,31 +319,6 @@ impl BucketRoom for Buckets {
 #[tokio::test(start_paused = true)]
 async fn the_memory_bucket_keeps_the_contract() {
     bucket_contract(&Buckets).await;
-}
-
-struct ConsoleBuckets {
-    universe: Universe,
-    stacks: RefCell<BTreeMap<String, MemoryConsoleBuckets>>,
-}
-
-impl ConsoleBucketRoom for ConsoleBuckets {
-    type Buckets = MemoryConsoleBuckets;
-
-    async fn open(&self, stack: &str) -> MemoryConsoleBuckets {
-        let mut stacks = self.stacks.borrow_mut();
-        let new = || MemoryConsoleBuckets::new(self.universe);
-        stacks.entry(stack.to_owned()).or_insert_with(new).clone()
-    }
-
-    async fn wait(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_memory_console_buckets_keep_the_contract() {
-    let stacks = RefCell::default();
-    console_bucket_contract(&ConsoleBuckets { universe: universe(), stacks }).await;
 }
 
 struct SuppressionLists;

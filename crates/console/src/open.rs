@@ -1,17 +1,16 @@
 //! The console of a stack: a page that listens on an address.
 
-use std::future::{Future, pending};
-use std::pin::Pin;
+use std::future::Future;
 use std::sync::Arc;
 
 use crate::engine::{Engine, StackPorts};
 use crate::http::{About, Access, AccessError, App, StackMenu, serve};
 use crate::state_file::StateFile;
-use crate::stream::{Hub, StreamLimits, share_buckets};
+use crate::stream::StreamLimits;
 use thiserror::Error;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_adapters::aws::{ChannelAccount, CloudWatch, DynamoLedger, SqsQueues, SystemClock};
-use tidegate_delivery::ports::{Clock as _, ConsoleBuckets, PortError};
+use tidegate_delivery::ports::{Clock as _, PortError};
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status::{StatusSettings, other_queues};
 use tokio::net::TcpListener;
@@ -38,9 +37,6 @@ pub struct OpenConsole {
     listener: TcpListener,
     engine: Engine<AwsPorts>,
     app: Arc<App>,
-    hub: Arc<Hub>,
-    /// Exchanges with other consoles; without them it does nothing.
-    sharing: Pin<Box<dyn Future<Output = ()>>>,
 }
 
 impl OpenConsole {
@@ -70,24 +66,14 @@ impl OpenConsole {
             stacks,
         };
         let (engine, handle) = Engine::start(ports, limits, memory).await?;
-        let hub = Arc::clone(&handle.hub);
         let app = App::new(handle, access, about, Box::new(|| SystemClock::new().wall().into()))?;
-        Ok(Self { listener, engine, app, hub, sharing: Box::pin(pending()) })
-    }
-
-    /// Shares the buckets of its event streams with the other consoles that use `buckets`.
-    pub fn share(self, buckets: impl ConsoleBuckets + 'static) -> Self {
-        let sharing = Box::pin(share_buckets(Arc::clone(&self.hub), buckets));
-        Self { sharing, ..self }
+        Ok(Self { listener, engine, app })
     }
 
     /// Serves it until the futures that `stop` makes complete.
     pub async fn serve<S: Future<Output = ()>>(self, stop: impl Fn() -> S) {
         let serving = serve(self.listener, self.app, stop());
-        tokio::select! {
-            _ = async { tokio::join!(self.engine.run(stop()), serving) } => {}
-            () = self.sharing => {}
-        }
+        tokio::join!(self.engine.run(stop()), serving);
     }
 }
 

@@ -12,7 +12,6 @@
 //! | `SuppressionList` | [`MemorySuppressionList`] | `MemorySuppressionList::default()` |
 //! | `Invoke` | [`MemoryInvoke`] | [`MemoryInvoke::new`], which also gives the ticks to read |
 //! | `Bucket` | [`MemoryBucket`] | [`MemoryBucket::new`]; a clone is another taker |
-//! | `ConsoleBuckets` | [`MemoryConsoleBuckets`] | [`MemoryConsoleBuckets::new`]; a clone is another console's |
 //! | `DeferralStore` | [`MemoryDeferralStore`] | `MemoryDeferralStore::default()` |
 //! | `Monitor` | [`MemoryMonitor`] | `MemoryMonitor::default()`, then told what it knows |
 //! | `Entropy` | [`SeededEntropy`] | [`SeededEntropy::new`] |
@@ -24,7 +23,6 @@
 
 mod bucket;
 mod clock;
-mod console_buckets;
 mod deferral;
 mod entropy;
 mod faults;
@@ -47,7 +45,6 @@ mod value;
 
 pub use bucket::MemoryBucket;
 pub use clock::{SimClock, Universe};
-pub use console_buckets::MemoryConsoleBuckets;
 pub use deferral::MemoryDeferralStore;
 pub use entropy::SeededEntropy;
 pub use faults::{Fault, FaultPlan, Operation, Rule, Strike};

@@ -11,7 +11,6 @@
 )]
 
 pub mod bucket;
-pub mod console_buckets;
 pub mod deferral;
 pub mod directory;
 pub mod exclusions;

@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
 mod cluster;
-mod console;
 mod login;
 mod many;
 mod outages;

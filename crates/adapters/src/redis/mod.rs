@@ -3,7 +3,6 @@
 //! | port | adapter |
 //! |---|---|
 //! | `Bucket` | [`RedisBucket`] |
-//! | `ConsoleBuckets` | [`RedisConsoleBuckets`] |
 //!
 //! A take is one call of [`SCRIPT`], which is [`tidegate_core::bucket`] written in Lua. It runs on the
 //! server, by the server's clock, and takes from all buckets or from none. The script is loaded once and
@@ -18,7 +17,6 @@
 mod bucket;
 mod cluster;
 mod connect;
-mod console;
 mod error;
 mod link;
 
@@ -26,7 +24,6 @@ use std::time::Duration;
 
 pub use bucket::RedisBucket;
 pub use connect::Trust;
-pub use console::RedisConsoleBuckets;
 pub use error::LinkError;
 use tidegate_core::config::LAST_START;
 

@@ -8,11 +8,9 @@ use crate::state_file::StateFile;
 use crate::stream::StreamLimits;
 use clap::Args;
 use tidegate_adapters::aws::stack::{Stack, state_folder};
-use tidegate_core::config::BucketUrl;
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status::StatusSettings;
 
-use super::unparsed_url::UnparsedUrl;
 use tidegate_operator::plan::ses_price;
 use tidegate_operator::shell::{CommandError, text_file};
 use tidegate_operator::stack::OnStack;
@@ -87,10 +85,6 @@ pub(super) struct LimitArgs {
     /// Streams that all addresses may have together
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     streams: u16,
-    /// Share the buckets of sessions and addresses with the stack's other consoles that do, on the server of the
-    /// poller's shared bucket (`TIDEGATE_SHARED_BUCKET`), or on the one at URL
-    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub(super) shared_buckets: Option<UnparsedUrl>,
 }
 
 impl LimitArgs {
@@ -107,13 +101,6 @@ impl LimitArgs {
             },
             streams: self.streams.into(),
         }
-    }
-
-    /// The server of the shared buckets, where it is given.
-    pub(super) fn server(&self) -> Result<Option<BucketUrl>, CommandError> {
-        let url = self.shared_buckets.as_ref().filter(|url| url.is_given());
-        let url = url.map(UnparsedUrl::parse).transpose();
-        url.map_err(|error| CommandError::Refused(Box::new(error)))
     }
 }
 
@@ -194,22 +181,5 @@ mod tests {
     fn without_options_streams_have_the_consoles_own_limits() {
         let program = Program::try_parse_from(["tidegate"]).unwrap();
         assert_eq!(program.console.limits.of_streams(), StreamLimits::default());
-    }
-
-    #[test]
-    fn buckets_are_shared_on_the_pollers_server_or_on_another_whose_password_is_not_shown() {
-        let server = |option: &[&str]| {
-            let program = Program::try_parse_from([&["tidegate"], option].concat());
-            let limits = program.map(|program| program.console.limits)?;
-            Ok::<_, clap::Error>((limits.shared_buckets.is_some(), limits.server()))
-        };
-        assert!(matches!(server(&[]).unwrap(), (false, Ok(None))));
-        assert!(matches!(server(&["--shared-buckets"]).unwrap(), (true, Ok(None))));
-        let (_, url) = server(&["--shared-buckets=rediss://:hush@cache.example"]).unwrap();
-        assert_eq!(url.unwrap().unwrap().to_string(), "rediss://:***@cache.example:6379/0");
-        let (_, error) = server(&["--shared-buckets=http://:hush@cache.example"]).unwrap();
-        let error = error.unwrap_err();
-        assert!(!format!("{error:?} {error}").contains("hush"), "{error:?}");
-        server(&["--shared-buckets", "redis://cache.example"]).unwrap_err();
     }
 }

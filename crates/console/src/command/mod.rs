@@ -1,15 +1,11 @@
 mod args;
 mod link;
 mod stacks;
-mod unparsed_url;
 
 use std::io::IsTerminal as _;
 
 use crate::http::{Access, bind};
 use crate::open::OpenConsole;
-use tidegate_adapters::aws::stack::Stack;
-use tidegate_adapters::redis::RedisConsoleBuckets;
-use tidegate_core::config::BucketUrl;
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -21,35 +17,16 @@ use stacks::{OtherStacks, refused_or_out_of_reach};
 
 use tidegate_operator::shell::{CommandEnd, CommandError, Shell};
 
-/// The buckets that the consoles of `stack` share, on the server at `url` or on the poller's.
-fn shared_buckets(
-    url: Option<BucketUrl>,
-    stack: &Stack,
-) -> Result<RedisConsoleBuckets, CommandError> {
-    let of_poller = stack.poller.shared_bucket.as_ref();
-    let Some(url) = url.or_else(|| of_poller.map(|bucket| bucket.url.clone())) else {
-        let name = &stack.name;
-        return Err(CommandError::Input(format!(
-            "the stack {name} has no shared bucket (TIDEGATE_SHARED_BUCKET): name a server with --shared-buckets=URL"
-        )));
-    };
-    let prefix = of_poller.map(|bucket| bucket.prefix.clone()).unwrap_or_default();
-    Ok(RedisConsoleBuckets::new(url, prefix, stack.poller_function.arn.clone()))
-}
-
 pub async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let tokens = args.tokens()?;
     let is_token_given = tokens.is_some();
     let access = args.access(tokens);
     let refused = |error| CommandError::Refused(Box::new(error));
     access.check().map_err(refused)?;
-    let server = args.limits.server()?;
     log(shell.output.is_json());
     let listener = bind(access.listen)
         .map_err(|source| CommandError::Listen { address: access.listen, source })?;
     let stack = args.on.stack.open().await?;
-    let is_shared = args.limits.shared_buckets.is_some();
-    let buckets = is_shared.then(|| shared_buckets(server, &stack)).transpose()?;
     let address = listener.local_addr().map_err(CommandError::Terminal)?;
     let access = Access { listen: address, ..access };
     let memory = args.memory(&stack);
@@ -62,10 +39,6 @@ pub async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, Comman
     let shown = args.shown_of(&stack, addresses);
     let opened = OpenConsole::open(&stack, listener, access, limits, memory, shown, menu);
     let console = Box::pin(opened).await.map_err(refused_or_out_of_reach)?;
-    let console = match buckets {
-        Some(buckets) => console.share(buckets),
-        None => console,
-    };
     shell.output.begin(&running).map_err(CommandError::Terminal)?;
     let (end, ended) = watch::channel(false);
     let asked = || {

@@ -50,7 +50,6 @@ pub(super) async fn events(
     let session = app.auth.client_session(&credential, address);
     let connection = connection.and_then(|Extension(ConnectionNumber(number))| number);
     let client = StreamClient { connection, session, address };
-    app.shared.hub.acquaint(&client).await;
     let stream = app.shared.hub.subscribe(client, last.as_deref()).map_err(refusal)?;
     let excuse = excuses.add(Excuse::Stream(credential.clone()));
     let open = (stream, app, credential, excuse);

@@ -26,7 +26,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
 }
 
 /// The metrics and their meanings, but for the ledger's sums, whose meanings the list of counters has.
-pub(super) const METRICS: [(&str, &str); 39] = [
+pub(super) const METRICS: [(&str, &str); 38] = [
     ("console_addresses", "Client addresses that are known"),
     ("console_bucket_empty", "Events that had to wait for a token, by the bucket that had none"),
     ("console_changes", "Changes of state since the history began"),
@@ -40,7 +40,6 @@ pub(super) const METRICS: [(&str, &str); 39] = [
         "Events that were to go out: of each change and each new value, one for each open stream",
     ),
     ("console_events_sent", "Events that went out"),
-    ("console_exchanges_failed", "Exchanges of shared buckets with the other consoles that failed"),
     ("console_gaps", "Times a client was told that changes are missing"),
     ("console_looks", "Looks at the stack"),
     ("console_looks_failed", "Looks at the stack that failed"),
@@ -175,7 +174,6 @@ fn streams(app: &App, to: &mut MetricsText) {
     to.counter("console_reconnects", counts.reconnects);
     to.counter("console_events_replayed", counts.replayed);
     to.counter("console_gaps", counts.gaps);
-    to.counter("console_exchanges_failed", counts.exchanges_failed);
     to.counter("console_changes", last);
     to.gauge("console_streams_open", size(open));
     to.gauge("console_addresses", size(addresses));

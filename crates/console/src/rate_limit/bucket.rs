@@ -98,16 +98,6 @@ impl TokenBucket {
         missing.before(self.allowance.time_of(self.allowance.burst))
     }
 
-    /// The time at which the bucket is full again; it may have passed.
-    pub const fn full_at(&self) -> Monotonic {
-        self.full_at
-    }
-
-    /// Takes as many tokens as it needs for the bucket not to be full before `at`.
-    pub fn drain_until(&mut self, at: Monotonic) {
-        self.full_at = self.full_at.max(at);
-    }
-
     /// Whether the bucket is full: it is then equal to a new one, and can be dropped.
     pub fn is_full(&self, now: Monotonic) -> bool {
         self.full_at <= now

@@ -4,10 +4,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_delivery::ports::{BucketCharge, Monotonic};
+use tidegate_delivery::ports::Monotonic;
 
 use super::bucket::{BucketRate, TokenBucket};
-use super::shared_bucket::SharedBucket;
 
 /// A stream that does not take its token within this time no longer goes before others.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -145,15 +144,6 @@ impl GroupKey {
             Self::Address(_) => EmptyBucket::Address,
         }
     }
-
-    /// The name at all consoles; none of a connection, which one console has alone.
-    fn shared_name(&self) -> Option<String> {
-        match self {
-            Self::Connection(_) => None,
-            Self::Session(session) => Some(format!("session/{}", session.label())),
-            Self::Address(address) => Some(format!("address/{address}")),
-        }
-    }
 }
 
 /// The groups of a client, the smallest first.
@@ -165,11 +155,9 @@ fn groups(client: &StreamClient) -> impl Iterator<Item = GroupKey> {
 
 #[derive(Debug)]
 struct StreamGroup {
-    bucket: SharedBucket,
+    bucket: TokenBucket,
     /// Streams that may be opened.
-    openings: SharedBucket,
-    /// Whether the other consoles were asked about its buckets.
-    is_heard: bool,
+    openings: TokenBucket,
     streams: usize,
     /// The streams that wait for a token of any of their buckets, by their turn.
     line: BTreeMap<u64, u64>,
@@ -181,9 +169,9 @@ struct StreamGroup {
 impl StreamGroup {
     fn new(limits: GroupLimits, now: Monotonic) -> Self {
         let [bucket, openings] =
-            [limits.events, limits.openings()].map(|rate| SharedBucket::full(rate, now));
+            [limits.events, limits.openings()].map(|rate| TokenBucket::full(rate, now));
         let (line, left) = (BTreeMap::new(), Vec::new());
-        Self { bucket, openings, is_heard: false, streams: 0, line, left }
+        Self { bucket, openings, streams: 0, line, left }
     }
 
     /// Whether a new group would be equal.
@@ -192,11 +180,6 @@ impl StreamGroup {
             && self.bucket.is_full(now)
             && self.openings.is_full(now)
             && self.left.iter().all(|bucket| bucket.is_full(now))
-    }
-
-    /// Whether there is nothing to exchange about it.
-    const fn is_told(&self) -> bool {
-        self.is_heard && self.bucket.is_told() && self.openings.is_told()
     }
 }
 
@@ -227,10 +210,6 @@ pub struct ClientLimits {
     groups: BTreeMap<GroupKey, StreamGroup>,
     turns: u64,
     swept_at: Monotonic,
-    /// Whether sessions and addresses have their buckets together with other consoles.
-    is_shared: bool,
-    /// Groups of the exchange that is under way.
-    exchanged: Vec<GroupKey>,
 }
 
 impl ClientLimits {
@@ -251,57 +230,6 @@ impl ClientLimits {
             groups: BTreeMap::new(),
             turns: 0,
             swept_at: Monotonic::from_origin(Duration::ZERO),
-            is_shared: false,
-            exchanged: Vec::new(),
-        }
-    }
-
-    /// From now on the buckets of sessions and addresses are those of several consoles, as the exchanges of
-    /// [`ClientLimits::tell`] and [`ClientLimits::hear`] make them.
-    pub const fn share(&mut self) {
-        self.is_shared = true;
-    }
-
-    /// Whether the client's buckets are known from the other consoles, or are shared with none. If not,
-    /// the next exchange asks for them.
-    pub fn is_known(&mut self, client: &StreamClient, now: Monotonic) -> bool {
-        let mut known = true;
-        let is_shared = self.is_shared;
-        for key in groups(client).filter(|key| is_shared && key.shared_name().is_some()) {
-            let limits = self.limits(&key);
-            let group = self.groups.entry(key).or_insert_with(|| StreamGroup::new(limits, now));
-            known &= group.is_heard;
-        }
-        known
-    }
-
-    /// The charges that an exchange tells the other consoles: of all groups, or of those of which nothing
-    /// was heard yet. They count as told, whatever becomes of the exchange.
-    pub fn tell(&mut self, all: bool, now: Monotonic) -> Vec<BucketCharge> {
-        self.sweep(now);
-        self.exchanged.clear();
-        let mut charges = Vec::new();
-        for (key, group) in &mut self.groups {
-            let Some(name) = key.shared_name().filter(|_| all || !group.is_heard) else { continue };
-            charges.push(group.bucket.tell(format!("events/{name}"), now));
-            charges.push(group.openings.tell(format!("openings/{name}"), now));
-            self.exchanged.push(key.clone());
-        }
-        charges
-    }
-
-    /// Applies the server's answer to the newest [`ClientLimits::tell`]: how far ahead of now each bucket is full.
-    /// Without an answer, clients go on with the buckets of this console.
-    pub fn hear(&mut self, answer: Option<&[Duration]>, now: Monotonic) {
-        let mut full_in = answer.unwrap_or_default().iter();
-        for key in self.exchanged.drain(..) {
-            let (events, openings) = (full_in.next(), full_in.next());
-            let Some(group) = self.groups.get_mut(&key) else { continue };
-            group.is_heard = true;
-            if let (Some(events), Some(openings)) = (events, openings) {
-                group.bucket.hear(*events, now);
-                group.openings.hear(*openings, now);
-            }
         }
     }
 
@@ -379,11 +307,7 @@ impl ClientLimits {
     fn sweep(&mut self, now: Monotonic) {
         if now.saturating_since(self.swept_at) >= SWEEP_EVERY {
             self.swept_at = now;
-            let is_shared = self.is_shared;
-            let keeps = |key: &GroupKey, group: &StreamGroup| {
-                is_shared && key.shared_name().is_some() && !group.is_told()
-            };
-            self.groups.retain(|key, group| !group.is_as_new(now) || keeps(key, group));
+            self.groups.retain(|_, group| !group.is_as_new(now));
         }
     }
 

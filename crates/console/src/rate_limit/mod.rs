@@ -36,7 +36,6 @@
 
 mod bucket;
 mod clients;
-mod shared_bucket;
 
 pub use bucket::{BucketRate, InvalidBucketRate, TokenBucket};
 pub use clients::{
@@ -44,7 +43,5 @@ pub use clients::{
     TooManyStreams,
 };
 
-#[cfg(test)]
-mod sharing_tests;
 #[cfg(test)]
 mod tests;

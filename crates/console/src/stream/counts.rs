@@ -25,8 +25,6 @@ pub struct Counts {
     pub gaps: u64,
     /// Streams that were refused, by reason: `session`, `address`, `all` or `often`.
     pub refused: BTreeMap<&'static str, u64>,
-    /// Exchanges with the other consoles that failed.
-    pub exchanges_failed: u64,
 }
 
 impl Counts {

@@ -1,15 +1,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_delivery::ports::{BucketCharge, Monotonic};
+use tidegate_delivery::ports::Monotonic;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::registry::{Frame, StreamRegistry, StreamStep};
 use crate::rate_limit::{StreamClient, TooManyStreams};
-
-/// How long a client waits for what the other consoles know of it. An exchange answers or fails before.
-const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Shares the registry among all connections, and wakes their streams when something changes.
 #[derive(Debug)]
@@ -21,10 +18,6 @@ pub struct Hub {
     /// Notified when a stream is opened: the engine then looks at once.
     opened: Notify,
     watched: Notify,
-    /// Notified when the other consoles are to be asked about a client.
-    asked: Notify,
-    /// Notified when they were.
-    heard: Notify,
 }
 
 impl Hub {
@@ -36,8 +29,6 @@ impl Hub {
             changed: Notify::new(),
             opened: Notify::new(),
             watched: Notify::new(),
-            asked: Notify::new(),
-            heard: Notify::new(),
         }
     }
 
@@ -76,41 +67,6 @@ impl Hub {
             }
             watched.await;
         }
-    }
-
-    /// Waits until the client's buckets are known from the other consoles, for a second at most. Where none are
-    /// shared, it does not wait.
-    pub async fn acquaint(&self, client: &StreamClient) {
-        let known = async {
-            loop {
-                let heard = self.heard.notified();
-                let now = self.now();
-                if self.lock().clients_mut().is_known(client, now) {
-                    return;
-                }
-                self.asked.notify_one();
-                heard.await;
-            }
-        };
-        let _ = timeout(KNOWN_WITHIN, known).await;
-    }
-
-    /// Waits until the other consoles are to be asked about a client.
-    pub(super) async fn asked(&self) {
-        self.asked.notified().await;
-    }
-
-    /// The charges for an exchange: of all clients, or of those that are not known yet.
-    pub(super) fn tell(&self, all: bool) -> Vec<BucketCharge> {
-        let now = self.now();
-        self.lock().clients_mut().tell(all, now)
-    }
-
-    /// Applies the answer to the charges told last.
-    pub(super) fn hear(&self, answer: Option<&[Duration]>) {
-        let now = self.now();
-        self.lock().hear(answer, now);
-        self.heard.notify_waiters();
     }
 
     /// Opens a stream; dropping the subscription closes it.

@@ -5,16 +5,12 @@ mod counts;
 mod hub;
 mod outbox;
 mod registry;
-mod sharing;
 
 pub use change_log::{ChangeLog, Cursor, Gap, RecordedChange};
 pub use counts::{Counts, SessionCount, SessionCounts};
 pub use hub::{Hub, Subscription};
 pub use outbox::{Outbox, QUEUE};
 pub use registry::{Frame, StreamLimits, StreamRegistry, StreamStep};
-pub use sharing::share_buckets;
 
-#[cfg(test)]
-mod sharing_tests;
 #[cfg(test)]
 pub(crate) mod tests;

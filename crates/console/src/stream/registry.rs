@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidegate_delivery::ports::Monotonic;
 
@@ -151,17 +150,6 @@ impl StreamRegistry {
     pub fn close(&mut self, id: u64) {
         self.streams.remove(&id);
         self.clients.close(id);
-    }
-
-    /// The limits and buckets of the clients.
-    pub const fn clients_mut(&mut self) -> &mut ClientLimits {
-        &mut self.clients
-    }
-
-    /// Applies what an exchange with other consoles answered; none is a failure, which is counted.
-    pub fn hear(&mut self, answer: Option<&[Duration]>, now: Monotonic) {
-        self.counts.exchanges_failed += u64::from(answer.is_none());
-        self.clients.hear(answer, now);
     }
 
     /// Ends all streams; a stream that is opened afterwards ends at once.

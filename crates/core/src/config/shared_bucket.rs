@@ -171,11 +171,6 @@ impl KeyPrefix {
             Some(name) => format!("{{{}}}:domain:{name}", self.0),
         }
     }
-
-    /// The key of a bucket that the consoles of `stack` share. It is none of [`KeyPrefix::key`]'s.
-    pub fn console_key(&self, stack: &str, bucket: &str) -> String {
-        format!("{{{}}}:console:{stack}/{bucket}", self.0)
-    }
 }
 
 impl Default for KeyPrefix {

@@ -165,9 +165,10 @@ impl Reserved<'_> {
             let (largest, of_all) = (known.largest, self.room.largest_of_all.get());
             // The one that was the largest may have become smaller than another.
             let anew = before == of_all && largest < before;
-            self.room.largest_of_all.set(match anew {
-                true => queues.values().filter_map(|known| known.largest).max(),
-                false => largest.max(of_all),
+            self.room.largest_of_all.set(if anew {
+                queues.values().filter_map(|known| known.largest).max()
+            } else {
+                largest.max(of_all)
             });
         }
         drop(queues);

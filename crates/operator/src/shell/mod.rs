@@ -113,6 +113,29 @@ impl Shell {
     }
 }
 
+/// Asks for confirmation. None means yes; every other answer ends the command, with a line that says so.
+pub(crate) async fn stop_unless_confirmed(
+    ask: ConfirmArgs,
+    shell: &Shell,
+    question: &str,
+) -> Result<Option<CommandEnd>, CommandError> {
+    let answer = tokio::select! {
+        answer = ask.confirm(question) => answer.map_err(CommandError::Terminal)?,
+        () = shell.interrupted() => return Ok(Some(CommandEnd::Interrupted)),
+    };
+    let mut page = Page::default();
+    match answer {
+        Confirmation::Yes => return Ok(None),
+        Confirmation::No => page.line(Tone::Plain, "Nothing was changed."),
+        Confirmation::NoTerminal => page.line(
+            Tone::Warning,
+            "Nothing was changed: there is no terminal to ask on; --yes changes without asking.",
+        ),
+    }
+    shell.output.say(&page);
+    Ok(Some(CommandEnd::Declined))
+}
+
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
@@ -149,27 +172,4 @@ mod tests {
         assert!(shell.interrupted().now_or_never().is_some());
         assert!(shell.interrupted().now_or_never().is_none());
     }
-}
-
-/// Asks for confirmation. None means yes; every other answer ends the command, with a line that says so.
-pub(crate) async fn stop_unless_confirmed(
-    ask: ConfirmArgs,
-    shell: &Shell,
-    question: &str,
-) -> Result<Option<CommandEnd>, CommandError> {
-    let answer = tokio::select! {
-        answer = ask.confirm(question) => answer.map_err(CommandError::Terminal)?,
-        () = shell.interrupted() => return Ok(Some(CommandEnd::Interrupted)),
-    };
-    let mut page = Page::default();
-    match answer {
-        Confirmation::Yes => return Ok(None),
-        Confirmation::No => page.line(Tone::Plain, "Nothing was changed."),
-        Confirmation::NoTerminal => page.line(
-            Tone::Warning,
-            "Nothing was changed: there is no terminal to ask on; --yes changes without asking.",
-        ),
-    }
-    shell.output.say(&page);
-    Ok(Some(CommandEnd::Declined))
 }

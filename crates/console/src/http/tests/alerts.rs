@@ -23,12 +23,11 @@ const PROMTOOL: &str = "TIDEGATE_PROMTOOL";
 const QUIET: usize = 12;
 const WRONG: usize = 12;
 
-const ALERTS: [(&str, Cause); 5] = [
+const ALERTS: [(&str, Cause); 4] = [
     ("TidegateConsoleDropsChanges", Cause::Slow(300)),
     ("TidegateConsoleQueueDeep", Cause::Slow(150)),
     ("TidegateConsolePaced", Cause::Busy),
     ("TidegateConsoleReconnects", Cause::Returning),
-    ("TidegateConsoleUnshared", Cause::Unshared),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +38,6 @@ enum Cause {
     Busy,
     /// A client comes back ten times a minute.
     Returning,
-    /// The server of the shared buckets does not answer.
-    Unshared,
 }
 
 fn client(session: &str, connection: Option<u64>) -> StreamClient {
@@ -87,7 +84,7 @@ async fn scrapes(app: &Arc<App>, cause: Cause) -> Vec<BTreeMap<String, String>> 
                         read(hub.subscribe(client, None).unwrap())
                     }));
                 }
-                Cause::Returning | Cause::Unshared => {}
+                Cause::Returning => {}
             }
         }
         for second in 0..60 {
@@ -101,9 +98,6 @@ async fn scrapes(app: &Arc<App>, cause: Cause) -> Vec<BTreeMap<String, String>> 
             }
             if minute >= QUIET && matches!(cause, Cause::Busy) {
                 publish(app, 5);
-            }
-            if minute >= QUIET && matches!(cause, Cause::Unshared) {
-                hub.change(|registry| registry.hear(None, Monotonic::default()));
             }
             sleep(Duration::from_secs(1)).await;
         }
