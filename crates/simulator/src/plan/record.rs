@@ -1,11 +1,14 @@
 //! Records of a simulated run: one for each simulated window and one for each skip, with recipients
 //! sent and service calls.
 
+use std::ops::Range;
+
 use tidegate_core::Window;
 use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::{End, WindowReport};
 
 use super::gate::MailState;
+use super::state::as_f64;
 
 /// Calls to the services, for the cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -137,6 +140,21 @@ impl WindowRecord {
     pub(super) const fn end(&self) -> u64 {
         self.from + self.windows
     }
+}
+
+/// The sum of what `of` tells of the windows of a span; a record that is partly within it counts in part.
+pub(super) fn sum_within(
+    records: &[WindowRecord],
+    span: Range<u64>,
+    of: impl Fn(&WindowRecord) -> f64,
+) -> f64 {
+    let start = records.partition_point(|record| record.end() <= span.start);
+    let within = records.iter().skip(start).take_while(|record| record.from < span.end);
+    let part = |record: &WindowRecord| {
+        let common = record.end().min(span.end).saturating_sub(record.from.max(span.start));
+        of(record) * as_f64(common) / as_f64(record.windows.max(1))
+    };
+    within.map(part).sum()
 }
 
 /// The number of `window`, counted from `first`.

@@ -15,7 +15,7 @@ use super::error::PlanError;
 use super::gate::{Gates, MailState};
 use super::record::{ServiceUsage, WindowRecord, number};
 use super::scenario::Scenario;
-use crate::environment::PollerRun;
+use crate::lambda::PollerRun;
 use crate::mail::{BodyForm, ProducedMail, produced};
 use crate::names::{EXPRESS, MERGE, limit_queue, url};
 use crate::world::World;
@@ -48,8 +48,10 @@ pub(super) struct CampaignRun {
     pub(super) carry: f64,
     /// The variance of the campaign's end caused by skips, in seconds squared.
     pub(super) variance: f64,
-    /// Mails that are left where no more windows are simulated.
+    /// Mails that are left at the end, those in the merge queue included.
     pub(super) left: Option<u64>,
+    /// Reasons of the holds on it at the end that nothing lifts by itself.
+    pub(super) held: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -77,6 +79,8 @@ pub(super) struct SimulationState {
     /// The window since which the same campaigns have had mail and the same faults have been
     /// active.
     pub(super) unchanged_since: u64,
+    /// Reasons of the holds on all sending at the end that nothing lifts by itself.
+    pub(super) held: Vec<String>,
 }
 
 impl SimulationState {
@@ -98,6 +102,7 @@ impl SimulationState {
             express: scenario.express.map(|rate| (rate, 0.0, 0)),
             calls: (0, 0),
             unchanged_since: 0,
+            held: Vec::new(),
         }
     }
 
@@ -247,11 +252,14 @@ impl SimulationState {
     /// is passed over for a long time; a constant rate describes neither, so these windows are
     /// simulated.
     pub(super) fn has_last_mails_waiting(&self, last: &WindowRecord) -> bool {
-        let dead: f64 = self.records.iter().map(|record| record.sums.dead).sum();
         let fed = |(campaign, state): (&CampaignRun, &MailState)| {
             *state == MailState::Empty && campaign.enqueued_accepted < campaign.enqueued
         };
-        dead <= 0.0 && self.campaigns.iter().zip(&last.states).any(fed)
+        self.dead() <= 0.0 && self.campaigns.iter().zip(&last.states).any(fed)
+    }
+
+    pub(super) fn dead(&self) -> f64 {
+        self.records.iter().map(|record| record.sums.dead).sum()
     }
 
     /// Whether every mail is sent or dead-lettered.
@@ -327,7 +335,15 @@ impl CampaignRun {
             carry: 0.0,
             variance: 0.0,
             left: None,
+            held: Vec::new(),
         }
+    }
+
+    /// When its last mail reached SES, in seconds after the start, and the standard deviation, which skips cause; `None` if
+    /// mails are left.
+    pub(super) fn end(&self, start: Timestamp) -> Option<(f64, f64)> {
+        let last = self.last.filter(|_| self.left == Some(0))?;
+        Some((last.saturating_since(start).as_secs_f64(), self.variance.sqrt()))
     }
 
     fn take(&mut self, mails: u64) -> Vec<Outgoing> {
