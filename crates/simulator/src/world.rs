@@ -28,8 +28,8 @@ use tidegate_fakes::{
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::environment::{LambdaEnvironment, LateStarts, PollerRun};
 use crate::error::{PutError, SettingsError};
-use crate::lambda::{LambdaEnvironment, LateStarts, PollerRun};
 use crate::mail::{ProducedMail, produced};
 use crate::names::{DEAD_LETTERS, DOMAIN, EXPRESS, FEEDBACK, MERGE, limit_queue, url};
 use crate::settings::WorldSettings;

@@ -6,9 +6,8 @@ use tidegate_core::channel::Channel;
 use tidegate_core::memory::Memory;
 use tidegate_core::parts::parts_for;
 
-use super::record::{ServiceUsage, WindowRecord};
+use super::record::{ServiceUsage, WindowRecord, as_f64};
 use super::scenario::Scenario;
-use super::state::as_f64;
 
 /// The prices that `infra/cost/cost.py` reads too.
 const PRICES: &str = include_str!("../../../../infra/cost/prices.json");

@@ -6,9 +6,9 @@
 
 use tidegate_core::daily::DailyPolicy;
 
-use super::record::{WindowRecord, sum_within};
+use super::record::{WindowRecord, as_f64, floor, sum_within};
 use super::scenario::Scenario;
-use super::state::{as_f64, floor};
+
 use crate::world::World;
 
 const DAY: u64 = 86_400;

@@ -10,12 +10,12 @@ use super::assumptions::assumptions;
 use super::cost::Cost;
 use super::error::PlanError;
 use super::phases::phases;
-use super::record::{WindowRecord, sum_within};
+use super::record::{WindowRecord, as_f64, floor, sum_within};
 use super::report::{CampaignForecast, EndEstimate, Forecast, Simulation, Timeline};
 use super::run::{Hooks, MOST_SIMULATED, run};
 use super::scenario::Scenario;
 use super::skip::HORIZON;
-use super::state::{CampaignRun, SimulationState, as_f64, floor};
+use super::state::{CampaignRun, SimulationState};
 use tidegate_core::Window;
 use tidegate_core::config::EXPRESS;
 

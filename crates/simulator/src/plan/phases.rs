@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::gate::MailState;
-use super::record::{ReportSums, WindowRecord};
+use super::record::{ReportSums, WindowRecord, as_f64};
 use super::scenario::Scenario;
-use super::state::as_f64;
 
 /// The reason why mail is not sent faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]

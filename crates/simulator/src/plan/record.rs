@@ -8,7 +8,6 @@ use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::{End, WindowReport};
 
 use super::gate::MailState;
-use super::state::as_f64;
 
 /// Calls to the services, for the cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -160,4 +159,20 @@ pub(super) fn sum_within(
 /// The number of `window`, counted from `first`.
 pub(super) fn number(window: Window, first: Window) -> u64 {
     window.saturating_since(first)
+}
+
+/// Converts a count for arithmetic with rates.
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+pub(super) fn as_f64(of: u64) -> f64 {
+    of as f64
+}
+
+/// A number of mails or windows, rounded down.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates, and is not negative"
+)]
+pub(super) fn floor(of: f64) -> u64 {
+    of.max(0.0) as u64
 }

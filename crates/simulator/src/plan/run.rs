@@ -9,10 +9,10 @@ use tidegate_core::identity::Identity;
 
 use super::daily::{self, DailyLimit};
 use super::error::PlanError;
-use super::record::number;
+use super::record::{as_f64, number};
 use super::scenario::Scenario;
 use super::skip::HORIZON;
-use super::state::{SimulationState, as_f64};
+use super::state::SimulationState;
 use super::stretch::Skip;
 use crate::names::{DEAD_LETTERS, MERGE};
 use crate::world::World;

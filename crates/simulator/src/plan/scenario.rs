@@ -173,17 +173,17 @@ impl Scenario {
     pub fn check(&self) -> Result<(), PlanError> {
         let Words { message, unit, .. } = self.channel.words();
         let allowed = format!("0.001 to 10000 {unit}s a second");
-        check(Rate::per_second(self.quota).is_ok(), "quota", self.quota, &allowed)?;
+        check(Rate::per_second(self.quota).is_ok(), "quota", &self.quota, &allowed)?;
         self.check_channel()?;
         if let Some(share) = self.rate_margin {
             let is_one = RateMargin::new(share).is_ok();
-            check(is_one, "rate margin", share, "a share from 0.005 to 0.5")?;
+            check(is_one, "rate margin", &share, "a share from 0.005 to 0.5")?;
         }
         if self.mails() == 0 {
             return Err(PlanError::NoMails);
         }
         let campaigns = self.campaigns.len();
-        check(campaigns <= MOST_CAMPAIGNS, "campaigns", campaigns, "1 to 1000 campaigns")?;
+        check(campaigns <= MOST_CAMPAIGNS, "campaigns", &campaigns, "1 to 1000 campaigns")?;
         let mut names = BTreeSet::new();
         for load in &self.campaigns {
             let CampaignLoad { name, weight, mails, recipients } = load;
@@ -203,11 +203,11 @@ impl Scenario {
         }
         let to_domains: f64 = self.domains.iter().map(|share| share.share).sum();
         let value = format!("{}%", to_domains * 100.0);
-        check(to_domains <= 1.0 + 1e-9, "domain", value, "shares of at most 100% together")?;
+        check(to_domains <= 1.0 + 1e-9, "domain", &value, "shares of at most 100% together")?;
         if let Some(DailyQuotaSettings { quota, sent, .. }) = self.daily {
             let allowed = "1 to 1000000000 recipients";
-            check((1..=MOST_MAILS).contains(&quota), "daily quota", quota, allowed)?;
-            check(sent <= MOST_MAILS, "sent today", sent, "0 to 1000000000 recipients")?;
+            check((1..=MOST_MAILS).contains(&quota), "daily quota", &quota, allowed)?;
+            check(sent <= MOST_MAILS, "sent today", &sent, "0 to 1000000000 recipients")?;
         }
         let settings = self.settings(1).poller();
         let rate_margin = settings.map_err(|error| PlanError::World(error.into()))?.rate_margin;
@@ -215,7 +215,7 @@ impl Scenario {
         let most = 0.9 * self.quota * (1.0 - f64::from(rate_margin));
         let allowed = format!("0 to {most:.3} mails a second, nine tenths of what may be sent");
         let express = self.express.unwrap_or(0.0);
-        check((0.0..=most).contains(&express), "express", express, &allowed)
+        check((0.0..=most).contains(&express), "express", &express, &allowed)
     }
 
     /// Refuses what only mails have for texts, and what only texts have for mails.
@@ -231,7 +231,7 @@ impl Scenario {
             Channel::Email => (of_text.as_slice(), "only for texts (--channel sms)"),
             Channel::Sms => (of_mail.as_slice(), "only for e-mail (--channel email)"),
         };
-        others.iter().try_for_each(|(field, is_given)| check(!is_given, field, "given", allowed))
+        others.iter().try_for_each(|(field, is_given)| check(!is_given, field, &"given", allowed))
     }
 
     pub(super) fn settings(&self, seed: u64) -> WorldSettings {
@@ -269,7 +269,7 @@ impl Scenario {
 }
 
 /// Refuses a value that is not `right`.
-fn check(right: bool, field: &str, value: impl ToString, allowed: &str) -> Result<(), PlanError> {
+fn check(right: bool, field: &str, value: &impl ToString, allowed: &str) -> Result<(), PlanError> {
     if right {
         return Ok(());
     }

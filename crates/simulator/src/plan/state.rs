@@ -13,9 +13,9 @@ use tidegate_delivery::ports::{Outgoing, QueueUrl};
 use super::domains::{DomainShare, domain_of};
 use super::error::PlanError;
 use super::gate::{Gates, MailState};
-use super::record::{ServiceUsage, WindowRecord, number};
+use super::record::{ServiceUsage, WindowRecord, as_f64, floor, number};
 use super::scenario::Scenario;
-use crate::lambda::PollerRun;
+use crate::environment::PollerRun;
 use crate::mail::{BodyForm, ProducedMail, produced};
 use crate::names::{EXPRESS, MERGE, limit_queue, url};
 use crate::world::World;
@@ -364,22 +364,6 @@ impl CampaignRun {
 pub(super) fn grid_rate(rate: f64, rate_margin: RateMargin) -> Option<f64> {
     let grid = SlotGrid::new(Rate::per_second(rate).ok()?, rate_margin);
     Some(1e9 / as_f64(grid.period().max(1)))
-}
-
-/// Converts a count for arithmetic with rates.
-#[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-pub(super) fn as_f64(of: u64) -> f64 {
-    of as f64
-}
-
-/// A number of mails or windows, rounded down.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "it saturates, and is not negative"
-)]
-pub(super) fn floor(of: f64) -> u64 {
-    of.max(0.0) as u64
 }
 
 #[cfg(test)]
