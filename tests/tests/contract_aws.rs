@@ -13,8 +13,8 @@ use aws_sdk_dynamodb::types::{
 };
 use aws_sdk_sesv2::types::SuppressionListReason;
 use tidegate_adapters::aws::{
-    DynamoLedger, S3DeferralStore, SesAccount, SesMailer, SesSuppressionList, SmsAccount,
-    SmsMailer, SnsTopic, SystemClock,
+    AwsMailer, DynamoLedger, S3DeferralStore, SesAccount, SesSuppressionList, SmsAccount, SnsTopic,
+    SystemClock,
 };
 use tidegate_core::deferral::Location;
 use tidegate_delivery::ports::{Account, Announce, Mailer, PortError, SuppressionReason};
@@ -161,14 +161,14 @@ fn change(limits: Limits) -> SettingsChange {
 }
 
 impl MailRoom for Sites {
-    type Site = Site<SesMailer, SesAccount>;
+    type Site = Site<AwsMailer, SesAccount>;
 
     async fn open(&self, limits: Limits) -> Self::Site {
         let config = SesSandboxConfig::default().changed(change(limits));
         let sandbox = SesSandbox::start(config, ([127, 0, 0, 1], 0).into()).await.unwrap();
         let client = aws_sdk_sesv2::Client::new(&sdk_config(sandbox.url()).await);
         let clock = SystemClock::new();
-        let mailer = SesMailer::new(&client, clock, Duration::from_secs(5));
+        let mailer = AwsMailer::email(&client, clock, Duration::from_secs(5));
         Site { sandbox, mailer, account: SesAccount::new(&client), clock }
     }
 }
@@ -243,13 +243,13 @@ async fn the_account_on_ses_keeps_the_contract() {
 struct TextSites;
 
 impl MailRoom for TextSites {
-    type Site = Site<SmsMailer, SmsAccount>;
+    type Site = Site<AwsMailer, SmsAccount>;
 
     async fn open(&self, limits: Limits) -> Self::Site {
         let config = SesSandboxConfig::default().changed(change(limits));
         let sandbox = SesSandbox::start(config, ([127, 0, 0, 1], 0).into()).await.unwrap();
         let (config, clock) = (sdk_config(sandbox.url()).await, SystemClock::new());
-        let mailer = SmsMailer::new(&config, clock, Duration::from_secs(5));
+        let mailer = AwsMailer::texts(&config, clock, Duration::from_secs(5));
         let account = SmsAccount::new(&config, None, Some("pool-sandbox"));
         Site { sandbox, mailer, account, clock }
     }

@@ -1,13 +1,10 @@
-//! The Lambda binaries, and the code that both share: start-up, logs, metrics, and the choice of mailer.
+//! The Lambda binaries, and the code that both share: start-up, logs and metrics.
 
 mod ledger;
-mod logs;
-mod mailer;
 mod metrics;
 mod start;
 
 pub use ledger::{CountedLedger, LedgerFailures};
-pub use mailer::bucketed;
 pub use metrics::{failed_metrics, poller_metrics, publish, scheduler_metrics, stack_name};
 pub use start::{LambdaFunction, start};
 

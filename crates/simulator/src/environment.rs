@@ -75,11 +75,6 @@ impl PollerRun {
 }
 
 impl LambdaEnvironment {
-    pub(crate) fn new(poller: Poller<SimulatedPorts>, clock: SimClock) -> Self {
-        let (busy, retired) = (Cell::new(false), Cell::new(false));
-        Self { poller, clock, busy, retired, crash: Notify::new() }
-    }
-
     /// Whether it serves a window now.
     pub fn is_busy(&self) -> bool {
         self.busy.get()

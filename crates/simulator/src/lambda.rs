@@ -1,5 +1,6 @@
 //! Lambda's part of the simulation: environments, invocations, kills.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tidegate_delivery::bucketed::{Bucketed, MaybeBucketed};
 use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::Poller;
 use tidegate_delivery::ports::Entropy as _;
+use tokio::sync::Notify;
 
 use crate::environment::{LambdaEnvironment, PollerEnd, PollerRun};
 use crate::world::World;
@@ -41,7 +43,8 @@ impl World {
                 .then(|| self.deferral.clone().with_faults(&self.faults)),
         };
         let poller = Poller::new(env, poller);
-        LambdaEnvironment::new(poller, clock)
+        let (busy, retired) = (Cell::new(false), Cell::new(false));
+        LambdaEnvironment { poller, clock, busy, retired, crash: Notify::new() }
     }
 
     /// The latency of an asynchronous invoke, as measured on Lambda: about 70 ms, and up to 225 ms

@@ -142,28 +142,29 @@ impl WorldSettings {
         serde_json::to_string(&campaigns).unwrap_or_default()
     }
 
+    /// The value of a variable that the functions ask for: a given one, or as a stack sets it.
+    fn value(&self, name: &str) -> Option<String> {
+        let set = || match name {
+            "TIDEGATE_CAMPAIGNS" => Some(self.listed()),
+            "TIDEGATE_MERGE_QUEUE_URL" => self.merge.then(|| url(MERGE).to_string()),
+            "TIDEGATE_EXPRESS_QUEUE_URL" => self.express.then(|| url(EXPRESS).to_string()),
+            "TIDEGATE_LIMIT_QUEUES" => Some(self.limit_queues()),
+            "TIDEGATE_DEAD_LETTER_QUEUE_URL" => Some(url(DEAD_LETTERS).to_string()),
+            "TIDEGATE_FEEDBACK_QUEUE_URL" => Some(url(FEEDBACK).to_string()),
+            "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
+            "TIDEGATE_POLLER_FUNCTION" => Some("poller".to_owned()),
+            "TIDEGATE_OVERLAP_WINDOWS" => Some(self.overlap_windows.to_string()),
+            _ => None,
+        };
+        self.given(name).or_else(set)
+    }
+
     /// The poller's settings, read as in production.
     ///
     /// # Errors
     /// [`ConfigError`] on what the poller refuses.
     pub fn poller(&self) -> Result<PollerConfig, ConfigError> {
-        let lookup = |name: &str| {
-            if let Some(value) = self.given(name) {
-                return Some(value);
-            }
-            match name {
-                "TIDEGATE_CAMPAIGNS" => Some(self.listed()),
-                "TIDEGATE_MERGE_QUEUE_URL" => self.merge.then(|| url(MERGE).to_string()),
-                "TIDEGATE_EXPRESS_QUEUE_URL" => self.express.then(|| url(EXPRESS).to_string()),
-                "TIDEGATE_LIMIT_QUEUES" => {
-                    Some(self.limit_queues()).filter(|urls| !urls.is_empty())
-                }
-                "TIDEGATE_DEAD_LETTER_QUEUE_URL" => Some(url(DEAD_LETTERS).to_string()),
-                "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
-                _ => None,
-            }
-        };
-        let read = PollerConfig::from_variables(lookup)?;
+        let read = PollerConfig::from_variables(|name| self.value(name))?;
         let Some(deployed) = &self.deployed else { return Ok(read) };
         let rate_margin = self
             .given("TIDEGATE_RATE_MARGIN")
@@ -191,19 +192,7 @@ impl WorldSettings {
     /// # Errors
     /// [`ConfigError`] on what the scheduler refuses.
     pub fn scheduler(&self) -> Result<SchedulerConfig, ConfigError> {
-        let lookup = |name: &str| match name {
-            "TIDEGATE_POLLER_FUNCTION" => Some("poller".to_owned()),
-            "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
-            "TIDEGATE_OVERLAP_WINDOWS" => Some(self.overlap_windows.to_string()),
-            "TIDEGATE_FEEDBACK_QUEUE_URL" => Some(url(FEEDBACK).to_string()),
-            _ if self.given(name).is_some() => self.given(name),
-            "TIDEGATE_CAMPAIGNS" => Some(self.listed()),
-            "TIDEGATE_MERGE_QUEUE_URL" => self.merge.then(|| url(MERGE).to_string()),
-            "TIDEGATE_EXPRESS_QUEUE_URL" => self.express.then(|| url(EXPRESS).to_string()),
-            "TIDEGATE_LIMIT_QUEUES" => Some(self.limit_queues()).filter(|urls| !urls.is_empty()),
-            _ => None,
-        };
-        let read = SchedulerConfig::from_variables(lookup)?;
+        let read = SchedulerConfig::from_variables(|name| self.value(name))?;
         let Some(deployed) = &self.deployed else { return Ok(read) };
         Ok(SchedulerConfig {
             poller_function: read.poller_function,

@@ -10,8 +10,8 @@ use tidegate_core::text_message::Origins;
 use tidegate_delivery::ports::PortError;
 
 use crate::aws::{
-    ChannelAccount, ChannelMailer, DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount,
-    SesMailer, SesSuppressionList, SnsTopic, SqsFeedback, SqsQueues, SystemClock, Wire,
+    AwsMailer, ChannelAccount, DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount,
+    SesSuppressionList, SnsTopic, SqsFeedback, SqsQueues, SystemClock, Wire,
 };
 
 /// The SDK's configuration and the one HTTP client that all adapters share.
@@ -82,19 +82,15 @@ impl Clients {
         SqsFeedback::new(&aws_sdk_sqs::Client::new(&self.sqs), url)
     }
 
-    /// Creates the mailer of the poller's channel; see [`SesMailer::new`].
-    pub fn mailer(&self, poller: &PollerConfig, clock: SystemClock) -> ChannelMailer {
-        let (limit, set) = (poller.send_timeout, poller.configuration_set.clone());
-        match poller.rules.channel {
+    /// Creates the mailer of the poller's channel; see [`AwsMailer::email`].
+    pub fn mailer(&self, poller: &PollerConfig, clock: SystemClock) -> AwsMailer {
+        let limit = poller.send_timeout;
+        let mailer = match poller.rules.channel {
             #[cfg(feature = "sms")]
-            Channel::Sms => ChannelMailer::Sms(
-                crate::aws::SmsMailer::new(&self.ses, clock, limit).with_configuration_set(set),
-            ),
-            _ => ChannelMailer::Email(
-                SesMailer::new(&aws_sdk_sesv2::Client::new(&self.ses), clock, limit)
-                    .with_configuration_set(set),
-            ),
-        }
+            Channel::Sms => AwsMailer::texts(&self.ses, clock, limit),
+            _ => AwsMailer::email(&aws_sdk_sesv2::Client::new(&self.ses), clock, limit),
+        };
+        mailer.with_configuration_set(poller.configuration_set.clone())
     }
 
     /// The account of a channel. The quota of text messages is the configured one (`cap`), or that of the first origin.

@@ -13,6 +13,7 @@
 //! assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Tidegate");
 //! ```
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tidegate_core::Timestamp;
 
@@ -24,7 +25,7 @@ const MAX_METRICS: usize = 100;
 const MAX_DIMENSIONS: usize = 30;
 
 /// The unit that `CloudWatch` shows for a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Unit {
     Count,
     Milliseconds,
@@ -33,18 +34,6 @@ pub enum Unit {
     Percent,
     /// A number without a unit, such as a level.
     None,
-}
-
-impl Unit {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Count => "Count",
-            Self::Milliseconds => "Milliseconds",
-            Self::Seconds => "Seconds",
-            Self::Percent => "Percent",
-            Self::None => "None",
-        }
-    }
 }
 
 /// A metrics line that is being built.
@@ -76,7 +65,7 @@ impl MetricsLine {
     /// published; values that are not finite; and metrics beyond the hundredth.
     pub fn metric(mut self, name: &str, unit: Unit, value: f64) -> Self {
         if value.is_finite() && value != 0.0 && self.metrics.len() < MAX_METRICS {
-            self.metrics.push(json!({"Name": name, "Unit": unit.as_str()}));
+            self.metrics.push(json!({"Name": name, "Unit": unit}));
             self.members.insert(name.to_owned(), Value::from(value));
         }
         self

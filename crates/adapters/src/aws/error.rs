@@ -51,14 +51,15 @@ where
     PortError { operation, resource: resource.to_owned(), kind, source: Some(source) }
 }
 
+/// The error of `operation` on `resource` that this process finds, so that no other error is its source.
+pub(crate) fn own_error(operation: &'static str, resource: &str, kind: FailureKind) -> PortError {
+    PortError { operation, resource: resource.to_owned(), kind, source: None }
+}
+
 /// The error for an answer of `operation` on `resource` without `what`, which the service always gives.
 pub(crate) fn incomplete(operation: &'static str, resource: &str, what: &str) -> PortError {
-    PortError {
-        operation,
-        resource: resource.to_owned(),
-        kind: FailureKind::Refused(format!("an answer without {what}")),
-        source: None,
-    }
+    let kind = FailureKind::Refused(format!("an answer without {what}"));
+    own_error(operation, resource, kind)
 }
 
 /// The error for `operation` on `resource` that could not be made, or whose answer could not be read, because of `why`.

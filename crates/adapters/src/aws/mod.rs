@@ -5,10 +5,8 @@
 //! |---|---|
 //! | `Queues`, `Directory` | [`SqsQueues::new`]`(&aws_sdk_sqs::Client)` |
 //! | `Feedback` | [`SqsFeedback::new`]`(&aws_sdk_sqs::Client, queue_url)` |
-//! | `Mailer` | [`SesMailer::new`]`(&aws_sdk_sesv2::Client, SystemClock, send_timeout)` |
-//! | `Account` | [`SesAccount::new`]`(&aws_sdk_sesv2::Client)` |
-//! | both, for text messages | `SmsMailer::new`, `SmsAccount::new`, with the feature `sms` |
-//! | both, of the stack's channel | [`ChannelMailer`], [`ChannelAccount`] |
+//! | `Mailer` | [`AwsMailer::email`]`(&aws_sdk_sesv2::Client, SystemClock, send_timeout)`; `AwsMailer::texts` with the feature `sms` |
+//! | `Account` | [`SesAccount::new`]`(&aws_sdk_sesv2::Client)`; `SmsAccount::new` with the feature `sms`; [`ChannelAccount`] of the stack's channel |
 //! | `SuppressionList` | [`SesSuppressionList::new`]`(aws_sdk_sesv2::Client)` |
 //! | `Ledger`, `Marks`, `Exclusions`, `History` | [`DynamoLedger::new`]`(&aws_sdk_dynamodb::Client, table)` |
 //! | `DeferralStore` | [`S3DeferralStore::new`]`(&aws_sdk_s3::Client, location)` |
@@ -36,8 +34,8 @@ mod entropy;
 mod error;
 mod json;
 mod lambda;
+mod mailer;
 mod s3;
-mod send;
 mod ses;
 #[cfg(feature = "sms")]
 mod sms;
@@ -50,7 +48,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use channel::{ChannelAccount, ChannelMailer};
+pub use channel::ChannelAccount;
 pub use clients::Clients;
 pub use clock::SystemClock;
 #[cfg(feature = "cloudwatch")]
@@ -58,10 +56,11 @@ pub use cloudwatch::CloudWatch;
 pub use dynamodb::DynamoLedger;
 pub use entropy::SystemEntropy;
 pub use lambda::LambdaInvoke;
+pub use mailer::AwsMailer;
 pub use s3::S3DeferralStore;
-pub use ses::{SesAccount, SesMailer, SesSuppressionList};
+pub use ses::{SesAccount, SesSuppressionList};
 #[cfg(feature = "sms")]
-pub use sms::{SmsAccount, SmsMailer};
+pub use sms::SmsAccount;
 pub use sns::SnsTopic;
 pub use sqs::{SqsFeedback, SqsQueues};
 pub use waker::Waker;

@@ -9,15 +9,17 @@ use lambda_runtime::tower::util::MapResultLayer;
 use lambda_runtime::{Diagnostic, LambdaEvent, Runtime, service_fn};
 use serde_json::Value;
 use tidegate_adapters::aws::{Clients, SystemClock, SystemEntropy};
+use tidegate_adapters::redis::RedisBucket;
 use tidegate_core::channel::Channel;
-use tidegate_core::config::{Campaigns, ConfigError, LedgerKind, PollerConfig};
+use tidegate_core::config::{Campaigns, ConfigError, LedgerKind, PollerConfig, SharedBucketConfig};
 use tidegate_core::tick::Tick;
+use tidegate_delivery::bucketed::{Bucketed, MaybeBucketed};
 use tidegate_delivery::environment::{Environment, Ports};
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Mailer as _, Marks};
 use tidegate_lambda::{
-    CountedLedger, LambdaFunction, bucketed, diagnostic, failed_metrics, failed_start,
-    poller_metrics, publish, start,
+    CountedLedger, LambdaFunction, diagnostic, failed_metrics, failed_start, poller_metrics,
+    publish, start,
 };
 
 /// How long connections are opened before the first tick is taken. Lambda gives more processor time to the
@@ -55,9 +57,15 @@ impl LambdaFunction for PollerFunction {
         let ledger = CountedLedger::new(ledger);
         let failures = ledger.failures();
         let mailer = clients.mailer(&config, clock);
+        let mailer = match config.shared_bucket.clone() {
+            None => MaybeBucketed::Alone(mailer),
+            Some(SharedBucketConfig { url, prefix, lost }) => {
+                MaybeBucketed::Shared(Bucketed::new(mailer, RedisBucket::new(url, prefix), lost))
+            }
+        };
         let ports = Ports {
             queues: clients.queues(),
-            mailer: bucketed(mailer, config.shared_bucket.as_ref()),
+            mailer,
             account: clients.account(
                 config.rules.channel,
                 &config.cap,

@@ -5,7 +5,6 @@ use tidegate_core::channel::Channel;
 use tidegate_core::format::{count, time};
 use tidegate_core::limits::Dimension;
 
-use super::holds::ScenarioHold;
 use super::scenario::Scenario;
 
 /// The most closed limits that are named.
@@ -19,7 +18,14 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
         "{service} takes every {message}{but}, and nothing else sends from the account"
     )];
     said.extend(scenario.assumptions.iter().cloned());
-    said.extend(scenario.holds().map(hold));
+    let holds = scenario.control.named_holds().map(|(campaign, reason, hold)| {
+        let of = campaign.unwrap_or("all sending");
+        match hold.until {
+            Some(until) => format!("{of} is held ({reason}) until {}", time(until)),
+            None => format!("{of} stays held ({reason}): the hold has no end"),
+        }
+    });
+    said.extend(holds);
     let is_all_held = scenario.control.holds.named().next().is_some();
     if is_all_held && scenario.express.is_some_and(|rate| rate > 0.0) {
         said.push("express mail that comes while all sending is held is left out".to_owned());
@@ -43,12 +49,4 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
         said.push("no two mails go to one recipient domain, so that no limit of one delays them (--domain says otherwise)".to_owned());
     }
     said
-}
-
-fn hold((campaign, reason, hold): ScenarioHold<'_>) -> String {
-    let of = campaign.unwrap_or("all sending");
-    match hold.until {
-        Some(until) => format!("{of} is held ({reason}) until {}", time(until)),
-        None => format!("{of} stays held ({reason}): the hold has no end"),
-    }
 }

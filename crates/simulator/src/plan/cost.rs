@@ -1,15 +1,13 @@
 //! The cost of a forecast: the calls that the simulation counted, at the prices of `infra/cost`.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 use tidegate_core::channel::Channel;
 use tidegate_core::memory::Memory;
 use tidegate_core::parts::parts_for;
 
-use super::record::{ServiceUsage, WindowRecord};
+use super::record::{ServiceUsage, WindowRecord, as_f64};
 use super::scenario::Scenario;
-use super::state::as_f64;
 
 /// The prices that `infra/cost/cost.py` reads too.
 const PRICES: &str = include_str!("../../../../infra/cost/prices.json");
@@ -52,45 +50,11 @@ pub struct Cost {
     pub idle_month: f64,
 }
 
-#[derive(Deserialize)]
-struct Price {
-    dollars: f64,
-}
-
-#[derive(Deserialize)]
-struct Measurements {
-    assumed: BTreeMap<String, f64>,
-    idle_minute: BTreeMap<String, IdleMinute>,
-}
-
-#[derive(Deserialize)]
-struct IdleMinute {
-    scheduler: SchedulerMinute,
-}
-
-#[derive(Deserialize)]
-struct SchedulerMinute {
-    billed_ms: f64,
-}
-
-#[derive(Deserialize)]
-struct Calculated {
-    metrics: BTreeMap<String, f64>,
-    /// Dollars by service, by the name of the month.
-    months: BTreeMap<String, BTreeMap<String, f64>>,
-}
-
-impl Calculated {
-    fn month(&self, name: &str) -> f64 {
-        self.months.get(name).map_or(0.0, |services| services.values().sum())
-    }
-}
-
 /// The files of `infra/cost`.
 struct Tariff {
-    prices: BTreeMap<String, Price>,
-    measured: Measurements,
-    calculated: Calculated,
+    prices: Value,
+    measured: Value,
+    calculated: Value,
 }
 
 impl Tariff {
@@ -103,11 +67,27 @@ impl Tariff {
     }
 
     fn price(&self, name: &str) -> f64 {
-        self.prices.get(name).map_or(0.0, |price| price.dollars)
+        self.prices[name]["dollars"].as_f64().unwrap_or(0.0)
     }
 
     fn assumed(&self, name: &str) -> f64 {
-        self.measured.assumed.get(name).copied().unwrap_or(0.0)
+        self.measured["assumed"][name].as_f64().unwrap_or(0.0)
+    }
+
+    fn scheduler_minute_ms(&self) -> f64 {
+        let minute = &self.measured["idle_minute"]["1"];
+        minute["scheduler"]["billed_ms"].as_f64().unwrap_or(0.0)
+    }
+
+    /// The number of metrics that a part of the stack publishes.
+    fn published(&self, of: &str) -> f64 {
+        self.calculated["metrics"][of].as_f64().unwrap_or(0.0)
+    }
+
+    /// A month's dollars for all services.
+    fn month(&self, name: &str) -> f64 {
+        let services = self.calculated["months"][name].as_object();
+        services.map_or(0.0, |services| services.values().filter_map(Value::as_f64).sum())
     }
 
     /// SQS calls: those that were counted, and the producers', who send in batches of ten.
@@ -148,12 +128,13 @@ impl Tariff {
     }
 
     fn metrics(&self, scenario: &Scenario, minutes: f64) -> f64 {
-        let count = |of: &str| self.calculated.metrics.get(of).copied().unwrap_or(0.0);
         let campaigns = as_f64(scenario.campaigns.len() as u64);
         let is_limited = scenario.limits().is_some_and(|limits| !limits.is_empty());
-        let domains = if is_limited { count("domain") } else { 0.0 };
-        let published =
-            count("poller") + count("scheduler") + domains + count("campaign") * campaigns;
+        let domains = if is_limited { self.published("domain") } else { 0.0 };
+        let published = self.published("poller")
+            + self.published("scheduler")
+            + domains
+            + self.published("campaign") * campaigns;
         published * self.price("metric") * (minutes / 60.0).ceil() / MONTH_HOURS
     }
 
@@ -166,8 +147,7 @@ impl Tariff {
     fn lambda(&self, scenario: &Scenario, usage: &ServiceUsage, minutes: f64) -> f64 {
         let needed = Memory::needed(scenario.quota, scenario.mail_kb);
         let megabytes = scenario.memory().as_megabytes().max(needed.as_megabytes());
-        let minute = self.measured.idle_minute.get("1");
-        let scheduler_ms = minute.map_or(0.0, |minute| minute.scheduler.billed_ms) * minutes;
+        let scheduler_ms = self.scheduler_minute_ms() * minutes;
         let gb_s =
             (usage.poller_ms * f64::from(megabytes) / 1_024.0 + scheduler_ms * SCHEDULER_GB) / 1e3;
         (usage.pollers + minutes) * self.price("lambda_request")
@@ -206,7 +186,7 @@ impl Cost {
             logs: tariff.logs(&usage),
             total: 0.0,
             sqs_calls_per_mail: (usage.sqs_standard + usage.sqs_fifo) / usage.mails.max(1.0),
-            idle_month: tariff.calculated.month(if is_text { "idle, texts" } else { "idle" }),
+            idle_month: tariff.month(if is_text { "idle, texts" } else { "idle" }),
         };
         let sent = cost.ses + cost.texts.unwrap_or_default();
         let total = sent + cost.sqs + cost.lambda + cost.dynamodb + cost.metrics + cost.logs;
@@ -235,12 +215,12 @@ mod tests {
         ] {
             assert!(tariff.assumed(name) > 0.0, "{name}");
         }
-        assert!(tariff.measured.idle_minute["1"].scheduler.billed_ms > 0.0);
+        assert!(tariff.scheduler_minute_ms() > 0.0);
         for name in ["poller", "scheduler", "campaign", "domain"] {
-            assert!(tariff.calculated.metrics[name] > 0.0, "{name}");
+            assert!(tariff.published(name) > 0.0, "{name}");
         }
-        assert!(tariff.calculated.month("idle") > tariff.calculated.month("idle, texts"));
-        assert!(tariff.calculated.month("idle, texts") > 0.0);
+        assert!(tariff.month("idle") > tariff.month("idle, texts"));
+        assert!(tariff.month("idle, texts") > 0.0);
     }
 
     #[test]

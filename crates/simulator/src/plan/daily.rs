@@ -6,9 +6,9 @@
 
 use tidegate_core::daily::DailyPolicy;
 
-use super::record::WindowRecord;
+use super::record::{WindowRecord, as_f64, floor, sum_within};
 use super::scenario::Scenario;
-use super::state::{as_f64, floor};
+
 use crate::world::World;
 
 const DAY: u64 = 86_400;
@@ -37,32 +37,21 @@ impl DailyLimit {
     pub(super) fn most(&self, records: &[WindowRecord], at: u64, rate: f64) -> (f64, u64) {
         let Some(open) = self.open else { return (f64::INFINITY, u64::MAX) };
         let others = if at < DAY { self.sent } else { 0.0 };
-        let left = open - others - sent_between(records, at.saturating_sub(DAY), at);
+        let sent = |span| sum_within(records, span, WindowRecord::total);
+        let left = open - others - sent(at.saturating_sub(DAY)..at);
         // What leaves SES's count changes where the records of the day before do.
         let before = records.partition_point(|record| record.end() + DAY <= at);
         let change = records.get(before).filter(|_| at >= DAY).map(|record| record.end() + DAY);
         let windows = change.map_or(DAY, |change| (change - at).max(STEP));
         let windows = if at < DAY { DAY - at } else { windows };
-        let freed =
-            sent_between(records, at.saturating_sub(DAY), (at + windows).saturating_sub(DAY))
-                / as_f64(windows);
+        let leave = at.saturating_sub(DAY)..(at + windows).saturating_sub(DAY);
+        let freed = sent(leave) / as_f64(windows);
         if left < rate {
             return (freed, windows);
         }
         let lasts = if rate > freed { floor((left / (rate - freed)).ceil()) } else { windows };
         (f64::INFINITY, lasts.clamp(1, windows))
     }
-}
-
-/// Recipients sent from window `from` up to `to`.
-fn sent_between(records: &[WindowRecord], from: u64, to: u64) -> f64 {
-    let start = records.partition_point(|record| record.end() <= from);
-    let within = records.iter().skip(start).take_while(|record| record.from < to);
-    let part = |record: &WindowRecord| {
-        let common = record.end().min(to).saturating_sub(record.from.max(from));
-        record.total() * as_f64(common) / as_f64(record.windows.max(1))
-    };
-    within.map(part).sum()
 }
 
 /// Splits the recipients of a skip into portions of ten windows, for SES's daily count. Each is

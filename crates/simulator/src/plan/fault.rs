@@ -16,10 +16,12 @@ pub(super) fn span(text: &str) -> Option<Duration> {
     humantime::parse_duration(text.trim()).ok().filter(|span| *span <= longest)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "kebab-case")]
 pub enum SendFault {
     /// SES refuses for the rate although the quota is respected (`TooManyRequestsException`).
     Throttle,
+    #[strum(to_string = "5xx", serialize = "outage")]
     ServerError,
     /// The connection breaks before SES acts.
     Reset,
@@ -59,14 +61,7 @@ impl FromStr for PlannedFault {
             allowed: ALLOWED.to_owned(),
         };
         let mut members = text.split(',').map(str::trim);
-        let kind = match members.next() {
-            Some("throttle") => SendFault::Throttle,
-            Some("5xx" | "outage") => SendFault::ServerError,
-            Some("reset") => SendFault::Reset,
-            Some("lost-answer") => SendFault::LostAnswer,
-            Some("rejected") => SendFault::Rejected,
-            _ => return Err(refused()),
-        };
+        let kind = members.next().and_then(|kind| kind.parse().ok()).ok_or_else(refused)?;
         let mut fault = Self { kind, ratio: 1.0, from: Duration::ZERO, to: None };
         for member in members {
             match member.split_once('=').ok_or_else(refused)? {
@@ -83,13 +78,7 @@ impl FromStr for PlannedFault {
 
 impl fmt::Display for PlannedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.kind {
-            SendFault::Throttle => "throttle",
-            SendFault::ServerError => "5xx",
-            SendFault::Reset => "reset",
-            SendFault::LostAnswer => "lost-answer",
-            SendFault::Rejected => "rejected",
-        })?;
+        write!(f, "{}", self.kind)?;
         let shown = |span: Duration| humantime::format_duration(span).to_string().replace(' ', "");
         if self.ratio < 1.0 {
             write!(f, ",ratio={}", self.ratio)?;

@@ -10,12 +10,12 @@ use super::assumptions::assumptions;
 use super::cost::Cost;
 use super::error::PlanError;
 use super::phases::phases;
-use super::record::WindowRecord;
+use super::record::{WindowRecord, as_f64, floor, sum_within};
 use super::report::{CampaignForecast, EndEstimate, Forecast, Simulation, Timeline};
-use super::run::{Hooks, MOST_SIMULATED, RunResult, run};
+use super::run::{Hooks, MOST_SIMULATED, run};
 use super::scenario::Scenario;
 use super::skip::HORIZON;
-use super::state::{as_f64, floor};
+use super::state::{CampaignRun, SimulationState};
 use tidegate_core::Window;
 use tidegate_core::config::EXPRESS;
 
@@ -65,7 +65,6 @@ pub fn forecast(
 ) -> Result<Forecast, PlanError> {
     scenario.check()?;
     let seeds = options.seeds.clamp(1, 100);
-    let next = AtomicU64::new(1);
     let done: Vec<AtomicU64> = (0..seeds).map(|_| AtomicU64::new(0)).collect();
     let tell = |seed: u64, part: f64| {
         let of_it = usize::try_from(seed - 1).ok().and_then(|index| done.get(index));
@@ -73,36 +72,29 @@ pub fn forecast(
         let sum: u64 = done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
         progress(as_f64(sum) / 1e6 / as_f64(seeds))
     };
-    let work = || {
-        let mut runs = Vec::new();
-        loop {
-            // Each thread takes the next seed until none is left.
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed > seeds {
-                return Ok(runs);
-            }
-            let told = |part| tell(seed, part);
-            let every_send = is_uneven(scenario) || scenario.is_limited_by_domain();
-            let every_window = options.every_window;
-            let hooks = Hooks { progress: &told, every_window, every_send };
-            runs.push((seed, run_in_own_runtime(scenario, seed, hooks)?));
-        }
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let every_send = is_uneven(scenario) || scenario.is_limited_by_domain();
+    let run = |seed: u64| {
+        let told = |part| tell(seed, part);
+        let hooks = Hooks { progress: &told, every_window: options.every_window, every_send };
+        Ok((seed, run_in_own_runtime(scenario, seed, hooks)?))
     };
-    let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-    let results: Vec<Result<Vec<(u64, RunResult)>, PlanError>> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores.min(seeds)).map(|_| scope.spawn(work)).collect();
-        let joined = workers
-            .into_iter()
-            .zip(1..)
-            .map(|(worker, seed)| worker.join().unwrap_or(Err(PlanError::Lost(seed))));
-        joined.collect()
+    // Each thread takes the seeds that are a number of threads apart.
+    let work = |first: u64| (first..=seeds).step_by(cores).map(run).collect();
+    let results: Vec<Result<Vec<(u64, SimulationState)>, PlanError>> = thread::scope(|scope| {
+        let workers: Vec<_> = (1..=seeds)
+            .take(cores)
+            .map(|first| (first, scope.spawn(move || work(first))))
+            .collect();
+        let joined = workers.into_iter();
+        joined.map(|(seed, worker)| worker.join().unwrap_or(Err(PlanError::Lost(seed)))).collect()
     });
     let mut runs = Vec::new();
     for result in results {
         runs.extend(result?);
     }
     runs.sort_by_key(|(seed, _)| *seed);
-    let runs: Vec<RunResult> = runs.into_iter().map(|(_, run)| run).collect();
+    let runs: Vec<SimulationState> = runs.into_iter().map(|(_, run)| run).collect();
     combine_runs(scenario, &runs)
 }
 
@@ -110,13 +102,13 @@ fn run_in_own_runtime(
     scenario: &Scenario,
     seed: u64,
     hooks: Hooks<'_>,
-) -> Result<RunResult, PlanError> {
+) -> Result<SimulationState, PlanError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build()?;
     runtime.block_on(run(scenario, seed, hooks))
 }
 
-fn combine_runs(scenario: &Scenario, runs: &[RunResult]) -> Result<Forecast, PlanError> {
+fn combine_runs(scenario: &Scenario, runs: &[SimulationState]) -> Result<Forecast, PlanError> {
     let campaigns: Vec<CampaignForecast> =
         (0..scenario.campaigns.len()).map(|index| campaign(scenario, runs, index)).collect();
     let ends: Vec<Option<(f64, f64)>> = runs.iter().map(last_end).collect();
@@ -126,10 +118,10 @@ fn combine_runs(scenario: &Scenario, runs: &[RunResult]) -> Result<Forecast, Pla
     order.sort_by(|a, b| end_of(a).total_cmp(&end_of(b)));
     let middle = order.get(order.len() / 2).and_then(|index| runs.get(*index));
     let Some(middle) = middle else { return Err(PlanError::NoMails) };
-    let first = middle.first_arrival;
+    let first = middle.first_arrival.map(|at| at.saturating_since(scenario.start).as_secs_f64());
     let cost = Cost::of(scenario, until_the_end(middle)).map_err(std::io::Error::from)?;
     let ends_after_seconds = span(&ends);
-    let simulated = |of: fn(&RunResult) -> u64| runs.iter().map(of).sum::<u64>();
+    let simulated = |of: fn(&SimulationState) -> u64| runs.iter().map(of).sum::<u64>();
     Ok(Forecast {
         name: scenario.name.clone(),
         channel: scenario.channel,
@@ -140,14 +132,14 @@ fn combine_runs(scenario: &Scenario, runs: &[RunResult]) -> Result<Forecast, Pla
         warnings: warnings(scenario, ends_after_seconds, &campaigns, middle),
         assumptions: assumptions(scenario),
         campaigns,
-        dead_letters: middle.dead,
+        dead_letters: floor(middle.dead().round()),
         phases: phases(scenario, &middle.records),
         timeline: timeline(scenario, until_the_end(middle)),
         cost,
         simulation: Simulation {
             seeds: runs.len() as u64,
             windows: middle.records.last().map_or(0, WindowRecord::end),
-            simulated_windows: simulated(|run| run.simulated_windows),
+            simulated_windows: simulated(|run| run.simulated),
             simulated_mails: simulated(|run| run.simulated_mails),
         },
     })
@@ -155,10 +147,10 @@ fn combine_runs(scenario: &Scenario, runs: &[RunResult]) -> Result<Forecast, Pla
 
 /// The end of a run's last campaign in seconds, with its standard deviation; `None` if mail is
 /// left.
-fn last_end(run: &RunResult) -> Option<(f64, f64)> {
-    let ends = run.campaigns.iter().filter(|campaign| campaign.accepted > 0.0 || campaign.left > 0);
-    let ends: Option<Vec<_>> =
-        ends.map(|campaign| campaign.after.map(|after| (after, campaign.deviation))).collect();
+fn last_end(run: &SimulationState) -> Option<(f64, f64)> {
+    let counts = |campaign: &&CampaignRun| campaign.accepted > 0.0 || campaign.left > Some(0);
+    let ends = run.campaigns.iter().filter(counts);
+    let ends: Option<Vec<_>> = ends.map(|campaign| campaign.end(run.start)).collect();
     ends?.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
@@ -176,13 +168,11 @@ fn span(ends: &[Option<(f64, f64)>]) -> Option<EndEstimate> {
     Some(EndEstimate { earliest: (early - model).max(0.0), expected, latest: late + model })
 }
 
-fn campaign(scenario: &Scenario, runs: &[RunResult], index: usize) -> CampaignForecast {
+fn campaign(scenario: &Scenario, runs: &[SimulationState], index: usize) -> CampaignForecast {
     let load = scenario.campaigns.get(index);
     let campaigns: Vec<_> = runs.iter().filter_map(|run| run.campaigns.get(index)).collect();
-    let ends: Vec<Option<(f64, f64)>> = campaigns
-        .iter()
-        .map(|campaign| campaign.after.map(|after| (after, campaign.deviation)))
-        .collect();
+    let ends: Vec<Option<(f64, f64)>> =
+        campaigns.iter().map(|campaign| campaign.end(scenario.start)).collect();
     let ends_after_seconds = span(&ends);
     let runs = as_f64(campaigns.len().max(1) as u64);
     let accepted = campaigns.iter().map(|campaign| campaign.accepted).sum::<f64>() / runs;
@@ -195,12 +185,12 @@ fn campaign(scenario: &Scenario, runs: &[RunResult], index: usize) -> CampaignFo
         ends_after_seconds,
         ends_at: ends_after_seconds.map(|span| Window::containing(at(span))),
         accepted: floor(accepted.round()),
-        left: campaigns.iter().map(|campaign| campaign.left).max().unwrap_or(0),
+        left: campaigns.iter().filter_map(|campaign| campaign.left).max().unwrap_or(0),
     }
 }
 
 /// A run's records up to its last mail.
-fn until_the_end(run: &RunResult) -> &[WindowRecord] {
+fn until_the_end(run: &SimulationState) -> &[WindowRecord] {
     let last = run.records.iter().rposition(|record| record.total() > 0.0);
     run.records.get(..last.map_or(0, |last| last + 1)).unwrap_or_default()
 }
@@ -217,29 +207,19 @@ fn timeline(scenario: &Scenario, records: &[WindowRecord]) -> Timeline {
         let buckets = 0..end.div_ceil(size);
         let rate = |bucket: u64| {
             let (from, to) = (bucket * size, ((bucket + 1) * size).min(end));
-            sent_within(records, campaign, from, to) * 60.0 / as_f64((to - from).max(1))
+            let sent = |record: &WindowRecord| record.sent.get(campaign).copied().unwrap_or(0.0);
+            sum_within(records, from..to, sent) * 60.0 / as_f64((to - from).max(1))
         };
         (name.to_owned(), buckets.map(rate).collect())
     });
     Timeline { bucket_seconds: size, per_minute: per_minute.collect() }
 }
 
-fn sent_within(records: &[WindowRecord], campaign: usize, from: u64, to: u64) -> f64 {
-    let start = records.partition_point(|record| record.end() <= from);
-    let within = records.iter().skip(start).take_while(|record| record.from < to);
-    let part = |record: &WindowRecord| {
-        let common = record.end().min(to).saturating_sub(record.from.max(from));
-        record.sent.get(campaign).copied().unwrap_or(0.0) * as_f64(common)
-            / as_f64(record.windows.max(1))
-    };
-    within.map(part).sum()
-}
-
 fn warnings(
     scenario: &Scenario,
     end: Option<EndEstimate>,
     campaigns: &[CampaignForecast],
-    run: &RunResult,
+    run: &SimulationState,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let message = scenario.channel.words().message;
@@ -264,8 +244,9 @@ fn warnings(
         };
         warnings.push(format!("{} keeps {} {message}s: {why}", campaign.name, campaign.left));
     }
-    if run.dead > 0 {
-        warnings.push(format!("{} {message}s end as dead letters", run.dead));
+    let dead = floor(run.dead().round());
+    if dead > 0 {
+        warnings.push(format!("{dead} {message}s end as dead letters"));
     }
     if scenario.deployed.is_none() && scenario.quota > 900.0 {
         warnings.push("one poller's window holds 900 sends under way at most: with a slow SES more than that a second is not reached".to_owned());

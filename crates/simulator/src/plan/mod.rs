@@ -8,7 +8,6 @@ mod error;
 mod fault;
 mod forecast;
 mod gate;
-mod holds;
 mod parse;
 mod phases;
 mod record;

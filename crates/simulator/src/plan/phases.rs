@@ -1,62 +1,53 @@
 //! Splits a forecast into phases and finds the bottleneck of each.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::Serialize;
 
 use super::gate::MailState;
-use super::record::{ReportSums, WindowRecord};
+use super::record::{ReportSums, WindowRecord, as_f64};
 use super::scenario::Scenario;
-use super::state::as_f64;
 
 /// The reason why mail is not sent faster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
 pub enum Bottleneck {
+    #[strum(to_string = "the quota")]
     Quota,
     /// The quota, of which other campaigns get their shares.
+    #[strum(to_string = "its weight")]
     Weight,
+    #[strum(to_string = "the daily quota")]
     DailyQuota,
     /// A hold of the scenario stops the mail.
+    #[strum(to_string = "a hold")]
     Hold,
     /// A limit lets nothing through: outside its hours, before its begin, after its end.
+    #[strum(to_string = "a closed limit")]
     Closed,
     /// The rate of a limit.
+    #[strum(to_string = "a limit")]
     Limit,
+    #[strum(to_string = "the circuit breaker")]
     Breaker,
     /// SES refuses for the rate, so the rate factor is lowered.
+    #[strum(to_string = "SES's throttling")]
     Throttling,
     /// Sends that fail use slots, and are sent again.
+    #[strum(to_string = "failing sends")]
     Failures,
     /// The feed brings mail more slowly than the quota allows.
+    #[strum(to_string = "the queues")]
     Feed,
     /// Sends cannot start in time for their slots.
+    #[strum(to_string = "late sends")]
     Lateness,
     /// The first mails are being found and fed.
+    #[strum(to_string = "the start")]
     Start,
     /// Only last mails and waiting retries are left.
+    #[strum(to_string = "nothing left")]
     NothingLeft,
-}
-
-impl fmt::Display for Bottleneck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Quota => "the quota",
-            Self::Weight => "its weight",
-            Self::DailyQuota => "the daily quota",
-            Self::Hold => "a hold",
-            Self::Closed => "a closed limit",
-            Self::Limit => "a limit",
-            Self::Breaker => "the circuit breaker",
-            Self::Throttling => "SES's throttling",
-            Self::Failures => "failing sends",
-            Self::Feed => "the queues",
-            Self::Lateness => "late sends",
-            Self::Start => "the start",
-            Self::NothingLeft => "nothing left",
-        })
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -1,6 +1,8 @@
 //! Records of a simulated run: one for each simulated window and one for each skip, with recipients
 //! sent and service calls.
 
+use std::ops::Range;
+
 use tidegate_core::Window;
 use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::{End, WindowReport};
@@ -139,7 +141,38 @@ impl WindowRecord {
     }
 }
 
+/// The sum of what `of` tells of the windows of a span; a record that is partly within it counts in part.
+pub(super) fn sum_within(
+    records: &[WindowRecord],
+    span: Range<u64>,
+    of: impl Fn(&WindowRecord) -> f64,
+) -> f64 {
+    let start = records.partition_point(|record| record.end() <= span.start);
+    let within = records.iter().skip(start).take_while(|record| record.from < span.end);
+    let part = |record: &WindowRecord| {
+        let common = record.end().min(span.end).saturating_sub(record.from.max(span.start));
+        of(record) * as_f64(common) / as_f64(record.windows.max(1))
+    };
+    within.map(part).sum()
+}
+
 /// The number of `window`, counted from `first`.
 pub(super) fn number(window: Window, first: Window) -> u64 {
     window.saturating_since(first)
+}
+
+/// Converts a count for arithmetic with rates.
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+pub(super) fn as_f64(of: u64) -> f64 {
+    of as f64
+}
+
+/// A number of mails or windows, rounded down.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates, and is not negative"
+)]
+pub(super) fn floor(of: f64) -> u64 {
+    of.max(0.0) as u64
 }

@@ -9,10 +9,10 @@ use tidegate_core::identity::Identity;
 
 use super::daily::{self, DailyLimit};
 use super::error::PlanError;
-use super::record::{WindowRecord, number};
+use super::record::{as_f64, number};
 use super::scenario::Scenario;
 use super::skip::HORIZON;
-use super::state::{SimulationState, as_f64};
+use super::state::SimulationState;
 use super::stretch::Skip;
 use crate::names::{DEAD_LETTERS, MERGE};
 use crate::world::World;
@@ -26,32 +26,6 @@ const MEASURED_WINDOWS: u64 = 600;
 const MEASURED_MAILS: f64 = 20_000.0;
 /// A run ends after so many simulated windows, whatever is left.
 pub(super) const MOST_SIMULATED: u64 = 30_000;
-
-#[derive(Clone, Debug)]
-pub(super) struct RunResult {
-    pub(super) campaigns: Vec<CampaignResult>,
-    pub(super) records: Vec<WindowRecord>,
-    /// Of the first mail, after the start.
-    pub(super) first_arrival: Option<f64>,
-    pub(super) simulated_windows: u64,
-    pub(super) simulated_mails: u64,
-    pub(super) dead: u64,
-    /// Reasons of the holds on all sending at the end that nothing lifts by itself.
-    pub(super) held: Vec<String>,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct CampaignResult {
-    /// When its last mail reached SES, in seconds after the start; `None` if mails are left.
-    pub(super) after: Option<f64>,
-    /// The standard deviation of `after` in seconds, caused by skips.
-    pub(super) deviation: f64,
-    pub(super) accepted: f64,
-    /// Mails that are left, those in the merge queue included.
-    pub(super) left: u64,
-    /// As [`RunResult::held`], of the holds on this campaign.
-    pub(super) held: Vec<String>,
-}
 
 /// The caller's control over a run.
 #[derive(Clone, Copy)]
@@ -74,7 +48,7 @@ pub(super) async fn run(
     scenario: &Scenario,
     seed: u64,
     hooks: Hooks<'_>,
-) -> Result<RunResult, PlanError> {
+) -> Result<SimulationState, PlanError> {
     let mut settings = scenario.settings(seed);
     // Each seed starts at another point of the scheduler's minute.
     let early = WARM_UP + Duration::from_millis(seed * 7_300 % 30_000);
@@ -82,7 +56,7 @@ pub(super) async fn run(
     settings.epoch = scenario.start.saturating_sub(early);
     let world = World::new(settings)?;
     scenario.faults.iter().for_each(|fault| world.mail_faults.add(fault.rule(scenario.start)));
-    scenario.hold(&world).await?;
+    hold(scenario, &world).await?;
     let rate_margin = world.poller.borrow().rate_margin;
     let mut state = SimulationState::new(scenario, rate_margin);
     let day = DailyLimit::of(scenario, &world);
@@ -107,7 +81,33 @@ pub(super) async fn run(
             NextStep::StepOver(skip) => step_over(&world, scenario, &mut state, &skip).await,
         }
     }
-    Ok(run_result(&world, &state, &world.ledger_now().await?.control))
+    state.end(&world, &world.ledger_now().await?.control);
+    Ok(state)
+}
+
+/// Writes the holds and limits at the start into the simulated ledger, where pollers read them as the deployed ones do;
+/// a hold with an end lets go then. SES refuses as long as it is the account that is held, because the simulated
+/// scheduler would lift that hold otherwise.
+async fn hold(scenario: &Scenario, world: &World) -> Result<(), PlanError> {
+    let given = &scenario.control;
+    if given.holds.get(HoldReason::Account).is_some() {
+        world.ses.configure(|settings| settings.sending_enabled = false);
+    }
+    let write = |control: &mut Control| {
+        control.holds.clone_from(&given.holds);
+        control.campaign_holds.clone_from(&given.campaign_holds);
+        // Nobody knows when SES will accept such mail: a second hold keeps the simulated pollers from a probe.
+        for holds in control.campaign_holds.values_mut() {
+            if let Some(hold) = holds.get(HoldReason::Refusals).cloned() {
+                holds.add(HoldReason::Reputation, hold);
+            }
+        }
+        control.limits.clone_from(&given.limits);
+        control.adapted.clone_from(&given.adapted);
+    };
+    let is_any = given.named_holds().next().is_some() || !given.limits.is_empty();
+    while is_any && !world.control(write).await? {}
+    Ok(())
 }
 
 async fn simulate(
@@ -165,6 +165,18 @@ async fn step_over(world: &World, scenario: &Scenario, state: &mut SimulationSta
 }
 
 impl SimulationState {
+    /// Notes what is left at the end of a run, and which holds keep it.
+    fn end(&mut self, world: &World, control: &Control) {
+        let merging = on_queue(world, MERGE);
+        for campaign in &mut self.campaigns {
+            let queued = world.queues.true_depth(&campaign.url).all();
+            let merging = merging.get(&campaign.name).copied().unwrap_or(0);
+            campaign.left.get_or_insert(campaign.reservoir + queued + merging);
+            campaign.held = control.holds_on(Some(&campaign.name)).map(lasting).unwrap_or_default();
+        }
+        self.held = lasting(&control.holds);
+    }
+
     /// Whether a measured rate may be off: express mail and shares even out over minutes.
     fn is_early(&self) -> bool {
         let accepted: f64 = self.campaigns.iter().map(|campaign| campaign.accepted).sum();
@@ -204,33 +216,6 @@ impl SimulationState {
         });
         let resumes = number(world.next_window(), self.first_window);
         self.skip(scenario, day, &sample, self.now(world), resumes, left.collect())
-    }
-}
-
-fn run_result(world: &World, state: &SimulationState, control: &Control) -> RunResult {
-    let dead: f64 = state.records.iter().map(|record| record.sums.dead).sum();
-    let after = |at: tidegate_core::Timestamp| at.saturating_since(state.start).as_secs_f64();
-    let merging = on_queue(world, MERGE);
-    let ended = |campaign: &super::state::CampaignRun| {
-        let queued = world.queues.true_depth(&campaign.url).all();
-        let waits = campaign.reservoir + queued + merging.get(&campaign.name).copied().unwrap_or(0);
-        let left = campaign.left.unwrap_or(waits);
-        CampaignResult {
-            after: campaign.last.filter(|_| left == 0).map(after),
-            deviation: campaign.variance.sqrt(),
-            accepted: campaign.accepted,
-            left,
-            held: control.holds_on(Some(&campaign.name)).map(lasting).unwrap_or_default(),
-        }
-    };
-    RunResult {
-        campaigns: state.campaigns.iter().map(ended).collect(),
-        records: state.records.clone(),
-        first_arrival: state.first_arrival.map(after),
-        simulated_windows: state.simulated,
-        simulated_mails: state.simulated_mails,
-        dead: super::state::floor(dead.round()),
-        held: lasting(&control.holds),
     }
 }
 

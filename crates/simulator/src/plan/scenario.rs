@@ -142,6 +142,11 @@ impl Scenario {
         self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(of(load)))
     }
 
+    /// Whether a hold without an end stops all sending, so that no forecast is needed.
+    pub fn is_held_for_good(&self) -> bool {
+        self.control.holds.named().any(|(_, hold)| hold.until.is_none())
+    }
+
     /// The poller's memory: the deployment's, or the template's default.
     pub(super) fn memory(&self) -> Memory {
         self.deployed.as_ref().map_or_else(Memory::default, |deployed| deployed.poller.memory)
@@ -166,73 +171,51 @@ impl Scenario {
     /// # Errors
     /// [`PlanError`] of its first wrong value.
     pub fn check(&self) -> Result<(), PlanError> {
-        let wrong = |field: &str, value: String, allowed: &str| {
-            let (field, allowed) = (field.to_owned(), allowed.to_owned());
-            Err(PlanError::Value { field, value, allowed })
-        };
-        let rate = Rate::per_second(self.quota).map_err(|_| ());
-        if rate.is_err() {
-            let allowed = format!("0.001 to 10000 {}s a second", self.channel.words().unit);
-            return wrong("quota", self.quota.to_string(), &allowed);
-        }
+        let Words { message, unit, .. } = self.channel.words();
+        let allowed = format!("0.001 to 10000 {unit}s a second");
+        check(Rate::per_second(self.quota).is_ok(), "quota", &self.quota, &allowed)?;
         self.check_channel()?;
-        if let Some(rate_margin) =
-            self.rate_margin.filter(|rate_margin| RateMargin::new(*rate_margin).is_err())
-        {
-            return wrong("rate margin", rate_margin.to_string(), "a share from 0.005 to 0.5");
+        if let Some(share) = self.rate_margin {
+            let is_one = RateMargin::new(share).is_ok();
+            check(is_one, "rate margin", &share, "a share from 0.005 to 0.5")?;
         }
         if self.mails() == 0 {
             return Err(PlanError::NoMails);
         }
-        if self.campaigns.len() > MOST_CAMPAIGNS {
-            return wrong("campaigns", self.campaigns.len().to_string(), "1 to 1000 campaigns");
-        }
+        let campaigns = self.campaigns.len();
+        check(campaigns <= MOST_CAMPAIGNS, "campaigns", &campaigns, "1 to 1000 campaigns")?;
         let mut names = BTreeSet::new();
         for load in &self.campaigns {
-            let field = |of: &str| format!("{of} of campaign {}", load.name);
-            if !is_campaign_name(&load.name) {
-                let allowed = "1 to 64 letters, digits, - and _, and not express";
-                return wrong("campaign", load.name.clone(), allowed);
-            }
-            if !names.insert(&load.name) {
-                return wrong("campaign", load.name.clone(), "each name once");
-            }
-            if load.mails > MOST_MAILS {
-                return wrong(&field("mails"), load.mails.to_string(), "0 to 1000000000");
-            }
-            let Words { message, unit, .. } = self.channel.words();
+            let CampaignLoad { name, weight, mails, recipients } = load;
+            let field = |of: &str| format!("{of} of campaign {name}");
+            let allowed = "1 to 64 letters, digits, - and _, and not express";
+            check(is_campaign_name(name), "campaign", name, allowed)?;
+            check(names.insert(name), "campaign", name, "each name once")?;
+            check(*mails <= MOST_MAILS, &field("mails"), mails, "0 to 1000000000")?;
             let most = if self.channel == Channel::Sms { MOST_PARTS } else { MOST_RECIPIENTS };
-            if !(1..=most).contains(&load.recipients) {
-                let (value, allowed) = (load.recipients.to_string(), format!("1 to {most}"));
-                return wrong(&field(&format!("{unit}s a {message}")), value, &allowed);
-            }
-            if load.weight > 10_000 {
-                return wrong(&field("weight"), load.weight.to_string(), "0 to 10000");
-            }
+            let (of_a_mail, allowed) =
+                (field(&format!("{unit}s a {message}")), format!("1 to {most}"));
+            check((1..=most).contains(recipients), &of_a_mail, recipients, &allowed)?;
+            check(*weight <= 10_000, &field("weight"), weight, "0 to 10000")?;
         }
         if self.campaigns.iter().all(|load| load.weight == 0 || load.mails == 0) {
             return Err(PlanError::NoWeight);
         }
         let to_domains: f64 = self.domains.iter().map(|share| share.share).sum();
-        if to_domains > 1.0 + 1e-9 {
-            let value = format!("{}%", to_domains * 100.0);
-            return wrong("domain", value, "shares of at most 100% together");
-        }
-        if let Some(daily) = self.daily.filter(|daily| !(1..=MOST_MAILS).contains(&daily.quota)) {
-            return wrong("daily quota", daily.quota.to_string(), "1 to 1000000000 recipients");
-        }
-        if let Some(daily) = self.daily.filter(|daily| daily.sent > MOST_MAILS) {
-            return wrong("sent today", daily.sent.to_string(), "0 to 1000000000 recipients");
+        let value = format!("{}%", to_domains * 100.0);
+        check(to_domains <= 1.0 + 1e-9, "domain", &value, "shares of at most 100% together")?;
+        if let Some(DailyQuotaSettings { quota, sent, .. }) = self.daily {
+            let allowed = "1 to 1000000000 recipients";
+            check((1..=MOST_MAILS).contains(&quota), "daily quota", &quota, allowed)?;
+            check(sent <= MOST_MAILS, "sent today", &sent, "0 to 1000000000 recipients")?;
         }
         let settings = self.settings(1).poller();
         let rate_margin = settings.map_err(|error| PlanError::World(error.into()))?.rate_margin;
         // Above nine tenths of the rate, campaigns practically never end.
         let most = 0.9 * self.quota * (1.0 - f64::from(rate_margin));
-        if let Some(express) = self.express.filter(|rate| !(0.0..=most).contains(rate)) {
-            let allowed = format!("0 to {most:.3} mails a second, nine tenths of what may be sent");
-            return wrong("express", express.to_string(), &allowed);
-        }
-        Ok(())
+        let allowed = format!("0 to {most:.3} mails a second, nine tenths of what may be sent");
+        let express = self.express.unwrap_or(0.0);
+        check((0.0..=most).contains(&express), "express", &express, &allowed)
     }
 
     /// Refuses what only mails have for texts, and what only texts have for mails.
@@ -248,12 +231,7 @@ impl Scenario {
             Channel::Email => (of_text.as_slice(), "only for texts (--channel sms)"),
             Channel::Sms => (of_mail.as_slice(), "only for e-mail (--channel email)"),
         };
-        let given = others.iter().find(|(_, is_given)| *is_given);
-        given.map_or(Ok(()), |(field, _)| {
-            let (field, value, allowed) =
-                ((*field).to_owned(), "given".to_owned(), allowed.to_owned());
-            Err(PlanError::Value { field, value, allowed })
-        })
+        others.iter().try_for_each(|(field, is_given)| check(!is_given, field, &"given", allowed))
     }
 
     pub(super) fn settings(&self, seed: u64) -> WorldSettings {
@@ -288,4 +266,13 @@ impl Scenario {
         }
         settings
     }
+}
+
+/// Refuses a value that is not `right`.
+fn check(right: bool, field: &str, value: &impl ToString, allowed: &str) -> Result<(), PlanError> {
+    if right {
+        return Ok(());
+    }
+    let (field, value, allowed) = (field.to_owned(), value.to_string(), allowed.to_owned());
+    Err(PlanError::Value { field, value, allowed })
 }

@@ -15,9 +15,9 @@ use tidegate_core::turns;
 use super::daily::DailyLimit;
 use super::fault::SendFault;
 use super::gate::MailState;
-use super::record::WindowRecord;
+use super::record::{WindowRecord, as_f64, floor};
 use super::scenario::Scenario;
-use super::state::{SimulationState, as_f64, floor, grid_rate};
+use super::state::{SimulationState, grid_rate};
 
 pub(super) const HORIZON: u64 = 120 * 86_400;
 

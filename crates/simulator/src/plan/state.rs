@@ -13,7 +13,7 @@ use tidegate_delivery::ports::{Outgoing, QueueUrl};
 use super::domains::{DomainShare, domain_of};
 use super::error::PlanError;
 use super::gate::{Gates, MailState};
-use super::record::{ServiceUsage, WindowRecord, number};
+use super::record::{ServiceUsage, WindowRecord, as_f64, floor, number};
 use super::scenario::Scenario;
 use crate::environment::PollerRun;
 use crate::mail::{BodyForm, ProducedMail, produced};
@@ -48,8 +48,10 @@ pub(super) struct CampaignRun {
     pub(super) carry: f64,
     /// The variance of the campaign's end caused by skips, in seconds squared.
     pub(super) variance: f64,
-    /// Mails that are left where no more windows are simulated.
+    /// Mails that are left at the end, those in the merge queue included.
     pub(super) left: Option<u64>,
+    /// Reasons of the holds on it at the end that nothing lifts by itself.
+    pub(super) held: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -77,6 +79,8 @@ pub(super) struct SimulationState {
     /// The window since which the same campaigns have had mail and the same faults have been
     /// active.
     pub(super) unchanged_since: u64,
+    /// Reasons of the holds on all sending at the end that nothing lifts by itself.
+    pub(super) held: Vec<String>,
 }
 
 impl SimulationState {
@@ -98,6 +102,7 @@ impl SimulationState {
             express: scenario.express.map(|rate| (rate, 0.0, 0)),
             calls: (0, 0),
             unchanged_since: 0,
+            held: Vec::new(),
         }
     }
 
@@ -247,11 +252,14 @@ impl SimulationState {
     /// is passed over for a long time; a constant rate describes neither, so these windows are
     /// simulated.
     pub(super) fn has_last_mails_waiting(&self, last: &WindowRecord) -> bool {
-        let dead: f64 = self.records.iter().map(|record| record.sums.dead).sum();
         let fed = |(campaign, state): (&CampaignRun, &MailState)| {
             *state == MailState::Empty && campaign.enqueued_accepted < campaign.enqueued
         };
-        dead <= 0.0 && self.campaigns.iter().zip(&last.states).any(fed)
+        self.dead() <= 0.0 && self.campaigns.iter().zip(&last.states).any(fed)
+    }
+
+    pub(super) fn dead(&self) -> f64 {
+        self.records.iter().map(|record| record.sums.dead).sum()
     }
 
     /// Whether every mail is sent or dead-lettered.
@@ -327,7 +335,15 @@ impl CampaignRun {
             carry: 0.0,
             variance: 0.0,
             left: None,
+            held: Vec::new(),
         }
+    }
+
+    /// When its last mail reached SES, in seconds after the start, and the standard deviation, which skips cause; `None` if
+    /// mails are left.
+    pub(super) fn end(&self, start: Timestamp) -> Option<(f64, f64)> {
+        let last = self.last.filter(|_| self.left == Some(0))?;
+        Some((last.saturating_since(start).as_secs_f64(), self.variance.sqrt()))
     }
 
     fn take(&mut self, mails: u64) -> Vec<Outgoing> {
@@ -348,22 +364,6 @@ impl CampaignRun {
 pub(super) fn grid_rate(rate: f64, rate_margin: RateMargin) -> Option<f64> {
     let grid = SlotGrid::new(Rate::per_second(rate).ok()?, rate_margin);
     Some(1e9 / as_f64(grid.period().max(1)))
-}
-
-/// Converts a count for arithmetic with rates.
-#[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-pub(super) fn as_f64(of: u64) -> f64 {
-    of as f64
-}
-
-/// A number of mails or windows, rounded down.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "it saturates, and is not negative"
-)]
-pub(super) fn floor(of: f64) -> u64 {
-    of.max(0.0) as u64
 }
 
 #[cfg(test)]

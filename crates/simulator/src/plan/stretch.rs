@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::daily::DailyLimit;
 use super::gate::MailState;
-use super::record::{ReportSums, ServiceUsage, WindowRecord};
+use super::record::{ReportSums, ServiceUsage, WindowRecord, as_f64, floor};
 use super::scenario::Scenario;
 use super::skip::{HORIZON, Sample};
-use super::state::{SimulationState, as_f64, floor};
+use super::state::SimulationState;
 
 /// Fewer windows are not worth stepping over: they are simulated.
 const MIN_SKIP: u64 = 60;

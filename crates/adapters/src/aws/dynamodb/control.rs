@@ -13,7 +13,7 @@ use tidegate_core::control::{
 use tidegate_delivery::ports::{FailureKind, PortError, Standing};
 
 use super::table::{Item, KEY, LedgerTable, PAUSE, REGULATOR, TRIES, key, names, number, text};
-use crate::aws::error::port_error;
+use crate::aws::error::{own_error, port_error};
 
 const PAGE: &str = "SET #version = :version, #text = :text";
 const TRANSACTION: &str = "TransactWriteItems";
@@ -131,12 +131,7 @@ fn page_key(member: &str, page: usize) -> String {
 }
 
 fn refused(table: &LedgerTable, why: String) -> PortError {
-    PortError {
-        operation: "the control record",
-        resource: table.name.clone(),
-        kind: FailureKind::Refused(why),
-        source: None,
-    }
+    own_error("the control record", &table.name, FailureKind::Refused(why))
 }
 
 pub(super) async fn set_control(

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidegate_delivery::ports::PortError;
 
-use super::table::{Item, KEY, LedgerTable, text};
+use super::table::{Item, LedgerTable, text};
 
 /// A list: its item's key, and how many entries it keeps.
 pub(super) struct NewestFirst {
@@ -27,11 +27,7 @@ impl NewestFirst {
         const ADD: &str = "SET changes = list_append(:new, if_not_exists(changes, :none))";
         let none = AttributeValue::L(Vec::new());
         let update = table
-            .client
-            .update_item()
-            .table_name(&table.name)
-            .key(KEY, text(self.key))
-            .update_expression(ADD)
+            .unconditional(text(self.key), ADD)
             .expression_attribute_values(":new", AttributeValue::L(vec![table.json(entry)?]))
             .expression_attribute_values(":none", none)
             .return_values(ReturnValue::AllNew);
@@ -43,13 +39,8 @@ impl NewestFirst {
         }
         let beyond: Vec<String> =
             (self.kept..stand).map(|index| format!("{ENTRIES}[{index}]")).collect();
-        let update = table
-            .client
-            .update_item()
-            .table_name(&table.name)
-            .key(KEY, text(self.key))
-            .update_expression(format!("REMOVE {}", beyond.join(", ")));
-        table.make(update).await.map(drop)
+        let remove = format!("REMOVE {}", beyond.join(", "));
+        table.make(table.unconditional(text(self.key), &remove)).await.map(drop)
     }
 
     /// The entries, the newest first. Those that cannot be read are left out, because no decision of a poller depends on

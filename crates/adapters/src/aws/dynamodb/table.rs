@@ -17,7 +17,7 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{FailureKind, PortError, PreviousClaim, Standing};
 
-use crate::aws::error::{port_error, refused};
+use crate::aws::error::{own_error, port_error, refused};
 
 /// How often a call is made while a transaction on the same item is under way, and the pause between two
 /// calls.
@@ -93,12 +93,7 @@ pub(super) struct LedgerTable {
 
 impl LedgerTable {
     pub(super) fn timed_out(&self) -> PortError {
-        PortError {
-            operation: BATCH,
-            resource: self.name.clone(),
-            kind: FailureKind::TimedOut,
-            source: None,
-        }
+        own_error(BATCH, &self.name, FailureKind::TimedOut)
     }
 
     /// The item with this key, empty if there is none.
@@ -127,12 +122,8 @@ impl LedgerTable {
             wanted = rest;
             tokio::time::sleep(FIRST_PAUSE * 2_u32.pow(tried)).await;
         }
-        Err(PortError {
-            operation: BATCH,
-            resource: self.name.clone(),
-            kind: FailureKind::Refused(format!("{} keys were never processed", wanted.len())),
-            source: None,
-        })
+        let kind = FailureKind::Refused(format!("{} keys were never processed", wanted.len()));
+        Err(own_error(BATCH, &self.name, kind))
     }
 
     /// One call: returns the items, and the keys left unprocessed.
@@ -162,11 +153,20 @@ impl LedgerTable {
         update: &str,
         condition: &str,
     ) -> UpdateItemFluentBuilder {
-        let call = self.client.update_item().table_name(&self.name).key(KEY, key);
-        call.set_expression_attribute_names(names(&[update, condition]))
-            .update_expression(update)
+        self.unconditional(key, update)
+            .set_expression_attribute_names(names(&[update, condition]))
             .condition_expression(condition)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+    }
+
+    /// An update of the item with this key, whatever it is.
+    pub(super) fn unconditional(
+        &self,
+        key: AttributeValue,
+        update: &str,
+    ) -> UpdateItemFluentBuilder {
+        let call = self.client.update_item().table_name(&self.name).key(KEY, key);
+        call.update_expression(update)
     }
 
     /// Makes an update. Returns the item after it, or (`Err`) the item that did not meet the condition.
@@ -224,15 +224,8 @@ pub(super) struct ItemReader<'a> {
 
 impl ItemReader<'_> {
     pub(super) fn unreadable(&self, name: &str) -> PortError {
-        PortError {
-            operation: "reading the item",
-            resource: self.table.name.clone(),
-            kind: FailureKind::Refused(format!(
-                "attribute {name} is {}",
-                shown(self.item.get(name))
-            )),
-            source: None,
-        }
+        let why = format!("attribute {name} is {}", shown(self.item.get(name)));
+        own_error("reading the item", &self.table.name, FailureKind::Refused(why))
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {

@@ -1,20 +1,24 @@
 //! `DeferralStore` on S3: mail in the folder `mail`, replay progress in the folder `progress`.
 
-mod progress;
-
 use std::time::Duration;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata as _;
 use tidegate_core::deferral::{Location, ObjectName, Progress};
-use tidegate_delivery::ports::{DeferralStore, DeferredObject, DeferredPage, PortError, Version};
+use tidegate_delivery::ports::{
+    DeferralStore, DeferredObject, DeferredPage, FailureKind, PortError, Version,
+};
 
-use crate::aws::error::{port_error, refused};
+use crate::aws::error::{incomplete, port_error, refused};
 
 const MAIL: &str = "mail";
 const PROGRESS: &str = "progress";
+/// S3's codes for a condition that does not hold, or that cannot be decided because of a concurrent write.
+const OUTRUN: [&str; 2] = ["PreconditionFailed", "ConditionalRequestConflict"];
 /// Objects per page, S3's maximum.
 const PAGE: i32 = 1_000;
 /// The time limit of one attempt; an object has a few megabytes at most.
@@ -121,21 +125,65 @@ impl DeferralStore for S3DeferralStore {
     }
 
     async fn progress(&self, name: &ObjectName) -> Result<Option<(Progress, Version)>, PortError> {
-        progress::read(self, &self.key(PROGRESS, name)).await
+        let key = self.key(PROGRESS, name);
+        let (bytes, tag) = match self.read(&key).await {
+            Err(PortError { kind: FailureKind::NotFound, source: Some(source), .. })
+                if is_no_key(&*source) =>
+            {
+                return Ok(None);
+            }
+            found => found?,
+        };
+        let url = self.url(&key);
+        let tag = tag.ok_or_else(|| incomplete("GetObject", &url, "an entity tag"))?;
+        let progress = serde_json::from_slice(&bytes)
+            .map_err(|error| refused("GetObject", &url, "an object that is no progress", error))?;
+        Ok(Some((progress, Version::new(tag))))
     }
 
+    /// Writes a small object under a condition on its version.
     async fn set_progress(
         &self,
         name: &ObjectName,
         progress: &Progress,
         stands: Option<&Version>,
     ) -> Result<Option<Version>, PortError> {
-        progress::write(self, &self.key(PROGRESS, name), progress, stands).await
+        const OPERATION: &str = "PutObject";
+        let key = self.key(PROGRESS, name);
+        let url = self.url(&key);
+        let body = serde_json::to_vec(progress).map_err(|error| {
+            refused(OPERATION, &url, "a progress that cannot be written", error)
+        })?;
+        let call = self.client.put_object().bucket(&self.location.bucket).key(key);
+        let call = call.content_type("application/json").body(ByteStream::from(body));
+        let call = match stands {
+            Some(version) => call.if_match(version.as_str()),
+            None => call.if_none_match("*"),
+        };
+        match call.send().await {
+            Ok(put) => {
+                let tag = put.e_tag.ok_or_else(|| incomplete(OPERATION, &url, "an entity tag"))?;
+                Ok(Some(Version::new(tag)))
+            }
+            // If an earlier attempt of this write took effect and its answer was lost, the condition fails; then
+            // the stored progress is the one to be written.
+            Err(error) if error.code().is_some_and(|code| OUTRUN.contains(&code)) => {
+                let found = self.progress(name).await?;
+                Ok(found.filter(|(found, _)| found == progress).map(|(_, version)| version))
+            }
+            Err(error) => Err(port_error(OPERATION, &url, error)),
+        }
     }
 
     async fn forget_progress(&self, name: &ObjectName) -> Result<(), PortError> {
         self.remove(&self.key(PROGRESS, name)).await
     }
+}
+
+/// Whether the object is missing, as opposed to its bucket.
+fn is_no_key(source: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    let error = source.downcast_ref::<GetObjectError>();
+    error.is_some_and(|error| error.code() != Some("NoSuchBucket"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::aws::json::Text;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Request<'a> {
+pub(in crate::aws) struct Request<'a> {
     from_email_address: String,
     destination: Destination,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -110,7 +110,7 @@ struct AttachmentBody<'a> {
 }
 
 /// The request for the mail `email`; `configuration_set` is used if the mail names none.
-pub(super) fn request<'a>(
+pub(in crate::aws) fn request<'a>(
     mail: &Mail<'a>,
     email: &'a Email,
     configuration_set: Option<&'a str>,
@@ -134,7 +134,7 @@ pub(super) fn request<'a>(
 }
 
 /// The approximate number of bytes of text and files in the mail.
-pub(super) fn size(email: &Email) -> usize {
+pub(in crate::aws) fn size(email: &Email) -> usize {
     let text = match &email.content {
         email::Content::Simple { text, html, .. } => {
             [text, html].into_iter().flatten().map(|text| text.literal().len()).sum()

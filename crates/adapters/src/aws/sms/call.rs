@@ -59,7 +59,7 @@ const COMMERCIAL: (&str, &str, &str) = ("", "amazonaws.com", "api.aws");
 
 /// The service at one endpoint, with one configuration's credentials.
 #[derive(Clone, Debug)]
-pub(super) struct SmsClient {
+pub(in crate::aws) struct SmsClient {
     url: String,
     config: Arc<SdkConfig>,
     identities: SharedIdentityCache,
@@ -69,7 +69,7 @@ pub(super) struct SmsClient {
 
 /// How a call is made.
 #[derive(Clone, Debug)]
-pub(super) enum Manner {
+pub(in crate::aws) enum Manner {
     /// Once, as the wire is told; the caller limits the time.
     Once(RequestKind),
     /// With the configured retries, each attempt within the first time, all within the second.
@@ -85,7 +85,7 @@ struct Request {
 impl SmsClient {
     /// The service of `config`'s region, or at the endpoint that is configured for it or for all services, with the
     /// credentials and the HTTP client of `config`.
-    pub(super) fn new(config: &SdkConfig) -> Self {
+    pub(in crate::aws) fn new(config: &SdkConfig) -> Self {
         let url = configured_endpoint(config).unwrap_or_else(|| regional_endpoint(config));
         let identities = config.identity_cache();
         let identities = identities.unwrap_or_else(|| IdentityCache::lazy().build());
@@ -95,7 +95,7 @@ impl SmsClient {
 
     /// Makes one call with a JSON body, and returns the answer's. The error's code is the `Reason` of the exception, or
     /// its name if it has none.
-    pub(super) async fn call(
+    pub(in crate::aws) async fn call(
         &self,
         operation: &'static str,
         body: Bytes,

@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use tidegate_core::bucket::Pace;
 use tidegate_core::channel::Content;
 use tidegate_core::email::ses_tag_value;
-use tidegate_core::outcome::{Outcome, Stage, classify};
+use tidegate_core::outcome::{Failure, Outcome, Stage, classify};
 use tidegate_core::rate::RateMargin;
 use tidegate_core::text_message::{TextMessage, classify_text};
-use tidegate_delivery::ports::{Clock as _, FailureKind};
+use tidegate_delivery::ports::{Clock as _, FailureKind, Mail, Mailer as _, Monotonic};
 
 use super::*;
-use crate::aws::Wire;
 use crate::aws::tests::fake::{Fake, FakeAnswer, config};
 use crate::aws::tests::loopback::{EndpointBehaviour, Loopback};
+use crate::aws::{AwsMailer, SystemClock, Wire};
 
 const SENT: &str = r#"{"MessageId":"862a8790-60c0"}"#;
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -25,11 +25,11 @@ fn text(members: &str) -> Content {
     Content::Text(TextMessage::parse(&body).unwrap())
 }
 
-fn mailer(config: &SdkConfig) -> SmsMailer {
-    SmsMailer::new(config, SystemClock::new(), TIMEOUT)
+fn mailer(config: &SdkConfig) -> AwsMailer {
+    AwsMailer::texts(config, SystemClock::new(), TIMEOUT)
 }
 
-fn on_wire(service: &Loopback) -> SmsMailer {
+fn on_wire(service: &Loopback) -> AwsMailer {
     let config = config(Wire::new()).into_builder().endpoint_url(service.url()).build();
     mailer(&config)
 }
@@ -40,7 +40,7 @@ fn mail(content: &Content) -> Mail<'_> {
 }
 
 /// Sends with a minute to spare, so that the request is not late.
-async fn send(mailer: &SmsMailer, content: &Content) -> Result<String, Failure> {
+async fn send(mailer: &AwsMailer, content: &Content) -> Result<String, Failure> {
     let latest = mailer.clock.monotonic() + Duration::from_mins(1);
     mailer.send(mail(content), latest).await
 }

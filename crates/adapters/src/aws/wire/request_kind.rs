@@ -1,7 +1,6 @@
 //! Instructions to the [`Wire`](super::Wire) that travel with a request as an extension.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextMut;
@@ -22,8 +21,9 @@ pub(crate) enum RequestKind {
     Warm(usize),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RequestProgress {
+    #[default]
     Waiting,
     /// Refused by this process: it would have been late, or there was no room for a connection.
     Refused,
@@ -36,37 +36,33 @@ pub(crate) enum RequestProgress {
 pub(crate) struct Ticket {
     clock: SystemClock,
     latest: Monotonic,
-    progress: Arc<AtomicU8>,
+    progress: Arc<Mutex<RequestProgress>>,
 }
-
-const WAITING: u8 = 0;
-const REFUSED: u8 = 1;
-const HANDED_OVER: u8 = 2;
 
 impl Ticket {
     pub(crate) fn new(clock: SystemClock, latest: Monotonic) -> Self {
-        Self { clock, latest, progress: Arc::new(AtomicU8::new(WAITING)) }
+        Self { clock, latest, progress: Arc::default() }
     }
 
     pub(crate) fn progress(&self) -> RequestProgress {
-        match self.progress.load(Ordering::Acquire) {
-            WAITING => RequestProgress::Waiting,
-            REFUSED => RequestProgress::Refused,
-            _ => RequestProgress::HandedOver,
-        }
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RequestProgress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the clock; true if the request may be written. It then counts as written until it is handed
     /// back.
     pub(super) fn hand_over(&self) -> bool {
         let in_time = self.clock.monotonic() <= self.latest;
-        self.progress.store(if in_time { HANDED_OVER } else { REFUSED }, Ordering::Release);
+        *self.lock() = if in_time { RequestProgress::HandedOver } else { RequestProgress::Refused };
         in_time
     }
 
     /// Notes that this process has no connection for the request, so nothing of it was written.
     pub(super) fn refuse(&self) {
-        self.progress.store(REFUSED, Ordering::Release);
+        *self.lock() = RequestProgress::Refused;
     }
 
     /// Completes when the request would be late.
@@ -76,7 +72,7 @@ impl Ticket {
 
     /// Notes that the connection returned the request unwritten.
     pub(super) fn hand_back(&self) {
-        self.progress.store(WAITING, Ordering::Release);
+        *self.lock() = RequestProgress::Waiting;
     }
 }
 

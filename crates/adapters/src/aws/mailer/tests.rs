@@ -30,12 +30,12 @@ fn pace() -> Pace {
     Pace { rate: Rate::MIN, rate_margin: RateMargin::default() }
 }
 
-fn mailer(client: &aws_sdk_sesv2::Client) -> SesMailer {
-    SesMailer::new(client, SystemClock::new(), TIMEOUT)
+fn mailer(client: &aws_sdk_sesv2::Client) -> AwsMailer {
+    AwsMailer::email(client, SystemClock::new(), TIMEOUT)
 }
 
 /// Sends with a minute to spare, so that the request is not late.
-async fn send(mailer: &SesMailer, email: &Content) -> Result<String, Failure> {
+async fn send(mailer: &AwsMailer, email: &Content) -> Result<String, Failure> {
     let latest = mailer.clock.monotonic() + Duration::from_mins(1);
     mailer.send(mail(email, None), latest).await
 }

@@ -1,24 +1,16 @@
-//! Sends one text by `SendTextMessage`.
+//! The body of a `SendTextMessage` request for one text.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tidegate_core::channel::Content;
 use tidegate_core::email::ses_tag_value;
-use tidegate_core::outcome::Failure;
 use tidegate_core::reputation::LIMIT_TAG;
 use tidegate_core::text_message::{MessageType, TextMessage};
-use tidegate_delivery::ports::{Mail, Monotonic};
-
-use super::SmsMailer;
-use super::call::Manner;
-use crate::aws::json;
-use crate::aws::send::{once, other_channel, unwritable};
-use crate::aws::wire::{RequestKind, Ticket};
+use tidegate_delivery::ports::Mail;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Request<'a> {
+pub(in crate::aws) struct Request<'a> {
     destination_phone_number: &'a str,
     message_body: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,22 +23,8 @@ struct Request<'a> {
     context: BTreeMap<&'a str, String>,
 }
 
-pub(super) async fn send(
-    mailer: &SmsMailer,
-    mail: Mail<'_>,
-    latest: Monotonic,
-) -> Result<String, Failure> {
-    let Content::Text(text) = mail.content else { return Err(other_channel()) };
-    let ticket = Ticket::new(mailer.clock, latest);
-    let request = request(&mail, text, mailer.configuration_set.as_deref());
-    let body = json::written(&request, text.text.len()).map_err(|error| unwritable(&error))?;
-    let manner = Manner::Once(RequestKind::Send(ticket.clone()));
-    let call = mailer.client.call("SendTextMessage", body, manner);
-    let answer = once(&ticket, mailer.send_timeout, call).await?;
-    Ok(answer["MessageId"].as_str().unwrap_or_default().to_owned())
-}
-
-fn request<'a>(
+/// The request for the text `text`; `configuration_set` is used if it names none.
+pub(in crate::aws) fn request<'a>(
     mail: &Mail<'a>,
     text: &'a TextMessage,
     configuration_set: Option<&'a str>,
