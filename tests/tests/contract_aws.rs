@@ -18,7 +18,7 @@ use tidegate_adapters::aws::{
 };
 use tidegate_core::deferral::Location;
 use tidegate_delivery::ports::{Account, Announce, Mailer, PortError, SuppressionReason};
-use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig, SettingsChange};
+use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig};
 use tidegate_fakes::{MaxSendRate, PeriodLimit};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::directory_contract;
@@ -150,21 +150,19 @@ struct Site<M, A> {
 
 struct Sites;
 
-fn change(limits: Limits) -> SettingsChange {
-    SettingsChange {
-        quota: Some(MaxSendRate::per_second(limits.rate).unwrap()),
-        daily_quota: Some(limits.daily.map_or(PeriodLimit::Unlimited, PeriodLimit::AtMost)),
-        spend_limit: Some(limits.spend.map_or(PeriodLimit::Unlimited, PeriodLimit::AtMost)),
-        paused: Some(limits.paused),
-        ..SettingsChange::default()
-    }
+fn limit(config: &mut SesSandboxConfig, limits: Limits) {
+    config.quota = MaxSendRate::per_second(limits.rate).unwrap();
+    config.daily_quota = limits.daily.map_or(PeriodLimit::Unlimited, PeriodLimit::AtMost);
+    config.spend_limit = limits.spend.map_or(PeriodLimit::Unlimited, PeriodLimit::AtMost);
+    config.paused = limits.paused;
 }
 
 impl MailRoom for Sites {
     type Site = Site<AwsMailer, SesAccount>;
 
     async fn open(&self, limits: Limits) -> Self::Site {
-        let config = SesSandboxConfig::default().changed(change(limits));
+        let mut config = SesSandboxConfig::default();
+        limit(&mut config, limits);
         let sandbox = SesSandbox::start(config, ([127, 0, 0, 1], 0).into()).await.unwrap();
         let client = aws_sdk_sesv2::Client::new(&sdk_config(sandbox.url()).await);
         let clock = SystemClock::new();
@@ -208,12 +206,12 @@ impl<M: Mailer, A: Account> MailSite for Site<M, A> {
     }
 
     fn limit(&self, limits: Limits) {
-        self.sandbox.change(change(limits));
+        self.sandbox.change(|config| limit(config, limits));
     }
 
     fn set_tenants(&self, tenants: &[&str]) {
         let tenants = tenants.iter().map(|tenant| tenant.parse().unwrap()).collect();
-        self.sandbox.change(SettingsChange { tenants: Some(tenants), ..SettingsChange::default() });
+        self.sandbox.change(|config| config.tenants = tenants);
     }
 
     fn trouble(&self, _: &str, to: &str, trouble: Trouble) {
@@ -224,8 +222,7 @@ impl<M: Mailer, A: Account> MailSite for Site<M, A> {
             Trouble::AnswerLost => ("lost-answer", ""),
         };
         let fault = format!("{kind},to={to}{said}").parse().unwrap();
-        let change = SettingsChange { faults: Some(vec![fault]), ..SettingsChange::default() };
-        self.sandbox.change(change);
+        self.sandbox.change(|config| config.faults = vec![fault]);
     }
 }
 
@@ -246,7 +243,8 @@ impl MailRoom for TextSites {
     type Site = Site<AwsMailer, SmsAccount>;
 
     async fn open(&self, limits: Limits) -> Self::Site {
-        let config = SesSandboxConfig::default().changed(change(limits));
+        let mut config = SesSandboxConfig::default();
+        limit(&mut config, limits);
         let sandbox = SesSandbox::start(config, ([127, 0, 0, 1], 0).into()).await.unwrap();
         let (config, clock) = (sdk_config(sandbox.url()).await, SystemClock::new());
         let mailer = AwsMailer::texts(&config, clock, Duration::from_secs(5));

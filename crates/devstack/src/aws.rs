@@ -8,15 +8,14 @@ use tidegate_adapters::aws::stack::{LocalEndpoint, LocalRuns, Stack};
 use tidegate_adapters::aws::{Clients, DynamoLedger, SqsQueues};
 use tokio::time::Instant;
 
-use super::deployed::{DeployedStack, REGION};
 use super::error::LocalError;
 use super::http::Http;
+use super::mailbox::SesSandboxClient;
 use super::prerequisites::{self, Files};
-use super::process_group::{ProcessGroup, ProgramOutput};
 use super::programs::{
-    MINISTACK, Scratch, deploy, ministack, start_ses, start_sqs, wait_until_ready,
+    DeployedStack, MINISTACK, ProcessGroup, ProgramOutput, REGION, Scratch, deploy, ministack,
+    start_ses, start_sqs, wait_until_ready,
 };
-use super::sandbox::SesSandboxClient;
 use super::setup::{Setup, Sqs};
 
 /// Credentials that are worth nothing anywhere else.

@@ -9,12 +9,11 @@ use tidegate_adapters::aws::stack::Stack;
 use tokio::process::Command;
 
 use super::aws::{KEY, LocalAws};
-use super::deployed::REGION;
 use super::error::LocalError;
 use super::fill::fill;
-use super::folder;
+use super::place;
 use super::plan::LocalPlan;
-use super::process_group::ProgramOutput;
+use super::programs::{ProgramOutput, REGION};
 use super::setup::Setup;
 
 /// cargo-lambda reaches its functions over IPv6 alone.
@@ -32,7 +31,7 @@ pub(super) async fn watch(
     stack: &Stack,
 ) -> Result<(), LocalError> {
     present().await?;
-    let file = folder::write(aws.folder(), "watch.env", &environment(aws, stack))?;
+    let file = place::write(aws.folder(), "watch.env", &environment(aws, stack))?;
     let mut plan = setup.settings.plan();
     plan.campaigns.iter_mut().for_each(|campaign| campaign.mails = campaign.mails.min(MAILS));
     fill(aws.queues(), &plan, &aws.stack().campaigns()?, |_| {}).await?;

@@ -15,17 +15,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 
 use super::aws::{KEY, LocalAws};
-use super::deployed::REGION;
 use super::display::Display;
 use super::error::LocalError;
 use super::fill::fill;
 use super::options::LocalArgs;
 use super::place::Place;
 use super::plan::LocalPlan;
+use super::programs::REGION;
 use super::report::LocalReport;
 use super::run::LocalRun;
 use super::setup::Setup;
-use super::{browser, cargo_lambda, console, folder};
+use super::{cargo_lambda, console, place};
 
 /// The result of the command, which decides its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +56,11 @@ pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
     let display = if args.json { Display::Silent } else { Display::Shown };
     let now = SystemClock::new().wall().as_nanos();
     let runs = Place::of_this_program().runs(&setup.root);
-    let folder = folder::create(args.out.as_deref(), &runs, now)?;
+    let folder = place::create_folder(args.out.as_deref(), &runs, now)?;
     let said = format!("Starting ministack and the SES sandbox (logs in {})", folder.display());
     display.say(&said);
     let mut aws = tokio::select! {
-        aws = LocalAws::start(&setup, &folder) => aws.inspect_err(|_| folder::remove_empty(&folder))?,
+        aws = LocalAws::start(&setup, &folder) => aws.inspect_err(|_| place::remove_empty(&folder))?,
         () = signals.notified() => return Ok(RunOutcome::Interrupted),
     };
     let session = Session { args, setup, plan, folder, display };
@@ -108,7 +108,7 @@ impl Session<'_> {
         let (url, console) = Box::pin(opened).await?;
         self.display.say(&format!("Console: {url}"));
         if !self.args.no_browser {
-            browser::open(&url);
+            console::show(&url);
         }
         tokio::select! {
             outcome = self.campaigns(aws, &stack, Some(&url), reported) => outcome,
@@ -153,7 +153,7 @@ impl Session<'_> {
     fn tell(&self, report: &LocalReport) -> Result<(), LocalError> {
         let json = serde_json::to_string_pretty(report)
             .map_err(|error| LocalError::Option(error.to_string()))?;
-        let written = folder::write(&self.folder, "report.json", &json)?;
+        let written = place::write(&self.folder, "report.json", &json)?;
         // A closed pipe means that the reader wants no more; that is no error.
         let mut out = stdout().lock();
         if self.args.json {

@@ -1,6 +1,8 @@
-//! The console of a run's stack, in this process.
+//! The console of a run's stack, in this process, and its page in the user's browser.
 
+use std::env;
 use std::fs::File;
+use std::io::{IsTerminal as _, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Mutex;
@@ -49,4 +51,16 @@ fn log(folder: &Path) -> Result<(), LocalError> {
     // Somebody logs already: a test.
     drop(tracing_subscriber::registry().with(ours).with(layer).try_init());
     Ok(())
+}
+
+/// Opens `url`, where somebody sits at a terminal and a screen. Elsewhere the printed link is enough: on a
+/// server `xdg-open` may start a browser for terminals, in the middle of the display.
+pub(super) fn show(url: &str) {
+    let screen = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    let has_screen =
+        cfg!(target_os = "macos") || ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().any(screen);
+    if stdout().is_terminal() && has_screen {
+        // The link is printed: a browser that does not start is no reason to say more.
+        let _ = ::open::that_detached(url);
+    }
 }

@@ -65,11 +65,12 @@ impl Invoke for MemoryInvoke {
         };
         let act = async {
             for _ in 0..times {
-                let halves = self.latency.with(|latency| *latency).halves(&self.entropy);
-                halves.request().await;
-                self.hand_over.send(*tick).map_err(|_| FailureKind::NotFound)?;
-                self.accepted.with(|accepted| accepted.push((self.universe.now(), *tick)));
-                halves.answer().await;
+                let accept = async {
+                    self.hand_over.send(*tick).map_err(|_| FailureKind::NotFound)?;
+                    self.accepted.with(|accepted| accepted.push((self.universe.now(), *tick)));
+                    Ok(())
+                };
+                self.latency.with(|latency| *latency).around(&self.entropy, accept).await?;
             }
             Ok(())
         };

@@ -71,9 +71,17 @@ impl Latency {
         self.least + spread.mul_f64(entropy.unit())
     }
 
-    /// Draws the two halves of one call.
-    pub(crate) fn halves(self, entropy: &SeededEntropy) -> HalfLatency {
-        HalfLatency(self.draw(entropy) / 2)
+    /// One call: half of the time that is drawn passes before `act`, and half after.
+    pub(crate) async fn around<R>(
+        self,
+        entropy: &SeededEntropy,
+        act: impl Future<Output = R>,
+    ) -> R {
+        let half = self.draw(entropy) / 2;
+        wait(half).await;
+        let done = act.await;
+        wait(half).await;
+        done
     }
 }
 
@@ -129,20 +137,6 @@ fn normal(entropy: &SeededEntropy) -> f64 {
     let (radius, turn) = (entropy.unit(), entropy.unit());
     // The draw is below 1, so `1.0 - radius` is above 0 and its logarithm is finite.
     (-2.0 * (1.0 - radius).ln()).sqrt() * (std::f64::consts::TAU * turn).cos()
-}
-
-/// The two halves of a call's latency.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HalfLatency(Duration);
-
-impl HalfLatency {
-    pub(crate) async fn request(self) {
-        wait(self.0).await;
-    }
-
-    pub(crate) async fn answer(self) {
-        wait(self.0).await;
-    }
 }
 
 /// Waits for `duration`; a zero duration does not yield to other tasks.

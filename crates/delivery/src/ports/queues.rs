@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use thiserror::Error;
 use tidegate_core::allocation;
 use tidegate_core::config::POLLER_TIMEOUT;
@@ -131,7 +132,7 @@ impl EntryError {
 }
 
 /// Approximate numbers of messages in a queue; SQS's counts may be a minute old.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueDepth {
     /// Messages that can be received now.
     pub visible: u64,

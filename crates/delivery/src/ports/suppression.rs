@@ -1,11 +1,13 @@
 use std::future::Future;
 
+use serde::{Deserialize, Serialize};
 use tidegate_core::identity::EpochMillis;
 
 use super::PortError;
 
 /// The reason why SES put an address on a suppression list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum SuppressionReason {
     /// A mail to it bounced for good.
     Bounce,

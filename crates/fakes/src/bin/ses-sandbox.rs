@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tidegate_fakes::sandbox::program::{ProgramOptions, run};
-use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig, SettingsChange};
+use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig};
 
 /// An Amazon SES v2 endpoint for local runs and tests.
 ///
@@ -26,14 +26,13 @@ struct SesSandboxOptions {
     #[command(flatten)]
     program: ProgramOptions,
     #[command(flatten)]
-    settings: SettingsChange,
+    settings: SesSandboxConfig,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let options = SesSandboxOptions::parse();
-    let config = SesSandboxConfig::default().changed(options.settings);
-    let start = |listener| SesSandbox::start_on(config, listener);
+    let start = |listener| SesSandbox::start_on(options.settings, listener);
     let intro =
         ["SES v2 endpoint and mailbox: ", "for an AWS SDK:              AWS_ENDPOINT_URL_SESV2="];
     run("ses-sandbox", options.listen, &options.program, start, &intro).await

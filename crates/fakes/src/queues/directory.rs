@@ -29,13 +29,8 @@ impl MemoryQueues {
         act: impl FnOnce() -> Result<R, FailureKind>,
     ) -> Result<R, PortError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let look = async {
-            let halves = self.latency.with(|latency| *latency).halves(&self.entropy);
-            halves.request().await;
-            let seen = act();
-            halves.answer().await;
-            seen
-        };
+        let latency = self.latency.with(|latency| *latency);
+        let look = latency.around(&self.entropy, async { act() });
         self.faults.call(operation, resource, look).await
     }
 }

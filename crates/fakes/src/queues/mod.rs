@@ -2,8 +2,6 @@
 
 mod check;
 mod directory;
-#[cfg(test)]
-mod model;
 mod queue;
 mod settings;
 #[cfg(test)]
@@ -231,12 +229,12 @@ impl MemoryQueues {
         url: &QueueUrl,
         act: impl FnOnce(&mut Queue, Timestamp) -> Result<R, FailureKind>,
     ) -> Result<R, FailureKind> {
-        let halves = self.latency.with(|latency| *latency).halves(&self.entropy);
-        halves.request().await;
-        let done = self.on_queue(url, act);
-        self.wake(url);
-        halves.answer().await;
-        done
+        let act = async {
+            let done = self.on_queue(url, act);
+            self.wake(url);
+            done
+        };
+        self.latency.with(|latency| *latency).around(&self.entropy, act).await
     }
 
     /// One call with a batch that `fits`, `act` for each entry. SQS may fail single
@@ -362,8 +360,6 @@ impl Queues for MemoryQueues {
         let decision = self.faults.decide(Operation::Receive, queue);
         let (nothing, again) = (decision.nothing, self.faults.duplicate_at(&decision));
         let receive = async {
-            let halves = self.latency.with(|latency| *latency).halves(&self.entropy);
-            halves.request().await;
             check::receive(max, wait)?;
             let received =
                 if nothing { Ok(Vec::new()) } else { self.long_poll(queue, max, wait).await };
@@ -375,9 +371,11 @@ impl Queues for MemoryQueues {
                     Ok(())
                 })?;
             }
-            halves.answer().await;
             received
         };
+        // A long poll's future is large; boxed, it does not make those of its callers large.
+        let receive = Box::pin(receive);
+        let receive = self.latency.with(|latency| *latency).around(&self.entropy, receive);
         let received = self.faults.run(decision, receive).await;
         received.map_err(|kind| Operation::Receive.failed(queue, kind))
     }

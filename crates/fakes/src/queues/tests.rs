@@ -1,5 +1,7 @@
 //! Tests of properties that only this adapter has. SQS's rules are tested by the contract suite.
 
+mod model;
+
 use std::time::Duration;
 
 use super::*;

@@ -14,14 +14,31 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower_service::Service;
 
 use super::listener::{Listener, Stream, wait_after_accept_error};
-use super::stop::Stop;
 
 /// How long requests under way may take once the sandbox is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Tells when the sandbox is asked to stop.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    /// Asked as soon as the watched value is true.
+    pub(super) fn when(stopped: watch::Receiver<bool>) -> Self {
+        Self(stopped)
+    }
+
+    /// Returns once the sandbox is asked to stop.
+    pub(crate) async fn asked(&self) {
+        // An error means that the handle was dropped, which stops the sandbox, too.
+        let _ = self.0.clone().wait_for(|stopped| *stopped).await;
+    }
+}
 
 /// Marks a response that must not be sent: its connection ends instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

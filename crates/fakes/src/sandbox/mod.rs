@@ -7,6 +7,5 @@ pub mod program;
 mod server;
 pub mod ses;
 pub mod sqs;
-mod stop;
 
 pub use server::{ListenError, Sandbox};

@@ -13,9 +13,8 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::connection;
+use super::connection::{self, Stop};
 use super::listener::Listener;
-use super::stop::Stop;
 
 /// The address cannot be bound: most often another program holds the port.
 #[derive(Debug, Error)]

@@ -18,7 +18,9 @@ use tidegate_core::channel::Content;
 use tidegate_core::control::TenantStatus;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
-use tidegate_delivery::ports::{Account, AccountStatus, Clock, Mail, Mailer, Monotonic, PortError};
+use tidegate_delivery::ports::{
+    Account, AccountStatus, Clock, FailureKind, Mail, Mailer, Monotonic, PortError,
+};
 
 use providers::Providers;
 
@@ -263,6 +265,12 @@ impl MemorySes {
         })
     }
 
+    /// A call that reads the account's state; its latency is drawn when it begins.
+    async fn call<R>(&self, read: impl FnOnce(&mut MemorySesState) -> R) -> Result<R, FailureKind> {
+        let read = async { Ok(self.state.with(read)) };
+        self.settings().latency.around(&self.entropy, read).await
+    }
+
     fn settings(&self) -> SesSettings {
         self.state.with(|state| state.settings)
     }
@@ -323,11 +331,8 @@ impl MemoryMailer {
         if self.ses.universe.now() < self.since + token_lag {
             return Err(failures::token_refused());
         }
-        let halves = latency.halves(&self.ses.entropy);
-        halves.request().await;
-        let verdict = self.ses.arrive(mail, self.environment);
-        halves.answer().await;
-        verdict
+        let arrive = async { self.ses.arrive(mail, self.environment) };
+        latency.around(&self.ses.entropy, arrive).await
     }
 }
 
@@ -362,36 +367,22 @@ impl Account for MemoryAccount {
     #[expect(clippy::cast_precision_loss, reason = "counts of recipients, far below 2^53")]
     async fn account(&self) -> Result<AccountStatus, PortError> {
         let ses = &self.ses;
-        let read = async {
-            let halves = ses.settings().latency.halves(&ses.entropy);
-            halves.request().await;
-            let now = ses.universe.now();
-            let status = ses.state.with(|state| AccountStatus {
-                max_send_rate: state.settings.max_send_rate.as_per_second(),
-                max_24_hour_send: state.settings.max_24_hour_send.map_or(-1.0, |most| most as f64),
-                sent_last_24_hours: state.quota.sent_last_24_hours(now.as_nanos()) as f64,
-                sending_enabled: state.settings.sending_enabled,
-                spend_limit: state.settings.spend_limit,
-            });
-            halves.answer().await;
-            Ok(status)
-        };
+        let read = ses.call(|state| AccountStatus {
+            max_send_rate: state.settings.max_send_rate.as_per_second(),
+            max_24_hour_send: state.settings.max_24_hour_send.map_or(-1.0, |most| most as f64),
+            sent_last_24_hours: state.quota.sent_last_24_hours(ses.universe.now().as_nanos())
+                as f64,
+            sending_enabled: state.settings.sending_enabled,
+            spend_limit: state.settings.spend_limit,
+        });
         self.faults.call(Operation::Account, "", read).await
     }
 
     async fn tenant(&self, name: &str) -> Result<Option<TenantStatus>, PortError> {
-        let ses = &self.ses;
-        let read = async {
-            let halves = ses.settings().latency.halves(&ses.entropy);
-            halves.request().await;
-            let find = |state: &mut MemorySesState| {
-                let found = state.tenants.iter().find(|tenant| tenant.name == name);
-                found.map(SesTenant::status)
-            };
-            let status = ses.state.with(find);
-            halves.answer().await;
-            Ok(status)
-        };
+        let read = self.ses.call(|state| {
+            let found = state.tenants.iter().find(|tenant| tenant.name == name);
+            found.map(SesTenant::status)
+        });
         self.faults.call(Operation::Tenant, name, read).await
     }
 }

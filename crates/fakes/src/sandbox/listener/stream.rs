@@ -111,23 +111,4 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         either!(self.poll_shutdown(cx))
     }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = either!(self.poll_write_vectored(cx, bufs));
-        if written.is_ready() {
-            self.used();
-        }
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match &self.transport {
-            Transport::Tcp(tcp) => tcp.is_write_vectored(),
-            Transport::Tls(tls) => tls.is_write_vectored(),
-        }
-    }
 }

@@ -1,7 +1,5 @@
 //! One mail, as the mailbox keeps and shows it.
 
-use std::collections::BTreeMap;
-
 use serde::{Serialize, Serializer};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
@@ -10,7 +8,7 @@ use time::macros::format_description;
 /// The form in which a mail's content was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum MailKind {
+pub(crate) enum MailKind {
     /// Subject and bodies, put together by SES.
     #[default]
     Simple,
@@ -33,19 +31,23 @@ pub enum MailStatus {
 }
 
 /// The members of a request that the mailbox keeps.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct MailFields {
     pub(crate) from: String,
     pub(crate) to: Vec<String>,
     pub(crate) cc: Vec<String>,
     pub(crate) bcc: Vec<String>,
     pub(crate) subject: String,
+    #[serde(serialize_with = "by_name")]
     pub(crate) tags: Vec<(String, String)>,
     pub(crate) kind: MailKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tenant: Option<String>,
     /// The resources that a mail for a tenant uses beside its sender, such as `configuration-set/news`.
+    #[serde(skip)]
     pub(crate) used: Vec<String>,
     /// The parts of a text message, which count as a mail's recipients do; none for a mail.
+    #[serde(skip)]
     pub(crate) parts: Option<u32>,
 }
 
@@ -71,45 +73,27 @@ pub(crate) fn address_of(mailbox: &str) -> &str {
     inner.map_or(mailbox, |(_, address)| address)
 }
 
+/// Shows tags as an object.
+fn by_name<S: Serializer>(tags: &[(String, String)], out: S) -> Result<S::Ok, S::Error> {
+    out.collect_map(tags.iter().map(|(name, value)| (name, value)))
+}
+
 /// Metadata of one accepted mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailRecord {
-    pub(crate) seq: u64,
-    pub(crate) arrived_ns: u64,
-    pub(crate) status: MailStatus,
+    /// The mail's number; numbers rise by one and never start again, not even when the mailbox
+    /// is emptied.
+    pub seq: u64,
+    /// Time at which the request was fully read, in nanoseconds since the epoch.
+    pub arrived_ns: u64,
+    pub status: MailStatus,
     pub(crate) draft: MailFields,
 }
 
 impl MailRecord {
-    /// The mail's number; numbers rise by one and never start again, not even when the mailbox
-    /// is emptied.
-    pub fn seq(&self) -> u64 {
-        self.seq
-    }
-
-    /// Time at which the request was fully read, in nanoseconds since the epoch.
-    pub fn arrived_ns(&self) -> u64 {
-        self.arrived_ns
-    }
-
-    /// The sender's address as given in the request.
-    pub fn from(&self) -> &str {
-        &self.draft.from
-    }
-
-    /// The recipients in `To`, as given.
-    pub fn to(&self) -> &[String] {
-        &self.draft.to
-    }
-
     /// Recipients in To, Cc and Bcc, or a text message's parts.
     pub fn recipients(&self) -> u32 {
         self.draft.recipients()
-    }
-
-    /// The subject; a template's name in brackets.
-    pub fn subject(&self) -> &str {
-        &self.draft.subject
     }
 
     /// The value of one of its tags.
@@ -120,14 +104,6 @@ impl MailRecord {
     /// SES's tenant for which it was sent.
     pub fn tenant(&self) -> Option<&str> {
         self.draft.tenant.as_deref()
-    }
-
-    pub fn kind(&self) -> MailKind {
-        self.draft.kind
-    }
-
-    pub fn status(&self) -> MailStatus {
-        self.status
     }
 
     /// The id that SES would give it: the millisecond of its arrival, and its number.
@@ -145,34 +121,19 @@ impl Serialize for MailRecord {
             seq: u64,
             arrived_at: String,
             arrived_ns: u64,
-            from: &'a str,
-            to: &'a [String],
-            cc: &'a [String],
-            bcc: &'a [String],
+            #[serde(flatten)]
+            fields: &'a MailFields,
             recipients: u32,
-            subject: &'a str,
-            tags: BTreeMap<&'a str, &'a str>,
             message_id: String,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            tenant: Option<&'a str>,
-            kind: MailKind,
             status: MailStatus,
         }
-        let MailFields { from, to, cc, bcc, subject, tags, kind, .. } = &self.draft;
         Shown {
             seq: self.seq,
             arrived_at: rfc3339(self.arrived_ns),
             arrived_ns: self.arrived_ns,
-            from,
-            to,
-            cc,
-            bcc,
+            fields: &self.draft,
             recipients: self.recipients(),
-            subject,
-            tags: tags.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
             message_id: self.message_id(),
-            tenant: self.tenant(),
-            kind: *kind,
             status: self.status,
         }
         .serialize(serializer)

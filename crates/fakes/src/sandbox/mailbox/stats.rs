@@ -33,7 +33,7 @@ impl MailCount {
 }
 
 /// Counters since the start, or since the mailbox was last emptied.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 // More than 12 fields: one for each counter of the endpoint.
 pub struct SesStats {
     /// Every `SendEmail` that arrived, whatever became of it; recipients of those that could be read.
@@ -74,92 +74,67 @@ pub struct SesStats {
     pub now_ns: u64,
 }
 
-/// Counters that are updated at each request.
+/// Counts each request as it comes.
 #[derive(Debug, Default)]
 pub(crate) struct ArrivalCounts {
-    arrived: MailCount,
-    accepted: MailCount,
-    refused: BTreeMap<String, u64>,
-    faults: BTreeMap<&'static str, u64>,
-    campaigns: BTreeMap<String, MailCount>,
+    /// The counters that only rise; the others are set when the statistics are read.
+    counted: SesStats,
     seen: SeenMails,
-    duplicates: u64,
     accepted_second: SlidingSecond,
     offered_second: SlidingSecond,
-    first_arrival_ns: Option<u64>,
-    last_arrival_ns: Option<u64>,
     minute: LastMinute,
-}
-
-/// State from outside the counters that belongs into the statistics.
-pub(crate) struct StatsInputs {
-    pub(crate) now_ns: u64,
-    pub(crate) last_seq: u64,
-    pub(crate) forgotten: u64,
-    pub(crate) sent_last_second: u64,
-    pub(crate) sent_last_24_hours: u64,
 }
 
 impl ArrivalCounts {
     /// A request arrived; 0 recipients where it could not be read.
     pub(crate) fn arrive(&mut self, now_ns: u64, recipients: u32) {
-        self.arrived.add(recipients);
+        self.counted.arrived.add(recipients);
         self.offered_second.add(now_ns, recipients);
     }
 
     pub(crate) fn refuse(&mut self, now_ns: u64, code: &str, recipients: u32) {
         self.minute.add(now_ns, 0, recipients);
-        if let Some(count) = self.refused.get_mut(code) {
+        if let Some(count) = self.counted.refused.get_mut(code) {
             *count += 1;
         } else {
-            self.refused.insert(code.to_owned(), 1);
+            self.counted.refused.insert(code.to_owned(), 1);
         }
     }
 
     pub(crate) fn fault(&mut self, kind: &'static str) {
-        *self.faults.entry(kind).or_default() += 1;
+        *self.counted.faults.entry(kind).or_default() += 1;
     }
 
     pub(crate) fn accept(&mut self, mail: &MailRecord) {
         let recipients = mail.recipients();
-        self.accepted.add(recipients);
+        self.counted.accepted.add(recipients);
         self.accepted_second.add(mail.arrived_ns, recipients);
         self.minute.add(mail.arrived_ns, recipients, 0);
-        self.first_arrival_ns.get_or_insert(mail.arrived_ns);
-        self.last_arrival_ns = Some(mail.arrived_ns);
+        self.counted.first_arrival_ns.get_or_insert(mail.arrived_ns);
+        self.counted.last_arrival_ns = Some(mail.arrived_ns);
         if let Some(campaign) = mail.tag(CAMPAIGN_TAG) {
-            if let Some(count) = self.campaigns.get_mut(campaign) {
+            if let Some(count) = self.counted.campaigns.get_mut(campaign) {
                 count.add(recipients);
             } else {
                 let count = MailCount { mails: 1, recipients: u64::from(recipients) };
-                self.campaigns.insert(campaign.to_owned(), count);
+                self.counted.campaigns.insert(campaign.to_owned(), count);
             }
         }
         if !self.seen.is_new(&mail.draft) {
-            self.duplicates += 1;
+            self.counted.duplicates += 1;
         }
     }
 
-    pub(crate) fn stats(&self, standing: &StatsInputs) -> SesStats {
+    /// The statistics as far as they follow from the requests.
+    pub(crate) fn stats(&self, now_ns: u64) -> SesStats {
         SesStats {
-            arrived: self.arrived,
-            accepted: self.accepted,
-            refused: self.refused.clone(),
-            faults: self.faults.clone(),
-            campaigns: self.campaigns.clone(),
-            duplicates: self.duplicates,
             worst_sliding_second: self.accepted_second.worst(),
             worst_sliding_second_offered: self.offered_second.worst(),
-            first_arrival: self.first_arrival_ns.map(rfc3339),
-            first_arrival_ns: self.first_arrival_ns,
-            last_arrival: self.last_arrival_ns.map(rfc3339),
-            last_arrival_ns: self.last_arrival_ns,
-            last_seq: standing.last_seq,
-            forgotten: standing.forgotten,
-            sent_last_second: standing.sent_last_second,
-            sent_last_24_hours: standing.sent_last_24_hours,
-            last_minute: self.minute.until(standing.now_ns),
-            now_ns: standing.now_ns,
+            first_arrival: self.counted.first_arrival_ns.map(rfc3339),
+            last_arrival: self.counted.last_arrival_ns.map(rfc3339),
+            last_minute: self.minute.until(now_ns),
+            now_ns,
+            ..self.counted.clone()
         }
     }
 }
@@ -208,9 +183,9 @@ mod tests {
         ] {
             tally.accept(&mail(tags));
         }
-        assert_eq!(tally.duplicates, 0);
+        assert_eq!(tally.counted.duplicates, 0);
         tally.accept(&mail(&[("tidegate_id", "1"), ("tidegate_campaign", "a")]));
-        assert_eq!(tally.duplicates, 1);
-        assert_eq!(tally.campaigns["a"], MailCount { mails: 4, recipients: 4 });
+        assert_eq!(tally.counted.duplicates, 1);
+        assert_eq!(tally.counted.campaigns["a"], MailCount { mails: 4, recipients: 4 });
     }
 }

@@ -1,8 +1,8 @@
-//! Every setting of the sandbox, on the command line and live: one list, one set of checks.
+//! Every setting of the sandbox, on the command line, in a test and live: one list, one set of checks.
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use crate::latency::Latency;
@@ -24,34 +24,64 @@ use crate::ses::{BucketSeconds, MaxSendRate, PeriodLimit, QuotaRules, SesTenant}
 /// assert!(!config.paused);
 /// # Ok::<(), tidegate_fakes::ValueError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 // More than 12 fields: one for each setting.
 pub struct SesSandboxConfig {
-    /// Recipients per second; 14 by default.
+    /// Recipients per second that the account may send
+    #[arg(long, value_name = "RATE", default_value_t)]
     pub quota: MaxSendRate,
-    /// Depth of the token bucket in seconds' worth of quota; 1 by default.
+    /// Depth of the token bucket, in seconds' worth of quota
+    ///
+    /// A mail of more recipients than the bucket holds passes when the bucket is full, and
+    /// leaves it in debt.
+    #[arg(long, value_name = "SECONDS", default_value_t)]
     pub bucket_seconds: BucketSeconds,
-    /// Count every half-open second that ends at an arrival instead of using the bucket.
+    /// Let no half-open second hold more than the quota, instead of using a token bucket
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value_t, hide_default_value = true)]
     pub strict: bool,
-    /// Recipients in any 24 hours; unlimited by default.
+    /// Recipients in any 24 hours, or `unlimited`
+    #[arg(long, value_name = "RECIPIENTS", allow_hyphen_values = true, default_value_t)]
     pub daily_quota: PeriodLimit,
-    /// Sending is paused for the account.
+    /// Start with sending paused for the account
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value_t, hide_default_value = true)]
     pub paused: bool,
-    /// US dollars that text messages may cost in a calendar month, at a dollar a part; unlimited by default.
+    /// US dollars that text messages may cost in a calendar month, at a dollar a part, or `unlimited`
+    #[arg(long, value_name = "DOLLARS", allow_hyphen_values = true, default_value_t)]
     pub spend_limit: PeriodLimit,
-    /// The account's tenants; none by default.
+    /// A tenant: `NAME[,paused][,identity/NAME][,configuration-set/NAME][,template/NAME]`; may be given many times
+    ///
+    /// A mail for a tenant is refused where the tenant is unknown or paused, or is not associated with the
+    /// mail's sender, configuration set or template.
+    #[arg(long = "tenant", value_name = "TENANT")]
     pub tenants: Vec<SesTenant>,
-    /// Time from a request fully read to its answer; none by default.
+    /// Time to answer: `80ms`, `50ms..5s` (uniform) or `p50=80ms,p99=400ms` (log-normal)
+    #[arg(long, value_name = "TIME", default_value_t)]
     pub latency: Latency,
-    /// Faults, tried in order; the first that meets a request decides.
+    /// Faults, tried in order; may be given many times
+    ///
+    /// `KIND[,ratio=0..1][,to=PATTERN][,after=TIME][,operation=GetAccount][,status=N][,message=TEXT]`
+    ///
+    /// KIND is `lost-answer` (accepted, then the connection is closed without an answer),
+    /// `reset` (the connection is reset, nothing accepted), `timeout` (nothing accepted, no
+    /// answer; `after` closes the connection), or the code of an error to answer with, such as
+    /// `ServiceUnavailable` or `MessageRejected`. PATTERN is a recipient's address with `*` for
+    /// any text.
+    #[arg(long = "fault", value_name = "FAULT")]
     pub faults: Vec<InjectedFault>,
-    /// Seed of the draws of latency and faults; 1 by default.
+    /// Seed of the draws of latency and faults
+    #[arg(long, value_name = "NUMBER", default_value_t = Self::default().seed)]
     pub seed: u64,
-    /// Mails whose metadata is kept, some 0.7 KB for an ordinary one; 1,000,000 by default.
+    /// Mails whose metadata is kept, some 0.7 KB for an ordinary one; then the oldest are forgotten
+    #[arg(long, value_name = "MAILS", default_value_t = Self::default().keep_mails)]
     pub keep_mails: usize,
-    /// Mails that are kept whole; 200 by default.
+    /// Mails that are kept whole, to be looked at
+    #[arg(long, value_name = "MAILS", default_value_t = Self::default().keep_bodies)]
     pub keep_bodies: usize,
-    /// Bytes of requests that are kept whole, all together; 64 MiB by default.
+    /// Bytes of mails kept whole, all together
+    #[arg(long, value_name = "BYTES", default_value_t = Self::default().keep_body_bytes)]
     pub keep_body_bytes: usize,
 }
 
@@ -75,68 +105,6 @@ impl Default for SesSandboxConfig {
     }
 }
 
-/// Settings to change; what is `None` stays. Command-line options and the JSON of
-/// `PATCH /_sandbox/config` are both read into this.
-#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-// More than 12 fields: one for each setting.
-pub struct SettingsChange {
-    /// Recipients per second that the account may send [default: 14]
-    #[arg(long, value_name = "RATE")]
-    pub quota: Option<MaxSendRate>,
-    /// Depth of the token bucket, in seconds' worth of quota [default: 1]
-    ///
-    /// A mail of more recipients than the bucket holds passes when the bucket is full, and
-    /// leaves it in debt.
-    #[arg(long, value_name = "SECONDS")]
-    pub bucket_seconds: Option<BucketSeconds>,
-    /// Let no half-open second hold more than the quota, instead of using a token bucket
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub strict: Option<bool>,
-    /// Recipients in any 24 hours, or `unlimited` [default: unlimited]
-    #[arg(long, value_name = "RECIPIENTS", allow_hyphen_values = true)]
-    pub daily_quota: Option<PeriodLimit>,
-    /// Start with sending paused for the account
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub paused: Option<bool>,
-    /// US dollars that text messages may cost in a calendar month, at a dollar a part, or `unlimited` [default:
-    /// unlimited]
-    #[arg(long, value_name = "DOLLARS", allow_hyphen_values = true)]
-    pub spend_limit: Option<PeriodLimit>,
-    /// A tenant: `NAME[,paused][,identity/NAME][,configuration-set/NAME][,template/NAME]`; may be given many times
-    ///
-    /// A mail for a tenant is refused where the tenant is unknown or paused, or is not associated with the
-    /// mail's sender, configuration set or template.
-    #[arg(long = "tenant", value_name = "TENANT")]
-    pub tenants: Option<Vec<SesTenant>>,
-    /// Time to answer: `80ms`, `50ms..5s` (uniform) or `p50=80ms,p99=400ms` (log-normal) [default: 0ms]
-    #[arg(long, value_name = "TIME")]
-    pub latency: Option<Latency>,
-    /// Faults, tried in order; may be given many times
-    ///
-    /// `KIND[,ratio=0..1][,to=PATTERN][,after=TIME][,operation=GetAccount][,status=N][,message=TEXT]`
-    ///
-    /// KIND is `lost-answer` (accepted, then the connection is closed without an answer),
-    /// `reset` (the connection is reset, nothing accepted), `timeout` (nothing accepted, no
-    /// answer; `after` closes the connection), or the code of an error to answer with, such as
-    /// `ServiceUnavailable` or `MessageRejected`. PATTERN is a recipient's address with `*` for
-    /// any text.
-    #[arg(long = "fault", value_name = "FAULT")]
-    pub faults: Option<Vec<InjectedFault>>,
-    /// Seed of the draws of latency and faults [default: 1]
-    #[arg(long, value_name = "NUMBER")]
-    pub seed: Option<u64>,
-    /// Mails whose metadata is kept; then the oldest are forgotten [default: 1000000]
-    #[arg(long, value_name = "MAILS")]
-    pub keep_mails: Option<usize>,
-    /// Mails that are kept whole, to be looked at [default: 200]
-    #[arg(long, value_name = "MAILS")]
-    pub keep_bodies: Option<usize>,
-    /// Bytes of mails kept whole, all together [default: 67108864]
-    #[arg(long, value_name = "BYTES")]
-    pub keep_body_bytes: Option<usize>,
-}
-
 /// A change that cannot be made: nothing of it was.
 #[derive(Debug, Error)]
 pub enum ChangeError {
@@ -153,56 +121,35 @@ pub enum ChangeError {
     },
 }
 
-impl SettingsChange {
-    /// Reads a change from the JSON of `PATCH /_sandbox/config`.
+impl SesSandboxConfig {
+    /// These settings with those of a JSON object, as `PATCH /_sandbox/config` takes it, in place of their own.
     ///
     /// ```
-    /// use tidegate_fakes::sandbox::ses::SettingsChange;
-    /// let change = SettingsChange::from_json(br#"{"quota": 200, "latency": "80ms"}"#)?;
-    /// assert!(change.quota.is_some());
-    /// let error = SettingsChange::from_json(br#"{"qouta": 200}"#).unwrap_err();
+    /// use tidegate_fakes::sandbox::ses::SesSandboxConfig;
+    /// let config = SesSandboxConfig::default().with_json(br#"{"quota": 200, "latency": "80ms"}"#)?;
+    /// assert_eq!(config.quota.as_f64(), 200.0);
+    /// let error = config.with_json(br#"{"qouta": 200}"#).unwrap_err();
     /// assert!(error.to_string().starts_with("qouta: unknown field `qouta`, expected one of `quota`"));
     /// # Ok::<(), tidegate_fakes::sandbox::ses::ChangeError>(())
     /// ```
     ///
     /// # Errors
     /// Not a JSON object, an unknown setting, or a value that the setting does not take.
-    pub fn from_json(json: &[u8]) -> Result<Self, ChangeError> {
-        let settings: serde_json::Map<String, Value> =
+    pub fn with_json(&self, json: &[u8]) -> Result<Self, ChangeError> {
+        let change: Map<String, Value> =
             serde_json::from_slice(json).map_err(ChangeError::NotAnObject)?;
-        if let Some((setting, _)) = settings.iter().find(|(_, value)| value.is_null()) {
+        if let Some((setting, _)) = change.iter().find(|(_, value)| value.is_null()) {
             let reason = "null is no value; leave the setting out to keep it".to_owned();
             return Err(ChangeError::Setting { setting: setting.clone(), reason });
         }
-        serde_path_to_error::deserialize(Value::Object(settings)).map_err(|error| {
+        let mut settings = json!(self);
+        for (setting, value) in change {
+            settings[setting] = value;
+        }
+        serde_path_to_error::deserialize(settings).map_err(|error| {
             let setting = error.path().to_string();
             ChangeError::Setting { setting, reason: error.into_inner().to_string() }
         })
-    }
-}
-
-impl SesSandboxConfig {
-    /// This configuration with a change made.
-    pub fn changed(mut self, change: SettingsChange) -> Self {
-        fn set<T>(setting: &mut T, value: Option<T>) {
-            if let Some(value) = value {
-                *setting = value;
-            }
-        }
-        set(&mut self.quota, change.quota);
-        set(&mut self.bucket_seconds, change.bucket_seconds);
-        set(&mut self.strict, change.strict);
-        set(&mut self.daily_quota, change.daily_quota);
-        set(&mut self.paused, change.paused);
-        set(&mut self.spend_limit, change.spend_limit);
-        set(&mut self.tenants, change.tenants);
-        set(&mut self.latency, change.latency);
-        set(&mut self.faults, change.faults);
-        set(&mut self.seed, change.seed);
-        set(&mut self.keep_mails, change.keep_mails);
-        set(&mut self.keep_bodies, change.keep_bodies);
-        set(&mut self.keep_body_bytes, change.keep_body_bytes);
-        self
     }
 
     pub(super) fn quota_rules(&self) -> QuotaRules {
@@ -226,12 +173,10 @@ impl SesSandboxConfig {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn change(json: &Value) -> Result<SettingsChange, ChangeError> {
-        SettingsChange::from_json(json.to_string().as_bytes())
+    fn change(json: &Value) -> Result<SesSandboxConfig, ChangeError> {
+        SesSandboxConfig::default().with_json(json.to_string().as_bytes())
     }
 
     #[test]
@@ -246,8 +191,7 @@ mod tests {
             ..SesSandboxConfig::default()
         };
         let shown = serde_json::to_value(&config).expect("serialize");
-        let given_back = change(&shown).expect("every member is a setting");
-        assert_eq!(SesSandboxConfig::default().changed(given_back), config);
+        assert_eq!(change(&shown).expect("every member is a setting"), config);
     }
 
     #[test]
@@ -269,6 +213,9 @@ mod tests {
                 assert!(error.contains(part), "{part}: {error}");
             }
         }
-        assert!(matches!(SettingsChange::from_json(b"[]"), Err(ChangeError::NotAnObject(_))));
+        assert!(matches!(
+            SesSandboxConfig::default().with_json(b"[]"),
+            Err(ChangeError::NotAnObject(_))
+        ));
     }
 }

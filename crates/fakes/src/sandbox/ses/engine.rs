@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::entropy::SeededEntropy;
 use crate::sandbox::mailbox::{
-    ArrivalCounts, MailFields, MailRecord, MailStatus, MailStore, SesStats, StatsInputs,
+    ArrivalCounts, MailFields, MailRecord, MailStatus, MailStore, SesStats, address_of,
 };
 use crate::sandbox::ses::config::SesSandboxConfig;
 use crate::sandbox::ses::fault::{self, FaultKind, InjectedFault, SesOperation};
@@ -21,38 +21,21 @@ const SPEND_LIMIT: &str = "MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT";
 
 /// The reply to a request, and the delay before it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct PlannedReply<T> {
+pub(crate) struct PlannedReply {
     /// The delay; `None` never replies.
     pub(crate) wait: Option<Duration>,
-    pub(crate) end: Reply<T>,
+    pub(crate) end: Reply,
 }
 
 /// The end of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Reply<T> {
-    Answer(Result<T, SesError>),
+pub(crate) enum Reply {
+    /// Both services answer a message with its id.
+    Answer(Result<Value, SesError>),
     /// The connection is closed without an answer.
     Close,
     /// The connection is reset without an answer.
     Reset,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct GetAccountAnswer {
-    dedicated_ip_auto_warmup_enabled: bool,
-    enforcement_status: &'static str,
-    production_access_enabled: bool,
-    send_quota: SendQuota,
-    sending_enabled: bool,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct SendQuota {
-    max24_hour_send: f64,
-    max_send_rate: f64,
-    sent_last24_hours: f64,
 }
 
 /// The whole state of the sandbox, changed by one request at a time.
@@ -88,7 +71,7 @@ impl SesEngine {
         now_ns: u64,
         request: Result<MailFields, SesError>,
         body: &[u8],
-    ) -> PlannedReply<String> {
+    ) -> PlannedReply {
         let now_ns = self.forward(now_ns);
         let draft = match request {
             Ok(draft) => draft,
@@ -103,14 +86,13 @@ impl SesEngine {
             return self.refuse(now_ns, SesError::paused(), recipients);
         }
         if let Some(tenant) = &draft.tenant {
-            let sender = crate::sandbox::mailbox::address_of(&draft.from);
+            let sender = address_of(&draft.from);
             let admitted = admit(&self.config.tenants, tenant, sender, draft.used.clone());
             if let Err(refused) = admitted {
                 return self.refuse(now_ns, refused, recipients);
             }
         }
-        let addresses: Vec<&str> =
-            draft.all_recipients().map(crate::sandbox::mailbox::address_of).collect();
+        let addresses: Vec<&str> = draft.all_recipients().map(address_of).collect();
         let fault = self.draw_fault(SesOperation::SendEmail, &addresses);
         let loses_answer = matches!(&fault, Some(fault) if fault.kind == FaultKind::LostAnswer);
         if let Some(fault) = &fault
@@ -137,28 +119,32 @@ impl SesEngine {
             self.tally.fault(fault.kind.name());
             return self.fail(&fault);
         }
-        PlannedReply { wait: Some(self.draw_latency()), end: Reply::Answer(Ok(message_id)) }
+        PlannedReply {
+            wait: Some(self.draw_latency()),
+            end: Reply::Answer(Ok(json!({ "MessageId": message_id }))),
+        }
     }
 
     /// Replies to a `GetAccount` at `now_ns`.
-    pub(crate) fn account(&mut self, now_ns: u64) -> PlannedReply<GetAccountAnswer> {
+    pub(crate) fn account(&mut self, now_ns: u64) -> PlannedReply {
         let now_ns = self.forward(now_ns);
         if let Some(fault) = self.draw_fault(SesOperation::GetAccount, &[]) {
             self.tally.fault(fault.kind.name());
             return self.fail(&fault);
         }
-        let send_quota = SendQuota {
-            max24_hour_send: self.config.daily_quota.most().map_or(-1.0, as_double),
-            max_send_rate: self.config.quota.as_f64(),
-            sent_last24_hours: as_double(self.gate.sent_last_24_hours(now_ns)),
-        };
-        let account = GetAccountAnswer {
-            dedicated_ip_auto_warmup_enabled: true,
-            enforcement_status: "HEALTHY",
-            production_access_enabled: true,
-            send_quota,
-            sending_enabled: !self.config.paused,
-        };
+        // SES gives its counts as doubles, and -1 where there is no limit.
+        let daily = self.config.daily_quota.most().map_or(-1.0, as_double);
+        let account = json!({
+            "DedicatedIpAutoWarmupEnabled": true,
+            "EnforcementStatus": "HEALTHY",
+            "ProductionAccessEnabled": true,
+            "SendQuota": {
+                "Max24HourSend": daily,
+                "MaxSendRate": self.config.quota.as_f64(),
+                "SentLast24Hours": as_double(self.gate.sent_last_24_hours(now_ns)),
+            },
+            "SendingEnabled": !self.config.paused,
+        });
         PlannedReply { wait: Some(self.draw_latency()), end: Reply::Answer(Ok(account)) }
     }
 
@@ -183,13 +169,13 @@ impl SesEngine {
 
     pub(crate) fn stats(&mut self, now_ns: u64) -> SesStats {
         let now_ns = self.forward(now_ns);
-        self.tally.stats(&StatsInputs {
-            now_ns,
+        SesStats {
             last_seq: self.last_seq,
             forgotten: self.mails.forgotten(),
             sent_last_second: self.gate.sent_last_second(now_ns),
             sent_last_24_hours: self.gate.sent_last_24_hours(now_ns),
-        })
+            ..self.tally.stats(now_ns)
+        }
     }
 
     /// Empties mailbox and stats; the quota's state and the numbering of mails go on.
@@ -224,12 +210,12 @@ impl SesEngine {
         message_id
     }
 
-    fn refuse<T>(&mut self, now_ns: u64, error: SesError, recipients: u32) -> PlannedReply<T> {
+    fn refuse(&mut self, now_ns: u64, error: SesError, recipients: u32) -> PlannedReply {
         self.tally.refuse(now_ns, &error.code, recipients);
         PlannedReply { wait: Some(self.draw_latency()), end: Reply::Answer(Err(error)) }
     }
 
-    fn fail<T>(&mut self, fault: &InjectedFault) -> PlannedReply<T> {
+    fn fail(&mut self, fault: &InjectedFault) -> PlannedReply {
         let end = match &fault.kind {
             FaultKind::Error(error) => Reply::Answer(Err(error.clone())),
             FaultKind::LostAnswer | FaultKind::Timeout => Reply::Close,
@@ -256,7 +242,6 @@ impl SesEngine {
     }
 }
 
-/// SES gives its counts as doubles.
 #[expect(clippy::cast_precision_loss, reason = "counts of recipients stay far below 2^53")]
 fn as_double(count: u64) -> f64 {
     count as f64

@@ -4,7 +4,7 @@ mod parse;
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::entropy::SeededEntropy;
 use crate::ses::SesError;
@@ -31,7 +31,8 @@ use crate::value::show_span;
 ///
 /// or from a JSON object with the members `kind` (`error`, `lost-answer`, `reset`, `timeout`),
 /// `operation`, `ratio`, `to`, `after` and, for errors, `code`, `status` and `message`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "serde_json::Value")]
 pub struct InjectedFault {
     #[serde(flatten)]
     pub(crate) kind: FaultKind,

@@ -2,27 +2,20 @@
 
 use mail_parser::{Address, MessageParser};
 
-/// Sender, recipients and subject, as a raw message's header names them.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct MimeHeader {
-    pub(crate) from: Option<String>,
-    pub(crate) to: Vec<String>,
-    pub(crate) cc: Vec<String>,
-    pub(crate) bcc: Vec<String>,
-    pub(crate) subject: String,
-}
+use crate::sandbox::mailbox::MailFields;
 
-/// Reads a message's header; what is not there stays empty.
-pub(crate) fn read_header(raw: &[u8]) -> MimeHeader {
+/// Sender, recipients and subject, as a message's header names them; what is not there stays empty.
+pub(crate) fn read_header(raw: &[u8]) -> MailFields {
     let Some(message) = MessageParser::default().parse_headers(raw) else {
-        return MimeHeader::default();
+        return MailFields::default();
     };
-    MimeHeader {
-        from: addresses(message.from()).into_iter().next(),
+    MailFields {
+        from: addresses(message.from()).into_iter().next().unwrap_or_default(),
         to: addresses(message.to()),
         cc: addresses(message.cc()),
         bcc: addresses(message.bcc()),
         subject: message.subject().unwrap_or_default().to_owned(),
+        ..MailFields::default()
     }
 }
 
@@ -44,7 +37,7 @@ mod tests {
             Bcc: e@example.com\r\n\
             Subject: =?UTF-8?Q?Gr=C3=BC=C3=9Fe?=\r\n\r\nTo: not@a.header\r\n";
         let header = read_header(raw);
-        assert_eq!(header.from.as_deref(), Some("news@example.org"));
+        assert_eq!(header.from, "news@example.org");
         assert_eq!(header.to, ["ada@example.com", "bob@example.com"]);
         assert_eq!(header.cc, ["c@example.com", "d@example.com"]);
         assert_eq!(header.bcc, ["e@example.com"]);
@@ -53,7 +46,7 @@ mod tests {
 
     #[test]
     fn what_is_no_message_has_an_empty_header() {
-        assert_eq!(read_header(b""), MimeHeader::default());
-        assert_eq!(read_header(b"\xff\xfe\x00nothing"), MimeHeader::default());
+        assert_eq!(read_header(b""), MailFields::default());
+        assert_eq!(read_header(b"\xff\xfe\x00nothing"), MailFields::default());
     }
 }

@@ -19,7 +19,7 @@
 //! |---|---|
 //! | `GET /` | the mailbox, to look at |
 //! | `GET /_sandbox/config` | every setting |
-//! | `PATCH /_sandbox/config` | changes settings, all or none; see [`SettingsChange`] |
+//! | `PATCH /_sandbox/config` | changes settings, all or none; see [`SesSandboxConfig`] |
 //! | `GET /_sandbox/stats` | figures; see [`SesStats`] |
 //! | `GET /_sandbox/mails?after=SEQ&limit=N` | accepted mails in order, `limit` 1 to 10,000 (1,000) |
 //! | `GET /_sandbox/mails/SEQ` | one mail, with its `request` while that is kept, else null |
@@ -30,14 +30,13 @@
 //! # In a test
 //! ```
 //! use tidegate_fakes::MaxSendRate;
-//! use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig, SettingsChange};
+//! use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let config = SesSandboxConfig { quota: MaxSendRate::per_second(200.0)?, ..SesSandboxConfig::default() };
 //! let sandbox = SesSandbox::start(config, "127.0.0.1:0".parse()?).await?;
 //! println!("AWS_ENDPOINT_URL_SESV2={}", sandbox.url());
-//! let pause = SettingsChange { paused: Some(true), ..SettingsChange::default() };
-//! assert!(sandbox.change(pause).paused);
+//! assert!(sandbox.change(|settings| settings.paused = true).paused);
 //! assert_eq!(sandbox.mails(0, 100).len(), 0);
 //! sandbox.shutdown().await;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -55,9 +54,9 @@ mod request;
 mod server;
 mod state;
 
-pub use config::{ChangeError, SesSandboxConfig, SettingsChange};
+pub use config::{ChangeError, SesSandboxConfig};
 pub use fault::InjectedFault;
 pub use server::SesSandbox;
 pub use state::SesState;
 
-pub use super::mailbox::{MailCount, MailKind, MailRecord, MailStatus, Second, SesStats};
+pub use super::mailbox::{MailCount, MailRecord, MailStatus, Second, SesStats};

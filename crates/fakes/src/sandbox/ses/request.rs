@@ -160,7 +160,7 @@ impl RawJson {
         draft.kind = MailKind::Raw;
         draft.subject = header.subject;
         if draft.from.is_empty() {
-            draft.from = header.from.unwrap_or_default();
+            draft.from = header.from;
         }
         // The destination decides who gets the mail; the header only where there is none.
         if draft.recipients() == 0 {

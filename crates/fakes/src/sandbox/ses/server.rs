@@ -1,16 +1,18 @@
 //! Starting the sandbox, and what a test asks of one that runs.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
 
-use super::config::{SesSandboxConfig, SettingsChange};
+use super::config::SesSandboxConfig;
+use super::engine::SesEngine;
 use super::http;
 use super::state::SesState;
 use crate::sandbox::listener::Listener;
 use crate::sandbox::mailbox::{MailRecord, SesStats};
 use crate::sandbox::server::{ListenError, Sandbox, steady_clock};
+use crate::ses::MemorySuppressionList;
 
 /// The SES endpoint.
 pub type SesSandbox = Sandbox<SesState>;
@@ -37,12 +39,23 @@ impl Sandbox<SesState> {
         listener: Listener,
         clock: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Self {
-        Self::serve(listener, |_, stop| SesState::new(config, clock, stop), http::router)
+        let state = |_: &str, stop| SesState {
+            engine: Mutex::new(SesEngine::new(config, clock())),
+            clock: Box::new(clock),
+            suppressed: MemorySuppressionList::default(),
+            stop,
+        };
+        Self::serve(listener, state, http::router)
     }
 
     /// Changes settings, all at once, and returns those now in force.
-    pub fn change(&self, change: SettingsChange) -> SesSandboxConfig {
-        self.state.change(change)
+    pub fn change(&self, change: impl FnOnce(&mut SesSandboxConfig)) -> SesSandboxConfig {
+        let now_ns = self.state.now_ns();
+        let mut engine = self.state.engine();
+        let mut config = engine.config().clone();
+        change(&mut config);
+        engine.reconfigure(now_ns, config.clone());
+        config
     }
 
     /// Counters of what arrived.

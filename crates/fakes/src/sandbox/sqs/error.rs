@@ -1,56 +1,33 @@
-//! Errors with SQS's codes and messages.
+//! Errors with SQS's codes and messages: a refused call has what a refused entry of a batch has.
 
 use std::fmt::Display;
 
 use tidegate_delivery::ports::{EntryError, FailureKind, PortError};
 
-/// The error of a refused call.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SqsError {
-    /// The code of the older protocol, which the newer one repeats in a header.
-    pub(crate) code: String,
-    pub(crate) message: String,
+/// An error by the code of the older protocol, which the newer one repeats in a header.
+pub(super) fn refused(code: &str, message: impl Display) -> EntryError {
+    EntryError { code: code.to_owned(), message: message.to_string() }
 }
 
-impl SqsError {
-    pub(crate) fn new(code: &str, message: impl Display) -> Self {
-        Self { code: code.to_owned(), message: message.to_string() }
-    }
+pub(super) fn no_queue() -> EntryError {
+    let said = "The specified queue does not exist.";
+    refused("AWS.SimpleQueueService.NonExistentQueue", said)
+}
 
-    pub(crate) fn no_queue() -> Self {
-        let said = "The specified queue does not exist.";
-        Self::new("AWS.SimpleQueueService.NonExistentQueue", said)
-    }
-
-    pub(crate) fn invalid(name: &str, value: impl Display, reason: &str) -> Self {
-        let said = format!("Value {value} for parameter {name} is invalid. Reason: {reason}.");
-        Self::new("InvalidParameterValue", said)
-    }
-
-    /// The code of the JSON protocol.
-    pub(crate) fn shape(&self) -> &str {
-        match self.code.as_str() {
-            "AWS.SimpleQueueService.NonExistentQueue" => "QueueDoesNotExist",
-            code => code.strip_prefix("AWS.SimpleQueueService.").unwrap_or(code),
-        }
+/// The error of a call that the queues refuse as a whole.
+pub(super) fn of_call(error: PortError) -> EntryError {
+    match error.kind {
+        FailureKind::NotFound => no_queue(),
+        // The queues give no words with what refuses a whole call.
+        FailureKind::Refused(code) => refused(&code, format!("{} is refused.", error.operation)),
+        kind => refused("InternalFailure", kind),
     }
 }
 
-impl From<EntryError> for SqsError {
-    fn from(EntryError { code, message }: EntryError) -> Self {
-        Self { code, message }
-    }
-}
-
-impl From<PortError> for SqsError {
-    fn from(error: PortError) -> Self {
-        match error.kind {
-            FailureKind::NotFound => Self::no_queue(),
-            // The queues give no words with what refuses a whole call.
-            FailureKind::Refused(code) => {
-                Self::new(&code, format!("{} is refused.", error.operation))
-            }
-            kind => Self::new("InternalFailure", kind),
-        }
+/// The JSON protocol's name for a code.
+pub(super) fn shape(code: &str) -> &str {
+    match code {
+        "AWS.SimpleQueueService.NonExistentQueue" => "QueueDoesNotExist",
+        code => code.strip_prefix("AWS.SimpleQueueService.").unwrap_or(code),
     }
 }

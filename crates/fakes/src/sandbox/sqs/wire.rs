@@ -18,30 +18,21 @@ pub(crate) struct SingleRequest<T> {
 pub(crate) struct BatchRequest<T> {
     pub(crate) queue_url: String,
     #[serde(default = "Vec::new")]
-    pub(crate) entries: Vec<T>,
+    pub(crate) entries: Vec<BatchEntry<T>>,
 }
 
-/// An entry of a batch; alone, its id is empty.
-pub(crate) trait EntryWithId {
-    fn id(&self) -> &str;
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct BatchEntry<T> {
+    #[serde(default)]
+    pub(crate) id: String,
+    #[serde(flatten)]
+    pub(crate) entry: T,
 }
-
-macro_rules! entries {
-    ($($entry:ty),+) => {$(
-        impl EntryWithId for $entry {
-            fn id(&self) -> &str {
-                &self.id
-            }
-        }
-    )+};
-}
-entries!(SendEntry, DeleteEntry, VisibilityEntry);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct SendEntry {
-    #[serde(default)]
-    pub(crate) id: String,
     #[serde(default)]
     pub(crate) message_body: String,
     #[serde(default)]
@@ -62,16 +53,12 @@ pub(crate) struct AttributeIn {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct DeleteEntry {
-    #[serde(default)]
-    pub(crate) id: String,
     pub(crate) receipt_handle: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct VisibilityEntry {
-    #[serde(default)]
-    pub(crate) id: String,
     pub(crate) receipt_handle: String,
     pub(crate) visibility_timeout: u64,
 }
@@ -95,14 +82,6 @@ pub(crate) struct ReceiveRequest {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct GetAttributesRequest {
-    pub(crate) queue_url: String,
-    #[serde(default)]
-    pub(crate) attribute_names: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
 pub(crate) struct QueueSpec {
     pub(crate) queue_name: String,
     #[serde(default)]
@@ -112,10 +91,17 @@ pub(crate) struct QueueSpec {
     pub(crate) tags: BTreeMap<String, String>,
 }
 
+/// A call on a queue that touches no message.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct QueueRequest {
     pub(crate) queue_url: String,
+    #[serde(default)]
+    pub(crate) attribute_names: Vec<String>,
+    #[serde(default)]
+    pub(crate) tags: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) tag_keys: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -125,46 +111,6 @@ pub(crate) struct ListRequest {
     pub(crate) queue_name_prefix: String,
     pub(crate) max_results: Option<usize>,
     pub(crate) next_token: Option<String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct ListAnswer {
-    pub(crate) queue_urls: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) next_token: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct TagRequest {
-    pub(crate) queue_url: String,
-    pub(crate) tags: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct UntagRequest {
-    pub(crate) queue_url: String,
-    pub(crate) tag_keys: Vec<String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct TagsAnswer {
-    pub(crate) tags: BTreeMap<String, String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct QueueUrlAnswer {
-    pub(crate) queue_url: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct AttributesAnswer {
-    pub(crate) attributes: BTreeMap<&'static str, String>,
 }
 
 #[derive(Serialize)]

@@ -141,7 +141,7 @@ async fn a_lost_answer_records_the_mail_and_closes_the_connection() {
     assert_eq!(client.send("a@well.example").await.expect("answer").status, 200);
     let lost = client.send("a@lost.example").await.expect_err("no answer");
     assert_eq!(lost.kind(), ErrorKind::UnexpectedEof);
-    let statuses: Vec<_> = sandbox.mails(0, 10).iter().map(|mail| mail.status()).collect();
+    let statuses: Vec<_> = sandbox.mails(0, 10).iter().map(|mail| mail.status).collect();
     assert_eq!(statuses, [MailStatus::Accepted, MailStatus::AnswerLost]);
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use tidegate_fakes::sandbox::listener::Listener;
-use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig, SettingsChange};
+use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -25,13 +25,12 @@ impl Hand {
 
 /// Starts a sandbox whose clock stands still.
 pub(crate) async fn start(settings: Value) -> (SesSandbox, Hand) {
-    let change = SettingsChange::from_json(settings.to_string().as_bytes()).expect("settings");
     let hand = Hand(Arc::new(AtomicU64::new(START_NS)));
     let clock = Arc::clone(&hand.0);
-    let config = SesSandboxConfig::default().changed(change);
+    let config = SesSandboxConfig::default().with_json(settings.to_string().as_bytes());
     let listener = Listener::bind("127.0.0.1:0".parse().expect("address")).await.expect("bind");
     let clock = move || clock.load(Ordering::SeqCst);
-    (SesSandbox::start_at(config, listener, clock), hand)
+    (SesSandbox::start_at(config.expect("settings"), listener, clock), hand)
 }
 
 #[derive(Debug)]

@@ -88,12 +88,6 @@ impl TryFrom<Value> for InjectedFault {
     }
 }
 
-impl<'de> Deserialize<'de> for InjectedFault {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Self::try_from(Value::deserialize(from)?).map_err(serde::de::Error::custom)
-    }
-}
-
 impl FaultSpec {
     fn check(self, shown: &str) -> Result<InjectedFault, ValueError> {
         let refused = |allowed| ValueError::new(shown, allowed);

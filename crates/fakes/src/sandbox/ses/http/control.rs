@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::sandbox::mailbox::MailRecord;
 use crate::sandbox::mailbox::SesStats;
-use crate::sandbox::ses::config::{SesSandboxConfig, SettingsChange};
+use crate::sandbox::ses::config::SesSandboxConfig;
 use crate::sandbox::ses::state::SesState;
 
 const PAGE: &str = include_str!("../../../../assets/mailbox.html");
@@ -38,9 +38,11 @@ pub(super) async fn config(State(state): State<Arc<SesState>>) -> Json<SesSandbo
 }
 
 pub(super) async fn change(State(state): State<Arc<SesState>>, body: Bytes) -> Response {
-    match SettingsChange::from_json(&body) {
-        Ok(change) => {
-            let config = state.change(change);
+    let now_ns = state.now_ns();
+    let mut engine = state.engine();
+    match engine.config().with_json(&body) {
+        Ok(config) => {
+            engine.reconfigure(now_ns, config.clone());
             tracing::info!(?config, "settings changed");
             Json(config).into_response()
         }
@@ -91,23 +93,25 @@ fn read_range(query: &str) -> Result<(u64, usize), String> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match name {
-            "after" => after = value.parse().map_err(|_| wrong_after(value))?,
+            "after" => {
+                let wrong = |_| {
+                    format!("after: must be a mail's number, or 0 for the oldest, not `{value}`")
+                };
+                after = value.parse().map_err(wrong)?;
+            }
             "limit" => {
                 let read = value.parse().ok().filter(|limit| (1..=MOST_MAILS).contains(limit));
-                limit = read.ok_or_else(|| wrong_limit(value))?;
+                let wrong = || {
+                    format!(
+                        "limit: must be a number of mails from 1 to {MOST_MAILS}, not `{value}`"
+                    )
+                };
+                limit = read.ok_or_else(wrong)?;
             }
             _ => return Err(format!("unknown parameter `{name}`, expected `after` or `limit`")),
         }
     }
     Ok((after, limit))
-}
-
-fn wrong_after(value: &str) -> String {
-    format!("after: must be a mail's number, or 0 for the oldest, not `{value}`")
-}
-
-fn wrong_limit(value: &str) -> String {
-    format!("limit: must be a number of mails from 1 to {MOST_MAILS}, not `{value}`")
 }
 
 fn refuse(status: StatusCode, message: &str) -> Response {

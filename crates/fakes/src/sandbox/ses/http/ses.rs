@@ -8,20 +8,12 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
 use serde_json::json;
 
-use super::answer::{error_response, send_reply};
-use crate::sandbox::ses::engine::{PlannedReply, Reply};
+use super::{error_response, send_reply};
 use crate::sandbox::ses::request::{MOST_BYTES, parse_send_email};
 use crate::sandbox::ses::state::SesState;
 use crate::ses::SesError;
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct SendEmailAnswer {
-    message_id: String,
-}
 
 pub(super) async fn send_email(
     State(state): State<Arc<SesState>>,
@@ -40,16 +32,7 @@ pub(super) async fn send_email(
         // The client disconnected while it wrote: nothing arrived, and no answer is read.
         Err(rejection) => return rejection.into_response(),
     };
-    log(&plan);
-    let wait = plan.wait;
-    let end = match plan.end {
-        Reply::Answer(answer) => {
-            Reply::Answer(answer.map(|message_id| SendEmailAnswer { message_id }))
-        }
-        Reply::Close => Reply::Close,
-        Reply::Reset => Reply::Reset,
-    };
-    send_reply(&state, PlannedReply { wait, end }, error_response).await
+    send_reply(&state, plan, error_response).await
 }
 
 pub(super) async fn get_account(State(state): State<Arc<SesState>>) -> Response {
@@ -76,17 +59,4 @@ pub(super) async fn get_configuration_set(Path(name): Path<String>) -> Response 
 
 pub(super) async fn unknown(method: Method, uri: Uri) -> Response {
     error_response(&SesError::unknown_operation(method.as_str(), uri.path()))
-}
-
-/// Logs one event for each outcome, without recipients.
-pub(super) fn log(plan: &PlannedReply<String>) {
-    let wait_ms = plan.wait.map(|wait| wait.as_millis());
-    match &plan.end {
-        Reply::Answer(Ok(message_id)) => tracing::debug!(message_id, wait_ms, "accepted"),
-        Reply::Answer(Err(error)) => tracing::info!(
-            code = %error.code, status = error.status, reason = %error.message, wait_ms, "refused"
-        ),
-        Reply::Close => tracing::info!(wait_ms, "closed without an answer"),
-        Reply::Reset => tracing::info!(wait_ms, "reset"),
-    }
 }

@@ -8,15 +8,13 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_core::text_message::TextLength;
 
-use super::answer::send_reply;
-use super::ses::log;
+use super::send_reply;
 use crate::sandbox::mailbox::{MailFields, MailKind};
 use crate::sandbox::server::with_request_id;
-use crate::sandbox::ses::engine::{PlannedReply, Reply};
 use crate::sandbox::ses::state::SesState;
 use crate::ses::SesError;
 
@@ -33,12 +31,6 @@ struct SendTextMessage {
     context: BTreeMap<String, String>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct SendTextMessageAnswer {
-    message_id: String,
-}
-
 pub(super) async fn call(
     State(state): State<Arc<SesState>>,
     headers: HeaderMap,
@@ -50,26 +42,9 @@ pub(super) async fn call(
     match operation.unwrap_or_default() {
         "SendTextMessage" => {
             let plan = state.engine().send(arrived_ns, read(&body), &body);
-            log(&plan);
-            let end = match plan.end {
-                Reply::Answer(answer) => {
-                    Reply::Answer(answer.map(|message_id| SendTextMessageAnswer { message_id }))
-                }
-                Reply::Close => Reply::Close,
-                Reply::Reset => Reply::Reset,
-            };
-            send_reply(&state, PlannedReply { wait: plan.wait, end }, refusal).await
+            send_reply(&state, plan, refusal).await
         }
-        "DescribePhoneNumbers" => Json(numbers(&state)).into_response(),
-        "DescribeSpendLimits" => {
-            let most = state.engine().config().spend_limit.most();
-            let limit = json!({
-                "Name": "TEXT_MESSAGE_MONTHLY_SPEND_LIMIT",
-                "EnforcedLimit": most.unwrap_or(1_000_000_000), "MaxLimit": 1_000_000_000, "Overridden": most.is_some(),
-            });
-            Json(json!({ "SpendLimits": [limit] })).into_response()
-        }
-        other => match described(other) {
+        other => match described(&state, other) {
             Some(answer) => Json(answer).into_response(),
             None => refusal(&SesError::new(
                 "UnknownOperationException",
@@ -80,29 +55,31 @@ pub(super) async fn call(
     }
 }
 
-/// One number, which has the whole rate, in one pool.
-fn numbers(state: &SesState) -> Value {
-    let rate = state.engine().config().quota.as_f64();
-    json!({ "PhoneNumbers": [{
-        "PhoneNumber": "+12065550100", "PhoneNumberId": "phone-sandbox", "PoolId": "pool-sandbox",
-        "PhoneNumberArn": "arn:aws:sms-voice:us-east-1:000000000000:phone-number/phone-sandbox",
-        "Status": "ACTIVE", "IsoCountryCode": "US", "MessageType": "PROMOTIONAL", "NumberType": "SHORT_CODE",
-        "NumberCapabilities": ["SMS"], "OptOutListName": "Default", "SelfManagedOptOutsEnabled": false,
-        "MessagingLimits": { "RateLimits": { "SMS": rate } },
-    }] })
-}
-
-/// The rest of an account with that number.
-fn described(operation: &str) -> Option<Value> {
-    let pool = json!({
-        "PoolId": "pool-sandbox", "PoolArn": "arn:aws:sms-voice:us-east-1:000000000000:pool/pool-sandbox",
-        "Status": "ACTIVE", "OptOutListName": "Default", "SelfManagedOptOutsEnabled": false,
-    });
+/// An account with one number, which has the whole rate, in one pool.
+fn described(state: &SesState, operation: &str) -> Option<Value> {
+    let config = state.engine().config().clone();
     Some(match operation {
+        "DescribePhoneNumbers" => json!({ "PhoneNumbers": [{
+            "PhoneNumber": "+12065550100", "PhoneNumberId": "phone-sandbox", "PoolId": "pool-sandbox",
+            "PhoneNumberArn": "arn:aws:sms-voice:us-east-1:000000000000:phone-number/phone-sandbox",
+            "Status": "ACTIVE", "IsoCountryCode": "US", "MessageType": "PROMOTIONAL", "NumberType": "SHORT_CODE",
+            "NumberCapabilities": ["SMS"], "OptOutListName": "Default", "SelfManagedOptOutsEnabled": false,
+            "MessagingLimits": { "RateLimits": { "SMS": config.quota.as_f64() } },
+        }] }),
+        "DescribeSpendLimits" => {
+            let most = config.spend_limit.most();
+            json!({ "SpendLimits": [{
+                "Name": "TEXT_MESSAGE_MONTHLY_SPEND_LIMIT",
+                "EnforcedLimit": most.unwrap_or(1_000_000_000), "MaxLimit": 1_000_000_000, "Overridden": most.is_some(),
+            }] })
+        }
         "DescribeAccountAttributes" => {
             json!({ "AccountAttributes": [{ "Name": "ACCOUNT_TIER", "Value": "PRODUCTION" }] })
         }
-        "DescribePools" => json!({ "Pools": [pool] }),
+        "DescribePools" => json!({ "Pools": [{
+            "PoolId": "pool-sandbox", "PoolArn": "arn:aws:sms-voice:us-east-1:000000000000:pool/pool-sandbox",
+            "Status": "ACTIVE", "OptOutListName": "Default", "SelfManagedOptOutsEnabled": false,
+        }] }),
         "DescribeSenderIds" => json!({ "SenderIds": [] }),
         "DescribeConfigurationSets" => json!({ "ConfigurationSets": [] }),
         _ => return None,

@@ -1,18 +1,12 @@
-//! Splits a run into phases, and computes for each the used part of the quota and the shares.
-//!
-//! A run of 940 and 60 mails at 14 a second with weights 90/10 lasts about 73 s. Both campaigns
-//! have mail until about second 44 (60 mails at 1.4 a second), then the big one gets the whole
-//! quota. `all_waiting` covers the first part, `after_first_end` the second, and `backlogged` both.
-//! The first four windows are left out, in which the pollers start, and the last two windows' worth
-//! of mail, which cannot fill its windows.
+//! Computes a run's figures from its arrivals, without IO or clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArrivalSeries, MailArrival, float};
-use crate::plan::LocalPlan;
+use super::plan::LocalPlan;
 
+const SECOND_NS: u64 = 1_000_000_000;
 /// The number of first windows that do not count: utilisation counts from the fifth with mail.
 const WARM_UP: u64 = 4;
 /// The number of windows over which a worst value is taken.
@@ -21,7 +15,158 @@ const STRETCH: usize = 30;
 /// end of a backlog cannot fill its windows.
 const LEFT: f64 = 2.0;
 
+/// A mail that reached the sandbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MailArrival {
+    /// When, in nanoseconds since the epoch.
+    pub at_ns: u64,
+    pub campaign: String,
+    /// The mail's first recipient, which no other mail of the plan has.
+    pub key: String,
+    pub recipients: u32,
+}
+
+impl MailArrival {
+    /// The whole second since the epoch in which it arrived.
+    pub fn second(&self) -> u64 {
+        self.at_ns / SECOND_NS
+    }
+}
+
+/// Everything that is computed from the arrivals of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunFigures {
+    /// Mails of the plan that arrived, each counted once.
+    pub arrived: u64,
+    /// Mails of the plan that have not arrived.
+    pub missing: u64,
+    /// Arrivals of a mail that had arrived before.
+    pub duplicates: u64,
+    /// Arrivals that are not of the plan.
+    pub foreign: u64,
+    /// The most recipients that arrived in any half-open second.
+    pub worst_second: u64,
+    /// Seconds between the first and the last arrival.
+    pub sending_seconds: f64,
+    /// Seconds from the first arrival to the last mail of each campaign; only campaigns whose mails
+    /// have all arrived are in it.
+    pub ended_after_seconds: BTreeMap<String, f64>,
+    pub phases: RunPhases,
+    pub series: ArrivalSeries,
+}
+
+/// The figures of `arrivals`, which must be in order of time. `mine` tells whether a campaign and
+/// key belong to the plan.
+pub fn figures(
+    plan: &LocalPlan,
+    arrivals: &[MailArrival],
+    mine: impl Fn(&str, &str) -> bool,
+) -> RunFigures {
+    let mut first_of = HashMap::new();
+    let (mut duplicates, mut foreign) = (0, 0);
+    for (index, arrival) in arrivals.iter().enumerate() {
+        if !mine(&arrival.campaign, &arrival.key) {
+            foreign += 1;
+        } else if first_of.contains_key(arrival.key.as_str()) {
+            duplicates += 1;
+        } else {
+            first_of.insert(arrival.key.as_str(), index);
+        }
+    }
+    let mut distinct: Vec<usize> = first_of.into_values().collect();
+    distinct.sort_unstable();
+    let distinct: Vec<&MailArrival> = distinct.into_iter().map(|index| &arrivals[index]).collect();
+    let arrived = distinct.len() as u64;
+    let series = ArrivalSeries::of(plan, arrivals);
+    RunFigures {
+        arrived,
+        missing: plan.mails().saturating_sub(arrived),
+        duplicates,
+        foreign,
+        worst_second: tidegate_fakes::worst_second(
+            arrivals.iter().map(|a| (a.at_ns, a.recipients)),
+        ),
+        sending_seconds: match (arrivals.first(), arrivals.last()) {
+            (Some(first), Some(last)) => seconds(last.at_ns - first.at_ns),
+            _ => 0.0,
+        },
+        ended_after_seconds: ends(plan, &distinct),
+        phases: phases(plan, &series, &distinct),
+        series,
+    }
+}
+
+/// For each campaign whose mails have all arrived: seconds from the first arrival of the run to its
+/// last mail.
+fn ends(plan: &LocalPlan, distinct: &[&MailArrival]) -> BTreeMap<String, f64> {
+    let Some(first) = distinct.first() else { return BTreeMap::new() };
+    let ended = plan.campaigns.iter().filter_map(|campaign| {
+        let of_it = || distinct.iter().filter(|arrival| arrival.campaign == campaign.name);
+        let last = of_it().next_back()?;
+        let all = of_it().count() as u64 == campaign.mails;
+        all.then(|| (campaign.name.clone(), seconds(last.at_ns - first.at_ns)))
+    });
+    ended.collect()
+}
+
+fn seconds(ns: u64) -> f64 {
+    float(ns) / float(SECOND_NS)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds of a run are below 2^52")]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// Recipients that arrived, by whole second of the wall clock and by campaign; duplicates count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrivalSeries {
+    /// The first second, since the epoch.
+    pub start: u64,
+    /// The campaigns' names: the columns of `recipients`, before a last one for all other mail.
+    pub campaigns: Vec<String>,
+    /// One row for each second, from the first arrival to the last.
+    pub recipients: Vec<Vec<u64>>,
+}
+
+impl ArrivalSeries {
+    /// Counts `arrivals`, which must be in order of time.
+    pub fn of(plan: &LocalPlan, arrivals: &[MailArrival]) -> Self {
+        let campaigns: Vec<_> = plan.campaigns.iter().map(|c| c.name.clone()).collect();
+        let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
+            return Self { campaigns, ..Self::default() };
+        };
+        let start = first.second();
+        let empty = vec![0; campaigns.len() + 1];
+        let mut recipients: Vec<_> = (start..=last.second()).map(|_| empty.clone()).collect();
+        for arrival in arrivals {
+            let column = plan.position(&arrival.campaign).unwrap_or(campaigns.len());
+            let row = usize::try_from(arrival.second().saturating_sub(start)).ok();
+            if let Some(row) = row.and_then(|row| recipients.get_mut(row)) {
+                row[column] += u64::from(arrival.recipients);
+            }
+        }
+        Self { start, campaigns, recipients }
+    }
+
+    /// The rows of the seconds `from..to` since the epoch, as far as there are any.
+    pub fn rows(&self, from: u64, to: u64) -> &[Vec<u64>] {
+        let place = |second: u64| {
+            let row = usize::try_from(second.saturating_sub(self.start)).unwrap_or(usize::MAX);
+            row.min(self.recipients.len())
+        };
+        let (from, to) = (place(from), place(to));
+        self.recipients.get(from..to).unwrap_or_default()
+    }
+}
+
 /// The three phases of a run for which utilisation and shares are reported.
+///
+/// A run of 940 and 60 mails at 14 a second with weights 90/10 lasts about 73 s. Both campaigns
+/// have mail until about second 44 (60 mails at 1.4 a second), then the big one gets the whole
+/// quota. `all_waiting` covers the first part, `after_first_end` the second, and `backlogged` both.
+/// The first four windows are left out, in which the pollers start, and the last two windows' worth
+/// of mail, which cannot fill its windows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunPhases {
     /// From the fifth window with mail, while at least two windows' worth was still to arrive.
@@ -60,11 +205,7 @@ pub struct ShareInPhase {
     pub worst_30_windows_points: Option<f64>,
 }
 
-pub(super) fn phases(
-    plan: &LocalPlan,
-    series: &ArrivalSeries,
-    distinct: &[&MailArrival],
-) -> RunPhases {
+fn phases(plan: &LocalPlan, series: &ArrivalSeries, distinct: &[&MailArrival]) -> RunPhases {
     let Some(last) = distinct.last() else { return RunPhases::default() };
     let warm = series.start + WARM_UP;
     let total = until_left(plan.quota * LEFT, plan.total(), distinct.iter().copied());
@@ -172,3 +313,6 @@ fn ratio(part: u64, whole: f64) -> Option<f64> {
 fn ceil(value: f64) -> u64 {
     value.ceil() as u64
 }
+
+#[cfg(test)]
+mod tests;
