@@ -92,7 +92,7 @@ impl Mailer for AwsMailer {
             #[cfg(feature = "sms")]
             (SendService::Texts(client), Content::Text(text)) => {
                 let request = sms::content::request(&mail, text, default_set);
-                let body = written(&request, text.text().len())?;
+                let body = written(&request, text.text.len())?;
                 let call = client.call("SendTextMessage", body, Manner::Once(kind));
                 let answer = once(&ticket, self.send_timeout, call).await?;
                 Ok(answer["MessageId"].as_str().unwrap_or_default().to_owned())

@@ -7,7 +7,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_delivery::ports::Monotonic;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
