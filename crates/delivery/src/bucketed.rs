@@ -18,17 +18,22 @@ const LEFT_ALONE: Duration = Duration::from_secs(1);
 
 /// A [`Mailer`] around another one: in its slot, each mail first takes its recipients from the shared
 /// bucket. If they are not granted, the send fails with [`Stage::NotSent`], so the mail waits for a later
-/// slot.
+/// slot. Without a shared bucket each mail is sent at once.
 #[derive(Debug)]
 pub struct Bucketed<M, B> {
     mailer: M,
+    shared: Option<SharedBucket<B>>,
+}
+
+#[derive(Debug)]
+struct SharedBucket<B> {
     bucket: B,
     lost: BucketLost,
-    state: Mutex<BucketedState>,
+    state: Mutex<BucketState>,
 }
 
 #[derive(Debug, Default)]
-struct BucketedState {
+struct BucketState {
     takes: Takes,
     /// Sends whose slots are before this do not ask the bucket, because it did not answer a moment ago.
     left_alone_until: Option<Monotonic>,
@@ -44,11 +49,19 @@ impl<M, B> Bucketed<M, B> {
     /// Wraps `mailer`. `lost` decides while `bucket` does not answer: send without it (open) or do not send
     /// (closed).
     pub fn new(mailer: M, bucket: B, lost: BucketLost) -> Self {
-        Self { mailer, bucket, lost, state: Mutex::default() }
+        Self { mailer, shared: Some(SharedBucket { bucket, lost, state: Mutex::default() }) }
     }
 
+    /// Wraps `mailer` without a bucket: no other software sends from the account, and Tidegate's own slots
+    /// alone set the pace.
+    pub fn alone(mailer: M) -> Self {
+        Self { mailer, shared: None }
+    }
+}
+
+impl<B: Bucket> SharedBucket<B> {
     /// No caller may hold the lock across an await point.
-    fn state(&self) -> MutexGuard<'_, BucketedState> {
+    fn state(&self) -> MutexGuard<'_, BucketState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,9 +118,7 @@ impl<M, B> Bucketed<M, B> {
             }
         }
     }
-}
 
-impl<M: Mailer, B: Bucket> Bucketed<M, B> {
     async fn leave(&self, mail: &Mail<'_>, slot: Monotonic) -> TakeVerdict {
         let (asks, tries) = self.asks(slot);
         if !asks {
@@ -139,51 +150,28 @@ impl<M: Mailer, B: Bucket> Bucketed<M, B> {
 
 impl<M: Mailer, B: Bucket> Mailer for Bucketed<M, B> {
     async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
-        match self.leave(&mail, latest).await {
-            TakeVerdict::Given => self.mailer.send(mail, latest).await,
-            TakeVerdict::Refused(failure) => Err(failure),
+        if let Some(shared) = &self.shared
+            && let TakeVerdict::Refused(failure) = shared.leave(&mail, latest).await
+        {
+            return Err(failure);
         }
+        self.mailer.send(mail, latest).await
     }
 
     async fn warm(&self, connections: usize) {
-        futures_util::future::join(self.mailer.warm(connections), self.bucket.warm()).await;
-    }
-
-    fn takes(&self) -> Takes {
-        let (ours, inner) = (self.state().takes, self.mailer.takes());
-        Takes { refused: ours.refused + inner.refused, lost: ours.lost + inner.lost }
-    }
-}
-
-/// A mailer with or without a shared bucket, according to the configuration.
-#[derive(Debug)]
-pub enum MaybeBucketed<M, B> {
-    /// Paces by Tidegate's own slots alone; no other software sends from the account.
-    Alone(M),
-    /// Sends the mails for which the shared bucket grants recipients.
-    Shared(Bucketed<M, B>),
-}
-
-impl<M: Mailer, B: Bucket> Mailer for MaybeBucketed<M, B> {
-    async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
-        match self {
-            Self::Alone(mailer) => mailer.send(mail, latest).await,
-            Self::Shared(mailer) => mailer.send(mail, latest).await,
-        }
-    }
-
-    async fn warm(&self, connections: usize) {
-        match self {
-            Self::Alone(mailer) => mailer.warm(connections).await,
-            Self::Shared(mailer) => mailer.warm(connections).await,
+        let mailer = self.mailer.warm(connections);
+        match &self.shared {
+            Some(shared) => {
+                futures_util::future::join(mailer, shared.bucket.warm()).await;
+            }
+            None => mailer.await,
         }
     }
 
     fn takes(&self) -> Takes {
-        match self {
-            Self::Alone(mailer) => mailer.takes(),
-            Self::Shared(mailer) => mailer.takes(),
-        }
+        let shared = self.shared.as_ref().map(|shared| shared.state().takes).unwrap_or_default();
+        let inner = self.mailer.takes();
+        Takes { refused: shared.refused + inner.refused, lost: shared.lost + inner.lost }
     }
 }
 

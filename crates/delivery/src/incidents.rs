@@ -8,8 +8,8 @@ use tidegate_core::incidents::{GrowthMemory, IncidentChanges, RunFigures, incide
 
 use crate::control;
 use crate::ports::{Announce, Clock, Ledger, PortError};
-use crate::schedule_report::ScheduleReport;
-use crate::scheduler_run::SchedulerRunReport;
+use crate::schedule::ScheduleReport;
+use crate::schedule::minute::SchedulerRunReport;
 
 /// SNS's limit for a subject, in characters.
 const SUBJECT: usize = 100;

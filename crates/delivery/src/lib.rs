@@ -2,7 +2,7 @@
 //! window (feed, drain, settle).
 //!
 //! During its minute a scheduler also counts SES's bounces and complaints ([`feedback`]) and judges the
-//! back-pressure level ([`back_pressure`]); [`scheduler_run`] combines them. [`replay`] brings deferred mail
+//! back-pressure level ([`back_pressure`]); [`schedule::minute`] combines them. [`replay`] brings deferred mail
 //! back.
 //!
 //! Each use case is one future that spawns no tasks. Dropping the future at any await point therefore acts
@@ -25,9 +25,5 @@ pub mod ports;
 pub mod quota;
 pub mod replay;
 pub mod schedule;
-mod schedule_report;
-pub mod scheduler_run;
 mod tenants;
-mod ticks;
-mod ticks_first;
 mod waiting;

@@ -9,7 +9,7 @@ use tidegate_delivery::back_pressure::BackPressureReport;
 use tidegate_delivery::feedback::FeedbackReport;
 use tidegate_delivery::poll::{End, WindowReport};
 use tidegate_delivery::schedule::ScheduleReport;
-use tidegate_delivery::scheduler_run::SchedulerRunReport;
+use tidegate_delivery::schedule::minute::SchedulerRunReport;
 
 /// Counters that a window without mail has, too. Alone they are no reason for a line: a stack without mail
 /// would pay for its metrics.

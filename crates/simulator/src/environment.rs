@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::tick::Tick;
-use tidegate_delivery::bucketed::MaybeBucketed;
+use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_fakes::{
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 /// The ports of one execution environment's poller: fakes with fault injection.
 pub type SimulatedPorts = Ports<
     MemoryQueues,
-    MaybeBucketed<MemoryMailer, MemoryBucket>,
+    Bucketed<MemoryMailer, MemoryBucket>,
     MemoryAccount,
     MemoryLedger,
     SimClock,

@@ -8,7 +8,7 @@ use futures_util::future::LocalBoxFuture;
 use tidegate_core::Window;
 use tidegate_core::config::{POLLER_TIMEOUT, PollerConfig};
 use tidegate_core::tick::Tick;
-use tidegate_delivery::bucketed::{Bucketed, MaybeBucketed};
+use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::Poller;
 use tidegate_delivery::ports::Entropy as _;
@@ -25,10 +25,8 @@ impl World {
         let poller = self.poller.borrow().clone();
         let mailer = self.ses.mailer_of(number, &clock).with_faults(&self.mail_faults);
         let mailer = match &poller.shared_bucket {
-            Some(shared) => {
-                MaybeBucketed::Shared(Bucketed::new(mailer, self.bucket.clone(), shared.lost))
-            }
-            None => MaybeBucketed::Alone(mailer),
+            Some(shared) => Bucketed::new(mailer, self.bucket.clone(), shared.lost),
+            None => Bucketed::alone(mailer),
         };
         let env = Ports {
             queues: self.queues.client().with_faults(&self.faults),

@@ -19,9 +19,8 @@ use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{
     BATCH, BATCH_BYTES, Entry, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing,
 };
+use tidegate_delivery::schedule::minute::{self, SchedulerRunReport, SumsMemory};
 use tidegate_delivery::schedule::{self, SchedulePorts, ScheduleReport};
-use tidegate_delivery::scheduler_run::SumsMemory;
-use tidegate_delivery::scheduler_run::{self, SchedulerRunReport};
 use tidegate_fakes::{
     FaultPlan, MemoryBucket, MemoryDeferralStore, MemoryFeedback, MemoryInvoke, MemoryLedger,
     MemoryQueues, MemorySes, MemoryTopic, QueueSettings, QueuedMessage, SeededEntropy, Universe,
@@ -396,7 +395,7 @@ impl World {
             queues: &queues,
         };
         let ticks = |before| Box::pin(schedule::run(config, woken, before, ports));
-        let minute = scheduler_run::run(ticks, reading, back_pressure, &self.sums, &clock, &ledger);
+        let minute = minute::run(ticks, reading, back_pressure, &self.sums, &clock, &ledger);
         let (report, minute) = Box::pin(minute).await;
         let topic = self.topic.clone().with_faults(&self.faults);
         let (stack, told) = ("simulated", report.as_ref().ok());

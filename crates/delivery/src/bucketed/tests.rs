@@ -135,7 +135,7 @@ fn open_a_lost_bucket_is_done_without() {
 #[test]
 fn warming_warms_both() {
     let (ses, bucket) = (Ses::default(), Fake::default());
-    let mailer = MaybeBucketed::Shared(Bucketed::new(&ses, &bucket, BucketLost::Closed));
+    let mailer = Bucketed::new(&ses, &bucket, BucketLost::Closed);
     mailer.warm(3).now_or_never().unwrap();
     assert!(bucket.warmed.get() && ses.warmed.get() == 3);
 }

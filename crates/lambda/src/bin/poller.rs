@@ -13,7 +13,7 @@ use tidegate_adapters::redis::RedisBucket;
 use tidegate_core::channel::Channel;
 use tidegate_core::config::{Campaigns, ConfigError, LedgerKind, PollerConfig, SharedBucketConfig};
 use tidegate_core::tick::Tick;
-use tidegate_delivery::bucketed::{Bucketed, MaybeBucketed};
+use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::environment::{Environment, Ports};
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Mailer as _, Marks};
@@ -58,9 +58,9 @@ impl LambdaFunction for PollerFunction {
         let failures = ledger.failures();
         let mailer = clients.mailer(&config, clock);
         let mailer = match config.shared_bucket.clone() {
-            None => MaybeBucketed::Alone(mailer),
+            None => Bucketed::alone(mailer),
             Some(SharedBucketConfig { url, prefix, lost }) => {
-                MaybeBucketed::Shared(Bucketed::new(mailer, RedisBucket::new(url, prefix), lost))
+                Bucketed::new(mailer, RedisBucket::new(url, prefix), lost)
             }
         };
         let ports = Ports {

@@ -11,9 +11,9 @@ use tidegate_core::idle::is_wake;
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Marks};
+use tidegate_delivery::schedule::minute;
+use tidegate_delivery::schedule::minute::SumsMemory;
 use tidegate_delivery::schedule::{self, SchedulePorts};
-use tidegate_delivery::scheduler_run;
-use tidegate_delivery::scheduler_run::SumsMemory;
 use tidegate_lambda::{
     CountedLedger, LambdaFunction, diagnostic, failed_metrics, failed_start, publish,
     scheduler_metrics, stack_name, start,
@@ -69,8 +69,7 @@ impl LambdaFunction for SchedulerFunction {
             let ticks = |before| Box::pin(schedule::run(config, woken, before, ports));
             let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));
             let (report, minute) =
-                Box::pin(scheduler_run::run(ticks, reading, back_pressure, sums, clock, ledger))
-                    .await;
+                Box::pin(minute::run(ticks, reading, back_pressure, sums, clock, ledger)).await;
             if let Some(topic) = topic {
                 let (stack, report) = (stack_name(), report.as_ref().ok());
                 tell(topic, &stack, incidents, report, &minute, clock, ledger).await;

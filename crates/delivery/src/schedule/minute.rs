@@ -11,11 +11,11 @@ use futures_util::future::{Either, select};
 use tidegate_core::config::FeedbackConfig;
 use tidegate_core::counters::Counter;
 
+use super::ticks_first;
 use crate::back_pressure::{BackPressure, BackPressureReport};
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
 use crate::finish;
 use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Marks, Queues, Standing};
-use crate::ticks_first::ticks_first;
 
 /// Counted from the run's start: how long the run waits for the look at the back-pressure, and for the first
 /// round of feedback, if the ticks end earlier.
@@ -100,7 +100,7 @@ impl SchedulerRunReport {
     }
 }
 
-/// Reads the ledger and runs `ticks` with what it read, a run of [`crate::schedule::run`]; beside it reads
+/// Reads the ledger and runs `ticks` with what it read, a run of [`super::run`]; beside it reads
 /// feedback (if `reading` is given) and judges the back-pressure level. Logs a summary of the minute.
 ///
 /// Reading feedback delays no tick. One short round is read to its end; the rest is dropped when the ticks

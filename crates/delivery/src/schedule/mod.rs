@@ -1,10 +1,16 @@
 //! The scheduler's run: one tick per window, each sent its lead before the window opens.
+//! [`minute`] runs other work beside the ticks.
 
+pub mod minute;
+mod ticks;
+
+use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
+use serde::Serialize;
 use tidegate_core::Window;
 use tidegate_core::config::SchedulerConfig;
 use tidegate_core::idle::RUN;
@@ -12,10 +18,8 @@ use tidegate_core::rate::Rate;
 use tidegate_core::tick::deadlines;
 
 use crate::ports::{Account, Clock, Directory, Invoke, Ledger, PortError, Queues, Standing};
-pub use crate::schedule_report::ScheduleReport;
-use crate::ticks::Ticks;
-use crate::ticks_first::ticks_first;
 use crate::{account, campaigns, quota, tenants};
+use ticks::Ticks;
 
 /// Counted from the run's start: how long the run waits for the list of campaigns, and for what SES says of
 /// tenants, if its ticks end earlier, as an idle run's do.
@@ -38,6 +42,37 @@ pub struct SchedulePorts<'a, C, A, L, I, D, Q> {
     pub directory: &'a D,
     /// All queues.
     pub queues: &'a Q,
+}
+
+/// The outcome of one scheduler run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ScheduleReport {
+    /// The first window of the run; `None` if no quota is known.
+    pub first_window: Option<Window>,
+    /// The quota that the ticks carry, in recipients per second; `None` if nothing may be sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_second: Option<Rate>,
+    /// Ticks of this run that Lambda accepted.
+    pub ticks: u64,
+    /// Ticks that Lambda did not accept. Each costs one window.
+    pub ticks_failed: u64,
+    /// Ticks sent more than 1 s after their time, because the run itself was delayed.
+    pub ticks_late: u64,
+    /// Ticks left out because every queue was empty; counts only windows of the run's own minute.
+    pub idle_ticks: u64,
+    /// Whether SES answered with the quota in this run.
+    pub quota_known: bool,
+    /// Campaigns on the ledger's list; `None` if the scheduler does not keep that list, or could not read or
+    /// write it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub campaigns: Option<usize>,
+}
+
+impl ScheduleReport {
+    /// True if the stack slept during the run: it issued no tick, or the one whose poller checks the queues.
+    pub fn is_asleep(&self) -> bool {
+        self.idle_ticks + 1 >= RUN
+    }
 }
 
 /// Runs once: reads the quota, then issues 60 ticks and `TIDEGATE_OVERLAP_WINDOWS` more. While every queue
@@ -175,5 +210,22 @@ async fn read_quota(
     match quota::remembered(control, &config.cap) {
         None => Err(error),
         rate => Ok((rate, false)),
+    }
+}
+
+/// Waits for `ticks` and runs `other` beside it. Ticks that are due are polled first. Once both `ticks` and
+/// `end` are done, an unfinished `other` is dropped and its result is `None`.
+async fn ticks_first<T, R>(
+    ticks: impl Future<Output = T>,
+    other: impl Future<Output = R>,
+    end: impl Future<Output = ()>,
+) -> (T, Option<R>) {
+    // `select` polls its first argument first.
+    match select(pin!(ticks), pin!(other)).await {
+        Either::Left((ticks, other)) => match select(pin!(end), other).await {
+            Either::Left(((), other)) => (ticks, other.now_or_never()),
+            Either::Right((done, _)) => (ticks, Some(done)),
+        },
+        Either::Right((done, ticks)) => (ticks.await, Some(done)),
     }
 }

@@ -14,8 +14,8 @@ use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
 use tidegate_core::{Timestamp, Window};
 
+use super::ScheduleReport;
 use crate::ports::{Clock, Invoke, Ledger, Monotonic, PortError, Queues, Standing};
-use crate::schedule_report::ScheduleReport;
 use crate::waiting;
 
 /// The ledger is read this long before the next tick is due, to decide whether that tick is needed.
@@ -25,7 +25,7 @@ const ASKED: Duration = Duration::from_millis(100);
 type TickResult = (Window, bool, Result<(), PortError>);
 
 /// The ticks of one run; `under_way` holds those that wait for their time or for Lambda's answer.
-pub(crate) struct Ticks<'a, C, I> {
+pub(super) struct Ticks<'a, C, I> {
     clock: &'a C,
     invoke: &'a I,
     /// The wall clock's time at `started`. Later times are this plus monotonic time, so a step of the wall
@@ -39,7 +39,7 @@ pub(crate) struct Ticks<'a, C, I> {
 }
 
 impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
-    pub(crate) fn new(
+    pub(super) fn new(
         clock: &'a C,
         invoke: &'a I,
         wall: Timestamp,
@@ -54,7 +54,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
 
     /// The first window whose tick is not yet due. With a lead of 400 ms it is window 11 at 10.5 s (that
     /// tick is due at 10.6 s) and window 12 at 10.7 s.
-    pub(crate) fn first_open(&self) -> Window {
+    pub(super) fn first_open(&self) -> Window {
         let now = self.wall + self.clock.monotonic().saturating_since(self.started);
         Window::containing(now + self.lead).plus(1)
     }
@@ -64,7 +64,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
     }
 
     /// Sends the window's tick when it is due, and returns at once.
-    pub(crate) fn issue(&mut self, window: Window) {
+    pub(super) fn issue(&mut self, window: Window) {
         let (clock, invoke, due) = (self.clock, self.invoke, self.due(window));
         let tick = Tick { window, rate: self.rate };
         self.under_way.push(
@@ -100,7 +100,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
     }
 
     /// Waits until Lambda has answered every tick under way.
-    pub(crate) async fn finish(mut self) -> ScheduleReport {
+    pub(super) async fn finish(mut self) -> ScheduleReport {
         while let Some(sent) = self.under_way.next().await {
             self.note(sent);
         }
@@ -112,7 +112,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
     ///
     /// Returns the first window from which every window needs a tick, or `None` if the queues stayed empty
     /// to the end of the run. If SQS or the ledger does not answer, every window gets its tick.
-    pub(crate) async fn sleep(
+    pub(super) async fn sleep(
         &mut self,
         config: &SchedulerConfig,
         standing: &Standing,
