@@ -2,7 +2,6 @@
 
 mod cancel;
 mod completions;
-mod dead;
 mod deferred;
 mod doctor;
 mod exclude;
@@ -21,7 +20,8 @@ mod why;
 
 use std::time::Duration;
 
-use crate::page::{Page, Tone};
+use crate::dead;
+use crate::page::Tone;
 use clap::Subcommand;
 
 use crate::shell::{
@@ -29,9 +29,9 @@ use crate::shell::{
 };
 use crate::stack::StackArgs;
 
+pub use crate::dead::DeadArgs;
 pub use cancel::CancelArgs;
 pub use completions::{CompletionsArgs, ManArgs};
-pub use dead::DeadArgs;
 pub use deferred::DeferredArgs;
 pub use doctor::DoctorArgs;
 pub use exclude::ExcludeArgs;
@@ -178,7 +178,7 @@ impl Command {
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
             Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,
             Self::Why(args) => Box::pin(why::run(&args, shell)).await,
-            Self::Dead(args) => Box::pin(dead::run(&args, shell)).await,
+            Self::Dead(args) => Box::pin(dead::command::run(&args, shell)).await,
             Self::Plan(args) => Box::pin(plan::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),
             Self::Man(args) => completions::man(&args, program),
@@ -196,15 +196,13 @@ pub(crate) async fn stop_unless_confirmed(
         answer = ask.confirm(question) => answer.map_err(CommandError::Terminal)?,
         () = shell.interrupted() => return Ok(Some(CommandEnd::Interrupted)),
     };
-    let mut page = Page::default();
     match answer {
         Confirmation::Yes => return Ok(None),
-        Confirmation::No => page.line(Tone::Plain, "Nothing was changed."),
-        Confirmation::NoTerminal => page.line(
+        Confirmation::No => shell.output.remark(Tone::Plain, "Nothing was changed."),
+        Confirmation::NoTerminal => shell.output.remark(
             Tone::Warning,
             "Nothing was changed: there is no terminal to ask on; --yes changes without asking.",
         ),
     }
-    shell.output.say(&page);
     Ok(Some(CommandEnd::Declined))
 }

@@ -20,9 +20,9 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _};
 
 use super::OnStack;
-use super::dead::{MOST_LETTERS, create, read};
 use super::send::SUPPRESSED;
 use super::send::progress::MailProgressBar;
+use crate::dead::command::{MOST_LETTERS, create, read};
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 
 /// Say for each row of a run what became of its mail or text

@@ -21,8 +21,8 @@ use tidegate_core::runs::Run;
 use tidegate_delivery::ports::SuppressedAddress;
 
 use super::OnStack;
-use super::dead::read;
 use super::reconcile::journals_in;
+use crate::dead::command::read;
 use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// Find out what is known of a mail, and what it waits for if it waits

@@ -10,10 +10,12 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::page::View;
 use crate::text_file::read_text;
 pub use confirm::{ConfirmArgs, Confirmation};
 pub use error::CommandError;
 pub use output::{Output, OutputArgs};
+use serde::Serialize;
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -81,6 +83,14 @@ impl Shell {
     /// A shell whose interruptions are counted in `interrupts`.
     pub const fn new(output: Output, interrupts: watch::Receiver<u64>) -> Self {
         Self { output, interrupts, handled: Cell::new(0) }
+    }
+
+    /// Writes a report to standard output: JSON, or text.
+    ///
+    /// # Errors
+    /// [`CommandError::Terminal`].
+    pub fn show(&self, report: &(impl Serialize + View)) -> Result<(), CommandError> {
+        self.output.show(report).map_err(CommandError::Terminal)
     }
 
     /// Waits for an interrupt (Ctrl-C or SIGTERM) that no earlier wait has returned.
