@@ -2,7 +2,6 @@
 
 pub(crate) mod cancel;
 mod completions;
-pub(crate) mod dead;
 mod deferred;
 pub(crate) mod doctor;
 mod exclude;
@@ -16,6 +15,7 @@ mod why;
 
 use std::time::Duration;
 
+use crate::dead;
 use clap::Subcommand;
 
 use crate::plan::PlanArgs;
@@ -24,9 +24,9 @@ use crate::runs::RunsArgs;
 use crate::send::SendArgs;
 use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell, say_warnings};
 
+pub use crate::dead::DeadArgs;
 pub use cancel::CancelArgs;
 pub use completions::{CompletionsArgs, ManArgs};
-pub use dead::DeadArgs;
 pub use deferred::DeferredArgs;
 pub use doctor::DoctorArgs;
 pub use exclude::ExcludeArgs;
@@ -155,7 +155,7 @@ impl Command {
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
             Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,
             Self::Why(args) => Box::pin(why::run(&args, shell)).await,
-            Self::Dead(args) => Box::pin(dead::run(&args, shell)).await,
+            Self::Dead(args) => Box::pin(dead::command::run(&args, shell)).await,
             Self::Plan(args) => Box::pin(crate::plan::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),
             Self::Man(args) => completions::man(&args, program),

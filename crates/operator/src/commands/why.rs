@@ -20,7 +20,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::Run;
 use tidegate_delivery::ports::SuppressedAddress;
 
-use super::dead::read;
+use crate::dead::command::read;
 use crate::results::journals_in;
 use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;

@@ -2,15 +2,16 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 use serde::Serialize;
+use tidegate_core::format::count;
 use tidegate_core::runs::RowRanges;
 use tidegate_delivery::ports::{Clock, History, Marks, Queues, Runs};
 
-use super::filter::LetterFilter;
-use super::letter::Letter;
-use super::letter_report::{LetterAction, LetterError, LetterReport};
+use super::letter::{Letter, LetterFilter};
+use super::list::{Grouping, LetterGroups, groups};
 use super::read::LetterSnapshot;
 use super::replay::{LetterPorts, LetterProgress, LetterWork, ReplayPace, carry_out};
-use super::report::{Grouping, LetterGroups, groups};
+use super::report::{LetterAction, LetterError, LetterReport};
+use crate::page::{Page, Tone, View};
 use crate::redact::AddressVisibility;
 use crate::send::{RunKey, cancelled_rows, record_returned};
 use crate::steer::Author;
@@ -41,12 +42,11 @@ impl DiscardReview {
         filter: &LetterFilter,
         addresses: AddressVisibility,
     ) -> Self {
-        let admitted = || reading.letters.iter().filter(|letter| filter.admits(letter));
         Self {
             filter: filter.to_string(),
             groups: groups(reading, filter, Grouping::Reason, addresses),
-            ids: admitted().map(|letter| letter.message_id.clone()).collect(),
-            returned: cancelled_rows(admitted()),
+            ids: reading.admitted(filter).map(|letter| letter.message_id.clone()).collect(),
+            returned: cancelled_rows(reading.admitted(filter)),
         }
     }
 
@@ -89,4 +89,12 @@ pub async fn discard(
         ..LetterWork::default()
     };
     carry_out(site, work, author, PACE, stop, progress).await
+}
+
+impl View for DiscardReview {
+    fn view(&self, page: &mut Page) {
+        self.groups.view(page);
+        let all = count(self.letters());
+        page.line(Tone::Strong, format!("{all} would be deleted for good ({})", self.filter));
+    }
 }

@@ -4,15 +4,19 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
+use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
+use tidegate_core::format::count;
 use tidegate_delivery::ports::{
-    BATCH, Clock, Monotonic, PortError, QueueDepth, QueueUrl, Queues, Received,
+    BATCH, Clock, Monotonic, PortError, QueueDepth, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
 };
 
-use super::hidden::HiddenMessages;
-use super::letter::Letter;
+use super::letter::{Letter, LetterFilter};
+use crate::page::{Page, Tone, View};
 
 const AT_ONCE: usize = 8;
+/// A visibility timeout is renewed when less than this is left of it.
+const RENEWED_BEFORE: Duration = Duration::from_secs(12);
 /// Long polls ask every server of the queue; short polls ask some of them, and may miss messages.
 const WAIT: Duration = Duration::from_secs(1);
 /// While SQS's count says that more is there, reading ends after this many rounds without a new message. Where all that
@@ -55,6 +59,13 @@ pub struct LetterSnapshot {
     pub letters: Vec<Letter>,
     /// The part of the queue that was read.
     pub coverage: Coverage,
+}
+
+impl LetterSnapshot {
+    /// The letters that `filter` admits.
+    pub(super) fn admitted(&self, filter: &LetterFilter) -> impl Iterator<Item = &Letter> {
+        self.letters.iter().filter(|letter| filter.admits(letter))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +140,13 @@ async fn rounds(
             more => (more, WAIT),
         };
         let calls = left.min(expected).div_ceil(BATCH).min(AT_ONCE);
+        let receive = |number: usize| async move {
+            let since = clock.monotonic();
+            let max = left.saturating_sub(number * BATCH).clamp(1, BATCH);
+            (queues.receive(queue, max, wait).await, since)
+        };
         let mut failed = None;
-        for (result, since) in receive(queues, clock, queue, calls, wait, left).await {
+        for (result, since) in join_all((0..calls).map(receive)).await {
             match result {
                 Ok(received) => {
                     for message in received {
@@ -157,22 +173,96 @@ fn standing(depth: QueueDepth) -> usize {
     usize::try_from(depth.visible).unwrap_or(usize::MAX)
 }
 
-/// The result of a receive, and the time of the call.
-type ReceiveResult = (Result<Vec<Received>, PortError>, Monotonic);
+/// Messages that this process has received: hidden from others until made visible again. By SQS's message id, with
+/// the newest receipt and the end of the visibility timeout, which is renewed while the reading goes on, because a
+/// message that becomes visible again would be received a second time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HiddenMessages(BTreeMap<String, (String, Monotonic)>);
 
-/// Makes so many receives at the same time, for at most `left` messages together.
-async fn receive(
+impl HiddenMessages {
+    /// Adds a received message. `since` is the time of the call, from which the visibility timeout
+    /// is counted. Returns whether the message is new.
+    pub(super) fn note(&mut self, received: &Received, since: Monotonic) -> bool {
+        let hidden = (received.receipt.clone(), since + VISIBILITY_TIMEOUT);
+        self.0.insert(received.message_id.clone(), hidden).is_none()
+    }
+
+    /// Removes a message that was deleted.
+    pub(super) fn forget(&mut self, message_id: &str) {
+        self.0.remove(message_id);
+    }
+
+    /// Renews the visibility timeouts that are about to end. If a renewal fails, the message is
+    /// received once more, which does no harm.
+    pub(super) async fn renew(
+        &mut self,
+        queues: &impl Queues,
+        clock: &impl Clock,
+        queue: &QueueUrl,
+    ) {
+        let now = clock.monotonic();
+        let due = |(_, until): &&(String, Monotonic)| until.saturating_since(now) < RENEWED_BEFORE;
+        let due: Vec<String> =
+            self.0.values().filter(due).map(|(receipt, _)| receipt.clone()).collect();
+        if due.is_empty() {
+            return;
+        }
+        set_visibility(queues, queue, &due, VISIBILITY_TIMEOUT).await;
+        for (_, until) in self.0.values_mut() {
+            if until.saturating_since(now) < RENEWED_BEFORE {
+                *until = now + VISIBILITY_TIMEOUT;
+            }
+        }
+    }
+
+    /// Makes all messages visible again, and returns how many stay hidden until their timeout
+    /// because the call failed.
+    pub(super) async fn make_visible(self, queues: &impl Queues, queue: &QueueUrl) -> u64 {
+        let receipts: Vec<String> = self.0.into_values().map(|(receipt, _)| receipt).collect();
+        set_visibility(queues, queue, &receipts, Duration::ZERO).await
+    }
+}
+
+/// Sets the visibility timeout of messages, and returns for how many the call failed.
+async fn set_visibility(
     queues: &impl Queues,
-    clock: &impl Clock,
     queue: &QueueUrl,
-    calls: usize,
-    wait: Duration,
-    left: usize,
-) -> Vec<ReceiveResult> {
-    let one = |number: usize| async move {
-        let since = clock.monotonic();
-        let max = left.saturating_sub(number * BATCH).clamp(1, BATCH);
-        (queues.receive(queue, max, wait).await, since)
+    receipts: &[String],
+    after: Duration,
+) -> u64 {
+    // A refused receipt has expired, so its message is visible already.
+    let batch = |batch: Vec<String>| async move {
+        let set = queues.set_visibility(queue, &batch, after).await;
+        set.map_or(batch.len() as u64, |_| 0)
     };
-    join_all((0..calls).map(one)).await
+    let batches: Vec<Vec<String>> = receipts.chunks(BATCH).map(<[String]>::to_vec).collect();
+    let set = stream::iter(batches).map(batch).buffer_unordered(AT_ONCE);
+    set.fold(0, |sum, failed| async move { sum + failed }).await
+}
+
+impl View for Coverage {
+    fn view(&self, page: &mut Page) {
+        let read = count(self.read);
+        let remarks = [
+            (self.limited, format!("only {read} messages were read (--limit): there may be more")),
+            (self.interrupted, format!("interrupted after {read} messages: there may be more")),
+            (
+                self.hidden_before > 0,
+                format!(
+                    "{} messages were hidden when this began, by another reader or one that was killed: look again in 30 s",
+                    count(self.hidden_before)
+                ),
+            ),
+            (
+                self.still_hidden > 0,
+                format!(
+                    "{} messages could not be made visible again: they become visible in 30 s",
+                    count(self.still_hidden)
+                ),
+            ),
+        ];
+        for (_, text) in remarks.into_iter().filter(|(applies, _)| *applies) {
+            page.line(Tone::Warning, text);
+        }
+    }
 }

@@ -12,8 +12,8 @@ use tidegate_delivery::ports::{
     Received, VISIBILITY_TIMEOUT,
 };
 
-use super::hidden::HiddenMessages;
-use super::letter_report::{LetterAction, LetterError, LetterReport};
+use super::read::HiddenMessages;
+use super::report::{LetterAction, LetterError, LetterReport};
 use super::review::{ReplayMail, Review};
 use crate::steer::{Author, MAX_REASON_CHARS};
 use tidegate_core::format::counted;

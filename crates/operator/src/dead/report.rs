@@ -1,235 +1,152 @@
-use std::collections::BTreeMap;
+//! The result of a replay or a discard.
+
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate_core::identity::EpochMillis;
+use thiserror::Error;
+use tidegate_core::format::{count, span};
+use tidegate_delivery::ports::PortError;
 
-use super::filter::{LetterFilter, domains};
-use super::letter::{Doubt, Letter, LetterContent};
-use super::read::{Coverage, LetterSnapshot};
-use crate::redact::AddressVisibility;
+use crate::page::{Page, Tone, View};
+use crate::send::RunError;
+use crate::steer::MAX_REASON_CHARS;
 
-/// A dead letter as one row of a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LetterSummary {
-    pub since: EpochMillis,
-    /// How long it has been there, seconds.
-    pub age_s: u64,
-    /// SQS's id of the dead letter.
-    pub message_id: String,
-    /// The mail's `id`, or the SQS message id that replaces it; masked if it is an address.
-    pub id: String,
-    pub campaign: Option<String>,
-    pub to: Vec<String>,
-    pub code: Option<String>,
-    /// The error message.
-    pub said: Option<String>,
-    /// The HTTP status of SES's answer; `None` without an answer.
-    pub http_status: Option<u16>,
-    /// How many sends of it failed.
-    pub attempts: u32,
-    /// Whether it may have been sent although it is dead-lettered.
-    pub doubt: Doubt,
-    /// For a message that Tidegate did not write: why it cannot be read as a dead letter.
-    pub foreign: Option<String>,
+/// Whether dead letters are sent again or deleted for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LetterAction {
+    #[default]
+    Replay,
+    Discard,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LetterList {
-    /// Which letters were asked for, in words.
-    pub filter: String,
-    pub coverage: Coverage,
-    pub letters: Vec<LetterSummary>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LetterDetails {
-    /// The row that the list shows.
-    #[serde(flatten)]
-    pub row: LetterSummary,
-    /// The SQS message id under which the mail was last received.
-    pub mail_message_id: Option<String>,
-    /// The mail's identity, masked like its id.
-    pub identity: Option<String>,
-    /// How often it was put back to a queue.
-    pub pass: Option<u32>,
-    /// When the mail came to its campaign's queue.
-    pub enqueued_at: Option<EpochMillis>,
-    /// When it was first sent without success.
-    pub first_attempt_at: Option<EpochMillis>,
-    /// When it was last sent without success.
-    pub last_attempt_at: Option<EpochMillis>,
-    /// The bytes of the original body.
-    pub bytes: usize,
-    /// The original body if it was requested; addresses in it are masked like all others.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub body: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Grouping {
-    /// Campaign, code and the error message, whatever addresses and numbers it names.
-    Reason,
-    /// The domains of their recipients: a letter to several counts in each.
-    Domain,
-    Campaign,
-}
-
-/// Letters that have something in common.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LetterGroup {
-    pub key: String,
-    /// The code of its letters, or of the first one; `None` of what Tidegate did not write.
-    pub code: Option<String>,
-    pub letters: u64,
-    /// Mails among them that may have been sent.
-    pub perhaps_sent: u64,
-    pub oldest: EpochMillis,
-    pub newest: EpochMillis,
-    /// The error message of the newest.
-    pub said: String,
-}
-
-/// Dead letters grouped by what they have in common.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LetterGroups {
-    pub by: Grouping,
-    /// Which letters were asked for, in words.
-    pub filter: String,
-    pub coverage: Coverage,
-    pub letters: u64,
-    pub groups: Vec<LetterGroup>,
-}
-
-fn row(letter: &Letter, now: EpochMillis, addresses: AddressVisibility) -> LetterSummary {
-    let entry = letter.entry();
-    let to = entry.map(|entry| entry.to.iter().map(|to| addresses.one(to)).collect());
-    let foreign = match &letter.content {
-        LetterContent::Foreign { why, .. } => Some(addresses.within(why)),
-        LetterContent::Entry(_) => None,
-    };
-    let age = Duration::from_millis(now.as_millis().saturating_sub(letter.since.as_millis()));
-    LetterSummary {
-        message_id: letter.message_id.clone(),
-        since: letter.since,
-        age_s: age.as_secs(),
-        id: addresses.within(&letter.id()),
-        campaign: entry.map(|entry| entry.campaign.clone()),
-        to: to.unwrap_or_default(),
-        code: letter.code().map(str::to_owned),
-        said: entry.map(|entry| addresses.within(&entry.last_error.provider_message)),
-        http_status: entry.and_then(|entry| entry.last_error.http_status),
-        attempts: entry.map_or(0, |entry| entry.attempts),
-        doubt: letter.doubt(),
-        foreign,
-    }
-}
-
-pub fn list(
-    reading: &LetterSnapshot,
-    filter: &LetterFilter,
-    now: EpochMillis,
-    addresses: AddressVisibility,
-) -> LetterList {
-    let selected = reading.letters.iter().filter(|letter| filter.admits(letter));
-    LetterList {
-        filter: filter.to_string(),
-        coverage: reading.coverage,
-        letters: selected.map(|letter| row(letter, now, addresses)).collect(),
-    }
-}
-
-/// The details of the letters with this id; `body` adds the original body.
-pub fn show(
-    reading: &LetterSnapshot,
-    id: &str,
-    now: EpochMillis,
-    addresses: AddressVisibility,
-    body: bool,
-) -> Vec<LetterDetails> {
-    let whole = |letter: &Letter| {
-        let (entry, envelope) = (letter.entry(), letter.envelope.as_ref());
-        let original = match &letter.content {
-            LetterContent::Entry(entry) => &entry.message,
-            LetterContent::Foreign { body, .. } => body,
-        };
-        LetterDetails {
-            row: row(letter, now, addresses),
-            mail_message_id: entry.map(|entry| entry.message_id.clone()),
-            identity: letter.identity().map(|identity| addresses.within(identity.as_str())),
-            pass: envelope.map(|envelope| envelope.pass),
-            enqueued_at: envelope.map(|envelope| envelope.enqueued_at),
-            first_attempt_at: entry.and_then(|entry| entry.first_attempt_at),
-            last_attempt_at: entry.and_then(|entry| entry.last_attempt_at),
-            bytes: original.len(),
-            body: body.then(|| addresses.within(original)),
+impl LetterAction {
+    /// The action in the history.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Replay => "replay",
+            Self::Discard => "discard",
         }
-    };
-    reading.letters.iter().filter(|letter| letter.is(id)).map(whole).collect()
+    }
+
+    pub(super) const fn past(self) -> &'static str {
+        match self {
+            Self::Replay => "replayed",
+            Self::Discard => "discarded",
+        }
+    }
 }
 
-/// Groups the letters that match `filter`.
-pub fn groups(
-    reading: &LetterSnapshot,
-    filter: &LetterFilter,
-    by: Grouping,
-    addresses: AddressVisibility,
-) -> LetterGroups {
-    let mut groups: BTreeMap<(String, String), LetterGroup> = BTreeMap::new();
-    let mut letters = 0;
-    for letter in reading.letters.iter().filter(|letter| filter.admits(letter)) {
-        letters += 1;
-        let entry = letter.entry();
-        let said = entry.map_or("", |entry| entry.last_error.provider_message.as_str());
-        let code = letter.code().unwrap_or(none(letter));
-        let keys = match by {
-            Grouping::Reason => {
-                vec![entry.map_or(code.to_owned(), |entry| format!("{}: {code}", entry.campaign))]
+/// The result of a replay or a discard. Mails that were not sent are still on the dead-letter queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+// More than 12 fields: one for each line of the report.
+pub struct LetterReport {
+    pub action: LetterAction,
+    pub filter: String,
+    pub by: String,
+    pub reason: String,
+    /// Mails that were to be sent, or letters that were to be discarded.
+    pub of: u64,
+    /// Mails that their campaigns' queues acknowledged.
+    pub sent: u64,
+    /// Letters that were deleted because their mails had been sent, or because they were discarded.
+    pub dropped: u64,
+    /// Mails that were sent, or began to be sent, between the review and the replay.
+    pub sent_meanwhile: u64,
+    pub refused: u64,
+    /// Mails whose send got no answer from SQS.
+    pub uncertain: u64,
+    /// Letters of mails that were sent, and that could not be deleted.
+    pub not_deleted: u64,
+    /// Letters that were not found any more.
+    pub not_found: u64,
+    /// Messages that could not be made visible again.
+    pub still_hidden: u64,
+    pub interrupted: bool,
+    /// Whether the end of the replay was recorded in the history.
+    pub recorded: bool,
+    pub took_s: u64,
+}
+
+impl LetterReport {
+    /// Mails that were sent, or letters that were discarded.
+    pub const fn done(&self) -> u64 {
+        match self.action {
+            LetterAction::Replay => self.sent,
+            LetterAction::Discard => self.dropped,
+        }
+    }
+
+    /// Whether everything that was reviewed was done.
+    pub const fn is_whole(&self) -> bool {
+        self.done() == self.of
+            && self.not_deleted == 0
+            && self.not_found == 0
+            && self.uncertain == 0
+            && !self.interrupted
+    }
+}
+
+/// Why a replay did not begin, or broke off.
+#[derive(Debug, Error)]
+pub enum LetterError {
+    /// The reason is empty or too long; nothing was done.
+    #[error("the reason has {0} characters; allowed are 1 to {MAX_REASON_CHARS}")]
+    Reason(usize),
+    /// The rate is not a positive number; nothing was done.
+    #[error("the rate is {0}; allowed is a number above 0")]
+    Rate(f64),
+    /// The replay could not be recorded in the history; nothing was done.
+    #[error("nothing was done: it cannot be recorded who did it")]
+    NotRecorded(#[source] PortError),
+    /// The ledger could not be told whose mail was taken back; nothing was done.
+    #[error("nothing was done: the ledger cannot be told whose mail was taken back")]
+    NotReturned(#[source] RunError),
+    /// A service failed on the way.
+    #[error("{} of {} were {}; run it again to go on", report.done(), report.of, report.action.past())]
+    Broken { report: Box<LetterReport>, source: PortError },
+}
+
+impl View for LetterReport {
+    fn view(&self, page: &mut Page) {
+        let tone = if self.is_whole() { Tone::Good } else { Tone::Warning };
+        let (done, of, past) = (count(self.done()), count(self.of), self.action.past());
+        let took = span(Duration::from_secs(self.took_s));
+        page.line(tone, format!("{done} of {of} {past}, in {took}"));
+        page.line(Tone::Faint, format!("by {}: {}", self.by, self.reason));
+        let mut say = |number: u64, text: &str| {
+            if number > 0 {
+                page.line(Tone::Warning, format!("{} {text}", count(number)));
             }
-            Grouping::Campaign => {
-                vec![entry.map_or(none(letter), |entry| entry.campaign.as_str()).to_owned()]
-            }
-            Grouping::Domain => match domains(letter) {
-                domains if domains.is_empty() => vec![none(letter).to_owned()],
-                domains => domains,
+        };
+        if self.action == LetterAction::Replay {
+            say(self.dropped, "had been sent, and were deleted");
+        }
+        say(self.sent_meanwhile, "were sent meanwhile, and stand on the dead-letter queue");
+        say(self.refused, "were refused by SQS, and stand on the dead-letter queue");
+        say(self.not_found, "were not found: another process deleted them, or hides them");
+        say(
+            self.not_deleted,
+            match self.action {
+                LetterAction::Discard => "could not be deleted: run it again",
+                LetterAction::Replay => {
+                    "were sent, and could not be deleted from the dead-letter queue: replayed within 5 minutes or with deduplication on they are sent once"
+                }
             },
-        };
-        let reason = if by == Grouping::Reason { reason(said) } else { String::new() };
-        for key in keys {
-            let known = (key.clone(), reason.clone());
-            let group = groups.entry(known).or_insert_with(|| LetterGroup {
-                key,
-                code: letter.code().map(str::to_owned),
-                letters: 0,
-                perhaps_sent: 0,
-                oldest: letter.since,
-                newest: letter.since,
-                said: String::new(),
-            });
-            group.letters += 1;
-            group.perhaps_sent += u64::from(letter.doubt() != Doubt::None);
-            // They come the oldest first.
-            group.newest = letter.since;
-            group.said = addresses.within(said);
+        );
+        say(
+            self.uncertain,
+            "may have been sent (SQS did not answer), and stand on the dead-letter queue: replayed within 5 minutes or with deduplication on they are sent once",
+        );
+        say(self.still_hidden, "messages of the dead-letter queue stay hidden for up to 30 s");
+        if self.interrupted {
+            page.line(Tone::Warning, "interrupted: run it again to go on");
         }
-    }
-    let mut groups: Vec<LetterGroup> = groups.into_values().collect();
-    groups.sort_by(|a, b| b.letters.cmp(&a.letters).then_with(|| a.key.cmp(&b.key)));
-    LetterGroups { by, filter: filter.to_string(), coverage: reading.coverage, letters, groups }
-}
-
-/// An error message without the words that tell one mail from another: addresses, and what has digits.
-fn reason(said: &str) -> String {
-    let differs = |word: &str| word.contains(|c: char| c == '@' || c.is_ascii_digit());
-    let words = said.split_whitespace().map(|word| if differs(word) { "…" } else { word });
-    words.collect::<Vec<_>>().join(" ")
-}
-
-/// The group's name for letters without a key.
-fn none(letter: &Letter) -> &'static str {
-    match letter.content {
-        LetterContent::Entry(_) => "(none)",
-        LetterContent::Foreign { .. } => "(no dead letter of Tidegate's)",
+        if !self.recorded {
+            page.line(
+                Tone::Warning,
+                "the history has the beginning, not the end: the ledger did not answer",
+            );
+        }
     }
 }

@@ -1,17 +1,18 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
-use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::channel::MessageRules;
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState};
+use tidegate_core::format::count;
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{Marks, Outgoing, PortError, QueueUrl, VISIBILITY_TIMEOUT};
 
-use super::filter::LetterFilter;
-use super::letter::{Doubt, Letter};
+use super::letter::{Doubt, Letter, LetterFilter};
 use super::read::{Coverage, LetterSnapshot};
+use crate::page::{Page, Span, TextTable, Tone, View};
 
 /// If a mail has several letters, only the newest is replayed. Each would get a pass of its own, so
 /// the merge queue would not drop the copies.
@@ -56,7 +57,7 @@ impl ReplayMail {
 }
 
 /// Letters of one campaign with one code, counted by what a replay would do with them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReviewGroup {
     pub campaign: String,
     pub code: String,
@@ -76,7 +77,7 @@ pub struct ReviewRefusal {
     pub letters: u64,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Review {
     /// Which letters were asked for, in words.
     pub filter: String,
@@ -124,19 +125,14 @@ pub async fn review(
     marks: &impl Marks,
     now: Timestamp,
 ) -> Result<Review, PortError> {
-    let selected: Vec<&Letter> =
-        reading.letters.iter().filter(|letter| options.filter.admits(letter)).collect();
+    let selected: Vec<&Letter> = reading.admitted(&options.filter).collect();
     let guarded = options.deduplication != Deduplication::Off;
     let marked = if guarded { find(&selected, marks).await? } else { BTreeMap::new() };
     let mut review = Review {
         filter: options.filter.to_string(),
         guarded,
         coverage: reading.coverage,
-        groups: Vec::new(),
-        refusals: Vec::new(),
-        to_drop: 0,
-        mails: BTreeMap::new(),
-        deletions: Vec::new(),
+        ..Review::default()
     };
     let newest = newest(reading);
     for letter in selected {
@@ -264,16 +260,7 @@ impl Review {
         let code = letter.code().unwrap_or("-").to_owned();
         let at = self.groups.iter().position(|g| g.campaign == campaign && g.code == code);
         let at = at.unwrap_or_else(|| {
-            let empty = ReviewGroup {
-                campaign,
-                code,
-                letters: 0,
-                to_send: 0,
-                sent_already: 0,
-                perhaps_sent: 0,
-                cannot: 0,
-            };
-            self.groups.push(empty);
+            self.groups.push(ReviewGroup { campaign, code, ..ReviewGroup::default() });
             self.groups.len() - 1
         });
         let Some(group) = self.groups.get_mut(at) else { return };
@@ -308,5 +295,50 @@ impl Review {
             Some(refusal) => refusal.letters += 1,
             None => self.refusals.push(ReviewRefusal { why: why.to_owned(), letters: 1 }),
         }
+    }
+}
+
+impl View for Review {
+    fn view(&self, page: &mut Page) {
+        page.heading(format!("Replay of dead letters ({})", self.filter));
+        let names =
+            ["campaign", "code", "letters", "to send", "sent already", "perhaps sent", "cannot"];
+        let mut table = (2..7).fold(TextTable::new(names), TextTable::right);
+        for group in &self.groups {
+            let some = |tone, number: u64| {
+                Span::new(if number > 0 { tone } else { Tone::Faint }, count(number))
+            };
+            table.row([
+                Span::new(Tone::Strong, &group.campaign),
+                Span::from(&group.code),
+                Span::from(count(group.letters)),
+                some(Tone::Good, group.to_send),
+                some(Tone::Warning, group.sent_already),
+                some(Tone::Warning, group.perhaps_sent),
+                some(Tone::Bad, group.cannot),
+            ]);
+        }
+        page.table(table);
+        for refusal in &self.refusals {
+            page.line(
+                Tone::Warning,
+                format!("{} not sent: {}", count(refusal.letters), refusal.why),
+            );
+        }
+        let to_send = count(self.to_send());
+        page.line(
+            Tone::Strong,
+            format!("{to_send} would be sent to their campaigns' queues again"),
+        );
+        if self.to_drop > 0 {
+            page.line(
+                Tone::Plain,
+                format!("{} that were sent would be deleted here", count(self.to_drop)),
+            );
+        }
+        if !self.guarded && self.to_send() > 0 {
+            page.line(Tone::Faint, "deduplication is off: nothing but the code and the answer tells whether one was sent");
+        }
+        self.coverage.view(page);
     }
 }

@@ -17,7 +17,7 @@ use tidegate_core::channel::Channel;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Clock as _;
 
-use crate::commands::dead::{MOST_LETTERS, create, read};
+use crate::dead::command::{MOST_LETTERS, create, read};
 use crate::send::{MailProgressBar, SUPPRESSED};
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 use crate::stack::OnStack;

@@ -10,11 +10,12 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::page::{Page, Tone};
+use crate::page::{Tone, View};
 use crate::text_file::read_text;
 pub use confirm::{ConfirmArgs, Confirmation};
 pub use error::CommandError;
 pub use output::{Output, OutputArgs};
+use serde::Serialize;
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -84,6 +85,14 @@ impl Shell {
         Self { output, interrupts, handled: Cell::new(0) }
     }
 
+    /// Writes a report to standard output: JSON, or text.
+    ///
+    /// # Errors
+    /// [`CommandError::Terminal`].
+    pub fn show(&self, report: &(impl Serialize + View)) -> Result<(), CommandError> {
+        self.output.show(report).map_err(CommandError::Terminal)
+    }
+
     /// Waits for an interrupt (Ctrl-C or SIGTERM) that no earlier wait has returned.
     pub async fn interrupted(&self) {
         let mut interrupts = self.interrupts.clone();
@@ -123,16 +132,14 @@ pub(crate) async fn stop_unless_confirmed(
         answer = ask.confirm(question) => answer.map_err(CommandError::Terminal)?,
         () = shell.interrupted() => return Ok(Some(CommandEnd::Interrupted)),
     };
-    let mut page = Page::default();
     match answer {
         Confirmation::Yes => return Ok(None),
-        Confirmation::No => page.line(Tone::Plain, "Nothing was changed."),
-        Confirmation::NoTerminal => page.line(
+        Confirmation::No => shell.output.remark(Tone::Plain, "Nothing was changed."),
+        Confirmation::NoTerminal => shell.output.remark(
             Tone::Warning,
             "Nothing was changed: there is no terminal to ask on; --yes changes without asking.",
         ),
     }
-    shell.output.say(&page);
     Ok(Some(CommandEnd::Declined))
 }
 

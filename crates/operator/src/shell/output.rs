@@ -1,6 +1,7 @@
+use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 
-use crate::page::{Page, View};
+use crate::page::{Page, Tone, View};
 use crate::redact::AddressVisibility;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -99,6 +100,13 @@ impl Output {
             io::ErrorKind::BrokenPipe => Ok(()),
             _ => Err(error),
         })
+    }
+
+    /// Prints a remark of one line to standard error, as [`Output::say`].
+    pub fn remark(&self, tone: Tone, text: impl Display) {
+        let mut page = Page::default();
+        page.line(tone, text);
+        self.say(&page);
     }
 
     /// Prints a remark to standard error; nothing if the report is JSON.

@@ -1,11 +1,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::dead::{Grouping, LetterFilter};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 
+use super::letter::LetterFilter;
+use super::list::Grouping;
 use crate::shell::{ConfirmArgs, OutputArgs};
 use crate::stack::OnStack;
 
@@ -50,7 +51,7 @@ pub(super) struct ReadingArgs {
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum DeadCommand {
     /// List dead letters, one on each line
-    List(DeadListArgs),
+    List(LettersArgs),
     /// Show one dead letter with all its fields
     Show(DeadShowArgs),
     /// Count them by what they have in common
@@ -71,7 +72,7 @@ pub(super) enum DeadCommand {
 pub(super) struct FilterArgs {
     /// All of them: needed where no condition is given and they are changed
     #[arg(long)]
-    pub(super) all: bool,
+    all: bool,
     /// A mail's `id`, its identity, or an SQS message id
     #[arg(long, value_name = "ID")]
     id: Vec<String>,
@@ -96,7 +97,7 @@ pub(super) struct FilterArgs {
 }
 
 #[derive(Clone, Debug, Args)]
-pub(super) struct DeadListArgs {
+pub(super) struct LettersArgs {
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
@@ -118,32 +119,9 @@ pub(super) struct DeadShowArgs {
 pub(super) struct GroupsArgs {
     /// Property to group dead letters by
     #[arg(long, value_name = "WHAT", default_value = "reason")]
-    pub(super) by: GroupBy,
+    pub(super) by: Grouping,
     #[command(flatten)]
-    filter: FilterArgs,
-    #[command(flatten)]
-    reading: ReadingArgs,
-}
-
-/// The property by which dead letters are grouped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum GroupBy {
-    /// Campaign, error code and what was said, whatever addresses and numbers were named
-    Reason,
-    /// Domains of the recipients of each mail
-    Domain,
-    /// Campaign that sent the mail
-    Campaign,
-}
-
-impl From<GroupBy> for Grouping {
-    fn from(by: GroupBy) -> Self {
-        match by {
-            GroupBy::Reason => Self::Reason,
-            GroupBy::Domain => Self::Domain,
-            GroupBy::Campaign => Self::Campaign,
-        }
-    }
+    letters: LettersArgs,
 }
 
 /// Write them to a file, as JSON Lines
@@ -158,9 +136,7 @@ pub(super) struct ExportArgs {
     #[arg(long)]
     pub(super) masked: bool,
     #[command(flatten)]
-    filter: FilterArgs,
-    #[command(flatten)]
-    reading: ReadingArgs,
+    letters: LettersArgs,
 }
 
 /// Send them to their campaigns' queues again; without --go only show what would be sent
@@ -221,9 +197,7 @@ pub(super) struct ActionArgs {
     #[command(flatten)]
     pub(super) ask: ConfirmArgs,
     #[command(flatten)]
-    pub(super) filter: FilterArgs,
-    #[command(flatten)]
-    reading: ReadingArgs,
+    pub(super) letters: LettersArgs,
 }
 
 /// Speed of a replay, and when it pauses.
@@ -241,16 +215,23 @@ pub(super) struct PaceArgs {
 }
 
 impl DeadArgs {
+    /// Which letters the command is about; none where it is about all of them.
+    fn letters(&self) -> Option<&LettersArgs> {
+        match self.command.as_ref()? {
+            DeadCommand::List(args) => Some(args),
+            DeadCommand::Show(_) => None,
+            DeadCommand::Groups(args) => Some(&args.letters),
+            DeadCommand::Export(args) => Some(&args.letters),
+            DeadCommand::Replay(args) => Some(&args.action.letters),
+            DeadCommand::Edit(args) => Some(&args.replay.action.letters),
+            DeadCommand::Discard(args) => Some(&args.action.letters),
+        }
+    }
+
     fn reading(&self) -> &ReadingArgs {
         match &self.command {
-            None => &self.reading,
-            Some(DeadCommand::List(args)) => &args.reading,
             Some(DeadCommand::Show(args)) => &args.reading,
-            Some(DeadCommand::Groups(args)) => &args.reading,
-            Some(DeadCommand::Export(args)) => &args.reading,
-            Some(DeadCommand::Replay(args)) => &args.action.reading,
-            Some(DeadCommand::Edit(args)) => &args.replay.action.reading,
-            Some(DeadCommand::Discard(args)) => &args.action.reading,
+            _ => self.letters().map_or(&self.reading, |letters| &letters.reading),
         }
     }
 
@@ -267,41 +248,30 @@ impl DeadArgs {
     }
 
     pub(super) fn filter(&self, now: EpochMillis) -> LetterFilter {
-        match &self.command {
-            None | Some(DeadCommand::Show(_)) => LetterFilter::default(),
-            Some(DeadCommand::List(args)) => args.filter.at(now),
-            Some(DeadCommand::Groups(args)) => args.filter.at(now),
-            Some(DeadCommand::Export(args)) => args.filter.at(now),
-            Some(DeadCommand::Replay(args)) => args.action.filter(now),
-            Some(DeadCommand::Edit(args)) => args.replay.action.filter(now),
-            Some(DeadCommand::Discard(args)) => args.action.filter(now),
-        }
+        self.letters().map(|letters| letters.filter(now)).unwrap_or_default()
     }
 }
 
-impl ActionArgs {
-    pub(super) fn filter(&self, now: EpochMillis) -> LetterFilter {
-        self.filter.at(now)
+impl LettersArgs {
+    /// Whether all letters are meant, in so many words.
+    pub(super) fn all(&self) -> bool {
+        self.filter.all
     }
 
     pub(super) fn limit(&self) -> u32 {
         self.reading.limit
     }
-}
 
-impl FilterArgs {
-    fn at(&self, now: EpochMillis) -> LetterFilter {
-        let at = |time_or_age: &Option<TimeOrAge>| {
-            time_or_age.map(|time_or_age| time_or_age.before(now))
-        };
+    pub(super) fn filter(&self, now: EpochMillis) -> LetterFilter {
+        let FilterArgs { all: _, id, campaign, code, domain, since, until, unknown } = &self.filter;
         LetterFilter {
-            ids: self.id.clone(),
-            campaigns: self.campaign.clone(),
-            codes: self.code.clone(),
-            domains: self.domain.clone(),
-            since: at(&self.since),
-            until: at(&self.until),
-            unknown: self.unknown,
+            ids: id.clone(),
+            campaigns: campaign.clone(),
+            codes: code.clone(),
+            domains: domain.clone(),
+            since: since.map(|since| since.before(now)),
+            until: until.map(|until| until.before(now)),
+            unknown: *unknown,
         }
     }
 }
