@@ -170,7 +170,7 @@ endif
 	  --platform $(HOST_OS)-$(HOST_ARCH) --tag $(WHEEL_TAG) --notice LICENSE --notice NOTICE --notice $(NOTICES)
 
 test-dist: need-dist ## Installs the wheel of `make dist` where there is no Rust, and runs it
-	$(DIST_PYTHON) infra/dist/installed.py --uv $(TOOLS)/dist/bin/uv $(DIST)/tidegate-*-$(WHEEL_TAG).whl
+	$(DIST_PYTHON) infra/tests/installed_wheel.py --uv $(TOOLS)/dist/bin/uv $(DIST)/tidegate-*-$(WHEEL_TAG).whl
 
 WRITE_NOTICES = $(DIST_PYTHON) infra/dist/notices.py --version $(VERSION) \
   $(addprefix --target ,$(TRIPLE_x86_64) $(TRIPLE_arm64) aarch64-apple-darwin x86_64-apple-darwin)

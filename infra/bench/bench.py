@@ -30,7 +30,6 @@ import many
 import plan
 import sdk_calls
 from figures import RATE_MARGINS, Judge, Report, Row, head, line, rate_margin_rows, sending_rows, total
-from progress import progress
 from startup import package_rows, start_rows
 
 # Both campaigns wait for more than 30 windows from the fifth on; then the small one ends.
@@ -101,11 +100,9 @@ def idle_minutes(part: str, args: argparse.Namespace) -> list[Row]:
     measured = idle.measure(args)
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "idle.json").write_text(json.dumps(measured, indent=1) + "\n")
-    month = idle.month_rows(part, idle.month(args, known, measured))
     if args.write:
         place.write_text(json.dumps(known | {"idle_minute": measured}, indent=1) + "\n")
-        return idle.rows(part, measured, None) + month
-    return idle.rows(part, measured, known["idle_minute"]) + month
+    return idle.rows(part, measured, None if args.write else known["idle_minute"])
 
 
 PARTS: dict[str, Part] = {
@@ -210,8 +207,8 @@ def main() -> int:
     rows: list[Row] = []
     for part in args.only:
         began = time.monotonic()
-        with progress(part, PARTS[part].seconds):
-            found = measure(part, args)
+        print(f"{part}: about {PARTS[part].seconds} s", file=sys.stderr, flush=True)
+        found = measure(part, args)
         print("\n".join(map(line, found)), flush=True)
         print(f"{part}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         rows += found

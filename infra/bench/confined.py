@@ -22,6 +22,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -124,27 +125,101 @@ def fill(at: Fakes, queue: str, bodies: Iterator[str], kilobytes: int) -> None:
             raise ValueError(f"{queue} refused mails: {answer['Failed'][:1]}")
 
 
+@dataclass(frozen=True)
+class Site:
+    """Where functions run under limits, and the fakes that they call."""
+
+    args: Any
+    folder: Path
+    mounts: Mounts
+    slowness: float
+    at: Fakes
+
+    def function(self, name: str, memory_mb: int, timeout: float, variables: dict[str, str]) -> Function:
+        """A function as the template deploys it, without an express queue."""
+        common = environment("") | self.at.environment() | {
+            "TIDEGATE_MERGE_QUEUE_URL": self.at.queue("merge.fifo"),
+            "TIDEGATE_DEAD_LETTER_QUEUE_URL": self.at.queue("dead-letter"),
+        }
+        del common["TIDEGATE_EXPRESS_QUEUE_URL"]
+        settings = Settings(name, self.args.bin_dir / name, memory_mb, timeout, common | variables,
+                            self.folder / f"{name}.log")
+        return Function(partial(Group, self.mounts, memory_mb, self.slowness), settings)
+
+    def ended(self, case: Case, filled: int, calls_before: int, arrivals: list[dict[str, Any]]) -> dict[str, Any]:
+        """What every run ends with: the members of `Ended`."""
+        by_window = dict(Counter(mail["arrived_ns"] // 1_000_000_000 for mail in arrivals))
+        return {"case": case, "filled": filled, "by_window": by_window, "stats": self.at.stats(),
+                "waiting": sum(self.at.waiting().values()), "calls": self.at.calls() - calls_before,
+                "slowness": self.slowness}
+
+    def keep(self, outcome: Ended) -> None:
+        (self.folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
+
+
+@contextmanager
+def site(part: str, case: Case, args: Any) -> Iterator[Site]:
+    folder = args.out / part
+    folder.mkdir(parents=True, exist_ok=True)
+    for log in folder.glob("*.log"):
+        log.unlink()
+    mounts = Mounts.here()
+    if mounts is None:
+        raise ValueError(unavailable())
+    slowness = sdk_calls.slowness(args)
+    with fakes(args, folder, case.rate, LATENCY, IDLE_CLOSE_SECONDS) as at:
+        yield Site(args, folder, mounts, slowness, at)
+
+
 @dataclass
-class Outcome:
+class Ended:
     """A run, as it ended."""
 
     case: Case
-    filled: dict[str, int]
-    steady: tuple[int, int]
-    after: tuple[int, int]
-    cold: list[int]
+    filled: int
     by_window: dict[int, int]
-    # Processor seconds in the first half of the steady windows, in which no environment starts.
-    warm_cpu: float
     stats: dict[str, Any]
     waiting: int
     calls: int
-    figures: dict[str, Any]
     slowness: float
 
     def utilisation(self, windows: list[int]) -> float | None:
         sent = sum(self.by_window.get(window, 0) for window in windows)
         return sent / (self.case.rate * len(windows)) if windows else None
+
+    def mails(self) -> int:
+        return int(self.stats["accepted"]["mails"])
+
+    def lost(self) -> int:
+        return self.filled - (self.mails() - self.stats["duplicates"]) - self.waiting
+
+    def rows(self, part: str, poller: dict[str, Any], *others: dict[str, Any]) -> list[Row]:
+        """What is asked and told of every run, by the figures of its functions."""
+        functions = [*others, poller]
+        failed = [why for each in functions for why in each["failed"]]
+        ended = sum(each["timed_out"] + each["ended_otherwise"] for each in functions)
+        throttled = poller["throttled_periods"] / max(1, poller["periods"])
+        return [
+            at_most(part, "sent twice", self.stats["duplicates"], "mails", 0),
+            at_most(part, "lost", self.lost(), "mails", 0),
+            at_most(part, "killed for memory", sum(each["killed_for_memory"] for each in functions), "times", 0),
+            at_most(part, "failed invocations", len(failed) + ended, "", 0, "; ".join(failed[:1])),
+            told(part, "processor time of the AWS calls alone, to docs/figures.md", self.slowness, ""),
+            told(part, "throttled", poller["throttled_seconds"], "s", f"in {throttled:.0%} of periods"),
+            told(part, "processor time a mail, all of the poller's",
+                 poller["cpu_seconds"] * 1e3 / max(1, self.mails()), "ms"),
+            told(part, "poller's peak memory", poller["peak_rss_bytes"], "bytes"),
+        ]
+
+
+@dataclass
+class Outcome(Ended):
+    steady: tuple[int, int]
+    after: tuple[int, int]
+    cold: list[int]
+    # Processor seconds in the first half of the steady windows, in which no environment starts.
+    warm_cpu: float
+    figures: dict[str, Any]
 
     def warm_milliseconds(self) -> float:
         """Processor time of a mail where all environments are warm."""
@@ -155,17 +230,10 @@ class Outcome:
     def judged(self) -> list[int]:
         return [*range(*self.steady), *range(*self.after)]
 
-    def mails(self) -> int:
-        return int(self.stats["accepted"]["mails"])
-
     def share_points(self) -> float:
         sent = {name: self.stats["campaigns"].get(name, {"mails": 0})["mails"] for name in SHARES}
         total = max(1, sum(sent.values()))
         return max(abs(sent[name] / total - share) * 100 for name, share in SHARES.items())
-
-    def lost(self) -> int:
-        unique = self.mails() - self.stats["duplicates"]
-        return sum(self.filled.values()) - unique - self.waiting
 
 
 def iso(window: int) -> str:
@@ -182,30 +250,17 @@ async def ticks(poller: Function, first: int, count: int, rate: float) -> list[i
     return [window for window, invocation in given.items() if invocation.cold]
 
 
-def poller_settings(
-    at: Fakes, args: Any, memory_mb: int, folder: Path, more: dict[str, str]
-) -> Settings:
-    campaigns = [{"name": name, "queue_url": at.queue(name), "weight": round(share * 100)}
-                 for name, share in SHARES.items()]
-    variables = environment("") | at.environment() | {
-        "TIDEGATE_CAMPAIGNS": json.dumps(campaigns),
-        "TIDEGATE_MERGE_QUEUE_URL": at.queue("merge.fifo"),
-        "TIDEGATE_DEAD_LETTER_QUEUE_URL": at.queue("dead-letter"),
-    } | more
-    del variables["TIDEGATE_EXPRESS_QUEUE_URL"]
-    return Settings("poller", args.bin_dir / "poller", memory_mb, POLLER_TIMEOUT, variables,
-                    folder / "poller.log")
-
-
-async def run(
-    case: Case, at: Fakes, group: Callable[[], Group], settings: Settings, slowness: float
-) -> Outcome:
+async def run(case: Case, here: Site, variables: dict[str, str]) -> Outcome:
+    at = here.at
     windows = START_WINDOWS + STEADY_WINDOWS + AFTER_WINDOWS + SPARE_WINDOWS
     filled = {name: math.ceil(share * case.rate * windows) + 5 for name, share in SHARES.items()}
     for name, count in filled.items():
         await asyncio.to_thread(fill, at, name, mails(name, case, count), case.body_kb)
+    campaigns = [{"name": name, "queue_url": at.queue(name), "weight": round(share * 100)}
+                 for name, share in SHARES.items()]
     calls = at.calls()
-    poller = Function(group, settings)
+    poller = here.function("poller", case.memory_mb, POLLER_TIMEOUT,
+                           {"TIDEGATE_CAMPAIGNS": json.dumps(campaigns)} | variables)
     try:
         first = int(time.time()) + 2
         steady = (first + START_WINDOWS, first + START_WINDOWS + STEADY_WINDOWS)
@@ -224,9 +279,8 @@ async def run(
     finally:
         await poller.stop()
     arrivals = await asyncio.to_thread(at.arrivals, 0)
-    by_window = dict(Counter(mail["arrived_ns"] // 1_000_000_000 for mail in arrivals))
-    return Outcome(case, filled, steady, after, cold, by_window, warm_cpu, at.stats(),
-                sum(at.waiting().values()), at.calls() - calls, asdict(poller.figures), slowness)
+    ended = here.ended(case, sum(filled.values()), calls, arrivals)
+    return Outcome(**ended, steady=steady, after=after, cold=cold, warm_cpu=warm_cpu, figures=asdict(poller.figures))
 
 
 def measure(part: str, args: Any) -> Outcome:
@@ -237,18 +291,9 @@ def measure_case(
     part: str, case: Case, args: Any, variables: Callable[[Fakes], dict[str, str]]
 ) -> Outcome:
     """A run of the case, whose poller has these variables, too."""
-    folder = args.out / part
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "poller.log").unlink(missing_ok=True)
-    mounts = Mounts.here()
-    if mounts is None:
-        raise ValueError(unavailable())
-    slowness = sdk_calls.slowness(args)
-    with fakes(args, folder, case.rate, LATENCY, IDLE_CLOSE_SECONDS) as at:
-        settings = poller_settings(at, args, case.memory_mb, folder, variables(at))
-        group = partial(Group, mounts, case.memory_mb, slowness)
-        outcome = asyncio.run(run(case, at, group, settings, slowness))
-    (folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
+    with site(part, case, args) as here:
+        outcome = asyncio.run(run(case, here, variables(here.at)))
+        here.keep(outcome)
     return outcome
 
 
@@ -282,12 +327,11 @@ def used_rows(part: str, outcome: Outcome, note: str, processors: int) -> list[R
 
 
 def rows(part: str, outcome: Outcome, sdk_calls_ms: float | None, processors: int) -> list[Row]:
-    case, figures, mails_sent = outcome.case, outcome.figures, max(1, outcome.mails())
+    case, figures = outcome.case, outcome.figures
     size = f"{case.body_kb} KB" if case.body_kb else "tiny"
     size += ", compressed" if case.compressed else ""
     note = f"{size}, {case.rate:,}/s, {case.memory_mb:,} MB"
     judged, after = outcome.judged(), list(range(*outcome.after))
-    throttled = figures["throttled_periods"] / max(1, figures["periods"])
     return [
         *used_rows(part, outcome, note, processors),
         told(part, "utilisation of windows that started cold", outcome.utilisation(
@@ -296,17 +340,8 @@ def rows(part: str, outcome: Outcome, sdk_calls_ms: float | None, processors: in
         told(part, "utilisation of the 3 windows after the pause", outcome.utilisation(after[:3]),
              "of q"),
         at_most(part, "refused", sum(outcome.stats["refused"].values()), "mails", 0),
-        at_most(part, "sent twice", outcome.stats["duplicates"], "mails", 0),
-        at_most(part, "lost", outcome.lost(), "mails", 0),
-        at_most(part, "killed for memory", figures["killed_for_memory"], "times", 0),
-        at_most(part, "failed invocations", len(figures["failed"]) + figures["timed_out"]
-                + figures["ended_otherwise"], "", 0, "; ".join(figures["failed"][:1])),
-        told(part, "processor time of the AWS calls alone, to docs/figures.md", outcome.slowness, ""),
-        told(part, "throttled", figures["throttled_seconds"], "s", f"in {throttled:.0%} of periods"),
         *warm_rows(part, outcome, sdk_calls_ms),
-        told(part, "processor time a mail, all of the poller's", figures["cpu_seconds"] * 1e3
-             / mails_sent, "ms"),
-        told(part, "peak memory", figures["peak_rss_bytes"], "bytes"),
+        *outcome.rows(part, figures),
         told(part, "most descriptors", figures["most_descriptors"], ""),
-        told(part, "SQS calls per mail", outcome.calls / mails_sent, ""),
+        told(part, "SQS calls per mail", outcome.calls / max(1, outcome.mails()), ""),
     ]

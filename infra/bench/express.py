@@ -8,7 +8,6 @@ clocks are this machine's.
 
 from __future__ import annotations
 
-import http.client
 import json
 import random
 import statistics
@@ -20,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from client import Client, free_port
 from figures import Row, at_least, at_most, told
-from idle import AUTHORIZATION, ask, free_port
 
 # Of each quota the shares of express mail, with the longest time in milliseconds that 99 of 100 mails
 # may take from their queue to SES.
@@ -77,7 +76,7 @@ def gaps(rate: float) -> Iterator[float]:
 
 def express_queue(port: int) -> tuple[str, str]:
     """The express queue of the deployed poller, and the endpoint it stands at."""
-    listed = ask(port, "lambda", "GET", "/2015-03-31/functions/")
+    listed = Client(port).call("GET", "/2015-03-31/functions/", service="lambda")
     for function in listed["Functions"]:
         variables = function.get("Environment", {}).get("Variables", {})
         if queue := variables.get("TIDEGATE_EXPRESS_QUEUE_URL"):
@@ -87,11 +86,7 @@ def express_queue(port: int) -> tuple[str, str]:
 
 def put(endpoint: str, queue: str, seen: Seen, rate: float, over: threading.Event) -> None:
     """Puts express mail until the run is over."""
-    address = urlsplit(endpoint)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
-    headers = {"Content-Type": "application/x-amz-json-1.0",
-               "Authorization": AUTHORIZATION.format("sqs"),
-               "X-Amz-Target": "AmazonSQS.SendMessage"}
+    express = Client(urlsplit(endpoint).port or 80)
     due = time.time()
     for number, gap in enumerate(gaps(rate)):
         due += gap
@@ -102,31 +97,17 @@ def put(endpoint: str, queue: str, seen: Seen, rate: float, over: threading.Even
                 "body": "123456"}
         message = {"QueueUrl": queue, "MessageBody": json.dumps(body)}
         seen.put[to] = time.time_ns()
-        connection.request("POST", "/", json.dumps(message), headers)
-        answer = connection.getresponse()
-        content = answer.read()
+        express.target("sqs", "AmazonSQS.SendMessage", message)
         seen.trips.append((time.time_ns() - seen.put[to]) / 1e6)
-        if content and answer.status >= 300:
-            raise ValueError(f"the express queue answered {answer.status}")
-    connection.close()
-
-
-def mails(port: int, after: int) -> list[dict[str, Any]]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    try:
-        connection.request("GET", f"/_sandbox/mails?after={after}&limit={PAGE}")
-        found: list[dict[str, Any]] = json.loads(connection.getresponse().read())
-        return found
-    finally:
-        connection.close()
 
 
 def watch(port: int, seen: Seen, until: float) -> None:
     """Reads the mailbox until so many seconds after the first mail."""
+    mailbox = Client(port)
     after, first, started = 0, 0.0, time.time()
     while not first or time.time() < first + until:
         try:
-            page = mails(port, after)
+            page = mailbox.call("GET", f"/_sandbox/mails?after={after}&limit={PAGE}")
         except OSError:
             page = []
         if page:

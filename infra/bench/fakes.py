@@ -3,7 +3,6 @@ SQS sandbox, and ministack for DynamoDB. They run outside of the limits."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import ssl
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from idle import AUTHORIZATION, free_port
+from client import Client, free_port
 from idle import ministack as plain_ministack
 
 HOST = "localhost"
@@ -58,40 +57,6 @@ def identity(folder: Path) -> Identity:
     served.load_cert_chain(folder / "cert.pem", folder / "key.pem")
     context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
     return Identity(folder / "cert.pem", folder / "key.pem", trusted, context, served)
-
-
-class Client:
-    """Calls to one of the fakes, over one connection."""
-
-    def __init__(self, port: int, context: ssl.SSLContext) -> None:
-        self.port, self.context = port, context
-        self.connection: http.client.HTTPSConnection | None = None
-
-    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        for again in (True, False):
-            connection = self.connection or http.client.HTTPSConnection(
-                HOST, self.port, timeout=60, context=self.context)
-            self.connection = connection
-            try:
-                content = None if body is None else json.dumps(body)
-                connection.request(method, path, content, headers)
-                answer = connection.getresponse()
-                read = answer.read()
-                break
-            except (http.client.HTTPException, ConnectionError):
-                connection.close()
-                self.connection = None
-                if not again:
-                    raise
-        if answer.status >= 300:
-            raise ValueError(f"{method} {path}: {answer.status} {read[:300]!r}")
-        return json.loads(read) if read else None
-
-    def target(self, service: str, name: str, body: Any) -> Any:
-        """A call in AWS's JSON protocol."""
-        return self.call("POST", "/", body, **{
-            "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": name,
-            "Authorization": AUTHORIZATION.format(service)})
 
 
 @dataclass(frozen=True)

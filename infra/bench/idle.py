@@ -10,9 +10,7 @@ import http.client
 import json
 import os
 import re
-import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -23,6 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from client import Client, free_port
 from figures import Row, at_most, told
 
 Measured = dict[str, Any]
@@ -40,11 +39,8 @@ STACK = "idle"
 REPORT = re.compile(r"REPORT RequestId: \S+\s+Duration: [\d.]+ ms\s+Billed Duration: (\d+) ms")
 # What CloudWatch adds to the bytes of every event.
 EVENT_BYTES = 26
-# What an idle stack with the template's defaults may cost a month, its alarms included.
-MONTH_DOLLARS = 1.0
 # Between two measurements of the same code, on a machine with other work.
 TOLERANCE = 0.25
-AUTHORIZATION = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/{}/aws4_request, Signature=x"
 
 
 @dataclass
@@ -112,27 +108,6 @@ def proxy(port: int, calls: Calls) -> ThreadingHTTPServer:
     return server
 
 
-def ask(port: int, service: str, method: str, path: str, body: Any = None, **headers: str) -> Any:
-    """One call of ours to ministack."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    try:
-        headers = {"Authorization": AUTHORIZATION.format(service),
-                   "Content-Type": "application/x-amz-json-1.1"} | headers
-        connection.request(method, path, json.dumps(body or {}), headers)
-        answer = connection.getresponse()
-        content = answer.read()
-    finally:
-        connection.close()
-    if answer.status >= 300:
-        raise ValueError(f"{service} {method} {path}: {answer.status} {content[:300]!r}")
-    return json.loads(content) if content else None
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def ministack(
     python: Path, port: int, scratch: str, more: dict[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
@@ -165,21 +140,20 @@ def deploy(args: Any, port: int, endpoint: str) -> dict[str, str]:
     return outputs
 
 
-def set_wake(port: int, function: str, wake: int) -> None:
+def set_wake(stack: Client, function: str, wake: int) -> None:
     path = f"/2015-03-31/functions/{function}/configuration"
-    variables = ask(port, "lambda", "GET", path)["Environment"]["Variables"]
+    variables = stack.call("GET", path, service="lambda")["Environment"]["Variables"]
     variables["TIDEGATE_IDLE_WAKE_SECONDS"] = str(wake)
-    ask(port, "lambda", "PUT", path, {"Environment": {"Variables": variables}})
+    stack.call("PUT", path, {"Environment": {"Variables": variables}}, "lambda")
 
 
-def logged(port: int, group: str, since: float, until: float) -> dict[str, int]:
+def logged(stack: Client, group: str, since: float, until: float) -> dict[str, int]:
     """Invocations that began within the time, what they are billed, and what was logged in it."""
     events: list[dict[str, Any]] = []
     page: dict[str, Any] = {}
     while True:
         body = {"logGroupName": group, "limit": 10_000, **page}
-        target = {"X-Amz-Target": "Logs_20140328.FilterLogEvents"}
-        answer = ask(port, "logs", "POST", "/", body, **target)
+        answer = stack.target("logs", "Logs_20140328.FilterLogEvents", body)
         events += answer["events"]
         if not answer.get("nextToken") or not answer["events"]:
             break
@@ -208,22 +182,23 @@ def minute(args: Any, wake: int) -> Measured:
         server = proxy(port, calls)
         try:
             outputs = deploy(args, port, f"http://127.0.0.1:{server.server_address[1]}")
-            set_wake(port, outputs["SchedulerFunction"], wake)
+            ours = Client(port)
+            set_wake(ours, outputs["SchedulerFunction"], wake)
             began = time.time()
             path = f"/2015-03-31/functions/{outputs['SchedulerFunction']}/invocations"
             for number in range(warm + minutes):
                 time.sleep(max(0.0, began + number * MINUTE - time.time()))
-                ask(port, "lambda", "POST", path, event, **{"X-Amz-Invocation-Type": "Event"})
+                ours.call("POST", path, event, "lambda", **{"X-Amz-Invocation-Type": "Event"})
             since = began + warm * MINUTE
             until = since + minutes * MINUTE
             time.sleep(until + SETTLED - time.time())
             seen = calls.within(since, until)
-            scheduler = logged(port, outputs["SchedulerLogGroup"], since, until)
-            ran = logged(port, outputs["SchedulerLogGroup"], began, until + SETTLED)
+            scheduler = logged(ours, outputs["SchedulerLogGroup"], since, until)
+            ran = logged(ours, outputs["SchedulerLogGroup"], began, until + SETTLED)
             if ran["invocations"] < warm + minutes:
                 raise ValueError(f"{ran['invocations']} of {warm + minutes} runs of the scheduler ended")
             sqs = sum(n for name, n in seen.items() if name.startswith("SQS."))
-            poller = logged(port, outputs["PollerLogGroup"], since, until)
+            poller = logged(ours, outputs["PollerLogGroup"], since, until)
             return {
                 "sqs_calls": a_minute(sqs, minutes),
                 "ledger_writes": a_minute(seen["DynamoDB.UpdateItem"], minutes),
@@ -249,39 +224,18 @@ def measure(args: Any) -> Measured:
         return {str(wake): future.result() for wake, future in minutes.items()}
 
 
-def month(args: Any, known: Measured, measured: Measured) -> dict[str, float]:
-    """Dollars a month by service of a stack that only has such minutes, by the cost calculation."""
-    place = args.out / "idle-measured.json"
-    place.write_text(json.dumps(known | {"idle_minute": measured}))
-    command = [sys.executable, "-B", str(args.root / "infra/cost/cost.py"), "--json"]
-    done = subprocess.run([*command, "--measured", str(place)], capture_output=True, text=True,
-                          timeout=60, check=False)
-    if done.returncode:
-        raise ValueError(done.stderr.strip())
-    by_service: dict[str, float] = json.loads(done.stdout)["by_service"]["idle"]
-    return by_service
-
-
-def month_rows(part: str, by_service: dict[str, float]) -> list[Row]:
-    total = sum(by_service.values())
-    note = ", ".join(f"{name} ${of:.2f}" for name, of in by_service.items() if of >= 0.005)
-    return [at_most(part, "idle month", round(total, 2), "$", MONTH_DOLLARS, note)]
+def flat(minute: Measured) -> dict[str, float]:
+    return {"SQS calls": minute["sqs_calls"], "ledger writes": minute["ledger_writes"],
+            "poller invocations": minute["poller"]["invocations"],
+            "poller, billed": minute["poller"]["billed_ms"], "scheduler, billed": minute["scheduler"]["billed_ms"]}
 
 
 def rows(part: str, measured: Measured, known: Measured | None) -> list[Row]:
     """The figures; against those that the cost calculation goes by, where it has some."""
     found: list[Row] = []
     for wake, of in measured.items():
-        flat = {"SQS calls": of["sqs_calls"], "ledger writes": of["ledger_writes"],
-                "poller invocations": of["poller"]["invocations"],
-                "poller, billed": of["poller"]["billed_ms"],
-                "scheduler, billed": of["scheduler"]["billed_ms"]}
-        then = (known or {}).get(wake)
-        before = then and {"SQS calls": then["sqs_calls"], "ledger writes": then["ledger_writes"],
-                           "poller invocations": then["poller"]["invocations"],
-                           "poller, billed": then["poller"]["billed_ms"],
-                           "scheduler, billed": then["scheduler"]["billed_ms"]}
-        for name, value in flat.items():
+        before = flat(known[wake]) if known else {}
+        for name, value in flat(of).items():
             figure, unit = f"idle minute, wake {wake} s: {name}", "ms" if "billed" in name else ""
             if not before:
                 found.append(told(part, figure, value, unit))

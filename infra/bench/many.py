@@ -11,16 +11,12 @@ import math
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
-import sdk_calls
-from confined import IDLE_CLOSE_SECONDS, LATENCY, POLLER_TIMEOUT, SETTLE_SECONDS, Case, fill, mails
-from confinement import Group, Mounts, unavailable
-from fakes import HOST, Fakes, fakes
+from confined import POLLER_TIMEOUT, SETTLE_SECONDS, Case, Ended, Site, fill, mails, site
+from fakes import HOST, Fakes
 from figures import SHARE_POINTS, Row, at_least, at_most, told
-from runtime import Answer, Function, Request, Settings, serve
-from startup import environment
+from runtime import Answer, Request, serve
 
 PART = "lambda-campaigns"
 CASE = Case(200, 512)
@@ -54,22 +50,12 @@ def mails_at_first(number: int) -> int:
 
 
 @dataclass
-class Outcome:
+class Outcome(Ended):
     first_mail_seconds: float | None
     windows: tuple[int, int]
-    by_window: dict[int, int]
     by_campaign: dict[str, int]
-    stats: dict[str, Any]
-    filled: int
-    waiting: int
-    calls: int
     poller: dict[str, Any]
     scheduler: dict[str, Any]
-    slowness: float
-
-    def utilisation(self) -> float | None:
-        windows = range(*self.windows)
-        return sum(self.by_window.get(w, 0) for w in windows) / (CASE.rate * len(windows)) if windows else None
 
     def points_off(self) -> float:
         """The furthest that all campaigns of one weight are off their share together."""
@@ -106,29 +92,11 @@ def make_campaigns(at: Fakes) -> int:
     return filled
 
 
-def functions(at: Fakes, args: Any, folder: Any, lambda_url: str) -> tuple[Settings, Settings]:
+async def run(here: Site) -> Outcome:
     """Scheduler and poller, as the template with Campaigns=tags deploys them."""
-    common = environment("") | at.environment() | {
-        "AWS_ENDPOINT_URL_LAMBDA": lambda_url,
-        "TIDEGATE_CAMPAIGNS": "ledger",
-        "TIDEGATE_MERGE_QUEUE_URL": at.queue("merge.fifo"),
-        "TIDEGATE_DEAD_LETTER_QUEUE_URL": at.queue("dead-letter"),
-    }
-    del common["TIDEGATE_EXPRESS_QUEUE_URL"]
-    scheduling = {"TIDEGATE_POLLER_FUNCTION": "poller", "TIDEGATE_CAMPAIGN_QUEUES": PREFIX}
-    return (
-        Settings("scheduler", args.bin_dir / "scheduler", SCHEDULER_MB, SCHEDULER_TIMEOUT,
-                 common | scheduling, folder / "scheduler.log"),
-        Settings("poller", args.bin_dir / "poller", CASE.memory_mb, POLLER_TIMEOUT, common,
-                 folder / "poller.log"),
-    )
-
-
-async def run(at: Fakes, args: Any, folder: Any, mounts: Mounts, slowness: float) -> Outcome:
+    at = here.at
     filled = await asyncio.to_thread(make_campaigns, at)
     calls = at.calls()
-    deployed: dict[str, Function] = {}
-
     async def invoke(request: Request) -> Answer:
         """Lambda's Invoke, of an event."""
         _, target, body = request
@@ -139,11 +107,14 @@ async def run(at: Fakes, args: Any, folder: Any, mounts: Mounts, slowness: float
         return 202, {}, b""
 
     server, port = await serve(invoke, at.identity.served)
-    settings = functions(at, args, folder, f"https://{HOST}:{port}")
-    for each in settings:
-        deployed[each.name] = Function(partial(Group, mounts, each.memory_mb, slowness), each)
+    common = {"AWS_ENDPOINT_URL_LAMBDA": f"https://{HOST}:{port}", "TIDEGATE_CAMPAIGNS": "ledger"}
+    scheduling = {"TIDEGATE_POLLER_FUNCTION": "poller", "TIDEGATE_CAMPAIGN_QUEUES": PREFIX}
+    deployed = {
+        "scheduler": here.function("scheduler", SCHEDULER_MB, SCHEDULER_TIMEOUT, common | scheduling),
+        "poller": here.function("poller", CASE.memory_mb, POLLER_TIMEOUT, common),
+    }
     # Any other event is somebody's who wakes the stack, and has no ticks issued while another run issues them.
-    every_minute = json.loads((args.root / "events" / "scheduled_event.json").read_text())
+    every_minute = json.loads((here.args.root / "events" / "scheduled_event.json").read_text())
     began = time.time()
     try:
         for minute in range(MINUTES):
@@ -159,53 +130,32 @@ async def run(at: Fakes, args: Any, folder: Any, mounts: Mounts, slowness: float
     until = int(began + MINUTES * 60)
     windows = (int(first) + START_SECONDS if first else until, until)
     return Outcome(
-        first and first - began, windows,
-        dict(Counter(mail["arrived_ns"] // 1_000_000_000 for mail in arrivals)),
-        dict(Counter(mail["tags"]["tidegate_campaign"] for mail in arrivals[-ROUND:])),
-        at.stats(), filled, sum(at.waiting().values()), at.calls() - calls,
-        asdict(deployed["poller"].figures), asdict(deployed["scheduler"].figures), slowness)
+        **here.ended(CASE, filled, calls, arrivals),
+        first_mail_seconds=first and first - began, windows=windows,
+        by_campaign=dict(Counter(mail["tags"]["tidegate_campaign"] for mail in arrivals[-ROUND:])),
+        poller=asdict(deployed["poller"].figures), scheduler=asdict(deployed["scheduler"].figures))
 
 
 def measure(args: Any) -> Outcome:
-    folder = args.out / PART
-    folder.mkdir(parents=True, exist_ok=True)
-    for log in ("poller.log", "scheduler.log"):
-        (folder / log).unlink(missing_ok=True)
-    mounts = Mounts.here()
-    if mounts is None:
-        raise ValueError(unavailable())
-    slowness = sdk_calls.slowness(args)
-    with fakes(args, folder, CASE.rate, LATENCY, IDLE_CLOSE_SECONDS) as at:
-        outcome = asyncio.run(run(at, args, folder, mounts, slowness))
-    (folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
+    with site(PART, CASE, args) as here:
+        outcome = asyncio.run(run(here))
+        here.keep(outcome)
     return outcome
 
 
 def rows(outcome: Outcome) -> list[Row]:
-    sent = max(1, outcome.stats["accepted"]["mails"])
-    lost = outcome.filled - (sent - outcome.stats["duplicates"]) - outcome.waiting
-    poller, scheduler = outcome.poller, outcome.scheduler
+    judged = list(range(*outcome.windows))
     return [
         at_most(PART, "deployment to first mail", outcome.first_mail_seconds, "s",
                 FIRST_MAIL_SECONDS, f"{CAMPAIGNS:,} campaigns by tag, {CASE.rate}/s, {CASE.memory_mb} MB"),
-        at_least(PART, "utilisation", outcome.utilisation(), "of q", UTILISATION,
-                 f"{max(0, outcome.windows[1] - outcome.windows[0])} windows"),
+        at_least(PART, "utilisation", outcome.utilisation(judged), "of q", UTILISATION,
+                 f"{len(judged)} windows"),
         at_most(PART, "shares off, campaigns of one weight together", outcome.points_off(), "points",
                 SHARE_POINTS),
         told(PART, "the campaign furthest off its share", outcome.mails_off(), "mails"),
         at_most(PART, "campaigns that ran out of mail", outcome.ran_out(), "", 0),
-        at_most(PART, "SQS calls per mail", outcome.calls / sent, "", CALLS),
-        at_most(PART, "poller's most descriptors", poller["most_descriptors"], "", DESCRIPTORS),
-        at_most(PART, "sent twice", outcome.stats["duplicates"], "mails", 0),
-        at_most(PART, "lost", lost, "mails", 0),
-        at_most(PART, "killed for memory", poller["killed_for_memory"]
-                + scheduler["killed_for_memory"], "times", 0),
-        at_most(PART, "failed invocations", len(poller["failed"]) + len(scheduler["failed"])
-                + poller["timed_out"] + scheduler["timed_out"], "", 0,
-                "; ".join([*scheduler["failed"][:1], *poller["failed"][:1]])),
-        told(PART, "processor time of the AWS calls alone, to docs/figures.md", outcome.slowness, ""),
-        told(PART, "throttled", poller["throttled_seconds"], "s"),
-        told(PART, "processor time a mail, all of the poller's", poller["cpu_seconds"] * 1e3 / sent, "ms"),
-        told(PART, "poller's peak memory", poller["peak_rss_bytes"], "bytes"),
-        told(PART, "scheduler's processor time a minute", scheduler["cpu_seconds"] / MINUTES, "s"),
+        at_most(PART, "SQS calls per mail", outcome.calls / max(1, outcome.mails()), "", CALLS),
+        at_most(PART, "poller's most descriptors", outcome.poller["most_descriptors"], "", DESCRIPTORS),
+        *outcome.rows(PART, outcome.poller, outcome.scheduler),
+        told(PART, "scheduler's processor time a minute", outcome.scheduler["cpu_seconds"] / MINUTES, "s"),
     ]

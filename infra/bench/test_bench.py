@@ -18,7 +18,6 @@ import crate_benches
 import express
 import idle
 from figures import Judge, Report, Row, head, line, rate_margin_rows, sending_rows, total
-from progress import progress, said
 from startup import first_start, package
 
 NEXT = "GET /2018-06-01/runtime/invocation/next HTTP/1.1"
@@ -124,10 +123,6 @@ class Judging(unittest.TestCase):
                 Row("a", "z", 12_345, "bytes")]
         self.assertTrue(total(rows).endswith("1 of 2 targets reached"))
 
-    def test_what_runs_says_for_how_long_and_an_error_of_it_is_not_hidden(self) -> None:
-        self.assertEqual(said("200", 31.4, 90), "200: 31 s of about 90 s")
-        with self.assertRaises(ValueError), progress("200", 90):
-            raise ValueError
 
 
 class Idling(unittest.TestCase):
@@ -147,23 +142,6 @@ class Idling(unittest.TestCase):
         missed = [row.figure for row in idle.rows("idle", {"1": slow}, {"1": self.MINUTE})
                   if row.reached is False]
         self.assertEqual(missed, ["idle minute, wake 1 s: poller, billed"])
-
-    def test_a_month_of_such_minutes_may_cost_a_dollar(self) -> None:
-        cheap, dear = ({"Lambda": 0.1, "SQS": more, "Alarms": 0.7} for more in (0.2, 0.22))
-        row, = idle.month_rows("idle", cheap)
-        self.assertEqual((row.value, row.reached), (1.0, True))
-        self.assertEqual([row.reached for row in idle.month_rows("idle", dear)], [False])
-
-    def test_a_month_is_calculated_from_the_minutes_that_were_measured(self) -> None:
-        root = Path(__file__).resolve().parents[2]
-        known = json.loads((root / "infra/cost/measured.json").read_text())
-        minutes = known.pop("idle_minute")
-        with tempfile.TemporaryDirectory() as out:
-            args = Namespace(root=root, out=Path(out))
-            month = idle.month(args, known, minutes)
-            more = {"1": minutes["1"], "60": minutes["60"] | {"sqs_calls": 100.0}}
-            self.assertGreater(idle.month(args, known, more)["SQS"], 10 * month["SQS"])
-        self.assertEqual([row.reached for row in idle.month_rows("idle", month)], [True])
 
     def test_a_call_is_named_by_what_the_sdk_sends(self) -> None:
         for asked, name in [

@@ -194,8 +194,9 @@ class ManyCampaigns(unittest.TestCase):
         sent = {many.name(n): 12 * many.weight(n) for n in range(many.CAMPAIGNS)}
         total = sum(sent.values())
         figures = {"most_descriptors": 400, "killed_for_memory": 0, "failed": [], "timed_out": 0,
-                   "throttled_seconds": 0.0, "cpu_seconds": 9.0, "peak_rss_bytes": 1}
-        given = {"first_mail_seconds": 60.0, "windows": (1_000, 1_150), "by_campaign": sent,
+                   "ended_otherwise": 0, "throttled_seconds": 0.0, "throttled_periods": 0, "periods": 1,
+                   "cpu_seconds": 9.0, "peak_rss_bytes": 1}
+        given = {"case": many.CASE, "first_mail_seconds": 60.0, "windows": (1_000, 1_150), "by_campaign": sent,
                  "by_window": dict.fromkeys(range(1_000, 1_150), 194),
                  "stats": {"accepted": {"mails": total}, "duplicates": 0, "campaigns": {}}, "filled": total + 5,
                  "waiting": 5, "calls": int(1.2 * total), "poller": figures, "scheduler": figures,
@@ -234,7 +235,7 @@ class Cases(unittest.TestCase):
                    "cpu_seconds": 6.0, "peak_rss_bytes": 90_000_000, "most_descriptors": 80}
         stats = {"accepted": {"mails": 3_600}, "duplicates": 0, "worst_sliding_second_offered": 99,
                  "refused": {}, "campaigns": {"big": {"mails": 3_240}, "small": {"mails": 360}}}
-        given = {"case": case, "filled": {"big": 4_000, "small": 500}, "steady": steady,
+        given = {"case": case, "filled": 4_500, "steady": steady,
                  "after": after, "cold": [1_012], "by_window": dict.fromkeys(windows, 98),
                  "warm_cpu": 2.3, "stats": stats, "waiting": 900, "calls": 1_900, "figures": figures, "slowness": 1.0}
         return confined.Outcome(**(given | changes))  # type: ignore[arg-type]

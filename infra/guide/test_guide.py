@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.append(str(ROOT / "infra" / "local"))
+sys.path.append(str(ROOT / "infra" / "tests"))
 
 from running import LocalAws  # noqa: E402
 

@@ -14,6 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 # A name that stands for two things makes a reader look twice; a small part is tolerated.
@@ -186,38 +187,10 @@ def needs(module: Module, crate: Crate) -> set[str]:
 def cycles(all_modules: list[Module]) -> Iterator[str]:
     for name, crate in sorted(crates(all_modules).items()):
         graph = {module.file: needs(module, crate) for module in crate.by_path.values()}
-        for ring in components(graph):
-            yield f"{name}: these files need each other: {', '.join(sorted(ring))}"
-
-
-def components(graph: dict[str, set[str]]) -> Iterator[set[str]]:
-    """The sets of more than one node that reach each other (Tarjan)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[set[str]] = []
-
-    def visit(node: str) -> None:
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        for other in sorted(graph[node]):
-            if other not in index:
-                visit(other)
-                low[node] = min(low[node], low[other])
-            elif other in stack:
-                low[node] = min(low[node], index[other])
-        if low[node] == index[node]:
-            ring = set()
-            while node not in ring:
-                ring.add(stack.pop())
-            if len(ring) > 1:
-                found.append(ring)
-
-    sys.setrecursionlimit(10_000)
-    for node in sorted(graph):
-        if node not in index:
-            visit(node)
-    yield from found
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as found:
+            yield f"{name}: these files need each other: {', '.join(sorted(set(found.args[1])))}"
 
 
 def main() -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "infra" / "local"))
 ARCHITECTURES = ("arm64", "x86_64")
 # What the names of the zips have after the processor: those for e-mail nothing.
 CHANNELS = {"email": "", "sms": "-sms"}

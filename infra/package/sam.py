@@ -1,41 +1,42 @@
 """The SAM template as a package: a folder in a zip, from which `sam deploy` alone deploys.
 
-The template is that of infra/sam with other code: a zip beside it, or one in a bucket that parameters name.
+The template is that of infra/sam with other code, a zip beside it or one in a bucket that parameters name; with each
+anchor resolved, so that every tool may deploy it; and without what only the other channel has, whose types not every
+region knows.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import zipfile
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
-from channel import of_channel
-from functions import CHANNELS, ROOT, Functions
+import yaml
+from functions import CHANNELS, FUNCTIONS, ROOT, Functions
+from local_aws import read_template
 
 OWN = Path(__file__).resolve().parent / "sam"
-CODE = re.compile(r"^( +)Code: \.\./\.\./target/lambda/(scheduler|poller)$", re.M)
-ARCHITECTURE = "    Default: arm64\n    Description: Processor that both binaries were built for.\n    AllowedValues: [arm64, x86_64]\n"
-CHANNEL = "  Channel:\n    Type: String\n    Default: email\n    AllowedValues: [email, sms]\n"
-BUCKET_GROUP = """\
-      - Label: { default: Where the functions' code is }
-        Parameters: [CodeBucket, CodePrefix]
-"""
-BUCKET_PARAMETERS = """\
-  CodeBucket:
-    Type: String
-    Description: Bucket, in the stack's region, that the functions' zips were copied to.
-    AllowedPattern: "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
-    ConstraintDescription: a bucket's name
-  CodePrefix:
-    Type: String
-    Default: tidegate/
-    Description: >-
-      What the zips' keys begin with; VERSION/scheduler-arm64.zip and so on follow, so that a template of
-      another version takes that version's code.
-    AllowedPattern: "([A-Za-z0-9._-]+/)*"
-    ConstraintDescription: empty, or words with a / after each, such as tidegate/
-"""
+Template = dict[str, Any]
+# The condition that holds for a channel, and no other.
+CONDITIONS = {"email": "IsEmail", "sms": "IsSms"}
+BUCKET_GROUP = {"Label": {"default": "Where the functions' code is"}, "Parameters": ["CodeBucket", "CodePrefix"]}
+BUCKET_PARAMETERS = {
+    "CodeBucket": {
+        "Type": "String",
+        "Description": "Bucket, in the stack's region, that the functions' zips were copied to.",
+        "AllowedPattern": "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
+        "ConstraintDescription": "a bucket's name",
+    },
+    "CodePrefix": {
+        "Type": "String",
+        "Default": "tidegate/",
+        "Description": "What the zips' keys begin with; VERSION/scheduler-arm64.zip and so on follow, so that a template "
+        "of another version takes that version's code.",
+        "AllowedPattern": "([A-Za-z0-9._-]+/)*",
+        "ConstraintDescription": "empty, or words with a / after each, such as tidegate/",
+    },
+}
 # What the Serverless Application Repository shows of an application, and publishes it under.
 APPLICATION = {
     "Name": "tidegate",
@@ -72,54 +73,73 @@ def package(version: str, functions: Functions, source_url: str | None, out: Pat
     return path
 
 
+class Plain(yaml.SafeDumper):
+    """Without anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def templates(version: str, architectures: tuple[str, ...], source_url: str | None) -> dict[str, str]:
     """The templates by their file names; template.yaml is that of the first processor, for e-mail."""
-    source = (ROOT / "infra" / "sam" / "template.yaml").read_text(encoding="utf-8")
-    named = _replaced(source, "\nMetadata:\n", f"\nMetadata:\n{application(version, source_url)}")
+    source = read_template(ROOT / "infra" / "sam" / "template.yaml")
+    # What makes a template one that can be published.
+    urls = {} if source_url is None else {"HomePageUrl": source_url, "SourceCodeUrl": source_url}
+    source["Metadata"]["AWS::ServerlessRepo::Application"] = APPLICATION | {"SemanticVersion": version} | urls
     made = {}
     for channel, suffix in CHANNELS.items():
         # Another channel than the stack's is refused, since it keeps the parameter's value.
-        only = CHANNEL.replace("email, sms", channel).replace("Default: email", f"Default: {channel}")
-        sends = of_channel(_replaced(named, CHANNEL, only), channel)
+        sends = with_only(of_channel(source, channel), "Channel", channel)
         made[f"template-from-bucket{suffix}.yaml"] = from_bucket(sends, version, suffix)
         for place, architecture in enumerate(architectures):
             processor = "" if place == 0 else f"-{architecture}"
-            made[f"template{processor}{suffix}.yaml"] = with_zips(sends, architecture, suffix)
-    return made
+            code = {name: f"functions/{name}-{architecture}{suffix}.zip" for name in FUNCTIONS}
+            made[f"template{processor}{suffix}.yaml"] = with_code(with_only(sends, "Architecture", architecture), code)
+    return {name: yaml.dump(of, Dumper=Plain, sort_keys=False, allow_unicode=True) for name, of in made.items()}
 
 
-def application(version: str, source_url: str | None) -> str:
-    """The member of Metadata that makes a template one that can be published."""
-    said = APPLICATION | {"SemanticVersion": version}
-    if source_url is not None:
-        said |= {"HomePageUrl": source_url, "SourceCodeUrl": source_url}
-    lines = "".join(f"    {name}: {json.dumps(value)}\n" for name, value in said.items())
-    return f"  AWS::ServerlessRepo::Application:\n{lines}"
+def of_channel(template: Template, channel: str) -> Template:
+    """Without resources and outputs that are never there, and with each choice that is always the same made."""
+    known = {condition: of == channel for of, condition in CONDITIONS.items()}
+    for name, condition in template["Conditions"].items():
+        if any(known.get(part.get("Condition")) is False for part in condition.get("Fn::And", [])):
+            known[name] = False
+
+    def decided(node: Any) -> Any:
+        if isinstance(node, list):
+            return [decided(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        condition, *branches = node.get("Fn::If", [None])
+        if condition in known:
+            return decided(branches[0 if known[condition] else 1])
+        return {name: decided(value) for name, value in node.items()}
+
+    def there(part: Template) -> Template:
+        return {name: decided(of) for name, of in part.items() if known.get(of.get("Condition"), True)}
+
+    return template | {part: there(template[part]) for part in ("Resources", "Outputs")}
 
 
-def with_zips(template: str, architecture: str, suffix: str) -> str:
-    """Code of one processor and channel, beside the template."""
-    only = ARCHITECTURE.replace("arm64, x86_64", architecture).replace("Default: arm64", f"Default: {architecture}")
-    template = _replaced(template, ARCHITECTURE, only)
-    return _with_code(template, rf"\1Code: functions/\2-{architecture}{suffix}.zip")
-
-
-def from_bucket(template: str, version: str, suffix: str) -> str:
+def from_bucket(template: Template, version: str, suffix: str) -> Template:
     """Code of either processor and one channel, from a bucket of the deployer's."""
-    template = _replaced(template, "\nParameters:\n", f"\nParameters:\n{BUCKET_PARAMETERS}")
-    template = _replaced(template, "    ParameterGroups:\n", f"    ParameterGroups:\n{BUCKET_GROUP}")
-    key = rf'!Sub "${{CodePrefix}}{version}/\2-${{Architecture}}{suffix}.zip"'
-    return _with_code(template, rf"\1Code:\n\1  S3Bucket: !Ref CodeBucket\n\1  S3Key: {key}")
-
-
-def _with_code(template: str, code: str) -> str:
-    made, times = CODE.subn(code, template)
-    if times != 2:
-        raise ValueError(f"the template names code of its own {times} times, not twice")
+    key = f"${{CodePrefix}}{version}/%s-${{Architecture}}{suffix}.zip"
+    code = {name: {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Fn::Sub": key % name}} for name in FUNCTIONS}
+    made = with_code(template, code)
+    made["Parameters"] = BUCKET_PARAMETERS | made["Parameters"]
+    made["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"].insert(0, BUCKET_GROUP)
     return made
 
 
-def _replaced(template: str, old: str, new: str) -> str:
-    if template.count(old) != 1:
-        raise ValueError(f"the template has {template.count(old)} times, not once: {old!r}")
-    return template.replace(old, new)
+def with_only(template: Template, parameter: str, value: str) -> Template:
+    """With a parameter that can have one value alone."""
+    made = deepcopy(template)
+    made["Parameters"][parameter] |= {"Default": value, "AllowedValues": [value]}
+    return made
+
+
+def with_code(template: Template, code: dict[str, Any]) -> Template:
+    made = deepcopy(template)
+    for name, of in code.items():
+        made["Resources"][f"{name.capitalize()}Function"]["Properties"]["Code"] = of
+    return made

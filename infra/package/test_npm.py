@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tarfile
 import tempfile
 import unittest
@@ -15,8 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import npm
-from functions import Refused, read_functions, version
-from installed import empty_zips, run, without_rust
+from functions import ROOT, Refused, read_functions, version
+
+sys.path.append(str(ROOT / "infra" / "tests"))
+
+from installed import empty_zips, run, without_rust  # noqa: E402
 
 CDK = npm.CDK
 BIN = CDK / "node_modules" / ".bin"

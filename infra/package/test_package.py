@@ -7,19 +7,22 @@ import hashlib
 import io
 import json
 import re
+import sys
 import tempfile
 import unittest
 import zipfile
 from pathlib import Path
 
 import functions
+import local_aws
 import package
 import sam
 from functions import ROOT, Refused, read_functions
-from installed import empty_zips
-
-import local_aws
 from sam_template import Rendered
+
+sys.path.append(str(ROOT / "infra" / "tests"))
+
+from installed import empty_zips  # noqa: E402
 
 
 def stack(template: dict, channel: str, given: dict[str, str]) -> dict:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import unittest
 import zipfile
 
 import sam
-from deployed import REGION, Deployed
-from functions import read_functions, version
-from installed import zips
-
+from functions import ROOT, read_functions, version
 from local_aws import host_architecture
+
+sys.path.append(str(ROOT / "infra" / "tests"))
+
+from deployed import REGION, Deployed  # noqa: E402
+from installed import zips  # noqa: E402
 
 MAILS = [f"m{number}" for number in range(30)]
 

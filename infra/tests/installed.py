@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import functions
-from functions import ARCHITECTURES, FUNCTIONS, ROOT
-
-sys.path.append(str(ROOT / "infra" / "local"))
-
-from packages import kept_package  # noqa: E402
-
+from functions import ARCHITECTURES, FUNCTIONS
+from packages import kept_package
 
 ALL_ZIPS = [name for architecture in ARCHITECTURES for name in functions.names(architecture)]
 
