@@ -8,6 +8,7 @@ use tidegate_core::counters::Counter;
 use tidegate_delivery::back_pressure::BackPressureReport;
 use tidegate_delivery::feedback::FeedbackReport;
 use tidegate_delivery::poll::{End, WindowReport};
+use tidegate_delivery::replay::BroughtBack;
 use tidegate_delivery::schedule::ScheduleReport;
 use tidegate_delivery::schedule::minute::SchedulerRunReport;
 
@@ -86,19 +87,28 @@ fn minute_metrics(at: Timestamp, minute: &SchedulerRunReport, line: MetricsLine)
         Some(back_pressure) => back_pressure_metrics(back_pressure, line),
         None => line,
     };
-    let FeedbackReport { bounced, complained, suppressed, dropped, .. } = &minute.feedback;
+    let SchedulerRunReport { feedback, .. } = minute;
+    let FeedbackReport { bounced, complained, suppressed, dropped, .. } = feedback;
     let told = [bounced, complained, suppressed, dropped];
     let campaigns: BTreeSet<&String> = told.into_iter().flat_map(BTreeMap::keys).collect();
     let by_campaign = campaigns.into_iter().filter_map(|campaign| {
-        MetricsLine::new(at)
+        unsent_metrics(feedback, campaign, MetricsLine::new(at))
             .dimension("Campaign", campaign)
-            .metric("Suppressed", Unit::Count, count_of(suppressed, campaign))
-            .metric("Dropped", Unit::Count, count_of(dropped, campaign))
             .metric("Bounced", Unit::Count, count_of(bounced, campaign))
             .metric("Complained", Unit::Count, count_of(complained, campaign))
             .into_value()
     });
     line.into_value().into_iter().chain(by_campaign).collect()
+}
+
+/// Adds what SES accepted and did not send; most campaigns have none of it.
+fn unsent_metrics(feedback: &FeedbackReport, campaign: &str, line: MetricsLine) -> MetricsLine {
+    let count = |of| count_of(of, campaign);
+    line.metric("Suppressed", Unit::Count, count(&feedback.suppressed)).metric(
+        "Dropped",
+        Unit::Count,
+        count(&feedback.dropped),
+    )
 }
 
 /// Adds the back-pressure level and its figures. An unknown figure becomes NaN, which
@@ -116,13 +126,18 @@ fn back_pressure_metrics(report: &BackPressureReport, line: MetricsLine) -> Metr
         .property("backlog_mails", backlog_mails)
         .property("refused_millionths", refused_millionths);
     match &report.brought_back {
-        Some(back) => line.metric("BroughtBack", Unit::Count, number(back.mails)).metric(
-            "DeferralReplayFailed",
-            Unit::Count,
-            f64::from(u8::from(report.back_failed)),
-        ),
+        Some(back) => replay_metrics(back, report.back_failed, line),
         None => line,
     }
+}
+
+/// Adds the result of a replay; called only in a minute with a replay.
+fn replay_metrics(back: &BroughtBack, failed: bool, line: MetricsLine) -> MetricsLine {
+    line.metric("BroughtBack", Unit::Count, number(back.mails)).metric(
+        "DeferralReplayFailed",
+        Unit::Count,
+        f64::from(u8::from(failed)),
+    )
 }
 
 /// The metrics of one scheduler run, in the form of [`poller_metrics`].
