@@ -12,10 +12,10 @@
 //! | call | what differs from SQS |
 //! |---|---|
 //! | `SendMessage`, `SendMessageBatch` | attributes are of type `String` only; no content-based deduplication |
-//! | `ReceiveMessage` | short polls find what is there, unless [`QueueSettings`](crate::QueueSettings) says otherwise; gives the system attributes `SentTimestamp` and `ApproximateReceiveCount`; `ReceiveRequestAttemptId` is ignored |
+//! | `ReceiveMessage` | short polls find what is there, unless [`QueueSettings`] says otherwise; gives the system attributes `SentTimestamp` and `ApproximateReceiveCount`; `ReceiveRequestAttemptId` is ignored |
 //! | `DeleteMessage`, `DeleteMessageBatch` | |
 //! | `ChangeMessageVisibility`, `ChangeMessageVisibilityBatch` | |
-//! | `GetQueueAttributes` | exact numbers of messages, unless [`QueueSettings`](crate::QueueSettings) lets them lag, timeout, size, ARN and kind |
+//! | `GetQueueAttributes` | exact numbers of messages, unless [`QueueSettings`] lets them lag, timeout, size, ARN and kind |
 //! | `GetQueueUrl` | |
 //! | `CreateQueue` | heeds `VisibilityTimeout` and `MaximumMessageSize`; an existing queue stays as it is, but for its tags |
 //! | `DeleteQueue` | at once; its name may be used again |
