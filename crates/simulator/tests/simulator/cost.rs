@@ -10,7 +10,9 @@ use tidegate_simulator::plan::{
 };
 
 /// A service's name on the page, and its part of a cost.
-const SERVICES: [(&str, fn(&Cost) -> f64); 6] = [
+type Service = (&'static str, fn(&Cost) -> f64);
+
+const SERVICES: [Service; 6] = [
     ("Lambda", |cost| cost.lambda),
     ("SQS", |cost| cost.sqs),
     ("DynamoDB", |cost| cost.dynamodb),
@@ -120,7 +122,7 @@ fn head(first: &str, names: [&str; 3]) -> String {
     format!("| {first} | {} |\n| --- | ---: | ---: | ---: |\n", names.join(" | "))
 }
 
-fn table(names: [&str; 3], costs: [Cost; 3]) -> String {
+fn table(names: [&str; 3], costs: &[Cost; 3]) -> String {
     let services =
         SERVICES.map(|(name, of)| row(name, costs.iter().map(|cost| dollars(of(cost))))).concat();
     let all = row("**Tidegate**", costs.iter().map(|cost| format!("**{}**", dollars(total(cost)))));
@@ -153,9 +155,9 @@ fn the_page_has_what_is_calculated() {
     let texts = |mails, quota| Month { mails, quota, channel: Channel::Sms, ..IDLE }.cost();
     let of_texts = table(
         ["idle, texts", "1 M texts, 14 parts/s", "1 M texts, 100 parts/s"],
-        [texts(0, 14.0), texts(1_000_000, 14.0), texts(1_000_000, 100.0)],
+        &[texts(0, 14.0), texts(1_000_000, 14.0), texts(1_000_000, 100.0)],
     );
-    let mails = table(names, costs) + &ses;
+    let mails = table(names, &costs) + &ses;
     let changes = head("changes it by", names) + &changes.concat();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = root.join("docs/cost.md");
