@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tidegate_core::Timestamp;
 use tidegate_core::channel::Channel;
+use tidegate_core::memory::Memory;
 use tidegate_simulator::plan::{
     CampaignLoad, Cost, ForecastOptions, IdleStack, Scenario, forecast,
 };
@@ -184,5 +185,17 @@ fn compressed_newsletters_cost_at_most_a_250th_of_what_ses_does() {
     for (merge, most) in [(true, 0.004), (false, 0.0025)] {
         let cost = Month { mail_kb: 30, merge, ..HUNDRED }.cost();
         assert!(total(&cost) < most * cost.ses, "{cost:?}");
+    }
+}
+
+#[test]
+fn memory_follows_the_formula_on_the_page_of_figures() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    assert!(text.contains("`1,769 MB × mails per second × (0.7 ms + 0.016 ms per KB) / 0.75`"));
+    for (per_second, kilobytes) in [(200.0, 4_u32), (200.0, 30), (200.0, 50)] {
+        let needed = 1_769.0 * per_second * (0.7 + 0.016 * f64::from(kilobytes)) / 1e3 / 0.75;
+        let megabytes = Memory::needed(per_second, kilobytes).as_megabytes();
+        assert_eq!(format!("{:.0}", needed.ceil()), megabytes.to_string());
     }
 }
