@@ -240,7 +240,7 @@ test-infra: need-local need-validate need-dist cdk ## The templates and their lo
 	cd infra/local && $(LOCAL_PYTHON) -B -m unittest
 	cd infra/deploy && $(VALIDATE_BIN)/python -B -m unittest
 	cd infra/dist && $(DIST_PYTHON) -m unittest
-	for folder in bench cost lint tools; do (cd infra/$$folder && $(PYTHON) -B -m unittest); done
+	for folder in bench lint tools; do (cd infra/$$folder && $(PYTHON) -B -m unittest); done
 
 cdk: need-cdk ## Compiles the CDK app
 	cd infra/cdk && npm run --silent build

@@ -19,15 +19,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import commands
 import confined
 import confinement
 import crate_benches
 import express
 import idle
 import limits
-import lists
 import many
-import plan
 import sdk_calls
 from figures import RATE_MARGINS, Judge, Report, Row, head, line, rate_margin_rows, sending_rows, total
 from startup import package_rows, start_rows
@@ -119,8 +118,8 @@ PARTS: dict[str, Part] = {
     "1000": Part(75, sending(1_000, *SANDBOX, judge=Judge(worst_second=1_005))),
     "express": Part(440, lambda part, args: express.rows(part, express.measure(args))),
     "idle": Part(450, idle_minutes),
-    lists.PART: Part(10, lists.rows),
-    plan.PART: Part(10, plan.rows),
+    commands.LISTS: Part(10, commands.list_rows),
+    commands.PLAN: Part(10, commands.plan_rows),
     "console": Part(400, lambda part, args: crate_benches.console_rows(
         part, crate_benches.cargo_bench(args.root, "tidegate-console", "streams", crate_benches.STREAMS_SECONDS))),
     **{part: Part(100, under_lambdas_limits) for part in confined.CASES},
@@ -190,7 +189,7 @@ def options() -> argparse.Namespace:
     needed = {"poller", "scheduler", "ses-sandbox", "sqs-sandbox", "sdk-calls"}
     if any(part not in CONFINED for part in args.only):
         needed.add("devstack")
-    if {lists.PART, plan.PART} & set(args.only):
+    if {commands.LISTS, commands.PLAN} & set(args.only):
         needed.add("tidegate")
     for name in sorted(needed):
         if not os.access(args.bin_dir / name, os.X_OK):

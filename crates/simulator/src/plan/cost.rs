@@ -1,22 +1,33 @@
 //! The cost of a forecast: the calls that the simulation counted, at the prices of `infra/cost`.
 
-use serde::Serialize;
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 use tidegate_core::channel::Channel;
+use tidegate_core::counters::Counter;
 use tidegate_core::memory::Memory;
 use tidegate_core::parts::parts_for;
 
 use super::record::{ServiceUsage, WindowRecord, as_f64};
 use super::scenario::Scenario;
 
-/// The prices that `infra/cost/cost.py` reads too.
+/// AWS's published prices in us-east-1, US dollars, each with its source. Compare them before you budget: AWS
+/// changes them.
 const PRICES: &str = include_str!("../../../../infra/cost/prices.json");
-/// Measured and assumed sizes, which `infra/cost/cost.py` reads too.
+/// An idle minute, as `make bench ONLY=idle` measures it, and assumed sizes.
 const MEASURED: &str = include_str!("../../../../infra/cost/measured.json");
-/// The metrics of a stack and the costs of months, calculated by `infra/cost/cost.py --calculated`.
-const CALCULATED: &str = include_str!("../../../../infra/cost/calculated.json");
 /// Memory of the scheduler in the template's defaults, GB.
 const SCHEDULER_GB: f64 = 128.0 / 1_024.0;
+/// Metrics of every stack beside those of counters, and metrics of each campaign.
+const METRICS: f64 = 14.0;
+const CAMPAIGN_METRICS: f64 = 4.0;
+/// Beginnings of the counters of one feature alone.
+const LIMIT_COUNTERS: &str = "Limit";
+const FEATURE_COUNTERS: [&str; 3] = [LIMIT_COUNTERS, "Defer", "Bucket"];
+/// Alarms with the template's `Alarms` few, and those of them on SES's reputation, which a stack for texts does not
+/// have.
+const ALARMS: f64 = 7.0;
+const SES_ALARMS: f64 = 2.0;
 /// Mail that is larger crosses the queues compressed, if its producer is `tidegate send`.
 const COMPRESSED_ABOVE_KB: u32 = 4;
 /// SQS bills each 64 KB of a call as a request.
@@ -43,6 +54,9 @@ pub struct Cost {
     pub metrics: f64,
     /// CloudWatch Logs, with the functions at log level `info`.
     pub logs: f64,
+    /// CloudWatch alarms; only of a month.
+    #[serde(skip)]
+    pub alarms: f64,
     pub total: f64,
     /// Calls to SQS for each mail.
     pub sqs_calls_per_mail: f64,
@@ -50,11 +64,48 @@ pub struct Cost {
     pub idle_month: f64,
 }
 
+#[derive(Deserialize)]
+struct Price {
+    dollars: f64,
+    #[cfg(test)]
+    source: String,
+}
+
+#[derive(Deserialize)]
+struct Measurements {
+    assumed: BTreeMap<String, f64>,
+    idle_minute: IdleMinutes,
+}
+
+/// The minutes that are measured, by their wake seconds.
+#[derive(Deserialize)]
+struct IdleMinutes {
+    #[serde(rename = "1")]
+    ticked: IdleMinute,
+    #[serde(rename = "60")]
+    asleep: IdleMinute,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct IdleMinute {
+    sqs_calls: f64,
+    ledger_writes: f64,
+    ledger_reads: f64,
+    poller: FunctionMinute,
+    scheduler: FunctionMinute,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct FunctionMinute {
+    invocations: f64,
+    billed_ms: f64,
+    log_bytes: f64,
+}
+
 /// The files of `infra/cost`.
 struct Tariff {
-    prices: Value,
-    measured: Value,
-    calculated: Value,
+    prices: BTreeMap<String, Price>,
+    measured: Measurements,
 }
 
 impl Tariff {
@@ -62,32 +113,15 @@ impl Tariff {
         Ok(Self {
             prices: serde_json::from_str(PRICES)?,
             measured: serde_json::from_str(MEASURED)?,
-            calculated: serde_json::from_str(CALCULATED)?,
         })
     }
 
     fn price(&self, name: &str) -> f64 {
-        self.prices[name]["dollars"].as_f64().unwrap_or(0.0)
+        self.prices.get(name).map_or(0.0, |price| price.dollars)
     }
 
     fn assumed(&self, name: &str) -> f64 {
-        self.measured["assumed"][name].as_f64().unwrap_or(0.0)
-    }
-
-    fn scheduler_minute_ms(&self) -> f64 {
-        let minute = &self.measured["idle_minute"]["1"];
-        minute["scheduler"]["billed_ms"].as_f64().unwrap_or(0.0)
-    }
-
-    /// The number of metrics that a part of the stack publishes.
-    fn published(&self, of: &str) -> f64 {
-        self.calculated["metrics"][of].as_f64().unwrap_or(0.0)
-    }
-
-    /// A month's dollars for all services.
-    fn month(&self, name: &str) -> f64 {
-        let services = self.calculated["months"][name].as_object();
-        services.map_or(0.0, |services| services.values().filter_map(Value::as_f64).sum())
+        self.measured.assumed.get(name).copied().unwrap_or(0.0)
     }
 
     /// SQS calls: those that were counted, and the producers', who send in batches of ten.
@@ -112,12 +146,7 @@ impl Tariff {
     /// The ledger's claims and reports, and marks: two writes a mail, one when its send begins, one when it
     /// is sent.
     fn dynamodb(&self, scenario: &Scenario, usage: &ServiceUsage, minutes: f64) -> f64 {
-        // The same formula as in `infra/cost/cost.py`, for windows that write every part.
-        let parts = f64::from(parts_for(scenario.campaigns.len()));
-        let campaigns = as_f64(scenario.campaigns.len() as u64);
-        let each = campaigns / parts * self.assumed("ledger_campaign_bytes");
-        let first = self.assumed("ledger_totals_bytes") + each;
-        let units = |unit: f64| (first / unit).ceil() + (parts - 1.0) * (each / unit).ceil();
+        let units = |unit| self.ledger_units(scenario.campaigns.len(), unit);
         let is_deduplicated = scenario.deployed.as_ref().is_some_and(|deployed| {
             use tidegate_core::deduplication::Deduplication::Off;
             deployed.poller.deduplication != Off
@@ -127,19 +156,26 @@ impl Tariff {
             + (usage.claims + 2.0 * minutes) * units(4_096.0) * self.price("dynamodb_read")
     }
 
+    /// Units of this many bytes in all parts of the ledger, each of which a report writes and a claim reads.
+    fn ledger_units(&self, campaigns: usize, unit: f64) -> f64 {
+        let parts = f64::from(parts_for(campaigns));
+        let each = as_f64(campaigns as u64) / parts * self.assumed("ledger_campaign_bytes");
+        let first = self.assumed("ledger_totals_bytes") + each;
+        (first / unit).ceil() + (parts - 1.0) * (each / unit).ceil()
+    }
+
     fn metrics(&self, scenario: &Scenario, minutes: f64) -> f64 {
         let campaigns = as_f64(scenario.campaigns.len() as u64);
         let is_limited = scenario.limits().is_some_and(|limits| !limits.is_empty());
-        let domains = if is_limited { self.published("domain") } else { 0.0 };
-        let published = self.published("poller")
-            + self.published("scheduler")
-            + domains
-            + self.published("campaign") * campaigns;
+        let limits =
+            if is_limited { counter_metrics(|name| name.starts_with(LIMIT_COUNTERS)) } else { 0.0 };
+        let every = counter_metrics(|name| !FEATURE_COUNTERS.iter().any(|of| name.starts_with(of)));
+        let published = METRICS + every + limits + CAMPAIGN_METRICS * campaigns;
         published * self.price("metric") * (minutes / 60.0).ceil() / MONTH_HOURS
     }
 
-    fn logs(&self, usage: &ServiceUsage) -> f64 {
-        let gb = usage.claims * self.assumed("busy_window_log_bytes") / 1e9;
+    fn logs(&self, bytes: f64) -> f64 {
+        let gb = bytes / 1e9;
         let kept = gb * self.assumed("log_compression") * RETENTION_MONTHS;
         gb * self.price("log_gb") + kept * self.price("log_gb_month")
     }
@@ -147,12 +183,74 @@ impl Tariff {
     fn lambda(&self, scenario: &Scenario, usage: &ServiceUsage, minutes: f64) -> f64 {
         let needed = Memory::needed(scenario.quota, scenario.mail_kb);
         let megabytes = scenario.memory().as_megabytes().max(needed.as_megabytes());
-        let scheduler_ms = self.scheduler_minute_ms() * minutes;
+        let scheduler_ms = self.measured.idle_minute.ticked.scheduler.billed_ms * minutes;
         let gb_s =
             (usage.poller_ms * f64::from(megabytes) / 1_024.0 + scheduler_ms * SCHEDULER_GB) / 1e3;
         (usage.pollers + minutes) * self.price("lambda_request")
             + gb_s * self.price("lambda_gb_s_arm64")
     }
+
+    /// A minute without mail in which the queues are counted once in so many seconds.
+    fn idle_minute(&self, wake_seconds: u32) -> IdleMinute {
+        let IdleMinutes { ticked, asleep } = self.measured.idle_minute;
+        if wake_seconds == 1 {
+            return ticked;
+        }
+        // The scheduler stays until the minute's last count, and has a fourteenth of a processor where the
+        // measurement has a whole one. Each count asks three queues.
+        let more = f64::from(60_u32.div_ceil(wake_seconds) - 1);
+        let billed_ms = asleep.scheduler.billed_ms + 1e3 * f64::from(wake_seconds) * more;
+        let billed_ms = billed_ms.max(self.assumed("scheduler_asleep_ms"));
+        let scheduler = FunctionMinute { billed_ms, ..asleep.scheduler };
+        IdleMinute { sqs_calls: asleep.sqs_calls + 3.0 * more, scheduler, ..asleep }
+    }
+
+    fn idle_month(&self, stack: &IdleStack) -> Cost {
+        let minutes = MONTH_HOURS * 60.0;
+        let minute = self.idle_minute(stack.wake_seconds);
+        let IdleMinute { poller, scheduler, .. } = minute;
+        let poller_gb = f64::from(Memory::default().as_megabytes()) / 1_024.0;
+        let gb_s = (poller.billed_ms * poller_gb + scheduler.billed_ms * SCHEDULER_GB) / 1e3;
+        // Two campaigns and the merge queue were asked in the minute that was measured.
+        let calls = minute.sqs_calls * (as_f64(stack.campaigns as u64) + 1.0) / 3.0;
+        let fifo = self.assumed("fifo_share_of_calls");
+        let call = (1.0 - fifo) * self.price("sqs_standard") + fifo * self.price("sqs_fifo");
+        let units = |unit| self.ledger_units(stack.campaigns, unit);
+        // A claim in each window of a poller, and a report in some.
+        let claims = poller.invocations;
+        let reports = (minute.ledger_writes - claims).max(0.0);
+        let writes = claims + reports * units(1_024.0);
+        let reads = claims * units(4_096.0) + minute.ledger_reads * (1.0 + units(4_096.0));
+        let is_text = stack.channel == Channel::Sms;
+        let alarms = ALARMS - if is_text { SES_ALARMS } else { 0.0 };
+        Cost {
+            sqs: minutes * calls * call,
+            lambda: minutes
+                * ((1.0 + poller.invocations) * self.price("lambda_request")
+                    + gb_s * self.price("lambda_gb_s_arm64")),
+            dynamodb: minutes
+                * (writes * self.price("dynamodb_write") + reads * self.price("dynamodb_read")),
+            logs: self.logs(minutes * (poller.log_bytes + scheduler.log_bytes)),
+            alarms: alarms * self.price("alarm"),
+            ..Cost::default()
+        }
+        .summed()
+    }
+}
+
+/// The counters of these names that have a metric.
+fn counter_metrics(is: impl Fn(&str) -> bool) -> f64 {
+    let published = Counter::ALL.iter().filter(|counter| counter.entry().metric.is_some());
+    as_f64(published.filter(|counter| is(&format!("{counter:?}"))).count() as u64)
+}
+
+/// A stack that sends nothing, with the template's defaults beside these.
+#[derive(Clone, Copy, Debug)]
+pub struct IdleStack {
+    pub channel: Channel,
+    pub campaigns: usize,
+    /// The template's `IdleWakeSeconds`.
+    pub wake_seconds: u32,
 }
 
 /// SES's price for each recipient, US dollars in us-east-1, without the data of attachments.
@@ -183,19 +281,39 @@ impl Cost {
             lambda: tariff.lambda(scenario, &usage, minutes),
             dynamodb: tariff.dynamodb(scenario, &usage, minutes),
             metrics: tariff.metrics(scenario, minutes),
-            logs: tariff.logs(&usage),
-            total: 0.0,
+            logs: tariff.logs(usage.claims * tariff.assumed("busy_window_log_bytes")),
             sqs_calls_per_mail: (usage.sqs_standard + usage.sqs_fifo) / usage.mails.max(1.0),
-            idle_month: tariff.month(if is_text { "idle, texts" } else { "idle" }),
+            idle_month: tariff
+                .idle_month(&IdleStack {
+                    channel: scenario.channel,
+                    campaigns: 2,
+                    wake_seconds: 60,
+                })
+                .total,
+            ..Self::default()
         };
-        let sent = cost.ses + cost.texts.unwrap_or_default();
-        let total = sent + cost.sqs + cost.lambda + cost.dynamodb + cost.metrics + cost.logs;
-        Ok(Self { total, ..cost })
+        Ok(cost.summed())
+    }
+
+    /// A month of a stack that sends nothing.
+    ///
+    /// # Errors
+    /// The files of `infra/cost` are not as they should be.
+    pub fn idle_month(stack: &IdleStack) -> Result<Self, serde_json::Error> {
+        Ok(Tariff::read()?.idle_month(stack))
+    }
+
+    fn summed(self) -> Self {
+        let sent = self.ses + self.texts.unwrap_or_default();
+        let used = self.sqs + self.lambda + self.dynamodb + self.metrics + self.logs;
+        Self { total: sent + used + self.alarms, ..self }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -212,15 +330,89 @@ mod tests {
             "busy_window_log_bytes",
             "log_compression",
             "compression",
+            "fifo_share_of_calls",
+            "scheduler_asleep_ms",
         ] {
             assert!(tariff.assumed(name) > 0.0, "{name}");
         }
-        assert!(tariff.scheduler_minute_ms() > 0.0);
-        for name in ["poller", "scheduler", "campaign", "domain"] {
-            assert!(tariff.published(name) > 0.0, "{name}");
+        assert!(tariff.measured.idle_minute.ticked.scheduler.billed_ms > 0.0);
+        let sources = tariff.prices.values().map(|price| &price.source);
+        assert!(sources.clone().all(|source| source.starts_with("https://aws.amazon.com/")));
+    }
+
+    #[test]
+    fn metrics_are_as_many_as_the_functions_publish() {
+        let code = include_str!("../../../lambda/src/metrics.rs");
+        let published = |code: &str| -> BTreeSet<String> {
+            let calls = code.split(".metric(").skip(1).filter_map(|call| {
+                call.split('"').nth(1).filter(|_| call.trim_start().starts_with('"'))
+            });
+            calls.map(str::to_owned).collect()
+        };
+        let by_function: usize =
+            ["poller_metrics", "minute_metrics", "back_pressure_metrics", "scheduler_metrics"]
+                .map(|name| {
+                    let (_, from) = code.split_once(&format!("fn {name}(")).unwrap();
+                    let body = from.split("\n}\n").next().unwrap();
+                    published(body.split("by_campaign").next().unwrap()).len()
+                })
+                .iter()
+                .sum();
+        let by_campaign: usize = code
+            .split(".dimension(\"Campaign\"")
+            .skip(1)
+            .map(|line| published(line.split(".into_value").next().unwrap()).len())
+            .sum();
+        assert_eq!((by_function, by_campaign), (14, 4));
+        assert!((METRICS - 14.0).abs() < 0.1 && (CAMPAIGN_METRICS - 4.0).abs() < 0.1);
+        assert!((counter_metrics(|_| true) - 16.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn alarms_are_those_of_the_template() {
+        let template = include_str!("../../../../infra/sam/template.yaml");
+        let count =
+            |rest| template.matches(&format!("Type: AWS::CloudWatch::Alarm\n    {rest}")).count();
+        let (always, of_ses) = (count("Properties:"), count("Condition: IsEmail"));
+        assert_eq!((always + of_ses, of_ses), (7, 2));
+        assert!((ALARMS - 7.0).abs() < 0.1 && (SES_ALARMS - 2.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn an_idle_month_by_hand() {
+        let tariff = Tariff::read().unwrap();
+        let stack = IdleStack { channel: Channel::Email, campaigns: 2, wake_seconds: 60 };
+        let (month, minute) = (tariff.idle_month(&stack), tariff.measured.idle_minute.asleep);
+        let minutes = 730.0 * 60.0;
+        // The poller has 256 MB, the scheduler 128.
+        let gb_s = (minute.poller.billed_ms * 0.25 + minute.scheduler.billed_ms * 0.125) / 1e3;
+        let requests = 1.0 + minute.poller.invocations;
+        let lambda = minutes * (gb_s * 0.000_013_333_4 + requests * 0.20e-6);
+        assert!((month.lambda - lambda).abs() < 0.005, "{month:?}");
+        let calls = minutes * minute.sqs_calls;
+        assert!((calls * 0.40e-6..calls * 0.50e-6).contains(&month.sqs), "{month:?}");
+        // Each write is of an item below 1 KB; each claim reads one beside, and each read two.
+        let reads = minute.poller.invocations + 2.0 * minute.ledger_reads;
+        let ledger = minutes * (minute.ledger_writes * 0.625e-6 + reads * 0.125e-6);
+        assert!((month.dynamodb - ledger).abs() < 0.005, "{month:?}");
+        assert!(month.total <= 1.0, "the most that a stack without mail may cost: {month:?}");
+        let text = tariff.idle_month(&IdleStack { channel: Channel::Sms, ..stack });
+        assert!((month.total - text.total - 0.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_ledger_takes_units_by_what_it_keeps_of_a_campaign() {
+        let tariff = Tariff::read().unwrap();
+        // 37.5 campaigns a part are 5,063 bytes, and the totals 480; 62.5 are 8,438.
+        for (campaigns, written, read) in
+            [(2, 1, 1), (300, 6 + 7 * 5, 8 * 2), (1_000, 9 + 15 * 9, 16 * 3)]
+        {
+            let units = [1_024.0, 4_096.0].map(|unit| tariff.ledger_units(campaigns, unit));
+            assert_eq!(
+                units.map(|units| format!("{units:.0}")),
+                [written, read].map(|units: i32| units.to_string())
+            );
         }
-        assert!(tariff.month("idle") > tariff.month("idle, texts"));
-        assert!(tariff.month("idle, texts") > 0.0);
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod skip;
 mod state;
 mod stretch;
 
-pub use cost::{Cost, ses_price};
+pub use cost::{Cost, IdleStack, ses_price};
 pub use domains::DomainShare;
 pub use error::PlanError;
 pub use fault::{PlannedFault, SendFault};

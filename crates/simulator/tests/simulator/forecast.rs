@@ -312,16 +312,3 @@ fn ses_costs_what_the_account_pays_for_it() {
     let texts = Scenario { ses_price: Some(0.1), ..texts(&["a=1"], "a=1") };
     assert!(texts.check().unwrap_err().to_string().contains("only for e-mail"));
 }
-
-#[test]
-fn a_month_with_one_campaign_costs_what_the_cost_calculation_says() {
-    let forecast = forecast_of(&scenario(&["big=900k", "small=100k"], "big=90,small=10"), false);
-    let cost = forecast.cost;
-    let hours = forecast.ends_after_seconds.unwrap().expected / 3_600.0;
-    let month = cost.total - cost.ses + cost.idle_month * (1.0 - hours / 730.0);
-    let calculated: serde_json::Value =
-        serde_json::from_str(include_str!("../../../../infra/cost/calculated.json")).unwrap();
-    let services = calculated["months"]["1 M mails, 14/s"].as_object().unwrap().values();
-    let expected: f64 = services.map(|dollars| dollars.as_f64().unwrap()).sum();
-    assert!((month - expected).abs() < 0.1 * expected, "{month} of {expected}: {cost:?}");
-}

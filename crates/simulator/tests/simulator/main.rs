@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is a finding")]
 
+mod cost;
 mod deferral;
 mod forecast;
 mod from_stack;
