@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
+use std::rc::Rc;
 use std::time::Duration;
 
 use futures_channel::mpsc::UnboundedSender;
@@ -21,7 +22,8 @@ use super::context::Context;
 use super::jobs::{receipt, reject};
 use super::limit_window::{LimitWindow, QueueMoves};
 use super::plan::limits::PlannedQueue;
-use super::policies::policy::{Policies, PolicyStep};
+use super::rules::Rules;
+use super::rules::effect::Kept;
 use super::settle::{Job, Receipt, pack};
 use super::sources::lane_queues::LaneQueues;
 use super::sources::message::{Message, Source, read};
@@ -48,7 +50,7 @@ pub(super) struct FedIntake {
 /// The parts of the window that the feed works with.
 pub(super) struct Feed<'a, E> {
     pub(super) ctx: &'a Context<'a, E>,
-    pub(super) policies: Policies<'a>,
+    pub(super) rules: Rc<Rules<'a, E>>,
     pub(super) limits: &'a LimitWindow<'a>,
     pub(super) jobs: UnboundedSender<Job>,
     pub(super) arrivals: UnboundedSender<Arrival>,
@@ -133,7 +135,7 @@ pub(super) async fn feed<E: Environment>(
                 let lane = &mut lanes[ask.lane];
                 let (of_queue, verdict) = lane.answered(index, ask.messages, counted, long);
                 let (source, key) = (lane.source(index), lane.source(index).idle_key());
-                feed.policies.iter().for_each(|policy| policy.answered(&key, of_queue, long));
+                feed.rules.answered(&key, of_queue, long);
                 let got = counted.unwrap_or(0);
                 let Taken { mails, left, away } = feed.take(source, result);
                 limited.put_away(ask.lane, away);
@@ -186,7 +188,7 @@ async fn receive<E: Environment>(
 struct Taken {
     /// Mails to move.
     mails: Vec<Forward>,
-    /// A policy left some: their campaign is asked no more.
+    /// A rule left some: their campaign is asked no more.
     left: bool,
     /// Recipients of mail that was over its limits.
     away: u64,
@@ -202,7 +204,7 @@ struct Forward {
 }
 
 impl<E: Environment> Feed<'_, E> {
-    /// Reads the received messages: invalid ones are dead-lettered, the policies may take some, and mail over
+    /// Reads the received messages: invalid ones are dead-lettered, the rules may take some, and mail over
     /// its limits stays away; the others are returned.
     fn take(
         &self,
@@ -220,13 +222,13 @@ impl<E: Environment> Feed<'_, E> {
             match read(received, source, since, ctx.config, ctx.plan) {
                 Ok(message) => {
                     ctx.running_means.received(campaign, message.recipients());
-                    match self.policies.collected(Box::new(message)) {
-                        PolicyStep::Pass(message) => self.dispatch(*message, &mut taken),
-                        PolicyStep::Gone | PolicyStep::Later(_) => {}
-                        PolicyStep::Left => taken.left = true,
+                    match self.rules.collect(Box::new(message)) {
+                        Ok(message) => self.dispatch(*message, &mut taken),
+                        Err(Kept::Gone | Kept::Later(_)) => {}
+                        Err(Kept::Left) => taken.left = true,
                     }
                 }
-                Err(rejected) if self.policies.may_reject(&rejected) => {
+                Err(rejected) if self.rules.may_reject(&rejected) => {
                     ctx.count_for(Counter::Dead, campaign, 1);
                     let job = reject(&rejected, &ctx.plan.dead_letter, false);
                     let _ = self.jobs.unbounded_send(job);

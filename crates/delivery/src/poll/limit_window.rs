@@ -1,5 +1,5 @@
 //! Limits while a window is served: what their slots still let through, and the mail that came into and out of
-//! the limit queues. Feed, sources and the limits' policy share it.
+//! the limit queues. Feed, sources and the limits' rule share it.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,7 +5,7 @@
 //! 1. `claim`: the tick is admitted, and its window claimed.
 //! 2. `plan`: slots, campaigns, weights and holds, before anything is received.
 //! 3. `sources`: which queue is asked for how much mail. With a merge queue the `feed` fills it first.
-//! 4. `policies`: the optional rules, in their order; each may keep a mail, or take it out of the window.
+//! 4. `rules`: the optional rules, called by name in each step; each may keep a mail, or take it out of the window.
 //! 5. `drain`: the slots, the sends, and their outcomes.
 //! 6. `settle`: each message is deleted, moved or shown again.
 //! 7. `report`: the counts go to the ledger, and the control record learns how the sends ended.
@@ -19,9 +19,9 @@ mod feed;
 mod jobs;
 mod limit_window;
 mod plan;
-mod policies;
 mod report;
 mod room;
+mod rules;
 mod running_means;
 mod settle;
 mod sources;
@@ -30,10 +30,11 @@ mod time;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
+use std::rc::Rc;
 use std::time::Duration;
 
 use futures_channel::mpsc::unbounded;
-use futures_util::future::{OptionFuture, join, join_all, join3};
+use futures_util::future::{OptionFuture, join, join3};
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::{DECIDED, PollerConfig, REPORTED};
 use tidegate_core::control::{Hold, HoldReason};
@@ -53,9 +54,9 @@ use limit_window::LimitWindow;
 use plan::Plan;
 pub(crate) use plan::limits::was_used;
 pub use plan::limits::{all_limits_waiting, limit_waiting};
-use policies::policy::{Policies, Policy};
 pub(crate) use report::sent_by_campaign;
 pub use report::{End, WindowReport};
+use rules::Rules;
 use running_means::RunningMeans;
 pub(crate) use settle::pack;
 use settle::settle;
@@ -137,42 +138,39 @@ fn idle_end(plan: &Plan) -> Option<End> {
 }
 
 /// Runs feed, drain and settling side by side in one future, and reports once all have ended. Settling ends
-/// when all senders of `jobs` are dropped: those of feed, drain and sweep, and at last that of the policies.
+/// when all senders of `jobs` are dropped: those of feed, drain and sweep, and at last that of the rules.
 async fn serve_slots<E: Environment>(ctx: &Context<'_, E>, report: WindowReport) -> WindowReport {
     let calls = ctx.env.queues().calls();
     let buffered = Cell::new(0);
     let limits = LimitWindow::new(&ctx.plan.limits);
     let (jobs, to_settle) = unbounded();
-    let policies = policies::compose(ctx, &limits, &jobs);
+    let rules = Rc::new(Rules::new(ctx, &limits, &jobs));
     let (arrivals, arrived) = unbounded();
     let feeding = {
-        let (policies, limits, jobs) = (policies.clone(), &limits, jobs.clone());
+        let (rules, limits, jobs) = (Rc::clone(&rules), &limits, jobs.clone());
         async move {
             let compressing = Cell::default();
-            let parts = Feed { ctx, policies, limits, jobs, arrivals, compressing };
+            let parts = Feed { ctx, rules, limits, jobs, arrivals, compressing };
             let feeding = ctx.plan.merge.as_ref().map(|merge| feed(&parts, merge));
             OptionFuture::from(feeding).await.flatten()
         }
     };
     let (limits, buffered) = (&limits, &buffered);
-    let parts = DrainParts { ctx, policies: policies.clone(), limits, buffered };
+    let parts = DrainParts { ctx, rules: Rc::clone(&rules), limits, buffered };
     let draining = drain(parts, jobs.clone(), arrived);
     let serving = async {
         let ended = join(feeding, draining).await;
-        // The policies write after the last slot: an upload then delays no send.
-        let closing = policies.iter().filter_map(Policy::closes);
-        for job in join_all(closing.collect::<Vec<_>>()).await.into_iter().flatten() {
+        for job in rules.close().await {
             let _ = jobs.unbounded_send(job);
         }
         drop(jobs);
         ended
     };
-    let beside = policies.iter().filter_map(Policy::beside).collect::<Vec<_>>();
-    let beside = join(warm(ctx), join_all(beside));
+    let beside = join(warm(ctx), rules.beside());
     let ((fed, drained), (), _) = join3(serving, settle(ctx, to_settle, buffered), beside).await;
     ctx.count(Counter::SqsCalls, ctx.env.queues().calls() - calls);
     ctx.count(Counter::Windows, 1);
-    tell(ctx, &policies, report, fed, drained).await
+    tell(ctx, &rules, report, fed, drained).await
 }
 
 /// Opens connections to SES during the lead if mail is expected and nothing was sent for 20 s: the TLS
@@ -188,7 +186,7 @@ async fn warm<E: Environment>(ctx: &Context<'_, E>) {
 /// Completes the report, and writes the window's counts and conclusions to the ledger.
 async fn tell<E: Environment>(
     ctx: &Context<'_, E>,
-    policies: &Policies<'_>,
+    rules: &Rules<'_, E>,
     mut report: WindowReport,
     fed: Option<FedIntake>,
     drained: DrainResult,
@@ -218,16 +216,15 @@ async fn tell<E: Environment>(
     let mut entry = report.to_ledger(&debts);
     entry.window_left = Some(left);
     entry.upkeep = ctx.plan.upkeep.clone().beside(&entry.counters);
-    policies.iter().for_each(|policy| policy.report(&mut entry));
+    rules.report(&mut entry);
     let has_sent = report.count(Counter::Refused) == 0 && report.count(Counter::Mails) > 0;
     let raising = async {
         if ctx.plan.factor.is_lowered() && has_sent {
             control_record::raise_factor(ctx).await;
         }
     };
-    let is_old = policies.iter().any(Policy::wrote_control);
-    let concluding = control_record::conclude(ctx, is_old, |control| {
-        policies.iter().for_each(|policy| policy.concludes(control));
+    let concluding = control_record::conclude(ctx, rules.wrote_control(), |control| {
+        rules.conclude(control);
     });
     let adding = ctx.within(REPORTED, ctx.env.ledger().report(&entry));
     let changing = ctx.within(REPORTED, join(raising, concluding));

@@ -2,7 +2,7 @@
 //!
 //! [`drain`] does all IO; [`state`] decides without waiting. The loop starts every receive and every send
 //! that is due, then waits for the first event: a send or receive that ended, mail that the feed brought,
-//! work of a policy that is done, or the next slot's instant. Each event changes the state, and the loop
+//! work of a rule that is done, or the next slot's instant. Each event changes the state, and the loop
 //! starts over.
 
 mod outcomes;
@@ -33,7 +33,7 @@ pub(super) use state::{DrainParts, DrainResult};
 /// Serves the window's slots. `arrivals` tells how many mails the feed brought into each queue.
 ///
 /// It ends when no slot is left and nothing is under way, when nothing waits and nothing can come, or 6.5 s
-/// after the window's close (`DECIDED`). Mail that got no slot is left; work that policies began is waited
+/// after the window's close (`DECIDED`). Mail that got no slot is left; work that rules began is waited
 /// for.
 pub(super) async fn drain<E: Environment>(
     parts: DrainParts<'_, E>,

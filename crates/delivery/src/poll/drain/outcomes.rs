@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tidegate_core::config::{DECIDED, Unsent};
 use tidegate_core::control::HoldReason;
 use tidegate_core::counters::Counter;
@@ -11,14 +12,14 @@ use tidegate_core::limiter::Line;
 use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::waits::bucket;
 
-use super::state::Drain;
+use super::state::{Drain, WorkOutcome};
 use crate::environment::Environment;
 use crate::poll::control_record;
 use crate::poll::jobs::{accepted, give_up, log, put_back, receipt, retry};
 use crate::poll::limit_window::QueueMoves;
-use crate::poll::policies::policy::{EndedSend, Fate, PolicyStep};
+use crate::poll::rules::effect::{EndedSend, Fate, Kept};
 use crate::poll::settle::Job;
-use crate::poll::sources::mail_at_hand::PolicyMail;
+use crate::poll::sources::mail_at_hand::KeptMail;
 use crate::poll::sources::message::Message;
 use crate::ports::{Entropy as _, QueueUrl};
 
@@ -30,7 +31,7 @@ pub(super) struct FinishedSend {
 }
 
 impl<E: Environment> Drain<'_, E> {
-    /// Takes a finished send, and passes it through the policies.
+    /// Takes a finished send, and passes it through the rules.
     pub(super) fn sent(&mut self, sent: FinishedSend) {
         let FinishedSend { message, slot, result, latency } = sent;
         let has_answer = result.as_ref().err().is_none_or(|failure| failure.http_status.is_some());
@@ -46,23 +47,20 @@ impl<E: Environment> Drain<'_, E> {
             (failure, outcome)
         });
         let send = EndedSend { message, slot, result, latency, counts: true, is_held };
-        self.ended(Box::new(send), 0);
-    }
-
-    /// Passes a send that ended through the policies from number `from` on, and decides the mail's next
-    /// step.
-    pub(super) fn ended(&mut self, send: Box<EndedSend>, from: usize) {
         let mut effects = Vec::new();
-        let (policy, step) = self.parts.policies.ended(send, from, &mut effects);
-        self.apply(policy, effects);
+        let step = self.parts.rules.ended(Box::new(send), &mut effects);
+        self.apply(effects);
         match step {
-            PolicyStep::Pass(send) => self.decide(*send),
-            PolicyStep::Later(work) => self.begin(policy, PolicyMail::default(), work),
-            PolicyStep::Gone | PolicyStep::Left => {}
+            Ok(send) => self.decide(*send),
+            Err(Kept::Later(work)) => {
+                self.begin(KeptMail::default(), work.map(WorkOutcome::Effects));
+            }
+            Err(Kept::Gone | Kept::Left) => {}
         }
     }
 
-    fn decide(&mut self, send: EndedSend) {
+    /// Decides the next step of a mail whose send ended.
+    pub(super) fn decide(&mut self, send: EndedSend) {
         let EndedSend { message, result, latency, counts, .. } = send;
         let (failure, outcome) = match result {
             Ok(ses_message_id) => return self.accepted(&message, &ses_message_id, latency),
@@ -140,7 +138,6 @@ impl<E: Environment> Drain<'_, E> {
         if is_first {
             self.begin_own(async move {
                 ctx.within(DECIDED, control_record::lower_factor(ctx)).await;
-                Vec::new()
             });
         }
         self.stop();
@@ -285,7 +282,7 @@ impl<E: Environment> Drain<'_, E> {
     /// Shows an express mail that came too late for this window to the next one's poller, which waits for
     /// it, whatever `TIDEGATE_UNSENT` says. It does not count as left: it waits for one call.
     pub(super) fn hand_over(&mut self, message: &Message) {
-        let after = self.parts.policies.shown_after(message).unwrap_or_default();
+        let after = self.parts.rules.shown_after(message).unwrap_or_default();
         let job = Job::Show(receipt(&message.held, true), after);
         self.settle(message, Some(Fate::Unsent), Some(job));
     }
@@ -298,7 +295,7 @@ impl<E: Environment> Drain<'_, E> {
 
     fn leave_until(&mut self, message: &Message, shown: Option<Duration>) {
         self.count_left(message);
-        let after = self.parts.policies.shown_after(message);
+        let after = self.parts.rules.shown_after(message);
         let is_released = self.parts.ctx.config.unsent == Unsent::Release;
         let released = is_released.then_some(Duration::ZERO);
         let job = after.or(shown).or(released);
@@ -329,22 +326,18 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// Lets the policies do their work for a mail that has come to its end, then runs the job `then`.
+    /// Lets the rules do their work for a mail that has come to its end, then runs the job `then`.
     fn settle(&mut self, message: &Message, fate: Option<Fate>, then: Option<Job>) {
-        let policies = &self.parts.policies;
-        let works = fate.map_or_else(Vec::new, |fate| policies.before_settling(message, &fate));
-        if works.is_empty() {
+        let rules = &self.parts.rules;
+        let Some(work) = fate.and_then(|fate| rules.before_settling(message, &fate)) else {
             return then.into_iter().for_each(|job| self.job(job));
-        }
+        };
         let jobs = self.jobs();
         self.begin_own(async move {
-            for work in works {
-                work.await;
-            }
+            work.await;
             if let Some(job) = then {
                 let _ = jobs.unbounded_send(job);
             }
-            Vec::new()
         });
     }
 }

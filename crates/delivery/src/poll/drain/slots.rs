@@ -5,14 +5,14 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::limiter::{Gates, Limiter, NextSend, Waiting};
 
+use crate::poll::limit_window::LimitWindow;
 use crate::poll::plan::Plan;
-use crate::poll::policies::policy::Policies;
 use crate::poll::sources::message::Message;
 
 /// The slots of one window, and the mails that wait for them.
 pub(super) struct Slots<'a> {
     plan: &'a Plan,
-    policies: Policies<'a>,
+    limits: &'a LimitWindow<'a>,
     pub(super) limiter: Limiter<usize>,
     /// The mails by ticket; none once they have left.
     messages: Vec<Option<Box<Message>>>,
@@ -33,40 +33,46 @@ pub(super) enum SlotEvent {
     Over,
 }
 
-/// A mail may start at a slot if all policies admit it.
-struct PolicyGates<'g, 'a> {
-    policies: &'g Policies<'a>,
+/// A mail may start at a slot if its limits admit it.
+struct LimitedSlots<'g, 'a> {
+    limits: &'a LimitWindow<'a>,
     messages: &'g [Option<Box<Message>>],
 }
 
-impl PolicyGates<'_, '_> {
+impl LimitedSlots<'_, '_> {
     fn message(&self, ticket: usize) -> Option<&Message> {
         self.messages.get(ticket).and_then(Option::as_deref)
     }
 }
 
-impl Gates<usize> for PolicyGates<'_, '_> {
+impl Gates<usize> for LimitedSlots<'_, '_> {
     fn admits(&self, ticket: usize, slot: u64) -> bool {
-        let admits = |mail| self.policies.iter().all(|policy| policy.admits(mail, slot));
+        let admits = |mail: &Message| {
+            mail.demands.is_empty() || self.limits.gates().admits(&mail.demands, slot)
+        };
         self.message(ticket).is_none_or(admits)
     }
 
     fn take(&mut self, ticket: usize, slot: u64) {
         if let Some(mail) = self.message(ticket) {
-            self.policies.iter().for_each(|policy| policy.acquired(mail, slot));
+            self.limits.gates().take(&mail.demands, slot);
         }
     }
 }
 
 impl<'a> Slots<'a> {
-    pub(super) fn new(plan: &'a Plan, policies: Policies<'a>, limiter: Limiter<usize>) -> Self {
-        Self { plan, policies, limiter, messages: Vec::new(), oversize: None, claims_more: false }
+    pub(super) fn new(
+        plan: &'a Plan,
+        limits: &'a LimitWindow<'a>,
+        limiter: Limiter<usize>,
+    ) -> Self {
+        Self { plan, limits, limiter, messages: Vec::new(), oversize: None, claims_more: false }
     }
 
     /// The next mail to send, or the next thing to wait for.
     pub(super) fn next(&mut self, now: Timestamp) -> SlotEvent {
         loop {
-            let mut gates = PolicyGates { policies: &self.policies, messages: &self.messages };
+            let mut gates = LimitedSlots { limits: self.limits, messages: &self.messages };
             let acquired = match self.limiter.next_through(now, &mut gates) {
                 NextSend::Start(acquired) => acquired,
                 NextSend::At(at) if self.limiter.recipients_waiting() > 0 => {
@@ -119,7 +125,7 @@ impl<'a> Slots<'a> {
     }
 
     fn begin(&self, message: &Message) -> Waiting<usize> {
-        self.policies.iter().for_each(|policy| policy.waits(message));
+        self.limits.gates().wait(&message.demands);
         waiting(self.messages.len(), message)
     }
 
@@ -129,7 +135,7 @@ impl<'a> Slots<'a> {
         let ticket = self.oversize.take()?;
         let message = self.messages.get(ticket).and_then(Option::as_deref)?;
         let waiting = waiting(ticket, message);
-        let mut gates = PolicyGates { policies: &self.policies, messages: &self.messages };
+        let mut gates = LimitedSlots { limits: self.limits, messages: &self.messages };
         let got = advanced && self.limiter.acquire_all(waiting, now, &mut gates) > 0;
         if got { None } else { self.take(ticket) }
     }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
+use std::rc::Rc;
 use std::time::Duration;
 
 use futures_channel::mpsc::UnboundedSender;
@@ -21,10 +22,11 @@ use crate::poll::context::Context;
 use crate::poll::control_record;
 use crate::poll::jobs::{receipt, reject};
 use crate::poll::limit_window::{LimitWindow, QueueMoves};
-use crate::poll::policies::policy::{Effect, Policies, PolicyStep};
+use crate::poll::rules::Rules;
+use crate::poll::rules::effect::{Effect, Kept, Leave, NextRule};
 use crate::poll::running_means::LONGEST_DELAY;
 use crate::poll::settle::Job;
-use crate::poll::sources::mail_at_hand::{MailAtHand, PolicyMail};
+use crate::poll::sources::mail_at_hand::{KeptMail, MailAtHand};
 use crate::poll::sources::message::{Message, Rejected, Source, read};
 use crate::poll::sources::receive::{FinishedReceive, NextReceive};
 use crate::poll::sources::{SourceAnswer, Sources};
@@ -47,18 +49,24 @@ pub(super) enum Wake {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DrainStage {
     Sending,
-    /// No further send starts: SES refused, all sending is held, or a policy stopped the window.
+    /// No further send starts: SES refused, all sending is held, or a rule stopped the window.
     Stopped,
     /// Mail without a slot is being left to its queue.
     Over,
 }
 
-/// The effects of work that a policy began, and which policy it was.
+/// What is to be done after work that was begun.
+pub(super) enum WorkOutcome {
+    Effects(Vec<Effect>),
+    /// Further windows were claimed for a mail with more recipients than this one has slots, or not.
+    Advanced(bool),
+}
+
+/// Work that a rule or the drain began, once it is done.
 pub(super) struct FinishedWork {
-    policy: usize,
-    /// The mail that the policy kept meanwhile.
-    kept: PolicyMail,
-    effects: Vec<Effect>,
+    /// The mail that a rule kept meanwhile.
+    kept: KeptMail,
+    outcome: WorkOutcome,
 }
 
 /// The result of one drain, beside its counts.
@@ -79,7 +87,7 @@ pub(in crate::poll) struct DrainResult {
 /// The parts of the window that the drain works with.
 pub(in crate::poll) struct DrainParts<'a, E> {
     pub(in crate::poll) ctx: &'a Context<'a, E>,
-    pub(in crate::poll) policies: Policies<'a>,
+    pub(in crate::poll) rules: Rc<Rules<'a, E>>,
     pub(in crate::poll) limits: &'a LimitWindow<'a>,
     /// Messages received and not yet settled; settling counts them down.
     pub(in crate::poll) buffered: &'a Cell<usize>,
@@ -93,8 +101,8 @@ pub(super) struct Drain<'a, E> {
     max_in_flight: usize,
     /// Recipients that campaigns may still be sent in this window, by the daily quota.
     pub(super) for_campaigns: u64,
-    /// Mail that policies keep until the ledger has answered.
-    kept: PolicyMail,
+    /// Mail that rules keep until the ledger has answered.
+    kept: KeptMail,
     work: Vec<LocalBoxFuture<'a, FinishedWork>>,
     /// Campaigns that this window held.
     held: BTreeSet<String>,
@@ -116,11 +124,11 @@ impl<'a, E: Environment> Drain<'a, E> {
         Self {
             jobs,
             sources: Sources::new(ctx, parts.limits),
-            slots: Slots::new(plan, parts.policies.clone(), limiter),
+            slots: Slots::new(plan, parts.limits, limiter),
             parts,
             max_in_flight: ctx.config.max_in_flight.unwrap_or_else(in_flight),
             for_campaigns: plan.for_campaigns,
-            kept: PolicyMail::default(),
+            kept: KeptMail::default(),
             work: Vec::new(),
             held: BTreeSet::new(),
             asked_to_hold: BTreeSet::new(),
@@ -131,7 +139,7 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     /// The next receive to start, if any; the caller repeats it until there is none.
     pub(super) fn next_receive(&mut self) -> Option<NextReceive> {
-        if self.stage > DrainStage::Sending || !self.parts.policies.want_mail() {
+        if self.stage > DrainStage::Sending || !self.parts.rules.want_mail() {
             return None;
         }
         let buffered = self.parts.buffered.get() as u64;
@@ -180,16 +188,14 @@ impl<'a, E: Environment> Drain<'a, E> {
         }
     }
 
-    /// Takes a receive's answer: counts it, reads its messages, and passes each through the policies.
+    /// Takes a receive's answer: counts it, reads its messages, and passes each through the rules.
     pub(super) fn received(&mut self, answer: FinishedReceive) {
         let FinishedReceive { origin, asked, long, result } = answer;
         let ctx = self.parts.ctx;
         let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
         let judged = self.sources.judge(&origin, asked, counted, long);
         let Some(SourceAnswer { source, queue, of_queue, verdict }) = judged else { return };
-        for policy in self.parts.policies.iter() {
-            policy.answered(&queue, of_queue, long);
-        }
+        self.parts.rules.answered(&queue, of_queue, long);
         let (messages, since) = result.unwrap_or_else(|error| {
             tracing::warn!(error = &error as &dyn StdError, ?verdict, "not received");
             (Vec::new(), ctx.monotonic())
@@ -210,12 +216,12 @@ impl<'a, E: Environment> Drain<'a, E> {
                         continue;
                     }
                     match self.collect(&source, Box::new(message)) {
-                        PolicyStep::Pass(message) => usable += self.admit(message),
-                        PolicyStep::Left => is_left = true,
-                        PolicyStep::Gone | PolicyStep::Later(_) => {}
+                        Ok(message) => usable += self.admit(message),
+                        Err(Kept::Left) => is_left = true,
+                        Err(Kept::Gone | Kept::Later(_)) => {}
                     }
                 }
-                Err(rejected) if self.parts.policies.may_reject(&rejected) => {
+                Err(rejected) if self.parts.rules.may_reject(&rejected) => {
                     self.reject(&rejected, &source, count);
                 }
                 Err(rejected) => {
@@ -234,7 +240,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         self.sources.took(&origin, verdict, got, usable, is_left);
     }
 
-    /// Whether an express mail came after the window's last slot. It is handed over before any policy does
+    /// Whether an express mail came after the window's last slot. It is handed over before any rule does
     /// work for it: the next window's poller waits for it.
     fn is_too_late(&self, message: &Message) -> bool {
         let is_over = || self.parts.ctx.now() >= self.parts.ctx.plan.window.closes();
@@ -277,19 +283,15 @@ impl<'a, E: Environment> Drain<'a, E> {
         }
     }
 
-    /// Shows a mail from a campaign's own queue to the policies that collect. Mail that one of them takes
+    /// Shows a mail from a campaign's own queue to the rules that collect. Mail that one of them takes
     /// has no place in the buffer.
-    fn collect(&self, source: &Source, message: Box<Message>) -> PolicyStep<'a, Box<Message>> {
+    fn collect(&self, source: &Source, message: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
         let is_own = self.parts.ctx.plan.merge.is_none() || matches!(source.line, Line::Limited(_));
         let is_fresh = is_own && source.limit_queue.is_none();
         if !is_fresh || source.line == Line::Express {
-            return PolicyStep::Pass(message);
+            return Ok(message);
         }
-        let step = self.parts.policies.collected(message);
-        if !matches!(step, PolicyStep::Pass(_)) {
-            self.free();
-        }
-        step
+        self.parts.rules.collect(message).inspect_err(|_| self.free())
     }
 
     /// Gives one message's place in the buffer free.
@@ -309,12 +311,12 @@ impl<'a, E: Environment> Drain<'a, E> {
             };
             ctx.running_means.received(lane, message.recipients());
         }
-        self.pass(message, 0)
+        self.pass(message, NextRule::First)
     }
 
-    /// Passes a mail through the policies from number `from` on, and lets it wait for a slot at last; or
+    /// Passes a mail through the rules from the `next` one on, and lets it wait for a slot at last; or
     /// puts it back if its campaign is held. Returns the recipients that will use slots.
-    pub(super) fn pass(&mut self, message: Box<Message>, from: usize) -> u64 {
+    pub(super) fn pass(&mut self, message: Box<Message>, next: NextRule) -> u64 {
         if self.stage == DrainStage::Over {
             self.leave(&message);
             return 0;
@@ -326,36 +328,30 @@ impl<'a, E: Environment> Drain<'a, E> {
         if self.stage > DrainStage::Sending {
             return self.wait_for_slot(message);
         }
-        let (recipients, kept) = (message.recipients(), PolicyMail::of(&message));
+        let (recipients, kept) = (message.recipients(), KeptMail::of(&message));
         let mut effects = Vec::new();
-        let (policy, step) = self.parts.policies.received(message, from, &mut effects);
-        let used = match step {
-            PolicyStep::Pass(message) => self.wait_for_slot(message),
-            PolicyStep::Later(work) => {
-                self.begin(policy, kept, work);
+        let used = match self.parts.rules.admit(message, next, &mut effects) {
+            Ok(message) => self.wait_for_slot(message),
+            Err(Kept::Later(work)) => {
+                self.begin(kept, work.map(WorkOutcome::Effects));
                 recipients
             }
-            PolicyStep::Gone | PolicyStep::Left => 0,
+            Err(Kept::Gone | Kept::Left) => 0,
         };
-        self.apply(policy, effects);
+        self.apply(effects);
         used
     }
 
-    /// Begins work of a policy, which keeps some mail until it is done.
-    pub(super) fn begin(
-        &mut self,
-        policy: usize,
-        kept: PolicyMail,
-        work: LocalBoxFuture<'a, Vec<Effect>>,
-    ) {
+    /// Begins work of a rule, which keeps some mail until it is done.
+    pub(super) fn begin(&mut self, kept: KeptMail, work: impl Future<Output = WorkOutcome> + 'a) {
         self.kept = self.kept.plus(kept);
-        let finished = async move { FinishedWork { policy, kept, effects: work.await } };
+        let finished = async move { FinishedWork { kept, outcome: work.await } };
         self.work.push(finished.boxed_local());
     }
 
-    /// Begins work of the drain's own, for which no policy keeps a mail.
-    pub(super) fn begin_own(&mut self, work: impl Future<Output = Vec<Effect>> + 'a) {
-        self.begin(0, PolicyMail::default(), work.boxed_local());
+    /// Begins work of the drain's own, for which no rule keeps a mail, and after which there is nothing to do.
+    pub(super) fn begin_own(&mut self, work: impl Future<Output = ()> + 'a) {
+        self.begin(KeptMail::default(), work.map(|()| WorkOutcome::Effects(Vec::new())));
     }
 
     /// The work that was begun since the last call.
@@ -363,10 +359,13 @@ impl<'a, E: Environment> Drain<'a, E> {
         std::mem::take(&mut self.work)
     }
 
-    /// Takes the effects of work that is done.
+    /// Does what follows from work that is done.
     pub(super) fn worked(&mut self, finished: FinishedWork) {
         self.kept = self.kept.less(finished.kept);
-        self.apply(finished.policy, finished.effects);
+        match finished.outcome {
+            WorkOutcome::Effects(effects) => self.apply(effects),
+            WorkOutcome::Advanced(advanced) => self.advanced(advanced),
+        }
     }
 
     /// Lets a mail wait for its slots. A mail with more recipients than the window has slots first claims
@@ -383,9 +382,9 @@ impl<'a, E: Environment> Drain<'a, E> {
         } else {
             self.slots.wait_oversize(message);
             let through = ctx.plan.owed_through(recipients);
-            self.begin_own(async move {
+            self.begin(KeptMail::default(), async move {
                 let advancing = control_record::advance(ctx, through);
-                vec![Effect::Advanced(ctx.within(DECIDED, advancing).await.unwrap_or(false))]
+                WorkOutcome::Advanced(ctx.within(DECIDED, advancing).await.unwrap_or(false))
             });
         }
         recipients
@@ -393,7 +392,7 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     /// Notes whether the following windows were claimed for the oversize mail: it takes all slots that are
     /// left here, or is left to its queue.
-    pub(super) fn advanced(&mut self, advanced: bool) {
+    fn advanced(&mut self, advanced: bool) {
         if let Some(message) = self.slots.advanced(advanced, self.parts.ctx.now()) {
             self.leave(&message);
         }
@@ -428,7 +427,6 @@ impl<'a, E: Environment> Drain<'a, E> {
             let hold = Hold { tenant: tenant.cloned(), ..Hold::new(&detail, ctx.now()) };
             let holding = control_record::hold(ctx, campaign.as_deref(), reason, hold);
             ctx.within(DECIDED, holding).await;
-            Vec::new()
         });
     }
 
@@ -454,16 +452,16 @@ impl<'a, E: Environment> Drain<'a, E> {
         let _ = self.jobs.unbounded_send(job);
     }
 
-    /// Does what a policy wants done.
-    pub(super) fn apply(&mut self, policy: usize, effects: Vec<Effect>) {
+    /// Does what rules want done.
+    pub(super) fn apply(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Pass(message) => drop(self.pass(message, policy + 1)),
-                Effect::PassSend(send) => self.ended(send, policy + 1),
+                Effect::Pass(message, next) => drop(self.pass(message, next)),
+                Effect::Ended(send) => self.decide(*send),
                 Effect::WaitAgain(message) => self.wait_again(message),
-                Effect::Leave(message) => self.leave(&message),
-                Effect::LeaveUnused(message) => self.leave_unused(&message, false),
-                Effect::LeaveHidden(message) => self.leave_hidden(&message),
+                Effect::Leave(message, Leave::BySettings) => self.leave(&message),
+                Effect::Leave(message, Leave::Unused) => self.leave_unused(&message, false),
+                Effect::Leave(message, Leave::Hidden) => self.leave_hidden(&message),
                 Effect::Settle(message, job) => {
                     self.take(&message);
                     self.job(job);
@@ -471,7 +469,6 @@ impl<'a, E: Environment> Drain<'a, E> {
                 Effect::GiveBack(line, recipients) => self.sources.give_back(line, recipients),
                 Effect::MovedAway(line, recipients) => self.sources.moved_away(line, recipients),
                 Effect::Arrived(place, mails) => self.arrived(Some(place), mails),
-                Effect::Advanced(advanced) => self.advanced(advanced),
                 Effect::Stop => self.stop(),
                 Effect::Hold { campaign, reason, detail } => {
                     self.ask_to_hold(campaign, reason, detail);
@@ -480,12 +477,11 @@ impl<'a, E: Environment> Drain<'a, E> {
         }
     }
 
-    /// Leaves all mail that got no slot to its queue. The policies hand over what they still keep.
+    /// Leaves all mail that got no slot to its queue. The rules hand over what they still keep.
     pub(super) fn leave_the_rest(&mut self) {
         self.stage = DrainStage::Over;
-        for (policy, effects) in self.parts.policies.slots_over() {
-            self.apply(policy, effects);
-        }
+        let effects = self.parts.rules.slots_over();
+        self.apply(effects);
         self.leave_what_waits();
     }
 

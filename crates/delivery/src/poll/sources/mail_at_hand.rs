@@ -4,16 +4,16 @@ use tidegate_core::limiter::{Limiter, Line};
 
 use crate::poll::sources::message::Message;
 
-/// Mail that policies keep until the ledger has answered.
+/// Mail that rules keep until the ledger has answered.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::poll) struct PolicyMail {
+pub(in crate::poll) struct KeptMail {
     /// Express mails.
     pub(in crate::poll) express: u64,
     /// Recipients of campaign mail, mail from limit queues included.
     pub(in crate::poll) campaigns: u64,
 }
 
-impl PolicyMail {
+impl KeptMail {
     pub(in crate::poll) fn of(mail: &Message) -> Self {
         match mail.line {
             Line::Express => Self { express: 1, campaigns: 0 },
@@ -38,7 +38,7 @@ impl PolicyMail {
 /// The mail at hand, and the slots that it may take.
 pub(in crate::poll) struct MailAtHand<'h> {
     pub(in crate::poll) limiter: &'h Limiter<usize>,
-    pub(in crate::poll) kept: PolicyMail,
+    pub(in crate::poll) kept: KeptMail,
     /// Messages received and not yet settled.
     pub(in crate::poll) buffered: u64,
 }

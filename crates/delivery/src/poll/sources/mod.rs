@@ -159,7 +159,7 @@ impl<'a, E: Environment> Sources<'a, E> {
         }
     }
 
-    /// Notes that the feed, or a policy, brought `mails` into the limit queue at `place`, or into the
+    /// Notes that the feed, or a rule, brought `mails` into the limit queue at `place`, or into the
     /// merge queue.
     pub(super) fn arrived(&mut self, place: Option<usize>, mails: u64) {
         match place {

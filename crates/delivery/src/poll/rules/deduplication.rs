@@ -11,7 +11,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState, Verdict};
 use tidegate_core::identity::Identity;
 
-use super::policy::{Effect, Fate, Policy, PolicyStep};
+use super::effect::{Effect, Fate, Kept, Leave, NextRule};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::jobs::{already_sent, unknown};
@@ -31,19 +31,19 @@ impl<'a, E: Environment> SendMarks<'a, E> {
     }
 }
 
-impl<'a, E: Environment> Policy<'a> for SendMarks<'a, E> {
-    fn received(
-        &self,
-        mail: Box<Message>,
-        _effects: &mut Vec<Effect>,
-    ) -> PolicyStep<'a, Box<Message>> {
+impl<'a, E: Environment> SendMarks<'a, E> {
+    pub(super) fn received(&self, mail: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
         if self.ctx.config.deduplication == Deduplication::Off {
-            return PolicyStep::Pass(mail);
+            return Ok(mail);
         }
-        PolicyStep::Later(before(self.ctx, mail).boxed_local())
+        Err(Kept::Later(before(self.ctx, mail).boxed_local()))
     }
 
-    fn before_settling(&self, mail: &Message, fate: &Fate) -> Option<LocalBoxFuture<'a, ()>> {
+    pub(super) fn before_settling(
+        &self,
+        mail: &Message,
+        fate: &Fate,
+    ) -> Option<LocalBoxFuture<'a, ()>> {
         let token = mail.mark.clone()?;
         let (ctx, identity, fate) = (self.ctx, mail.envelope.identity.clone(), fate.clone());
         Some(async move { settle(ctx, &identity, &token, &fate).await }.boxed_local())
@@ -82,7 +82,7 @@ async fn before<'a, E: Environment>(
     match ctx.within(DECIDED, mark(ctx, &mail, &token)).await {
         Some(Ok((Verdict::TakeOver, _))) => {
             mail.mark = Some(token);
-            vec![Effect::Pass(mail)]
+            vec![Effect::Pass(mail, NextRule::Breaker)]
         }
         Some(Ok((Verdict::Delete, _))) => {
             ctx.count(Counter::AlreadySent, 1);
@@ -98,7 +98,7 @@ async fn before<'a, E: Environment>(
         }
         // Another poller may be sending it.
         Some(Ok((Verdict::LeaveAlone | Verdict::Park, _))) => {
-            vec![give_back, Effect::LeaveHidden(mail)]
+            vec![give_back, Effect::Leave(mail, Leave::Hidden)]
         }
         failed => {
             let error = failed.and_then(Result::err);
@@ -109,7 +109,7 @@ async fn before<'a, E: Environment>(
             settle(ctx, &mail.envelope.identity, &token, &Fate::Unsent).await;
             // Its slots are not given to other mail: while the ledger takes no marks, one mail after
             // another would be received for them, and left.
-            vec![Effect::LeaveHidden(mail)]
+            vec![Effect::Leave(mail, Leave::Hidden)]
         }
     }
 }

@@ -14,7 +14,7 @@ use tidegate_core::config::DECIDED;
 use tidegate_core::control::Control;
 use tidegate_core::outcome::Outcome;
 
-use super::policy::{Effect, EndedSend, Policy, PolicyStep};
+use super::effect::{Effect, EndedSend, Kept, Leave, NextRule};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::control_record;
@@ -46,7 +46,7 @@ impl BreakerState {
     fn decide(&mut self, counts: bool, effects: &mut Vec<Effect>) {
         for mut send in std::mem::take(&mut self.undecided) {
             send.counts &= counts;
-            effects.push(Effect::PassSend(Box::new(send)));
+            effects.push(Effect::Ended(Box::new(send)));
         }
     }
 }
@@ -101,57 +101,57 @@ impl<'a, E: Environment> BreakerRule<'a, E> {
     }
 }
 
-impl<'a, E: Environment> Policy<'a> for BreakerRule<'a, E> {
+impl<'a, E: Environment> BreakerRule<'a, E> {
     /// Takes the first mail for the probe and asks the ledger to make this poller the prober: the mail is
     /// sent, or it is left and the window ends. Further mail is left.
-    fn received(
+    pub(super) fn received(
         &self,
         mail: Box<Message>,
         effects: &mut Vec<Effect>,
-    ) -> PolicyStep<'a, Box<Message>> {
+    ) -> Result<Box<Message>, Kept<'a>> {
         if !self.is_probing() {
-            return PolicyStep::Pass(mail);
+            return Ok(mail);
         }
         if std::mem::replace(&mut self.state.borrow_mut().is_taken, true) {
-            effects.push(Effect::Leave(mail));
-            return PolicyStep::Gone;
+            effects.push(Effect::Leave(mail, Leave::BySettings));
+            return Err(Kept::Gone);
         }
         let ctx = self.ctx;
         let asking = async move {
             let is_prober = ctx.within(DECIDED, control_record::become_prober(ctx)).await;
             if is_prober.unwrap_or(false) {
-                vec![Effect::Pass(mail)]
+                vec![Effect::Pass(mail, NextRule::None)]
             } else {
-                vec![Effect::Leave(mail), Effect::Stop]
+                vec![Effect::Leave(mail, Leave::BySettings), Effect::Stop]
             }
         };
-        PolicyStep::Later(asking.boxed_local())
+        Err(Kept::Later(asking.boxed_local()))
     }
 
-    fn wants_mail(&self) -> bool {
+    pub(super) fn wants_mail(&self) -> bool {
         !(self.is_probing() && self.state.borrow().is_taken)
     }
 
     /// Counts the outcome. Failed sends wait for a new look at the breaker if it is time for one.
-    fn ended(
+    pub(super) fn ended(
         &self,
         mut send: Box<EndedSend>,
         effects: &mut Vec<Effect>,
-    ) -> PolicyStep<'a, Box<EndedSend>> {
+    ) -> Result<Box<EndedSend>, Kept<'a>> {
         self.note(send.outcome(), effects);
         if !matches!(send.outcome(), Some(Outcome::Transient | Outcome::Ambiguous)) {
-            return PolicyStep::Pass(send);
+            return Ok(send);
         }
         let last = send.message.envelope.next_attempt() >= self.ctx.config.max_attempts;
         send.counts &= !(last && self.ctx.plan.suspects_an_outage);
         if !self.has_to_look() {
             send.counts &= self.state.borrow().allowing.0 && !self.is_probing();
-            return PolicyStep::Pass(send);
+            return Ok(send);
         }
         let mut state = self.state.borrow_mut();
         state.undecided.push(*send);
         if state.undecided.len() > 1 {
-            return PolicyStep::Gone; // the look is under way
+            return Err(Kept::Gone); // the look is under way
         }
         let (ctx, state) = (self.ctx, Rc::clone(&self.state));
         let looking = async move {
@@ -162,15 +162,17 @@ impl<'a, E: Environment> Policy<'a> for BreakerRule<'a, E> {
             state.decide(allows, &mut effects);
             effects
         };
-        PolicyStep::Later(looking.boxed_local())
+        Err(Kept::Later(looking.boxed_local()))
     }
 
     /// Failed sends that still wait for a look count as attempts.
-    fn slots_over(&self, effects: &mut Vec<Effect>) {
-        self.state.borrow_mut().decide(true, effects);
+    pub(super) fn slots_over(&self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.state.borrow_mut().decide(true, &mut effects);
+        effects
     }
 
-    fn concludes(&self, control: &mut Control) {
+    pub(super) fn concludes(&self, control: &mut Control) {
         let state = self.state.borrow();
         let (window, policy) = (self.ctx.plan.window, &self.ctx.config.breaker);
         let probed = state
@@ -182,7 +184,7 @@ impl<'a, E: Environment> Policy<'a> for BreakerRule<'a, E> {
         }
     }
 
-    fn wrote_control(&self) -> bool {
+    pub(super) fn wrote_control(&self) -> bool {
         self.state.borrow().probed.is_some()
     }
 }

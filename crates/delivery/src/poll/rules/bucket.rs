@@ -4,16 +4,13 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use futures_util::future::LocalBoxFuture;
 use tidegate_core::bucket;
 use tidegate_core::counters::Counter;
 use tidegate_core::outcome::Outcome;
 
-use super::policy::{Effect, EndedSend, Policy, PolicyStep};
+use super::effect::{Effect, EndedSend, Kept, Leave};
 use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::settle::Job;
-use crate::poll::sources::message::Message;
 use crate::ports::{Mailer as _, Takes};
 
 /// Mail that a window leaves because the shared bucket does not answer is visible again after this: the
@@ -33,33 +30,33 @@ impl<'a, E: Environment> SharedBucket<'a, E> {
     }
 }
 
-impl<'a, E: Environment> Policy<'a> for SharedBucket<'a, E> {
+impl<'a, E: Environment> SharedBucket<'a, E> {
     /// A send that was refused waits for a later slot. Without an answer this window starts no further
     /// send; the next one asks the bucket again.
-    fn ended(
+    pub(super) fn ended(
         &self,
         send: Box<EndedSend>,
         effects: &mut Vec<Effect>,
-    ) -> PolicyStep<'a, Box<EndedSend>> {
+    ) -> Result<Box<EndedSend>, Kept<'a>> {
         match &send.result {
             Err((failure, Outcome::NotSent)) if bucket::lost(failure) && !send.is_held => {
                 self.is_lost.set(true);
-                effects.extend([Effect::LeaveUnused(send.message), Effect::Stop]);
-                PolicyStep::Gone
+                effects.extend([Effect::Leave(send.message, Leave::Unused), Effect::Stop]);
+                Err(Kept::Gone)
             }
             Err((failure, Outcome::NotSent)) if bucket::withheld(failure) => {
                 effects.push(Effect::WaitAgain(send.message));
-                PolicyStep::Gone
+                Err(Kept::Gone)
             }
-            _ => PolicyStep::Pass(send),
+            _ => Ok(send),
         }
     }
 
-    fn shown_after(&self, _mail: &Message) -> Option<Duration> {
+    pub(super) fn shown_after(&self) -> Option<Duration> {
         self.is_lost.get().then_some(SHOWN_AFTER)
     }
 
-    fn closes(&self) -> Option<LocalBoxFuture<'a, Vec<Job>>> {
+    pub(super) fn closes(&self) {
         let now = self.ctx.env.mailer().takes();
         let (refused, lost) = (now.refused - self.before.refused, now.lost - self.before.lost);
         self.ctx.count(Counter::BucketRefused, refused);
@@ -67,6 +64,5 @@ impl<'a, E: Environment> Policy<'a> for SharedBucket<'a, E> {
         if refused + lost > 0 {
             tracing::info!(refused, lost, "not granted by the shared bucket");
         }
-        None
     }
 }

@@ -10,13 +10,13 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use futures_util::future::{LocalBoxFuture, Shared, ready};
+use futures_util::future::{LocalBoxFuture, Shared};
 use tidegate_core::config::DECIDED;
 use tidegate_core::counters::Counter;
 use tidegate_core::exclusions::{ExclusionList, ExclusionState};
 use tidegate_core::limiter::Line;
 
-use super::policy::{Effect, Policy, PolicyStep};
+use super::effect::{Effect, Kept, Leave, NextRule};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::jobs::excluded;
@@ -43,54 +43,55 @@ impl<'a, E: Environment> ExcludedRecipients<'a, E> {
     }
 }
 
-impl<'a, E: Environment> Policy<'a> for ExcludedRecipients<'a, E> {
+impl<'a, E: Environment> ExcludedRecipients<'a, E> {
     /// While the list is not read yet, the feed moves the mail, and the drain takes it out.
-    fn collected(&self, mail: Box<Message>) -> PolicyStep<'a, Box<Message>> {
+    pub(super) fn collected(&self, mail: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
         match self.list.as_ref().and_then(Shared::peek) {
             Some(Some(list)) if concerns(list, &mail) => {
                 self.ctx.count_for(Counter::Excluded, &mail.envelope.campaign, 1);
                 self.collected.borrow_mut().push(excluded(&mail, false));
-                PolicyStep::Gone
+                Err(Kept::Gone)
             }
-            _ => PolicyStep::Pass(mail),
+            _ => Ok(mail),
         }
     }
 
-    fn received(
+    pub(super) fn received(
         &self,
         mail: Box<Message>,
         effects: &mut Vec<Effect>,
-    ) -> PolicyStep<'a, Box<Message>> {
+    ) -> Result<Box<Message>, Kept<'a>> {
         let Some(list) = self.list.as_ref().filter(|_| mail.line != Line::Express) else {
-            return PolicyStep::Pass(mail);
+            return Ok(mail);
         };
         let ctx = self.ctx;
         match list.peek() {
-            Some(Some(list)) if !concerns(list, &mail) => PolicyStep::Pass(mail),
+            Some(Some(list)) if !concerns(list, &mail) => Ok(mail),
             Some(Some(_)) => {
                 effects.extend(take_out(ctx, mail));
-                PolicyStep::Gone
+                Err(Kept::Gone)
             }
             _ => {
                 let list = list.clone();
                 let decide = async move {
                     match list.await {
-                        Some(list) if !concerns(&list, &mail) => vec![Effect::Pass(mail)],
+                        Some(list) if !concerns(&list, &mail) => {
+                            vec![Effect::Pass(mail, NextRule::Limits)]
+                        }
                         Some(_) => take_out(ctx, mail).into(),
-                        None => vec![Effect::LeaveHidden(mail)],
+                        None => vec![Effect::Leave(mail, Leave::Hidden)],
                     }
                 };
-                PolicyStep::Later(decide.boxed_local())
+                Err(Kept::Later(decide.boxed_local()))
             }
         }
     }
 
-    fn closes(&self) -> Option<LocalBoxFuture<'a, Vec<Job>>> {
-        let jobs = self.collected.take();
-        (!jobs.is_empty()).then(|| ready(jobs).boxed_local())
+    pub(super) fn closes(&self) -> Vec<Job> {
+        self.collected.take()
     }
 
-    fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
+    pub(super) fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
         let list = self.list.clone()?;
         Some(list.map(drop).boxed_local())
     }

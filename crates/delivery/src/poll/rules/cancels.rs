@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::FutureExt as _;
-use futures_util::future::{LocalBoxFuture, join_all, ready};
+use futures_util::future::{LocalBoxFuture, join_all};
 use tidegate_core::Timestamp;
 use tidegate_core::allocation::BATCH;
 use tidegate_core::config::EXPRESS;
@@ -27,7 +27,7 @@ use tidegate_core::control::{Cancel, Control, HoldReason};
 use tidegate_core::counters::Counter;
 use tidegate_core::limiter::Line;
 
-use super::policy::{Effect, Policy, PolicyStep};
+use super::effect::{Effect, Kept};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::jobs::{cancelled, receipt, reject};
@@ -61,26 +61,26 @@ impl<'a, E: Environment> CancelledMail<'a, E> {
     }
 }
 
-impl<'a, E: Environment> Policy<'a> for CancelledMail<'a, E> {
-    fn collected(&self, mail: Box<Message>) -> PolicyStep<'a, Box<Message>> {
-        let Some(cancel) = self.sweep.cancel_of(&mail) else { return PolicyStep::Pass(mail) };
+impl<'a, E: Environment> CancelledMail<'a, E> {
+    pub(super) fn collected(&self, mail: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
+        let Some(cancel) = self.sweep.cancel_of(&mail) else { return Ok(mail) };
         let job = self.sweep.take_out(&mail, cancel, false);
         self.collected.borrow_mut().push(job);
-        PolicyStep::Gone
+        Err(Kept::Gone)
     }
 
-    fn received(
+    pub(super) fn received(
         &self,
         mail: Box<Message>,
         effects: &mut Vec<Effect>,
-    ) -> PolicyStep<'a, Box<Message>> {
-        let Some(cancel) = self.sweep.cancel_of(&mail) else { return PolicyStep::Pass(mail) };
+    ) -> Result<Box<Message>, Kept<'a>> {
+        let Some(cancel) = self.sweep.cancel_of(&mail) else { return Ok(mail) };
         let job = self.sweep.take_out(&mail, cancel, true);
         effects.push(Effect::Settle(mail, job));
-        PolicyStep::Gone
+        Err(Kept::Gone)
     }
 
-    fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
+    pub(super) fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
         let (sweep, jobs) = (Rc::clone(&self.sweep), self.jobs.take()?);
         let all = async move {
             let swept = sweep.campaigns().into_iter().map(async |(name, sources, cancel)| {
@@ -95,12 +95,11 @@ impl<'a, E: Environment> Policy<'a> for CancelledMail<'a, E> {
         Some(all.boxed_local())
     }
 
-    fn closes(&self) -> Option<LocalBoxFuture<'a, Vec<Job>>> {
-        let jobs = self.collected.take();
-        (!jobs.is_empty()).then(|| ready(jobs).boxed_local())
+    pub(super) fn closes(&self) -> Vec<Job> {
+        self.collected.take()
     }
 
-    fn concludes(&self, control: &mut Control) {
+    pub(super) fn concludes(&self, control: &mut Control) {
         for (campaign, cancel) in &*self.sweep.cleared.borrow() {
             // A newer cancel is not done with.
             if control.cancels.get(campaign) == Some(cancel) {

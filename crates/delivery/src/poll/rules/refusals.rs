@@ -11,7 +11,7 @@ use tidegate_core::limiter::Line;
 use tidegate_core::outcome::Outcome;
 use tidegate_core::refusals::{INVALID, Refusal, Run};
 
-use super::policy::{Effect, EndedSend, Policy, PolicyStep};
+use super::effect::{Effect, EndedSend, Kept};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::jobs::receipt;
@@ -54,14 +54,13 @@ impl<'a, E: Environment> RefusalsInARow<'a, E> {
     }
 }
 
-impl<'a, E: Environment> Policy<'a> for RefusalsInARow<'a, E> {
-    fn collected(&self, mail: Box<Message>) -> PolicyStep<'a, Box<Message>> {
+impl<'a, E: Environment> RefusalsInARow<'a, E> {
+    pub(super) fn collected(&self, mail: &Message) {
         self.note(&mail.envelope.campaign, Run::valid);
-        PolicyStep::Pass(mail)
     }
 
     /// Not once 25 in a row were, as long as no valid one came; the window's end writes the hold.
-    fn may_reject(&self, rejected: &Rejected) -> bool {
+    pub(super) fn may_reject(&self, rejected: &Rejected) -> bool {
         let campaign = &rejected.envelope.campaign;
         let before = self.ctx.plan.control.refusals.get(campaign);
         let mut may = true;
@@ -76,31 +75,31 @@ impl<'a, E: Environment> Policy<'a> for RefusalsInARow<'a, E> {
     }
 
     /// Of a held campaign one mail passes in the window that probes.
-    fn received(
+    pub(super) fn received(
         &self,
         mail: Box<Message>,
         effects: &mut Vec<Effect>,
-    ) -> PolicyStep<'a, Box<Message>> {
+    ) -> Result<Box<Message>, Kept<'a>> {
         let campaign = &mail.envelope.campaign;
         if mail.line == Line::Express {
             self.note(campaign, Run::valid);
         }
         if !self.ctx.plan.is_probed(campaign) {
-            return PolicyStep::Pass(mail);
+            return Ok(mail);
         }
         if self.probes.borrow_mut().insert(campaign.clone(), None).is_some() {
             let job = Job::Show(receipt(&mail.held, true), Duration::ZERO);
             effects.push(Effect::Settle(mail, job));
-            return PolicyStep::Gone;
+            return Err(Kept::Gone);
         }
-        PolicyStep::Pass(mail)
+        Ok(mail)
     }
 
-    fn ended(
+    pub(super) fn ended(
         &self,
         mut send: Box<EndedSend>,
         effects: &mut Vec<Effect>,
-    ) -> PolicyStep<'a, Box<EndedSend>> {
+    ) -> Box<EndedSend> {
         let campaign = &send.message.envelope.campaign;
         if send.outcome() != Some(Outcome::NotSent)
             && let Some(accepted) = self.probes.borrow_mut().get_mut(campaign)
@@ -115,10 +114,10 @@ impl<'a, E: Environment> Policy<'a> for RefusalsInARow<'a, E> {
         }
         // A probe is no attempt.
         send.counts &= !self.ctx.plan.is_probed(&send.message.envelope.campaign);
-        PolicyStep::Pass(send)
+        send
     }
 
-    fn concludes(&self, control: &mut Control) {
+    pub(super) fn concludes(&self, control: &mut Control) {
         let now = self.ctx.now();
         for (campaign, accepted) in &*self.probes.borrow() {
             match (accepted, control.campaign_holds.get_mut(campaign)) {

@@ -12,7 +12,7 @@ use tidegate_core::limiter::Line;
 use tidegate_core::limits::{Dimension, LimitRef, is_alone};
 use tidegate_core::outcome::Outcome;
 
-use super::policy::{Effect, EndedSend, Policy, PolicyStep};
+use super::effect::{Effect, EndedSend, Kept, Leave};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::jobs::{move_on, put_back_limited, receipt};
@@ -160,7 +160,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     /// Puts a mail back to its campaign's queue, visible after `away`.
     fn put_back(&self, mail: Box<Message>, away: Duration, effects: &mut Vec<Effect>) {
         let Some(campaign) = self.ctx.plan.campaign(&mail.envelope.campaign) else {
-            return effects.push(Effect::Leave(mail));
+            return effects.push(Effect::Leave(mail, Leave::BySettings));
         };
         let (line, recipients) = (mail.line, mail.recipients());
         self.ctx.count(Counter::LimitedAgain, recipients);
@@ -189,7 +189,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         effects: &mut Vec<Effect>,
     ) {
         let Some(queue) = self.limits.planned.find(place).map(|queue| &queue.queue) else {
-            return effects.push(Effect::Leave(mail));
+            return effects.push(Effect::Leave(mail, Leave::BySettings));
         };
         let (line, recipients) = (mail.line, mail.recipients());
         QueueMoves::add(&mut self.limits.note().fed, place, recipients);
@@ -202,19 +202,19 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     }
 }
 
-impl<'a, E: Environment> Policy<'a> for LimitRule<'a, E> {
-    fn received(
+impl<'a, E: Environment> LimitRule<'a, E> {
+    pub(super) fn received(
         &self,
         mut mail: Box<Message>,
         effects: &mut Vec<Effect>,
-    ) -> PolicyStep<'a, Box<Message>> {
+    ) -> Result<Box<Message>, Kept<'a>> {
         if mail.demands.is_empty() {
-            return PolicyStep::Pass(mail);
+            return Ok(mail);
         }
         let now = self.ctx.now();
         self.overflow(&mut mail, now);
         match self.way(&mail, now) {
-            None => return PolicyStep::Pass(mail),
+            None => return Ok(mail),
             Some(OverLimit::Move(place, delay)) => self.move_to(mail, place, delay, effects),
             Some(OverLimit::Wait) => {
                 // It uses no slot of this window: other mail is received in its place.
@@ -229,40 +229,23 @@ impl<'a, E: Environment> Policy<'a> for LimitRule<'a, E> {
                 effects.extend([Effect::Settle(mail, job), Effect::MovedAway(line, recipients)]);
             }
         }
-        PolicyStep::Gone
-    }
-
-    fn waits(&self, mail: &Message) {
-        self.limits.gates().wait(&mail.demands);
-    }
-
-    fn admits(&self, mail: &Message, slot: u64) -> bool {
-        mail.demands.is_empty() || self.limits.gates().admits(&mail.demands, slot)
-    }
-
-    fn acquired(&self, mail: &Message, slot: u64) {
-        self.limits.gates().take(&mail.demands, slot);
+        Err(Kept::Gone)
     }
 
     /// A mail that missed its last moment was not sent: its limits' slots are free again.
-    fn ended(
-        &self,
-        send: Box<EndedSend>,
-        _effects: &mut Vec<Effect>,
-    ) -> PolicyStep<'a, Box<EndedSend>> {
+    pub(super) fn ended(&self, send: &EndedSend) {
         if send.outcome() == Some(Outcome::NotSent) {
             self.limits.gates().give_back(&send.message.demands, send.slot);
         }
-        PolicyStep::Pass(send)
     }
 
-    fn shown_after(&self, mail: &Message) -> Option<Duration> {
+    pub(super) fn shown_after(&self, mail: &Message) -> Option<Duration> {
         self.is_kept_close(mail).then_some(Duration::ZERO)
     }
 
     /// Notes that the queue of `*` is empty if SQS counts nothing in it, in every 16th window. Its mail is
     /// invisible for minutes at a time, so an empty receive proves nothing.
-    fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
+    pub(super) fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
         let (ctx, limits) = (self.ctx, self.limits);
         let queue = limits.planned.queues.iter().find(|queue| queue.hides && queue.depth > 0)?;
         if !ctx.counts_merge() {
@@ -283,14 +266,15 @@ impl<'a, E: Environment> Policy<'a> for LimitRule<'a, E> {
         Some(counting.boxed_local())
     }
 
-    fn slots_over(&self, effects: &mut Vec<Effect>) {
-        for mail in self.early.take() {
+    pub(super) fn slots_over(&self) -> Vec<Effect> {
+        let show = |mail: Message| {
             let job = Job::Show(receipt(&mail.held, true), Duration::ZERO);
-            effects.push(Effect::Settle(Box::new(mail), job));
-        }
+            Effect::Settle(Box::new(mail), job)
+        };
+        self.early.take().into_iter().map(show).collect()
     }
 
-    fn report(&self, entry: &mut LedgerReport) {
+    pub(super) fn report(&self, entry: &mut LedgerReport) {
         self.limits.moves().tell(self.limits.planned, entry);
     }
 }

@@ -9,15 +9,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 
-use futures_util::FutureExt as _;
-use futures_util::future::{LocalBoxFuture, join_all};
+use futures_util::future::join_all;
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::config::MOVED;
 use tidegate_core::counters::Counter;
 use tidegate_core::deferral::{DeferredMail, MOST_BYTES, ObjectName, pack};
 use tidegate_core::identity::Envelope;
 
-use super::policy::{Policy, PolicyStep};
+use super::effect::Kept;
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::jobs::receipt;
@@ -80,18 +79,18 @@ impl<'a, E: Environment> Deferral<'a, E> {
     }
 }
 
-impl<'a, E: Environment> Policy<'a> for Deferral<'a, E> {
+impl<'a, E: Environment> Deferral<'a, E> {
     /// Keeps a mail of low priority, or of a campaign whose limit has ended, as far as there is room.
     ///
     /// Example: 60 slots allow 600 mails. At a level that defers low priority, the 601st such mail is left
     /// on its queue.
-    fn collected(&self, mail: Box<Message>) -> PolicyStep<'a, Box<Message>> {
+    pub(super) fn collected(&self, mail: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
         if !self.stores || !(self.level.defers(mail.priority) || self.is_late(&mail)) {
-            return PolicyStep::Pass(mail);
+            return Ok(mail);
         }
         let bytes = self.bytes.get() + mail.held.body.len() + BESIDE;
         if self.mails.get() >= self.most || bytes > self.most_bytes {
-            return PolicyStep::Left;
+            return Err(Kept::Left);
         }
         self.bytes.set(bytes);
         self.mails.set(self.mails.get() + 1);
@@ -106,12 +105,11 @@ impl<'a, E: Environment> Policy<'a> for Deferral<'a, E> {
         let mut held = self.held.borrow_mut();
         let campaign = envelope.campaign.clone();
         held.entry(campaign).or_default().push(PendingDeferral { body, envelope, receipt });
-        PolicyStep::Gone
+        Err(Kept::Gone)
     }
 
-    fn closes(&self) -> Option<LocalBoxFuture<'a, Vec<Job>>> {
-        let held = self.held.take();
-        (!held.is_empty()).then(|| write(self.ctx, held).boxed_local())
+    pub(super) fn closes(&self) -> impl Future<Output = Vec<Job>> + use<'a, E> {
+        write(self.ctx, self.held.take())
     }
 }
 

@@ -26,13 +26,11 @@ use tidegate_core::feed::pause_after_empty;
 use tidegate_core::idle::QueueChecks;
 use tidegate_core::parts::Upkeep;
 
-use super::policy::Policy;
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::limit_window::{LimitWindow, QueueMoves};
 use crate::poll::plan::limits::idle_key;
 use crate::poll::plan::{IdleMode, Plan};
-use crate::poll::settle::Job;
 use crate::poll::sources::supply::PollVerdict;
 use crate::ports::{Idle, Ledger as _, LedgerReport, MERGE_QUEUE, Queues as _};
 
@@ -63,8 +61,8 @@ impl<'a, E: Environment> IdleQueues<'a, E> {
     }
 }
 
-impl<'a, E: Environment> Policy<'a> for IdleQueues<'a, E> {
-    fn answered(&self, queue: &str, verdict: PollVerdict, long: bool) {
+impl<'a, E: Environment> IdleQueues<'a, E> {
+    pub(super) fn answered(&self, queue: &str, verdict: PollVerdict, long: bool) {
         self.answers.borrow_mut().note(queue, verdict, long);
         if verdict == PollVerdict::Mail
             && let Some(sender) = self.first_mail.take()
@@ -73,22 +71,21 @@ impl<'a, E: Environment> Policy<'a> for IdleQueues<'a, E> {
         }
     }
 
-    fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
+    pub(super) fn beside(&self) -> LocalBoxFuture<'a, ()> {
         let (ctx, drift) = (self.ctx, Rc::clone(&self.drift));
         if ctx.plan.rest == IdleMode::No {
-            return Some(async move { drift.set(merge_drift(ctx).await) }.boxed_local());
+            return async move { drift.set(merge_drift(ctx).await) }.boxed_local();
         }
         let (sender, first) = channel();
         self.first_mail.replace(Some(sender));
-        Some(wake(ctx, first).boxed_local())
+        wake(ctx, first).boxed_local()
     }
 
-    fn closes(&self) -> Option<LocalBoxFuture<'a, Vec<Job>>> {
+    pub(super) fn closes(&self) {
         self.first_mail.take(); // no mail was found, and none will be
-        None
     }
 
-    fn report(&self, entry: &mut LedgerReport) {
+    pub(super) fn report(&self, entry: &mut LedgerReport) {
         let (plan, answers) = (self.ctx.plan, self.answers.borrow());
         let error = answers.depth_error(plan).filter(|_| self.ctx.counts_merge());
         let drift = error.unwrap_or(self.drift.get());
