@@ -55,7 +55,7 @@ pub(super) enum DrainStage {
     Over,
 }
 
-/// What is to be done after work that was begun.
+/// The end of work that was begun.
 pub(super) enum WorkOutcome {
     Effects(Vec<Effect>),
     /// Further windows were claimed for a mail with more recipients than this one has slots, or not.
