@@ -31,7 +31,7 @@ class Campaigns:
         return f"{self.campaigns:,} campaigns of {self.mails:,} mails"
 
 
-FORECASTS = (Campaigns(2, 100_000, 0.5), Campaigns(1_000, 1_000, 3.0))
+FORECASTS = (Campaigns(2, 100_000, 0.5), Campaigns(1_000, 1_000, 10.0))
 
 
 def used(command: list[str | Path]) -> tuple[float, float]:
