@@ -132,9 +132,9 @@ impl<'a, E: Environment> Rules<'a, E> {
         send: Box<EndedSend>,
         effects: &mut Vec<Effect>,
     ) -> Result<Box<EndedSend>, Kept<'a>> {
-        let send = self.bucket.ended(send, effects)?;
+        let mut send = self.bucket.ended(send, effects)?;
         self.limits.ended(&send);
-        let send = self.refusals.ended(send, effects);
+        self.refusals.ended(&mut send, effects);
         self.breaker.ended(send, effects)
     }
 

@@ -95,11 +95,7 @@ impl<'a, E: Environment> RefusalsInARow<'a, E> {
         Ok(mail)
     }
 
-    pub(super) fn ended(
-        &self,
-        mut send: Box<EndedSend>,
-        effects: &mut Vec<Effect>,
-    ) -> Box<EndedSend> {
+    pub(super) fn ended(&self, send: &mut EndedSend, effects: &mut Vec<Effect>) {
         let campaign = &send.message.envelope.campaign;
         if send.outcome() != Some(Outcome::NotSent)
             && let Some(accepted) = self.probes.borrow_mut().get_mut(campaign)
@@ -108,13 +104,12 @@ impl<'a, E: Environment> RefusalsInARow<'a, E> {
         }
         if send.result.is_ok() {
             self.note(campaign, Run::accepted);
-        } else if let Some(detail) = self.refused(&send) {
+        } else if let Some(detail) = self.refused(send) {
             let (campaign, reason) = (Some(campaign.clone()), HoldReason::Refusals);
             effects.push(Effect::Hold { campaign, reason, detail });
         }
         // A probe is no attempt.
         send.counts &= !self.ctx.plan.is_probed(&send.message.envelope.campaign);
-        send
     }
 
     pub(super) fn concludes(&self, control: &mut Control) {
