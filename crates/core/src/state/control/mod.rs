@@ -1,4 +1,4 @@
-//! The control record: the part of the ledger that operators and policies change while Tidegate runs.
+//! The control record: the part of the ledger that operators and pollers change while Tidegate runs.
 
 mod apart;
 mod holds;
