@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 
 import { promise } from '../lib/promise.js';
-import { until } from '../lib/wait.js';
+import { PATIENCE_S, until } from '../lib/wait.js';
 
 /** @typedef {import('../lib/browser.js').Tab} Tab */
 
@@ -58,10 +58,17 @@ const DIALOGS = [
 /** Opens a dialog, as a person does: again if the page moved under the pointer. @param {Tab} tab @param {string} name @param {(tab: Tab) => Promise<void>} open */
 async function opened(tab, name, open) {
   const shows = tab.page.locator(`dialog[open][data-testid=dialog-${name}]`);
-  await until(`the dialog ${name}`, async () => {
-    await open(tab);
-    return shows.waitFor({ timeout: 5000 }).then(() => true, () => false);
-  });
+  // An Enter that comes before the last dialog is quite closed opens nothing: the whole is tried again.
+  tab.page.setDefaultTimeout(5_000);
+  try {
+    await until(`the dialog ${name}`, async () => {
+      if (await tab.page.locator('dialog[open]').count() > 0) await tab.page.keyboard.press('Escape');
+      await open(tab);
+      return shows.waitFor().then(() => true, () => false);
+    });
+  } finally {
+    tab.page.setDefaultTimeout(PATIENCE_S * 1000);
+  }
   return shows;
 }
 
