@@ -2,10 +2,8 @@
 
 mod apart;
 mod holds;
-mod tenant;
-mod weights;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +18,12 @@ use crate::rate::Rate;
 use crate::refusals::Streak;
 use crate::reputation::Reputation;
 use crate::stored::is_default;
+use crate::timestamp::Window;
 use crate::weight_rule::WeightRule;
+
 pub use apart::{ControlError, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
 pub(crate) use holds::MAX_DETAIL;
 pub use holds::{CANCELLED, Cancel, Hold, HoldReason, Holds};
-pub use tenant::TenantStatus;
 
 /// The control record. The ledger stores it beside the claim, and a poller reads both together.
 ///
@@ -293,6 +292,72 @@ pub struct ChangeRecord {
     pub reason: String,
 }
 
+/// SES's answers about one tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantStatus {
+    /// `SendingStatus` is not `DISABLED`.
+    pub sends: bool,
+    /// The ARNs of the identities, configuration sets and templates that are associated with it.
+    pub resources: BTreeSet<String>,
+}
+
+impl TenantStatus {
+    /// Whether the cause of a hold is gone: the tenant may send, and has every resource whose ARN SES's refusal
+    /// names. The hold's detail may have cut off the last one.
+    fn ends(&self, hold: &Hold) -> bool {
+        let mut named =
+            hold.detail.split(['[', ']', ',', ' ']).filter(|part| part.starts_with("arn:"));
+        let has = |arn: &str| self.resources.iter().any(|other| other.starts_with(arn));
+        self.sends && named.all(has)
+    }
+}
+
+impl Control {
+    /// The tenants for which campaigns are held.
+    pub fn held_tenants(&self) -> BTreeSet<&str> {
+        let holds = self.campaign_holds.values().filter_map(|holds| holds.get(HoldReason::Tenant));
+        holds.filter_map(|hold| hold.tenant.as_deref()).collect()
+    }
+
+    /// Lifts the holds whose cause is gone by SES's answers, asked for at `asked`. A hold set later stays,
+    /// because the answer may be older than its cause.
+    pub fn lift_tenants(&mut self, found: &BTreeMap<String, TenantStatus>, asked: EpochMillis) {
+        self.campaign_holds.retain(|_, holds| {
+            let gone = holds.get(HoldReason::Tenant).is_some_and(|hold| {
+                let status = hold.tenant.as_ref().and_then(|tenant| found.get(tenant));
+                hold.since < asked && status.is_some_and(|status| status.ends(hold))
+            });
+            if gone {
+                holds.lift(HoldReason::Tenant);
+            }
+            !holds.is_empty()
+        });
+    }
+}
+
+impl Control {
+    /// The weight of a campaign in `window`: that of its rule, the record's, or the configured one.
+    pub fn weight_at(
+        &self,
+        campaign: &Campaign,
+        listed: &[Campaign],
+        limits: &LimitTable,
+        window: Window,
+    ) -> u32 {
+        let is_another = |other: &&Campaign| other.name != campaign.name;
+        let within = |other: &Campaign| limits.is_within_hours(&other.name, window);
+        let mut others = listed.iter().filter(is_another).filter_map(within).peekable();
+        match self.weight_rules.get(&campaign.name) {
+            Some(WeightRule::OffPeak { off_peak })
+                if others.peek().is_some() && !others.any(|is_open| is_open) =>
+            {
+                *off_peak
+            }
+            _ => self.weight(&campaign.name, campaign.weight),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -422,5 +487,99 @@ mod tests {
         let text = serde_json::to_string(&control).unwrap();
         assert_eq!(serde_json::from_str::<Control>(&text).unwrap(), control);
         assert!(text.contains(r#""holds":{"account":{"detail":"403""#), "{text}");
+    }
+}
+
+#[cfg(test)]
+mod tenant_tests {
+    use super::*;
+
+    const SET: &str = "arn:aws:ses:eu-west-1:1:configuration-set/news";
+    const IDENTITY: &str = "arn:aws:ses:eu-west-1:1:identity/acme.example";
+
+    fn held(detail: &str) -> Control {
+        let mut control = Control::default();
+        let hold = Hold::new(detail, EpochMillis::new(1_000));
+        let hold = Hold { tenant: Some("acme".to_owned()), ..hold };
+        control.hold(Some("spring"), HoldReason::Tenant, hold.clone());
+        control.hold(Some("fall"), HoldReason::Tenant, hold);
+        control.hold(Some("fall"), HoldReason::Paused, Hold::new("", EpochMillis::new(0)));
+        control
+    }
+
+    /// The campaigns that are still held for their tenant after SES's answer at `asked`.
+    fn after(detail: &str, sends: bool, resources: &[&str], asked: u64) -> usize {
+        let mut control = held(detail);
+        assert_eq!(control.held_tenants().into_iter().collect::<Vec<_>>(), ["acme"]);
+        let resources = resources.iter().map(|arn| (*arn).to_owned()).collect();
+        let found = [("acme".to_owned(), TenantStatus { sends, resources })].into();
+        control.lift_tenants(&found, EpochMillis::new(asked));
+        assert!(control.holds_campaign("fall"), "the operator's pause stays");
+        let holds = control.campaign_holds.values();
+        holds.filter(|holds| holds.get(HoldReason::Tenant).is_some()).count()
+    }
+
+    #[test]
+    fn a_paused_tenant_is_held_until_ses_lets_it_send() {
+        assert_eq!(after("Sending paused.", false, &[], 2_000), 2);
+        assert_eq!(after("Sending paused.", true, &[], 2_000), 0);
+        assert_eq!(after("Sending paused.", true, &[], 1_000), 2, "asked before the refusal");
+    }
+
+    #[test]
+    fn a_tenant_that_lacks_associations_is_held_until_it_has_all_of_them() {
+        let detail = format!("Tenant not associated with resources [{IDENTITY}, {SET}].");
+        assert_eq!(after(&detail, true, &[], 2_000), 2);
+        assert_eq!(after(&detail, true, &[SET], 2_000), 2);
+        assert_eq!(after(&detail, true, &[SET, IDENTITY], 2_000), 0);
+        assert_eq!(after(&detail, false, &[SET, IDENTITY], 2_000), 2);
+        let cut = detail.split_at(detail.len() - 4).0;
+        assert_eq!(after(cut, true, &[SET], 2_000), 2);
+        assert_eq!(after(cut, true, &[SET, IDENTITY], 2_000), 0, "the detail may be cut off");
+    }
+
+    #[test]
+    fn another_tenants_answer_lifts_nothing() {
+        let mut control = held("Sending paused.");
+        let status = TenantStatus { sends: true, ..TenantStatus::default() };
+        control.lift_tenants(&[("other".to_owned(), status)].into(), EpochMillis::new(2_000));
+        assert_eq!(control, held("Sending paused."));
+    }
+}
+
+#[cfg(test)]
+mod weights_tests {
+    use super::*;
+    use crate::limits::{InitialLimits, Limit, LimitChanges};
+
+    #[test]
+    fn the_off_peak_weight_stands_outside_all_other_hours_and_nowhere_else() {
+        let campaign = |name: &str, weight| Campaign {
+            name: name.to_owned(),
+            queue_url: format!("https://sqs.example/1/{name}"),
+            weight,
+            ..Campaign::default()
+        };
+        let listed = [campaign("bulk", 5), campaign("news", 90), campaign("shop", 10)];
+        let limit = |hours: &str| -> Limit {
+            serde_json::from_str(&format!(r#"{{"hours": "{hours}"}}"#)).unwrap()
+        };
+        let changes: LimitChanges = [
+            ("news".parse().unwrap(), Some(limit("08:00-20:00"))),
+            ("shop".parse().unwrap(), Some(limit("18:00-22:00"))),
+        ]
+        .into();
+        let mut control = Control { limits: changes, ..Control::default() };
+        control.weight_rules.insert("bulk".to_owned(), WeightRule::OffPeak { off_peak: 70 });
+        let weight = |control: &Control, hour: u32| {
+            let table = control.limit_table(&InitialLimits::default());
+            let window = format!("2026-12-01T{hour:02}:30:00Z").parse().unwrap();
+            control.weight_at(&listed[0], &listed, &table, window)
+        };
+        assert_eq!([7, 9, 19, 21, 23].map(|hour| weight(&control, hour)), [70, 5, 5, 5, 70]);
+        control.limits.clear();
+        assert_eq!(weight(&control, 23), 5, "no campaign has hours");
+        control.limits.insert("bulk".parse().unwrap(), Some(limit("08:00-20:00")));
+        assert_eq!(weight(&control, 23), 5, "no other campaign has hours");
     }
 }
