@@ -16,7 +16,7 @@ use super::setup::Setup;
 ///
 /// The first minute's run of the scheduler is invoked at the start; EventBridge fires it from then on.
 ///
-/// While it sends, a terminal shows what `tidegate top` shows, with the same keys; q ends the run.
+/// While it sends, a terminal shows what `tidegate top` shows; q ends the run.
 ///
 /// Exit code: 0 every promise was kept; 1 one was not, or the run broke off; 2 an option is wrong or
 /// something is missing; 130 interrupted.

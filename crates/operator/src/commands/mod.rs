@@ -10,7 +10,6 @@ mod limit;
 mod local;
 mod status;
 pub(crate) mod steer;
-mod top;
 mod why;
 
 use std::time::Duration;
@@ -25,6 +24,7 @@ use crate::send::SendArgs;
 use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell, say_warnings};
 
 pub use crate::dead::DeadArgs;
+pub use crate::top::TopArgs;
 pub use cancel::CancelArgs;
 pub use completions::{CompletionsArgs, ManArgs};
 pub use deferred::DeferredArgs;
@@ -35,7 +35,6 @@ pub use limit::LimitArgs;
 pub use local::LocalArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
-pub use top::TopArgs;
 pub use why::WhyArgs;
 
 /// How long a command that handles interrupts itself may take before it is ended from outside.
@@ -139,7 +138,7 @@ impl Command {
         match self {
             Self::Local(args) => local::run(&args),
             Self::Send(args) => Box::pin(crate::send::run(&args, shell)).await,
-            Self::Top(args) => Box::pin(top::run(&args, shell)).await,
+            Self::Top(args) => Box::pin(crate::top::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
             Self::Deferred(args) => Box::pin(deferred::run(&args, shell)).await,
             Self::Pause(args) => Box::pin(steer::pause(&args, shell)).await,

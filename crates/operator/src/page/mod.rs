@@ -123,6 +123,16 @@ impl Page {
         self.lines.extend(table.into_lines());
     }
 
+    /// The number of lines.
+    pub const fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Adds another page below this one.
+    pub fn append(&mut self, mut below: Self) {
+        self.lines.append(&mut below.lines);
+    }
+
     pub fn plain(&self) -> String {
         let mut text = String::new();
         for line in &self.lines {

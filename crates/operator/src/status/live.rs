@@ -24,7 +24,6 @@ struct Sample {
     waited: BTreeMap<String, u64>,
     express_waits: WaitHistogram,
     refused: u64,
-    missed: u64,
     /// Windows that were served, by the same reports as the sent recipients.
     windows: u64,
 }
@@ -98,7 +97,6 @@ impl LiveStatus {
             waited: of(Counter::Waited),
             express_waits: WaitHistogram::of_sums(sums),
             refused: sum(Counter::Refused),
-            missed: sum(Counter::WindowsMissed),
             windows: sum(Counter::Windows),
         });
         while self.samples.front().is_some_and(|first| first.at + HISTORY < facts.at) {
@@ -156,17 +154,8 @@ impl LiveStatus {
 
     /// Mails that SES refused for the rate since the first sample.
     pub fn refused(&self) -> u64 {
-        self.grown(|sample| sample.refused)
-    }
-
-    /// Seconds since the first sample that nobody served.
-    pub fn missed(&self) -> u64 {
-        self.grown(|sample| sample.missed)
-    }
-
-    fn grown(&self, of: fn(&Sample) -> u64) -> u64 {
         let ends = self.samples.front().zip(self.samples.back());
-        ends.map_or(0, |(first, last)| of(last).saturating_sub(of(first)))
+        ends.map_or(0, |(first, last)| last.refused.saturating_sub(first.refused))
     }
 
     /// Recipients sent to a second in each of the last `points` spans of `span`, the oldest first. A span

@@ -11,9 +11,20 @@ use tidegate_core::identity::EpochMillis;
 impl View for Status {
     fn view(&self, page: &mut Page) {
         page.heading(format!("{}, {}", self.stack, time(self.at)));
-        page.fields(self.summary());
+        page.fields(self.summary(true));
         page.heading("Campaigns");
         page.table(self.table());
+        self.sections(page);
+        if !self.changes.is_empty() {
+            page.heading("Changes");
+            self.changes.view(page);
+        }
+    }
+}
+
+impl Status {
+    /// The parts below the campaigns, as far as the stack has them.
+    pub(crate) fn sections(&self, page: &mut Page) {
         if !self.runs.is_empty() {
             page.heading("Runs");
             self.runs.view(page);
@@ -28,10 +39,6 @@ impl View for Status {
                 TextTable::new(["of", "reason", "since", "until", "lifted by", "detail"]);
             self.holds.iter().for_each(|hold| table.row(row(hold)));
             page.table(table);
-        }
-        if !self.changes.is_empty() {
-            page.heading("Changes");
-            self.changes.view(page);
         }
     }
 }
@@ -55,8 +62,13 @@ fn limits(limits: &[LimitStatus]) -> TextTable {
 }
 
 impl Status {
-    fn summary(&self) -> Vec<(&'static str, Span)> {
-        let mut fields = vec![("sending", self.sending()), ("quota", self.quota.line())];
+    /// The stack in a few fields. Whether it sends is said where that is `known`: the figures are of this moment.
+    pub(crate) fn summary(&self, known: bool) -> Vec<(&'static str, Span)> {
+        let mut fields = Vec::new();
+        if known {
+            fields.push(("sending", self.sending()));
+        }
+        fields.push(("quota", self.quota.line()));
         let words = self.quota.words;
         fields.push(("waiting", Span::from(self.waiting.in_words())));
         if let Some(daily) = &self.quota.daily {
@@ -130,16 +142,10 @@ impl Status {
             table.row([name, weight, share, sent, visible, in_flight, delayed, held]);
         }
         for campaign in &self.campaigns {
-            let overridden = campaign.weight != campaign.configured_weight;
-            let weight = if overridden {
-                format!("{} (of {})", campaign.weight, campaign.configured_weight)
-            } else {
-                campaign.weight.to_string()
-            };
             let [visible, in_flight, delayed] = depths(&campaign.backlog);
             table.row([
                 Span::new(Tone::Strong, &campaign.name),
-                Span::from(weight),
+                Span::from(campaign.weight_in_words()),
                 Span::from(percent(campaign.share)),
                 Span::from(count(campaign.sent)),
                 visible,
@@ -186,7 +192,7 @@ impl Status {
     }
 
     /// As [`Self::stands`], with the time at which a closed campaign opens.
-    fn stands_until(&self, campaign: &CampaignStatus) -> Span {
+    pub(crate) fn stands_until(&self, campaign: &CampaignStatus) -> Span {
         let opens_at = self.closed(&campaign.name).and_then(|limit| limit.opens_at);
         let Span { tone, text } = self.stands(campaign);
         let opens = opens_at.map(|at| format!(", opens {}", time(at))).unwrap_or_default();
@@ -249,6 +255,16 @@ impl Status {
                 ),
             ),
         }
+    }
+}
+
+impl CampaignStatus {
+    /// The weight, with the configured one where an operator or a rule has changed it.
+    pub(crate) fn weight_in_words(&self) -> String {
+        if self.weight == self.configured_weight {
+            return self.weight.to_string();
+        }
+        format!("{} (of {})", self.weight, self.configured_weight)
     }
 }
 

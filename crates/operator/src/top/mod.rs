@@ -1,97 +1,247 @@
-//! A live view of a running stack's status on a terminal, with pauses that the operator types.
+//! `tidegate top`: the status of a running stack on a terminal, live.
 
-mod board;
-mod terminal;
-#[cfg(test)]
-mod tests;
-
-use std::io;
+use std::io::{self, IsTerminal as _, Read as _, Write as _, stdin, stdout};
 use std::time::Duration;
 
-use board::{Board, Request};
-use terminal::{Key, Terminal};
+use clap::Args;
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
+};
 use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::format::{count, percent, rate, span, time};
 use tidegate_core::in_full;
+use tidegate_core::waits::WaitBound;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::status::{LiveStatus, StackFacts, facts, facts_after};
-use crate::steer::{Author, SteerAction, steer};
+use crate::page::{Page, Span, TextTable, Tone};
+use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::stack::OnStack;
+use crate::status::{CampaignRow, LiveStatus, StackFacts, Status, facts, facts_after};
 
 /// Queues and account are asked this often: SQS counts up to a minute late.
 const DEPTHS_EVERY: Duration = Duration::from_secs(5);
+/// The time that one column of the curve stands for.
+const COLUMN: Duration = Duration::from_secs(2);
+const COLUMNS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Another screen without a cursor, on which long lines are cut; and the screen of before.
+const OTHER_SCREEN: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
+const OWN_SCREEN: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// Shows the view of `stack` until the operator ends it, with a look `every` so often, below the lines of
-/// `caption`. The terminal is given back at the end, also where the future is dropped.
+/// Watch a running stack, live
+///
+/// Shows quota and use, the last minutes as a curve, each campaign's share, rate, backlog and end,
+/// runs, limits and holds. Reads the ledger once a second, the queues' depths every five. Rates are of the last ten
+/// seconds. The key q ends it; `tidegate pause` and the like, in another terminal, steer the stack.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate top --local                 beside `make run` in another terminal
+  tidegate top --stack mail            a stack on AWS
+  tidegate top --once                  one look, as text; with --json for machines")]
+pub struct TopArgs {
+    /// Seconds between two looks, 1 to 60
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]
+    every: u64,
+    /// One look, as `tidegate status` shows it: where there is no terminal
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+pub(crate) async fn run(args: &TopArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let facts = facts(&stack, shell.output.addresses(), 5).await?;
+    if args.once || shell.output.is_json() {
+        shell.output.show(&Status::of(&facts)).map_err(CommandError::Terminal)?;
+        return Ok(CommandEnd::Done);
+    }
+    if !stdout().is_terminal() {
+        return Err(CommandError::Input(
+            "standard output is no terminal: `tidegate top` draws on one; --once shows one look"
+                .to_owned(),
+        ));
+    }
+    let ended = tokio::select! {
+        ended = watch(&stack, facts, Duration::from_secs(args.every), String::new) => ended,
+        () = shell.interrupted() => return Ok(CommandEnd::Interrupted),
+    };
+    ended.map_err(CommandError::Terminal).map(|()| CommandEnd::Done)
+}
+
+/// Shows `stack` until the operator ends it, with a look `every` so often, below the lines of `caption`. The
+/// terminal is given back at the end, also where the future is dropped.
 ///
 /// # Errors
 /// The terminal's.
 pub async fn watch(
     stack: &Stack,
-    first: StackFacts,
+    mut last: StackFacts,
     every: Duration,
     caption: impl Fn() -> String,
 ) -> io::Result<()> {
-    let board = Board::new(LiveStatus::new(&first));
-    let mut view = TopView { stack, board, facts: first, counted: Instant::now() };
+    let mut live = LiveStatus::new(&last);
+    let mut counted = Instant::now();
     let _open = Terminal::open()?;
-    let mut keys = terminal::keys();
+    let mut quit = quit_key();
     let mut looks = interval(every);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        Terminal::draw(|width, height| view.board.page(&caption(), width, height))?;
+        Terminal::draw(|width, height| page(&live, &caption(), width, height))?;
         tokio::select! {
-            _ = looks.tick() => view.look().await,
-            key = keys.recv() => match view.board.handle_key(key.unwrap_or(Ok(Key::Esc))?) {
-                Request::Nothing => {}
-                Request::Quit => return Ok(()),
-                Request::Steer { action, reason } => {
-                    view.steer(&action, reason).await;
-                    looks.reset_immediately();
-                }
-            },
+            _ = looks.tick() => {}
+            // A dropped sender is the end of standard input.
+            _ = &mut quit => return Ok(()),
         }
-    }
-}
-
-/// A board with its stack.
-struct TopView<'a> {
-    stack: &'a Stack,
-    board: Board,
-    facts: StackFacts,
-    /// When queues and account were last asked.
-    counted: Instant,
-}
-
-impl TopView<'_> {
-    /// Reads the ledger, and queues and account if it is time for them.
-    async fn look(&mut self) {
-        let read = if self.counted.elapsed() >= DEPTHS_EVERY {
-            self.counted = Instant::now();
-            let settings = &self.facts.settings;
-            facts(self.stack, settings.addresses, settings.changes).await
+        let read = if counted.elapsed() >= DEPTHS_EVERY {
+            counted = Instant::now();
+            facts(stack, last.settings.addresses, last.settings.changes).await
         } else {
-            facts_after(self.stack, &self.facts).await
+            facts_after(stack, &last).await
         };
         match read {
             Ok(now) => {
-                self.board.live.update(&now);
-                self.facts = now;
+                live.update(&now);
+                last = now;
             }
-            Err(error) => self.board.live.set_error(in_full(&error)),
+            Err(error) => live.set_error(in_full(&error)),
         }
     }
+}
 
-    async fn steer(&mut self, action: &SteerAction, reason: String) {
-        let author = Author { by: self.stack.operator().await, reason };
-        let ledger = self.stack.ledger();
-        let deployed = (&*self.facts.campaigns, &self.facts.settings.limits);
-        let made = steer(action, &author, deployed, &ledger, &self.stack.clock()).await;
-        self.board.message = Some(match made {
-            Ok(made) => {
-                let of = made.record.campaign.as_deref().unwrap_or("all");
-                format!("done {} {of}: {}", made.record.action, made.record.detail)
-            }
-            Err(error) => format!("not done: {}", in_full(&error)),
-        });
+/// The status below the lines of `caption`, on a terminal of so many columns and lines: as many campaigns as have room.
+fn page(live: &LiveStatus, caption: &str, width: usize, height: usize) -> Page {
+    let status = live.status();
+    let mut page = Page::default();
+    caption.lines().for_each(|line| page.line(Tone::Plain, line));
+    let title = Span::new(Tone::Strong, &status.stack);
+    page.spans(match (live.unread_since(), live.error()) {
+        (Some(since), Some(failed)) => {
+            let text = format!("  not read since {}, the figures are of then: ", time(since));
+            vec![title, Span::new(Tone::Bad, text + failed)]
+        }
+        _ => vec![title, Span::new(Tone::Faint, format!("  {}   q ends", time(status.at)))],
+    });
+    page.fields(lately(live).into_iter().chain(status.summary(live.unread_since().is_none())));
+    let curve = live.curve(width.max(1), COLUMN);
+    let top = status.quota.in_force.unwrap_or_default();
+    let top = curve.iter().copied().fold(top, f64::max);
+    let shown = COLUMN.saturating_mul(u32::try_from(curve.len()).unwrap_or(u32::MAX));
+    page.heading(format!("sent a second, the last {} (full height: {})", span(shown), rate(top)));
+    page.line(Tone::Good, curve.into_iter().map(|value| column(value / top)).collect::<String>());
+    let mut below = Page::default();
+    status.sections(&mut below);
+    let rows = live.rows();
+    // Two lines for the table's names and for the number of those that have no room.
+    let room = height.saturating_sub(page.len() + below.len() + 2).max(1);
+    let names =
+        ["campaign", "weight", "share now", "rate", "sent", "waiting", "age", "ends in", ""];
+    let mut table = (1..8).fold(TextTable::new(names), TextTable::right);
+    rows.iter().take(room).for_each(|row| table.row(cells(row, status)));
+    page.table(table);
+    if rows.len() > room {
+        let more = count((rows.len() - room) as u64);
+        page.line(Tone::Faint, format!("  and {more} more: `tidegate status` shows all"));
+    }
+    page.append(below);
+    page
+}
+
+/// The figures of the last ten seconds.
+fn lately(live: &LiveStatus) -> Vec<(&'static str, Span)> {
+    let slots = live.status().quota.slots_per_second.filter(|slots| *slots > 0.0);
+    let sent = match (live.rate(), slots) {
+        (None, _) => "looking…".to_owned(),
+        (Some(now), None) => rate(now),
+        (Some(now), Some(slots)) => {
+            format!("{} of {} ({})", rate(now), rate(slots), percent(now / slots))
+        }
+    };
+    let name = if live.unread_since().is_some() { "sent then" } else { "sent now" };
+    let mut fields = vec![(name, Span::new(Tone::Strong, sent))];
+    if let Some(express) = live.express() {
+        let waits = match express.p99 {
+            None => format!("waits {:.1} s on average", express.mean.as_secs_f64()),
+            Some(p99 @ WaitBound::AtMost(_)) => format!("99 of 100 wait {p99} at most"),
+            Some(p99 @ WaitBound::More) => format!("some wait {p99}"),
+        };
+        fields.push(("express", Span::from(format!("{}, {waits}", rate(express.per_second)))));
+    }
+    fields
+}
+
+/// A part of the full height, 0.0 to 1.0, as one character.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 8")]
+fn column(part: f64) -> char {
+    let eighths = (part.clamp(0.0, 1.0) * 8.0).ceil() as usize;
+    COLUMNS.get(eighths).copied().unwrap_or(' ')
+}
+
+fn cells(row: &CampaignRow, stack: &Status) -> [Span; 9] {
+    let status = &row.status;
+    let unknown = || "-".to_owned();
+    let share = row.share.map_or_else(unknown, percent);
+    [
+        Span::new(Tone::Strong, &status.name),
+        Span::from(status.weight_in_words()),
+        Span::from(format!("{share} of {}", percent(status.share))),
+        Span::from(row.rate.map_or_else(unknown, rate)),
+        Span::from(count(status.sent)),
+        Span::from(count(status.backlog.all())),
+        Span::from(row.age.map_or_else(unknown, span)),
+        Span::from(row.eta.map_or_else(unknown, span)),
+        stack.stands_until(status),
+    ]
+}
+
+/// The terminal of standard input and output while the status is shown on it; as it was before when this is dropped.
+struct Terminal {
+    before: Termios,
+}
+
+impl Terminal {
+    /// Ctrl-C stays a signal; Ctrl-Z is none, because the shell would find another screen.
+    fn open() -> io::Result<Self> {
+        let before = tcgetattr(stdin())?;
+        let mut now = before.clone();
+        now.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        now.special_codes[SpecialCodeIndex::VSUSP] = 0;
+        tcsetattr(stdin(), OptionalActions::Now, &now)?;
+        let opened = Self { before };
+        stdout().write_all(OTHER_SCREEN.as_bytes())?;
+        Ok(opened)
+    }
+
+    /// Draws the page that `page` makes for so many columns and lines.
+    fn draw(page: impl FnOnce(usize, usize) -> Page) -> io::Result<()> {
+        let size = tcgetwinsize(stdout())?;
+        let (width, height) = (usize::from(size.ws_col), usize::from(size.ws_row));
+        let page = page(width, height);
+        let is_plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+        let text = if is_plain { page.plain() } else { page.to_string() };
+        let lines: Vec<&str> = text.lines().take(height).collect();
+        write!(stdout(), "\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n"))?;
+        stdout().flush()
     }
 }
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
+        let _ = stdout().write_all(OWN_SCREEN.as_bytes()).and_then(|()| stdout().flush());
+    }
+}
+
+/// Ready when q is pressed or standard input ends. A thread of its own waits for it, because a terminal is read by
+/// waiting; it ends with the program.
+fn quit_key() -> oneshot::Receiver<()> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = stdin().bytes().find(|byte| !matches!(byte, Ok(byte) if *byte != b'q'));
+        drop(sender);
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests;

@@ -45,19 +45,6 @@ fn a_report_that_comes_in_time_for_a_look_raises_no_rate() {
     assert_eq!(dashboard.rate(), Some(5.0));
 }
 
-#[test]
-fn seconds_that_nobody_served_are_counted_from_the_first_look_on() {
-    let missed = |second: u64, windows: i64| {
-        let mut facts = later(second, 0, 0);
-        facts.standing.counters.insert("windows_missed".to_owned(), windows);
-        facts
-    };
-    let mut dashboard = LiveStatus::new(&missed(0, 40));
-    assert_eq!(dashboard.missed(), 0);
-    dashboard.update(&missed(10, 43));
-    assert_eq!(dashboard.missed(), 3);
-}
-
 /// Regression: the curve rose to 73/s at a quota of 50.
 #[test]
 fn no_column_of_the_curve_has_more_windows_than_seconds() {
