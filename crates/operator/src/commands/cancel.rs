@@ -15,9 +15,9 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::{RUNS_KEPT, Run};
 use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _, Runs as _, VISIBLE_AGAIN};
 
-use super::doctor::clock::aws_time;
 use super::steer::{AuthorArgs, steered};
 use crate::dead::command::{create, export_and_discard};
+use crate::doctor::clock::aws_time;
 use crate::shell::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};
 use crate::stack::OnStack;

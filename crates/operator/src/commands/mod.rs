@@ -3,7 +3,6 @@
 pub(crate) mod cancel;
 mod completions;
 mod deferred;
-pub(crate) mod doctor;
 mod exclude;
 mod history;
 mod limit;
@@ -24,11 +23,11 @@ use crate::send::SendArgs;
 use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell, say_warnings};
 
 pub use crate::dead::DeadArgs;
+pub use crate::doctor::DoctorArgs;
 pub use crate::top::TopArgs;
 pub use cancel::CancelArgs;
 pub use completions::{CompletionsArgs, ManArgs};
 pub use deferred::DeferredArgs;
-pub use doctor::DoctorArgs;
 pub use exclude::ExcludeArgs;
 pub use history::HistoryArgs;
 pub use limit::LimitArgs;
@@ -152,7 +151,7 @@ impl Command {
             Self::Results(args) => Box::pin(crate::results::run(&args, shell)).await,
             Self::Runs(_) => Box::pin(crate::runs::run(shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
-            Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,
+            Self::Doctor(args) => Box::pin(crate::doctor::run(&args, shell)).await,
             Self::Why(args) => Box::pin(why::run(&args, shell)).await,
             Self::Dead(args) => Box::pin(dead::command::run(&args, shell)).await,
             Self::Plan(args) => Box::pin(crate::plan::run(&args, shell)).await,

@@ -1,25 +1,76 @@
-//! Checks a deployment: facts are read first and then judged one by one, each finding with its
-//! remedy.
+//! `tidegate doctor`: what a deployment is, read from AWS, and judged check by check, each finding with its remedy.
 
 mod account;
-mod environments;
+pub(crate) mod clock;
 mod functions;
 mod queues;
-mod tenants;
-pub mod texts;
-mod view;
+mod texts;
 
+use std::path::{Path, PathBuf};
+
+use clap::Args;
 use serde::Serialize;
-use tidegate_core::Timestamp;
+use tidegate_adapters::aws::ChannelAccount;
+use tidegate_adapters::aws::stack::{Stack, StackError};
+use tidegate_core::deduplication::Deduplication;
+use tidegate_core::{Timestamp, in_full};
+use tidegate_delivery::ports::{DeferralStore as _, FailureKind};
 
-pub use account::{AccountHealth, SenderIdentity};
-pub use environments::Environments;
-pub use functions::FunctionSettings;
-pub use queues::{DeployedQueue, QueueAttributes, QueueKind};
-pub use tenants::TenantFacts;
-pub use texts::TextFacts;
+use crate::page::{Page, Span, Tone, View};
+use crate::shell::{CommandEnd, CommandError, Shell, text_file};
+use crate::stack::OnStack;
+use crate::status::{self, Status};
+use account::SesFacts;
+use functions::{Environments, FunctionSettings};
+use queues::DeployedQueue;
+use texts::TextFacts;
 
-use crate::status::Status;
+/// A clock that differs by more than this would shift windows noticeably. AWS reports whole seconds, so one
+/// second more is allowed.
+const CLOCK_OFF_MS: u64 = 2_000;
+/// A wake time that people who wait for a code bear, and its price a month beside a stack without mail (docs/cost.md).
+const SOON_S: u64 = 5;
+pub const SOON_COSTS: &str = "$4.68";
+
+/// Check a deployment, and say what to do about what is wrong
+///
+/// SES's quota, production access, senders and the campaigns' tenants (of a stack for text messages: End User Messaging's
+/// production access, spend limit, origins and receipts), the queues' attributes, the deferral bucket, the functions' settings, memory against rate, concurrency of the account, clock, windows served, holds. Nothing is
+/// changed, nothing is sent. What the functions' roles may do is not asked: a call that is denied stands in their logs.
+///
+/// Exit code: 0 all well, or warnings; 1 something does not work, or will not; 3 the stack is out of
+/// reach. What the caller may not read is `unknown`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate doctor --stack mail --profile ops
+  tidegate doctor --json | jq '.findings[] | select(.state == \"failed\")'")]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+    /// Judge the functions' environments in this file, before they are deployed, and no stack: JSON,
+    /// {"scheduler": {NAME: VALUE, …}, "poller": {…}}
+    #[arg(long, value_name = "FILE")]
+    environments: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let report = match &args.environments {
+        Some(file) => DoctorReport {
+            stack: args.on.stack.stack.clone(),
+            findings: environments(file)?.findings(),
+        },
+        None => DoctorReport::of(&facts(&args.on.stack.open().await?, shell).await?),
+    };
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    Ok(if report.has_failed() { CommandEnd::ProblemsFound } else { CommandEnd::Done })
+}
+
+fn environments(file: &Path) -> Result<Environments, CommandError> {
+    let refused =
+        |why: String| CommandError::Input(format!("--environments {}: {why}", file.display()));
+    let text = text_file(file).map_err(|error| refused(in_full(&error)))?;
+    serde_json::from_str(&text).map_err(|error| refused(error.to_string()))
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -43,13 +94,12 @@ pub struct Finding {
     pub remedy: String,
 }
 
-impl Finding {
-    pub(crate) fn ok(check: impl Into<String>, found: impl Into<String>) -> Self {
-        let (check, found) = (check.into(), found.into());
-        Self { check, state: CheckState::Ok, found, remedy: String::new() }
-    }
+/// A value that was read, or the reason why it could not be. A check without its value is reported
+/// as unknown, not as passed.
+type ReadResult<T> = Result<T, String>;
 
-    pub(crate) fn of(
+impl Finding {
+    fn new(
         state: CheckState,
         check: impl Into<String>,
         found: impl Into<String>,
@@ -57,141 +107,209 @@ impl Finding {
     ) -> Self {
         Self { check: check.into(), state, found: found.into(), remedy: remedy.into() }
     }
-}
 
-/// A value that was read, or the reason why it could not be. A check without its value is reported
-/// as unknown, not as passed.
-pub type ReadResult<T> = Result<T, String>;
+    fn ok(check: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::new(CheckState::Ok, check, found, "")
+    }
 
-/// The facts about SES.
-#[derive(Clone, Debug)]
-pub struct SesFacts {
-    pub account: ReadResult<AccountHealth>,
-    /// The allowed senders, and whether SES has verified them.
-    pub senders: Vec<SenderIdentity>,
-    /// The configuration set of mails that name none, and whether SES has it.
-    pub configuration_set: Option<(String, ReadResult<bool>)>,
-    /// The SES tenants of the campaigns.
-    pub tenants: Vec<TenantFacts>,
+    fn warning(
+        check: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::new(CheckState::Warning, check, found, remedy)
+    }
+
+    fn failed(
+        check: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::new(CheckState::Failed, check, found, remedy)
+    }
+
+    /// A check that could not be made.
+    fn unread(check: impl Into<String>, why: &str) -> Self {
+        let remedy = "grant the caller the permission to read it, or check it by hand";
+        Self::new(CheckState::Unknown, check, format!("not checked: {why}"), remedy)
+    }
+
+    /// The judgement of a value, where it could be read.
+    fn on<T>(
+        check: impl Into<String>,
+        read: &ReadResult<T>,
+        judge: impl FnOnce(String, &T) -> Self,
+    ) -> Self {
+        match read {
+            Ok(value) => judge(check.into(), value),
+            Err(why) => Self::unread(check, why),
+        }
+    }
 }
 
 /// The facts about the service that sends.
 #[derive(Clone, Debug)]
-pub enum ChannelFacts {
+enum ChannelFacts {
     Email(SesFacts),
     Sms(TextFacts),
 }
 
 #[derive(Clone, Debug)]
-// More than 12 fields: one for each thing that is read.
-pub struct DeploymentFacts {
-    pub status: Status,
-    pub channel: ChannelFacts,
-    pub queues: Vec<DeployedQueue>,
+struct DeploymentFacts {
+    status: Status,
+    channel: ChannelFacts,
+    queues: Vec<DeployedQueue>,
     /// The bucket of deferred mail, and whether it exists; `None` if deferral is off.
-    pub deferral_bucket: Option<(String, ReadResult<bool>)>,
-    pub functions: Vec<FunctionSettings>,
+    deferral_bucket: Option<(String, ReadResult<bool>)>,
+    functions: Vec<FunctionSettings>,
     /// Functions of the account that may run at the same time, in this region.
-    pub concurrency: ReadResult<i64>,
+    concurrency: ReadResult<i64>,
     /// Whether the ledger's table deletes expired marks.
-    pub expiry: ReadResult<bool>,
+    expiry: ReadResult<bool>,
     /// Seconds after which the scheduler finds express mail while the stack sleeps; `None` without an express queue.
-    pub express_wake: Option<u64>,
+    express_wake: Option<u64>,
     /// Whether marks are written: deduplication is on.
-    pub guarded: bool,
+    guarded: bool,
     /// This machine's clock, and AWS's at the same moment.
-    pub clocks: ReadResult<(Timestamp, Timestamp)>,
+    clocks: ReadResult<(Timestamp, Timestamp)>,
+}
+
+async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandError> {
+    let standing = status::facts(stack, shell.output.addresses(), 0).await?;
+    Ok(DeploymentFacts {
+        channel: match stack.account() {
+            ChannelAccount::Email(account) => {
+                ChannelFacts::Email(account::read(stack, &account, &standing.campaigns).await)
+            }
+            ChannelAccount::Sms(account) => ChannelFacts::Sms(texts::read(stack, &account).await),
+        },
+        deferral_bucket: deferral_bucket(stack).await,
+        queues: queues::read(stack, &standing.campaigns).await,
+        functions: functions::read(stack).await,
+        concurrency: functions::concurrency(stack).await,
+        expiry: expiry(stack).await,
+        express_wake: stack.express().map(|_| stack.scheduler.idle_wake),
+        guarded: stack.poller.deduplication != Deduplication::Off,
+        clocks: clock::clocks(stack).await,
+        status: Status::of(&standing),
+    })
+}
+
+/// The bucket of deferred mail, and whether it exists.
+async fn deferral_bucket(stack: &Stack) -> Option<(String, ReadResult<bool>)> {
+    let location = stack.deferral()?;
+    let bucket = location.bucket.clone();
+    let exists = match stack.clients().deferral(location).list(None).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind == FailureKind::NotFound => Ok(false),
+        Err(error) => Err(in_full(&error)),
+    };
+    Some((bucket, exists))
+}
+
+/// Whether time to live is enabled on the ledger's table, so that DynamoDB deletes expired items.
+async fn expiry(stack: &Stack) -> ReadResult<bool> {
+    let client = aws_sdk_dynamodb::Client::new(stack.clients().config());
+    let answer = client.describe_time_to_live().table_name(&stack.table).send().await;
+    let answer = answered("DescribeTimeToLive", &stack.table, answer)?;
+    let status = answer.time_to_live_description().and_then(|expiry| expiry.time_to_live_status());
+    Ok(status.is_some_and(|status| ["ENABLED", "ENABLING"].contains(&status.as_str())))
+}
+
+/// Turns an SDK error into one line of text, so that a check can report "unknown" and its reason.
+fn answered<T, E, R>(
+    operation: &'static str,
+    resource: &str,
+    answer: Result<T, aws_sdk_sqs::error::SdkError<E, R>>,
+) -> ReadResult<T>
+where
+    E: std::error::Error + aws_sdk_sqs::error::ProvideErrorMetadata + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    answer.map_err(|error| match &StackError::service(operation, resource, error) {
+        StackError::Service { operation, code: Some(code), .. } => format!("{operation}: {code}"),
+        error => in_full(error),
+    })
 }
 
 /// The findings of all checks, the worst first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DoctorReport {
-    pub stack: String,
-    pub findings: Vec<Finding>,
+struct DoctorReport {
+    stack: String,
+    findings: Vec<Finding>,
 }
 
 impl DoctorReport {
-    pub fn of(facts: &DeploymentFacts) -> Self {
+    fn of(facts: &DeploymentFacts) -> Self {
         let mut findings: Vec<Finding> = facts.express_wake.map(express).into_iter().collect();
         findings.extend(match &facts.channel {
-            ChannelFacts::Email(mail) => [account::judge(mail), tenants::judge(mail)].concat(),
+            ChannelFacts::Email(mail) => account::judge(mail),
             ChannelFacts::Sms(texts) => texts::judge(texts, &facts.status.serving),
         });
         findings.extend(functions::judge(facts));
-        findings.extend(queues::judge(facts));
-        findings.extend(facts.deferral_bucket.iter().map(deferral_bucket));
-        findings.extend(running(facts));
+        findings.extend(facts.queues.iter().flat_map(queues::judge));
+        findings.extend(facts.deferral_bucket.iter().map(|(bucket, exists)| {
+            Finding::on(format!("deferral bucket {bucket}"), exists, |check, exists| {
+                let remedy = "deploy the template again, or turn deferral off: mail that the level defers stays on its queue";
+                if *exists {
+                    Finding::ok(check, "there")
+                } else {
+                    Finding::failed(check, "S3 has no such bucket", remedy)
+                }
+            })
+        }));
+        findings.extend([judged_expiry(facts), judged_clock(facts), windows(&facts.status)]);
+        findings.extend(holds(&facts.status));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.state));
         Self { stack: facts.status.stack.clone(), findings }
     }
 
     /// Whether anything does not work, or will not.
-    pub fn has_failed(&self) -> bool {
+    fn has_failed(&self) -> bool {
         self.findings.iter().any(|finding| finding.state == CheckState::Failed)
     }
 
-    fn count(&self, state: CheckState) -> usize {
-        self.findings.iter().filter(|finding| finding.state == state).count()
+    fn in_short(&self) -> String {
+        let named = [
+            (CheckState::Failed, "failed"),
+            (CheckState::Warning, "warning"),
+            (CheckState::Unknown, "unknown"),
+        ];
+        let counted = named.into_iter().filter_map(|(state, name)| {
+            let count = self.findings.iter().filter(|finding| finding.state == state).count();
+            (count > 0).then(|| format!("{count} {name}"))
+        });
+        let (words, all) = (counted.collect::<Vec<String>>(), self.findings.len());
+        if words.is_empty() {
+            format!("all {all} checks ok")
+        } else {
+            format!("{} of {all} checks", words.join(", "))
+        }
     }
 }
 
-/// A clock that differs by more than this would shift windows noticeably.
-const CLOCK_OFF_MS: u64 = 1_000;
-
-fn running(facts: &DeploymentFacts) -> Vec<Finding> {
-    let mut findings = vec![expiry(facts), clock(facts)];
-    let serving = &facts.status.serving;
-    let said = facts.status.sending().text;
-    findings.push(match serving.state {
-        "serving" | "idle" => Finding::ok("windows", said),
-        // This is normal during the first minute after a deployment.
-        "never" => Finding::of(
-            CheckState::Warning,
-            "windows",
-            said,
-            "ask again in two minutes; if none was served then, enable the scheduler's EventBridge rule, and read the scheduler's and the poller's logs",
-        ),
-        _ => Finding::of(
-            CheckState::Failed,
-            "windows",
-            said,
-            "enable the scheduler's EventBridge rule, and read the scheduler's and the poller's logs",
-        ),
-    });
-    for hold in &facts.status.holds {
-        let of = hold.campaign.as_deref().unwrap_or("all sending");
-        let check = format!("hold on {of}");
-        let found = format!("{}: {}", hold.reason, hold.detail);
-        findings.push(Finding::of(
-            CheckState::Warning,
-            check,
-            found,
-            format!("lifted by {}", hold.lifted_by),
-        ));
-    }
-    if facts.status.holds.is_empty() {
-        findings.push(Finding::ok("holds", "none"));
-    }
-    findings
-}
-
-fn deferral_bucket((bucket, exists): &(String, ReadResult<bool>)) -> Finding {
-    let check = format!("deferral bucket {bucket}");
-    match exists {
-        Ok(true) => Finding::ok(check, "there"),
-        Ok(false) => Finding::of(
-            CheckState::Failed,
-            check,
-            "S3 has no such bucket",
-            "deploy the template again, or turn deferral off: mail that the level defers stays on its queue",
-        ),
-        Err(why) => unread(check, why),
+impl View for DoctorReport {
+    fn view(&self, page: &mut Page) {
+        page.heading(format!("{}: {}", self.stack, self.in_short()));
+        for finding in &self.findings {
+            let (mark, tone) = match finding.state {
+                CheckState::Ok => ("ok      ", Tone::Good),
+                CheckState::Unknown => ("unknown ", Tone::Faint),
+                CheckState::Warning => ("warning ", Tone::Warning),
+                CheckState::Failed => ("failed  ", Tone::Bad),
+            };
+            page.spans([
+                Span::from("  "),
+                Span::new(tone, mark),
+                Span::new(Tone::Strong, &finding.check),
+                Span::from(format!(": {}", finding.found)),
+            ]);
+            if !finding.remedy.is_empty() {
+                page.line(Tone::Plain, format!("          -> {}", finding.remedy));
+            }
+        }
     }
 }
-
-/// A wake time that people who wait for a code bear, and its price a month beside a stack without mail (docs/cost.md).
-const SOON_S: u64 = 5;
-pub const SOON_COSTS: &str = "$4.68";
 
 fn express(wake: u64) -> Finding {
     let check = "express: after a pause";
@@ -200,51 +318,59 @@ fn express(wake: u64) -> Finding {
         return Finding::ok(check, found);
     }
     let remedy = format!("set IdleWakeSeconds to {SOON_S}, for {SOON_COSTS} a month more at most");
-    Finding::of(CheckState::Warning, check, found, remedy)
+    Finding::warning(check, found, remedy)
 }
 
-fn expiry(facts: &DeploymentFacts) -> Finding {
-    let check = "ledger: expiry";
-    match &facts.expiry {
-        Ok(true) => Finding::ok(check, "on"),
-        Ok(false) => {
-            // Without deduplication no marks are written, so nothing important expires.
-            let state = if facts.guarded { CheckState::Failed } else { CheckState::Warning };
-            let remedy = "turn the table's time to live on, for the attribute expires_at";
-            Finding::of(state, check, "off: marks of deduplication are never deleted", remedy)
+fn judged_expiry(facts: &DeploymentFacts) -> Finding {
+    Finding::on("ledger: expiry", &facts.expiry, |check, is_on| {
+        if *is_on {
+            return Finding::ok(check, "on");
         }
-        Err(why) => unread(check, why),
+        // Without deduplication no marks are written, so nothing important expires.
+        let state = if facts.guarded { CheckState::Failed } else { CheckState::Warning };
+        let remedy = "turn the table's time to live on, for the attribute expires_at";
+        Finding::new(state, check, "off: marks of deduplication are never deleted", remedy)
+    })
+}
+
+fn judged_clock(facts: &DeploymentFacts) -> Finding {
+    Finding::on("clock", &facts.clocks, |check, (here, there)| {
+        let off = here.as_millis().abs_diff(there.as_millis());
+        if off <= CLOCK_OFF_MS {
+            return Finding::ok(check, "this machine and AWS agree within 2 s");
+        }
+        let found = format!("this machine is {:.1} s off AWS's time", status::as_f64(off) / 1e3);
+        let remedy =
+            "let this machine's clock be set by NTP: ages and ends of pauses are reported by it";
+        Finding::warning(check, found, remedy)
+    })
+}
+
+fn windows(status: &Status) -> Finding {
+    let said = status.sending().text;
+    let remedy =
+        "enable the scheduler's EventBridge rule, and read the scheduler's and the poller's logs";
+    match status.serving.state {
+        "serving" | "idle" => Finding::ok("windows", said),
+        // This is normal during the first minute after a deployment.
+        "never" => {
+            let remedy = format!("ask again in two minutes; if none was served then, {remedy}");
+            Finding::warning("windows", said, remedy)
+        }
+        _ => Finding::failed("windows", said, remedy),
     }
 }
 
-fn clock(facts: &DeploymentFacts) -> Finding {
-    let check = "clock";
-    match &facts.clocks {
-        Ok((here, there)) => {
-            let off = here.as_millis().abs_diff(there.as_millis());
-            // AWS reports whole seconds, so one second more is allowed.
-            if off <= CLOCK_OFF_MS + 1_000 {
-                Finding::ok(check, "this machine and AWS agree within 2 s")
-            } else {
-                Finding::of(
-                    CheckState::Warning,
-                    check,
-                    format!(
-                        "this machine is {:.1} s off AWS's time",
-                        crate::status::as_f64(off) / 1e3
-                    ),
-                    "let this machine's clock be set by NTP: ages and ends of pauses are reported by it",
-                )
-            }
-        }
-        Err(why) => unread(check, why),
+fn holds(status: &Status) -> Vec<Finding> {
+    if status.holds.is_empty() {
+        return vec![Finding::ok("holds", "none")];
     }
-}
-
-/// A check that could not be made.
-pub(crate) fn unread(check: impl Into<String>, why: &str) -> Finding {
-    let remedy = "grant the caller the permission to read it, or check it by hand";
-    Finding::of(CheckState::Unknown, check, format!("not checked: {why}"), remedy)
+    let finding = |hold: &status::HoldStatus| {
+        let check = format!("hold on {}", hold.campaign.as_deref().unwrap_or("all sending"));
+        let found = format!("{}: {}", hold.reason, hold.detail);
+        Finding::warning(check, found, format!("lifted by {}", hold.lifted_by))
+    };
+    status.holds.iter().map(finding).collect()
 }
 
 #[cfg(test)]

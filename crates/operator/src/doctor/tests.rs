@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use super::account::{AccountHealth, SenderIdentity, TenantFacts};
+use super::queues::{QueueAttributes, QueueKind};
 use super::*;
 use tidegate_core::control::TenantStatus;
 

@@ -9,98 +9,92 @@ use serde::Deserialize;
 /// An attribute of the account; `ACCOUNT_TIER` is `SANDBOX` or `PRODUCTION`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct AccountAttribute {
-    pub name: String,
-    pub value: String,
+pub(super) struct AccountAttribute {
+    pub(super) name: String,
+    pub(super) value: String,
 }
 
 /// A monthly limit in US dollars. Texts, media and voice have one each.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct SpendLimit {
-    pub name: String,
+pub(super) struct SpendLimit {
+    pub(super) name: String,
     /// The limit in force: the account's own, or AWS's.
-    pub enforced_limit: u64,
+    pub(super) enforced_limit: u64,
     /// The limit that the account may set without asking AWS.
-    pub max_limit: u64,
-}
-
-/// All that texts of the account may come from.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Identities {
-    pub numbers: Vec<PhoneNumber>,
-    pub pools: Vec<Pool>,
-    pub sender_ids: Vec<SenderId>,
+    pub(super) max_limit: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct PhoneNumber {
+#[expect(clippy::struct_field_names, reason = "the names of the API")]
+pub(super) struct PhoneNumber {
     /// In E.164; some short codes have no `+`.
-    pub phone_number: String,
-    pub phone_number_arn: String,
-    pub phone_number_id: Option<String>,
+    pub(super) phone_number: String,
+    pub(super) phone_number_arn: String,
+    pub(super) phone_number_id: Option<String>,
     /// `ACTIVE`, `PENDING`, …
-    pub status: String,
+    pub(super) status: String,
     /// `SHORT_CODE`, `TOLL_FREE`, …; `SIMULATOR` reaches no phone.
-    pub number_type: String,
+    pub(super) number_type: String,
     /// `SMS`, `VOICE`, `MMS`, `RCS`.
-    pub number_capabilities: Vec<String>,
-    pub opt_out_list_name: String,
+    pub(super) number_capabilities: Vec<String>,
+    pub(super) opt_out_list_name: String,
     /// Whether AWS leaves replies such as STOP to the account.
-    pub self_managed_opt_outs_enabled: bool,
-    pub pool_id: Option<String>,
+    pub(super) self_managed_opt_outs_enabled: bool,
+    pub(super) pool_id: Option<String>,
     #[serde(default)]
-    pub messaging_limits: MessagingLimits,
+    pub(super) messaging_limits: MessagingLimits,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct MessagingLimits {
+pub(super) struct MessagingLimits {
     /// Messages per second by capability.
     #[serde(default)]
-    pub rate_limits: BTreeMap<String, f64>,
+    pub(super) rate_limits: BTreeMap<String, f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Pool {
-    pub pool_id: String,
-    pub pool_arn: String,
+#[expect(clippy::struct_field_names, reason = "the names of the API")]
+pub(super) struct Pool {
+    pub(super) pool_id: String,
+    pub(super) pool_arn: String,
     /// `ACTIVE`, `CREATING`, `DELETING`.
-    pub status: String,
-    pub opt_out_list_name: String,
-    pub self_managed_opt_outs_enabled: bool,
+    pub(super) status: String,
+    pub(super) opt_out_list_name: String,
+    pub(super) self_managed_opt_outs_enabled: bool,
 }
 
 /// A sender id in one country.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct SenderId {
-    pub sender_id: String,
-    pub sender_id_arn: String,
-    pub iso_country_code: String,
+pub(super) struct SenderId {
+    pub(super) sender_id: String,
+    pub(super) sender_id_arn: String,
+    pub(super) iso_country_code: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct ConfigurationSet {
-    pub configuration_set_name: String,
-    pub event_destinations: Vec<EventDestination>,
+pub(super) struct ConfigurationSet {
+    pub(super) configuration_set_name: String,
+    pub(super) event_destinations: Vec<EventDestination>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct EventDestination {
-    pub enabled: bool,
-    pub matching_event_types: Vec<String>,
-    pub sns_destination: Option<SnsDestination>,
+pub(super) struct EventDestination {
+    pub(super) enabled: bool,
+    pub(super) matching_event_types: Vec<String>,
+    pub(super) sns_destination: Option<SnsDestination>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct SnsDestination {
-    pub topic_arn: String,
+pub(super) struct SnsDestination {
+    pub(super) topic_arn: String,
 }
 
 impl EventDestination {

@@ -1,9 +1,7 @@
 use serde_json::{Value, from_value, json};
 
-use super::{
-    CheckState, EventDestination, Finding, Identities, PhoneNumber, Pool, RECEIPTS, SenderId,
-    TextFacts, judge,
-};
+use super::records::EventDestination;
+use super::*;
 use crate::doctor::tests::healthy;
 use crate::doctor::{ChannelFacts, DoctorReport};
 use crate::page::Page;

@@ -38,7 +38,7 @@ use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunSender, RunStage};
 use tidegate_delivery::ports::{Clock as _, Entropy as _, QueueUrl, Runs as _, StoredRun};
 use tidegate_simulator::Deployment;
 
-use crate::commands::doctor::clock::aws_time;
+use crate::doctor::clock::aws_time;
 use crate::shell::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 use estimate::{RunLoad, estimated};

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::doctor::ReadResult;
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::Intercept;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextRef;
@@ -15,7 +14,7 @@ use tidegate_delivery::ports::Clock as _;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
-use super::read;
+use super::{ReadResult, answered};
 
 /// Keeps the `DateHeader` of an answer.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +60,7 @@ pub(super) async fn clocks(stack: &Stack) -> ReadResult<(Timestamp, Timestamp)> 
     let here = asked + clock.wall().saturating_since(asked) / 2;
     let told = date.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let Some(told) = told else {
-        read("DescribeTimeToLive", &stack.table, answer)?;
+        answered("DescribeTimeToLive", &stack.table, answer)?;
         return Err("the answer has no Date".to_owned());
     };
     let parsed = OffsetDateTime::parse(&told, &Rfc2822);
