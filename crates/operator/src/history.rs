@@ -1,10 +1,14 @@
 //! Changes by operators: who changed what, and why.
 
+use clap::Args;
 use tidegate_core::control::ChangeRecord;
+use tidegate_core::format::time;
+use tidegate_delivery::ports::History as _;
 
 use crate::page::{Page, Span, TextTable, Tone, View};
 use crate::redact::AddressVisibility;
-use tidegate_core::format::time;
+use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::stack::OnStack;
 
 /// The first `most` of `changes` for display, with addresses in reasons and details masked.
 pub fn newest(
@@ -38,4 +42,29 @@ impl View for Vec<ChangeRecord> {
         }
         page.table(table);
     }
+}
+
+/// Show who changed what, and why
+///
+/// The newest 200 changes that operators made are kept in the ledger: pauses, lifted holds, weights,
+/// caps, replays.
+#[derive(Clone, Debug, Args)]
+pub struct HistoryArgs {
+    /// Number of changes to show, the newest first
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = at_least_one)]
+    limit: usize,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "allowed is a whole number from 1".to_owned())
+}
+
+pub(crate) async fn run(args: &HistoryArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let changes = stack.ledger().changes().await?;
+    let newest = newest(&changes, args.limit, shell.output.addresses());
+    shell.done(&newest)
 }

@@ -4,6 +4,7 @@
 //! Commands and tests call the same use cases: one with the AWS adapters, the other in memory under
 //! simulated time.
 
+mod cancel;
 pub mod commands;
 pub mod dead;
 pub mod deferral;
@@ -11,6 +12,7 @@ pub mod doctor;
 pub mod exclude;
 pub mod history;
 pub mod level;
+mod limit;
 pub mod page;
 pub mod plan;
 pub mod redact;

@@ -74,6 +74,5 @@ impl View for RunList {
 
 pub(crate) async fn run(shell: &Shell) -> Result<CommandEnd, CommandError> {
     let runs = LocalRuns::of_user().list().await.into_iter().map(ListedRun::from).collect();
-    shell.output.show(&RunList { runs }).map_err(CommandError::Terminal)?;
-    Ok(CommandEnd::Done)
+    shell.done(&RunList { runs })
 }

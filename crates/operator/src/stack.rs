@@ -39,24 +39,30 @@ pub struct OnStack {
 #[command(next_help_heading = "Stack")]
 pub struct StackArgs {
     /// Name of the stack, as it was deployed
-    #[arg(long, value_name = "NAME", env = "TIDEGATE_STACK", default_value = "tidegate")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "TIDEGATE_STACK",
+        default_value = "tidegate"
+    )]
     pub stack: String,
     /// The stack that `make run` runs on this machine: the newest that answers, or the one of this run
     /// (`tidegate runs` lists them)
-    #[arg(long, value_name = "RUN", num_args = 0..=1, require_equals = true, default_missing_value = "",
+    #[arg(long, global = true, value_name = "RUN", num_args = 0..=1, require_equals = true, default_missing_value = "",
         conflicts_with_all = ["region", "profile", "endpoint_url"])]
     pub local: Option<String>,
     /// AWS region [default: the profile's, or `AWS_REGION`]
-    #[arg(long, value_name = "REGION")]
+    #[arg(long, global = true, value_name = "REGION")]
     pub region: Option<String>,
     /// Profile of the AWS configuration [default: `AWS_PROFILE`]
-    #[arg(long, value_name = "PROFILE")]
+    #[arg(long, global = true, value_name = "PROFILE")]
     pub profile: Option<String>,
     /// Where AWS answers, instead of Amazon's endpoints
-    #[arg(long, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL")]
     pub endpoint_url: Option<String>,
     /// Folder of the local runs, instead of all of this user's
-    #[arg(long, value_name = "DIR", hide = true)]
+    #[arg(long, global = true, value_name = "DIR", hide = true)]
     pub local_runs: Option<PathBuf>,
 }
 

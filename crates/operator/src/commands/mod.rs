@@ -1,40 +1,34 @@
 //! The commands: options, and how each is put onto a stack.
 
-pub(crate) mod cancel;
 mod completions;
-mod deferred;
-mod exclude;
-mod history;
-mod limit;
 mod local;
-mod status;
-pub(crate) mod steer;
-mod why;
 
 use std::time::Duration;
 
-use crate::dead;
 use clap::Subcommand;
 
+use crate::cancel::CancelArgs;
+use crate::dead::DeadArgs;
+use crate::deferral::DeferredArgs;
+use crate::doctor::DoctorArgs;
+use crate::exclude::ExcludeArgs;
+use crate::history::HistoryArgs;
+use crate::limit::LimitArgs;
 use crate::plan::PlanArgs;
 use crate::results::ResultsArgs;
 use crate::runs::RunsArgs;
 use crate::send::SendArgs;
 use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell, say_warnings};
-
-pub use crate::dead::DeadArgs;
-pub use crate::doctor::DoctorArgs;
-pub use crate::top::TopArgs;
-pub use cancel::CancelArgs;
-pub use completions::{CompletionsArgs, ManArgs};
-pub use deferred::DeferredArgs;
-pub use exclude::ExcludeArgs;
-pub use history::HistoryArgs;
-pub use limit::LimitArgs;
-pub use local::LocalArgs;
-pub use status::StatusArgs;
-pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
-pub use why::WhyArgs;
+use crate::status::StatusArgs;
+use crate::steer::command::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
+use crate::top::TopArgs;
+use crate::why::command::WhyArgs;
+use crate::{
+    cancel, dead, deferral, doctor, exclude, history, limit, plan, results, runs, send, status,
+    steer, top, why,
+};
+use completions::{CompletionsArgs, ManArgs};
+use local::LocalArgs;
 
 /// How long a command that handles interrupts itself may take before it is ended from outside.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -74,20 +68,20 @@ impl Command {
             Self::Send(args) => Some(args.on.output),
             Self::Top(args) => Some(args.on.output),
             Self::Status(args) => Some(args.on.output),
-            Self::Deferred(args) => Some(args.output()),
+            Self::Deferred(args) => Some(args.on.output),
             Self::Pause(args) => Some(args.on.output),
             Self::Resume(args) => Some(args.on.output),
             Self::Cancel(args) => Some(args.on.output),
-            Self::Exclude(args) => Some(args.output()),
+            Self::Exclude(args) => Some(args.on.output),
             Self::Lift(args) => Some(args.on.output),
             Self::Weights(args) => Some(args.on.output),
             Self::Rate(args) => Some(args.on.output),
-            Self::Limit(args) => Some(args.output()),
+            Self::Limit(args) => Some(args.on.output),
             Self::Results(args) => Some(args.on.output),
             Self::History(args) => Some(args.on.output),
             Self::Doctor(args) => Some(args.on.output),
             Self::Why(args) => Some(args.on.output),
-            Self::Dead(args) => Some(args.output()),
+            Self::Dead(args) => Some(args.on.output),
             Self::Plan(args) => Some(args.on.output),
             Self::Runs(args) => Some(args.output),
             Self::Local(_) | Self::Completions(_) | Self::Man(_) => None,
@@ -136,25 +130,25 @@ impl Command {
     ) -> Result<CommandEnd, CommandError> {
         match self {
             Self::Local(args) => local::run(&args),
-            Self::Send(args) => Box::pin(crate::send::run(&args, shell)).await,
-            Self::Top(args) => Box::pin(crate::top::run(&args, shell)).await,
+            Self::Send(args) => Box::pin(send::run(&args, shell)).await,
+            Self::Top(args) => Box::pin(top::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
-            Self::Deferred(args) => Box::pin(deferred::run(&args, shell)).await,
-            Self::Pause(args) => Box::pin(steer::pause(&args, shell)).await,
-            Self::Resume(args) => Box::pin(steer::resume(&args, shell)).await,
+            Self::Deferred(args) => Box::pin(deferral::run(&args, shell)).await,
+            Self::Pause(args) => Box::pin(steer::command::pause(&args, shell)).await,
+            Self::Resume(args) => Box::pin(steer::command::resume(&args, shell)).await,
             Self::Cancel(args) => Box::pin(cancel::run(&args, shell)).await,
             Self::Exclude(args) => Box::pin(exclude::run(&args, shell)).await,
-            Self::Lift(args) => Box::pin(steer::lift(&args, shell)).await,
-            Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
-            Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
-            Self::Limit(args) => Box::pin(limit::limit(&args, shell)).await,
-            Self::Results(args) => Box::pin(crate::results::run(&args, shell)).await,
-            Self::Runs(_) => Box::pin(crate::runs::run(shell)).await,
+            Self::Lift(args) => Box::pin(steer::command::lift(&args, shell)).await,
+            Self::Weights(args) => Box::pin(steer::command::weights(&args, shell)).await,
+            Self::Rate(args) => Box::pin(steer::command::rate(&args, shell)).await,
+            Self::Limit(args) => Box::pin(limit::run(&args, shell)).await,
+            Self::Results(args) => Box::pin(results::run(&args, shell)).await,
+            Self::Runs(_) => Box::pin(runs::run(shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
-            Self::Doctor(args) => Box::pin(crate::doctor::run(&args, shell)).await,
-            Self::Why(args) => Box::pin(why::run(&args, shell)).await,
+            Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,
+            Self::Why(args) => Box::pin(why::command::run(&args, shell)).await,
             Self::Dead(args) => Box::pin(dead::command::run(&args, shell)).await,
-            Self::Plan(args) => Box::pin(crate::plan::run(&args, shell)).await,
+            Self::Plan(args) => Box::pin(plan::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),
             Self::Man(args) => completions::man(&args, program),
         }

@@ -7,7 +7,7 @@ use tidegate_core::rate::Rate;
 
 use super::letter::LetterFilter;
 use super::list::Grouping;
-use crate::shell::{ConfirmArgs, OutputArgs};
+use crate::shell::{CommandError, ConfirmArgs};
 use crate::stack::OnStack;
 
 /// Look through the dead letters, and replay them after review
@@ -34,24 +34,17 @@ use crate::stack::OnStack;
 pub struct DeadArgs {
     #[command(subcommand)]
     pub(super) command: Option<DeadCommand>,
-    #[command(flatten)]
-    reading: ReadingArgs,
-}
-
-/// The options of every subcommand that reads the dead-letter queue.
-#[derive(Clone, Debug, Args)]
-pub(super) struct ReadingArgs {
     /// Dead letters to read at most
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    limit: u32,
+    #[arg(long, global = true, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) limit: u32,
     #[command(flatten)]
-    on: OnStack,
+    pub(crate) on: OnStack,
 }
 
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum DeadCommand {
     /// List dead letters, one on each line
-    List(LettersArgs),
+    List(FilterArgs),
     /// Show one dead letter with all its fields
     Show(DeadShowArgs),
     /// Count them by what they have in common
@@ -97,22 +90,12 @@ pub(super) struct FilterArgs {
 }
 
 #[derive(Clone, Debug, Args)]
-pub(super) struct LettersArgs {
-    #[command(flatten)]
-    filter: FilterArgs,
-    #[command(flatten)]
-    reading: ReadingArgs,
-}
-
-#[derive(Clone, Debug, Args)]
 pub(super) struct DeadShowArgs {
     /// The mail's `id`, its identity, or an SQS message id
     pub(super) id: String,
     /// Show the body of the mail, too
     #[arg(long)]
     pub(super) body: bool,
-    #[command(flatten)]
-    reading: ReadingArgs,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -121,7 +104,7 @@ pub(super) struct GroupsArgs {
     #[arg(long, value_name = "WHAT", default_value = "reason")]
     pub(super) by: Grouping,
     #[command(flatten)]
-    letters: LettersArgs,
+    filter: FilterArgs,
 }
 
 /// Write them to a file, as JSON Lines
@@ -136,7 +119,7 @@ pub(super) struct ExportArgs {
     #[arg(long)]
     pub(super) masked: bool,
     #[command(flatten)]
-    letters: LettersArgs,
+    filter: FilterArgs,
 }
 
 /// Send them to their campaigns' queues again; without --go only show what would be sent
@@ -197,7 +180,7 @@ pub(super) struct ActionArgs {
     #[command(flatten)]
     pub(super) ask: ConfirmArgs,
     #[command(flatten)]
-    pub(super) letters: LettersArgs,
+    pub(super) filter: FilterArgs,
 }
 
 /// Speed of a replay, and when it pauses.
@@ -215,63 +198,40 @@ pub(super) struct PaceArgs {
 }
 
 impl DeadArgs {
-    /// Which letters the command is about; none where it is about all of them.
-    fn letters(&self) -> Option<&LettersArgs> {
-        match self.command.as_ref()? {
-            DeadCommand::List(args) => Some(args),
-            DeadCommand::Show(_) => None,
-            DeadCommand::Groups(args) => Some(&args.letters),
-            DeadCommand::Export(args) => Some(&args.letters),
-            DeadCommand::Replay(args) => Some(&args.action.letters),
-            DeadCommand::Edit(args) => Some(&args.replay.action.letters),
-            DeadCommand::Discard(args) => Some(&args.action.letters),
-        }
-    }
-
-    fn reading(&self) -> &ReadingArgs {
-        match &self.command {
-            Some(DeadCommand::Show(args)) => &args.reading,
-            _ => self.letters().map_or(&self.reading, |letters| &letters.reading),
-        }
-    }
-
-    pub(super) fn on(&self) -> &OnStack {
-        &self.reading().on
-    }
-
-    pub(super) fn limit(&self) -> u32 {
-        self.reading().limit
-    }
-
-    pub fn output(&self) -> OutputArgs {
-        self.on().output
-    }
-
+    /// Which letters the command is about: all of them, unless it has conditions.
     pub(super) fn filter(&self, now: EpochMillis) -> LetterFilter {
-        self.letters().map(|letters| letters.filter(now)).unwrap_or_default()
+        let conditions = match &self.command {
+            None | Some(DeadCommand::Show(_)) => None,
+            Some(DeadCommand::List(filter)) => Some(filter),
+            Some(DeadCommand::Groups(args)) => Some(&args.filter),
+            Some(DeadCommand::Export(args)) => Some(&args.filter),
+            Some(DeadCommand::Replay(args)) => Some(&args.action.filter),
+            Some(DeadCommand::Edit(args)) => Some(&args.replay.action.filter),
+            Some(DeadCommand::Discard(args)) => Some(&args.action.filter),
+        };
+        conditions.map(|conditions| conditions.filter(now)).unwrap_or_default()
     }
 }
 
-impl LettersArgs {
-    /// Whether all letters are meant, in so many words.
-    pub(super) fn all(&self) -> bool {
-        self.filter.all
+impl FilterArgs {
+    /// Letters are changed only where a condition or `--all` says which.
+    pub(super) fn check(&self) -> Result<(), CommandError> {
+        if self.all || !self.filter(EpochMillis::MAX).is_empty() {
+            return Ok(());
+        }
+        let said = "which dead letters? name a condition (--code, --campaign, --id, …), or --all";
+        Err(CommandError::Input(said.to_owned()))
     }
 
-    pub(super) fn limit(&self) -> u32 {
-        self.reading.limit
-    }
-
-    pub(super) fn filter(&self, now: EpochMillis) -> LetterFilter {
-        let FilterArgs { all: _, id, campaign, code, domain, since, until, unknown } = &self.filter;
+    fn filter(&self, now: EpochMillis) -> LetterFilter {
         LetterFilter {
-            ids: id.clone(),
-            campaigns: campaign.clone(),
-            codes: code.clone(),
-            domains: domain.clone(),
-            since: since.map(|since| since.before(now)),
-            until: until.map(|until| until.before(now)),
-            unknown: *unknown,
+            ids: self.id.clone(),
+            campaigns: self.campaign.clone(),
+            codes: self.code.clone(),
+            domains: self.domain.clone(),
+            since: self.since.map(|since| since.before(now)),
+            until: self.until.map(|until| until.before(now)),
+            unknown: self.unknown,
         }
     }
 }

@@ -16,16 +16,14 @@ use tidegate_core::format::{count, counted, rate, span};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl};
 
-use super::args::{ActionArgs, DeadArgs, DeadCommand, DeadEditArgs, DeadReplayArgs};
+use super::args::{ActionArgs, DeadArgs, DeadCommand, DeadReplayArgs};
 use super::{
     Corrections, DiscardReview, ExportReport, Grouping, LetterError, LetterFilter, LetterPorts,
     LetterProgress, LetterReport, LetterSnapshot, ReadProgress, ReplayPace, Review, ReviewOptions,
     discard, export, groups, list, replay, review, show,
 };
 use crate::page::{Tone, View};
-use crate::send::InputFault;
-use crate::shell::stop_unless_confirmed;
-use crate::shell::{CommandEnd, CommandError, Shell, open_file};
+use crate::shell::{CommandEnd, CommandError, Shell, open_file, stop_unless_confirmed};
 use crate::status::{self, Status};
 use crate::steer::Author;
 
@@ -39,27 +37,29 @@ const SLOW: f64 = 1.0;
 type Ports<'a> = LetterPorts<'a, SqsQueues, DynamoLedger, SystemClock>;
 
 pub(crate) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
-    let stack = args.on().stack.open().await?;
+    let stack = args.on.stack.open().await?;
     let now = EpochMillis::from(stack.clock().wall());
     let filter = args.filter(now);
-    if let Some(DeadCommand::Replay(args)) = &args.command {
-        let Some(reading) = selected(&args.action, &filter, &stack, shell).await? else {
-            return Ok(CommandEnd::Interrupted);
-        };
-        return replayed(args, filter, &reading, &stack, shell).await;
-    }
-    if let Some(DeadCommand::Edit(args)) = &args.command {
-        return edited(args, filter, &stack, shell).await;
-    }
-    if let Some(DeadCommand::Discard(args)) = &args.command {
-        return discarded(&args.action, &filter, &stack, shell).await;
-    }
-    let reading = read(&stack, args.limit(), shell).await?;
-    let addresses = shell.output.addresses();
-    let grouped = |by| groups(&reading, &filter, by, addresses);
+    let mut corrections = Corrections::default();
     match &args.command {
+        Some(DeadCommand::Replay(args)) => args.action.filter.check()?,
+        Some(DeadCommand::Discard(args)) => args.action.filter.check()?,
+        // What is wrong with a file is said before the queue is read.
+        Some(DeadCommand::Edit(args)) => {
+            let read = Corrections::read(&args.file.display().to_string(), open_file(&args.file)?);
+            corrections = read.map_err(|fault| CommandError::Input(fault.to_string()))?;
+        }
+        _ => {}
+    }
+    let reading = read(&stack, args.limit, shell).await?;
+    let interrupted = reading.coverage.interrupted;
+    let addresses = shell.output.addresses();
+    match &args.command {
+        None => shell.show(&groups(&reading, &filter, Grouping::Reason, addresses))?,
         Some(DeadCommand::List(_)) => shell.show(&list(&reading, &filter, now, addresses))?,
-        Some(DeadCommand::Groups(args)) => shell.show(&grouped(args.by))?,
+        Some(DeadCommand::Groups(args)) => {
+            shell.show(&groups(&reading, &filter, args.by, addresses))?;
+        }
         Some(DeadCommand::Show(args)) => {
             let found = show(&reading, &args.id, now, addresses, args.body);
             shell.show(&found)?;
@@ -75,9 +75,19 @@ pub(crate) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, Co
             let file = create(&args.file)?;
             shell.show(&written(&args.file, file, &reading, &filter, now, !args.masked)?)?;
         }
-        _ => shell.show(&grouped(Grouping::Reason))?,
+        _ if interrupted => {}
+        Some(DeadCommand::Replay(args)) => {
+            return replayed(args, filter, &reading, &stack, shell).await;
+        }
+        Some(DeadCommand::Edit(args)) => {
+            let reading = edited(&args.file, &corrections, reading, shell)?;
+            return replayed(&args.replay, filter, &reading, &stack, shell).await;
+        }
+        Some(DeadCommand::Discard(args)) => {
+            return discarded(&args.action, &filter, &reading, &stack, shell).await;
+        }
     }
-    Ok(if reading.coverage.interrupted { CommandEnd::Interrupted } else { CommandEnd::Done })
+    Ok(if interrupted { CommandEnd::Interrupted } else { CommandEnd::Done })
 }
 
 /// Reads the dead-letter queue, with its progress on a terminal.
@@ -155,31 +165,14 @@ pub(crate) async fn export_and_discard(
     Ok(if reading.coverage.is_whole() { ended } else { CommandEnd::ProblemsFound })
 }
 
-/// The letters on the queue, of which a condition or `--all` selects some; none if reading was interrupted.
-async fn selected(
-    args: &ActionArgs,
-    filter: &LetterFilter,
-    stack: &Stack,
-    shell: &Shell,
-) -> Result<Option<LetterSnapshot>, CommandError> {
-    if filter.is_empty() && !args.letters.all() {
-        let said = "which dead letters? name a condition (--code, --campaign, --id, …), or --all";
-        return Err(CommandError::Input(said.to_owned()));
-    }
-    let reading = read(stack, args.letters.limit(), shell).await?;
-    Ok((!reading.coverage.interrupted).then_some(reading))
-}
-
 async fn discarded(
     args: &ActionArgs,
     filter: &LetterFilter,
+    reading: &LetterSnapshot,
     stack: &Stack,
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
-    let Some(reading) = selected(args, filter, stack, shell).await? else {
-        return Ok(CommandEnd::Interrupted);
-    };
-    let reviewed = DiscardReview::of(&reading, filter, shell.output.addresses());
+    let reviewed = DiscardReview::of(reading, filter, shell.output.addresses());
     if !args.go || reviewed.letters() == 0 {
         let said = "Nothing was deleted; --go with --reason deletes them. tidegate dead export keeps a copy.";
         return only_show(&reviewed, said, shell);
@@ -205,28 +198,22 @@ pub(crate) async fn discard_reviewed(
     act(stack, shell, "discarded", work).await
 }
 
-/// Replays the letters of a file, with the bodies that stand there.
-async fn edited(
-    args: &DeadEditArgs,
-    filter: LetterFilter,
-    stack: &Stack,
+/// The letters of a file, with the bodies that stand there.
+fn edited(
+    path: &Path,
+    corrections: &Corrections,
+    reading: LetterSnapshot,
     shell: &Shell,
-) -> Result<CommandEnd, CommandError> {
-    let file = args.file.display().to_string();
-    let refused = |fault: Box<InputFault>| CommandError::Input(fault.to_string());
-    let corrections = Corrections::read(&file, open_file(&args.file)?).map_err(refused)?;
-    let reading = read(stack, args.replay.action.letters.limit(), shell).await?;
-    if reading.coverage.interrupted {
-        return Ok(CommandEnd::Interrupted);
-    }
-    let reading = corrections.applied(&file, reading).map_err(refused)?;
+) -> Result<LetterSnapshot, CommandError> {
+    let applied = corrections.applied(&path.display().to_string(), reading);
+    let reading = applied.map_err(|fault| CommandError::Input(fault.to_string()))?;
     let missing = corrections.len().saturating_sub(reading.letters.len()) as u64;
     if missing > 0 {
         let letters = counted(missing, "letter");
         let said = format!("{letters} of the file not on the queue (any more)");
         shell.output.remark(Tone::Warning, said);
     }
-    replayed(&args.replay, filter, &reading, stack, shell).await
+    Ok(reading)
 }
 
 async fn replayed(

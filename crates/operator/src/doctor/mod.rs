@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<CommandEnd, 
         },
         None => DoctorReport::of(&facts(&args.on.stack.open().await?, shell).await?),
     };
-    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    shell.show(&report)?;
     Ok(if report.has_failed() { CommandEnd::ProblemsFound } else { CommandEnd::Done })
 }
 

@@ -124,7 +124,7 @@ impl Page {
     }
 
     /// The number of lines.
-    pub const fn len(&self) -> usize {
+    pub const fn height(&self) -> usize {
         self.lines.len()
     }
 

@@ -180,7 +180,7 @@ pub(crate) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, Co
     };
     let report = PlanReport { forecasts };
     // The forecast is printed first: it is not lost if the chart cannot be written.
-    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    shell.show(&report)?;
     if let Some(path) = &args.chart {
         let drawn = chart::draw(&report).map_err(|error| CommandError::Refused(Box::new(error)))?;
         std::fs::write(path, drawn).map_err(|source| CommandError::File {

@@ -88,7 +88,7 @@ pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd,
     if args.csv.as_ref().is_some_and(|path| path.as_os_str() == "-") {
         shell.output.say_view(&found);
     } else {
-        shell.output.show(&found).map_err(CommandError::Terminal)?;
+        shell.show(&found)?;
     }
     Ok(match found.account.verdict {
         AccountVerdict::Balanced => CommandEnd::Done,
@@ -127,8 +127,7 @@ async fn of_run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, Command
         );
         return Err(CommandError::Input(said));
     }
-    shell.output.show(&runs).map_err(CommandError::Terminal)?;
-    Ok(CommandEnd::Done)
+    shell.done(&runs)
 }
 
 fn journal(args: &ResultsArgs) -> Result<RunJournal, CommandError> {

@@ -93,6 +93,14 @@ impl Shell {
         self.output.show(report).map_err(CommandError::Terminal)
     }
 
+    /// Shows the report with which a command ends.
+    ///
+    /// # Errors
+    /// [`CommandError::Terminal`].
+    pub fn done(&self, report: &(impl Serialize + View)) -> Result<CommandEnd, CommandError> {
+        self.show(report).map(|()| CommandEnd::Done)
+    }
+
     /// Waits for an interrupt (Ctrl-C or SIGTERM) that no earlier wait has returned.
     pub async fn interrupted(&self) {
         let mut interrupts = self.interrupts.clone();

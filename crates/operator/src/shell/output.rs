@@ -11,13 +11,13 @@ use serde::Serialize;
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// Print the report as JSON, and nothing else, to standard output
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub json: bool,
     /// Colour the output: only on a terminal, always, or never
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Colour,
     /// Show addresses of recipients instead of masking them
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub show_addresses: bool,
 }
 

@@ -1,18 +1,22 @@
 //! The status of a stack: quota and use, campaigns, holds, breaker, queues.
+//!
+//! The facts of a stack, from which its status and its dashboard follow.
 
 mod facts;
-mod left;
 mod live;
-mod of_stack;
 mod runs;
+#[cfg(test)]
+pub(crate) mod tests;
 mod view;
 mod waiting;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use clap::Args;
 use serde::de::value::StrDeserializer;
 use serde::{Deserialize as _, Serialize};
+use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::Window;
 use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel};
 use tidegate_core::breaker::Breaker;
@@ -20,21 +24,24 @@ use tidegate_core::channel::Words;
 use tidegate_core::config::{Campaign, queue_key};
 use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason};
 use tidegate_core::counters::{Counter, at_least_0};
+use tidegate_core::email::Priority;
+use tidegate_core::format::{span, time};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::{EXACT, RUN};
+use tidegate_core::limiter::WindowLeft;
 use tidegate_core::reputation::ReputationFigures;
 use tidegate_core::weight_rule::WeightRule;
-use tidegate_delivery::ports::QueueDepth;
+use tidegate_delivery::ports::{Clock as _, PortError, QueueDepth};
 
 use crate::history;
+use crate::redact::AddressVisibility;
+use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::stack::OnStack;
 use crate::suggest::SuggestedCommand;
+
 pub use facts::{OtherQueues, StackFacts, StatusPorts, StatusSettings, gather, other_queues};
-pub use left::LeftStatus;
 pub use live::{CampaignRow, ExpressPace, LiveStatus};
-pub use of_stack::facts;
-pub(crate) use of_stack::facts_after;
 pub use runs::RunStatus;
-use tidegate_core::format::{span, time};
 pub use waiting::WaitingStatus;
 
 /// Without a claim for this many seconds the pollers have stopped, or every queue is empty.
@@ -452,5 +459,71 @@ pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-#[cfg(test)]
-pub(crate) mod tests;
+/// Reads the state of a stack, with the newest `changes` changes that operators made.
+///
+/// # Errors
+/// [`PortError`] of ledger or queues.
+pub async fn facts(
+    stack: &Stack,
+    addresses: AddressVisibility,
+    changes: usize,
+) -> Result<StackFacts, PortError> {
+    let (standing, campaigns) = stack.standing().await?;
+    let settings =
+        StatusSettings::of(&stack.label(), &stack.poller, &stack.scheduler, addresses, changes);
+    let (queues, account) = (&stack.queues(), &stack.account());
+    let (ledger, clock) = (&stack.ledger(), &stack.clock());
+    let (places, ports) =
+        (other_queues(&stack.poller), StatusPorts { queues, account, ledger, clock });
+    gather(settings, standing, campaigns, &places, ports).await
+}
+
+/// Reads the ledger again, and takes everything else from `before`.
+pub(crate) async fn facts_after(
+    stack: &Stack,
+    before: &StackFacts,
+) -> Result<StackFacts, PortError> {
+    let (standing, campaigns) = stack.standing().await?;
+    Ok(StackFacts { at: stack.clock().wall(), standing, campaigns, ..before.clone() })
+}
+
+/// Show what stands: quota and use, campaigns, holds, breaker, queues
+///
+/// Exit code: 0; 3 where the stack or a service cannot be reached.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate status --local                      the stack that `make run KEEP=1` left running
+  tidegate status --stack mail --profile ops   a stack on AWS
+  tidegate status --json | jq .holds           for machines")]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+pub(crate) async fn run(args: &StatusArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let facts = facts(&stack, shell.output.addresses(), 5).await?;
+    shell.done(&Status::of(&facts))
+}
+
+/// The slots of a window that no mail took, and the mails that were received for it and got none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftStatus {
+    pub window: EpochMillis,
+    pub slots: u64,
+    /// By line (`express`, `campaigns`, `limited`: from limit queues), and in it by priority.
+    pub mails: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
+}
+
+impl From<WindowLeft> for LeftStatus {
+    fn from(left: WindowLeft) -> Self {
+        let priorities = Priority::ALL.map(Priority::as_str);
+        let line =
+            |(line, mails): (_, [u64; 4])| (line, priorities.into_iter().zip(mails).collect());
+        Self {
+            window: left.window.opens().into(),
+            slots: left.slots,
+            mails: left.mails.by_line().map(line).into(),
+        }
+    }
+}

@@ -3,23 +3,25 @@
 //! recorded in the history with its author and reason.
 
 mod act;
-mod error;
-mod finish;
+pub(crate) mod command;
 mod limit;
-mod view;
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use thiserror::Error;
 use tidegate_core::control::{Cancel, ChangeRecord};
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::limits::{Limit, LimitKey};
+use tidegate_core::limits::{InvalidLimit, Limit, LimitKey};
 use tidegate_core::rate::Rate;
-use tidegate_core::weight_rule::WeightRule;
+use tidegate_core::weight_rule::{FinishBy, Remainder, WeightRule};
+use tidegate_delivery::ports::PortError;
+
+use crate::page::{Page, Span, Tone, View};
+use crate::status::Status;
+use crate::suggest::SuggestedCommand;
 
 pub use act::steer;
-pub use error::SteerError;
-pub use finish::check_finish;
 
 /// The longest allowed reason, in characters.
 pub const MAX_REASON_CHARS: usize = 200;
@@ -92,6 +94,149 @@ pub struct SteerReport {
     /// The change is in force after at most this many seconds.
     pub in_force_within_s: u64,
     pub recorded: bool,
+}
+
+impl View for SteerReport {
+    fn view(&self, page: &mut Page) {
+        let of = self.record.campaign.as_deref().unwrap_or("all");
+        let what = format!("{} {of}: {}", self.record.action, self.record.detail);
+        if self.changed {
+            page.spans([
+                Span::new(Tone::Good, "done "),
+                Span::from(what),
+                Span::new(Tone::Faint, format!(", in force within {} s", self.in_force_within_s)),
+            ]);
+            page.line(Tone::Faint, format!("by {}: {}", self.record.by, self.record.reason));
+        } else {
+            page.line(Tone::Plain, format!("{what} (nothing to change)"));
+        }
+        if self.changed && !self.recorded {
+            page.line(
+                Tone::Warning,
+                "the change stands, but the history does not have it: the ledger did not answer",
+            );
+        }
+        if !self.still_held.is_empty() {
+            let held = self.still_held.join(", ");
+            page.line(
+                Tone::Warning,
+                format!("still held for {held}: see `{}`", SuggestedCommand::Status),
+            );
+        }
+    }
+}
+
+#[derive(Debug, Error)]
+pub enum SteerError {
+    #[error("there is no campaign {name}; there is {}", known.join(", "))]
+    NoCampaign { name: String, known: Vec<String> },
+    #[error("{} is not held for {reason}; {}", of(campaign.as_deref()), allowed(lifts))]
+    NoHold {
+        /// The campaign; `None` for all sending.
+        campaign: Option<String>,
+        reason: String,
+        /// The commands that lift the holds that there are.
+        lifts: Vec<SuggestedCommand>,
+    },
+    #[error(
+        "these weights cannot be kept: {0}; allowed are 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor"
+    )]
+    Weights(String),
+    /// It is already paused without an end. A new pause with an end would end a pause that someone
+    /// else left open.
+    #[error(
+        "it is paused without an end already, {detail}; to pause it for a time, first `{resume}`"
+    )]
+    PausedWithoutEnd { detail: String, resume: SuggestedCommand },
+    /// The end of the pause has passed.
+    #[error("the pause would end at {0}, which has passed")]
+    Past(String),
+    /// The time by which a campaign is to finish has passed.
+    #[error("the campaign would finish by {0}, which has passed")]
+    FinishPast(String),
+    /// Even its greatest weight is too little.
+    #[error(
+        "{campaign} cannot finish by {by}: with weight {most} it ends at about {ends_at}; allowed is a later time or a greater weight"
+    )]
+    TooLate { campaign: String, by: String, most: u32, ends_at: String },
+    /// The reason is empty or too long.
+    #[error("the reason has {0} characters; allowed are 1 to 200")]
+    Reason(usize),
+    #[error("{key} has no limit; {}", if known.is_empty() { "there is no limit at all".to_owned() } else { format!("there is {}", known.join(", ")) })]
+    NoLimit { key: String, known: Vec<String> },
+    #[error(
+        "{key} overlaps {other}, and no mail may fall under both; change that one, or remove it first"
+    )]
+    Overlap { key: String, other: String },
+    #[error("there would be {0} limits; allowed are at most 50")]
+    TooManyLimits(usize),
+    #[error("{key} limits no {message}; allowed are {allowed}")]
+    OtherChannel { key: String, message: &'static str, allowed: String },
+    #[error(
+        "{0} cannot be adaptive; allowed is that for domains, since it is the recipients' provider that defers"
+    )]
+    NotAdaptive(String),
+    #[error(
+        "the rest of {0} cannot go through another configuration set; allowed is that for a sender, a set and a tenant"
+    )]
+    NoOverflow(String),
+    #[error("what is left of {0} cannot be deferred; allowed is that for a campaign")]
+    NotDeferred(String),
+    #[error(
+        "nothing can be deferred at the limit's end: the stack has no bucket for deferred mail (TIDEGATE_DEFERRAL is not set)"
+    )]
+    NoBucket,
+    #[error(transparent)]
+    Limit(#[from] InvalidLimit),
+    /// Concurrent changes by others prevented this one repeatedly.
+    #[error("not changed: others changed the ledger at the same time, again and again; try again")]
+    Conflict,
+    #[error(transparent)]
+    Ledger(#[from] PortError),
+}
+
+impl SteerError {
+    /// Whether the input is invalid: nothing was changed, and a retry cannot succeed.
+    pub const fn is_input(&self) -> bool {
+        !matches!(self, Self::Conflict | Self::Ledger(_))
+    }
+}
+
+fn of(campaign: Option<&str>) -> String {
+    campaign.map_or_else(|| "all sending".to_owned(), |name| format!("the campaign {name}"))
+}
+
+fn allowed(lifts: &[SuggestedCommand]) -> String {
+    if lifts.is_empty() {
+        return "there is no hold at all".to_owned();
+    }
+    let lifts: Vec<String> = lifts.iter().map(|lift| format!("`{lift}`")).collect();
+    format!("allowed is {}", lifts.join(", "))
+}
+
+/// Checks that the campaign can finish in time, as far as the status tells: with the mail that waits now, at the
+/// rate in force now, beside the campaigns that have mail now.
+///
+/// # Errors
+/// [`SteerError::TooLate`] with the time at which it would end.
+pub fn check_finish(status: &Status, campaign: &str, finish: &FinishBy) -> Result<(), SteerError> {
+    let of = |name: &str| status.campaigns.iter().find(|known| known.name == name);
+    let (Some(own), Some(per_second)) = (of(campaign), status.quota.in_force) else {
+        return Ok(());
+    };
+    let others = status
+        .campaigns
+        .iter()
+        .filter(|other| other.name != campaign && !other.held && other.backlog.all() > 0);
+    let others = others.map(|other| u64::from(other.weight)).sum();
+    let waiting = crate::status::as_f64(own.backlog.all());
+    let of = Remainder { waiting, per_second, others, now: status.at.into() };
+    let ends_at = EpochMillis::from(finish.earliest(of));
+    if ends_at <= finish.finish_by {
+        return Ok(());
+    }
+    let (by, ends_at) = (finish.time(finish.finish_by), finish.time(ends_at));
+    Err(SteerError::TooLate { campaign: campaign.to_owned(), by, most: finish.most, ends_at })
 }
 
 #[cfg(test)]

@@ -53,8 +53,7 @@ pub(crate) async fn run(args: &TopArgs, shell: &Shell) -> Result<CommandEnd, Com
     let stack = args.on.stack.open().await?;
     let facts = facts(&stack, shell.output.addresses(), 5).await?;
     if args.once || shell.output.is_json() {
-        shell.output.show(&Status::of(&facts)).map_err(CommandError::Terminal)?;
-        return Ok(CommandEnd::Done);
+        return shell.done(&Status::of(&facts));
     }
     if !stdout().is_terminal() {
         return Err(CommandError::Input(
@@ -133,7 +132,7 @@ fn page(live: &LiveStatus, caption: &str, width: usize, height: usize) -> Page {
     status.sections(&mut below);
     let rows = live.rows();
     // Two lines for the table's names and for the number of those that have no room.
-    let room = height.saturating_sub(page.len() + below.len() + 2).max(1);
+    let room = height.saturating_sub(page.height() + below.height() + 2).max(1);
     let names =
         ["campaign", "weight", "share now", "rate", "sent", "waiting", "age", "ends in", ""];
     let mut table = (1..8).fold(TextTable::new(names), TextTable::right);
@@ -237,7 +236,7 @@ impl Drop for Terminal {
 fn quit_key() -> oneshot::Receiver<()> {
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {
-        let _ = stdin().bytes().find(|byte| !matches!(byte, Ok(byte) if *byte != b'q'));
+        let _ = stdin().lock().bytes().find(|byte| !matches!(byte, Ok(byte) if *byte != b'q'));
         drop(sender);
     });
     receiver

@@ -7,7 +7,7 @@ use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{QueueUrl, VISIBILITY_TIMEOUT};
 
 use super::limits::limits;
-use super::waiting::{backlog, limit_in_words, limited, merged, turn};
+use super::limits::{backlog, limit_in_words, limited, merged, turn};
 use super::{Explanation, MailFacts, MailVerdict, Obstacle, Statement};
 use crate::dead::{Letter, LetterFilter, LetterVerdict, ReviewOptions, judge};
 use crate::status::{LimitStatus, QueueStatus, Status};

@@ -5,24 +5,23 @@
 //! of it, and what it waits for if it waits.
 
 mod address;
+pub(crate) mod command;
 mod explain;
-mod gather;
 mod limits;
-mod view;
-mod waiting;
 
 use serde::Serialize;
 use thiserror::Error;
-use tidegate_core::config::PollerConfig;
+use tidegate_core::config::{EXPRESS, PollerConfig};
 use tidegate_core::deduplication::Mark;
 use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_delivery::ports::{Marks, PortError};
 
-use crate::dead::{Coverage, Letter};
+use crate::dead::{Coverage, Letter, LetterSnapshot};
+use crate::page::{Page, Span, Tone, View};
 use crate::status;
 
 pub use address::{AddressReport, dead_to, is_address};
 pub use explain::explain;
-pub use gather::gather;
 
 /// The mail that the operator asks about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,6 +145,98 @@ pub struct Explanation {
     /// Explanations that were ruled out, with the reason.
     pub ruled_out: Vec<Statement>,
     pub not_known: Vec<&'static str>,
+}
+
+impl MailVerdict {
+    const fn tone(self) -> Tone {
+        match self {
+            Self::Sent => Tone::Good,
+            Self::Sending => Tone::Strong,
+            Self::Nowhere | Self::Unrecorded | Self::WhichCampaign | Self::Unknown => Tone::Warning,
+            _ => Tone::Bad,
+        }
+    }
+}
+
+impl View for Explanation {
+    fn view(&self, page: &mut Page) {
+        page.line(self.verdict.tone(), &self.summary);
+        if let Some(lets_go) = &self.lets_go {
+            let guesses = matches!(self.verdict, MailVerdict::Nowhere | MailVerdict::Unrecorded);
+            let when = if guesses { "next" } else { "lets go" };
+            page.fields([(when, Span::from(lets_go))]);
+        }
+        if let Some(first) = &self.if_it_waits {
+            page.heading("If it waits");
+            let others = self.limits.iter().filter(|limit| *limit != first);
+            for limit in std::iter::once(first).chain(others) {
+                page.line(Tone::Plain, format!("  {}", limit.what));
+                page.line(Tone::Faint, format!("    lets go {}", limit.lets_go));
+            }
+        }
+        section(page, "Read", &self.facts);
+        section(page, "Ruled out", &self.ruled_out);
+        if !self.not_known.is_empty() {
+            page.heading("Not known");
+            for text in &self.not_known {
+                page.line(Tone::Plain, format!("  {text}"));
+            }
+        }
+    }
+}
+
+fn section(page: &mut Page, heading: &str, said: &[Statement]) {
+    if !said.is_empty() {
+        page.heading(heading);
+        page.fields(said.iter().map(|said| (said.of, Span::from(&said.what))));
+    }
+}
+
+/// Reads the mail's marks, under all identities that it can have, and its dead letters.
+///
+/// # Errors
+/// [`PortError`] of the marks.
+pub async fn gather(
+    query: MailQuery,
+    status: status::StackFacts,
+    poller: PollerConfig,
+    reading: &LetterSnapshot,
+    marks: &impl Marks,
+) -> Result<MailFacts, PortError> {
+    let of_campaign = |letter: &&Letter| {
+        let own = letter.entry().map(|entry| entry.campaign.as_str());
+        query.campaign.is_none() || own == query.campaign.as_deref()
+    };
+    let meant = reading.letters.iter().filter(|letter| letter.is(&query.id)).filter(of_campaign);
+    let letters: Vec<Letter> = meant.cloned().collect();
+    let mut identities = identities(&query, &status);
+    identities.extend(letters.iter().filter_map(Letter::identity));
+    identities.sort();
+    identities.dedup();
+    let mut found = Vec::new();
+    for batch in identities.chunks(100) {
+        let marks = marks.find(batch).await?;
+        let pairs = batch.iter().zip(marks);
+        found.extend(pairs.filter_map(|(identity, mark)| Some((identity.clone(), mark?))));
+    }
+    Ok(MailFacts { query, status, poller, marks: found, letters, coverage: reading.coverage })
+}
+
+/// The identities that the mail may have.
+fn identities(query: &MailQuery, status: &status::StackFacts) -> Vec<Identity> {
+    if let Ok(identity) = Identity::parse(&query.id) {
+        return vec![identity];
+    }
+    let all = status.campaigns.iter().map(|campaign| campaign.name.as_str()).chain([EXPRESS]);
+    let campaigns: Vec<&str> =
+        query.campaign.as_deref().map_or_else(|| all.collect(), |one| vec![one]);
+    let both = |campaign: &str| {
+        [
+            Identity::from_body_id(campaign, &query.id),
+            Identity::from_message_id(campaign, &query.id),
+        ]
+    };
+    campaigns.into_iter().flat_map(both).collect()
 }
 
 #[cfg(test)]

@@ -70,6 +70,7 @@ pub(super) struct Pool {
 /// A sender id in one country.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
+#[expect(clippy::struct_field_names, reason = "the names of the API")]
 pub(super) struct SenderId {
     pub(super) sender_id: String,
     pub(super) sender_id_arn: String,

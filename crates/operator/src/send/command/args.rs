@@ -214,7 +214,7 @@ pub(super) struct RunArgs {
     pub(super) even_if_deferred: bool,
     /// Wait at most this long while the level defers mail of this priority, such as 30m or 2h
     /// [default: as long as it takes]
-    #[arg(long, value_name = "TIME", value_parser = crate::commands::steer::span, conflicts_with = "even_if_deferred")]
+    #[arg(long, value_name = "TIME", value_parser = crate::steer::command::span, conflicts_with = "even_if_deferred")]
     pub(super) max_wait: Option<Duration>,
     /// Batches under way at once, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]

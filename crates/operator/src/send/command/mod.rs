@@ -144,8 +144,7 @@ async fn send_to(
         let dry_run = args.run.dry_run.then_some(plan);
         let rest = dry_run.is_none().then_some(prepared.checked.rest);
         let shown = PreviewReport { preview, dry_run, input: None, rest };
-        shell.output.show(&shown).map_err(CommandError::Terminal)?;
-        return Ok(CommandEnd::Done);
+        return shell.done(&shown);
     }
     shell.output.say_view(&plan);
     if let Some(ended) = stop_unless_confirmed(args.ask, shell, &plan.question()).await? {
@@ -160,7 +159,7 @@ async fn send_to(
         }
     }
     let report = Box::pin(enqueue(args, to, prepared, &journal, shell)).await?;
-    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    shell.show(&report)?;
     match report.ended {
         RunEnded::Done => Ok(CommandEnd::Done),
         RunEnded::Interrupted => Ok(CommandEnd::Interrupted),
@@ -215,8 +214,7 @@ fn without_stack(
     let rest = Some(checked.rest.clone());
     let input = Some(InputReport::new(args.file.display().to_string(), checked));
     let shown = PreviewReport { preview, dry_run: None, input, rest };
-    shell.output.show(&shown).map_err(CommandError::Terminal)?;
-    Ok(CommandEnd::Done)
+    shell.done(&shown)
 }
 
 /// Sends test messages instead of the campaign.
@@ -247,8 +245,7 @@ async fn test(
         }
         error => CommandError::Unfinished(error.into()),
     })?;
-    shell.output.show(&report).map_err(CommandError::Terminal)?;
-    Ok(CommandEnd::Done)
+    shell.done(&report)
 }
 
 /// The addresses that SES suppresses for a campaign.

@@ -21,7 +21,7 @@ use tidegate_delivery::ports::{Clock as _, StoredRun};
 
 use super::args::SendArgs;
 use super::prepare;
-use crate::commands::cancel;
+use crate::cancel;
 use crate::dead::command::{MOST_LETTERS, discard_reviewed, read};
 use crate::shell::{CommandEnd, CommandError, Shell};
 

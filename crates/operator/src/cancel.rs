@@ -1,11 +1,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::dead::LetterFilter;
-use crate::deferral;
-use crate::page::{Page, Tone};
-use crate::steer::{SteerAction, SteerError};
-use crate::suggest::SuggestedCommand;
 use clap::Args;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::config::{Campaign, EXPRESS};
@@ -15,12 +10,16 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::{RUNS_KEPT, Run};
 use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _, Runs as _, VISIBLE_AGAIN};
 
-use super::steer::{AuthorArgs, steered};
+use crate::dead::LetterFilter;
 use crate::dead::command::{create, export_and_discard};
+use crate::deferral;
 use crate::doctor::clock::aws_time;
-use crate::shell::stop_unless_confirmed;
-use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};
+use crate::page::{Page, Tone};
+use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
 use crate::stack::OnStack;
+use crate::steer::command::{AuthorArgs, steered};
+use crate::steer::{SteerAction, SteerError};
+use crate::suggest::SuggestedCommand;
 
 /// How often the ledger is asked whether the pollers are done.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -65,7 +64,7 @@ pub struct CancelArgs {
     pub(crate) on: OnStack,
 }
 
-pub(super) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let question = question(args, &stack).await?;
     if let Some(ended) = stop_unless_confirmed(args.ask, shell, &question).await? {
@@ -88,7 +87,7 @@ pub(super) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
         drop(args.export.as_ref().map(std::fs::remove_file));
     })?;
     let Some((path, file)) = file else {
-        shell.output.show(&report).map_err(CommandError::Terminal)?;
+        shell.show(&report)?;
         say_runs(args, &stack, shell).await?;
         return Ok(CommandEnd::Done);
     };
@@ -108,12 +107,10 @@ pub(super) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
         return Ok(ended);
     }
     let fetch = SuggestedCommand::ExportCancelled { campaign: args.campaign.clone() };
-    let mut page = Page::default();
-    page.line(Tone::Warning, format!(
+    shell.output.remark(Tone::Warning, format!(
         "Up to {} may follow: waiting for another attempt (15 minutes at most), behind a limit (of any campaign), or deferred. The dead letters get them as they show up; {fetch} fetches them.",
         counted(may_follow, "message")
     ));
-    shell.output.say(&page);
     Ok(ended)
 }
 
@@ -202,12 +199,10 @@ pub(crate) async fn taken_off(
     stack: &Stack,
     shell: &Shell,
 ) -> Result<bool, CommandError> {
-    let mut page = Page::default();
-    page.line(
+    shell.output.remark(
         Tone::Faint,
         "waiting until the pollers have taken the mail off the queue, a minute at least …",
     );
-    shell.output.say(&page);
     let wait = async {
         // Each clock counts from its own beginning.
         let clock = stack.clock();

@@ -1,9 +1,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::status;
-use crate::status::Status;
-use crate::steer::{Author, SteerAction, SteerError, SteerReport, check_finish, steer};
 use clap::Args;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::identity::EpochMillis;
@@ -12,9 +9,10 @@ use tidegate_core::rate::Rate;
 use tidegate_core::weight_rule::{FinishBy, WeightRule};
 use tidegate_delivery::ports::Clock as _;
 
-use crate::shell::stop_unless_confirmed;
-use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};
+use super::{Author, SteerAction, SteerError, SteerReport, check_finish, steer};
+use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
 use crate::stack::OnStack;
+use crate::status::{self, Status};
 
 /// The reason for a change, and who makes it.
 #[derive(Clone, Debug, Args)]
@@ -150,20 +148,20 @@ pub struct RateArgs {
     pub(crate) on: OnStack,
 }
 
-pub(super) async fn pause(args: &PauseArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn pause(args: &PauseArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let until = args.length.map(|length| EpochMillis::from(stack.clock().wall() + length));
     let action = SteerAction::Pause { campaign: args.campaign.clone(), until };
     change(&stack, &action, args.author.author(&stack).await, shell).await
 }
 
-pub(super) async fn resume(args: &ResumeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn resume(args: &ResumeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let action = SteerAction::Resume { campaign: args.campaign.clone() };
     change(&stack, &action, args.author.author(&stack).await, shell).await
 }
 
-pub(super) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let of = args.campaign.as_deref().unwrap_or("all sending");
     let question = format!("Lift the hold {} of {of}?", args.hold);
@@ -174,14 +172,13 @@ pub(super) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<CommandEnd, C
     change(&stack, &action, args.author.author(&stack).await, shell).await
 }
 
-pub(super) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let action = if args.reset {
         SteerAction::ResetWeights
     } else if args.weights.is_empty() {
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-        shell.output.show(&Status::of(&facts).campaigns).map_err(CommandError::Terminal)?;
-        return Ok(CommandEnd::Done);
+        return shell.done(&Status::of(&facts).campaigns);
     } else {
         given_weights(args, &stack, shell).await?
     };
@@ -189,19 +186,18 @@ pub(super) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<Command
     change(&stack, &action, author, shell).await
 }
 
-pub(super) async fn rate(args: &RateArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn rate(args: &RateArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     if args.cap.is_none() && !args.uncap {
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-        shell.output.show(&Status::of(&facts).quota).map_err(CommandError::Terminal)?;
-        return Ok(CommandEnd::Done);
+        return shell.done(&Status::of(&facts).quota);
     }
     let author = required_author(&stack, &args.author).await?;
     change(&stack, &SteerAction::Cap(args.cap), author, shell).await
 }
 
 impl AuthorArgs {
-    pub(super) async fn author(&self, stack: &Stack) -> Author {
+    pub(crate) async fn author(&self, stack: &Stack) -> Author {
         author_by(stack, &self.reason, self.by.as_ref()).await
     }
 }
@@ -226,19 +222,18 @@ async fn required_author(
     Ok(author_by(stack, reason, author.by.as_ref()).await)
 }
 
-pub(super) async fn change(
+pub(crate) async fn change(
     stack: &Stack,
     action: &SteerAction,
     author: Author,
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
     let steered = steered(stack, action, &author).await?;
-    shell.output.show(&steered).map_err(CommandError::Terminal)?;
-    Ok(CommandEnd::Done)
+    shell.done(&steered)
 }
 
 /// Makes a change.
-pub(super) async fn steered(
+pub(crate) async fn steered(
     stack: &Stack,
     action: &SteerAction,
     author: &Author,

@@ -5,22 +5,26 @@
 //! gets a new version, which makes the pollers read them. A change that breaks off in between is completed by the
 //! same command again.
 
-mod view;
-
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use thiserror::Error;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::exclusions::{AddressKey, ExclusionList, ExclusionState, MOST_EXCLUSIONS};
+use tidegate_core::format::{count, counted};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::control::change;
 use tidegate_delivery::ports::{Clock, Exclusions, History, Ledger, PortError};
 
-use crate::send::InputFault;
+use crate::page::{Page, Tone, View};
+use crate::send::{InputFault, MailProgressBar, addresses, recipient};
+use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
+use crate::stack::OnStack;
+use crate::steer::command::AuthorArgs;
 use crate::steer::{Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS};
-use tidegate_core::format::{count, counted};
 
 /// Tries of a shard that others write at the same time.
 const TRIES: u32 = 8;
@@ -184,6 +188,148 @@ fn record(
         detail: format!("{} {how}, {} in all", counted(changed, "recipient"), count(addresses)),
         reason: author.reason.trim().to_owned(),
     }
+}
+
+impl View for ExcludeReport {
+    fn view(&self, page: &mut Page) {
+        page.line(Tone::Good, format!("Exclusion list: {}.", self.record.detail));
+        if self.changed > 0 {
+            let said = format!("In force within {} s.", self.in_force_within_s);
+            page.line(Tone::Plain, said);
+        }
+        if self.changed > 0 && !self.recorded {
+            page.line(Tone::Warning, "The history could not be written: the change is not there.");
+        }
+        if !self.not_addresses.is_empty() {
+            let lines = counted(self.not_addresses.len() as u64, "line");
+            page.line(Tone::Bad, format!("{lines} without an address left out:"));
+            self.not_addresses.iter().for_each(|fault| page.line(Tone::Bad, fault));
+        }
+    }
+}
+
+impl View for ExclusionsReport {
+    fn view(&self, page: &mut Page) {
+        let said = format!("{} excluded", counted(self.addresses, "recipient"));
+        page.line(Tone::Strong, format!("{said}, version {}.", count(self.version)));
+        match self.contains {
+            Some(true) => page.line(Tone::Warning, "The address is on the list."),
+            Some(false) => page.line(Tone::Plain, "The address is not on the list."),
+            None => {}
+        }
+    }
+}
+
+/// Show the exclusion list, or change it: campaigns send nothing to its addresses and phone numbers
+///
+/// A mail to one of them is deleted instead of sent, also where it was enqueued before, and counted (`excluded`). In
+/// force within two seconds. Express mail is sent all the same. The ledger keeps a hash of each address.
+///
+/// Lines of a file that are no address are named; all others count.
+///
+/// Exit codes: 0; 1 lines without an address; 2 wrong options or a wrong file; 3 the stack is out of reach; 4 not confirmed; 130 interrupted.
+#[derive(Clone, Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  tidegate exclude
+  tidegate exclude --address ada@example.org
+  tidegate exclude add unsubscribed.csv --reason 'left the list' --yes
+  tidegate exclude remove --address ada@example.org --reason 'subscribed again'"
+)]
+pub struct ExcludeArgs {
+    #[command(subcommand)]
+    command: Option<ExcludeCommand>,
+    /// Say whether this address or phone number is on the list
+    #[arg(long, value_name = "ADDRESS", value_parser = recipient)]
+    address: Option<String>,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum ExcludeCommand {
+    /// Put addresses on the list
+    Add(ChangeArgs),
+    /// Take addresses off the list
+    Remove(ChangeArgs),
+}
+
+/// The addresses, and who changes the list.
+#[derive(Clone, Debug, Args)]
+struct ChangeArgs {
+    /// Files of addresses and phone numbers: one a line, or a CSV's first field
+    #[arg(value_name = "FILE", required_unless_present = "address")]
+    files: Vec<PathBuf>,
+    /// An address or phone number; may be given several times
+    #[arg(long, value_name = "ADDRESS", value_parser = recipient)]
+    address: Vec<String>,
+    #[command(flatten)]
+    author: AuthorArgs,
+    #[command(flatten)]
+    ask: ConfirmArgs,
+}
+
+pub(crate) async fn run(args: &ExcludeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let (action, change) = match &args.command {
+        None => return show(args, shell).await,
+        Some(ExcludeCommand::Add(change)) => (ExcludeAction::Add, change),
+        Some(ExcludeCommand::Remove(change)) => (ExcludeAction::Remove, change),
+    };
+    Box::pin(change_list(action, change, &args.on, shell)).await
+}
+
+async fn show(args: &ExcludeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let ledger = stack.ledger();
+    let standing = state(&ledger).await?;
+    let contains = match &args.address {
+        Some(address) => Some(read(&ledger).await?.contains(address)),
+        None => None,
+    };
+    let (addresses, version) = (standing.addresses, standing.version);
+    let report = ExclusionsReport { addresses, version, contains };
+    shell.done(&report)
+}
+
+async fn change_list(
+    action: ExcludeAction,
+    args: &ChangeArgs,
+    on: &OnStack,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let list = addresses(&args.files)?;
+    let faults = list.faults().to_vec();
+    let mut keys: BTreeSet<AddressKey> = list.keys().clone();
+    keys.extend(args.address.iter().map(|address| AddressKey::of_text(address)));
+    if keys.is_empty() {
+        let first = faults.first().map_or_else(String::new, |fault| format!("; {fault}"));
+        return Err(CommandError::Input(format!(
+            "no address is given: the files have none{first}"
+        )));
+    }
+    let stack = on.stack.open().await?;
+    let all = counted(keys.len() as u64, "recipient");
+    let question = match action {
+        ExcludeAction::Add => format!("Send {all} no mail of any campaign from now on?"),
+        ExcludeAction::Remove => format!("Send {all} campaigns' mail again?"),
+    };
+    if let Some(ended) = stop_unless_confirmed(args.ask, shell, &question).await? {
+        return Ok(ended);
+    }
+    let author = args.author.author(&stack).await;
+    let (ledger, clock) = (stack.ledger(), stack.clock());
+    let bar = MailProgressBar::new(shell.output, keys.len() as u64, 0);
+    let report = exclude(action, &keys, &author, &ledger, &clock, |more| bar.add(more)).await;
+    drop(bar);
+    let report = report.map_err(|error| match error {
+        ExcludeError::Port(error) => CommandError::Service(error),
+        error @ ExcludeError::Conflict => CommandError::Unfinished(error.into()),
+        error => CommandError::Refused(error.into()),
+    })?;
+    let report = ExcludeReport { not_addresses: faults, ..report };
+    shell.show(&report)?;
+    Ok(if report.not_addresses.is_empty() { CommandEnd::Done } else { CommandEnd::ProblemsFound })
 }
 
 #[cfg(test)]

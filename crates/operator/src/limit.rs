@@ -1,8 +1,3 @@
-mod providers;
-
-use crate::status;
-use crate::status::Status;
-use crate::steer::SteerAction;
 use clap::{Args, Subcommand};
 use tidegate_adapters::aws::SystemClock;
 use tidegate_core::Timestamp;
@@ -11,9 +6,11 @@ use tidegate_core::limits::{
 };
 use tidegate_delivery::ports::Clock as _;
 
-use super::steer::{AuthorArgs, change};
-use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;
+use crate::status::{self, Status};
+use crate::steer::SteerAction;
+use crate::steer::command::{AuthorArgs, change};
 
 /// Show the limits, set one, or remove one
 ///
@@ -36,23 +33,17 @@ pub struct LimitArgs {
     #[command(subcommand)]
     action: Option<LimitAction>,
     #[command(flatten)]
-    list: ListArgs,
+    pub(crate) on: OnStack,
 }
 
 #[derive(Clone, Debug, Subcommand)]
 enum LimitAction {
     /// Show the limits in force
-    List(ListArgs),
+    List,
     /// Set a limit, or replace it
     Set(Box<SetArgs>),
     /// Remove a limit
     Remove(RemoveArgs),
-}
-
-#[derive(Clone, Debug, Args)]
-struct ListArgs {
-    #[command(flatten)]
-    on: OnStack,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -86,8 +77,6 @@ struct SetArgs {
     from: Option<Date>,
     #[command(flatten)]
     author: AuthorArgs,
-    #[command(flatten)]
-    on: OnStack,
 }
 
 /// Begin and end.
@@ -111,25 +100,12 @@ struct RemoveArgs {
     key: LimitKey,
     #[command(flatten)]
     author: AuthorArgs,
-    #[command(flatten)]
-    on: OnStack,
 }
 
 fn set_name(text: &str) -> Result<String, String> {
     let key: LimitKey =
         format!("set:{text}").parse().map_err(|error: InvalidKey| error.to_string())?;
     Ok(key.name().to_owned())
-}
-
-impl LimitArgs {
-    pub(super) const fn output(&self) -> OutputArgs {
-        match &self.action {
-            None => self.list.on.output,
-            Some(LimitAction::List(args)) => args.on.output,
-            Some(LimitAction::Set(args)) => args.on.output,
-            Some(LimitAction::Remove(args)) => args.on.output,
-        }
-    }
 }
 
 impl SetArgs {
@@ -167,46 +143,85 @@ fn key(text: &str) -> Result<LimitKey, String> {
     let Some(name) = text.trim().strip_prefix("provider:") else {
         return text.parse().map_err(|error: InvalidKey| error.to_string());
     };
-    let domains = providers::domains(name.trim());
+    let domains = domains_of(name.trim());
     if domains.is_empty() {
-        return Err(format!(
-            "{name:?} is no provider; allowed are {}",
-            providers::names().join(", ")
-        ));
+        return Err(format!("{name:?} is no provider; allowed are {}", providers().join(", ")));
     }
     format!("domain:{}", domains.join("+")).parse().map_err(|error: InvalidKey| error.to_string())
 }
 
-pub(super) async fn limit(args: &LimitArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
-    match &args.action {
-        None => listed(&args.list, shell).await,
-        Some(LimitAction::List(args)) => listed(args, shell).await,
+pub(crate) async fn run(args: &LimitArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let (key, limit, author) = match &args.action {
+        None | Some(LimitAction::List) => {
+            let stack = args.on.stack.open().await?;
+            let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+            return shell.done(&Status::of(&facts).limits);
+        }
         Some(LimitAction::Set(args)) => {
             let limit = args.limit(SystemClock::new().wall())?;
             limit.check().map_err(|error| CommandError::Input(error.to_string()))?;
-            Box::pin(set(&args.on, &args.key, Some(Box::new(limit)), &args.author, shell)).await
+            (&args.key, Some(Box::new(limit)), &args.author)
         }
-        Some(LimitAction::Remove(args)) => {
-            Box::pin(set(&args.on, &args.key, None, &args.author, shell)).await
-        }
-    }
-}
-
-async fn listed(args: &ListArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+        Some(LimitAction::Remove(args)) => (&args.key, None, &args.author),
+    };
     let stack = args.on.stack.open().await?;
-    let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-    shell.output.show(&Status::of(&facts).limits).map_err(CommandError::Terminal)?;
-    Ok(CommandEnd::Done)
-}
-
-async fn set(
-    on: &OnStack,
-    key: &LimitKey,
-    limit: Option<Box<Limit>>,
-    author: &AuthorArgs,
-    shell: &Shell,
-) -> Result<CommandEnd, CommandError> {
-    let stack = on.stack.open().await?;
     let action = SteerAction::Limit { key: key.clone(), limit };
     change(&stack, &action, author.author(&stack).await, shell).await
+}
+
+/// Lines of a provider's name and its domains, and comments.
+const TABLE: &str = include_str!("providers.txt");
+
+fn lines() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once(": "))
+}
+
+/// The domains whose mail the provider takes; none of an unknown one.
+fn domains_of(provider: &str) -> Vec<&'static str> {
+    let own = lines().filter(|(name, _)| *name == provider);
+    own.flat_map(|(_, domains)| domains.split_whitespace()).collect()
+}
+
+/// The providers in the order of the table.
+fn providers() -> Vec<&'static str> {
+    let mut names: Vec<_> = lines().map(|(name, _)| name).collect();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use tidegate_core::limits::LimitKey;
+
+    use super::*;
+
+    #[test]
+    fn each_line_has_a_provider_and_the_domains_of_each_are_a_key() {
+        let is_empty = |line: &&str| line.is_empty() || line.starts_with('#');
+        assert_eq!(lines().count(), TABLE.lines().filter(|line| !is_empty(line)).count());
+        for name in providers() {
+            let domains = domains_of(name);
+            let key: LimitKey = format!("domain:{}", domains.join("+")).parse().unwrap();
+            assert_eq!(key.names, domains, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_provider_stands_at_one_place_and_a_domain_has_one_provider() {
+        let names = providers();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        let all: Vec<_> = names.into_iter().flat_map(domains_of).collect();
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+    }
+
+    #[test]
+    fn the_domains_of_a_provider_are_known_and_of_no_other_name() {
+        assert_eq!(domains_of("gmail"), ["gmail.com", "googlemail.com"]);
+        assert!(domains_of("microsoft").contains(&"hotmail.co.uk"));
+        assert!(domains_of("gmx").contains(&"web.de"));
+        assert!(domains_of("gmial").is_empty());
+    }
 }

@@ -3,15 +3,6 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use crate::dead::LetterSnapshot;
-use crate::results::{ResultsError, RunJournal};
-use crate::send::{JournalHeader, in_words};
-use crate::status::StackFacts;
-use crate::status::facts;
-use crate::suppression;
-use crate::why::{
-    AddressReport, Explanation, MailQuery, MailVerdict, dead_to, explain, gather, is_address,
-};
 use clap::Args;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::channel::Channel;
@@ -20,10 +11,17 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::Run;
 use tidegate_delivery::ports::SuppressedAddress;
 
+use super::{
+    AddressReport, Explanation, MailQuery, MailVerdict, dead_to, explain, gather, is_address,
+};
+use crate::dead::LetterSnapshot;
 use crate::dead::command::read;
-use crate::results::journals_in;
+use crate::results::{ResultsError, RunJournal, journals_in};
+use crate::send::{JournalHeader, in_words};
 use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;
+use crate::status::{StackFacts, facts};
+use crate::suppression;
 
 /// Find out what is known of a mail, and what it waits for if it waits
 ///
@@ -59,7 +57,7 @@ pub struct WhyArgs {
     pub(crate) on: OnStack,
 }
 
-pub(super) async fn run(args: &WhyArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &WhyArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let asked = MailQuery::new(&args.id, args.campaign.clone())
         .map_err(|error| CommandError::Refused(Box::new(error)))?;
     let stack = args.on.stack.open().await?;
@@ -71,9 +69,9 @@ pub(super) async fn run(args: &WhyArgs, shell: &Shell) -> Result<CommandEnd, Com
     let read = StackReading { stack: &stack, status, reading };
     if is_address(&args.id) {
         let report = read.of_address(args, shell).await?;
-        shell.output.show(&report).map_err(CommandError::Terminal)?;
+        shell.show(&report)?;
     } else {
-        shell.output.show(&read.of_mail(asked).await?).map_err(CommandError::Terminal)?;
+        shell.show(&read.of_mail(asked).await?)?;
     }
     Ok(CommandEnd::Done)
 }

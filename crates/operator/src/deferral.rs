@@ -1,0 +1,347 @@
+//! Deferred mail: lists what is stored, and replays it.
+//!
+//! Runs `tidegate deferred`: lists deferred mail, or replays it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+use futures_util::stream::{self, StreamExt as _};
+use serde::Serialize;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_adapters::aws::{S3DeferralStore, SystemEntropy};
+use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::deferral::Location;
+use tidegate_core::format::{bytes, count, counted, span};
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::back_pressure::destinations;
+use tidegate_delivery::ports::{
+    Clock as _, DeferralStore, DeferredObject, Entropy as _, PortError,
+};
+use tidegate_delivery::replay::{Bounds, BroughtBack, DeferralReplayPorts, Why, bring_back};
+
+use crate::page::{Page, TextTable, Tone, View};
+use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
+use crate::stack::OnStack;
+
+/// Objects whose progress is asked for at once.
+const AT_ONCE: usize = 8;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Deferred {
+    pub objects: u64,
+    /// Mails; an object that is partly replayed counts with all of its mails.
+    pub mails: u64,
+    pub bytes: u64,
+    /// The window of the oldest object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest: Option<Window>,
+}
+
+impl Deferred {
+    fn add(&mut self, window: Window, mails: u64, bytes: u64) {
+        self.objects += 1;
+        self.mails += mails;
+        self.bytes += bytes;
+        self.oldest = Some(self.oldest.map_or(window, |oldest| oldest.min(window)));
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeferredList {
+    pub location: String,
+    #[serde(flatten)]
+    pub all: Deferred,
+    pub campaigns: BTreeMap<String, Deferred>,
+    /// Campaigns with deferred mail that the stack does not have, so that the mail cannot be
+    /// replayed.
+    pub unknown_campaigns: Vec<String>,
+    pub strange: Vec<String>,
+    #[serde(skip)]
+    pub now: Option<EpochMillis>,
+}
+
+/// Lists all objects.
+///
+/// # Errors
+/// [`PortError`]; never a part of the list.
+pub async fn list(
+    deferral: &impl DeferralStore,
+    location: &str,
+    campaigns: &[String],
+    now: EpochMillis,
+) -> Result<DeferredList, PortError> {
+    let mut listed =
+        DeferredList { location: location.to_owned(), now: Some(now), ..DeferredList::default() };
+    let mut after = None;
+    loop {
+        let page = deferral.list(after.as_deref()).await?;
+        for object in page.objects {
+            let (name, bytes) = (object.name, object.bytes);
+            listed.all.add(name.window, name.mails, bytes);
+            let of = listed.campaigns.entry(name.campaign).or_default();
+            of.add(name.window, name.mails, bytes);
+        }
+        listed.strange.extend(page.strange);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let unknown = listed.campaigns.keys().filter(|name| !campaigns.contains(name));
+    listed.unknown_campaigns = unknown.cloned().collect();
+    Ok(listed)
+}
+
+/// Counts the mails by campaign that no replay has brought back yet, also those of objects that are
+/// partly replayed.
+///
+/// # Errors
+/// [`PortError`]; never a part of the counts.
+pub async fn left(deferral: &impl DeferralStore) -> Result<BTreeMap<String, u64>, PortError> {
+    let mut left = BTreeMap::new();
+    let mut after = None;
+    loop {
+        let page = deferral.list(after.as_deref()).await?;
+        let of = async |object: DeferredObject| {
+            let progress = deferral.progress(&object.name).await?;
+            let back = progress.map_or(0, |(progress, _)| progress.count() as u64);
+            Ok((object.name.campaign, object.name.mails.saturating_sub(back)))
+        };
+        let mut counts = stream::iter(page.objects).map(of).buffer_unordered(AT_ONCE);
+        while let Some((campaign, mails)) = counts.next().await.transpose()? {
+            *left.entry(campaign).or_insert(0) += mails;
+        }
+        drop(counts);
+        after = page.next;
+        if after.is_none() {
+            return Ok(left);
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeferralReplayReport {
+    /// The mails that were replayed, and those that were left.
+    #[serde(flatten)]
+    pub done: BroughtBack,
+    pub interrupted: bool,
+}
+
+impl View for DeferredList {
+    fn view(&self, page: &mut Page) {
+        if self.all.objects == 0 {
+            page.line(Tone::Good, format!("nothing is deferred in {}", self.location));
+        } else {
+            let mails = counted(self.all.mails, "message");
+            let objects = counted(self.all.objects, "object");
+            page.heading(format!("{mails} deferred, {objects} in {}", self.location));
+            let columns = ["campaign", "messages", "objects", "size", "oldest"];
+            let mut table = TextTable::new(columns).right(1).right(2).right(3).right(4);
+            for (name, deferred) in &self.campaigns {
+                table.row([
+                    name.clone(),
+                    count(deferred.mails),
+                    count(deferred.objects),
+                    bytes(deferred.bytes),
+                    self.oldest(deferred),
+                ]);
+            }
+            page.table(table);
+        }
+        if !self.unknown_campaigns.is_empty() {
+            let names = self.unknown_campaigns.join(", ");
+            page.line(
+                Tone::Warning,
+                format!("there is no campaign {names}: its messages cannot be replayed"),
+            );
+        }
+        if !self.strange.is_empty() {
+            let strange = counted(self.strange.len() as u64, "object");
+            page.line(Tone::Warning, format!("also stored there: {strange} of other software"));
+        }
+    }
+}
+
+impl DeferredList {
+    fn oldest(&self, deferred: &Deferred) -> String {
+        let age = self
+            .now
+            .zip(deferred.oldest)
+            .map(|(now, oldest)| span(Timestamp::from(now).saturating_since(oldest.opens())));
+        age.map_or_else(String::new, |age| format!("{age} ago"))
+    }
+}
+
+impl View for DeferralReplayReport {
+    fn view(&self, page: &mut Page) {
+        let done = &self.done;
+        let mails = counted(done.mails, "message");
+        let tone = if done.is_all() { Tone::Good } else { Tone::Plain };
+        page.line(tone, format!("{mails} brought back to their queues"));
+        let mut table = TextTable::new(["campaign", "messages"]).right(1);
+        for (name, mails) in &done.campaigns {
+            table.row([name.clone(), count(*mails)]);
+        }
+        if !done.campaigns.is_empty() {
+            page.table(table);
+        }
+        for left in &done.left {
+            let why = match &left.why {
+                Why::NoCampaign => format!("there is no campaign {}", left.campaign),
+                Why::Held => format!("the campaign {} is held", left.campaign),
+                Why::Taken => "another process replays it now".to_owned(),
+                Why::Unreadable(said) => said.clone(),
+                Why::Refused(code) => format!("the queue refused some of it ({code})"),
+            };
+            page.line(Tone::Warning, format!("left: {}: {why}", left.object));
+        }
+        if self.interrupted {
+            page.line(Tone::Warning, "interrupted: run the same command again to continue");
+        } else if !done.through {
+            page.line(Tone::Faint, "the limit was reached; there is more");
+        }
+    }
+}
+
+/// Show deferred mail, or bring it back
+///
+/// Without a command it is listed, by campaign.
+///
+/// While the level is above clear, mail that is not urgent is taken out of its queue and written to S3,
+/// an object a campaign and second. The scheduler brings it back, the oldest first, once the level has
+/// been clear for ten minutes.
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct DeferredArgs {
+    #[command(subcommand)]
+    command: Option<DeferredCommand>,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum DeferredCommand {
+    /// Show what is deferred, by campaign
+    List,
+    /// Bring it back to its campaigns' queues, the oldest first
+    Replay(ReplayArgs),
+}
+
+/// Bring it back to its campaigns' queues, the oldest first
+///
+/// Killed anywhere it loses nothing, and the same command goes on where it was. While the level is above
+/// clear nothing is brought back: it would be deferred again.
+///
+/// Exit code: 0 all that was meant is back; 1 some was left, or the level is above clear; 2 an option is
+/// wrong or deferral is off; 3 a service failed, run it again; 4 not confirmed; 130 interrupted.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate deferred replay                            all of it, after asking
+  tidegate deferred replay --campaign big --limit 1000 --yes")]
+struct ReplayArgs {
+    /// Of this campaign alone
+    #[arg(long, value_name = "NAME")]
+    campaign: Option<String>,
+    /// So many mails at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Bring it back whatever the level: what is deferred by then is deferred again
+    #[arg(long)]
+    even_if_deferred: bool,
+    #[command(flatten)]
+    ask: ConfirmArgs,
+}
+
+pub(crate) async fn run(args: &DeferredArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    match &args.command {
+        None | Some(DeferredCommand::List) => listed(&stack, shell).await,
+        Some(DeferredCommand::Replay(args)) => Box::pin(replayed(args, &stack, shell)).await,
+    }
+}
+
+/// The store, and where it is.
+fn deferral(stack: &Stack) -> Result<(S3DeferralStore, Location), CommandError> {
+    let location = stack.deferral().ok_or_else(|| {
+        let said = "deferral is off in this stack: its functions have no TIDEGATE_DEFERRAL";
+        CommandError::Input(said.to_owned())
+    })?;
+    Ok((stack.clients().deferral(location.clone()), location))
+}
+
+async fn listed(stack: &Stack, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let (deferral, location) = deferral(stack)?;
+    let (_, campaigns) = stack.standing().await?;
+    let names: Vec<String> = campaigns.into_iter().map(|campaign| campaign.name).collect();
+    let now = stack.clock().wall().into();
+    let listed = list(&deferral, &location.to_string(), &names, now).await?;
+    shell.done(&listed)
+}
+
+async fn replayed(
+    args: &ReplayArgs,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let (deferral, location) = deferral(stack)?;
+    let (standing, campaigns) = stack.standing().await?;
+    let names: Vec<String> = campaigns.iter().map(|campaign| campaign.name.clone()).collect();
+    if let Some(unknown) = args.campaign.as_ref().filter(|name| !names.contains(name)) {
+        let known = names.join(", ");
+        return Err(CommandError::Input(format!(
+            "there is no campaign {unknown}; there is {known}"
+        )));
+    }
+    let clock = stack.clock();
+    let level = standing.control.level(clock.wall().into());
+    if level > BackPressureLevel::Clear && !args.even_if_deferred {
+        let said =
+            format!("The level is {level}: what is brought back now would be deferred again.");
+        shell.output.remark(Tone::Warning, said);
+        return Ok(CommandEnd::ProblemsFound);
+    }
+    let listed = list(&deferral, &location.to_string(), &names, clock.wall().into()).await?;
+    let of = match &args.campaign {
+        Some(name) => listed.campaigns.get(name).copied().unwrap_or_default(),
+        None => listed.all,
+    };
+    let mails = args.limit.map_or(of.mails, |limit| limit.min(of.mails));
+    let question = format!("Bring {} back to their queues?", counted(mails, "message"));
+    if mails > 0
+        && let Some(ended) = stop_unless_confirmed(args.ask, shell, &question).await?
+    {
+        return Ok(ended);
+    }
+    let destinations = destinations(&campaigns, &standing, clock.wall());
+    let (queues, me) = (stack.queues(), SystemEntropy.token());
+    let site = DeferralReplayPorts {
+        deferral: &deferral,
+        queues: &queues,
+        clock: &clock,
+        destinations: &destinations,
+        me: &me,
+    };
+    let bounds = Bounds {
+        mails: args.limit.unwrap_or(u64::MAX),
+        until: None,
+        campaign: args.campaign.clone(),
+    };
+    let done = RefCell::default();
+    let (ended, interrupted) = tokio::select! {
+        ended = bring_back(site, &bounds, &done) => (ended, false),
+        () = shell.interrupted() => (Ok(()), true),
+    };
+    let report = DeferralReplayReport { done: done.take(), interrupted };
+    shell.show(&report)?;
+    ended?;
+    Ok(match report {
+        DeferralReplayReport { interrupted: true, .. } => CommandEnd::Interrupted,
+        DeferralReplayReport { done, .. } if done.left.is_empty() => CommandEnd::Done,
+        DeferralReplayReport { .. } => CommandEnd::ProblemsFound,
+    })
+}
+
+#[cfg(test)]
+mod tests;
