@@ -10,9 +10,9 @@ use tidegate_core::email::Address;
 use tidegate_core::exclusions::AddressKey;
 use tidegate_core::text_message::check_phone_number;
 
-use super::csv;
+use super::check::hex;
 use super::fault::InputFault;
-use super::fingerprint::hex;
+use super::rows;
 use crate::redact::AddressVisibility;
 use crate::text_file::TextLines;
 
@@ -133,8 +133,8 @@ fn fields(line: &str) -> Vec<String> {
         return entries(listed);
     }
     let delimiter = line.find([',', ';', '\t']).map_or(b',', |at| line.as_bytes()[at]);
-    let values = csv::fields(line, delimiter)
-        .or_else(|_| csv::fields(&line.replace('"', ""), delimiter))
+    let values = rows::fields(line, delimiter)
+        .or_else(|_| rows::fields(&line.replace('"', ""), delimiter))
         .unwrap_or_default();
     let Some(first) = values.first().filter(|_| values.iter().any(|value| !value.is_empty()))
     else {

@@ -1,23 +1,28 @@
 //! The first pass over the input: every row is rendered and parsed as the poller will parse it,
 //! before anything is sent.
+//!
+//! A word of the dry run on mails that are allowed and may surprise.
+//!
+//! SHA-256 as text.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher as _;
-use std::io::Read;
+use std::io::{self, Read};
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tidegate_core::channel::{Channel, Content};
+use tidegate_core::email::Content as MailContent;
+use tidegate_core::format::counted;
 use tidegate_core::runs::RowRanges;
 
-use super::batch::Counter;
+use super::deliver::Counter;
 use super::draft::{CampaignDraft, DraftContent, RenderedMessage};
 use super::fault::InputFault;
-use super::fingerprint::hex;
-use super::notes::MailNotes;
 use super::rows::{InputFormat, InputRow, InputRows};
 use super::text::TextTally;
+use crate::page::{Page, Tone, View};
 use crate::redact::AddressVisibility;
 
 #[derive(Clone, Copy, Debug)]
@@ -33,28 +38,33 @@ pub struct CheckOptions {
     pub skip_invalid: bool,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 // More than 12 fields: one for each figure of the dry run.
 pub struct InputSummary {
     pub channel: Channel,
     /// The rows that get a message.
     pub rows: u64,
     /// The slots of all messages.
+    #[serde(skip)]
     pub slots: u64,
     /// The parts and prices of text messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub texts: Option<TextTally>,
     pub notes: MailNotes,
     /// Rows whose recipient is excluded.
     pub excluded: u64,
     pub bytes: u64,
-    pub largest: u64,
+    pub largest_bytes: u64,
+    /// Requests that SQS bills for enqueuing them.
     pub sqs_calls: u64,
     /// Rows with the address of an earlier row.
     pub repeated_addresses: u64,
+    #[serde(flatten)]
     pub rest: RestOfRows,
     /// Rows whose id is given in the input.
     pub given_ids: u64,
     /// SHA-256 of the input, in hex.
+    #[serde(skip)]
     pub sha256: String,
 }
 
@@ -207,7 +217,7 @@ impl<'a> CheckPass<'a> {
             texts.add(message.line, text, &draft.prices);
         }
         summary.bytes += size as u64;
-        summary.largest = summary.largest.max(size as u64);
+        summary.largest_bytes = summary.largest_bytes.max(size as u64);
         summary.given_ids += u64::from(message.id_given);
         self.counter.add(size);
     }
@@ -270,4 +280,66 @@ impl<R: Read> Read for HashingReader<R> {
         self.hash.update(&buffer[..read]);
         Ok(read)
     }
+}
+
+/// Bytes of HTML from which Gmail shows the rest on another page only.
+const CLIPPED_BYTES: usize = 102 * 1024;
+/// The most bytes of a line in RFC 5322.
+const LINE_BYTES: usize = 998;
+
+/// Rows with something that is worth a word.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MailNotes {
+    /// Rows whose HTML Gmail clips.
+    pub clipped: u64,
+    pub long_subjects: u64,
+}
+
+impl MailNotes {
+    pub(super) fn see(&mut self, content: &Content) {
+        let Content::Email(email) = content else { return };
+        let MailContent::Simple { subject, html, .. } = &email.content else { return };
+        // The literal is the longer one.
+        let html = html.as_ref().filter(|html| html.literal().len() > CLIPPED_BYTES);
+        self.clipped += u64::from(html.is_some_and(|html| html.decode().len() > CLIPPED_BYTES));
+        self.long_subjects += u64::from(subject.len() > LINE_BYTES);
+    }
+}
+
+impl View for MailNotes {
+    fn view(&self, page: &mut Page) {
+        let clipped =
+            "HTML above 102 KB: Gmail shows its end, with the way to unsubscribe, on another page";
+        let long = "a subject above 998 bytes: mail servers may cut or refuse it";
+        for (rows, said) in [(self.clipped, clipped), (self.long_subjects, long)] {
+            if rows > 0 {
+                page.line(Tone::Warning, format!("Note: {} with {said}.", counted(rows, "mail")));
+            }
+        }
+    }
+}
+
+/// The SHA-256 of a content in hex, by which the journal recognises it.
+pub fn fingerprint(content: &[u8]) -> String {
+    hex(&Sha256::digest(content))
+}
+
+/// As [`fingerprint`], of a content that is read piece by piece.
+pub fn fingerprint_of(mut input: impl Read) -> io::Result<String> {
+    let (mut hash, mut piece) = (Sha256::new(), vec![0; 65_536]);
+    loop {
+        match input.read(&mut piece)? {
+            0 => return Ok(hex(&hash.finalize())),
+            read => hash.update(&piece[..read]),
+        }
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }

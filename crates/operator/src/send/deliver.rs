@@ -1,4 +1,8 @@
 //! Puts a batch on its queue. Transient failures are retried until the patience ends.
+//!
+//! Packs messages into batches of at most 10 entries and 1 MiB, SQS's limits.
+//!
+//! Limits the backlog: nothing is enqueued while the campaign's queue is deeper than allowed.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -6,12 +10,13 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{Shared, select};
 use tidegate_delivery::ports::{
-    Body, Clock, Entropy, EntryError, FailureKind, Monotonic, Outgoing, PortError, QueueUrl, Queues,
+    BATCH, BATCH_BYTES, Body, Clock, Entropy, EntryError, FailureKind, Monotonic, Outgoing,
+    PortError, QueueUrl, Queues,
 };
 
 use super::draft::RenderedMessage;
 use super::journal::AcknowledgedRows;
-use super::progress::SendProgress;
+use super::session::SendProgress;
 
 /// The pause before the first retry; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -170,4 +175,150 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
 fn outgoing(message: &RenderedMessage) -> Outgoing {
     let body = Body::from(message.body.as_str()).compress().to_queue();
     Outgoing { body, attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+}
+
+/// SQS bills every begun 64 KiB of a call as one request.
+const CHARGED_BYTES: u64 = 65_536;
+
+#[derive(Debug, Default)]
+pub(super) struct Packer {
+    batch: Vec<RenderedMessage>,
+    bytes: usize,
+}
+
+impl Packer {
+    /// Adds a message. Returns the batch before it if the message does not fit into that batch.
+    pub(super) fn add(&mut self, message: RenderedMessage) -> Option<Vec<RenderedMessage>> {
+        let size = message.body.len();
+        let full = self.batch.len() == BATCH || self.bytes + size > BATCH_BYTES;
+        let before = if full { self.flush() } else { None };
+        self.bytes += size;
+        self.batch.push(message);
+        before
+    }
+
+    pub(super) fn flush(&mut self) -> Option<Vec<RenderedMessage>> {
+        self.bytes = 0;
+        Some(std::mem::take(&mut self.batch)).filter(|batch| !batch.is_empty())
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counter {
+    entries: usize,
+    bytes: usize,
+    charged: u64,
+}
+
+impl Counter {
+    pub(super) fn add(&mut self, size: usize) {
+        if self.entries == BATCH || self.bytes + size > BATCH_BYTES {
+            self.charged = self.charged();
+            (self.entries, self.bytes) = (0, 0);
+        }
+        self.entries += 1;
+        self.bytes += size;
+    }
+
+    /// The number of requests that SQS bills for all batches.
+    pub(super) fn charged(&self) -> u64 {
+        self.charged + (self.bytes as u64).div_ceil(CHARGED_BYTES)
+    }
+}
+
+/// The queue's depth is read at most this often.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The queue's depth: SQS's last count plus the messages sent since then.
+pub(super) struct BacklogLimit<'a, Q, C, E, P> {
+    deliverer: &'a Deliverer<'a, Q, C, E, P>,
+    /// The largest depth at which batches are sent; `None` for no limit.
+    most: Option<u64>,
+    /// The time and the result of the last reading.
+    reading: Option<(Monotonic, u64)>,
+    sent_since: u64,
+    failing_since: Option<Monotonic>,
+}
+
+impl<'a, Q: Queues, C: Clock, E: Entropy, P: SendProgress> BacklogLimit<'a, Q, C, E, P> {
+    pub(super) fn new(deliverer: &'a Deliverer<'a, Q, C, E, P>, most: Option<u64>) -> Self {
+        Self { deliverer, most, reading: None, sent_since: 0, failing_since: None }
+    }
+
+    /// Adds messages that are about to be sent to the estimate.
+    pub(super) fn add(&mut self, messages: u64) {
+        self.sent_since += messages;
+    }
+
+    /// Until when no batch may be sent; `None` if one may go. Reads the depth from SQS if needed.
+    ///
+    /// # Errors
+    /// The depth cannot be read, for good or for longer than the patience.
+    pub(super) async fn closed_until(&mut self) -> Result<Option<Monotonic>, PortError> {
+        let Some(most) = self.most else { return Ok(None) };
+        let Deliverer { queues, clock, progress, queue, patience, .. } = self.deliverer;
+        let now = clock.monotonic();
+        let mut reading = self.reading.map(|(at, depth)| (at, depth + self.sent_since));
+        if reading.is_none_or(|(at, depth)| depth >= most && now >= at + CHECK_INTERVAL) {
+            match queues.depth(queue).await {
+                Ok(depth) => {
+                    reading = Some((now, depth.all()));
+                    (self.reading, self.sent_since, self.failing_since) = (reading, 0, None);
+                }
+                Err(error) => {
+                    let since = *self.failing_since.get_or_insert(now);
+                    if is_permanent(&error) || now.saturating_since(since) >= *patience {
+                        return Err(error);
+                    }
+                    progress.retrying(&error);
+                    // The depth is unknown now, so assume the maximum until the next reading.
+                    (self.reading, self.sent_since) = (Some((now, most)), 0);
+                    return Ok(Some(now + CHECK_INTERVAL));
+                }
+            }
+        }
+        Ok(reading.filter(|(_, depth)| *depth >= most).map(|(at, depth)| {
+            progress.waiting(depth, most);
+            at + CHECK_INTERVAL
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(row: u64, size: usize) -> RenderedMessage {
+        RenderedMessage {
+            row,
+            line: row,
+            id: String::new(),
+            id_given: false,
+            body: "x".repeat(size),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn batches_keep_the_order_and_sqs_limits(
+            sizes in proptest::collection::vec(prop_oneof![1_usize..99, 1_usize..1_000_000], 0..60)
+        ) {
+            let mut packer = Packer::default();
+            let mut counter = Counter::default();
+            let mut batches = Vec::new();
+            for (row, size) in sizes.iter().enumerate() {
+                counter.add(*size);
+                batches.extend(packer.add(message(row as u64, *size)));
+            }
+            batches.extend(packer.flush());
+            let rows: Vec<u64> = batches.iter().flatten().map(|message| message.row).collect();
+            prop_assert_eq!(rows, (0..sizes.len() as u64).collect::<Vec<_>>());
+            let bytes = |batch: &Vec<RenderedMessage>| batch.iter().map(|m| m.body.len()).sum::<usize>();
+            prop_assert!(batches.iter().all(|b| (1..=10).contains(&b.len()) && bytes(b) <= BATCH_BYTES));
+            let charged: usize = batches.iter().map(|b| bytes(b).div_ceil(65_536)).sum();
+            prop_assert_eq!(counter.charged(), charged as u64);
+        }
+    }
 }

@@ -1,23 +1,20 @@
 //! The reports of `tidegate send`: dry run, faults and result.
+//!
+//! The report of an input that was checked without a stack.
 
-use std::error::Error as StdError;
 use std::time::Duration;
 
 use serde::Serialize;
 use tidegate_core::channel::Channel;
-use tidegate_core::in_full;
+use tidegate_core::format::{bytes, count, counted, rate, span};
 
 use super::check::{InputSummary, RestOfRows};
 use super::fault::{InputFault, column_name};
-use super::input_report::InputReport;
 use super::journal::JournalHeader;
-use super::notes::MailNotes;
 use super::preview::Preview;
 use super::runs::days;
-use super::text::TextTally;
 use crate::page::{Page, Span, Tone, View};
 use crate::suggest::SuggestedCommand;
-use tidegate_core::format::{bytes, count, counted, rate, span};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -70,22 +67,10 @@ impl SendReport {
         }
     }
 
-    /// Records why the run gave up; only the first reason is kept.
-    pub(super) fn gave_up(&mut self, error: &(dyn StdError + 'static)) {
+    /// Records how the run ends; only the first reason is kept.
+    pub(super) fn ends(&mut self, ended: RunEnd) {
         if self.ended == RunEnd::Done {
-            self.ended = RunEnd::GaveUp(in_full(error));
-        }
-    }
-
-    pub(super) fn interrupted(&mut self) {
-        if self.ended == RunEnd::Done {
-            self.ended = RunEnd::Interrupted;
-        }
-    }
-
-    pub(super) fn cancelled(&mut self) {
-        if self.ended == RunEnd::Done {
-            self.ended = RunEnd::Cancelled;
+            self.ended = ended;
         }
     }
 
@@ -104,11 +89,6 @@ impl SendReport {
     /// The command that sends the rest of a cancelled run.
     fn rest(&self) -> SuggestedCommand {
         SuggestedCommand::RestOf { campaign: self.campaign.clone(), run: self.run.clone() }
-    }
-
-    /// The error with which the program exits if rows are left.
-    pub fn unfinished(&self) -> UnfinishedRun {
-        UnfinishedRun { left: counted(self.left(), self.channel.words().message) }
     }
 }
 
@@ -171,13 +151,6 @@ impl View for SendReport {
             ),
         }
     }
-}
-
-/// The error after the report if rows are left.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{left} not enqueued: run the same command again")]
-pub struct UnfinishedRun {
-    left: String,
 }
 
 /// A preview, a dry run, or both.
@@ -282,46 +255,23 @@ impl Estimate {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-// More than 12 fields: one for each line of the report.
 pub struct DryRun {
-    pub channel: Channel,
     pub campaign: String,
     pub queue: String,
     pub run: String,
     pub file: String,
     /// The journal that it would write.
     pub journal: String,
-    /// Rows that get a message.
-    pub rows: u64,
-    /// Rows whose recipient is excluded.
-    pub excluded: u64,
     /// Rows that an earlier run enqueued.
     pub enqueued_before: u64,
-    pub bytes: u64,
-    pub largest_bytes: u64,
-    /// Rows with the address of an earlier row.
-    pub repeated_addresses: u64,
-    /// Requests that SQS bills for enqueuing them.
-    pub sqs_calls: u64,
-    /// Rows whose id is given in the input.
-    pub given_ids: u64,
-    /// Whether deduplication is on in the stack.
-    pub guarded: bool,
-    /// How long deduplication remembers an id.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(flatten)]
+    pub checked: InputSummary,
+    /// How long deduplication remembers an id; `None` if it is off in the stack.
     pub ids_known_seconds: Option<u64>,
     /// When they will have gone out.
     pub estimate: Estimate,
     /// Seconds until all are sent with the whole quota and without holds.
     pub seconds_alone: Option<f64>,
-    /// Seconds until all are sent, by the forecast.
-    pub seconds_at_share: Option<f64>,
-    /// Parts and prices, if they are text messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub texts: Option<TextTally>,
-    pub notes: MailNotes,
-    #[serde(flatten)]
-    pub rest: RestOfRows,
 }
 
 impl DryRun {
@@ -336,56 +286,43 @@ impl DryRun {
         kept: Option<Duration>,
         estimate: Estimate,
     ) -> Self {
-        let slots = checked.slots_after(enqueued_before);
         Self {
-            channel: checked.channel,
             campaign: header.campaign.clone(),
             queue: header.queue.clone(),
             run: header.run.clone(),
             file: file.to_owned(),
             journal: journal.to_owned(),
-            rows: checked.rows,
-            excluded: checked.excluded,
             enqueued_before,
-            bytes: checked.bytes,
-            largest_bytes: checked.largest,
-            repeated_addresses: checked.repeated_addresses,
-            sqs_calls: checked.sqs_calls,
-            given_ids: checked.given_ids,
-            guarded: kept.is_some(),
             ids_known_seconds: kept.map(|kept| kept.as_secs()),
-            seconds_alone: estimate.seconds_alone(slots),
-            seconds_at_share: estimate.ends_after_seconds,
+            seconds_alone: estimate.seconds_alone(checked.slots_after(enqueued_before)),
             estimate,
-            texts: checked.texts.clone(),
-            notes: checked.notes.clone(),
-            rest: checked.rest.clone(),
+            checked: checked.clone(),
         }
     }
 
     /// The question for confirmation before anything is sent.
     pub fn question(&self) -> String {
-        let left = self.rows.saturating_sub(self.enqueued_before);
+        let left = self.checked.rows.saturating_sub(self.enqueued_before);
         let more = if self.enqueued_before > 0 { " more" } else { "" };
         let deleted = self.deleted().map_or_else(String::new, |said| format!(" ({said})"));
-        let left = counted(left, self.channel.words().message);
+        let left = counted(left, self.checked.channel.words().message);
         format!("Enqueue {left}{more} for campaign {}{deleted}?", self.campaign)
     }
 
     /// A warning about mails that deduplication would delete because their ids may have been sent
     /// before.
     fn deleted(&self) -> Option<String> {
-        let kept = self.ids_known_seconds.filter(|_| self.given_ids > 0)?;
+        let kept = self.ids_known_seconds.filter(|_| self.checked.given_ids > 0)?;
         let kept = days(Duration::from_secs(kept));
-        let ids = counted(self.given_ids, "id");
+        let ids = counted(self.checked.given_ids, "id");
         Some(format!(
             "{ids} of the input's own: a mail whose id was sent within {kept} is deleted, not sent"
         ))
     }
 
     fn input(&self) -> String {
-        let rows = counted(self.rows + self.excluded, "row");
-        match self.excluded {
+        let rows = counted(self.checked.rows + self.checked.excluded, "row");
+        match self.checked.excluded {
             0 => format!("{}, {rows}", self.file),
             excluded => format!("{}, {rows}, of which {} excluded", self.file, count(excluded)),
         }
@@ -393,7 +330,7 @@ impl DryRun {
 
     fn when(&self) -> Vec<(&'static str, Span)> {
         let shown = |seconds: f64| span(Duration::from_secs_f64(seconds.clamp(0.0, 1e12)));
-        let Some(seconds) = self.seconds_at_share else {
+        let Some(seconds) = self.estimate.ends_after_seconds else {
             return vec![("takes", Span::new(Tone::Warning, "no end is known (see below)"))];
         };
         let share = self.estimate.quota_per_second.map(|quota| {
@@ -410,8 +347,8 @@ impl DryRun {
 
 impl View for DryRun {
     fn view(&self, page: &mut Page) {
-        let left = self.rows.saturating_sub(self.enqueued_before);
-        let message = self.channel.words().message;
+        let left = self.checked.rows.saturating_sub(self.enqueued_before);
+        let message = self.checked.channel.words().message;
         page.heading(format!("{} for campaign {}", counted(left, message), self.campaign));
         let mut fields = vec![
             ("input", self.input().into()),
@@ -423,22 +360,22 @@ impl View for DryRun {
             let before = format!("{}: this run goes on after them", count(self.enqueued_before));
             fields.push(("enqueued before", before.into()));
         }
-        let size = format!("{}, the largest {}", bytes(self.bytes), bytes(self.largest_bytes));
-        fields.push(("size", size.into()));
+        fields.push(("size", self.checked.size().into()));
         fields.push((
             "SQS calls",
-            format!("at most {} to enqueue all", count(self.sqs_calls)).into(),
+            format!("at most {} to enqueue all", count(self.checked.sqs_calls)).into(),
         ));
         fields.push(("ahead of them", counted(self.estimate.ahead, message).into()));
         fields.extend(self.when());
-        if self.repeated_addresses > 0 {
-            let said = format!("{} have an earlier row's", counted(self.repeated_addresses, "row"));
+        if self.checked.repeated_addresses > 0 {
+            let said = format!(
+                "{} have an earlier row's",
+                counted(self.checked.repeated_addresses, "row")
+            );
             fields.push(("addresses", Span::new(Tone::Warning, said)));
         }
         page.fields(fields);
-        self.rest.view(page);
-        self.texts.iter().for_each(|texts| texts.view(page));
-        self.notes.view(page);
+        self.checked.view(page);
         for warning in &self.estimate.warnings {
             page.line(Tone::Warning, format!("Note: {warning}."));
         }
@@ -448,12 +385,48 @@ impl View for DryRun {
         if let Some(deleted) = self.deleted() {
             page.line(Tone::Warning, format!("{deleted}."));
         }
-        if !self.guarded {
+        if self.ids_known_seconds.is_none() {
             let said = "Deduplication is off: after an interruption the batches under way may \
                         be sent twice.";
             page.line(Tone::Warning, said);
         }
         let plan = SuggestedCommand::PlanLive;
         page.line(Tone::Faint, format!("{plan} forecasts when every campaign ends."));
+    }
+}
+
+/// The report of an input that was checked without a stack.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InputReport {
+    pub file: String,
+    #[serde(flatten)]
+    pub checked: InputSummary,
+}
+
+impl View for InputReport {
+    fn view(&self, page: &mut Page) {
+        let checked = &self.checked;
+        let message = checked.channel.words().message;
+        page.heading(format!("{} in {}", counted(checked.rows, message), self.file));
+        let excluded = counted(checked.excluded, "row");
+        page.fields([("excluded", Span::from(excluded)), ("size", Span::from(checked.size()))]);
+        checked.view(page);
+        let said =
+            "Checked without a stack: its quota, its queues, and what it allows are not known.";
+        page.line(Tone::Faint, said);
+    }
+}
+
+impl InputSummary {
+    fn size(&self) -> String {
+        format!("{}, the largest {}", bytes(self.bytes), bytes(self.largest_bytes))
+    }
+}
+
+impl View for InputSummary {
+    fn view(&self, page: &mut Page) {
+        self.rest.view(page);
+        self.texts.iter().for_each(|texts| texts.view(page));
+        self.notes.view(page);
     }
 }

@@ -1,14 +1,17 @@
 //! Reads the input row by row; each row is a mail.
+//!
+//! The fields of a record of CSV.
+//!
+//! JSON objects of a list, with values as they are written.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use super::csv;
 use super::fault::{InputFault, column_name};
-use super::json::{self, cell};
 use crate::text_file::TextLines;
 
 /// The column of refused rows that has the reason.
@@ -103,7 +106,7 @@ impl<'a> InputRows<'a> {
                     for more in rows.lines.by_ref() {
                         text = text + "\n" + &more?.1;
                     }
-                    let elements = json::elements(line, &text).map_err(|error| {
+                    let elements = elements(line, &text).map_err(|error| {
                         rows.not_json(line, "must be one array of JSON objects", &error)
                     })?;
                     rows.lines.put(elements);
@@ -140,7 +143,7 @@ impl<'a> InputRows<'a> {
     /// Before the first one stands the header line of a CSV.
     pub(super) fn refused(&self, reason: &str, is_first: bool) -> String {
         let InputFormat::Csv { delimiter, .. } = self.format else {
-            return json::with_member(REASON, reason, &self.raw);
+            return with_member(REASON, reason, &self.raw);
         };
         let delimiter = char::from(delimiter);
         let mut name = REASON.to_owned();
@@ -161,11 +164,11 @@ impl<'a> InputRows<'a> {
         let (line, text) = first?;
         self.raw = text;
         if let InputFormat::Csv { delimiter, multiline: true } = self.format {
-            let mut is_open = csv::fields(&self.raw, delimiter).is_err();
+            let mut is_open = fields(&self.raw, delimiter).is_err();
             while is_open && let Some((_, more)) = self.lines.next().transpose()? {
                 self.raw = std::mem::take(&mut self.raw) + "\n" + &more;
                 // Only a quote ends what is in quotes.
-                is_open = !more.contains('"') || csv::fields(&self.raw, delimiter).is_err();
+                is_open = !more.contains('"') || fields(&self.raw, delimiter).is_err();
             }
         }
         Ok(Some(line))
@@ -173,7 +176,7 @@ impl<'a> InputRows<'a> {
 
     fn row(&self, line: u64) -> Result<BTreeMap<String, Value>, InputFault> {
         if self.format == InputFormat::Json {
-            return json::object(&self.raw)
+            return object(&self.raw)
                 .map_err(|error| self.not_json(line, "must be one JSON object", &error));
         }
         let fields = self.fields(&self.raw, line)?;
@@ -206,7 +209,7 @@ impl<'a> InputRows<'a> {
     /// The fields of a record of a CSV.
     fn fields(&self, record: &str, line: u64) -> Result<Vec<String>, InputFault> {
         let InputFormat::Csv { delimiter, multiline } = self.format else { return Ok(Vec::new()) };
-        csv::fields(record, delimiter).map_err(|position| match self.columns.get(position) {
+        fields(record, delimiter).map_err(|position| match self.columns.get(position) {
             _ if multiline => self.fault(line, "row", "must have its last quote closed"),
             Some(name) if !name.is_empty() => self.fault(line, column_name(name), ONE_LINE),
             _ => self.fault(line, &format!("field {}", position + 1), ONE_LINE),
@@ -246,6 +249,107 @@ impl Iterator for InputRows<'_> {
             return Some(row.map(|columns| InputRow { number: self.number, line, columns }));
         }
         None
+    }
+}
+
+/// The fields without the blanks around them, or the position of the one whose quote is not closed.
+///
+/// As spreadsheets write them, and people: blanks may stand before a quote, and what follows its end is part of the value.
+pub(super) fn fields(record: &str, delimiter: u8) -> Result<Vec<String>, usize> {
+    let delimiter = char::from(delimiter);
+    let is_blank = |c: char| c != delimiter && c.is_whitespace();
+    let mut fields = Vec::new();
+    let mut rest = Some(record);
+    while let Some(mut text) = rest {
+        let mut value = String::new();
+        if let Some(quoted) = text.trim_start_matches(is_blank).strip_prefix('"') {
+            text = quoted;
+            loop {
+                let (inner, after) = text.split_once('"').ok_or(fields.len())?;
+                value += inner;
+                text = after;
+                let Some(more) = after.strip_prefix('"') else { break };
+                value.push('"');
+                text = more;
+            }
+        }
+        let (last, after) = text.split_once(delimiter).map_or((text, None), |(l, a)| (l, Some(a)));
+        fields.push((value + last).trim().to_owned());
+        rest = after;
+    }
+    Ok(fields)
+}
+
+/// A text as a row's value, without the blanks around it.
+pub(super) fn cell(text: &str) -> Value {
+    match text.trim() {
+        "" => Value::Null,
+        text => Value::from(text),
+    }
+}
+
+/// The values of an object.
+pub(super) fn object(json: &str) -> serde_json::Result<BTreeMap<String, Value>> {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(json)?;
+    let read = |(name, value)| match as_written(value)? {
+        Value::String(text) => Ok((name, cell(&text))),
+        value => Ok((name, value)),
+    };
+    members.into_iter().map(read).collect()
+}
+
+/// A value of which numbers stay as they are written: one that is not whole is a text, as every value of a CSV is,
+/// because as a number it would lose its zeros. A `null` inside of it is left out.
+fn as_written(json: &RawValue) -> serde_json::Result<Value> {
+    let text = json.get();
+    let is_there = |value: &&RawValue| value.get() != "null";
+    Ok(match text.as_bytes().first() {
+        Some(b'[') => {
+            let items: Vec<&RawValue> = serde_json::from_str(text)?;
+            Value::Array(
+                items
+                    .into_iter()
+                    .filter(is_there)
+                    .map(as_written)
+                    .collect::<serde_json::Result<_>>()?,
+            )
+        }
+        Some(b'{') => {
+            let members: BTreeMap<String, &RawValue> = serde_json::from_str(text)?;
+            let members = members.into_iter().filter(|(_, value)| is_there(value));
+            let read = |(name, value)| Ok((name, as_written(value)?));
+            Value::Object(members.map(read).collect::<serde_json::Result<_>>()?)
+        }
+        Some(b'-' | b'0'..=b'9')
+            if text.parse::<i64>().map(|n| n.to_string()).as_deref() != Ok(text) =>
+        {
+            Value::from(text)
+        }
+        _ => serde_json::from_str(text)?,
+    })
+}
+
+/// The elements of an array that begins on a line, each with its own line.
+pub(super) fn elements(mut line: u64, text: &str) -> serde_json::Result<Vec<(u64, String)>> {
+    let (mut rest, mut elements) = (text, Vec::new());
+    for element in serde_json::from_str::<Vec<&RawValue>>(text)? {
+        let Some((before, after)) = rest.split_once(element.get()) else { continue };
+        line += before.matches('\n').count() as u64;
+        elements.push((line, element.get().to_owned()));
+        line += element.get().matches('\n').count() as u64;
+        rest = after;
+    }
+    Ok(elements)
+}
+
+/// An object in one line with one member more; what is no object is a member of it.
+pub(super) fn with_member(name: &str, value: &str, json: &str) -> String {
+    // A line break in an object stands between its members.
+    let json = json.trim().replace('\n', " ");
+    let value = Value::from(value);
+    match serde_json::from_str::<BTreeMap<String, &RawValue>>(&json) {
+        Ok(members) if !members.is_empty() => format!("{{\"{name}\":{value},{}\n", &json[1..]),
+        _ => format!("{{\"{name}\":{value},\"row\":{}}}\n", Value::from(json)),
     }
 }
 

@@ -1,21 +1,28 @@
 //! The run in the ledger: whether it may begin or go on, what is written of it meanwhile, and who has got its mail.
+//!
+//! The state of the queues and the ledger before a run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::control::{CANCELLED, Cancel, Control, HoldReason};
+use tidegate_core::counters::Counter;
+use tidegate_core::email::Priority;
+use tidegate_core::format::{count, counted, span};
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::runs::{RUNS_KEPT, RowRanges, Run, RunStage};
-use tidegate_delivery::ports::{Clock, Ledger, Monotonic, PortError, Runs, StoredRun};
+use tidegate_core::runs::{Baseline, RUNS_KEPT, RowRanges, Run, RunStage};
+use tidegate_delivery::ports::{
+    Clock, Ledger, Monotonic, PortError, QueueUrl, Queues, Runs, StoredRun,
+};
 
 use super::address_list::{AddressList, recipient};
 use super::check::InputSummary;
 use super::draft::MailOrigin;
 use super::journal::AcknowledgedRows;
-use super::progress::RunState;
 use super::rows::{InputRow, InputRows};
+use super::session::RunState;
 use crate::dead::Letter;
-use tidegate_core::format::{count, counted, span};
 
 /// The ledger is written and read this often, so that a cancel reaches a run within 5 s.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
@@ -189,6 +196,8 @@ pub(super) enum RunOrder {
     Go,
     /// A pause holds the campaign, or all sending; its detail.
     Wait(String),
+    /// The level defers the run's mail.
+    Defer(BackPressureLevel),
     /// A cancel has ended it.
     Cancelled,
 }
@@ -237,7 +246,7 @@ impl<'a, L: Ledger + Runs> RunRecord<'a, L> {
         self.stored.run.settled.insert(row, row);
     }
 
-    /// Writes how far the run is, and reads what it has to do, if that was not done lately. Without an answer of the
+    /// Writes how far the run is, and reads what its mail of this priority has to do, if that was not done lately. Without an answer of the
     /// ledger's the run does as before: a queue can hold its mail.
     ///
     /// # Errors
@@ -245,6 +254,7 @@ impl<'a, L: Ledger + Runs> RunRecord<'a, L> {
     pub(super) async fn look(
         &mut self,
         stage: RunStage,
+        priority: Priority,
         clock: &impl Clock,
     ) -> Result<&RunOrder, RunError> {
         let now = clock.monotonic();
@@ -257,15 +267,18 @@ impl<'a, L: Ledger + Runs> RunRecord<'a, L> {
             let own = Some(self.stored.run.campaign.as_str());
             let paused = |of| control.holds_on(of)?.get(HoldReason::Paused);
             let newest = [own, None].into_iter().filter_map(paused).max_by_key(|hold| hold.since);
+            let level = control.level(clock.wall().into());
             let stood = newest.map_or(EpochMillis::new(0), |hold| hold.since);
             let meant = *self.meant.get_or_insert(stood);
             self.order = match newest.filter(|hold| hold.since > meant) {
                 _ if self.stored.run.cancel_of(&control).is_some() => RunOrder::Cancelled,
                 Some(hold) => RunOrder::Wait(hold.detail.clone()),
+                None if level.defers(priority) => RunOrder::Defer(level),
                 None => RunOrder::Go,
             };
         }
-        let stage = if self.order == RunOrder::Go { stage } else { RunStage::Waiting };
+        let waits = matches!(self.order, RunOrder::Wait(_));
+        let stage = if waits { RunStage::Waiting } else { stage };
         match self.write(stage, clock.wall().into()).await {
             Err(taken @ RunError::TakenOver { .. }) => return Err(taken),
             // It is written the next time.
@@ -469,4 +482,35 @@ pub async fn extend_cancel(
     };
     let (version, control) = (standing.control_version, standing.control);
     tidegate_delivery::control::change(ledger, version, control, extended).await.map(drop)
+}
+
+/// Reads the depths and counters before a run, for its journal; `tidegate results` compares later
+/// values with them. `own` are the campaign's queues, `shared` those on which mails of all
+/// campaigns wait.
+pub async fn baseline(
+    queues: &impl Queues,
+    ledger: &impl Ledger,
+    campaign: &str,
+    own: &[QueueUrl],
+    shared: &[QueueUrl],
+) -> Result<Baseline, PortError> {
+    let standing = ledger.read().await?;
+    let counters = standing.counters;
+    let (mut queued, mut merging) = (0, 0);
+    for queue in own {
+        queued += queues.depth(queue).await?.all();
+    }
+    for queue in shared {
+        merging += queues.depth(queue).await?.all();
+    }
+    Ok(Baseline {
+        sent: Counter::Sent.sum_of(campaign, &counters),
+        possibly_sent: Counter::PossiblySent.sum(&counters),
+        queued,
+        merging,
+        dead: Counter::Dead.sum_of(campaign, &counters),
+        cancelled: Counter::Cancelled.sum_of(campaign, &counters),
+        excluded: Counter::Excluded.sum_of(campaign, &counters),
+        cancelled_at: standing.control.cancels.get(campaign).map(|cancel| cancel.at),
+    })
 }

@@ -1,31 +1,32 @@
 //! A run: begins or continues a journal, and enqueues every row that is not acknowledged yet.
+//!
+//! How far a run has come.
 
+use std::error::Error as StdError;
 use std::io::{self, Read};
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use sha2::{Digest as _, Sha256};
+use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::format::span;
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::in_full;
 use tidegate_core::runs::{RowRanges, RunStage};
 use tidegate_delivery::ports::{Clock, Entropy, Ledger, Monotonic, QueueUrl, Queues, Runs};
 
-use super::backlog::{BacklogLimit, BacklogState};
-use super::batch::Packer;
-use super::check::{HashingReader, InputSummary};
-use super::deliver::{BatchReport, Deliverer};
+use super::check::{HashingReader, InputSummary, hex};
+use super::deliver::{BacklogLimit, BatchReport, Deliverer, Packer};
 use super::draft::{CampaignDraft, RenderedMessage};
 use super::fault::InputFault;
-use super::fingerprint::hex;
 use super::journal::{
     AcknowledgedRows, JournalContents, JournalError, JournalHeader, JournalRecord, JournalSink,
-    JournalWriter, SettingDifference,
+    JournalWriter,
 };
-use super::progress::{RunState, SendProgress};
 use super::report::{RunEnd, SendReport};
 use super::rows::{InputFormat, InputRows};
 use super::runs::{RunError, RunOrder, RunRecord};
-use crate::level::{LevelGate, LevelPolicy, LevelSource};
 use crate::redact::AddressVisibility;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +38,17 @@ pub struct SendLimits {
     pub max_backlog: Option<u64>,
     /// How long a batch with transient failures is retried.
     pub patience: Duration,
-    pub level_policy: LevelPolicy,
+    /// Whether it sends although the level defers its mail.
+    pub even_if_deferred: bool,
+    /// How long it waits while the level defers its mail; `None` as long as it takes.
+    pub max_wait: Option<Duration>,
 }
 
 impl Default for SendLimits {
     fn default() -> Self {
         let patience = Duration::from_mins(5);
-        let level_policy = LevelPolicy::default();
-        Self { parallel: 8, max_backlog: Some(100_000), patience, level_policy }
+        let (max_backlog, even_if_deferred, max_wait) = (Some(100_000), false, None);
+        Self { parallel: 8, max_backlog, patience, even_if_deferred, max_wait }
     }
 }
 
@@ -54,8 +58,8 @@ pub enum SendError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The journal belongs to another input or to other options.
-    #[error("{journal}: this run was begun with another {}; nothing was sent. Take the same again, or send this one under another name: --run NAME", list_differences(.differences))]
-    Changed { journal: String, differences: Vec<SettingDifference> },
+    #[error("{journal}: this run was begun with another {}; nothing was sent. Take the same again, or send this one under another name: --run NAME", .differences.join(", "))]
+    Changed { journal: String, differences: Vec<String> },
     #[error(
         "{journal}: this run is over: all {rows} rows were enqueued; nothing was sent. To send the same input once more: --again NAME, a run's new name"
     )]
@@ -74,19 +78,6 @@ pub enum SendError {
         /// The first row that has become invalid, if there is one.
         fault: Option<Box<InputFault>>,
     },
-}
-
-fn list_differences(differences: &[SettingDifference]) -> String {
-    let named = |d: &SettingDifference| {
-        format!("{} ({} then, {} now)", d.name, short(&d.was), short(&d.is))
-    };
-    differences.iter().map(named).collect::<Vec<_>>().join(", ")
-}
-
-/// A value for display; hashes are shortened.
-fn short(value: &str) -> String {
-    let is_hash = value.len() == 64 && value.chars().all(|c| c.is_ascii_hexdigit());
-    if is_hash { format!("{}…", &value[..12]) } else { value.to_owned() }
 }
 
 /// A fault in parentheses after an error message, with addresses masked.
@@ -119,14 +110,12 @@ pub fn run_state(
 
 /// The ports that a run needs.
 #[derive(Debug)]
-pub struct SendPorts<'a, Q, C, E, P, G> {
+pub struct SendPorts<'a, Q, C, E, P> {
     pub queues: &'a Q,
     pub clock: &'a C,
     /// Randomness, for the pauses between tries.
     pub entropy: &'a E,
     pub progress: &'a P,
-    /// The source of the back-pressure level, asked before each batch.
-    pub level: &'a G,
 }
 
 /// A run that has been checked and confirmed.
@@ -151,14 +140,7 @@ impl Session<'_> {
     /// [`SendError`]. A queue that does not take more is no error: the report says how far it came.
     pub async fn run(
         &self,
-        ports: SendPorts<
-            '_,
-            impl Queues,
-            impl Clock,
-            impl Entropy,
-            impl SendProgress,
-            impl LevelSource,
-        >,
+        ports: SendPorts<'_, impl Queues, impl Clock, impl Entropy, impl SendProgress>,
         input: impl Read,
         journal: &mut JournalWriter<impl JournalSink>,
         record: &mut RunRecord<'_, impl Ledger + Runs>,
@@ -201,11 +183,9 @@ impl Session<'_> {
             queue: &queue,
             patience: self.limits.patience,
         };
-        let level_gate =
-            LevelGate::new(ports.level, self.draft.parsed_priority(), self.limits.level_policy);
         let at = record.run().seen;
         let mut log = RunLog { journal, record, report: &mut report };
-        let fault = self.enqueue(&deliverer, level_gate, &mut batches, &mut log, stop).await?;
+        let fault = self.enqueue(&deliverer, &mut batches, &mut log, stop).await?;
         // Rows that another host enqueued stand in this journal, too: their mails are looked up by it.
         let elsewhere = std::mem::take(&mut batches.elsewhere);
         drop(batches);
@@ -241,47 +221,65 @@ impl Session<'_> {
     async fn enqueue(
         &self,
         deliverer: &Deliverer<'_, impl Queues, impl Clock, impl Entropy, impl SendProgress>,
-        mut level_gate: LevelGate<'_, impl LevelSource>,
         batches: &mut Batches<'_>,
         log: &mut RunLog<'_, '_, impl JournalSink, impl Ledger + Runs>,
         stop: impl Future<Output = ()>,
     ) -> Result<Option<InputFault>, SendError> {
-        let Deliverer { queues, clock, progress, queue, patience, .. } = *deliverer;
+        let Deliverer { clock, progress, .. } = *deliverer;
         let stop = stop.shared();
         let mut stopping = stop.clone();
-        let mut backlog =
-            BacklogLimit::new(queues, clock, progress, queue, self.limits.max_backlog, patience);
+        let mut backlog = BacklogLimit::new(deliverer, self.limits.max_backlog);
         let mut under_way = FuturesUnordered::new();
         let (mut going, mut fault, mut stage) = (true, None, RunStage::Sending);
+        let (priority, mut deferred_since) = (self.draft.parsed_priority(), None);
         loop {
-            let (mut wait, mut paused) = (None, false);
+            let (mut wait, mut waits) = (None, false);
             if going {
-                match log.record.look(stage, clock).await {
-                    Ok(RunOrder::Go) => {}
+                let order = log.record.look(stage, priority, clock).await;
+                if !matches!(order, Ok(RunOrder::Defer(_))) {
+                    deferred_since = None;
+                }
+                match order {
+                    Ok(RunOrder::Defer(level)) if !self.limits.even_if_deferred => {
+                        let since = *deferred_since.get_or_insert(clock.monotonic());
+                        let waited = clock.monotonic().saturating_since(since);
+                        wait = self.limits.max_wait.map(|most| since + most);
+                        waits = true;
+                        progress.held_back(*level);
+                        if self.limits.max_wait.is_some_and(|most| waited >= most) {
+                            let why = format!(
+                                "the level is {level}, which defers messages of {priority} priority; waited for {}: run it again later, or with --even-if-deferred",
+                                span(waited)
+                            );
+                            log.report.ends(RunEnd::GaveUp(why));
+                            going = false;
+                        }
+                    }
+                    Ok(RunOrder::Go | RunOrder::Defer(_)) => {}
                     Ok(RunOrder::Wait(detail)) => {
                         progress.paused(detail);
-                        paused = true;
+                        waits = true;
                     }
                     Ok(RunOrder::Cancelled) => {
-                        log.report.cancelled();
+                        log.report.ends(RunEnd::Cancelled);
                         going = false;
                     }
                     Err(error) => {
-                        log.report.gave_up(&error);
+                        log.report.ends(RunEnd::GaveUp(in_full(&error)));
                         going = false;
                     }
                 }
             }
-            stage = if paused { RunStage::Waiting } else { RunStage::Sending };
             // Start batches up to the limit, unless a pause, the level or the backlog demands to wait.
-            while going && !paused && under_way.len() < self.limits.parallel.max(1) {
-                match gate(&mut level_gate, &mut backlog, deliverer, log.report).await {
-                    Gate::Open => {}
-                    Gate::Wait(until) => {
-                        wait = Some(until);
+            while going && !waits && under_way.len() < self.limits.parallel.max(1) {
+                match backlog.closed_until().await {
+                    Ok(None) => {}
+                    Ok(until) => {
+                        (wait, waits) = (until, true);
                         break;
                     }
-                    Gate::Failed => {
+                    Err(error) => {
+                        log.report.ends(RunEnd::GaveUp(in_full(&error)));
                         going = false;
                         break;
                     }
@@ -295,13 +293,11 @@ impl Session<'_> {
                     None => going = false,
                 }
             }
+            stage = if waits { RunStage::Waiting } else { RunStage::Sending };
             batches.excluded.drain(..).for_each(|row| log.record.leave_out(row));
             // No batch will follow and all have ended.
             if !going && under_way.is_empty() {
                 break;
-            }
-            if wait.is_some() {
-                stage = RunStage::Waiting;
             }
             let next_look = log.record.next_look().filter(|_| going);
             let wake = wait.into_iter().chain(next_look).min();
@@ -309,7 +305,7 @@ impl Session<'_> {
             select_biased! {
                 () = stopping => {
                     going = false;
-                    log.report.interrupted();
+                    log.report.ends(RunEnd::Interrupted);
                 }
                 delivered = under_way.select_next_some() => {
                     going &= delivered.error.is_none() && !delivered.interrupted;
@@ -320,42 +316,6 @@ impl Session<'_> {
         }
         log.report.conclude();
         Ok(fault)
-    }
-}
-
-/// Whether a batch may be sent now.
-enum Gate {
-    Open,
-    Wait(Monotonic),
-    /// The run has to give up; the report says why.
-    Failed,
-}
-
-/// Asks the level and the backlog.
-async fn gate<Q: Queues, C: Clock, P: SendProgress>(
-    level_gate: &mut LevelGate<'_, impl LevelSource>,
-    backlog: &mut BacklogLimit<'_, Q, C, P>,
-    deliverer: &Deliverer<'_, Q, C, impl Entropy, P>,
-    report: &mut SendReport,
-) -> Gate {
-    match level_gate.until(deliverer.clock).await {
-        Ok(None) => {}
-        Ok(Some((until, level))) => {
-            deliverer.progress.held_back(level);
-            return Gate::Wait(until);
-        }
-        Err(error) => {
-            report.gave_up(&error);
-            return Gate::Failed;
-        }
-    }
-    match backlog.check().await {
-        BacklogState::Free => Gate::Open,
-        BacklogState::Wait(until) => Gate::Wait(until),
-        BacklogState::Unknown(error) => {
-            report.gave_up(&error);
-            Gate::Failed
-        }
     }
 }
 
@@ -385,10 +345,10 @@ impl<J: JournalSink, L: Ledger + Runs> RunLog<'_, '_, J, L> {
         report.bytes += delivered.bytes;
         report.retries += delivered.retries;
         if let Some(error) = delivered.error {
-            report.gave_up(&error);
+            report.ends(RunEnd::GaveUp(in_full(&error)));
         }
         if delivered.interrupted {
-            report.interrupted();
+            report.ends(RunEnd::Interrupted);
         }
         Ok(())
     }
@@ -447,3 +407,31 @@ impl Iterator for Batches<'_> {
         }
     }
 }
+
+/// How far a run has come, by its journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunState {
+    New,
+    /// It was interrupted after these rows were acknowledged.
+    Interrupted(RowRanges),
+}
+
+/// Callbacks for the progress of a run; by default they do nothing.
+pub trait SendProgress {
+    /// SQS has acknowledged this many more rows.
+    fn acknowledged(&self, _rows: u64) {}
+
+    /// The run waits, because the queue has `depth` messages and at most `most` are allowed.
+    fn waiting(&self, _depth: u64, _most: u64) {}
+
+    /// The run waits, because the back-pressure level defers its mail.
+    fn held_back(&self, _level: BackPressureLevel) {}
+
+    /// The run waits, because its campaign or all sending is paused; `detail` says by whom and why.
+    fn paused(&self, _detail: &str) {}
+
+    /// A call failed and will be retried.
+    fn retrying(&self, _error: &(dyn StdError + 'static)) {}
+}
+
+impl SendProgress for () {}

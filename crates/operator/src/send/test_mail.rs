@@ -37,18 +37,31 @@ pub enum TestMailError {
     Refused { done: usize, all: usize, source: EntryError },
 }
 
+/// What is sent to whom instead of a campaign.
+#[derive(Clone, Copy, Debug)]
+pub struct TestMail<'a> {
+    pub draft: &'a CampaignDraft,
+    pub file: &'a str,
+    pub format: InputFormat,
+    pub to: &'a str,
+    /// The number of rows, from the first one.
+    pub rows: usize,
+    pub queue: &'a QueueUrl,
+    pub express: bool,
+}
+
 /// Puts the first `rows` rows of `input` on `queue`, rendered with their own columns and addressed to `to`.
 /// Their ids contain `at`, so that no earlier test mail is taken for the same.
 ///
 /// # Errors
 /// [`TestMailError`]. After [`TestMailError::Input`] nothing was sent.
 pub async fn send_test(
-    (draft, file, format): (&CampaignDraft, &str, InputFormat),
+    test: TestMail<'_>,
     input: impl Read,
-    (to, rows): (&str, usize),
-    (queues, queue, express): (&impl Queues, &QueueUrl, bool),
+    queues: &impl Queues,
     at: EpochMillis,
 ) -> Result<TestReport, TestMailError> {
+    let TestMail { draft, file, format, to, rows, queue, express } = test;
     let refused = |fault| TestMailError::Input(Box::new(fault));
     let mut mails = Vec::new();
     for row in InputRows::new(file, format, input).map_err(refused)?.take(rows) {

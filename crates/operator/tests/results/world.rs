@@ -10,7 +10,7 @@ use tidegate_core::dead_letter::{DeadLetter, LastError};
 use tidegate_core::deduplication::{Acceptance, Deduplication};
 use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::{EpochMillis, Identity};
-use tidegate_core::runs::{Run, RunInput, RunSender};
+use tidegate_core::runs::{Baseline, Run, RunInput, RunSender};
 use tidegate_delivery::ports::{
     Clock as _, DeferralStore as _, Fifo, Ledger as _, LedgerReport, MarkRequest, Marks as _,
     Outgoing, QueueUrl, Queues as _, StoredRun,
@@ -24,9 +24,9 @@ use tidegate_operator::results::{
     ResultsError, ResultsReport, RowResult, RunJournal, StackSettings, facts, results, waiting,
 };
 use tidegate_operator::send::{
-    CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalInput,
-    JournalSink, JournalWriter, RecipientFilter, RunEnd, RunRecord, RunState, SendLimits, Session,
-    TemplatePart, TemplateSource, Templates, baseline, check,
+    CampaignDraft, CheckOptions, DraftContent, InputFormat, JOURNAL_VERSION, JournalHeader,
+    JournalInput, JournalSink, JournalWriter, RecipientFilter, RunEnd, RunRecord, RunState,
+    SendLimits, Session, TemplatePart, TemplateSource, Templates, baseline, check,
 };
 
 const FORMAT: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
@@ -158,7 +158,18 @@ impl World {
         let at = EpochMillis::from(clock.wall());
         let mut header = {
             let input = JournalInput { path: "in.csv".into(), format: FORMAT, to_column: None };
-            JournalHeader::new(campaign, queue.as_str(), run, "ada", at, input)
+            JournalHeader {
+                tidegate_journal: JOURNAL_VERSION,
+                campaign: campaign.to_owned(),
+                queue: queue.as_str().to_owned(),
+                run: run.to_owned(),
+                settings: BTreeMap::new(),
+                rows: 0,
+                by: "ada".to_owned(),
+                at,
+                before: Baseline::default(),
+                input,
+            }
         };
         header.rows = rows;
         let shared = [url("merge.fifo"), url("domain-1")];
@@ -180,7 +191,6 @@ impl World {
             clock: &clock,
             entropy: &SeededEntropy::new(3),
             progress: &(),
-            level: &(),
         };
         let mut journal = Journalled { lines: Vec::new(), written_at: at, list: csv.clone() };
         let mut writer = JournalWriter::new(&mut journal);

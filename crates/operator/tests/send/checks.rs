@@ -298,8 +298,8 @@ fn html_that_gmail_clips_and_a_subject_longer_than_a_line_get_a_word_and_are_sen
     let csv = "to,n\na@example.com,998\nb@example.com,999\nc@example.com,1005\nd@example.com,1\n";
     let summary = checked(&draft, csv).unwrap();
     assert_eq!(summary.rows, 4);
-    let report = InputReport::new(FILE.to_owned(), summary);
-    assert_eq!((report.notes.long_subjects, report.notes.clipped), (2, 1));
+    let report = InputReport { file: FILE.to_owned(), checked: summary };
+    assert_eq!((report.checked.notes.long_subjects, report.checked.notes.clipped), (2, 1));
     let page = Page::of(&report).plain();
     assert!(page.contains("Note: 1 mail with HTML above 102 KB: Gmail shows its end"), "{page}");
     assert!(page.contains("Note: 2 mails with a subject above 998 bytes"), "{page}");

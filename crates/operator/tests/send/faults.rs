@@ -11,7 +11,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::RunStage;
 use tidegate_delivery::ports::{FailureKind, Queues as _};
 use tidegate_fakes::{Fault, Latency, MemoryLedger, Operation, Rule};
-use tidegate_operator::send::{RunEnd, SendError, SendProgress, send_test};
+use tidegate_operator::send::{RunEnd, SendError, SendProgress, TestMail, send_test};
 
 use super::world::{CSV, FILE, Journal, World, draft, recipients};
 
@@ -61,8 +61,10 @@ async fn a_test_mail_is_the_row_s_to_another_address_under_an_id_of_its_own() {
     let world = World::new(6);
     let (draft, csv, me) = (draft(), recipients(9), "Me <me@example.org>");
     let at = EpochMillis::new(1_795_207_000_300);
-    let queue = (&world.queues, &world.queue, true);
-    let report = send_test((&draft, FILE, CSV), csv.as_bytes(), (me, 2), queue, at).await.unwrap();
+    let (draft, queue, queues) = (&draft, &world.queue, &world.queues);
+    let (to, rows, express) = (me, 2, true);
+    let mail = TestMail { draft, file: FILE, format: CSV, to, rows, queue, express };
+    let report = send_test(mail, csv.as_bytes(), queues, at).await.unwrap();
     assert_eq!(report.ids, ["test-1795207000300-1", "test-1795207000300-2"]);
     let bodies: Vec<String> =
         world.queues.contents(&world.queue).into_iter().map(|message| message.body).collect();
@@ -74,7 +76,7 @@ async fn a_test_mail_is_the_row_s_to_another_address_under_an_id_of_its_own() {
     assert_eq!(bodies.len(), 2);
     // A row that would be refused sends nothing, not even the rows before it.
     let torn = "to,first_name,token\na@example.com,A,t\nnobody,B,t\n";
-    let refused = send_test((&draft, FILE, CSV), torn.as_bytes(), (me, 2), queue, at).await;
+    let refused = send_test(mail, torn.as_bytes(), queues, at).await;
     assert!(
         refused.unwrap_err().to_string().starts_with("recipients.csv:3: to: must be one address")
     );

@@ -51,7 +51,7 @@ async fn dry_run() {
     let held = "big keeps 20250 mails: held (paused) until that is lifted".to_owned();
     let ends_after_seconds = None;
     let held = of(19_999, KEPT, Estimate { ends_after_seconds, warnings: vec![held], ..estimate });
-    assert_eq!((held.seconds_alone, held.seconds_at_share), (None, None));
+    assert_eq!((held.seconds_alone, held.estimate.ends_after_seconds), (None, None));
     let page = Page::of(&held).plain();
     assert!(page.contains("takes            no end is known (see below)\n"), "{page}");
     assert!(page.contains("Note: big keeps 20250 mails: held (paused)"), "{page}");

@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::future::join;
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_fakes::Latency;
-use tidegate_operator::level::LevelPolicy;
 use tidegate_operator::send::{RunEnd, SendProgress};
 
 use super::world::{Journal, World, recipients};
@@ -26,12 +25,12 @@ impl SendProgress for Told {
 #[tokio::test(start_paused = true)]
 async fn rows_wait_while_the_level_defers_them_and_go_when_it_does_not() {
     let world = World::new(1);
-    world.level.set(BackPressureLevel::Overloaded);
+    world.set_level(BackPressureLevel::Overloaded).await;
     let (csv, mut journal, told) = (recipients(95), Journal::default(), Told::default());
     let falls = async {
         tokio::time::sleep(Duration::from_mins(5)).await;
         assert_eq!(world.run_state().len(), 0, "sent while it was deferred");
-        world.level.set(BackPressureLevel::Busy); // defers low priority alone
+        world.set_level(BackPressureLevel::Busy).await; // defers low priority alone
     };
     let run = world.run_with(&csv, &mut journal, &told, pending());
     let (report, ()) = join(run, falls).await;
@@ -48,13 +47,13 @@ async fn a_level_that_rises_is_heard_between_batches() {
     let (csv, mut journal) = (recipients(3_000), Journal::default());
     let rises = async {
         tokio::time::sleep(Duration::from_secs(5)).await;
-        world.level.set(BackPressureLevel::Overloaded);
+        world.set_level(BackPressureLevel::Overloaded).await;
         tokio::time::sleep(Duration::from_secs(20)).await;
         let then = world.run_state().len();
         assert!((100..2_000).contains(&then), "{then}");
         tokio::time::sleep(Duration::from_mins(2)).await;
         assert_eq!(world.run_state().len(), then, "it went on");
-        world.level.set(BackPressureLevel::Clear);
+        world.set_level(BackPressureLevel::Clear).await;
     };
     let (report, ()) = join(world.run(&csv, &mut journal, pending()), rises).await;
     assert_eq!(report.unwrap().ended, RunEnd::Done);
@@ -63,8 +62,8 @@ async fn a_level_that_rises_is_heard_between_batches() {
 #[tokio::test(start_paused = true)]
 async fn a_bounded_wait_gives_up_and_the_same_run_goes_on_later() {
     let mut world = World::new(3);
-    world.limits.level_policy.max_wait = Some(Duration::from_mins(10));
-    world.level.set(BackPressureLevel::Overloaded);
+    world.limits.max_wait = Some(Duration::from_mins(10));
+    world.set_level(BackPressureLevel::Overloaded).await;
     let (csv, mut journal) = (recipients(95), Journal::default());
     let report = world.run(&csv, &mut journal, pending()).await.unwrap();
     assert!(
@@ -72,7 +71,7 @@ async fn a_bounded_wait_gives_up_and_the_same_run_goes_on_later() {
         "{:?}",
         report.ended
     );
-    world.limits.level_policy = LevelPolicy { ignore: true, max_wait: None };
+    (world.limits.even_if_deferred, world.limits.max_wait) = (true, None);
     let report = world.run(&csv, &mut journal, pending()).await.unwrap();
     assert_eq!((report.ended, world.run_state().len()), (RunEnd::Done, 95));
 }

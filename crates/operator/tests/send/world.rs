@@ -1,4 +1,3 @@
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -6,20 +5,22 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tidegate_core::Timestamp;
-use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::back_pressure::{
+    BackPressureFigures, BackPressureLevel, BackPressurePolicy, Reading,
+};
 use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunInput, RunSender, RunStage};
-use tidegate_delivery::ports::{Clock as _, Ledger as _, PortError, QueueUrl, Runs as _};
+use tidegate_delivery::ports::{Clock as _, Ledger as _, QueueUrl, Runs as _};
 use tidegate_fakes::{
     FaultPlan, Latency, MemoryLedger, MemoryQueues, QueueSettings, SeededEntropy, Universe,
 };
-use tidegate_operator::level::LevelSource;
 use tidegate_operator::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
-    JournalContents, JournalHeader, JournalInput, JournalSink, JournalWriter, KnownList,
-    RecipientFilter, RunEnd, RunRecord, SendError, SendLimits, SendPorts, SendProgress, SendReport,
-    Session, TemplatePart, TemplateSource, Templates, admitted, check, read_journal, run_state,
+    JOURNAL_VERSION, JournalContents, JournalHeader, JournalInput, JournalSink, JournalWriter,
+    KnownList, RecipientFilter, RunEnd, RunRecord, SendError, SendLimits, SendPorts, SendProgress,
+    SendReport, Session, TemplatePart, TemplateSource, Templates, admitted, check, read_journal,
+    run_state,
 };
 
 pub(crate) const FILE: &str = "recipients.csv";
@@ -111,7 +112,6 @@ pub(crate) struct World {
     pub(crate) faults: FaultPlan,
     pub(crate) queue: QueueUrl,
     pub(crate) limits: SendLimits,
-    pub(crate) level: Cell<BackPressureLevel>,
     pub(crate) ledger: MemoryLedger,
     /// Where the command is run, and what it is told to do with a list that was sent before.
     pub(crate) host: &'static str,
@@ -123,13 +123,17 @@ pub(crate) struct World {
     pub(crate) checking: CheckOptions,
 }
 
-impl LevelSource for World {
-    async fn level(&self) -> Result<BackPressureLevel, PortError> {
-        Ok(self.level.get())
-    }
-}
-
 impl World {
+    /// The level from now on, as the scheduler judges it once a minute.
+    pub(crate) async fn set_level(&self, level: BackPressureLevel) {
+        let mut standing = self.ledger.read().await.unwrap();
+        let (policy, figures) = (BackPressurePolicy::default(), BackPressureFigures::default());
+        let judged = policy.judge(None, figures, self.now());
+        standing.control.back_pressure = Some(Reading { level, ..judged });
+        let (version, control) = (standing.control_version, standing.control);
+        assert!(self.ledger.set_control(version, &control).await.unwrap());
+    }
+
     pub(crate) fn new(seed: u64) -> Self {
         let universe = Universe::starting_at(Timestamp::from_millis(1_795_207_000_300));
         let queues = MemoryQueues::new(universe, seed);
@@ -144,7 +148,6 @@ impl World {
             faults,
             queue,
             limits: SendLimits { parallel: 3, ..SendLimits::default() },
-            level: Cell::new(BackPressureLevel::Clear),
             ledger: MemoryLedger::default(),
             host: "laptop",
             wish: KnownList::Refuse,
@@ -158,10 +161,18 @@ impl World {
         let at = EpochMillis::from(self.universe.clock().wall());
         let input = JournalInput { path: "in.csv".into(), format: CSV, to_column: None };
         let queue = self.queue.as_str();
-        let mut header = JournalHeader::new("big", queue, "recipients", "ada", at, input);
-        header.settings.insert("input".to_owned(), checked.sha256.clone());
-        header.rows = checked.rows;
-        header
+        JournalHeader {
+            tidegate_journal: JOURNAL_VERSION,
+            campaign: "big".to_owned(),
+            queue: queue.to_owned(),
+            run: "recipients".to_owned(),
+            settings: [("input".to_owned(), checked.sha256.clone())].into(),
+            rows: checked.rows,
+            by: "ada".to_owned(),
+            at,
+            before: Baseline::default(),
+            input,
+        }
     }
 
     /// One run of the command.
@@ -214,8 +225,7 @@ impl World {
         };
         let queues = self.queues.clone().with_faults(&self.faults);
         let (clock, entropy) = (self.universe.clock(), SeededEntropy::new(7));
-        let ports =
-            SendPorts { queues: &queues, clock: &clock, entropy: &entropy, progress, level: self };
+        let ports = SendPorts { queues: &queues, clock: &clock, entropy: &entropy, progress };
         let mut journal = JournalWriter::new(journal);
         let report = session.run(ports, later.as_bytes(), &mut journal, &mut record, stop).await;
         let stage = match report.as_ref().map(|report| &report.ended) {

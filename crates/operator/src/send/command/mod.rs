@@ -11,15 +11,14 @@ use std::io::BufReader;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::level::{LedgerLevel, LevelPolicy};
 use crate::page::{Page, Tone};
 use crate::send::{
     AddressList, CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
-    InputReport, InputSummary, JournalContents, JournalError, JournalFile, JournalHeader,
-    JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError,
-    RunRecord, RunState, SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart,
-    TemplateSource, TestMailError, admitted, baseline, check, check_resend, extend_cancel,
-    read_journal, run_state, send_test,
+    InputReport, InputSummary, JOURNAL_VERSION, JournalContents, JournalError, JournalFile,
+    JournalHeader, JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded,
+    RunError, RunRecord, RunState, SendError, SendLimits, SendPorts, SendReport, Session,
+    TemplatePart, TemplateSource, TestMail, TestMailError, admitted, baseline, check, check_resend,
+    extend_cancel, read_journal, run_state, send_test,
 };
 use crate::status;
 use crate::status::StackFacts;
@@ -32,6 +31,7 @@ use tidegate_core::channel::{Channel, MessageRules};
 use tidegate_core::config::Campaign;
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::email::{AllowedSenders, Priority};
+use tidegate_core::format::counted;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
 use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunSender, RunStage};
@@ -143,8 +143,7 @@ async fn send_to(
         let preview = args.run.preview.map(|_| prepared.preview);
         let dry_run = args.run.dry_run.then_some(plan);
         let rest = dry_run.is_none().then_some(prepared.checked.rest);
-        let shown = PreviewReport { preview, dry_run, input: None, rest };
-        return shell.done(&shown);
+        return shell.done(&PreviewReport { preview, dry_run, input: None, rest });
     }
     shell.output.say_view(&plan);
     if let Some(ended) = stop_unless_confirmed(args.ask, shell, &plan.question()).await? {
@@ -164,7 +163,11 @@ async fn send_to(
         RunEnded::Done => Ok(CommandEnd::Done),
         RunEnded::Interrupted => Ok(CommandEnd::Interrupted),
         RunEnded::Cancelled => Ok(CommandEnd::ProblemsFound),
-        RunEnded::GaveUp(_) => Err(CommandError::Unfinished(report.unfinished().into())),
+        RunEnded::GaveUp(_) => {
+            let left = counted(report.left(), report.channel.words().message);
+            let said = format!("{left} not enqueued: run the same command again");
+            Err(CommandError::Unfinished(said.into()))
+        }
     }
 }
 
@@ -192,8 +195,18 @@ fn prepared(
     };
     let queue = to.campaign.queue_for(draft.parsed_priority());
     let input = prepare::journal_input(args, format, checked.channel);
-    let header = JournalHeader::new(&to.campaign.name, queue, &to.run, &to.by, at, input);
-    let header = JournalHeader { settings, rows: checked.rows, ..header };
+    let header = JournalHeader {
+        tidegate_journal: JOURNAL_VERSION,
+        campaign: to.campaign.name.clone(),
+        queue: queue.to_owned(),
+        run: to.run.clone(),
+        settings,
+        rows: checked.rows,
+        by: to.by.clone(),
+        at,
+        before: Baseline::default(),
+        input,
+    };
     let file = args.file.display().to_string();
     Ok(PreparedRun { file, format, draft, checked, preview, header, wanted })
 }
@@ -211,10 +224,8 @@ fn without_stack(
     let format = prepare::format(&args.input, &args.file);
     let (checked, preview) = checked(args, &draft, format, shell)?;
     let preview = args.run.preview.map(|_| preview);
-    let rest = Some(checked.rest.clone());
-    let input = Some(InputReport::new(args.file.display().to_string(), checked));
-    let shown = PreviewReport { preview, dry_run: None, input, rest };
-    shell.done(&shown)
+    let input = Some(InputReport { file: args.file.display().to_string(), checked });
+    shell.done(&PreviewReport { preview, dry_run: None, input, rest: None })
 }
 
 /// Sends test messages instead of the campaign.
@@ -236,10 +247,10 @@ async fn test(
     let file = args.file.display().to_string();
     let input = BufReader::new(prepare::open(&args.file)?);
     let (queues, at) = (stack.queues(), EpochMillis::from(stack.clock().wall()));
+    let (draft, file, queue) = (&draft, file.as_str(), &queue);
     let rows = usize::from(args.run.rows);
-    let input_of = (&draft, file.as_str(), format);
-    let sent = send_test(input_of, input, (to, rows), (&queues, &queue, is_express), at).await;
-    let report = sent.map_err(|error| match error {
+    let test = TestMail { draft, file, format, to, rows, queue, express: is_express };
+    let report = send_test(test, input, &queues, at).await.map_err(|error| match error {
         TestMailError::Input(fault) => {
             CommandError::Input(fault.shown(shell.output.addresses()).to_string())
         }
@@ -373,10 +384,8 @@ async fn enqueue(
     let limits = SendLimits {
         parallel: usize::from(args.run.parallel),
         max_backlog: args.run.max_backlog.0,
-        level_policy: LevelPolicy {
-            ignore: args.run.even_if_deferred,
-            max_wait: args.run.max_wait,
-        },
+        even_if_deferred: args.run.even_if_deferred,
+        max_wait: args.run.max_wait,
         ..SendLimits::default()
     };
     let session = Session {
@@ -389,9 +398,8 @@ async fn enqueue(
         limits,
     };
     let bar = MailProgressBar::new(shell.output, prepared.checked.rows, done);
-    let gate = LedgerLevel { ledger: &ledger, clock: &clock };
     let entropy = &SystemEntropy;
-    let ports = SendPorts { queues: &queues, clock: &clock, entropy, progress: &bar, level: &gate };
+    let ports = SendPorts { queues: &queues, clock: &clock, entropy, progress: &bar };
     let input = BufReader::new(prepare::open(&args.file)?);
     let mut writer = JournalWriter::new(log);
     let run = session.run(ports, input, &mut writer, &mut record, shell.interrupted());

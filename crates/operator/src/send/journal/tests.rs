@@ -9,10 +9,18 @@ fn header() -> JournalHeader {
     let format = InputFormat::Csv { delimiter: b',', multiline: false };
     let input = JournalInput { path: "in.csv".into(), format, to_column: None };
     let queue = "https://sqs.example/big";
-    let mut header = JournalHeader::new("big", queue, "november", "ada", at, input);
-    header.settings.insert("input".to_owned(), "5f…".to_owned());
-    header.rows = 40;
-    header
+    JournalHeader {
+        tidegate_journal: JOURNAL_VERSION,
+        campaign: "big".to_owned(),
+        queue: queue.to_owned(),
+        run: "november".to_owned(),
+        settings: [("input".to_owned(), "5f…".to_owned())].into(),
+        rows: 40,
+        by: "ada".to_owned(),
+        at,
+        before: Baseline::default(),
+        input,
+    }
 }
 
 #[derive(Debug, Default)]
@@ -143,8 +151,7 @@ fn what_differs_is_named_with_what_it_was_and_is() {
     now.settings.insert("input".to_owned(), "6a…".to_owned());
     now.settings.insert("--text".to_owned(), "77…".to_owned());
     let differences = header().differences(&now);
-    let named = differences.iter().map(|d| format!("{}: {} -> {}", d.name, d.was, d.is));
-    assert_eq!(named.collect::<Vec<_>>(), ["--text: not given -> 77…", "input: 5f… -> 6a…"]);
+    assert_eq!(differences, ["--text (not given then, 77… now)", "input (5f… then, 6a… now)"]);
 }
 
 #[test]

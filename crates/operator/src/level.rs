@@ -1,14 +1,7 @@
 //! The back-pressure level, for producers that respect it.
 
-mod gate;
-#[cfg(test)]
-mod tests;
-
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_delivery::ports::{Clock, Ledger, PortError};
-
-pub(crate) use gate::LevelGate;
-pub use gate::{LedgerLevel, LevelPolicy, LevelSource, LevelTimeout};
 
 /// Reads the current back-pressure level from the ledger. A producer should hold back mail that the
 /// level [defers](BackPressureLevel::defers), and ask again a minute later.
