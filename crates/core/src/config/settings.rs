@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-use super::LONGEST_SEND;
 use super::campaigns::{is_fifo, is_url};
+use super::deadlines::LONGEST_SEND;
 use crate::back_pressure::ALLOWED_THRESHOLDS;
 use crate::deferral::ALLOWED_LOCATION;
 

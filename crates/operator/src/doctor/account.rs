@@ -13,7 +13,7 @@ use tidegate_core::format::{count, rate};
 use tidegate_core::in_full;
 use tidegate_delivery::ports::Account as _;
 
-use super::{Finding, ReadResult, answered};
+use super::finding::{Finding, ReadResult, answered};
 
 const NOT_FOUND: Option<&str> = Some("NotFoundException");
 

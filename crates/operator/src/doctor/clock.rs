@@ -14,7 +14,7 @@ use tidegate_delivery::ports::Clock as _;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
-use super::{ReadResult, answered};
+use super::finding::{ReadResult, answered};
 
 /// Keeps the `DateHeader` of an answer.
 #[derive(Clone, Debug, Default)]

@@ -12,7 +12,7 @@ use tidegate_core::config::{
 use tidegate_core::format::rate;
 use tidegate_core::memory::Memory;
 
-use super::{DeploymentFacts, Finding, ReadResult, answered};
+use super::finding::{Finding, ReadResult, answered};
 
 /// The qualifier of the unpublished version. The templates configure this version, and the
 /// scheduler invokes it.
@@ -90,14 +90,17 @@ pub(super) async fn concurrency(stack: &Stack) -> ReadResult<i64> {
     limit.ok_or_else(|| "the answer has no AccountLimit".to_owned())
 }
 
-pub(super) fn judge(facts: &DeploymentFacts) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = facts.functions.iter().flat_map(of_function).collect();
-    let poller = facts.functions.iter().find(|function| function.kind == "poller");
-    let memory =
-        poller.zip(facts.status.quota.in_force).map(|(poller, quota)| memory(poller, quota));
+pub(super) fn judge(
+    functions: &[FunctionSettings],
+    quota: Option<f64>,
+    concurrency: &ReadResult<i64>,
+) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = functions.iter().flat_map(of_function).collect();
+    let poller = functions.iter().find(|function| function.kind == "poller");
+    let memory = poller.zip(quota).map(|(poller, quota)| memory(poller, quota));
     findings.extend(memory);
     let check = "account: concurrent functions";
-    findings.push(Finding::on(check, &facts.concurrency, |check, &found| {
+    findings.push(Finding::on(check, concurrency, |check, &found| {
         if found >= LEAST_CONCURRENCY {
             return Finding::ok(check, found.to_string());
         }
@@ -199,7 +202,7 @@ fn too_large(function: &str, environment: &BTreeMap<String, String>) -> Option<F
 
 #[cfg(test)]
 mod tests {
-    use super::super::CheckState;
+    use super::super::finding::CheckState;
     use super::*;
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod account;
 pub(crate) mod clock;
+mod finding;
 mod functions;
 mod queues;
 mod texts;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use tidegate_adapters::aws::ChannelAccount;
-use tidegate_adapters::aws::stack::{Stack, StackError};
+use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::{Timestamp, in_full};
 use tidegate_delivery::ports::{DeferralStore as _, FailureKind};
@@ -21,6 +22,7 @@ use crate::shell::{CommandEnd, CommandError, Shell, text_file};
 use crate::stack::OnStack;
 use crate::status::{self, Status};
 use account::SesFacts;
+use finding::{CheckState, Finding, ReadResult, answered};
 use functions::{Environments, FunctionSettings};
 use queues::DeployedQueue;
 use texts::TextFacts;
@@ -70,81 +72,6 @@ fn environments(file: &Path) -> Result<Environments, CommandError> {
         |why: String| CommandError::Input(format!("--environments {}: {why}", file.display()));
     let text = text_file(file).map_err(|error| refused(in_full(&error)))?;
     serde_json::from_str(&text).map_err(|error| refused(error.to_string()))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CheckState {
-    Ok,
-    Unknown,
-    Warning,
-    /// Does not work, or will not.
-    Failed,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// The name of the check, such as `queue big: visibility timeout`.
-    pub check: String,
-    pub state: CheckState,
-    /// The value found, and the allowed one.
-    pub found: String,
-    /// The remedy; empty if nothing has to be done.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub remedy: String,
-}
-
-/// A value that was read, or the reason why it could not be. A check without its value is reported
-/// as unknown, not as passed.
-type ReadResult<T> = Result<T, String>;
-
-impl Finding {
-    fn new(
-        state: CheckState,
-        check: impl Into<String>,
-        found: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        Self { check: check.into(), state, found: found.into(), remedy: remedy.into() }
-    }
-
-    fn ok(check: impl Into<String>, found: impl Into<String>) -> Self {
-        Self::new(CheckState::Ok, check, found, "")
-    }
-
-    fn warning(
-        check: impl Into<String>,
-        found: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        Self::new(CheckState::Warning, check, found, remedy)
-    }
-
-    fn failed(
-        check: impl Into<String>,
-        found: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        Self::new(CheckState::Failed, check, found, remedy)
-    }
-
-    /// A check that could not be made.
-    fn unread(check: impl Into<String>, why: &str) -> Self {
-        let remedy = "grant the caller the permission to read it, or check it by hand";
-        Self::new(CheckState::Unknown, check, format!("not checked: {why}"), remedy)
-    }
-
-    /// The judgement of a value, where it could be read.
-    fn on<T>(
-        check: impl Into<String>,
-        read: &ReadResult<T>,
-        judge: impl FnOnce(String, &T) -> Self,
-    ) -> Self {
-        match read {
-            Ok(value) => judge(check.into(), value),
-            Err(why) => Self::unread(check, why),
-        }
-    }
 }
 
 /// The facts about the service that sends.
@@ -216,22 +143,6 @@ async fn expiry(stack: &Stack) -> ReadResult<bool> {
     Ok(status.is_some_and(|status| ["ENABLED", "ENABLING"].contains(&status.as_str())))
 }
 
-/// Turns an SDK error into one line of text, so that a check can report "unknown" and its reason.
-fn answered<T, E, R>(
-    operation: &'static str,
-    resource: &str,
-    answer: Result<T, aws_sdk_sqs::error::SdkError<E, R>>,
-) -> ReadResult<T>
-where
-    E: std::error::Error + aws_sdk_sqs::error::ProvideErrorMetadata + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
-{
-    answer.map_err(|error| match &StackError::service(operation, resource, error) {
-        StackError::Service { operation, code: Some(code), .. } => format!("{operation}: {code}"),
-        error => in_full(error),
-    })
-}
-
 /// The findings of all checks, the worst first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct DoctorReport {
@@ -246,7 +157,8 @@ impl DoctorReport {
             ChannelFacts::Email(mail) => account::judge(mail),
             ChannelFacts::Sms(texts) => texts::judge(texts, &facts.status.serving),
         });
-        findings.extend(functions::judge(facts));
+        let quota = facts.status.quota.in_force;
+        findings.extend(functions::judge(&facts.functions, quota, &facts.concurrency));
         findings.extend(facts.queues.iter().flat_map(queues::judge));
         findings.extend(facts.deferral_bucket.iter().map(|(bucket, exists)| {
             Finding::on(format!("deferral bucket {bucket}"), exists, |check, exists| {

@@ -12,7 +12,7 @@ use tidegate_core::dead_letter::SQS_LIMIT_BYTES;
 use tidegate_core::identity::CAMPAIGN_QUEUE_BYTES;
 use tidegate_delivery::ports::VISIBILITY_TIMEOUT;
 
-use super::{CheckState, Finding, ReadResult, answered};
+use super::finding::{CheckState, Finding, ReadResult, answered};
 
 /// 14 days, the longest that SQS keeps a message.
 const RETENTION_S: u64 = 1_209_600;

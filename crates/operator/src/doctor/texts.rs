@@ -12,7 +12,7 @@ use tidegate_core::rate::Rate;
 use tidegate_core::text_message::RECEIPTS;
 use tidegate_delivery::ports::{Clock as _, PortError};
 
-use super::{CheckState, Finding, ReadResult};
+use super::finding::{CheckState, Finding, ReadResult};
 use crate::status::{ServingStatus, as_f64};
 use records::{AccountAttribute, ConfigurationSet, PhoneNumber, Pool, SenderId, SpendLimit};
 

@@ -10,8 +10,8 @@ use tidegate_core::email::Address;
 use tidegate_core::exclusions::AddressKey;
 use tidegate_core::text_message::check_phone_number;
 
-use super::check::hex;
 use super::fault::InputFault;
+use super::fingerprint::hex;
 use super::rows;
 use crate::redact::AddressVisibility;
 use crate::text_file::TextLines;

@@ -8,7 +8,7 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher as _;
-use std::io::{self, Read};
+use std::io::Read;
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -20,6 +20,7 @@ use tidegate_core::runs::RowRanges;
 use super::deliver::Counter;
 use super::draft::{CampaignDraft, DraftContent, RenderedMessage};
 use super::fault::InputFault;
+use super::fingerprint::hex;
 use super::rows::{InputFormat, InputRow, InputRows};
 use super::text::TextTally;
 use crate::page::{Page, Tone, View};
@@ -317,29 +318,4 @@ impl View for MailNotes {
             }
         }
     }
-}
-
-/// The SHA-256 of a content in hex, by which the journal recognises it.
-pub fn fingerprint(content: &[u8]) -> String {
-    hex(&Sha256::digest(content))
-}
-
-/// As [`fingerprint`], of a content that is read piece by piece.
-pub fn fingerprint_of(mut input: impl Read) -> io::Result<String> {
-    let (mut hash, mut piece) = (Sha256::new(), vec![0; 65_536]);
-    loop {
-        match input.read(&mut piece)? {
-            0 => return Ok(hex(&hash.finalize())),
-            read => hash.update(&piece[..read]),
-        }
-    }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }

@@ -16,7 +16,7 @@ use tidegate_delivery::ports::{
 
 use super::draft::RenderedMessage;
 use super::journal::AcknowledgedRows;
-use super::session::SendProgress;
+use super::progress::SendProgress;
 
 /// The pause before the first retry; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);

@@ -1,6 +1,4 @@
 //! Makes a message from a row: renders it, and parses it as the poller will.
-//!
-//! How the recipients and options of mails and of text messages are called.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -13,12 +11,12 @@ use tidegate_core::email::{Address, Priority};
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 
 use super::address_list::RecipientFilter;
-use super::check::hex;
-use super::fault::{FileLine, InputFault, column_name, column_names};
+use super::fault::{FileLine, InputFault, column_names};
+use super::fingerprint::hex;
+use super::form::MessageForm;
 use super::rows::{InputFormat, InputRow, InputRows};
 use super::template::{Columns, TemplatePart, Templates};
 use super::text::{TEXT_FORM, TextDraft, TextJson};
-use crate::suggest::quoted;
 
 /// The parts that all messages of a run share, and the columns and templates of the others.
 #[derive(Debug)]
@@ -447,51 +445,4 @@ fn for_sqs(json: String) -> String {
         return json.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff");
     }
     json
-}
-
-/// The words of a table of recipients and of the options, by channel.
-#[derive(Debug)]
-pub(super) struct MessageForm {
-    /// The message's member with the recipient.
-    pub(super) recipient: &'static str,
-    /// The columns of the recipient, of which the first one that there is counts.
-    pub(super) columns: &'static [&'static str],
-    /// Words in the names of other columns that may have the recipient.
-    pub(super) column_words: &'static [&'static str],
-    /// A recipient in words.
-    pub(super) one: &'static str,
-    pub(super) example: &'static str,
-    /// The options by the message's members.
-    pub(super) options: &'static [(&'static str, &'static str)],
-    /// The recipient alone, without a name and blanks; says what is allowed where there is none.
-    pub(super) plain: fn(&str) -> Result<String, String>,
-}
-
-impl MessageForm {
-    /// Says how to name the recipient's column, as far as the first line of the CSV shows it.
-    pub(super) fn column_hint(&self, columns: &[String]) -> String {
-        let Some(first) = columns.first() else { return String::new() };
-        let separator =
-            [';', '\t', '|', ','].into_iter().find(|&separator| first.contains(separator));
-        if let Some(separator) = separator.filter(|_| columns.len() == 1) {
-            let value = match separator {
-                '\t' => "tab".to_owned(),
-                other => quoted(&other.to_string()),
-            };
-            return format!("; if that is the separator, add --delimiter {value}");
-        }
-        if columns.iter().any(|column| column_name(column) != column) {
-            let named = self.columns.first().unwrap_or(&"");
-            return format!(
-                "; the first line has to name the columns, such as: {named},first_name"
-            );
-        }
-        let is_it = |column: &&String| {
-            let name = column.to_lowercase();
-            name == "to" || self.column_words.iter().any(|word| name.contains(word))
-        };
-        let hint =
-            |column: &String| format!("; if it is that one, add --to-column {}", quoted(column));
-        columns.iter().find(is_it).map_or_else(String::new, hint)
-    }
 }

@@ -15,8 +15,11 @@ mod command;
 mod deliver;
 mod draft;
 mod fault;
+mod fingerprint;
+mod form;
 mod journal;
 mod preview;
+mod progress;
 mod report;
 mod rows;
 mod runs;
@@ -26,19 +29,19 @@ mod test_mail;
 mod text;
 
 pub use address_list::{AddressList, RecipientFilter, recipient};
-pub use check::{
-    CheckOptions, InputSummary, MailNotes, RestOfRows, check, fingerprint, fingerprint_of,
-};
+pub use check::{CheckOptions, InputSummary, MailNotes, RestOfRows, check};
 pub use command::SendArgs;
 pub(crate) use command::{MailProgressBar, SUPPRESSED, addresses, run};
 pub use deliver::DeliverError;
 pub use draft::{CampaignDraft, DraftContent, MailOrigin, RenderedMessage};
 pub use fault::{FileLine, InputFault};
+pub use fingerprint::{fingerprint, fingerprint_of};
 pub use journal::{
     AcknowledgedRows, JOURNAL_VERSION, JournalContents, JournalError, JournalFile, JournalHeader,
     JournalInput, JournalReader, JournalRecord, JournalSink, JournalWriter, read_journal,
 };
 pub use preview::{Preview, PreviewedMail};
+pub use progress::{RunState, SendProgress};
 pub use report::{DryRun, Estimate, FaultReport, InputReport, PreviewReport, RunEnd, SendReport};
 pub use rows::{InputFormat, InputRow, InputRows};
 pub use runs::{
@@ -46,7 +49,7 @@ pub use runs::{
     check_resend, extend_cancel, in_words, record_rest, rest_name,
 };
 pub(crate) use runs::{recipient_of, record_returned};
-pub use session::{RunState, SendError, SendLimits, SendPorts, SendProgress, Session, run_state};
+pub use session::{SendError, SendLimits, SendPorts, Session, run_state};
 pub use template::{Columns, TemplatePart, TemplateSource, Templates};
 pub use test_mail::{TestMail, TestMailError, TestReport, send_test};
 pub use text::{PartPrice, PartPrices, PreviewedText, TextDraft, TextRow, TextTally};

@@ -20,8 +20,8 @@ use super::address_list::{AddressList, recipient};
 use super::check::InputSummary;
 use super::draft::MailOrigin;
 use super::journal::AcknowledgedRows;
+use super::progress::RunState;
 use super::rows::{InputRow, InputRows};
-use super::session::RunState;
 use crate::dead::Letter;
 
 /// The ledger is written and read this often, so that a cancel reaches a run within 5 s.

@@ -1,29 +1,27 @@
 //! A run: begins or continues a journal, and enqueues every row that is not acknowledged yet.
-//!
-//! How far a run has come.
 
-use std::error::Error as StdError;
 use std::io::{self, Read};
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use sha2::{Digest as _, Sha256};
-use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::format::span;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
 use tidegate_core::runs::{RowRanges, RunStage};
 use tidegate_delivery::ports::{Clock, Entropy, Ledger, Monotonic, QueueUrl, Queues, Runs};
 
-use super::check::{HashingReader, InputSummary, hex};
+use super::check::{HashingReader, InputSummary};
 use super::deliver::{BacklogLimit, BatchReport, Deliverer, Packer};
 use super::draft::{CampaignDraft, RenderedMessage};
 use super::fault::InputFault;
+use super::fingerprint::hex;
 use super::journal::{
     AcknowledgedRows, JournalContents, JournalError, JournalHeader, JournalRecord, JournalSink,
     JournalWriter,
 };
+use super::progress::{RunState, SendProgress};
 use super::report::{RunEnd, SendReport};
 use super::rows::{InputFormat, InputRows};
 use super::runs::{RunError, RunOrder, RunRecord};
@@ -231,41 +229,15 @@ impl Session<'_> {
         let mut backlog = BacklogLimit::new(deliverer, self.limits.max_backlog);
         let mut under_way = FuturesUnordered::new();
         let (mut going, mut fault, mut stage) = (true, None, RunStage::Sending);
-        let (priority, mut deferred_since) = (self.draft.parsed_priority(), None);
+        let mut deferred_since = None;
         loop {
             let (mut wait, mut waits) = (None, false);
             if going {
-                let order = log.record.look(stage, priority, clock).await;
-                if !matches!(order, Ok(RunOrder::Defer(_))) {
-                    deferred_since = None;
-                }
-                match order {
-                    Ok(RunOrder::Defer(level)) if !self.limits.even_if_deferred => {
-                        let since = *deferred_since.get_or_insert(clock.monotonic());
-                        let waited = clock.monotonic().saturating_since(since);
-                        wait = self.limits.max_wait.map(|most| since + most);
-                        waits = true;
-                        progress.held_back(*level);
-                        if self.limits.max_wait.is_some_and(|most| waited >= most) {
-                            let why = format!(
-                                "the level is {level}, which defers messages of {priority} priority; waited for {}: run it again later, or with --even-if-deferred",
-                                span(waited)
-                            );
-                            log.report.ends(RunEnd::GaveUp(why));
-                            going = false;
-                        }
-                    }
-                    Ok(RunOrder::Go | RunOrder::Defer(_)) => {}
-                    Ok(RunOrder::Wait(detail)) => {
-                        progress.paused(detail);
-                        waits = true;
-                    }
-                    Ok(RunOrder::Cancelled) => {
-                        log.report.ends(RunEnd::Cancelled);
-                        going = false;
-                    }
-                    Err(error) => {
-                        log.report.ends(RunEnd::GaveUp(in_full(&error)));
+                match self.order(log, stage, &mut deferred_since, deliverer).await {
+                    RunStep::Go => {}
+                    RunStep::Wait(until) => (wait, waits) = (until, true),
+                    RunStep::End(ended) => {
+                        log.report.ends(ended);
                         going = false;
                     }
                 }
@@ -317,6 +289,54 @@ impl Session<'_> {
         log.report.conclude();
         Ok(fault)
     }
+
+    /// The next step of the run, by the ledger and by how long the level has deferred its mail.
+    async fn order(
+        &self,
+        log: &mut RunLog<'_, '_, impl JournalSink, impl Ledger + Runs>,
+        stage: RunStage,
+        deferred_since: &mut Option<Monotonic>,
+        Deliverer { clock, progress, .. }: &Deliverer<
+            '_,
+            impl Queues,
+            impl Clock,
+            impl Entropy,
+            impl SendProgress,
+        >,
+    ) -> RunStep {
+        let priority = self.draft.parsed_priority();
+        let level = match log.record.look(stage, priority, *clock).await {
+            Ok(RunOrder::Defer(level)) if !self.limits.even_if_deferred => *level,
+            Ok(RunOrder::Wait(detail)) => {
+                progress.paused(detail);
+                return RunStep::Wait(None);
+            }
+            Ok(RunOrder::Cancelled) => return RunStep::End(RunEnd::Cancelled),
+            Err(error) => return RunStep::End(RunEnd::GaveUp(in_full(&error))),
+            Ok(RunOrder::Go | RunOrder::Defer(_)) => {
+                *deferred_since = None;
+                return RunStep::Go;
+            }
+        };
+        let since = *deferred_since.get_or_insert(clock.monotonic());
+        let waited = clock.monotonic().saturating_since(since);
+        if self.limits.max_wait.is_some_and(|most| waited >= most) {
+            return RunStep::End(RunEnd::GaveUp(format!(
+                "the level is {level}, which defers messages of {priority} priority; waited for {}: run it again later, or with --even-if-deferred",
+                span(waited)
+            )));
+        }
+        progress.held_back(level);
+        RunStep::Wait(self.limits.max_wait.map(|most| since + most))
+    }
+}
+
+/// The next step of a run.
+enum RunStep {
+    Go,
+    /// Wait, at most until then, and look at the ledger again.
+    Wait(Option<Monotonic>),
+    End(RunEnd),
 }
 
 /// The places in which it stands how far a run has come: the journal on this disk, the ledger, and the report.
@@ -407,31 +427,3 @@ impl Iterator for Batches<'_> {
         }
     }
 }
-
-/// How far a run has come, by its journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunState {
-    New,
-    /// It was interrupted after these rows were acknowledged.
-    Interrupted(RowRanges),
-}
-
-/// Callbacks for the progress of a run; by default they do nothing.
-pub trait SendProgress {
-    /// SQS has acknowledged this many more rows.
-    fn acknowledged(&self, _rows: u64) {}
-
-    /// The run waits, because the queue has `depth` messages and at most `most` are allowed.
-    fn waiting(&self, _depth: u64, _most: u64) {}
-
-    /// The run waits, because the back-pressure level defers its mail.
-    fn held_back(&self, _level: BackPressureLevel) {}
-
-    /// The run waits, because its campaign or all sending is paused; `detail` says by whom and why.
-    fn paused(&self, _detail: &str) {}
-
-    /// A call failed and will be retried.
-    fn retrying(&self, _error: &(dyn StdError + 'static)) {}
-}
-
-impl SendProgress for () {}

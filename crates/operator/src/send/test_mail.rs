@@ -37,7 +37,7 @@ pub enum TestMailError {
     Refused { done: usize, all: usize, source: EntryError },
 }
 
-/// What is sent to whom instead of a campaign.
+/// The first rows of an input, to one address instead of their own.
 #[derive(Clone, Copy, Debug)]
 pub struct TestMail<'a> {
     pub draft: &'a CampaignDraft,

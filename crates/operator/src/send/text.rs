@@ -16,8 +16,8 @@ use tidegate_core::text_message::{
     Alphabet, Countries, MessageType, TextLength, TextMessage, check_phone_number,
 };
 
-use super::draft::MessageForm;
 use super::fault::InputFault;
+use super::form::MessageForm;
 use super::rows::InputRow;
 use super::template::{Columns, TemplatePart, Templates};
 use crate::page::{Page, Span, TextTable, Tone, View};

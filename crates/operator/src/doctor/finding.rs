@@ -1,0 +1,96 @@
+//! The result of a check, and of the reading before it.
+
+use serde::Serialize;
+use tidegate_adapters::aws::stack::StackError;
+use tidegate_core::in_full;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CheckState {
+    Ok,
+    Unknown,
+    Warning,
+    /// Does not work, or will not.
+    Failed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    /// The name of the check, such as `queue big: visibility timeout`.
+    pub(super) check: String,
+    pub(super) state: CheckState,
+    /// The value found, and the allowed one.
+    pub(super) found: String,
+    /// The remedy; empty if nothing has to be done.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) remedy: String,
+}
+
+/// A value that was read, or the reason why it could not be. A check without its value is reported
+/// as unknown, not as passed.
+pub(super) type ReadResult<T> = Result<T, String>;
+
+impl Finding {
+    pub(super) fn new(
+        state: CheckState,
+        check: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { check: check.into(), state, found: found.into(), remedy: remedy.into() }
+    }
+
+    pub(super) fn ok(check: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::new(CheckState::Ok, check, found, "")
+    }
+
+    pub(super) fn warning(
+        check: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::new(CheckState::Warning, check, found, remedy)
+    }
+
+    pub(super) fn failed(
+        check: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::new(CheckState::Failed, check, found, remedy)
+    }
+
+    /// A check that could not be made.
+    pub(super) fn unread(check: impl Into<String>, why: &str) -> Self {
+        let remedy = "grant the caller the permission to read it, or check it by hand";
+        Self::new(CheckState::Unknown, check, format!("not checked: {why}"), remedy)
+    }
+
+    /// The judgement of a value, where it could be read.
+    pub(super) fn on<T>(
+        check: impl Into<String>,
+        read: &ReadResult<T>,
+        judge: impl FnOnce(String, &T) -> Self,
+    ) -> Self {
+        match read {
+            Ok(value) => judge(check.into(), value),
+            Err(why) => Self::unread(check, why),
+        }
+    }
+}
+
+/// Turns an SDK error into one line of text, so that a check can report "unknown" and its reason.
+pub(super) fn answered<T, E, R>(
+    operation: &'static str,
+    resource: &str,
+    answer: Result<T, aws_sdk_sqs::error::SdkError<E, R>>,
+) -> ReadResult<T>
+where
+    E: std::error::Error + aws_sdk_sqs::error::ProvideErrorMetadata + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    answer.map_err(|error| match &StackError::service(operation, resource, error) {
+        StackError::Service { operation, code: Some(code), .. } => format!("{operation}: {code}"),
+        error => in_full(error),
+    })
+}

@@ -1,0 +1,34 @@
+//! How far a run has come.
+
+use std::error::Error as StdError;
+
+use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::runs::RowRanges;
+
+/// How far a run has come, by its journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunState {
+    New,
+    /// It was interrupted after these rows were acknowledged.
+    Interrupted(RowRanges),
+}
+
+/// Callbacks for the progress of a run; by default they do nothing.
+pub trait SendProgress {
+    /// SQS has acknowledged this many more rows.
+    fn acknowledged(&self, _rows: u64) {}
+
+    /// The run waits, because the queue has `depth` messages and at most `most` are allowed.
+    fn waiting(&self, _depth: u64, _most: u64) {}
+
+    /// The run waits, because the back-pressure level defers its mail.
+    fn held_back(&self, _level: BackPressureLevel) {}
+
+    /// The run waits, because its campaign or all sending is paused; `detail` says by whom and why.
+    fn paused(&self, _detail: &str) {}
+
+    /// A call failed and will be retried.
+    fn retrying(&self, _error: &(dyn StdError + 'static)) {}
+}
+
+impl SendProgress for () {}
