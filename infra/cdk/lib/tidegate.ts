@@ -1,34 +1,26 @@
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
-import { CfnDeletionPolicy, CfnOutput, Lazy, RemovalPolicy, Stack, Token } from 'aws-cdk-lib';
+import { CfnDeletionPolicy, CfnOutput, Duration, Lazy, RemovalPolicy, Stack, Token } from 'aws-cdk-lib';
 import { CfnInclude } from 'aws-cdk-lib/cloudformation-include';
-import { Alarm } from 'aws-cdk-lib/aws-cloudwatch';
-import type { IAlarm, Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
-import { Table } from 'aws-cdk-lib/aws-dynamodb';
-import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
-import { SecurityGroup } from 'aws-cdk-lib/aws-ec2';
-import type { ISecurityGroup } from 'aws-cdk-lib/aws-ec2';
-import { Grant, Role } from 'aws-cdk-lib/aws-iam';
-import type { IGrantable } from 'aws-cdk-lib/aws-iam';
-import { Code, Function } from 'aws-cdk-lib/aws-lambda';
-import type { CfnFunction, IFunction } from 'aws-cdk-lib/aws-lambda';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
-import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
-import { Bucket } from 'aws-cdk-lib/aws-s3';
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { Topic } from 'aws-cdk-lib/aws-sns';
-import type { ITopic } from 'aws-cdk-lib/aws-sns';
-import { Queue } from 'aws-cdk-lib/aws-sqs';
-import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { Alarm, Metric, Stats, type IAlarm, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
+import { Table, type ITable } from 'aws-cdk-lib/aws-dynamodb';
+import { SecurityGroup, type ISecurityGroup } from 'aws-cdk-lib/aws-ec2';
+import { Grant, Role, type IGrantable } from 'aws-cdk-lib/aws-iam';
+import { Code, Function, type CfnFunction, type IFunction } from 'aws-cdk-lib/aws-lambda';
+import { LogGroup, type ILogGroup } from 'aws-cdk-lib/aws-logs';
+import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
+import { Topic, type ITopic } from 'aws-cdk-lib/aws-sns';
+import { Queue, type IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { CampaignQueue } from './campaigns.js';
 import { explain } from './explain.js';
-import { tidegateMetric } from './metrics.js';
-import type { MetricFunction } from './metrics.js';
 import type { TidegateProps } from './props.js';
 import { GivenTemplate } from './template.js';
-import { checkCampaigns, checkName, InvalidProp, parameterValues } from './validate.js';
+import { checkCampaigns, checkName, demand, parameterValues } from './validate.js';
+
+/** A function whose metrics they are. */
+export type MetricFunction = 'scheduler' | 'poller';
 
 /** The functions' zips beside lib, where this is the package; a checkout has none. */
 const ZIPS = resolve(__dirname, '../functions');
@@ -94,16 +86,13 @@ export class Tidegate extends Construct {
     checkName(this.name);
     checkCampaigns(props.campaigns, this.name);
     const { campaignList = 'environment', removalPolicy = RemovalPolicy.DESTROY } = props;
-    if (!CAMPAIGN_LISTS.includes(campaignList)) {
-      throw new InvalidProp('campaignList', campaignList, CAMPAIGN_LISTS.join(', '));
-    }
-    if (campaignList === 'environment' && props.campaigns.length > MOST_CAMPAIGNS) {
-      throw new InvalidProp('campaigns', `${props.campaigns.length} campaigns`, `${MOST_CAMPAIGNS} in the poller's environment, `
-        + 'which holds 4 KB; use campaignList: \'tags\' for more');
-    }
+    demand(CAMPAIGN_LISTS.includes(campaignList), 'campaignList', campaignList, CAMPAIGN_LISTS.join(', '));
+    const fit = campaignList !== 'environment' || props.campaigns.length <= MOST_CAMPAIGNS;
+    demand(fit, 'campaigns', `${props.campaigns.length} campaigns`, `${MOST_CAMPAIGNS} in the poller's environment, `
+      + 'which holds 4 KB; use campaignList: \'tags\' for more');
     const values = parameterValues(props);
 
-    this.alarmTopic = Topic.fromTopicArn(this, 'AlarmTopic', Lazy.string({ produce: () => this.template.getResource('AlarmTopic').ref }));
+    this.alarmTopic = Topic.fromTopicArn(this, 'AlarmTopic', Lazy.string({ produce: () => this.ref('AlarmTopic') }));
     this.campaigns = new Map(props.campaigns.map((campaign) => [campaign.name, new CampaignQueue(this, `Campaign-${campaign.name}`, {
       tidegate: this.name,
       campaign,
@@ -145,15 +134,15 @@ export class Tidegate extends Construct {
     this.expressQueue = this.queue('ExpressMailQueue');
     this.limitQueues = LIMIT_QUEUES.map((number) => this.queue(`LimitQueue${number}`));
     this.deadLetterQueue = this.queue('DeadLetterQueue');
-    this.deferralBucket = Bucket.fromBucketName(this, 'DeferralBucket', this.template.getResource('DeferralBucket').ref);
-    this.ledger = Table.fromTableName(this, 'Ledger', this.template.getResource('LedgerTable').ref);
-    this.schedulerLog = LogGroup.fromLogGroupName(this, 'SchedulerLog', this.template.getResource('SchedulerLog').ref);
-    this.pollerLog = LogGroup.fromLogGroupName(this, 'PollerLog', this.template.getResource('PollerLog').ref);
+    this.deferralBucket = Bucket.fromBucketName(this, 'DeferralBucket', this.ref('DeferralBucket'));
+    this.ledger = Table.fromTableName(this, 'Ledger', this.ref('LedgerTable'));
+    this.schedulerLog = LogGroup.fromLogGroupName(this, 'SchedulerLog', this.ref('SchedulerLog'));
+    this.pollerLog = LogGroup.fromLogGroupName(this, 'PollerLog', this.ref('PollerLog'));
     this.scheduler = this.function('Scheduler');
     this.poller = this.function('Poller', groups[0]);
     this.alarms = Object.fromEntries([
       ...Object.entries(evaluated.Resources).filter(([, { Type }]) => Type === 'AWS::CloudWatch::Alarm').map(([logicalId, { Properties }]) => (
-        [Properties.AlarmName.slice(this.name.length + 1), Alarm.fromAlarmArn(this, logicalId, this.att(logicalId, 'Arn'))]
+        [Properties.AlarmName.slice(this.name.length + 1), Alarm.fromAlarmArn(this, logicalId, this.arn(logicalId))]
       )),
       ...[...this.campaigns].flatMap(([name, { ageAlarm }]) => (ageAlarm ? [[`age-${name}`, ageAlarm]] : [])),
     ]);
@@ -170,20 +159,18 @@ export class Tidegate extends Construct {
    */
   campaignQueue(campaign: string): Queue {
     const found = this.campaigns.get(campaign);
-    if (found === undefined) {
-      throw new InvalidProp('campaign', campaign, `one of ${this.campaignNames.join(', ')}`);
-    }
+    demand(found !== undefined, 'campaign', campaign, `one of ${this.campaignNames.join(', ')}`);
     return found.queue;
   }
 
   /** Any metric of a function, by its name: docs/operations/metrics.md lists them. */
   metric(of: MetricFunction, metricName: string, options?: MetricOptions): Metric {
-    return tidegateMetric({ Stack: this.name, Function: of }, metricName, options);
+    return this.minuteSum({ Function: of }, metricName, options);
   }
 
   /** Any metric of a campaign: `Sent`, `Fed`, `Bounced`, `Complained`. Express mail is `express`. */
   metricCampaign(campaign: string, metricName: string, options?: MetricOptions): Metric {
-    return tidegateMetric({ Stack: this.name, Campaign: campaign }, metricName, options);
+    return this.minuteSum({ Campaign: campaign }, metricName, options);
   }
 
   /**
@@ -193,11 +180,10 @@ export class Tidegate extends Construct {
    */
   grantSend(grantee: IGrantable, campaign?: string): Grant {
     const names = campaign === undefined ? this.campaignNames : [campaign];
-    const grants = names.map((name) => {
+    return combined(names.map((name) => {
       const express = name === 'express' && this.props.expressQueue;
       return (express ? this.expressQueue : this.campaignQueue(name)).grantSendMessages(grantee);
-    });
-    return grants.reduce((all, grant) => all.combine(grant));
+    }));
   }
 
   /**
@@ -211,13 +197,11 @@ export class Tidegate extends Construct {
       ...(this.props.expressQueue ? [this.expressQueue] : []),
       this.mergeQueue, ...this.limitQueues, this.deadLetterQueue,
     ];
-    const may = (action: string, ...resourceArns: string[]): Grant =>
-      Grant.addToPrincipal({ grantee, actions: [action], resourceArns });
-    return [
+    const may = (action: string, ...resourceArns: string[]) => Grant.addToPrincipal({ grantee, actions: [action], resourceArns });
+    return combined([
+      this.ledger.grant(grantee, 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'),
       ...queues.map((queue) => queue.grant(grantee, 'sqs:GetQueueAttributes')),
-      may('cloudformation:DescribeStacks', stack.formatArn({
-        service: 'cloudformation', resource: 'stack', resourceName: `${stack.stackName}/*`,
-      })),
+      may('cloudformation:DescribeStacks', stack.formatArn({ service: 'cloudformation', resource: 'stack', resourceName: `${stack.stackName}/*` })),
       may('lambda:GetFunctionConfiguration', this.scheduler.functionArn, this.poller.functionArn),
       this.grantWake(grantee),
       may('s3:ListBucket', this.deferralBucket.bucketArn),
@@ -225,10 +209,7 @@ export class Tidegate extends Construct {
       may('cloudwatch:DescribeAlarms', '*'),
       may('cloudwatch:GetMetricData', '*'),
       ...(this.props.channel === 'sms' ? SMS_READS : SES_READS).map((action) => may(action, '*')),
-    ].reduce(
-      (all, grant) => all.combine(grant),
-      this.ledger.grant(grantee, 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'),
-    );
+    ]);
   }
 
   /**
@@ -236,9 +217,7 @@ export class Tidegate extends Construct {
    * scheduler asynchronously with any event.
    */
   grantWake(grantee: IGrantable): Grant {
-    return Grant.addToPrincipal({
-      grantee, actions: ['lambda:InvokeFunction'], resourceArns: [this.scheduler.functionArn],
-    });
+    return Grant.addToPrincipal({ grantee, actions: ['lambda:InvokeFunction'], resourceArns: [this.scheduler.functionArn] });
   }
 
   /**
@@ -247,13 +226,18 @@ export class Tidegate extends Construct {
    */
   grantReplay(grantee: IGrantable): Grant {
     const actions = ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'];
-    return [
+    return combined([
+      this.deadLetterQueue.grantConsumeMessages(grantee),
       Grant.addToPrincipal({ grantee, actions, resourceArns: [this.deferralBucket.arnForObjects('deferral/*')] }),
-      Grant.addToPrincipal({
-        grantee, actions: ['s3:ListBucket'], resourceArns: [this.deferralBucket.bucketArn],
-      }),
+      Grant.addToPrincipal({ grantee, actions: ['s3:ListBucket'], resourceArns: [this.deferralBucket.bucketArn] }),
       this.grantSend(grantee),
-    ].reduce((all, grant) => all.combine(grant), this.deadLetterQueue.grantConsumeMessages(grantee));
+    ]);
+  }
+
+  /** The sum of one minute, unless the options say otherwise. */
+  private minuteSum(dimensions: Record<string, string>, metricName: string, options?: MetricOptions): Metric {
+    const dimensionsMap = { Stack: this.name, ...dimensions };
+    return new Metric({ namespace: 'Tidegate', metricName, dimensionsMap, statistic: Stats.SUM, period: Duration.minutes(1), ...options });
   }
 
   private campaignsAsJson(): string {
@@ -292,7 +276,7 @@ export class Tidegate extends Construct {
     if (stack.node.tryFindChild('CampaignQueueUrls') !== undefined) return;
     const put = (value: any): any => {
       if (typeof value !== 'object' || value === null) return value;
-      if (value.Ref !== undefined) return this.template.getResource(value.Ref).ref;
+      if (value.Ref !== undefined) return this.ref(value.Ref);
       return value['Fn::Join'][1].map(put).join(value['Fn::Join'][0]);
     };
     for (const [id, { Value, Description, Export }] of Object.entries(outputs)) {
@@ -307,36 +291,39 @@ export class Tidegate extends Construct {
     const { architecture, channel } = this.props;
     const name = `${of}-${architecture?.name ?? 'arm64'}${channel === 'sms' ? '-sms' : ''}.zip`;
     const zip = join(ZIPS, name);
-    if (this.props.code === undefined && !existsSync(zip)) {
-      const allowed = `{ scheduler, poller }, since this package lacks ${basename(zip)}: it is a checkout, or was packaged without it`;
-      throw new InvalidProp('code', undefined, allowed);
-    }
+    const lacking = `{ scheduler, poller }, since this package lacks ${basename(zip)}: it is a checkout, or was packaged without it`;
+    demand(this.props.code !== undefined || existsSync(zip), 'code', undefined, lacking);
     const code = this.props.code?.[of] ?? Code.fromAsset(zip);
     const function_ = this.template.getResource(of === 'scheduler' ? 'SchedulerFunction' : 'PollerFunction') as CfnFunction;
     const { s3Location } = code.bind(function_);
-    if (s3Location === undefined) throw new InvalidProp('code', of, 'a package in S3, such as Code.fromAsset(…)');
-    function_.code = {
-      s3Bucket: s3Location.bucketName, s3Key: s3Location.objectKey, s3ObjectVersion: s3Location.objectVersion,
-    };
+    demand(s3Location !== undefined, 'code', of, 'a package in S3, such as Code.fromAsset(…)');
+    const { bucketName, objectKey, objectVersion } = s3Location;
+    function_.code = { s3Bucket: bucketName, s3Key: objectKey, s3ObjectVersion: objectVersion };
     code.bindToResource(function_);
   }
 
   private function(of: 'Scheduler' | 'Poller', securityGroup?: ISecurityGroup): IFunction {
     return Function.fromFunctionAttributes(this, of, {
-      functionArn: this.att(`${of}Function`, 'Arn'),
-      role: Role.fromRoleName(this, `${of}Role`, this.template.getResource(`${of}Role`).ref),
+      functionArn: this.arn(`${of}Function`),
+      role: Role.fromRoleName(this, `${of}Role`, this.ref(`${of}Role`)),
       sameEnvironment: true,
       securityGroup,
     });
   }
 
   private queue(logicalId: string, fifo = false): IQueue {
-    return Queue.fromQueueAttributes(this, logicalId, {
-      queueArn: this.att(logicalId, 'Arn'), queueUrl: this.template.getResource(logicalId).ref, fifo,
-    });
+    return Queue.fromQueueAttributes(this, logicalId, { queueArn: this.arn(logicalId), queueUrl: this.ref(logicalId), fifo });
   }
 
-  private att(logicalId: string, attribute: string): string {
-    return Token.asString(this.template.getResource(logicalId).getAtt(attribute));
+  private ref(logicalId: string): string {
+    return this.template.getResource(logicalId).ref;
   }
+
+  private arn(logicalId: string): string {
+    return Token.asString(this.template.getResource(logicalId).getAtt('Arn'));
+  }
+}
+
+function combined(grants: Grant[]): Grant {
+  return grants.reduce((all, grant) => all.combine(grant));
 }
