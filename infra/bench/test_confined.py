@@ -15,7 +15,6 @@ from pathlib import Path
 import bench
 import confined
 import confinement
-import limits
 import many
 from confinement import Group, Mounts, Throttling, counter, quota_us
 from runtime import Function, Settings, dispatch_seconds
@@ -103,11 +102,8 @@ class Unconfined:
     def command(self, *program: str) -> list[str]:
         return list(program)
 
-    def freeze(self) -> None:
-        self.said.append("freeze")
-
-    def thaw(self) -> None:
-        self.said.append("thaw")
+    def set_frozen(self, frozen: bool) -> None:
+        self.said.append("freeze" if frozen else "thaw")
 
     def killed(self) -> bool:
         return False
@@ -236,18 +232,18 @@ class Cases(unittest.TestCase):
         stats = {"accepted": {"mails": 3_600}, "duplicates": 0, "worst_sliding_second_offered": 99,
                  "refused": {}, "campaigns": {"big": {"mails": 3_240}, "small": {"mails": 360}}}
         given = {"case": case, "filled": 4_500, "steady": steady,
-                 "after": after, "cold": [1_012], "by_window": dict.fromkeys(windows, 98),
+                 "after": after, "by_window": dict.fromkeys(windows, 98),
                  "warm_cpu": 2.3, "stats": stats, "waiting": 900, "calls": 1_900, "figures": figures, "slowness": 1.0}
         return confined.Outcome(**(given | changes))  # type: ignore[arg-type]
 
     def missed(self, processors: int = 3, **changes: object) -> list[str]:
         # 2.3 s for the 1,176 mails of twelve windows are 1.96 ms each.
-        rows = confined.rows("lambda", self.outcome(**changes), 1.57, processors)
+        rows = confined.rows(self.outcome(**changes), 1.57, processors)
         return [row.figure for row in rows if row.reached is False]
 
     def test_a_good_run_reaches_every_target_and_tells_the_processor_time_of_a_mail(self) -> None:
         self.assertEqual(self.missed(), [])
-        rows = {row.figure: row for row in confined.rows("lambda", self.outcome(), 1.57, 3)}
+        rows = {row.figure: row for row in confined.rows(self.outcome(), 1.57, 3)}
         self.assertAlmostEqual(rows["processor time a mail, all of the poller's"].value or 0,
                                6_000 / 3_600)
 
@@ -296,7 +292,7 @@ class Cases(unittest.TestCase):
             self.assertTrue(least <= len(bodies[0]) <= most, len(bodies[0]))
 
     def test_all_parts_under_the_limits_have_one_name(self) -> None:
-        self.assertEqual(bench.parts("lambda"), [*confined.CASES, many.PART, limits.PART])
+        self.assertEqual(bench.parts("lambda"), [*confined.CASES, many.PART, confined.LIMITS_PART])
         self.assertEqual(bench.parts("lambda-50kb,start"), ["start", "lambda-50kb"])
 
 
