@@ -26,7 +26,7 @@ INFRA = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(INFRA / "local"))
 
 import sam_template  # noqa: E402
-from stacks import describe  # noqa: E402
+from local_aws import describe  # noqa: E402
 
 TEMPLATE = INFRA / "sam" / "template.yaml"
 FUNCTIONS = ("scheduler", "poller")

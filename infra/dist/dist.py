@@ -36,7 +36,7 @@ PROGRAMS = Path("libexec", "tidegate")
 # What deploys the stack into the local AWS, in the place that devstack takes for a checkout.
 FILES = Path("share", "tidegate")
 DEPLOYMENT = (
-    *(f"infra/local/{name}.py" for name in ("local_aws", "cdk_app", "failure", "packages", "stacks")),
+    *(f"infra/local/{name}.py" for name in ("local_aws", "cdk_app", "packages")),
     "infra/sam/template.yaml",
 )
 COMPLETIONS = {

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from failure import Failure
+from packages import Failure
 
 SWITCHES = {"on": "true", "off": "false"}
 

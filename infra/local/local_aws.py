@@ -1,10 +1,10 @@
-"""Deploys Tidegate into a local AWS (ministack), by SAM or by CDK, and takes it away again.
+"""Deploys Tidegate into a local AWS (ministack), by SAM or by CDK.
 
 Only standard output is meant for programs: one line of JSON. What goes wrong is told on standard
 error, in one line, with one of these exit codes:
 
   0  done
-  1  the stack did not deploy or delete; the reason of the first failed resource is told
+  1  the stack did not deploy; the reason of the first failed resource is told
   2  a wrong argument, a missing file, or a template that cannot be read
   3  nothing answers at the endpoint
 """
@@ -19,19 +19,20 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import boto3
 import yaml
-
-import cdk_app
-import packages
-from failure import Failure
-from stacks import describe
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+import cdk_app
+import packages
+from packages import Failure
+
 SCRIPT = "local_aws"
+# What the endpoint may take until it answers, and the stack until it stands.
+READY_SECONDS, STACK_SECONDS = 30.0, 60.0
 POLL_SECONDS = 0.1
 
 
@@ -44,8 +45,8 @@ class Aws:
         once = Config(retries={"total_max_attempts": 1}, proxies={}, connect_timeout=5, s3={"addressing_style": "path"})
         self.client = functools.partial(boto3.client, endpoint_url=self.endpoint, config=once, **own)
 
-    def wait_until_ready(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS
         # The endpoint is this machine: a proxy in the environment is not asked.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         while True:
@@ -109,11 +110,22 @@ def first_failure(cloudformation: Any, stack_id: str) -> str:
     return f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', 'no reason told')}"
 
 
-def wait_while_in_progress(cloudformation: Any, stack: str, timeout: float) -> dict[str, Any] | None:
-    deadline = time.monotonic() + timeout
+def describe(cloudformation: Any, stack: str) -> dict[str, Any] | None:
+    """The stack, as AWS and the local one tell of it; none when there is no such stack."""
+    try:
+        found: dict[str, Any] = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return None
+        raise
+    return None if found["StackStatus"] == "DELETE_COMPLETE" else found
+
+
+def wait_while_in_progress(cloudformation: Any, stack: str) -> dict[str, Any] | None:
+    deadline = time.monotonic() + STACK_SECONDS
     while (found := describe(cloudformation, stack)) is not None and found["StackStatus"].endswith("_IN_PROGRESS"):
         if time.monotonic() >= deadline:
-            raise Failure(f"stack {stack} is still {found['StackStatus']} after {timeout:g} s", 1)
+            raise Failure(f"stack {stack} is still {found['StackStatus']} after {STACK_SECONDS:g} s", 1)
         time.sleep(POLL_SECONDS)
     return found
 
@@ -122,10 +134,6 @@ def create_or_update(cloudformation: Any, stack: str, template_url: str, paramet
     """Starts what the stack needs, and gives the status that means success."""
     request = {"StackName": stack, "TemplateURL": template_url, "Parameters": parameters, "Capabilities": ["CAPABILITY_IAM"]}
     existing = describe(cloudformation, stack)
-    if existing is not None and existing["StackStatus"] in ("ROLLBACK_COMPLETE", "CREATE_FAILED"):
-        # Such a stack can only be deleted.
-        delete_stack(cloudformation, stack, timeout=60.0)
-        existing = None
     if existing is None:
         cloudformation.create_stack(**request)
         return "CREATE_COMPLETE"
@@ -143,16 +151,14 @@ def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
         template = read_template(args.template)
         parameters = stack_parameters(template, args.parameter, aws.endpoint)
     else:
-        given = {"Architecture": host_architecture(), "EndpointUrl": aws.endpoint}
-        template = cdk_app.synthesize(args.cdk, args.stack, given | dict(args.parameter))
-        parameters = []
-    binaries = {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller}
+        given = {"Architecture": host_architecture(), "EndpointUrl": aws.endpoint} | dict(args.parameter)
+        template, parameters = cdk_app.synthesize(args.cdk, args.stack, given), []
     s3 = aws.client("s3")
-    sizes = packages.upload(s3, template, binaries)
+    sizes = packages.upload(s3, template, {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller})
     template_url = packages.upload_template(s3, aws.endpoint, template)
     cloudformation = aws.client("cloudformation")
     wanted = create_or_update(cloudformation, args.stack, template_url, parameters)
-    found = wait_while_in_progress(cloudformation, args.stack, args.timeout)
+    found = wait_while_in_progress(cloudformation, args.stack)
     if found is None or found["StackStatus"] != wanted:
         status = "gone" if found is None else found["StackStatus"]
         reason = first_failure(cloudformation, args.stack if found is None else found["StackId"])
@@ -169,21 +175,6 @@ def expire_items(dynamodb: Any, template: dict[str, Any], outputs: dict[str, str
         if expiry:
             table = outputs["LedgerTable"]
             dynamodb.update_time_to_live(TableName=table, TimeToLiveSpecification=expiry)
-
-
-def delete_stack(cloudformation: Any, stack: str, timeout: float) -> None:
-    cloudformation.delete_stack(StackName=stack)
-    left = wait_while_in_progress(cloudformation, stack, timeout)
-    if left is not None:
-        reason = first_failure(cloudformation, left["StackId"])
-        raise Failure(f"stack {stack} is {left['StackStatus']}: {reason}", 1)
-
-
-def delete(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
-    cloudformation = aws.client("cloudformation")
-    if describe(cloudformation, args.stack) is not None:
-        delete_stack(cloudformation, args.stack, args.timeout)
-    return {"stack": args.stack, "status": "DELETE_COMPLETE"}
 
 
 def name_and_value(text: str) -> tuple[str, str]:
@@ -209,46 +200,31 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(SCRIPT, description=__doc__, formatter_class=formatter)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, run, text in (
-        ("deploy", deploy, "create the stack, or bring it up to date"),
-        ("delete", delete, "delete the stack; none there is fine"),
-    ):
-        command = commands.add_parser(name, help=text, formatter_class=formatter)
-        command.set_defaults(run=run)
-        option = command.add_argument
-        option("--endpoint", type=endpoint_url, required=True, metavar="URL", help="where ministack is")
-        option("--stack", default="tidegate", help="the stack's name (%(default)s)")
-        option("--region", default="us-east-1", help="the stack's region (%(default)s)")
-        option("--wait", type=float, default=30.0, help="seconds the endpoint may take (%(default)g)")
-        option("--timeout", type=float, default=60.0, help="seconds the stack may take (%(default)g)")
-    command = commands.choices["deploy"]
-    command.description = DEPLOY_HELP
+    summary = "create the stack, or bring it up to date"
+    command = commands.add_parser("deploy", help=summary, description=DEPLOY_HELP, formatter_class=formatter)
+    option = command.add_argument
+    option("--endpoint", type=endpoint_url, required=True, metavar="URL", help="where ministack is")
+    option("--stack", default="tidegate", help="the stack's name (%(default)s)")
+    option("--region", default="us-east-1", help="the stack's region (%(default)s)")
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument("--template", type=Path, metavar="FILE", help="the SAM template")
     which.add_argument("--cdk", type=Path, metavar="FILE", help="the CDK app, compiled")
-    command.add_argument("--scheduler", type=Path, metavar="FILE", help="the scheduler's binary, if it has one")
-    command.add_argument("--poller", type=Path, metavar="FILE", help="the poller's binary, if it has one")
-    command.add_argument("--parameter", type=name_and_value, action="append", default=[], metavar="NAME=VALUE",
-                         help="a parameter of the SAM template, also for the CDK app; repeatable")  # fmt: skip
+    option("--scheduler", type=Path, metavar="FILE", help="the scheduler's binary, if it has one")
+    option("--poller", type=Path, metavar="FILE", help="the poller's binary, if it has one")
+    option("--parameter", type=name_and_value, action="append", default=[], metavar="NAME=VALUE",
+           help="a parameter of the SAM template, also for the CDK app; repeatable")  # fmt: skip
     return parser.parse_args(arguments)
-
-
-def fail(message: str, code: int) -> NoReturn:
-    print(f"{SCRIPT}: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(code)
 
 
 def main(arguments: list[str] | None = None) -> None:
     args = parse_arguments(arguments)
     aws = Aws(args.endpoint, args.region)
     try:
-        aws.wait_until_ready(args.wait)
-        result = args.run(aws, args)
-    except Failure as failure:
-        fail(str(failure), failure.code)
-    except (ClientError, BotoCoreError) as error:
-        fail(str(error), 1)
-    print(json.dumps(result))
+        aws.wait_until_ready()
+        print(json.dumps(deploy(aws, args)))
+    except (Failure, ClientError, BotoCoreError) as error:
+        print(f"{SCRIPT}: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(getattr(error, "code", 1))
 
 
 if __name__ == "__main__":

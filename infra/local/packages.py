@@ -12,9 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from failure import Failure
-
 BUCKET = "tidegate-code"
+
+
+class Failure(Exception):
+    """How a deployment ends that does not succeed: told in one line, with the exit code that names its kind."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
 
 # Levels of compression. The fast one takes a third of the default's time, for 5 % more bytes.
 FAST = 1
@@ -26,9 +33,7 @@ def zip_bootstrap(binary: Path, level: int = FAST) -> bytes:
     try:
         content = binary.read_bytes()
     except OSError as error:
-        raise Failure(
-            f"cannot read the binary {binary}: {error.strerror}; build it first", 2
-        ) from error
+        raise Failure(f"cannot read the binary {binary}: {error.strerror}; build it first", 2) from error
     entry = zipfile.ZipInfo("bootstrap", date_time=(1980, 1, 1, 0, 0, 0))
     entry.external_attr = 0o100755 << 16
     entry.compress_type = zipfile.ZIP_DEFLATED
@@ -69,9 +74,7 @@ def _role(function: dict[str, Any]) -> str:
     return text.rsplit("-", 1)[-1]
 
 
-def upload(
-    s3: Any, template: dict[str, Any], binaries: Mapping[str, Path | None]
-) -> dict[str, int]:
+def upload(s3: Any, template: dict[str, Any], binaries: Mapping[str, Path | None]) -> dict[str, int]:
     """Uploads each function's package and points the template at it; gives the packages' bytes."""
     needed = functions(template)
     if needed:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import local_aws
 import packages
-from failure import Failure
+from packages import Failure
 
 
 class Deployment(unittest.TestCase):

@@ -17,7 +17,7 @@ sys.path.insert(0, str(INFRA / "local"))
 
 import local_aws  # noqa: E402
 import sam_template  # noqa: E402
-from rendered import Rendered  # noqa: E402
+from sam_template import Rendered  # noqa: E402
 
 EVERYTHING = {
     "AlarmEmail": "ops@example.org",
