@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,19 +77,8 @@ RATE = 200
 MEGABYTES = 400.0
 
 
-@dataclass(frozen=True)
-class Campaigns:
-    """Those of a forecast, and the processor time that it may take."""
-
-    campaigns: int
-    mails: int
-    seconds: float
-
-    def __str__(self) -> str:
-        return f"{self.campaigns:,} campaigns of {self.mails:,} mails"
-
-
-FORECASTS = (Campaigns(2, 100_000, 0.5), Campaigns(1_000, 1_000, 10.0))
+# Campaigns of a forecast, the mails of each, and the processor time that it may take.
+FORECASTS = ((2, 100_000, 0.5), (1_000, 1_000, 10.0))
 
 
 def used(command: Command) -> tuple[float, float]:
@@ -127,10 +115,11 @@ def checked(program: Path, count: int) -> float:
 def plan(_: str, args: Namespace) -> list[Row]:
     """`tidegate plan` forecasts two campaigns, and as many as it accepts, without options."""
     found: list[Row] = []
-    for case in FORECASTS:
-        campaigns = [f"--campaign=c{number}={case.mails}" for number in range(case.campaigns)]
+    for count, mails, most in FORECASTS:
+        case = f"{count:,} campaigns of {mails:,} mails"
+        campaigns = [f"--campaign=c{number}={mails}" for number in range(count)]
         seconds, megabytes = used([args.bin_dir / "tidegate", "plan", *campaigns, f"--quota={RATE}", "--json"])
-        found += [at_most(f"{case}, processor time", seconds, "s", case.seconds),
+        found += [at_most(f"{case}, processor time", seconds, "s", most),
                   at_most(f"{case}, peak memory", megabytes, "MB", MEGABYTES)]
     return found
 
@@ -190,11 +179,10 @@ def bucket_rows(measured: dict[str, Any]) -> list[Row]:
 
 # Of a run with a stalled tenth to one without. Nobody is slower for it, but for what the clock and the
 # scheduler of a busy machine make of the slowest hundredth.
-STREAMS_RATIO = {"latency_p50_ms": 1.2, "latency_p99_ms": 1.5, "cpu_s_per_1000_events": 1.25}
-NAMED = {
-    "latency_p50_ms": "publish to receipt, p50",
-    "latency_p99_ms": "publish to receipt, p99",
-    "cpu_s_per_1000_events": "processor time an event",
+STREAMS_RATIO = {
+    "latency_p50_ms": ("publish to receipt, p50", 1.2),
+    "latency_p99_ms": ("publish to receipt, p99", 1.5),
+    "cpu_s_per_1000_events": ("processor time an event", 1.25),
 }
 # hyper holds 64 KiB and the frame that goes beyond them; a full queue is some 10 KiB.
 STALLED_BYTES = 128 * 1024
@@ -219,8 +207,8 @@ def console_rows(measured: dict[str, Any]) -> list[Row]:
             told(f"server's processor time, 1,000 events, {kind}", 1e3 * figures["cpu_s_per_1000_events"], "ms",
                  f"{figures['events']:,.0f} events"),
         ]
-    found += [at_most(f"{NAMED[name]}, a tenth stalls to none", measured["ratios"][name], "", bound)
-              for name, bound in STREAMS_RATIO.items()]
+    found += [at_most(f"{figure}, a tenth stalls to none", measured["ratios"][name], "", bound)
+              for name, (figure, bound) in STREAMS_RATIO.items()]
     more = measured["stalled_tenth"]["rss_bytes"] - measured["reading"]["rss_bytes"]
     waiting = f"{measured['stalled_tenth']['changes_waiting_most']} changes wait for each at most"
     return [*found, at_most("memory of a stalled stream, beyond one that reads", more / stalled, "bytes", STALLED_BYTES, waiting)]
