@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from itertools import takewhile
 from pathlib import Path
 
 # A name that stands for two things makes a reader look twice; a small part is tolerated.
@@ -38,17 +39,21 @@ COMMENT = re.compile(r"//.*")
 VISIBLE_IN = re.compile(r"pub\(in [^)]*\)")
 
 
+# A path, as in `crate::pace::grid`.
+Names = tuple[str, ...]
+
+
 @dataclass
 class Module:
     """A file of production code; its path in its crate, and what it defines."""
 
     file: str
     crate: str
-    path: tuple[str, ...]
+    path: Names
     text: str
     defines: set[str] = field(default_factory=set)
     # Names that it passes on from elsewhere: `pub use`.
-    passes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    passes: dict[str, Names] = field(default_factory=dict)
 
 
 def modules(root: Path) -> list[Module]:
@@ -102,7 +107,7 @@ def large_types(all_modules: list[Module]) -> Iterator[str]:
                        "reason in a line above: // More than 12 fields: …")
 
 
-def spread(tree: str, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def spread(tree: str, before: Names = ()) -> Iterator[Names]:
     """The paths of a use tree: `a::{b, c::d}` is `a::b` and `a::c::d`."""
     tree = tree.strip()
     head, brace, rest = tree.partition("{")
@@ -121,44 +126,36 @@ def spread(tree: str, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
             item += letter
 
 
-def absolute(module: Module, path: tuple[str, ...]) -> tuple[str, ...] | None:
+def absolute(module: Module, path: Names) -> Names | None:
     """A path from the crate's root; none for another crate's."""
-    if path[0] == "crate":
-        return path[1:]
-    if path[0] == "self":
-        return module.path + path[1:]
-    if path[0] == "super":
-        at = module.path
-        while path and path[0] == "super":
-            at, path = at[:-1], path[1:]
-        return at + path
-    return None
-
-
-@dataclass
-class Crate:
-    """A crate's modules by path."""
-
-    by_path: dict[tuple[str, ...], Module]
-
-    def owner(self, path: tuple[str, ...], seen: frozenset[tuple[str, ...]] = frozenset()) -> Module | None:
-        """The module that defines what a path names, through what others pass on."""
-        for length in range(len(path), -1, -1):
-            module = self.by_path.get(path[:length])
-            if module is None:
-                continue
-            rest = path[length:]
-            if not rest or rest[0] in module.defines or rest[0] not in module.passes:
-                return module
-            target = module.passes[rest[0]] + rest[1:]
-            return module if target in seen else self.owner(target, seen | {target})
+    if path[0] not in ("crate", "self", "super"):
         return None
+    at = () if path[0] == "crate" else module.path
+    above = len(list(takewhile(lambda part: part == "super", path)))
+    return at[:len(at) - above] + path[above or 1:]
+
+
+# A crate's modules by path.
+Crate = dict[Names, Module]
+
+
+def owner(crate: Crate, path: Names, seen: frozenset[Names] = frozenset()) -> Module | None:
+    """The module that defines what a path names, through what others pass on."""
+    above = (path[:length] for length in range(len(path), -1, -1))
+    place = next((place for place in above if place in crate), None)
+    if place is None:
+        return None
+    module, rest = crate[place], path[len(place):]
+    if not rest or rest[0] in module.defines or rest[0] not in module.passes:
+        return module
+    target = module.passes[rest[0]] + rest[1:]
+    return module if target in seen else owner(crate, target, seen | {target})
 
 
 def crates(all_modules: list[Module]) -> dict[str, Crate]:
-    found: dict[str, Crate] = {}
+    found: dict[str, Crate] = defaultdict(dict)
     for module in all_modules:
-        found.setdefault(module.crate, Crate({})).by_path.setdefault(module.path, module)
+        found[module.crate].setdefault(module.path, module)
     for module in all_modules:
         for visibility, tree in USE.findall(module.text):
             for path in spread(tree):
@@ -176,17 +173,17 @@ def needs(module: Module, crate: Crate) -> set[str]:
     found = set()
     for path in paths:
         target = absolute(module, path)
-        if target is None and module.path + path[:1] in crate.by_path:
+        if target is None and module.path + path[:1] in crate:
             target = module.path + path
-        owner = crate.owner(target) if target is not None else None
-        if owner is not None and owner is not module:
-            found.add(owner.file)
+        defining = owner(crate, target) if target is not None else None
+        if defining is not None and defining is not module:
+            found.add(defining.file)
     return found
 
 
 def cycles(all_modules: list[Module]) -> Iterator[str]:
     for name, crate in sorted(crates(all_modules).items()):
-        graph = {module.file: needs(module, crate) for module in crate.by_path.values()}
+        graph = {module.file: needs(module, crate) for module in crate.values()}
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as found:
