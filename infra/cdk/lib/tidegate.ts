@@ -1,17 +1,11 @@
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
-import { CfnDeletionPolicy, CfnOutput, Duration, Lazy, RemovalPolicy, Stack, Token } from 'aws-cdk-lib';
+import {
+  aws_cloudwatch as cloudwatch, aws_dynamodb as dynamodb, aws_ec2 as ec2, aws_iam as iam, aws_lambda as lambda, aws_logs as logs, aws_s3 as s3,
+  aws_sns as sns, aws_sqs as sqs, CfnDeletionPolicy, CfnOutput, Duration, Lazy, RemovalPolicy, Stack, Token,
+} from 'aws-cdk-lib';
 import { CfnInclude } from 'aws-cdk-lib/cloudformation-include';
-import { Alarm, Metric, Stats, type IAlarm, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
-import { Table, type ITable } from 'aws-cdk-lib/aws-dynamodb';
-import { SecurityGroup, type ISecurityGroup } from 'aws-cdk-lib/aws-ec2';
-import { Grant, Role, type IGrantable } from 'aws-cdk-lib/aws-iam';
-import { Code, Function, type CfnFunction, type IFunction } from 'aws-cdk-lib/aws-lambda';
-import { LogGroup, type ILogGroup } from 'aws-cdk-lib/aws-logs';
-import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
-import { Topic, type ITopic } from 'aws-cdk-lib/aws-sns';
-import { Queue, type IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { CampaignQueue } from './campaigns.js';
 import { explain } from './explain.js';
@@ -53,29 +47,29 @@ export class Tidegate extends Construct {
   /** The template's resources, by their ids in it, for what has no member here: `template.getResource('Dashboard')`. */
   readonly template: CfnInclude;
   /** Starts the pollers, second by second; runs once a minute. */
-  readonly scheduler: IFunction;
+  readonly scheduler: lambda.IFunction;
   /** Sends the mails of one second. */
-  readonly poller: IFunction;
+  readonly poller: lambda.IFunction;
   /** The scheduler's log. */
-  readonly schedulerLog: ILogGroup;
+  readonly schedulerLog: logs.ILogGroup;
   /** The poller's log. */
-  readonly pollerLog: ILogGroup;
+  readonly pollerLog: logs.ILogGroup;
   /** What the pollers share: claims, sums, the control record. */
-  readonly ledger: ITable;
+  readonly ledger: dynamodb.ITable;
   /** Where mails go that cannot be sent, each with its reason. */
-  readonly deadLetterQueue: IQueue;
+  readonly deadLetterQueue: sqs.IQueue;
   /** The queue that the campaigns are merged into; nobody takes from it in direct mode. */
-  readonly mergeQueue: IQueue;
+  readonly mergeQueue: sqs.IQueue;
   /** The queue whose mails leave before all others; nobody takes from it unless `expressQueue`. */
-  readonly expressQueue: IQueue;
+  readonly expressQueue: sqs.IQueue;
   /** The queues of the groups of recipient domains (`limits`), in their order; there are six. */
-  readonly limitQueues: IQueue[];
+  readonly limitQueues: sqs.IQueue[];
   /** Where mail is put aside under pressure; it stays when the stack is deleted. */
-  readonly deferralBucket: IBucket;
+  readonly deferralBucket: s3.IBucket;
   /** What every alarm tells. */
-  readonly alarmTopic: ITopic;
+  readonly alarmTopic: sns.ITopic;
   /** The alarms, by their names without the Tidegate's. */
-  readonly alarms: Readonly<Record<string, IAlarm>>;
+  readonly alarms: Readonly<Record<string, cloudwatch.IAlarm>>;
 
   private readonly campaigns: ReadonlyMap<string, CampaignQueue>;
 
@@ -92,7 +86,7 @@ export class Tidegate extends Construct {
       + 'which holds 4 KB; use campaignList: \'tags\' for more');
     const values = parameterValues(props);
 
-    this.alarmTopic = Topic.fromTopicArn(this, 'AlarmTopic', Lazy.string({ produce: () => this.ref('AlarmTopic') }));
+    this.alarmTopic = sns.Topic.fromTopicArn(this, 'AlarmTopic', Lazy.string({ produce: () => this.ref('AlarmTopic') }));
     this.campaigns = new Map(props.campaigns.map((campaign) => [campaign.name, new CampaignQueue(this, `Campaign-${campaign.name}`, {
       tidegate: this.name,
       campaign,
@@ -103,7 +97,7 @@ export class Tidegate extends Construct {
     })]));
     const [first, second] = this.campaignNames.map((name) => this.campaignQueue(name).queueUrl);
     const { vpc, subnets, securityGroups } = props.sharedBucket ?? {};
-    const groups = vpc === undefined ? [] : securityGroups ?? [new SecurityGroup(this, 'PollerGroup', { vpc })];
+    const groups = vpc === undefined ? [] : securityGroups ?? [new ec2.SecurityGroup(this, 'PollerGroup', { vpc })];
     const evaluated = new GivenTemplate({
       ...values,
       'AWS::StackName': this.name,
@@ -134,15 +128,15 @@ export class Tidegate extends Construct {
     this.expressQueue = this.queue('ExpressMailQueue');
     this.limitQueues = LIMIT_QUEUES.map((number) => this.queue(`LimitQueue${number}`));
     this.deadLetterQueue = this.queue('DeadLetterQueue');
-    this.deferralBucket = Bucket.fromBucketName(this, 'DeferralBucket', this.ref('DeferralBucket'));
-    this.ledger = Table.fromTableName(this, 'Ledger', this.ref('LedgerTable'));
-    this.schedulerLog = LogGroup.fromLogGroupName(this, 'SchedulerLog', this.ref('SchedulerLog'));
-    this.pollerLog = LogGroup.fromLogGroupName(this, 'PollerLog', this.ref('PollerLog'));
+    this.deferralBucket = s3.Bucket.fromBucketName(this, 'DeferralBucket', this.ref('DeferralBucket'));
+    this.ledger = dynamodb.Table.fromTableName(this, 'Ledger', this.ref('LedgerTable'));
+    this.schedulerLog = logs.LogGroup.fromLogGroupName(this, 'SchedulerLog', this.ref('SchedulerLog'));
+    this.pollerLog = logs.LogGroup.fromLogGroupName(this, 'PollerLog', this.ref('PollerLog'));
     this.scheduler = this.function('Scheduler');
     this.poller = this.function('Poller', groups[0]);
     this.alarms = Object.fromEntries([
       ...Object.entries(evaluated.Resources).filter(([, { Type }]) => Type === 'AWS::CloudWatch::Alarm').map(([logicalId, { Properties }]) => (
-        [Properties.AlarmName.slice(this.name.length + 1), Alarm.fromAlarmArn(this, logicalId, this.arn(logicalId))]
+        [Properties.AlarmName.slice(this.name.length + 1), cloudwatch.Alarm.fromAlarmArn(this, logicalId, this.arn(logicalId))]
       )),
       ...[...this.campaigns].flatMap(([name, { ageAlarm }]) => (ageAlarm ? [[`age-${name}`, ageAlarm]] : [])),
     ]);
@@ -157,19 +151,19 @@ export class Tidegate extends Construct {
    * The queue that a campaign's mails are put on.
    * @throws InvalidProp where there is no such campaign.
    */
-  campaignQueue(campaign: string): Queue {
+  campaignQueue(campaign: string): sqs.Queue {
     const found = this.campaigns.get(campaign);
     demand(found !== undefined, 'campaign', campaign, `one of ${this.campaignNames.join(', ')}`);
     return found.queue;
   }
 
   /** Any metric of a function, by its name: docs/operations/metrics.md lists them. */
-  metric(of: MetricFunction, metricName: string, options?: MetricOptions): Metric {
+  metric(of: MetricFunction, metricName: string, options?: cloudwatch.MetricOptions): cloudwatch.Metric {
     return this.minuteSum({ Function: of }, metricName, options);
   }
 
   /** Any metric of a campaign: `Sent`, `Fed`, `Bounced`, `Complained`. Express mail is `express`. */
-  metricCampaign(campaign: string, metricName: string, options?: MetricOptions): Metric {
+  metricCampaign(campaign: string, metricName: string, options?: cloudwatch.MetricOptions): cloudwatch.Metric {
     return this.minuteSum({ Campaign: campaign }, metricName, options);
   }
 
@@ -178,7 +172,7 @@ export class Tidegate extends Construct {
    * of all campaigns of the props.
    * @throws InvalidProp where there is no such queue.
    */
-  grantSend(grantee: IGrantable, campaign?: string): Grant {
+  grantSend(grantee: iam.IGrantable, campaign?: string): iam.Grant {
     const names = campaign === undefined ? this.campaignNames : [campaign];
     return combined(names.map((name) => {
       const express = name === 'express' && this.props.expressQueue;
@@ -190,14 +184,14 @@ export class Tidegate extends Construct {
    * Lets an operator run the command `tidegate` on the stack: see what stands, and change the control
    * record (pauses, weights, holds, the rate's cap).
    */
-  grantOperate(grantee: IGrantable): Grant {
+  grantOperate(grantee: iam.IGrantable): iam.Grant {
     const stack = Stack.of(this);
     const queues = [
       ...this.campaignNames.map((name) => this.campaignQueue(name)),
       ...(this.props.expressQueue ? [this.expressQueue] : []),
       this.mergeQueue, ...this.limitQueues, this.deadLetterQueue,
     ];
-    const may = (action: string, ...resourceArns: string[]) => Grant.addToPrincipal({ grantee, actions: [action], resourceArns });
+    const may = (action: string, ...resourceArns: string[]) => iam.Grant.addToPrincipal({ grantee, actions: [action], resourceArns });
     return combined([
       this.ledger.grant(grantee, 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'),
       ...queues.map((queue) => queue.grant(grantee, 'sqs:GetQueueAttributes')),
@@ -216,28 +210,29 @@ export class Tidegate extends Construct {
    * Lets a producer have its mail sent within two seconds although the stack sleeps, by invoking the
    * scheduler asynchronously with any event.
    */
-  grantWake(grantee: IGrantable): Grant {
-    return Grant.addToPrincipal({ grantee, actions: ['lambda:InvokeFunction'], resourceArns: [this.scheduler.functionArn] });
+  grantWake(grantee: iam.IGrantable): iam.Grant {
+    return iam.Grant.addToPrincipal({ grantee, actions: ['lambda:InvokeFunction'], resourceArns: [this.scheduler.functionArn] });
   }
 
   /**
    * Lets an operator take mails out of the dead-letter queue and out of the deferral bucket, and put
    * them back on their campaigns' queues.
    */
-  grantReplay(grantee: IGrantable): Grant {
+  grantReplay(grantee: iam.IGrantable): iam.Grant {
     const actions = ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'];
     return combined([
       this.deadLetterQueue.grantConsumeMessages(grantee),
-      Grant.addToPrincipal({ grantee, actions, resourceArns: [this.deferralBucket.arnForObjects('deferral/*')] }),
-      Grant.addToPrincipal({ grantee, actions: ['s3:ListBucket'], resourceArns: [this.deferralBucket.bucketArn] }),
+      iam.Grant.addToPrincipal({ grantee, actions, resourceArns: [this.deferralBucket.arnForObjects('deferral/*')] }),
+      iam.Grant.addToPrincipal({ grantee, actions: ['s3:ListBucket'], resourceArns: [this.deferralBucket.bucketArn] }),
       this.grantSend(grantee),
     ]);
   }
 
   /** The sum of one minute, unless the options say otherwise. */
-  private minuteSum(dimensions: Record<string, string>, metricName: string, options?: MetricOptions): Metric {
+  private minuteSum(dimensions: Record<string, string>, metricName: string, options?: cloudwatch.MetricOptions): cloudwatch.Metric {
     const dimensionsMap = { Stack: this.name, ...dimensions };
-    return new Metric({ namespace: 'Tidegate', metricName, dimensionsMap, statistic: Stats.SUM, period: Duration.minutes(1), ...options });
+    const minute = { statistic: cloudwatch.Stats.SUM, period: Duration.minutes(1) };
+    return new cloudwatch.Metric({ namespace: 'Tidegate', metricName, dimensionsMap, ...minute, ...options });
   }
 
   private campaignsAsJson(): string {
@@ -293,8 +288,8 @@ export class Tidegate extends Construct {
     const zip = join(ZIPS, name);
     const lacking = `{ scheduler, poller }, since this package lacks ${basename(zip)}: it is a checkout, or was packaged without it`;
     demand(this.props.code !== undefined || existsSync(zip), 'code', undefined, lacking);
-    const code = this.props.code?.[of] ?? Code.fromAsset(zip);
-    const function_ = this.template.getResource(of === 'scheduler' ? 'SchedulerFunction' : 'PollerFunction') as CfnFunction;
+    const code = this.props.code?.[of] ?? lambda.Code.fromAsset(zip);
+    const function_ = this.template.getResource(of === 'scheduler' ? 'SchedulerFunction' : 'PollerFunction') as lambda.CfnFunction;
     const { s3Location } = code.bind(function_);
     demand(s3Location !== undefined, 'code', of, 'a package in S3, such as Code.fromAsset(…)');
     const { bucketName, objectKey, objectVersion } = s3Location;
@@ -302,17 +297,17 @@ export class Tidegate extends Construct {
     code.bindToResource(function_);
   }
 
-  private function(of: 'Scheduler' | 'Poller', securityGroup?: ISecurityGroup): IFunction {
-    return Function.fromFunctionAttributes(this, of, {
+  private function(of: 'Scheduler' | 'Poller', securityGroup?: ec2.ISecurityGroup): lambda.IFunction {
+    return lambda.Function.fromFunctionAttributes(this, of, {
       functionArn: this.arn(`${of}Function`),
-      role: Role.fromRoleName(this, `${of}Role`, this.ref(`${of}Role`)),
+      role: iam.Role.fromRoleName(this, `${of}Role`, this.ref(`${of}Role`)),
       sameEnvironment: true,
       securityGroup,
     });
   }
 
-  private queue(logicalId: string, fifo = false): IQueue {
-    return Queue.fromQueueAttributes(this, logicalId, { queueArn: this.arn(logicalId), queueUrl: this.ref(logicalId), fifo });
+  private queue(logicalId: string, fifo = false): sqs.IQueue {
+    return sqs.Queue.fromQueueAttributes(this, logicalId, { queueArn: this.arn(logicalId), queueUrl: this.ref(logicalId), fifo });
   }
 
   private ref(logicalId: string): string {
@@ -324,6 +319,6 @@ export class Tidegate extends Construct {
   }
 }
 
-function combined(grants: Grant[]): Grant {
+function combined(grants: iam.Grant[]): iam.Grant {
   return grants.reduce((all, grant) => all.combine(grant));
 }
