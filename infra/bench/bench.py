@@ -138,13 +138,7 @@ def options() -> argparse.Namespace:
     # Not resolved: a virtual environment's Python is a link.
     args.python = (args.python or ROOT / ".tools" / "local" / "bin" / "python").absolute()
     args.out = (args.out or ROOT / ".local" / "bench").absolute()
-    # What runs under Lambda's limits starts its own fakes, and no local run.
-    needed = {"poller", "scheduler", "ses-sandbox", "sqs-sandbox", "sdk-calls"}
-    if any(part not in CONFINED for part in args.only):
-        needed.add("devstack")
-    if {"lists", "plan"} & set(args.only):
-        needed.add("tidegate")
-    for name in sorted(needed):
+    for name in ("devstack", "poller", "scheduler", "sdk-calls", "ses-sandbox", "sqs-sandbox", "tidegate"):
         if not os.access(args.bin_dir / name, os.X_OK):
             parser.error(f"{args.bin_dir / name} is missing: run `make binaries`, or name --bin-dir")
     return args

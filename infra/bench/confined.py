@@ -237,15 +237,12 @@ class Outcome(Ended):
         return max(abs(sent[name] / total - share) * 100 for name, share in SHARES.items())
 
 
-def iso(window: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(window))
-
-
 async def ticks(poller: Function, first: int, count: int, rate: float) -> None:
     """Ticks of so many windows, each its lead ahead."""
     for window in range(first, first + count):
         await asyncio.sleep(max(0.0, window - LEAD_SECONDS - time.time()))
-        poller.invoke({"window": iso(window), "rate_per_second": float(rate)})
+        opens = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(window))
+        poller.invoke({"window": opens, "rate_per_second": float(rate)})
     await asyncio.sleep(1.0)
 
 

@@ -66,8 +66,7 @@ class Fakes:
         return sum(sum(depth.values()) for depth in queues.values())
 
     def stats(self) -> dict[str, Any]:
-        stats: dict[str, Any] = self.ses.call("GET", "/_sandbox/stats")
-        return stats
+        return dict(self.ses.call("GET", "/_sandbox/stats"))
 
     def arrivals(self) -> list[dict[str, Any]]:
         mails: list[dict[str, Any]] = []

@@ -88,8 +88,7 @@ def deploy(args: Any, port: int, endpoint: str) -> dict[str, str]:
                "--endpoint", f"http://127.0.0.1:{port}", "--template", args.root / "infra/sam/template.yaml",
                "--scheduler", args.bin_dir / "scheduler", "--poller", args.bin_dir / "poller",
                "--parameter", f"EndpointUrl={endpoint}", "--parameter", "Schedule=DISABLED"]
-    outputs: dict[str, str] = json.loads(printed(command, 120))["outputs"]
-    return outputs
+    return dict(json.loads(printed(command, 120))["outputs"])
 
 
 def set_wake(stack: Client, function: str, wake: int) -> None:
@@ -182,12 +181,10 @@ def rows(measured: Measured, known: Measured | None) -> list[Row]:
     """The figures; against those that the cost calculation goes by, where it has some."""
     found: list[Row] = []
     for wake, of in measured.items():
-        before = flat(known[wake]) if known else {}
         for name, value in flat(of).items():
-            figure, unit = f"idle minute, wake {wake} s: {name}", "ms" if "billed" in name else ""
-            if not before:
-                found.append(told(figure, value, unit))
-                continue
-            bound = max(before[name] * (1 + TOLERANCE), before[name] + 3)
-            found.append(at_most(figure, value, unit, bound, f"was {before[name]:,}"))
+            row = told(f"idle minute, wake {wake} s: {name}", value, "ms" if "billed" in name else "")
+            if known:
+                before = flat(known[wake])[name]
+                row = at_most(row.figure, value, row.unit, max(before * (1 + TOLERANCE), before + 3), f"was {before:,}")
+            found.append(row)
     return found

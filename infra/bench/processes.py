@@ -34,8 +34,7 @@ def devstack(args: Any, folder: Path, seconds: float, *options: object) -> dict[
     folder.mkdir(parents=True, exist_ok=True)
     command = [args.bin_dir / "devstack", "--json", "--root", args.root, "--bin-dir", args.bin_dir, "--out", folder,
                "--python", args.python, *map(str, options)]
-    report: dict[str, Any] = json.loads(printed(command, seconds, codes=(0, 1)))
-    return report
+    return dict(json.loads(printed(command, seconds, codes=(0, 1))))
 
 
 @contextmanager

@@ -150,8 +150,7 @@ def sdk_calls(args: Any, mode: str, kilobytes: int = 0) -> float:
 def cargo_bench(root: Path, package: str, bench: str, seconds: int) -> dict[str, Any]:
     """The last line that a crate's bench printed, as JSON; it has so many seconds, its building included."""
     command = ["cargo", "bench", "--locked", "--quiet", "-p", package, "--bench", bench]
-    figures: dict[str, Any] = json.loads(printed(command, seconds, cwd=root).strip().splitlines()[-1])
-    return figures
+    return dict(json.loads(printed(command, seconds, cwd=root).strip().splitlines()[-1]))
 
 
 # With many under way INCR is bound by the network, the script by the server's processor.

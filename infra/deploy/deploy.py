@@ -47,13 +47,11 @@ class Refused(Exception):
 def read_parameters(path: Path, known: Mapping[str, Any]) -> dict[str, str]:
     """Every value as it is written: `on` is no truth value, 0.10 no number."""
     try:
-        given = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        given = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader) or {}
     except OSError as error:
         raise Refused(f"cannot read {path}: {error.strerror}") from error
     except yaml.YAMLError as error:
         raise Refused(f"{path} is not YAML: {error}") from error
-    if given is None or given == "":
-        given = {}
     if not isinstance(given, dict):
         raise Refused(f"{path} holds no parameters: a line is NAME: VALUE")
     for name, value in given.items():

@@ -113,7 +113,7 @@ def first_failure(cloudformation: Any, stack_id: str) -> str:
 def describe(cloudformation: Any, stack: str) -> dict[str, Any] | None:
     """The stack, as AWS and the local one tell of it; none when there is no such stack."""
     try:
-        found: dict[str, Any] = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
+        found = dict(cloudformation.describe_stacks(StackName=stack)["Stacks"][0])
     except ClientError as error:
         if "does not exist" in str(error):
             return None

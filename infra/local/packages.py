@@ -34,12 +34,18 @@ def zip_bootstrap(binary: Path, level: int = FAST) -> bytes:
         content = binary.read_bytes()
     except OSError as error:
         raise Failure(f"cannot read the binary {binary}: {error.strerror}; build it first", 2) from error
-    entry = zipfile.ZipInfo("bootstrap", date_time=(1980, 1, 1, 0, 0, 0))
-    entry.external_attr = 0o100755 << 16
-    entry.compress_type = zipfile.ZIP_DEFLATED
+    return zipped({"bootstrap": content}, 0o755, level)
+
+
+def zipped(files: Mapping[str, bytes], mode: int, level: int | None = None) -> bytes:
+    """A zip of these files; equal files give equal zips."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(entry, content, compresslevel=level)
+        for name, content in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+            entry.external_attr = (0o100000 | mode) << 16
+            entry.compress_type = zipfile.ZIP_STORED if name.endswith(".zip") else zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content, compresslevel=level)
     return buffer.getvalue()
 
 

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.append(str(ROOT / "infra" / "local"))
 
 from local_aws import read_template  # noqa: E402
+from packages import zipped  # noqa: E402
 
 ARCHITECTURES = ("arm64", "x86_64")
 # What the names of the zips have after the processor: those for e-mail nothing.
@@ -126,8 +127,6 @@ APPLICATION = {
     "ReadmeUrl": "README.md",
     "Labels": ["email", "ses", "sqs", "campaigns", "rate-limit"],
 }
-# Equal input gives an equal zip.
-EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def sam_package(version: str, functions: Functions, source_url: str | None, out: Path) -> Path:
@@ -140,12 +139,7 @@ def sam_package(version: str, functions: Functions, source_url: str | None, out:
     files |= {name: text.encode() for name, text in texts.items()}
     folder = f"tidegate-sam-{version}"
     path = out / f"{folder}.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in sorted(files.items()):
-            entry = zipfile.ZipInfo(f"{folder}/{name}", date_time=EPOCH)
-            entry.external_attr = 0o100644 << 16
-            entry.compress_type = zipfile.ZIP_STORED if name.endswith(".zip") else zipfile.ZIP_DEFLATED
-            archive.writestr(entry, content)
+    path.write_bytes(zipped({f"{folder}/{name}": content for name, content in files.items()}, 0o644))
     return path
 
 
