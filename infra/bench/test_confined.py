@@ -166,14 +166,14 @@ class Environments(unittest.IsolatedAsyncioTestCase):
         self.assertTrue(await self.answered({"window": 3}))
         await self.function.stop()
         figures = self.function.figures
-        self.assertEqual((figures.cold_starts, figures.ended_otherwise), (2, 0))
+        self.assertEqual((figures.cold_starts, figures.failed), (2, []))
         self.assertEqual((figures.cpu_seconds, figures.throttled_seconds), (1.0, 0.5))
         self.assertGreater(figures.peak_rss_bytes, 1_000_000)
         self.assertGreater(figures.most_descriptors, 2)
 
     async def test_one_that_ends_by_itself_is_counted_and_replaced(self) -> None:
         self.function.invoke("die")
-        await self.until(lambda: self.function.figures.ended_otherwise == 1)
+        await self.until(lambda: self.function.figures.failed == ["ended with 3"])
         self.assertTrue(await self.answered({"window": 1}))
         await self.function.stop()
 
@@ -189,8 +189,8 @@ class ManyCampaigns(unittest.TestCase):
     def outcome(self, **changes: object) -> many.Outcome:
         sent = {many.name(n): 12 * many.weight(n) for n in range(many.CAMPAIGNS)}
         total = sum(sent.values())
-        figures = {"most_descriptors": 400, "killed_for_memory": 0, "failed": [], "timed_out": 0,
-                   "ended_otherwise": 0, "throttled_seconds": 0.0, "throttled_periods": 0, "periods": 1,
+        figures = {"most_descriptors": 400, "killed_for_memory": 0, "failed": [],
+                   "throttled_seconds": 0.0, "throttled_periods": 0, "periods": 1,
                    "cpu_seconds": 9.0, "peak_rss_bytes": 1}
         given = {"case": many.CASE, "first_mail_seconds": 60.0, "windows": (1_000, 1_150), "by_campaign": sent,
                  "by_window": dict.fromkeys(range(1_000, 1_150), 194),
@@ -226,7 +226,7 @@ class Cases(unittest.TestCase):
         case = confined.CASES["lambda-200kb-cpu"]
         steady, after = (1_000, 1_024), (1_040, 1_052)
         windows = [*range(*steady), *range(*after)]
-        figures = {"cold_starts": 4, "killed_for_memory": 0, "timed_out": 0, "ended_otherwise": 0,
+        figures = {"cold_starts": 4, "killed_for_memory": 0,
                    "failed": [], "throttled_seconds": 1.0, "throttled_periods": 5, "periods": 100,
                    "cpu_seconds": 6.0, "peak_rss_bytes": 90_000_000, "most_descriptors": 80}
         stats = {"accepted": {"mails": 3_600}, "duplicates": 0, "worst_sliding_second_offered": 99,

@@ -35,6 +35,8 @@ DEFINED = re.compile(rf"^{VISIBILITY}(?:const |async )?(?:struct|enum|trait|type
 USE = re.compile(rf"^({VISIBILITY})use ([^;]+);", re.M)
 PATH = re.compile(r"\b((?:crate|super)(?:::\w+)+)")
 COMMENT = re.compile(r"//.*")
+# Of a use tree: a path, and whether it branches, is followed by another or is the last of its branches.
+BRANCH = re.compile(r"([^{},]*)([{},]|$)")
 # Who may use an item is no use of the module that is named.
 VISIBLE_IN = re.compile(r"pub\(in [^)]*\)")
 
@@ -107,23 +109,17 @@ def large_types(all_modules: list[Module]) -> Iterator[str]:
                        "reason in a line above: // More than 12 fields: …")
 
 
-def spread(tree: str, before: Names = ()) -> Iterator[Names]:
+def spread(tree: str) -> Iterator[Names]:
     """The paths of a use tree: `a::{b, c::d}` is `a::b` and `a::c::d`."""
-    tree = tree.strip()
-    head, brace, rest = tree.partition("{")
-    start = before + tuple(part.strip() for part in head.split("::") if part.strip())
-    if not brace:
-        yield tuple(part.split(" as ")[0].strip() for part in start)
-        return
-    depth, item = 0, ""
-    for letter in rest.rsplit("}", 1)[0] + ",":
-        depth += (letter == "{") - (letter == "}")
-        if letter == "," and depth == 0:
-            if item.strip():
-                yield from spread(item, start)
-            item = ""
-        else:
-            item += letter
+    above: list[Names] = [()]
+    for words, mark in BRANCH.findall(tree):
+        path = above[-1] + tuple(word.split(" as ")[0].strip() for word in words.split("::") if word.strip())
+        if mark == "{":
+            above.append(path)
+        elif words.strip():
+            yield path
+        if mark == "}":
+            above.pop()
 
 
 def absolute(module: Module, path: Names) -> Names | None:
