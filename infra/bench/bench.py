@@ -7,8 +7,6 @@ figures are ratios and counts wherever they can be, so that they mean the same o
 Exit code: 0 every target was reached; 1 one was missed, or a run failed; 2 an option is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -8,8 +8,6 @@ if it is beyond the median of the last runs by more than its allowance. Prints a
 Exit code: 0 no figure is worse, or there are fewer than three runs before; 1 one is worse; 2 an option is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

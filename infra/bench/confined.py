@@ -13,8 +13,6 @@ A part by itself measures what limits cost: the same mails, sent once without a 
 that mail waits for it: that would cost further calls.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import gzip
@@ -133,6 +131,45 @@ def fill(at: Fakes, queue: str, bodies: Iterator[str], kilobytes: int) -> None:
             raise ValueError(f"{queue} refused mails: {answer['Failed'][:1]}")
 
 
+@dataclass
+class Ended:
+    """A run, as it ended."""
+
+    case: Case
+    filled: int
+    by_window: dict[int, int]
+    stats: dict[str, Any]
+    waiting: int
+    calls: int
+    slowness: float
+
+    def utilisation(self, windows: list[int]) -> float | None:
+        sent = sum(self.by_window.get(window, 0) for window in windows)
+        return sent / (self.case.rate * len(windows)) if windows else None
+
+    def mails(self) -> int:
+        return int(self.stats["accepted"]["mails"])
+
+    def lost(self) -> int:
+        return self.filled - (self.mails() - self.stats["duplicates"]) - self.waiting
+
+    def rows(self, poller: dict[str, Any], *others: dict[str, Any]) -> list[Row]:
+        """What is asked and told of every run, by the figures of its functions."""
+        functions = [*others, poller]
+        failed = [why for each in functions for why in each["failed"]]
+        throttled = poller["throttled_periods"] / max(1, poller["periods"])
+        return [
+            at_most("sent twice", self.stats["duplicates"], "mails", 0),
+            at_most("lost", self.lost(), "mails", 0),
+            at_most("killed for memory", sum(each["killed_for_memory"] for each in functions), "times", 0),
+            at_most("failed invocations", len(failed), "", 0, "; ".join(failed[:1])),
+            told("processor time of the AWS calls alone, to docs/figures.md", self.slowness, ""),
+            told("throttled", poller["throttled_seconds"], "s", f"in {throttled:.0%} of periods"),
+            told("processor time a mail, all of the poller's", poller["cpu_seconds"] * 1e3 / max(1, self.mails()), "ms"),
+            told("poller's peak memory", poller["peak_rss_bytes"], "bytes"),
+        ]
+
+
 @dataclass(frozen=True)
 class Site:
     """Where functions run under limits, and the fakes that they call."""
@@ -172,45 +209,6 @@ def site(part: str, case: Case, args: Any) -> Iterator[Site]:
     slow = slowness(args)
     with fakes(args, folder, case.rate, LATENCY, IDLE_CLOSE_SECONDS) as at:
         yield Site(args, folder, mounts, slow, at)
-
-
-@dataclass
-class Ended:
-    """A run, as it ended."""
-
-    case: Case
-    filled: int
-    by_window: dict[int, int]
-    stats: dict[str, Any]
-    waiting: int
-    calls: int
-    slowness: float
-
-    def utilisation(self, windows: list[int]) -> float | None:
-        sent = sum(self.by_window.get(window, 0) for window in windows)
-        return sent / (self.case.rate * len(windows)) if windows else None
-
-    def mails(self) -> int:
-        return int(self.stats["accepted"]["mails"])
-
-    def lost(self) -> int:
-        return self.filled - (self.mails() - self.stats["duplicates"]) - self.waiting
-
-    def rows(self, poller: dict[str, Any], *others: dict[str, Any]) -> list[Row]:
-        """What is asked and told of every run, by the figures of its functions."""
-        functions = [*others, poller]
-        failed = [why for each in functions for why in each["failed"]]
-        throttled = poller["throttled_periods"] / max(1, poller["periods"])
-        return [
-            at_most("sent twice", self.stats["duplicates"], "mails", 0),
-            at_most("lost", self.lost(), "mails", 0),
-            at_most("killed for memory", sum(each["killed_for_memory"] for each in functions), "times", 0),
-            at_most("failed invocations", len(failed), "", 0, "; ".join(failed[:1])),
-            told("processor time of the AWS calls alone, to docs/figures.md", self.slowness, ""),
-            told("throttled", poller["throttled_seconds"], "s", f"in {throttled:.0%} of periods"),
-            told("processor time a mail, all of the poller's", poller["cpu_seconds"] * 1e3 / max(1, self.mails()), "ms"),
-            told("poller's peak memory", poller["peak_rss_bytes"], "bytes"),
-        ]
 
 
 @dataclass

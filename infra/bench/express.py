@@ -6,8 +6,6 @@ the queue that the deployed poller names, and their arrival is read off the SES 
 clocks are this machine's.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import statistics

@@ -1,8 +1,6 @@
 """What stands in for AWS in a measurement under Lambda's limits, all of it over TLS: the SES and the
 SQS sandbox, and ministack for DynamoDB. They run outside of the limits."""
 
-from __future__ import annotations
-
 import ssl
 import tempfile
 import time

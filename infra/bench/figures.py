@@ -1,7 +1,5 @@
 """What a report says, against what was aimed at."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

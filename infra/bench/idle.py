@@ -4,8 +4,6 @@ A counting proxy stands between the functions and ministack; milliseconds are th
 lines in the functions' logs, as AWS bills them. The scheduler is invoked here, once a minute.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

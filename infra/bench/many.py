@@ -3,8 +3,6 @@ of both to minutes of sending. The scheduler finds the queues, issues the ticks 
 stands here, and the pollers send.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -1,7 +1,5 @@
 """Programs that a measurement starts, and calls to those of them that stand in for AWS."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

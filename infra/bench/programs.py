@@ -1,7 +1,5 @@
 """Programs by themselves: their start and size, their processor time and memory, and a crate's own benches."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

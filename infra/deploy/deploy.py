@@ -5,8 +5,6 @@ reaches a stack that is there. Here every parameter is given: what the file says
 default. A value that the stack has and the file does not say is refused, so that none is lost unseen.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -4,8 +4,6 @@ Equal programs give equal files, byte by byte: names are sorted, times are fixed
 another zlib may pack the same content into other bytes.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import hashlib

@@ -4,8 +4,6 @@ Cargo says what is linked (`cargo tree`), Cargo.lock the checksums, and each pac
 `make deny` decides which licences are allowed; this collects their texts.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

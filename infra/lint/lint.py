@@ -5,8 +5,6 @@
 Prints a line for each finding and ends with 1 if there is one. Only production code counts; tests do not.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess

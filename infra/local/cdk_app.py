@@ -1,7 +1,5 @@
 """What the CDK app makes of the SAM template's parameters: the same names and values serve both."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -9,8 +9,6 @@ error, in one line, with one of these exit codes:
   3  nothing answers at the endpoint
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import json

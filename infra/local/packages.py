@@ -1,7 +1,5 @@
 """What is uploaded to deploy: the functions' packages, named in the template, and the template."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -5,8 +5,6 @@ ARN) is written as AWS would write it for the resource's name, so that two templ
 queue by different logical ids render alike. A resource without a name of its own goes by its type.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import re

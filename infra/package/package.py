@@ -8,8 +8,6 @@ for text messages, and the same for x86_64, each with one file: bootstrap.
 Equal input gives equal packages, byte by byte. Exit code 2: a zip is missing, or is no function's.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -5,8 +5,6 @@ checkov sees no more than the text: not what SAM makes of a function, and not a 
 that stands in a condition.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ Offline: no account, no credentials, no telemetry; a proxy that does not exist r
 A tool's words are shown when it finds anything, and then the exit code is 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess
