@@ -120,22 +120,23 @@ def parts(text: str) -> list[str]:
     return [part for part in PARTS if part in named]
 
 
+def place(text: str) -> Path:
+    """Not resolved: a virtual environment's Python is a link."""
+    return Path(text).absolute()
+
+
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--only", type=parts, default=GROUPS["short"], metavar="PART,…",
                         help=f"parts to run, of {','.join([*PARTS, *GROUPS])} [short]")
-    parser.add_argument("--bin-dir", type=Path, help="the release binaries [target/release]")
-    parser.add_argument("--python", type=Path,
-                        help="Python with ministack [.tools/local/bin/python]")
-    parser.add_argument("--out", type=Path, help="folder for reports and bench.json [.local/bench]")
+    for option, default, what in (("--bin-dir", "target/release", "the release binaries"),
+                                  ("--python", ".tools/local/bin/python", "Python with ministack"),
+                                  ("--out", ".local/bench", "folder for reports and bench.json")):
+        parser.add_argument(option, type=place, default=ROOT / default, help=f"{what} [{default}]")
     parser.add_argument("--write", action="store_true",
                         help=f"write the idle minutes into {idle.MEASURED}, and do not judge them")
     parser.set_defaults(root=ROOT)
     args = parser.parse_args()
-    args.bin_dir = (args.bin_dir or ROOT / "target" / "release").absolute()
-    # Not resolved: a virtual environment's Python is a link.
-    args.python = (args.python or ROOT / ".tools" / "local" / "bin" / "python").absolute()
-    args.out = (args.out or ROOT / ".local" / "bench").absolute()
     for name in ("devstack", "poller", "scheduler", "sdk-calls", "ses-sandbox", "sqs-sandbox", "tidegate"):
         if not os.access(args.bin_dir / name, os.X_OK):
             parser.error(f"{args.bin_dir / name} is missing: run `make binaries`, or name --bin-dir")

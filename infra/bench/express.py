@@ -10,7 +10,6 @@ import json
 import random
 import statistics
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.client import HTTPException
@@ -64,13 +63,6 @@ class Seen:
         return sorted((at - self.put[to]) / 1e6 for to, at in self.express.items())
 
 
-def gaps(rate: float) -> Iterator[float]:
-    """Seconds between the arrivals of a Poisson process: the same in every measurement."""
-    chance = random.Random(7)
-    while True:
-        yield chance.expovariate(rate)
-
-
 def express_queue(port: int) -> tuple[str, str]:
     """The express queue of the deployed poller, and the endpoint it stands at."""
     listed = Client(port).call("GET", "/2015-03-31/functions/", service="lambda")
@@ -85,14 +77,12 @@ def put(port: int, seen: Seen, rate: float) -> None:
     """Puts express mail, from now to the end of the measured time."""
     queue, endpoint = express_queue(port)
     express = Client(urlsplit(endpoint).port or 80)
-    due = time.time()
+    # The arrivals of a Poisson process: the same in every measurement.
+    chance, due = random.Random(7), time.time()
     until = due + SETTLING + SECONDS
-    for number, gap in enumerate(gaps(rate)):
-        due += gap
-        if due >= until:
-            break
+    while (due := due + chance.expovariate(rate)) < until:
         time.sleep(max(0.0, due - time.time()))
-        to = f"express-{number}@example.com"
+        to = f"express-{len(seen.put)}@example.com"
         body = {"to_address": to, "from_address": "news@example.org", "subject": "Code",
                 "body": "123456"}
         message = {"QueueUrl": queue, "MessageBody": json.dumps(body)}

@@ -69,20 +69,13 @@ def proxy(port: int, calls: Calls) -> int:
     return int(server.sockets[0].getsockname()[1])
 
 
-def deploy(args: Any, port: int, endpoint: str) -> dict[str, str]:
-    """The stack's outputs; its schedule is off, since the minutes are ours."""
+def deploy(args: Any, port: int, **parameters: object) -> dict[str, str]:
+    """The stack's outputs."""
     command = [args.python, "-B", args.root / "infra/local/local_aws.py", "deploy", "--stack", "idle",
                "--endpoint", f"http://127.0.0.1:{port}", "--template", args.root / "infra/sam/template.yaml",
                "--scheduler", args.bin_dir / "scheduler", "--poller", args.bin_dir / "poller",
-               "--parameter", f"EndpointUrl={endpoint}", "--parameter", "Schedule=DISABLED"]
+               *(f"--parameter={name}={value}" for name, value in parameters.items())]
     return dict(json.loads(printed(command, 120))["outputs"])
-
-
-def set_wake(stack: Client, function: str, wake: int) -> None:
-    path = f"/2015-03-31/functions/{function}/configuration"
-    variables = stack.call("GET", path, service="lambda")["Environment"]["Variables"]
-    variables["TIDEGATE_IDLE_WAKE_SECONDS"] = str(wake)
-    stack.call("PUT", path, {"Environment": {"Variables": variables}}, "lambda")
 
 
 def logged(stack: Client, group: str) -> list[dict[str, Any]]:
@@ -112,10 +105,9 @@ def minute(args: Any, wake: int) -> Measured:
     warm, minutes = MINUTES[wake]
     calls: Calls = []
     with tempfile.TemporaryDirectory() as scratch, ministack(args.python, scratch) as port:
-        outputs = deploy(args, port, f"http://127.0.0.1:{proxy(port, calls)}")
-        ours = Client(port)
-        set_wake(ours, outputs["SchedulerFunction"], wake)
-        began = time.time()
+        # The schedule is off, since the minutes are ours.
+        outputs = deploy(args, port, EndpointUrl=f"http://127.0.0.1:{proxy(port, calls)}", IdleWakeSeconds=wake, Schedule="DISABLED")
+        ours, began = Client(port), time.time()
         path = f"/2015-03-31/functions/{outputs['SchedulerFunction']}/invocations"
         for number in range(warm + minutes):
             time.sleep(max(0.0, began + number * MINUTE - time.time()))

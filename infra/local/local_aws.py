@@ -152,6 +152,7 @@ def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
         given = {"Architecture": host_architecture(), "EndpointUrl": aws.endpoint} | dict(args.parameter)
         template, parameters = cdk_app.synthesize(args.cdk, args.stack, given), []
     s3 = aws.client("s3")
+    packages.make_bucket(s3)
     sizes = packages.upload(s3, template, {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller})
     template_url = packages.upload_template(s3, aws.endpoint, template)
     cloudformation = aws.client("cloudformation")

@@ -80,11 +80,8 @@ def _role(function: dict[str, Any]) -> str:
 
 def upload(s3: Any, template: dict[str, Any], binaries: Mapping[str, Path | None]) -> dict[str, int]:
     """Uploads each function's package and points the template at it; gives the packages' bytes."""
-    needed = functions(template)
-    if needed:
-        _make_bucket(s3)
     sizes = {}
-    for name, function in sorted(needed.items()):
+    for name, function in sorted(functions(template).items()):
         binary = binaries.get(name)
         if binary is None:
             raise Failure(f"no binary for the template's {name}: give --scheduler and --poller", 2)
@@ -100,11 +97,10 @@ def upload_template(s3: Any, endpoint: str, template: dict[str, Any]) -> str:
     """Uploads the template, which is too large to be sent as it is; gives its URL."""
     body = json.dumps(template, separators=(",", ":")).encode()
     key = f"template-{hashlib.sha256(body).hexdigest()}.json"
-    _make_bucket(s3)
     s3.put_object(Bucket=BUCKET, Key=key, Body=body)
     return f"{endpoint}/{BUCKET}/{key}"
 
 
-def _make_bucket(s3: Any) -> None:
+def make_bucket(s3: Any) -> None:
     if BUCKET not in {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}:
         s3.create_bucket(Bucket=BUCKET)
