@@ -97,10 +97,7 @@ def environments(parameters: Mapping[str, str], stack: str, region: str | None) 
 
 def check_settings(tidegate: Path, found: Mapping[str, Mapping[str, str]]) -> None:
     """Asks the functions' own parser, before anything is deployed."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-        json.dump(found, file)
-        file.flush()
-        ran = subprocess.run([tidegate, "doctor", "--environments", file.name], check=False)
+    ran = subprocess.run([tidegate, "doctor", "--environments", "/dev/stdin"], input=json.dumps(found), text=True, check=False)
     if ran.returncode != 0:
         raise Refused("nothing was deployed: the functions would not start with these parameters")
 

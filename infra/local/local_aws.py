@@ -22,7 +22,7 @@ from typing import Any
 import boto3
 import yaml
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, WaiterError
 
 import cdk_app
 import packages
@@ -98,9 +98,9 @@ def stack_parameters(template: dict[str, Any], given: list[tuple[str, str]], end
     return [{"ParameterKey": name, "ParameterValue": value} for name, value in values.items() if name in known]
 
 
-def first_failure(cloudformation: Any, stack_id: str) -> str:
+def first_failure(cloudformation: Any, stack: str) -> str:
     """The oldest failed resource's reason: the later ones follow from it."""
-    events = cloudformation.describe_stack_events(StackName=stack_id)["StackEvents"]
+    events = cloudformation.describe_stack_events(StackName=stack)["StackEvents"]
     failed = [event for event in events if event["ResourceStatus"].endswith("_FAILED")]
     if not failed:
         return "no resource tells a reason"
@@ -119,29 +119,26 @@ def describe(cloudformation: Any, stack: str) -> dict[str, Any] | None:
     return None if found["StackStatus"] == "DELETE_COMPLETE" else found
 
 
-def wait_while_in_progress(cloudformation: Any, stack: str) -> dict[str, Any] | None:
-    deadline = time.monotonic() + STACK_SECONDS
-    while (found := describe(cloudformation, stack)) is not None and found["StackStatus"].endswith("_IN_PROGRESS"):
-        if time.monotonic() >= deadline:
-            raise Failure(f"stack {stack} is still {found['StackStatus']} after {STACK_SECONDS:g} s", 1)
-        time.sleep(POLL_SECONDS)
-    return found
-
-
-def create_or_update(cloudformation: Any, stack: str, template_url: str, parameters: list[dict[str, str]]) -> str:
-    """Starts what the stack needs, and gives the status that means success."""
+def bring_up_to_date(cloudformation: Any, stack: str, template_url: str, parameters: list[dict[str, str]]) -> dict[str, Any]:
+    """The stack as it stands, created or updated."""
     request = {"StackName": stack, "TemplateURL": template_url, "Parameters": parameters, "Capabilities": ["CAPABILITY_IAM"]}
     existing = describe(cloudformation, stack)
-    if existing is None:
-        cloudformation.create_stack(**request)
-        return "CREATE_COMPLETE"
     try:
-        cloudformation.update_stack(**request)
+        (cloudformation.create_stack if existing is None else cloudformation.update_stack)(**request)
     except ClientError as error:
-        if "No updates are to be performed" not in str(error):
+        if existing is None or "No updates are to be performed" not in str(error):
             raise
-        return str(existing["StackStatus"])
-    return "UPDATE_COMPLETE"
+        return existing
+    waiter = cloudformation.get_waiter("stack_create_complete" if existing is None else "stack_update_complete")
+    looks = {"Delay": POLL_SECONDS, "MaxAttempts": int(STACK_SECONDS / POLL_SECONDS)}
+    began = time.monotonic()
+    try:
+        waiter.wait(StackName=stack, WaiterConfig=looks)
+    except WaiterError as error:
+        status = error.last_response["Stacks"][0]["StackStatus"] if "Stacks" in error.last_response else "gone"
+        took = f"after {time.monotonic() - began:.0f} s"
+        raise Failure(f"stack {stack} is {status} {took}: {first_failure(cloudformation, stack)}", 1) from error
+    return dict(cloudformation.describe_stacks(StackName=stack)["Stacks"][0])
 
 
 def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
@@ -156,15 +153,10 @@ def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
     sizes = packages.upload(s3, template, {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller})
     template_url = packages.upload_template(s3, aws.endpoint, template)
     cloudformation = aws.client("cloudformation")
-    wanted = create_or_update(cloudformation, args.stack, template_url, parameters)
-    found = wait_while_in_progress(cloudformation, args.stack)
-    if found is None or found["StackStatus"] != wanted:
-        status = "gone" if found is None else found["StackStatus"]
-        reason = first_failure(cloudformation, args.stack if found is None else found["StackId"])
-        raise Failure(f"stack {args.stack} is {status}: {reason}", 1)
+    found = bring_up_to_date(cloudformation, args.stack, template_url, parameters)
     outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
     expire_items(aws.client("dynamodb"), template, outputs)
-    return {"stack": args.stack, "status": wanted, "outputs": outputs, "package_bytes": sizes}
+    return {"stack": args.stack, "status": found["StackStatus"], "outputs": outputs, "package_bytes": sizes}
 
 
 def expire_items(dynamodb: Any, template: dict[str, Any], outputs: dict[str, str]) -> None:
