@@ -16,7 +16,7 @@ from typing import Any
 
 from figures import Row, at_most, told
 from processes import Client, ministack, printed
-from runtime import Request, read_request
+from runtime import read_request
 
 Measured = dict[str, Any]
 

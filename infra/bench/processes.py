@@ -50,7 +50,7 @@ def running(command: Command, **options: Any) -> Iterator[subprocess.Popen[bytes
 def sandbox(program: Path, folder: Path, *options: str) -> Iterator[str]:
     """A sandbox that runs; its URL."""
     log = folder / f"{program.name}.log"
-    command = [program, *options, "--listen", "127.0.0.1:0", "--json"]
+    command: Command = [program, *options, "--listen", "127.0.0.1:0", "--json"]
     with log.open("wb") as errors, running(command, stdout=subprocess.PIPE, stderr=errors) as process:
         line = process.stdout.readline() if process.stdout else b""
         if not line:

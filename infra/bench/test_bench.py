@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import json
 import sys
 import tempfile
 import unittest

@@ -8,7 +8,6 @@ default. A value that the stack has and the file does not say is refused, so tha
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile

@@ -73,7 +73,8 @@ def main() -> None:
         rendered.mkdir()
         if not run("rendering", [linters / "python", "-B", "validate/render.py", rendered], home):
             sys.exit(1)
-        clean = list(pool.map(lambda check: run(*check, home), checks(linters, checkov, rendered).items()))
+        found = checks(linters, checkov, rendered)
+        clean = list(pool.map(lambda name: run(name, found[name], home), found))
     sys.exit(not all(clean))
 
 
