@@ -8,71 +8,43 @@ if it is beyond the median of the last runs by more than its allowance. Prints a
 Exit code: 0 no figure is worse, or there are fewer than three runs before; 1 one is worse; 2 an option is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# How much worse a figure of this unit may be: a part of the median, or the difference in the unit itself.
-RELATIVE = {"": 0.1}
-ABSOLUTE = {"of q": 0.01, "points": 0.5}
+# How much worse a figure of this unit may be than the median: a part of it, or a difference in the unit itself.
+ALLOWANCES = {"": lambda median: 0.1 * abs(median), "of q": lambda _: 0.01, "points": lambda _: 0.5}
 # Below this many runs a median says nothing; above that many the oldest are dropped.
 LEAST, MOST, JUDGED_BY = 3, 400, 14
 
-
-@dataclass(frozen=True)
-class Change:
-    """A figure now, and the median of the runs before."""
-
-    name: str
-    unit: str
-    now: float
-    before: float | None
-    worse: bool
-
-    def row(self) -> str:
-        before = "–" if self.before is None else f"{self.before:.4g}"
-        verdict = "**worse**" if self.worse else "" if self.before is None else "as before, or better"
-        return f"| {self.name} | {self.now:.4g} {self.unit} | {before} | {verdict} |"
+# A figure of bench.json, and a run before: its commit, and its ratios by name.
+Figure = dict[str, Any]
+Run = dict[str, Any]
 
 
-def ratios(figures: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def ratios(figures: list[Figure]) -> dict[str, Figure]:
     """The figures that mean the same on every machine, by part and name."""
-    kept = {}
-    for figure in figures:
-        if figure["value"] is not None and figure["target"] and figure["unit"] in RELATIVE | ABSOLUTE:
-            lower = figure["target"].startswith("<")
-            kept[f"{figure['part']}: {figure['figure']}"] = {
-                "value": figure["value"], "unit": figure["unit"], "lower_is_better": lower,
-            }  # fmt: skip
-    return kept
+    kept = [of for of in figures if of["value"] is not None and of["target"] and of["unit"] in ALLOWANCES]
+    return {f"{of['part']}: {of['figure']}": of for of in kept}
 
 
-def compare(now: dict[str, dict[str, Any]], history: list[dict[str, Any]]) -> list[Change]:
-    changes = []
-    for name, ratio in now.items():
-        earlier = [run["ratios"][name]["value"] for run in history[-JUDGED_BY:] if name in run["ratios"]]
-        median = statistics.median(earlier) if len(earlier) >= LEAST else None
-        worse = median is not None and is_worse(ratio, median)
-        changes.append(Change(name, ratio["unit"], ratio["value"], median, worse))
-    return changes
+def row(name: str, now: Figure, history: list[Run]) -> tuple[str, bool]:
+    """A figure beside the median of the runs before; whether it is worse."""
+    value, unit = now["value"], now["unit"]
+    earlier = [run["ratios"][name] for run in history[-JUDGED_BY:] if name in run["ratios"]]
+    if len(earlier) < LEAST:
+        return f"| {name} | {value:.4g} {unit} | – |  |", False
+    median = statistics.median(earlier)
+    more = value - median if now["target"].startswith("<") else median - value
+    worse = more > ALLOWANCES[unit](median)
+    return f"| {name} | {value:.4g} {unit} | {median:.4g} | {'**worse**' if worse else 'as before, or better'} |", worse
 
 
-def is_worse(ratio: dict[str, Any], median: float) -> bool:
-    allowance = ABSOLUTE.get(ratio["unit"], abs(median) * RELATIVE.get(ratio["unit"], 0.0))
-    more = ratio["value"] - median
-    return (more if ratio["lower_is_better"] else -more) > allowance
-
-
-def read_history(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def read_history(path: Path) -> list[Run]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -89,14 +61,15 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"cannot read the figures: {error}")
     if not now:
         parser.error(f"{args.figures} has no ratio")
-    changes = compare(now, history)
+    rows = [row(name, of, history) for name, of in now.items()]
     print(f"Ratios of {args.commit[:12]} against the median of the last {min(len(history), JUDGED_BY)} runs\n")
     print("| figure | now | before | |\n|---|---|---|---|")
-    print("\n".join(change.row() for change in changes))
-    lines = [json.dumps(run, ensure_ascii=False) for run in [*history, {"commit": args.commit, "ratios": now}][-MOST:]]
+    print("\n".join(text for text, _ in rows))
+    run = {"commit": args.commit, "ratios": {name: of["value"] for name, of in now.items()}}
+    lines = [json.dumps(each, ensure_ascii=False) for each in [*history, run][-MOST:]]
     args.history.parent.mkdir(parents=True, exist_ok=True)
     args.history.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return 1 if any(change.worse for change in changes) else 0
+    return 1 if any(worse for _, worse in rows) else 0
 
 
 if __name__ == "__main__":

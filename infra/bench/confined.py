@@ -8,9 +8,10 @@ against fakes that serve TLS (`fakes`) outside of the groups. A run of a case:
     steady windows that are judged; half-way all idle environments are taken away: cold starts again
     pause  no ticks, and longer than the fakes keep an idle connection open
     after  windows that are judged, too: environments thaw with connections that are dead
-"""
 
-from __future__ import annotations
+A part by itself measures what limits cost: the same mails, sent once without a limit and once with 20. No limit is so low
+that mail waits for it: that would cost further calls.
+"""
 
 import asyncio
 import base64
@@ -18,22 +19,22 @@ import gzip
 import itertools
 import json
 import math
+import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import sdk_calls
 from confinement import Group, Mounts, unavailable
 from fakes import Fakes, fakes
 from figures import SHARE_POINTS, UTILISATION, Row, at_least, at_most, number, told
+from programs import sdk_calls, slowness
 from runtime import Function, Settings
-from startup import environment
 
 LEAD_SECONDS = 0.4
 POLLER_TIMEOUT = 15.0
@@ -75,6 +76,11 @@ CASES = {
     "lambda-200kb-cpu": Case(100, 1_769, 200),
     "lambda-200kb-gzip": Case(100, 1_769, 200, compressed=True),
 }
+LIMITS_PART = "limits"
+LIMITS = 20
+# A whole processor, so that none of the runs is throttled.
+LIMITS_CASE = Case(200, 1_769, domains=LIMITS)
+LIMITS_MOST, LIMITS_UTILISATION = 1.15, 0.97
 # The cases whose processor time is judged: the most that a mail may take, to the AWS calls alone of a plain mail of this size.
 LARGE = {CASES["lambda-200kb-cpu"]: 1.25, CASES["lambda-200kb-gzip"]: 1.0}
 
@@ -125,52 +131,6 @@ def fill(at: Fakes, queue: str, bodies: Iterator[str], kilobytes: int) -> None:
             raise ValueError(f"{queue} refused mails: {answer['Failed'][:1]}")
 
 
-@dataclass(frozen=True)
-class Site:
-    """Where functions run under limits, and the fakes that they call."""
-
-    args: Any
-    folder: Path
-    mounts: Mounts
-    slowness: float
-    at: Fakes
-
-    def function(self, name: str, memory_mb: int, timeout: float, variables: dict[str, str]) -> Function:
-        """A function as the template deploys it, without an express queue."""
-        common = environment("") | self.at.environment() | {
-            "TIDEGATE_MERGE_QUEUE_URL": self.at.queue("merge.fifo"),
-            "TIDEGATE_DEAD_LETTER_QUEUE_URL": self.at.queue("dead-letter"),
-        }
-        del common["TIDEGATE_EXPRESS_QUEUE_URL"]
-        settings = Settings(name, self.args.bin_dir / name, memory_mb, timeout, common | variables,
-                            self.folder / f"{name}.log")
-        return Function(partial(Group, self.mounts, memory_mb, self.slowness), settings)
-
-    def ended(self, case: Case, filled: int, calls_before: int, arrivals: list[dict[str, Any]]) -> dict[str, Any]:
-        """What every run ends with: the members of `Ended`."""
-        by_window = dict(Counter(mail["arrived_ns"] // 1_000_000_000 for mail in arrivals))
-        return {"case": case, "filled": filled, "by_window": by_window, "stats": self.at.stats(),
-                "waiting": sum(self.at.waiting().values()), "calls": self.at.calls() - calls_before,
-                "slowness": self.slowness}
-
-    def keep(self, outcome: Ended) -> None:
-        (self.folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
-
-
-@contextmanager
-def site(part: str, case: Case, args: Any) -> Iterator[Site]:
-    folder = args.out / part
-    folder.mkdir(parents=True, exist_ok=True)
-    for log in folder.glob("*.log"):
-        log.unlink()
-    mounts = Mounts.here()
-    if mounts is None:
-        raise ValueError(unavailable())
-    slowness = sdk_calls.slowness(args)
-    with fakes(args, folder, case.rate, LATENCY, IDLE_CLOSE_SECONDS) as at:
-        yield Site(args, folder, mounts, slowness, at)
-
-
 @dataclass
 class Ended:
     """A run, as it ended."""
@@ -193,30 +153,68 @@ class Ended:
     def lost(self) -> int:
         return self.filled - (self.mails() - self.stats["duplicates"]) - self.waiting
 
-    def rows(self, part: str, poller: dict[str, Any], *others: dict[str, Any]) -> list[Row]:
+    def rows(self, poller: dict[str, Any], *others: dict[str, Any]) -> list[Row]:
         """What is asked and told of every run, by the figures of its functions."""
         functions = [*others, poller]
         failed = [why for each in functions for why in each["failed"]]
-        ended = sum(each["timed_out"] + each["ended_otherwise"] for each in functions)
         throttled = poller["throttled_periods"] / max(1, poller["periods"])
         return [
-            at_most(part, "sent twice", self.stats["duplicates"], "mails", 0),
-            at_most(part, "lost", self.lost(), "mails", 0),
-            at_most(part, "killed for memory", sum(each["killed_for_memory"] for each in functions), "times", 0),
-            at_most(part, "failed invocations", len(failed) + ended, "", 0, "; ".join(failed[:1])),
-            told(part, "processor time of the AWS calls alone, to docs/figures.md", self.slowness, ""),
-            told(part, "throttled", poller["throttled_seconds"], "s", f"in {throttled:.0%} of periods"),
-            told(part, "processor time a mail, all of the poller's",
-                 poller["cpu_seconds"] * 1e3 / max(1, self.mails()), "ms"),
-            told(part, "poller's peak memory", poller["peak_rss_bytes"], "bytes"),
+            at_most("sent twice", self.stats["duplicates"], "mails", 0),
+            at_most("lost", self.lost(), "mails", 0),
+            at_most("killed for memory", sum(each["killed_for_memory"] for each in functions), "times", 0),
+            at_most("failed invocations", len(failed), "", 0, "; ".join(failed[:1])),
+            told("processor time of the AWS calls alone, to docs/figures.md", self.slowness, ""),
+            told("throttled", poller["throttled_seconds"], "s", f"in {throttled:.0%} of periods"),
+            told("processor time a mail, all of the poller's", poller["cpu_seconds"] * 1e3 / max(1, self.mails()), "ms"),
+            told("poller's peak memory", poller["peak_rss_bytes"], "bytes"),
         ]
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where functions run under limits, and the fakes that they call."""
+
+    args: Any
+    folder: Path
+    mounts: Mounts
+    slowness: float
+    at: Fakes
+
+    def function(self, name: str, memory_mb: int, timeout: float, variables: dict[str, str]) -> Function:
+        """A function as the template deploys it, without an express queue."""
+        settings = Settings(name, self.args.bin_dir / name, memory_mb, timeout, self.at.environment() | variables,
+                            self.folder / f"{name}.log")
+        return Function(partial(Group, self.mounts, memory_mb, self.slowness), settings)
+
+    def ended(self, case: Case, filled: int, calls_before: int, arrivals: list[dict[str, Any]]) -> dict[str, Any]:
+        """What every run ends with: the members of `Ended`."""
+        by_window = dict(Counter(mail["arrived_ns"] // 1_000_000_000 for mail in arrivals))
+        return {"case": case, "filled": filled, "by_window": by_window, "stats": self.at.stats(),
+                "waiting": self.at.waiting(), "calls": self.at.calls() - calls_before,
+                "slowness": self.slowness}
+
+    def keep(self, outcome: Ended) -> None:
+        (self.folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
+
+
+@contextmanager
+def site(part: str, case: Case, args: Any) -> Iterator[Site]:
+    folder = args.out / part
+    folder.mkdir(parents=True, exist_ok=True)
+    for log in folder.glob("*.log"):
+        log.unlink()
+    mounts = Mounts.here()
+    if mounts is None:
+        raise ValueError(unavailable())
+    slow = slowness(args)
+    with fakes(args, folder, case.rate, LATENCY, IDLE_CLOSE_SECONDS) as at:
+        yield Site(args, folder, mounts, slow, at)
 
 
 @dataclass
 class Outcome(Ended):
     steady: tuple[int, int]
     after: tuple[int, int]
-    cold: list[int]
     # Processor seconds in the first half of the steady windows, in which no environment starts.
     warm_cpu: float
     figures: dict[str, Any]
@@ -236,18 +234,13 @@ class Outcome(Ended):
         return max(abs(sent[name] / total - share) * 100 for name, share in SHARES.items())
 
 
-def iso(window: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(window))
-
-
-async def ticks(poller: Function, first: int, count: int, rate: float) -> list[int]:
-    """Ticks of so many windows, each its lead ahead; the windows whose poller started cold."""
-    given = {}
+async def ticks(poller: Function, first: int, count: int, rate: float) -> None:
+    """Ticks of so many windows, each its lead ahead."""
     for window in range(first, first + count):
         await asyncio.sleep(max(0.0, window - LEAD_SECONDS - time.time()))
-        given[window] = poller.invoke({"window": iso(window), "rate_per_second": float(rate)})
+        opens = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(window))
+        poller.invoke({"window": opens, "rate_per_second": float(rate)})
     await asyncio.sleep(1.0)
-    return [window for window, invocation in given.items() if invocation.cold]
 
 
 async def run(case: Case, here: Site, variables: dict[str, str]) -> Outcome:
@@ -270,78 +263,81 @@ async def run(case: Case, here: Site, variables: dict[str, str]) -> Outcome:
         await ticks(poller, steady[0], half - START_WINDOWS, case.rate)
         warm_cpu = poller.cpu_seconds() - before
         await poller.retire_idle()
-        cold = await ticks(poller, first + half, steady[1] - first - half, case.rate)
+        await ticks(poller, first + half, steady[1] - first - half, case.rate)
         await asyncio.sleep(PAUSE_SECONDS)
         again = int(time.time()) + 2
         after = (again, again + AFTER_WINDOWS)
-        cold += await ticks(poller, again, AFTER_WINDOWS, case.rate)
+        await ticks(poller, again, AFTER_WINDOWS, case.rate)
         await asyncio.sleep(SETTLE_SECONDS)
     finally:
         await poller.stop()
-    arrivals = await asyncio.to_thread(at.arrivals, 0)
+    arrivals = await asyncio.to_thread(at.arrivals)
     ended = here.ended(case, sum(filled.values()), calls, arrivals)
-    return Outcome(**ended, steady=steady, after=after, cold=cold, warm_cpu=warm_cpu, figures=asdict(poller.figures))
+    return Outcome(**ended, steady=steady, after=after, warm_cpu=warm_cpu, figures=asdict(poller.figures))
 
 
-def measure(part: str, args: Any) -> Outcome:
-    return measure_case(part, CASES[part], args, lambda _: {})
-
-
-def measure_case(
-    part: str, case: Case, args: Any, variables: Callable[[Fakes], dict[str, str]]
-) -> Outcome:
-    """A run of the case, whose poller has these variables, too."""
-    with site(part, case, args) as here:
-        outcome = asyncio.run(run(case, here, variables(here.at)))
+def measure(name: str, case: Case, args: Any, limits: int = 0) -> Outcome:
+    """A run of the case; with a limit for each of so many domains, of three times its mail."""
+    with site(name, case, args) as here:
+        variables = {} if limits == 0 else {
+            "TIDEGATE_LIMITS": ", ".join(f"d{n}.example.com={3 * case.rate // limits}/s" for n in range(limits)),
+            "TIDEGATE_LIMIT_QUEUES": ",".join(here.at.queue(f"domain-{n}") for n in range(limits)),
+        }
+        outcome = asyncio.run(run(case, here, variables))
         here.keep(outcome)
     return outcome
 
 
-def warm_rows(part: str, outcome: Outcome, sdk_calls_ms: float | None) -> list[Row]:
-    milliseconds = outcome.warm_milliseconds()
-    found = [told(part, "processor time a mail, warm", milliseconds, "ms")]
-    if outcome.case in LARGE:
-        ratio = milliseconds / sdk_calls_ms if sdk_calls_ms else None
-        note = f"{number(milliseconds)} ms to {number(sdk_calls_ms)} ms a mail"
-        what = "poller's processor time to the SDK calls alone, plain"
-        found.append(at_most(part, what, ratio, "", LARGE[outcome.case], note))
+def part(name: str, args: Any) -> list[Row]:
+    outcome = measure(name, CASES[name], args)
+    # After the run, so that both are measured on a machine as busy.
+    calls = sdk_calls(args, "merge", outcome.case.body_kb) if outcome.case in LARGE else None
+    return rows(outcome, calls, os.cpu_count() or 1)
+
+
+def rows(outcome: Outcome, sdk_calls_ms: float | None, processors: int) -> list[Row]:
+    case, figures, warm = outcome.case, outcome.figures, outcome.warm_milliseconds()
+    found = [
+        *used_rows(outcome, processors),
+        at_most("refused", sum(outcome.stats["refused"].values()), "mails", 0),
+        told("processor time a mail, warm", warm, "ms"),
+        *outcome.rows(figures),
+        told("most descriptors", figures["most_descriptors"], ""),
+        told("SQS calls per mail", outcome.calls / max(1, outcome.mails()), ""),
+    ]
+    if case in LARGE:
+        ratio = warm / sdk_calls_ms if sdk_calls_ms else None
+        note = f"{number(warm)} ms to {number(sdk_calls_ms)} ms a mail"
+        found.append(at_most("poller's processor time to the SDK calls alone, plain", ratio, "", LARGE[case], note))
     return found
 
 
-def used_rows(part: str, outcome: Outcome, note: str, processors: int) -> list[Row]:
+def used_rows(outcome: Outcome, processors: int) -> list[Row]:
     """What a poller makes of its quota; judged where it has the processor time that it needs."""
     case, used, off = outcome.case, outcome.utilisation(outcome.judged()), outcome.share_points()
+    size = f"{case.body_kb} KB" if case.body_kb else "tiny"
+    note = f"{size}{', compressed' if case.compressed else ''}, {case.rate:,}/s, {case.memory_mb:,} MB"
     what, shares = "utilisation, cold starts and dead connections in it", "shares off 90/10"
     second, worst = "worst second at arrival", outcome.stats["worst_sliding_second_offered"]
     bound = math.floor(case.rate * (1.005 if case.rate >= 1_000 else 1.0))
-    utilisation = at_least(part, what, used, "of q", UTILISATION, note)
-    fair = at_most(part, shares, off, "points", SHARE_POINTS)
-    in_time = at_most(part, second, worst, "recipients", bound)
+    fair = at_most(shares, off, "points", SHARE_POINTS)
+    in_time = at_most(second, worst, "recipients", bound)
     if processors < case.processors:
         note += f"; {case.processors} processors are needed"
-        return [told(part, what, used, "of q", note), fair, told(part, second, worst, "recipients")]
+        return [told(what, used, "of q", note), fair, told(second, worst, "recipients")]
     if case.memory_mb < (needed := needed_mb(case)):
         note += f"; {needed:,.0f} MB are needed"
-        return [told(part, what, used, "of q", note), told(part, shares, off, "points"), in_time]
-    return [utilisation, fair, in_time]
+        return [told(what, used, "of q", note), told(shares, off, "points"), in_time]
+    return [at_least(what, used, "of q", UTILISATION, note), fair, in_time]
 
 
-def rows(part: str, outcome: Outcome, sdk_calls_ms: float | None, processors: int) -> list[Row]:
-    case, figures = outcome.case, outcome.figures
-    size = f"{case.body_kb} KB" if case.body_kb else "tiny"
-    size += ", compressed" if case.compressed else ""
-    note = f"{size}, {case.rate:,}/s, {case.memory_mb:,} MB"
-    judged, after = outcome.judged(), list(range(*outcome.after))
+def limits_part(name: str, args: Any) -> list[Row]:
+    """Processor time of a mail with limits, to that without."""
+    without, limited = (measure(f"{name}-{limits or 'none'}", LIMITS_CASE, args, limits) for limits in (0, LIMITS))
+    ratio = limited.warm_milliseconds() / without.warm_milliseconds()
+    note = f"{limited.warm_milliseconds():.3f} ms to {without.warm_milliseconds():.3f} ms a mail"
     return [
-        *used_rows(part, outcome, note, processors),
-        told(part, "utilisation of windows that started cold", outcome.utilisation(
-            [window for window in judged if window in outcome.cold]), "of q",
-             f"{figures['cold_starts']} cold starts"),
-        told(part, "utilisation of the 3 windows after the pause", outcome.utilisation(after[:3]),
-             "of q"),
-        at_most(part, "refused", sum(outcome.stats["refused"].values()), "mails", 0),
-        *warm_rows(part, outcome, sdk_calls_ms),
-        *outcome.rows(part, figures),
-        told(part, "most descriptors", figures["most_descriptors"], ""),
-        told(part, "SQS calls per mail", outcome.calls / max(1, outcome.mails()), ""),
+        at_most(f"processor time a mail with {LIMITS} limits, to that with none", ratio, "", LIMITS_MOST, note),
+        at_least("utilisation", limited.utilisation(limited.judged()), "of q", LIMITS_UTILISATION),
+        at_most("lost", limited.lost() + without.lost(), "mails", 0),
     ]

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,9 +92,8 @@ class Throttling:
     @staticmethod
     def of(stat: str) -> Throttling:
         """By cpu.stat: nanoseconds in version 1, microseconds in version 2."""
-        read = {name: int(value) for name, value in map(str.split, stat.splitlines())}
-        seconds = read.get("throttled_time", 0) / 1e9 + read.get("throttled_usec", 0) / 1e6
-        return Throttling(read.get("nr_periods", 0), read.get("nr_throttled", 0), seconds)
+        seconds = counter(stat, "throttled_time") / 1e9 + counter(stat, "throttled_usec") / 1e6
+        return Throttling(counter(stat, "nr_periods"), counter(stat, "nr_throttled"), seconds)
 
 
 def counter(text: str, name: str) -> int:
@@ -112,7 +112,7 @@ class Group:
         name = f"tidegate-bench-{os.getpid()}-{next(self.numbers)}"
         self.places = {controller: place / name for controller, place in mounts.places.items()}
         if self.version == 2:
-            self.write(mounts.places["cpu"] / "cgroup.subtree_control", "+cpu +memory")
+            (mounts.places["cpu"] / "cgroup.subtree_control").write_text("+cpu +memory")
         for place in set(self.places.values()):
             place.mkdir()
         self.limit(memory_mb, slowness)
@@ -120,71 +120,54 @@ class Group:
     def limit(self, memory_mb: int, slowness: float) -> None:
         quota, memory = quota_us(memory_mb, slowness), memory_mb * MIB
         if self.version == 2:
-            self.write(self.file("cpu", "cpu.max"), f"{quota} {PERIOD_US}")
-            self.write(self.file("memory", "memory.max"), memory)
-            no_swap = self.file("memory", "memory.swap.max"), 0
+            limits = {"cpu.max": f"{quota} {PERIOD_US}", "memory.max": memory, "memory.swap.max": 0}
         else:
-            self.write(self.file("cpu", "cpu.cfs_period_us"), PERIOD_US)
-            self.write(self.file("cpu", "cpu.cfs_quota_us"), quota)
-            self.write(self.file("memory", "memory.limit_in_bytes"), memory)
-            no_swap = self.file("memory", "memory.memsw.limit_in_bytes"), memory
-        if no_swap[0].exists():  # kernels without swap accounting lack it
-            self.write(*no_swap)
+            limits = {"cpu.cfs_period_us": PERIOD_US, "cpu.cfs_quota_us": quota, "memory.limit_in_bytes": memory,
+                      "memory.memsw.limit_in_bytes": memory}
+        for name, value in limits.items():
+            # Kernels without swap accounting lack its file.
+            if "sw" not in name or self.file(name).exists():
+                self.file(name).write_text(str(value))
 
-    def file(self, controller: str, name: str) -> Path:
-        return self.places[controller] / name
-
-    @staticmethod
-    def write(place: Path, value: object) -> None:
-        place.write_text(str(value))
+    def file(self, name: str) -> Path:
+        """Of a controller, which its name begins with; what begins with `cgroup` all have."""
+        return self.places.get(name.split(".")[0], self.places["memory"]) / name
 
     def command(self, *program: str) -> list[str]:
         """Starts a program inside, with the descriptors it may have."""
         inside = [str(place) for place in sorted(set(self.places.values()))]
         return ["/bin/sh", "-c", LAUNCH, "sh", *inside, "--", *program]
 
-    def freeze(self) -> None:
-        self.set_frozen(True)
-
-    def thaw(self) -> None:
-        self.set_frozen(False)
-
     def set_frozen(self, frozen: bool) -> None:
         if self.version == 2:
-            self.write(self.file("freezer", "cgroup.freeze"), int(frozen))
+            self.file("cgroup.freeze").write_text(str(int(frozen)))
         else:
-            self.write(self.file("freezer", "freezer.state"), "FROZEN" if frozen else "THAWED")
+            self.file("freezer.state").write_text("FROZEN" if frozen else "THAWED")
 
     def cpu_seconds(self) -> float:
         if self.version == 2:
-            return counter(self.file("cpu", "cpu.stat").read_text(), "usage_usec") / 1e6
-        return int(self.file("cpuacct", "cpuacct.usage").read_text()) / 1e9
+            return counter(self.file("cpu.stat").read_text(), "usage_usec") / 1e6
+        return int(self.file("cpuacct.usage").read_text()) / 1e9
 
     def throttling(self) -> Throttling:
-        return Throttling.of(self.file("cpu", "cpu.stat").read_text())
+        return Throttling.of(self.file("cpu.stat").read_text())
 
     def killed(self) -> bool:
         """Whether the kernel killed a process for its memory."""
-        name = "memory.events" if self.version == 2 else "memory.oom_control"
-        return counter(self.file("memory", name).read_text(), "oom_kill") > 0
-
-    def processes(self) -> list[int]:
-        return [int(pid) for pid in self.file("memory", "cgroup.procs").read_text().split()]
+        events = self.file("memory.events" if self.version == 2 else "memory.oom_control")
+        return counter(events.read_text(), "oom_kill") > 0
 
     def remove(self) -> None:
         """Ends what is inside, and the group."""
-        self.thaw()
-        for pid in self.processes():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        self.set_frozen(False)
+        for pid in self.file("cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
         # The kernel keeps a group for the moment that its last process takes to end.
         for _ in range(100):
             try:
-                for place in set(self.places.values()):
-                    if place.exists():
-                        place.rmdir()
+                for place in filter(Path.exists, set(self.places.values())):
+                    place.rmdir()
                 return
             except OSError:
                 time.sleep(0.02)

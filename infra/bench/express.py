@@ -6,33 +6,29 @@ the queue that the deployed poller names, and their arrival is read off the SES 
 clocks are this machine's.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import statistics
-import subprocess
-import threading
 import time
-from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-from client import Client, free_port
 from figures import Row, at_least, at_most, told
+from processes import Client, devstack, free_port
 
 # Of each quota the shares of express mail, with the longest time in milliseconds that 99 of 100 mails
 # may take from their queue to SES.
 P99_MS = {14: {0.1: 250.0}, 200: {0.05: 150.0, 0.1: 150.0, 0.5: 400.0}, 1_000: {0.1: 120.0}}
-# What is measured of a run, after the start of its sends.
-SETTLING = 6.0
-SECONDS = 30.0
+# What is measured of a run, after the start of its sends; and how much longer it lasts.
+SETTLING, SECONDS, MORE_SECONDS = 6.0, 30.0, 6.0
 # Both campaigns wait to the end: so many seconds of the quota.
 BACKLOG_SECONDS = 45
 # Of the slots used without express mail: what two runs on a machine with other work differ by.
 KEPT = 0.98
-READY_SECONDS = 60.0
+RUN_SECONDS = 180.0
 PAGE = 10_000
 
 
@@ -67,13 +63,6 @@ class Seen:
         return sorted((at - self.put[to]) / 1e6 for to, at in self.express.items())
 
 
-def gaps(rate: float) -> Iterator[float]:
-    """Seconds between the arrivals of a Poisson process: the same in every measurement."""
-    chance = random.Random(7)
-    while True:
-        yield chance.expovariate(rate)
-
-
 def express_queue(port: int) -> tuple[str, str]:
     """The express queue of the deployed poller, and the endpoint it stands at."""
     listed = Client(port).call("GET", "/2015-03-31/functions/", service="lambda")
@@ -84,15 +73,16 @@ def express_queue(port: int) -> tuple[str, str]:
     raise ValueError("no poller is deployed")
 
 
-def put(endpoint: str, queue: str, seen: Seen, rate: float, over: threading.Event) -> None:
-    """Puts express mail until the run is over."""
+def put(port: int, seen: Seen, rate: float) -> None:
+    """Puts express mail, from now to the end of the measured time."""
+    queue, endpoint = express_queue(port)
     express = Client(urlsplit(endpoint).port or 80)
-    due = time.time()
-    for number, gap in enumerate(gaps(rate)):
-        due += gap
-        if over.wait(max(0.0, due - time.time())):
-            break
-        to = f"express-{number}@example.com"
+    # The arrivals of a Poisson process: the same in every measurement.
+    chance, due = random.Random(7), time.time()
+    until = due + SETTLING + SECONDS
+    while (due := due + chance.expovariate(rate)) < until:
+        time.sleep(max(0.0, due - time.time()))
+        to = f"express-{len(seen.put)}@example.com"
         body = {"to_address": to, "from_address": "news@example.org", "subject": "Code",
                 "body": "123456"}
         message = {"QueueUrl": queue, "MessageBody": json.dumps(body)}
@@ -101,94 +91,68 @@ def put(endpoint: str, queue: str, seen: Seen, rate: float, over: threading.Even
         seen.trips.append((time.time_ns() - seen.put[to]) / 1e6)
 
 
-def watch(port: int, seen: Seen, until: float) -> None:
-    """Reads the mailbox until so many seconds after the first mail."""
-    mailbox = Client(port)
-    after, first, started = 0, 0.0, time.time()
-    while not first or time.time() < first + until:
+def watch(port: int, seen: Seen, run: Future[Any]) -> None:
+    """Reads the mailbox until the run is over."""
+    mailbox, after = Client(port), 0
+    while not run.done():
         try:
             page = mailbox.call("GET", f"/_sandbox/mails?after={after}&limit={PAGE}")
-        except OSError:
+        except (OSError, HTTPException):
             page = []
         if page:
-            first = first or time.time()
             after = page[-1]["seq"]
             seen.note(page)
-        elif not first and time.time() > started + READY_SECONDS:
-            raise ValueError("no mail arrived")
         time.sleep(0.2)
 
 
 def run(args: Any, quota: int, share: float) -> Seen:
     """One run at this quota and share of express mail."""
-    port, sandbox = free_port(), free_port()
-    folder = args.out / f"express-{quota}-{share}"
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [str(args.bin_dir / "devstack"), "--json"]
-    command += ["--root", str(args.root), "--bin-dir", str(args.bin_dir), "--out", str(folder)]
-    command += ["--python", str(args.python), "--sqs", "sandbox", "--quota", str(quota)]
-    backlog = quota * BACKLOG_SECONDS
-    command += ["--big", str(backlog * 9 // 10), "--small", str(backlog // 10)]
-    command += ["--port", str(port), "--sandbox-port", str(sandbox)]
-    command += ["--seconds", str(int(SETTLING + SECONDS + 6)), *args.extra]
-    seen, over = Seen(), threading.Event()
-    with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
-        local = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
-        try:
-            reading = threading.Thread(
-                target=watch, args=(sandbox, seen, SETTLING + SECONDS + 3), daemon=True)
-            reading.start()
-            while share and not seen.bulk and reading.is_alive():
-                time.sleep(0.1)
-            if share:
-                endpoint, queue = reversed(express_queue(port))
-                putting = threading.Thread(
-                    target=put, args=(endpoint, queue, seen, share * quota, over), daemon=True)
-                putting.start()
-                time.sleep(SETTLING + SECONDS)
-                over.set()
-                putting.join()
-            reading.join()
-        finally:
-            over.set()
-            local.terminate()
-            local.wait(timeout=60)
+    port, mailbox, backlog, seen = free_port(), free_port(), quota * BACKLOG_SECONDS, Seen()
+    with ThreadPoolExecutor() as pool:
+        local = pool.submit(
+            devstack, args, args.out / f"express-{quota}-{share}", RUN_SECONDS, "--sqs", "sandbox", "--quota", quota,
+            "--big", backlog * 9 // 10, "--small", backlog // 10, "--port", port, "--sandbox-port", mailbox,
+            "--seconds", int(SETTLING + SECONDS + MORE_SECONDS))
+        reading = pool.submit(watch, mailbox, seen, local)
+        while not seen.bulk and not local.done():
+            time.sleep(0.1)
+        if share and not local.done():
+            put(port, seen, share * quota)
+        reading.result()
+        local.result()
     if not seen.bulk:
-        raise ValueError((folder / "stderr").read_text().strip() or "no mail arrived")
+        raise ValueError("no mail arrived")
     return seen
 
 
-def measure(args: Any) -> dict[int, dict[float, Seen]]:
+def part(_: str, args: Any) -> list[Row]:
     """The runs by quota and share of express mail, the one without first."""
-    return {quota: {share: run(args, quota, share) for share in (0.0, *shares)}
-            for quota, shares in P99_MS.items()}
+    return rows({quota: {share: run(args, quota, share) for share in (0.0, *shares)}
+                 for quota, shares in P99_MS.items()})
 
 
-def rows(part: str, measured: dict[int, dict[float, Seen]]) -> list[Row]:
+def rows(measured: dict[int, dict[float, Seen]]) -> list[Row]:
     found: list[Row] = []
     for quota, runs in measured.items():
         alone, _ = runs[0.0].slots()
-        found += [
-            told(part, f"{quota}/s: bulk alone", alone / SECONDS / quota, "of q"),
-            told(part, f"{quota}/s: between two slots", 1e3 / quota, "ms"),
-        ]
+        found.append(told(f"{quota}/s: bulk alone", alone / SECONDS / quota, "of q", f"{1e3 / quota:g} ms between two slots"))
         for share, seen in runs.items():
             if share:
-                found += beside(part, quota, share, seen, alone)
+                found += beside(quota, share, seen, alone)
     return found
 
 
-def beside(part: str, quota: int, share: float, seen: Seen, alone: int) -> list[Row]:
+def beside(quota: int, share: float, seen: Seen, alone: int) -> list[Row]:
     """One run's rows, where the bulk sends `alone` without express mail."""
     name = f"{quota}/s, express {share:.0%}"
     bulk, express = seen.slots()
     waits = seen.waits()
     p99 = statistics.quantiles(waits, n=100, method="inclusive")[98]
     return [
-        told(part, f"{name}: a put's round trip, p50", statistics.median(seen.trips or [0.0]), "ms"),
-        told(part, f"{name}: enqueue to send, p50", statistics.median(waits), "ms"),
-        at_most(part, f"{name}: enqueue to send, p99", p99, "ms", P99_MS[quota][share],
+        told(f"{name}: a put's round trip, p50", statistics.median(seen.trips or [0.0]), "ms"),
+        told(f"{name}: enqueue to send, p50", statistics.median(waits), "ms"),
+        at_most(f"{name}: enqueue to send, p99", p99, "ms", P99_MS[quota][share],
                 f"of {len(waits)} of {len(seen.put)}; longest {waits[-1]:.0f} ms"),
-        at_least(part, f"{name}: bulk and express, of bulk alone", (bulk + express) / alone,
-                 "", KEPT, f"bulk {bulk:,}, express {express:,}, alone {alone:,}"),
+        at_least(f"{name}: bulk and express, of bulk alone", (bulk + express) / alone, "", KEPT,
+                 f"bulk {bulk:,}, express {express:,}, alone {alone:,}"),
     ]

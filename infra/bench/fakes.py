@@ -1,12 +1,7 @@
 """What stands in for AWS in a measurement under Lambda's limits, all of it over TLS: the SES and the
 SQS sandbox, and ministack for DynamoDB. They run outside of the limits."""
 
-from __future__ import annotations
-
-import json
-import os
 import ssl
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,48 +10,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from client import Client, free_port
-from idle import ministack as plain_ministack
+from processes import CREDENTIALS, Client, ministack, printed, sandbox
 
 HOST = "localhost"
 TABLE = "tidegate"
 READY_SECONDS = 30.0
 # Where systems keep the authorities that they trust; on Lambda the first.
 BUNDLES = ("/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem")
-# Of the kind that AWS's endpoints show: RSA, 2,048 bits.
+# Of the kind that AWS's endpoints show: RSA, 2,048 bits. Prints the authority's.
 CERTIFICATES = f"""
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj '/CN=tidegate bench' -keyout ca.key -out ca.pem
 openssl req -newkey rsa:2048 -nodes -subj '/CN={HOST}' -keyout key.pem -out leaf.csr
 printf 'subjectAltName=DNS:{HOST}\\nextendedKeyUsage=serverAuth\\nbasicConstraints=CA:false\\n' > leaf.ext
 openssl x509 -req -days 2 -in leaf.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile leaf.ext -out cert.pem
+cat ca.pem
 """
 
 
-@dataclass(frozen=True)
 class Identity:
     """A certificate for this machine, and the authorities that a client is to trust."""
 
-    cert: Path
-    key: Path
-    trusted: Path
-    context: ssl.SSLContext
-    served: ssl.SSLContext
-
-
-def identity(folder: Path) -> Identity:
-    made = subprocess.run(["/bin/sh", "-ec", CERTIFICATES], cwd=folder, capture_output=True,
-                          text=True, check=False)
-    if made.returncode:
-        raise ValueError(f"openssl made no certificate: {made.stderr.strip()}")
-    ours = (folder / "ca.pem").read_text()
-    # With the system's own before it: to read those is a part of a cold start.
-    system = next((Path(bundle).read_text() for bundle in BUNDLES if Path(bundle).exists()), "")
-    trusted = folder / "trusted.pem"
-    trusted.write_text(f"{system}\n{ours}")
-    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    served.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
-    return Identity(folder / "cert.pem", folder / "key.pem", trusted, context, served)
+    def __init__(self, folder: Path) -> None:
+        ours = printed(["/bin/sh", "-ec", CERTIFICATES], 60, cwd=folder)
+        self.cert, self.key, self.trusted = (folder / f"{name}.pem" for name in ("cert", "key", "trusted"))
+        # With the system's own before it: to read those is a part of a cold start.
+        system = next((Path(bundle).read_text() for bundle in BUNDLES if Path(bundle).exists()), "")
+        self.trusted.write_text(f"{system}\n{ours}")
+        self.served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.served.load_cert_chain(self.cert, self.key)
+        self.context = ssl.create_default_context(cadata=ours)
 
 
 @dataclass(frozen=True)
@@ -76,17 +58,17 @@ class Fakes:
     def calls(self) -> int:
         return sum(self.sqs.call("GET", "/_sandbox/stats")["calls"].values())
 
-    def waiting(self) -> dict[str, int]:
-        """Messages of each queue, in whatever state."""
+    def waiting(self) -> int:
+        """Messages of all queues, in whatever state."""
         queues = self.sqs.call("GET", "/_sandbox/stats")["queues"]
-        return {name: sum(depth.values()) for name, depth in queues.items()}
+        return sum(sum(depth.values()) for depth in queues.values())
 
     def stats(self) -> dict[str, Any]:
-        stats: dict[str, Any] = self.ses.call("GET", "/_sandbox/stats")
-        return stats
+        return dict(self.ses.call("GET", "/_sandbox/stats"))
 
-    def arrivals(self, after: int) -> list[dict[str, Any]]:
+    def arrivals(self) -> list[dict[str, Any]]:
         mails: list[dict[str, Any]] = []
+        after = 0
         while page := self.ses.call("GET", f"/_sandbox/mails?after={after}&limit=10000"):
             mails += page
             after = page[-1]["seq"]
@@ -94,42 +76,15 @@ class Fakes:
 
     def environment(self) -> dict[str, str]:
         """How a function finds them."""
-        return {
+        return CREDENTIALS | {
             "AWS_ENDPOINT_URL": self.url(self.dynamodb),
             "AWS_ENDPOINT_URL_SQS": self.url(self.sqs),
             "AWS_ENDPOINT_URL_SESV2": self.url(self.ses),
             "SSL_CERT_FILE": str(self.identity.trusted),
             "TIDEGATE_LEDGER": f"dynamodb:{TABLE}",
+            "TIDEGATE_MERGE_QUEUE_URL": self.queue("merge.fifo"),
+            "TIDEGATE_DEAD_LETTER_QUEUE_URL": self.queue("dead-letter"),
         }
-
-
-@contextmanager
-def program(name: str, command: list[str], folder: Path) -> Iterator[str]:
-    """A sandbox that runs; its URL."""
-    with (folder / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen([*command, "--listen", "127.0.0.1:0", "--json"],
-                                   stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)
-        try:
-            line = process.stdout.readline() if process.stdout else b""
-            if not line:
-                raise ValueError(f"{name} did not start: {(folder / f'{name}.log').read_text()}")
-            yield json.loads(line)["url"]
-        finally:
-            process.kill()
-            process.wait()
-
-
-@contextmanager
-def ministack(python: Path, served: Identity, scratch: str) -> Iterator[int]:
-    port = free_port()
-    own = {"USE_SSL": "1", "MINISTACK_SSL_CERT": str(served.cert),
-           "MINISTACK_SSL_KEY": str(served.key)}
-    process = plain_ministack(python, port, scratch, own)
-    try:
-        yield port
-    finally:
-        os.killpg(process.pid, 9)
-        process.wait()
 
 
 def make_table(client: Client) -> None:
@@ -153,14 +108,13 @@ def fakes(args: Any, folder: Path, quota: int, latency: str, idle_seconds: int) 
     when they are idle for so long."""
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        served = identity(scratch)
-        listen = ["--tls-cert", str(served.cert), "--tls-key", str(served.key),
-                  "--idle-seconds", str(idle_seconds)]
-        ses = [str(args.bin_dir / "ses-sandbox"), "--quota", str(quota), "--latency", latency]
-        sqs = [str(args.bin_dir / "sqs-sandbox"), "--create"]
-        ports = [int(stack.enter_context(program(command[0].rsplit("/", 1)[-1], command, folder))
-                     .rsplit(":", 1)[-1]) for command in ([*ses, *listen], [*sqs, *listen])]
-        ports.append(stack.enter_context(ministack(args.python, served, str(scratch))))
+        served = Identity(scratch)
+        listen = ("--tls-cert", str(served.cert), "--tls-key", str(served.key), "--idle-seconds", str(idle_seconds))
+        urls = [stack.enter_context(sandbox(args.bin_dir / name, folder, *own, *listen)) for name, own in (
+            ("ses-sandbox", ("--quota", str(quota), "--latency", latency)), ("sqs-sandbox", ("--create",)))]
+        over_tls = {"USE_SSL": "1", "MINISTACK_SSL_CERT": str(served.cert), "MINISTACK_SSL_KEY": str(served.key)}
+        ports = [*(int(url.rsplit(":", 1)[-1]) for url in urls),
+                 stack.enter_context(ministack(args.python, str(scratch), over_tls))]
         made = Fakes(served, *(Client(port, served.context) for port in ports))
         make_table(made.dynamodb)
         yield made

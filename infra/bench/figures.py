@@ -1,7 +1,5 @@
 """What a report says, against what was aimed at."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +18,7 @@ WIDTHS = (17, 53, 18, 12, 7)
 
 @dataclass(frozen=True)
 class Row:
-    """One figure. `reached` is None where nothing was aimed at."""
+    """One figure of a part, which names itself last. `reached` is None where nothing was aimed at."""
 
     part: str
     figure: str
@@ -45,74 +43,63 @@ class Judge:
     sdk_calls_fault: str = ""
 
 
-def at_most(
-    part: str, figure: str, value: float | None, unit: str, bound: float, note: str = ""
-) -> Row:
-    reached = value is not None and value <= bound
-    return Row(part, figure, value, unit, f"<= {number(bound)}", reached, note)
+def at_most(figure: str, value: float | None, unit: str, bound: float, note: str = "") -> Row:
+    return Row("", figure, value, unit, f"<= {number(bound)}", value is not None and value <= bound, note)
 
 
-def at_least(
-    part: str, figure: str, value: float | None, unit: str, bound: float, note: str = ""
-) -> Row:
-    reached = value is not None and value >= bound
-    return Row(part, figure, value, unit, f">= {number(bound)}", reached, note)
+def at_least(figure: str, value: float | None, unit: str, bound: float, note: str = "") -> Row:
+    return Row("", figure, value, unit, f">= {number(bound)}", value is not None and value >= bound, note)
 
 
-def told(part: str, figure: str, value: float | None, unit: str, note: str = "") -> Row:
-    return Row(part, figure, value, unit, note=note)
+def told(figure: str, value: float | None, unit: str, note: str = "") -> Row:
+    return Row("", figure, value, unit, note=note)
 
 
-def aimed(part: str, figure: str, value: float | None, unit: str, bound: float) -> Row:
+def aimed(figure: str, value: float | None, unit: str, bound: float) -> Row:
     """A figure with an upper bound, if there is one."""
-    return at_most(part, figure, value, unit, bound) if bound else told(part, figure, value, unit)
+    return at_most(figure, value, unit, bound) if bound else told(figure, value, unit)
 
 
-def sending_rows(part: str, report: Report, judge: Judge) -> list[Row]:
+def sending_rows(report: Report, judge: Judge) -> list[Row]:
     phases = report["figures"]["phases"]
     both, after = phases["all_waiting"], phases["after_first_end"]
     points = [share["worst_30_windows_points"] for share in both["shares"].values()]
     off = max(points) if points and None not in points else None
     poller = report["poller"] or {}
+    broken = [f"{p['promise']}: {p['seen']}" for p in report["promises"] if not p["kept"]]
     return [
-        at_least(part, "utilisation, worst 30 s, both wait", both["worst_30_windows"], "of q",
-                 UTILISATION, f"{both['windows']} windows"),
-        at_least(part, "utilisation after the small one's end", after["utilisation"], "of q",
-                 AFTER_END, f"{after['windows']} windows"),
-        at_most(part, "shares off 90/10, worst 30 s", off, "points", SHARE_POINTS),
-        aimed(part, "worst second at arrival", report["figures"]["worst_second"], "recipients",
-              judge.worst_second),
-        at_most(part, "refused", refused(report), "mails", 0),
-        aimed(part, "SQS calls per mail", report["sqs"]["calls_per_mail"], "", judge.calls),
-        cpu_row(part, poller.get("cpu_ms_per_mail"), judge),
-        aimed(part, "poller's peak memory", poller.get("peak_rss_bytes"), "bytes", judge.rss),
-        promises_row(part, report),
+        at_least("utilisation, worst 30 s, both wait", both["worst_30_windows"], "of q", UTILISATION,
+                 f"{both['windows']} windows"),
+        at_least("utilisation after the small one's end", after["utilisation"], "of q", AFTER_END,
+                 f"{after['windows']} windows"),
+        at_most("shares off 90/10, worst 30 s", off, "points", SHARE_POINTS),
+        aimed("worst second at arrival", report["figures"]["worst_second"], "recipients", judge.worst_second),
+        at_most("refused", refused(report), "mails", 0),
+        aimed("SQS calls per mail", report["sqs"]["calls_per_mail"], "", judge.calls),
+        cpu_row(poller.get("cpu_ms_per_mail"), judge),
+        aimed("poller's peak memory", poller.get("peak_rss_bytes"), "bytes", judge.rss),
+        at_most("promises broken", len(broken), "", 0, "; ".join(broken)),
     ]
 
 
-def cpu_row(part: str, milliseconds: float | None, judge: Judge) -> Row:
+def cpu_row(milliseconds: float | None, judge: Judge) -> Row:
     """Processor time of a mail; as a ratio where the SDK calls alone were measured, too."""
     if not judge.sdk_calls:
-        return told(part, "poller's processor time per mail", milliseconds, "ms")
+        return told("poller's processor time per mail", milliseconds, "ms")
     ratio = milliseconds / judge.sdk_calls_ms if milliseconds and judge.sdk_calls_ms else None
     note = judge.sdk_calls_fault or f"{number(milliseconds)} ms to {number(judge.sdk_calls_ms)} ms a mail"
-    return at_most(part, "poller's processor time to its SDK calls alone", ratio, "", CPU_RATIO, note)
+    return at_most("poller's processor time to its SDK calls alone", ratio, "", CPU_RATIO, note)
 
 
-def rate_margin_rows(part: str, report: Report, rate_margin: float) -> list[Row]:
+def rate_margin_rows(report: Report, rate_margin: float) -> list[Row]:
     """Figures of a rate margin; nothing is aimed at but the promises of every run."""
     backlogged = report["figures"]["phases"]["backlogged"]
     most = f"at most {1 / (1 + rate_margin):.4f}, {backlogged['windows']} windows"
     return [
-        told(part, "utilisation", backlogged["utilisation"], "of q", most),
-        told(part, "worst second at arrival", report["figures"]["worst_second"], "recipients"),
-        told(part, "refused", refused(report), "mails"),
+        told("utilisation", backlogged["utilisation"], "of q", most),
+        told("worst second at arrival", report["figures"]["worst_second"], "recipients"),
+        told("refused", refused(report), "mails"),
     ]
-
-
-def promises_row(part: str, report: Report) -> Row:
-    broken = [f"{p['promise']}: {p['seen']}" for p in report["promises"] if not p["kept"]]
-    return at_most(part, "promises broken", len(broken), "", 0, "; ".join(broken))
 
 
 def refused(report: Report) -> int:

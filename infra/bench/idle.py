@@ -4,28 +4,24 @@ A counting proxy stands between the functions and ministack; milliseconds are th
 lines in the functions' logs, as AWS bills them. The scheduler is invoked here, once a minute.
 """
 
-from __future__ import annotations
-
-import http.client
+import asyncio
 import json
-import os
 import re
-import subprocess
 import tempfile
 import threading
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
-from client import Client, free_port
 from figures import Row, at_most, told
+from processes import Client, ministack, printed
+from runtime import read_request
 
 Measured = dict[str, Any]
 
+# What the cost calculation goes by.
+MEASURED = "infra/cost/measured.json"
 MINUTE = 60.0
 # A run of the scheduler lasts ten windows longer; a poller reports within seconds.
 SETTLED = 15.0
@@ -34,134 +30,65 @@ SETTLED = 15.0
 MINUTES = {1: (1, 1), 60: (2, 5)}
 # The event with which EventBridge invokes the scheduler; any other would wake the stack.
 EVENT = "events/scheduled_event.json"
-READY_SECONDS = 30.0
-STACK = "idle"
 REPORT = re.compile(r"REPORT RequestId: \S+\s+Duration: [\d.]+ ms\s+Billed Duration: (\d+) ms")
+# The calls that cost something.
+COUNTED = {"sqs_calls": r"AmazonSQS\.", "ledger_writes": r"DynamoDB_\d+\.UpdateItem", "ledger_reads": r"DynamoDB_\d+\.GetItem"}
 # What CloudWatch adds to the bytes of every event.
 EVENT_BYTES = 26
 # Between two measurements of the same code, on a machine with other work.
 TOLERANCE = 0.25
 
-
-@dataclass
-class Calls:
-    """Calls to AWS, by when they came."""
-
-    seen: list[tuple[float, str]] = field(default_factory=list)
-
-    def within(self, since: float, until: float) -> Counter[str]:
-        return Counter(name for at, name in list(self.seen) if since <= at < until)
+# Calls to AWS, by when they came: `AmazonSQS.ReceiveMessage` and the like, as the SDK names them.
+Calls = list[tuple[float, str]]
 
 
-def operation(method: str, path: str, target: str) -> str:
-    """`SQS.ReceiveMessage` and the like, from what the SDK sends."""
-    service, _, name = target.partition(".")
-    if service == "AmazonSQS":
-        return f"SQS.{name}"
-    if service.startswith("DynamoDB"):
-        return f"DynamoDB.{name}"
-    if path.startswith("/v2/email"):
-        return f"SES.{method} {path}"
-    return "Lambda.Invoke" if path.endswith("/invocations") else f"{method} {path}"
+def proxy(port: int, calls: Calls) -> int:
+    """Passes everything on to ministack at `port`, and notes it, to the program's end; its own port."""
+
+    async def answers(upstream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):  # who asked has ended, as a run's last long poll does
+            while content := await upstream.read(65_536):
+                writer.write(content)
+                await writer.drain()
+        writer.close()
+
+    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):  # ministack is gone: the measurement is over
+            answering, asking = await asyncio.open_connection("127.0.0.1", port)
+            passing = asyncio.create_task(answers(answering, writer))
+            while request := await read_request(reader):
+                calls.append((time.time(), request.headers.get("x-amz-target", "")))
+                asking.write(request.raw)
+                await asking.drain()
+            asking.close()
+            await passing
+
+    loop = asyncio.new_event_loop()
+    server = loop.run_until_complete(asyncio.start_server(connection, "127.0.0.1", 0))
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return int(server.sockets[0].getsockname()[1])
 
 
-def proxy(port: int, calls: Calls) -> ThreadingHTTPServer:
-    """Passes everything on to ministack at `port`, and notes it."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def pass_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            name = operation(self.command, self.path, self.headers.get("X-Amz-Target", ""))
-            calls.seen.append((time.time(), name))
-            upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-            try:
-                headers = {k: v for k, v in self.headers.items() if k.lower() != "connection"}
-                upstream.request(self.command, self.path, body, headers)
-                answer = upstream.getresponse()
-                content = answer.read()
-            except (http.client.HTTPException, OSError):
-                self.close_connection = True  # ministack is gone: the measurement is over
-                return
-            finally:
-                upstream.close()
-            self.send_response_only(answer.status)
-            for key, value in answer.getheaders():
-                if key.lower() not in ("content-length", "transfer-encoding", "connection"):
-                    self.send_header(key, value)
-            self.send_header("Content-Length", str(len(content)))
-            try:
-                self.end_headers()
-                self.wfile.write(content)
-            except ConnectionError:
-                self.close_connection = True  # who asked has ended, as a run's last long poll does
-
-        do_GET = do_POST = do_PUT = do_DELETE = pass_on
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
+def deploy(args: Any, port: int, **parameters: object) -> dict[str, str]:
+    """The stack's outputs."""
+    command = [args.python, "-B", args.root / "infra/local/local_aws.py", "deploy", "--stack", "idle",
+               "--endpoint", f"http://127.0.0.1:{port}", "--template", args.root / "infra/sam/template.yaml",
+               "--scheduler", args.bin_dir / "scheduler", "--poller", args.bin_dir / "poller",
+               *(f"--parameter={name}={value}" for name, value in parameters.items())]
+    return dict(json.loads(printed(command, 120))["outputs"])
 
 
-def ministack(
-    python: Path, port: int, scratch: str, more: dict[str, str] | None = None
-) -> subprocess.Popen[bytes]:
-    environment = (more or {}) | {
-        "PATH": os.environ.get("PATH", ""), "HOME": scratch, "TMPDIR": scratch,
-        "BIND_HOST": "127.0.0.1", "MINISTACK_HOST": "127.0.0.1", "GATEWAY_PORT": str(port),
-        "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0",
-    }
-    program = "import sys; from ministack.app import main; sys.argv = ['ministack']; main()"
-    return subprocess.Popen(
-        [str(python), "-u", "-c", program], cwd=scratch, env=environment,
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def deploy(args: Any, port: int, endpoint: str) -> dict[str, str]:
-    """The stack's outputs; its schedule is off, since the minutes are ours."""
-    command = [str(args.python), "-B", str(args.root / "infra/local/local_aws.py"), "deploy"]
-    command += ["--endpoint", f"http://127.0.0.1:{port}", "--stack", STACK]
-    command += ["--template", str(args.root / "infra/sam/template.yaml")]
-    command += ["--scheduler", str(args.bin_dir / "scheduler")]
-    command += ["--poller", str(args.bin_dir / "poller")]
-    for parameter in (f"EndpointUrl={endpoint}", "Schedule=DISABLED"):
-        command += ["--parameter", parameter]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    if done.returncode:
-        raise ValueError(done.stderr.strip())
-    outputs: dict[str, str] = json.loads(done.stdout)["outputs"]
-    return outputs
-
-
-def set_wake(stack: Client, function: str, wake: int) -> None:
-    path = f"/2015-03-31/functions/{function}/configuration"
-    variables = stack.call("GET", path, service="lambda")["Environment"]["Variables"]
-    variables["TIDEGATE_IDLE_WAKE_SECONDS"] = str(wake)
-    stack.call("PUT", path, {"Environment": {"Variables": variables}}, "lambda")
-
-
-def logged(stack: Client, group: str, since: float, until: float) -> dict[str, int]:
-    """Invocations that began within the time, what they are billed, and what was logged in it."""
+def logged(stack: Client, group: str) -> list[dict[str, Any]]:
+    """All events of a function's log."""
     events: list[dict[str, Any]] = []
-    page: dict[str, Any] = {}
-    while True:
+    page: dict[str, Any] | None = {}
+    while page is not None:
         body = {"logGroupName": group, "limit": 10_000, **page}
         answer = stack.target("logs", "Logs_20140328.FilterLogEvents", body)
         events += answer["events"]
-        if not answer.get("nextToken") or not answer["events"]:
-            break
-        page = {"nextToken": answer["nextToken"]}
-    mine = [e["message"] for e in events if since <= e["timestamp"] / 1e3 < until]
-    billed = billed_of_begun(events, since, until)
-    return {"invocations": len(billed), "billed_ms": sum(billed),
-            "log_bytes": sum(len(message.encode()) + EVENT_BYTES for message in mine)}
+        token = answer.get("nextToken") if answer["events"] else None
+        page = {"nextToken": token} if token else None
+    return events
 
 
 def billed_of_begun(events: list[dict[str, Any]], since: float, until: float) -> list[int]:
@@ -176,52 +103,48 @@ def minute(args: Any, wake: int) -> Measured:
     """An idle minute in which the queues are checked every `wake` seconds: the mean of some."""
     event = json.loads((args.root / EVENT).read_text())
     warm, minutes = MINUTES[wake]
-    calls, port = Calls(), free_port()
-    with tempfile.TemporaryDirectory() as scratch:
-        stack = ministack(args.python, port, scratch)
-        server = proxy(port, calls)
-        try:
-            outputs = deploy(args, port, f"http://127.0.0.1:{server.server_address[1]}")
-            ours = Client(port)
-            set_wake(ours, outputs["SchedulerFunction"], wake)
-            began = time.time()
-            path = f"/2015-03-31/functions/{outputs['SchedulerFunction']}/invocations"
-            for number in range(warm + minutes):
-                time.sleep(max(0.0, began + number * MINUTE - time.time()))
-                ours.call("POST", path, event, "lambda", **{"X-Amz-Invocation-Type": "Event"})
-            since = began + warm * MINUTE
-            until = since + minutes * MINUTE
-            time.sleep(until + SETTLED - time.time())
-            seen = calls.within(since, until)
-            scheduler = logged(ours, outputs["SchedulerLogGroup"], since, until)
-            ran = logged(ours, outputs["SchedulerLogGroup"], began, until + SETTLED)
-            if ran["invocations"] < warm + minutes:
-                raise ValueError(f"{ran['invocations']} of {warm + minutes} runs of the scheduler ended")
-            sqs = sum(n for name, n in seen.items() if name.startswith("SQS."))
-            poller = logged(ours, outputs["PollerLogGroup"], since, until)
-            return {
-                "sqs_calls": a_minute(sqs, minutes),
-                "ledger_writes": a_minute(seen["DynamoDB.UpdateItem"], minutes),
-                "ledger_reads": a_minute(seen["DynamoDB.GetItem"], minutes),
-                "poller": {name: a_minute(of, minutes) for name, of in poller.items()},
-                "scheduler": {name: a_minute(of, minutes) for name, of in scheduler.items()},
-                "calls": {name: a_minute(n, minutes) for name, n in sorted(seen.items())},
-            }
-        finally:
-            server.shutdown()
-            os.killpg(stack.pid, 9)
-            stack.wait()
+    calls: Calls = []
+    with tempfile.TemporaryDirectory() as scratch, ministack(args.python, scratch) as port:
+        # The schedule is off, since the minutes are ours.
+        outputs = deploy(args, port, EndpointUrl=f"http://127.0.0.1:{proxy(port, calls)}", IdleWakeSeconds=wake, Schedule="DISABLED")
+        ours, began = Client(port), time.time()
+        path = f"/2015-03-31/functions/{outputs['SchedulerFunction']}/invocations"
+        for number in range(warm + minutes):
+            time.sleep(max(0.0, began + number * MINUTE - time.time()))
+            ours.call("POST", path, event, "lambda", **{"X-Amz-Invocation-Type": "Event"})
+        since = began + warm * MINUTE
+        until = since + minutes * MINUTE
+        time.sleep(until + SETTLED - time.time())
+        scheduler, poller = (logged(ours, outputs[f"{name}LogGroup"]) for name in ("Scheduler", "Poller"))
+    ran = len(billed_of_begun(scheduler, began, until + SETTLED))
+    if ran < warm + minutes:
+        raise ValueError(f"{ran} of {warm + minutes} runs of the scheduler ended")
+    def a_minute(totals: dict[str, int]) -> dict[str, float | int]:
+        return {name: total if minutes == 1 else round(total / minutes, 2) for name, total in totals.items()}
+
+    def of_function(events: list[dict[str, Any]]) -> dict[str, float | int]:
+        """Invocations that began within the time, what they are billed, and what was logged in it."""
+        billed = billed_of_begun(events, since, until)
+        mine = [e["message"] for e in events if since <= e["timestamp"] / 1e3 < until]
+        return a_minute({"invocations": len(billed), "billed_ms": sum(billed),
+                         "log_bytes": sum(len(message.encode()) + EVENT_BYTES for message in mine)})
+
+    seen = {name: sum(re.match(form, call) is not None for at, call in calls if since <= at < until)
+            for name, form in COUNTED.items()}
+    return {**a_minute(seen), "poller": of_function(poller), "scheduler": of_function(scheduler)}
 
 
-def a_minute(total: int, minutes: int) -> float | int:
-    return total if minutes == 1 else round(total / minutes, 2)
-
-
-def measure(args: Any) -> Measured:
-    """Idle minutes by their wake seconds, side by side."""
+def part(_: str, args: Any) -> list[Row]:
+    """Idle minutes by their wake seconds, side by side; with --write they become those of the cost calculation."""
+    place = args.root / MEASURED
+    known = json.loads(place.read_text())
     with ThreadPoolExecutor() as pool:
         minutes = {wake: pool.submit(minute, args, wake) for wake in MINUTES}
-        return {str(wake): future.result() for wake, future in minutes.items()}
+        measured = {str(wake): future.result() for wake, future in minutes.items()}
+    (args.out / "idle.json").write_text(json.dumps(measured, indent=1) + "\n")
+    if args.write:
+        place.write_text(json.dumps(known | {"idle_minute": measured}, indent=1) + "\n")
+    return rows(measured, None if args.write else known["idle_minute"])
 
 
 def flat(minute: Measured) -> dict[str, float]:
@@ -230,16 +153,14 @@ def flat(minute: Measured) -> dict[str, float]:
             "poller, billed": minute["poller"]["billed_ms"], "scheduler, billed": minute["scheduler"]["billed_ms"]}
 
 
-def rows(part: str, measured: Measured, known: Measured | None) -> list[Row]:
+def rows(measured: Measured, known: Measured | None) -> list[Row]:
     """The figures; against those that the cost calculation goes by, where it has some."""
     found: list[Row] = []
     for wake, of in measured.items():
-        before = flat(known[wake]) if known else {}
         for name, value in flat(of).items():
-            figure, unit = f"idle minute, wake {wake} s: {name}", "ms" if "billed" in name else ""
-            if not before:
-                found.append(told(part, figure, value, unit))
-                continue
-            bound = max(before[name] * (1 + TOLERANCE), before[name] + 3)
-            found.append(at_most(part, figure, value, unit, bound, f"was {before[name]:,}"))
+            row = told(f"idle minute, wake {wake} s: {name}", value, "ms" if "billed" in name else "")
+            if known:
+                before = flat(known[wake])[name]
+                row = at_most(row.figure, value, row.unit, max(before * (1 + TOLERANCE), before + 3), f"was {before:,}")
+            found.append(row)
     return found

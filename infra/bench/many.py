@@ -3,8 +3,6 @@ of both to minutes of sending. The scheduler finds the queues, issues the ticks 
 stands here, and the pollers send.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math
@@ -27,7 +25,8 @@ WEIGHTS = (1, 2, 3, 4)
 # Mails after which the turns, ten mails each, have gone round: then shares are exact. In between every campaign is up
 # to ten mails off its own, all of one weight alike, so shares are judged over the last round.
 TURN = 10
-ROUND = TURN * CAMPAIGNS // len(WEIGHTS) * sum(WEIGHTS)
+TOTAL_WEIGHT = CAMPAIGNS // len(WEIGHTS) * sum(WEIGHTS)
+ROUND = TURN * TOTAL_WEIGHT
 PREFIX = "bench-campaign-"
 MINUTES = 3
 # Judged: from so long after the first mail to the last minute's end.
@@ -45,8 +44,7 @@ def name(number: int) -> str:
 
 def mails_at_first(number: int) -> int:
     """Mail for all of the run. Campaigns that are found first have some turns more than the others."""
-    share = weight(number) / (CAMPAIGNS // len(WEIGHTS) * sum(WEIGHTS))
-    return math.ceil(CASE.rate * 60 * (MINUTES + 0.5) * share) + 4 * TURN
+    return math.ceil(CASE.rate * 60 * (MINUTES + 0.5) * weight(number) / TOTAL_WEIGHT) + 4 * TURN
 
 
 @dataclass
@@ -59,24 +57,17 @@ class Outcome(Ended):
 
     def points_off(self) -> float:
         """The furthest that all campaigns of one weight are off their share together."""
-        total, weights = max(1, sum(self.by_campaign.values())), CAMPAIGNS // len(WEIGHTS) * sum(WEIGHTS)
-        off = []
+        total, off = max(1, sum(self.by_campaign.values())), []
         for each in WEIGHTS:
             mine = [n for n in range(CAMPAIGNS) if weight(n) == each]
-            share = each * len(mine) / weights
-            off.append(abs(sum(self.by_campaign.get(name(n), 0) for n in mine) / total - share))
+            sent = sum(self.by_campaign.get(name(n), 0) for n in mine)
+            off.append(abs(sent / total - each * len(mine) / TOTAL_WEIGHT))
         return 100 * max(off)
 
     def ran_out(self) -> int:
         """Campaigns without mail at the end: they had no share of the last round."""
         sent = self.stats["campaigns"]
         return sum(sent.get(name(n), {"mails": 0})["mails"] >= mails_at_first(n) for n in range(CAMPAIGNS))
-
-    def mails_off(self) -> float:
-        """The furthest that one campaign is off its share, in mails."""
-        total, weights = sum(self.by_campaign.values()), CAMPAIGNS // len(WEIGHTS) * sum(WEIGHTS)
-        return max(abs(self.by_campaign.get(name(n), 0) - total * weight(n) / weights)
-                   for n in range(CAMPAIGNS))
 
 
 def make_campaigns(at: Fakes) -> int:
@@ -97,13 +88,13 @@ async def run(here: Site) -> Outcome:
     at = here.at
     filled = await asyncio.to_thread(make_campaigns, at)
     calls = at.calls()
+
     async def invoke(request: Request) -> Answer:
         """Lambda's Invoke, of an event."""
-        _, target, body = request
-        called = target.split("/")[3]
+        called = request.path.split("/")[3]
         if called not in deployed:
             return 404, {"x-amzn-errortype": "ResourceNotFoundException"}, b"{}"
-        deployed[called].invoke(json.loads(body or b"{}"))
+        deployed[called].invoke(json.loads(request.body or b"{}"))
         return 202, {}, b""
 
     server, port = await serve(invoke, at.identity.served)
@@ -125,7 +116,7 @@ async def run(here: Site) -> Outcome:
         for function in deployed.values():
             await function.stop()
         server.close()
-    arrivals = await asyncio.to_thread(at.arrivals, 0)
+    arrivals = await asyncio.to_thread(at.arrivals)
     first = min((mail["arrived_ns"] / 1e9 for mail in arrivals), default=None)
     until = int(began + MINUTES * 60)
     windows = (int(first) + START_SECONDS if first else until, until)
@@ -136,26 +127,23 @@ async def run(here: Site) -> Outcome:
         poller=asdict(deployed["poller"].figures), scheduler=asdict(deployed["scheduler"].figures))
 
 
-def measure(args: Any) -> Outcome:
+def part(_: str, args: Any) -> list[Row]:
     with site(PART, CASE, args) as here:
         outcome = asyncio.run(run(here))
         here.keep(outcome)
-    return outcome
+    return rows(outcome)
 
 
 def rows(outcome: Outcome) -> list[Row]:
     judged = list(range(*outcome.windows))
     return [
-        at_most(PART, "deployment to first mail", outcome.first_mail_seconds, "s",
-                FIRST_MAIL_SECONDS, f"{CAMPAIGNS:,} campaigns by tag, {CASE.rate}/s, {CASE.memory_mb} MB"),
-        at_least(PART, "utilisation", outcome.utilisation(judged), "of q", UTILISATION,
-                 f"{len(judged)} windows"),
-        at_most(PART, "shares off, campaigns of one weight together", outcome.points_off(), "points",
-                SHARE_POINTS),
-        told(PART, "the campaign furthest off its share", outcome.mails_off(), "mails"),
-        at_most(PART, "campaigns that ran out of mail", outcome.ran_out(), "", 0),
-        at_most(PART, "SQS calls per mail", outcome.calls / max(1, outcome.mails()), "", CALLS),
-        at_most(PART, "poller's most descriptors", outcome.poller["most_descriptors"], "", DESCRIPTORS),
-        *outcome.rows(PART, outcome.poller, outcome.scheduler),
-        told(PART, "scheduler's processor time a minute", outcome.scheduler["cpu_seconds"] / MINUTES, "s"),
+        at_most("deployment to first mail", outcome.first_mail_seconds, "s", FIRST_MAIL_SECONDS,
+                f"{CAMPAIGNS:,} campaigns by tag, {CASE.rate}/s, {CASE.memory_mb} MB"),
+        at_least("utilisation", outcome.utilisation(judged), "of q", UTILISATION, f"{len(judged)} windows"),
+        at_most("shares off, campaigns of one weight together", outcome.points_off(), "points", SHARE_POINTS),
+        at_most("campaigns that ran out of mail", outcome.ran_out(), "", 0),
+        at_most("SQS calls per mail", outcome.calls / max(1, outcome.mails()), "", CALLS),
+        at_most("poller's most descriptors", outcome.poller["most_descriptors"], "", DESCRIPTORS),
+        *outcome.rows(outcome.poller, outcome.scheduler),
+        told("scheduler's processor time a minute", outcome.scheduler["cpu_seconds"] / MINUTES, "s"),
     ]

@@ -14,9 +14,9 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from confinement import Group, Throttling
+from confinement import Group
 
 # Milliseconds from an asynchronous Invoke to the function: log-normal.
 DISPATCH_P50_MS = 70.0
@@ -24,13 +24,34 @@ DISPATCH_P99_MS = 225.0
 Z_P99 = 2.326
 SAMPLE_SECONDS = 0.05
 
-Request = tuple[str, str, bytes]
 Answer = tuple[int, dict[str, str], bytes]
+
+
+class Request(NamedTuple):
+    """One of HTTP; the names of its headers in small letters, and all of it as it was sent."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    raw: bytes
 
 
 def dispatch_seconds(chance: random.Random) -> float:
     sigma = math.log(DISPATCH_P99_MS / DISPATCH_P50_MS) / Z_P99
     return chance.lognormvariate(math.log(DISPATCH_P50_MS), sigma) / 1e3
+
+
+def lambda_variables(name: str, memory_mb: int, runtime_api: str) -> dict[str, str]:
+    """What Lambda tells a function in its environment."""
+    return {
+        "AWS_LAMBDA_RUNTIME_API": runtime_api,
+        "AWS_LAMBDA_FUNCTION_NAME": name,
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(memory_mb),
+        "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+        "AWS_LAMBDA_LOG_GROUP_NAME": name,
+        "AWS_LAMBDA_LOG_STREAM_NAME": name,
+    }
 
 
 @dataclass(frozen=True)
@@ -43,16 +64,6 @@ class Settings:
     timeout_s: float
     variables: dict[str, str]
     log: Path
-
-    def environment(self, runtime_api: str) -> dict[str, str]:
-        return self.variables | {
-            "AWS_LAMBDA_RUNTIME_API": runtime_api,
-            "AWS_LAMBDA_FUNCTION_NAME": self.name,
-            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(self.memory_mb),
-            "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
-            "AWS_LAMBDA_LOG_GROUP_NAME": self.name,
-            "AWS_LAMBDA_LOG_STREAM_NAME": self.name,
-        }
 
 
 @dataclass
@@ -75,22 +86,22 @@ class Figures:
     most_descriptors: int = 0
     cold_starts: int = 0
     killed_for_memory: int = 0
-    ended_otherwise: int = 0
-    timed_out: int = 0
+    # Why, of each invocation that came to no end, or to an error.
     failed: list[str] = field(default_factory=list)
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request | None:
     """None at the connection's end."""
     try:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        first, *lines = head.strip().split("\r\n")
-        fields = dict(line.lower().split(":", 1) for line in lines)
-        body = await reader.readexactly(int(fields.get("content-length", 0)))
+        head = await reader.readuntil(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").strip().split("\r\n")
+        fields = (line.split(":", 1) for line in lines)
+        headers = {name.lower(): value.strip() for name, value in fields}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
-    method, target, _ = first.split(" ")
-    return method, target, body
+    method, path, _ = first.split(" ")
+    return Request(method, path, headers, body, head + body)
 
 
 async def serve(answer: Callable[[Request], Awaitable[Answer]],
@@ -131,23 +142,22 @@ class Environment:
     async def start(self) -> None:
         self.server, port = await serve(self.answer)
         settings = self.function.settings
+        told = lambda_variables(settings.name, settings.memory_mb, f"127.0.0.1:{port}")
         with settings.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *self.group.command(str(settings.program)), stdout=log, stderr=log,
-                stdin=asyncio.subprocess.DEVNULL, env=settings.environment(f"127.0.0.1:{port}"))
+                stdin=asyncio.subprocess.DEVNULL, env=settings.variables | told)
         self.watched = asyncio.create_task(self.watch())
 
     async def answer(self, request: Request) -> Answer:
-        method, target, body = request
-        if method == "GET" and target.endswith("/invocation/next"):
+        if request.path.endswith("/invocation/next"):
             return await self.give_next()
-        kind = target.rsplit("/", 1)[-1]
         if self.deadline:
             self.deadline.cancel()
-        if kind == "response" and self.current:
-            self.current.report = json.loads(body or b"null")
+        if request.path.endswith("/response") and self.current:
+            self.current.report = json.loads(request.body or b"null")
         else:
-            self.function.figures.failed.append(body.decode(errors="replace")[:300])
+            self.function.figures.failed.append(request.body.decode(errors="replace")[:300])
         return 202, {}, b'{"status":"OK"}'
 
     async def give_next(self) -> Answer:
@@ -156,8 +166,7 @@ class Environment:
             self.current = None
             self.next = asyncio.get_running_loop().create_future()
             self.function.idle.append(self)
-            self.frozen = True
-            self.group.freeze()
+            self.set_frozen(True)
         self.current = await self.next
         if self.current is None:  # it was killed meanwhile
             return 410, {}, b""
@@ -172,12 +181,15 @@ class Environment:
         return 200, headers, json.dumps(self.current.payload).encode()
 
     def give(self, invocation: Invocation) -> None:
-        self.group.thaw()
-        self.frozen = False
+        self.set_frozen(False)
         self.next.set_result(invocation)
 
+    def set_frozen(self, frozen: bool) -> None:
+        self.frozen = frozen
+        self.group.set_frozen(frozen)
+
     def time_out(self) -> None:
-        self.function.figures.timed_out += 1
+        self.function.figures.failed.append("timed out")
         self.over = True
         self.process.kill()
 
@@ -198,14 +210,16 @@ class Environment:
         await self.process.wait()
         figures, throttling = self.function.figures, self.group.throttling()
         figures.cpu_seconds += self.group.cpu_seconds()
-        add_throttling(figures, throttling)
+        figures.throttled_seconds += throttling.seconds
+        figures.periods += throttling.periods
+        figures.throttled_periods += throttling.throttled
         figures.peak_rss_bytes = max(figures.peak_rss_bytes, self.peak_rss)
         figures.most_descriptors = max(figures.most_descriptors, self.descriptors)
         if self.group.killed():
             figures.killed_for_memory += 1
             figures.peak_rss_bytes = self.function.settings.memory_mb << 20
         elif not self.over:
-            figures.ended_otherwise += 1
+            figures.failed.append(f"ended with {self.process.returncode}")
         if self.deadline:
             self.deadline.cancel()
         if not self.next.done():
@@ -221,14 +235,8 @@ class Environment:
         self.sample()
         self.over = True
         self.process.kill()
-        self.group.thaw()
+        self.group.set_frozen(False)
         await self.watched
-
-
-def add_throttling(figures: Figures, found: Throttling) -> None:
-    figures.throttled_seconds += found.seconds
-    figures.periods += found.periods
-    figures.throttled_periods += found.throttled
 
 
 class Function:
@@ -240,8 +248,7 @@ class Function:
         self.figures = Figures()
         self.idle: list[Environment] = []
         self.alive: set[Environment] = set()
-        self.invocations: list[Invocation] = []
-        self.starting: set[asyncio.Task[None]] = set()
+        self.dispatches: list[asyncio.Task[None]] = []
         self.chance = random.Random(7)
         self.sampling = asyncio.create_task(self.sample())
 
@@ -255,10 +262,7 @@ class Function:
     def invoke(self, payload: Any) -> Invocation:
         """Takes an event, and gives it to an environment a moment later."""
         invocation = Invocation(payload)
-        self.invocations.append(invocation)
-        task = asyncio.create_task(self.dispatch(invocation))
-        self.starting.add(task)
-        task.add_done_callback(self.starting.discard)
+        self.dispatches.append(asyncio.create_task(self.dispatch(invocation)))
         return invocation
 
     async def dispatch(self, invocation: Invocation) -> None:
@@ -284,5 +288,5 @@ class Function:
 
     async def stop(self) -> None:
         self.sampling.cancel()
-        await asyncio.gather(*self.starting)
+        await asyncio.gather(*self.dispatches)
         await asyncio.gather(*(environment.retire() for environment in list(self.alive)))

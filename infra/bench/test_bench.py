@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import json
 import sys
 import tempfile
 import unittest
@@ -14,11 +13,12 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 import bench
-import crate_benches
 import express
 import idle
+import programs
 from figures import Judge, Report, Row, head, line, rate_margin_rows, sending_rows, total
-from startup import first_start, package
+from packages import SMALLEST, zip_bootstrap
+from programs import first_start
 
 NEXT = "GET /2018-06-01/runtime/invocation/next HTTP/1.1"
 PROGRAM = f"""#!{sys.executable}
@@ -62,12 +62,12 @@ def changed(*path: str, to: object) -> Report:
 
 
 def missed(report: Report) -> list[str]:
-    return [row.figure for row in sending_rows("14", report, JUDGE) if row.reached is False]
+    return [row.figure for row in sending_rows(report, JUDGE) if row.reached is False]
 
 
 class Judging(unittest.TestCase):
     def test_a_good_report_reaches_every_target(self) -> None:
-        rows = sending_rows("14", GOOD, JUDGE)
+        rows = sending_rows(GOOD, JUDGE)
         self.assertEqual([row.reached for row in rows], [True] * 9)
 
     def test_every_figure_can_miss_and_is_then_named(self) -> None:
@@ -96,18 +96,18 @@ class Judging(unittest.TestCase):
         self.assertEqual(missed(unshared), ["shares off 90/10, worst 30 s"])
 
     def test_a_figure_without_a_target_is_only_told(self) -> None:
-        rows = sending_rows("14", changed("poller", to=None), Judge())
+        rows = sending_rows(changed("poller", to=None), Judge())
         self.assertTrue(all(row.reached is not False for row in rows))
-        self.assertEqual([row.reached for row in rate_margin_rows("g", GOOD, 0.02)], [None] * 3)
+        self.assertEqual([row.reached for row in rate_margin_rows(GOOD, 0.02)], [None] * 3)
 
     def test_processor_time_is_judged_as_a_ratio_to_the_sdk_calls_alone(self) -> None:
-        row = next(row for row in sending_rows("200", GOOD, JUDGE) if "SDK" in row.figure)
+        row = next(row for row in sending_rows(GOOD, JUDGE) if "SDK" in row.figure)
         self.assertAlmostEqual(row.value or 0, 1.2)
         self.assertEqual(row.note, "0.3 ms to 0.25 ms a mail")
 
     def test_without_the_sdk_calls_alone_only_the_ratio_is_missed_and_says_why(self) -> None:
         judge = Judge(sdk_calls="merge", sdk_calls_fault="sdk-calls ended with 101")
-        missed = [row for row in sending_rows("200", GOOD, judge) if row.reached is False]
+        missed = [row for row in sending_rows(GOOD, judge) if row.reached is False]
         self.assertEqual([row.note for row in missed], ["sdk-calls ended with 101"])
 
     def test_a_line_is_whole_before_the_next_is_known_and_stands_under_its_head(self) -> None:
@@ -130,27 +130,18 @@ class Idling(unittest.TestCase):
               "scheduler": {"invocations": 1, "billed_ms": 64_000}}
 
     def test_a_minute_is_judged_by_the_one_that_the_costs_go_by(self) -> None:
-        rows = idle.rows("idle", {"1": self.MINUTE}, {"1": self.MINUTE})
+        rows = idle.rows({"1": self.MINUTE}, {"1": self.MINUTE})
         self.assertEqual([row.reached for row in rows], [True] * 5)
-        self.assertEqual({row.reached for row in idle.rows("idle", {"1": self.MINUTE}, None)}, {None})
+        self.assertEqual({row.reached for row in idle.rows({"1": self.MINUTE}, None)}, {None})
         for name in ("sqs_calls", "ledger_writes"):
             more = self.MINUTE | {name: 1.3 * self.MINUTE[name]}
-            missed = [row for row in idle.rows("idle", {"1": more}, {"1": self.MINUTE})
+            missed = [row for row in idle.rows({"1": more}, {"1": self.MINUTE})
                       if row.reached is False]
             self.assertEqual(len(missed), 1, name)
         slow = self.MINUTE | {"poller": {"invocations": 65, "billed_ms": 65_000}}
-        missed = [row.figure for row in idle.rows("idle", {"1": slow}, {"1": self.MINUTE})
+        missed = [row.figure for row in idle.rows({"1": slow}, {"1": self.MINUTE})
                   if row.reached is False]
         self.assertEqual(missed, ["idle minute, wake 1 s: poller, billed"])
-
-    def test_a_call_is_named_by_what_the_sdk_sends(self) -> None:
-        for asked, name in [
-            (("POST", "/", "AmazonSQS.ReceiveMessage"), "SQS.ReceiveMessage"),
-            (("POST", "/", "DynamoDB_20120810.UpdateItem"), "DynamoDB.UpdateItem"),
-            (("GET", "/v2/email/account", ""), "SES.GET /v2/email/account"),
-            (("POST", "/2015-03-31/functions/poller/invocations", ""), "Lambda.Invoke"),
-        ]:
-            self.assertEqual(idle.operation(*asked), name)
 
     def test_a_run_counts_in_the_minute_in_which_it_began(self) -> None:
         # Runs of 65 s, one a minute: in each minute one begins, and one ends, five seconds into it.
@@ -172,10 +163,10 @@ class Bucket(unittest.TestCase):
                "refused_per_second": 40_000, "refused_ratio": 0.44}
 
     def test_takes_are_judged_by_their_ratio_to_incr_and_by_the_highest_rate_there_is(self) -> None:
-        rows = crate_benches.bucket_rows("bucket", {"64": self.FIGURES})
+        rows = programs.bucket_rows({"64": self.FIGURES})
         self.assertEqual([row.reached for row in rows], [None, True, True, True, True])
         slow = self.FIGURES | {"granted_ratio": 0.09, "granted_per_second": 9_000}
-        missed = [row.figure for row in crate_benches.bucket_rows("bucket", {"64": slow}) if row.reached is False]
+        missed = [row.figure for row in programs.bucket_rows({"64": slow}) if row.reached is False]
         self.assertEqual(missed, ["takes (granted) to INCR, 64 at once",
                                   "takes granted a second, one connection"])
 
@@ -189,7 +180,7 @@ class Console(unittest.TestCase):
         even = {"latency_p50_ms": 1.0, "latency_p99_ms": 1.0, "cpu_s_per_1000_events": 1.0}
         measured = {"streams": 1_000, "stalled": 100, "reading": self.FIGURES,
                     "stalled_tenth": self.FIGURES | stalled, "ratios": even | ratios}
-        rows = crate_benches.console_rows("console", measured)
+        rows = programs.console_rows(measured)
         return [row.figure for row in rows if row.reached is False]
 
     def test_stalled_streams_may_cost_the_others_nothing_and_the_server_a_buffer_each(self) -> None:
@@ -223,7 +214,7 @@ class Parts(unittest.TestCase):
             program.write_text("#!/bin/sh\necho no such option >&2\nexit 2\n")
             program.chmod(0o700)
             place = Path(folder)
-            args = Namespace(bin_dir=place, out=place, root=place, python=place, extra=[])
+            args = Namespace(bin_dir=place, out=place, root=place, python=place)
             with redirect_stderr(io.StringIO()):
                 (row,) = bench.measure("14", args)
         self.assertIs(row.reached, False)
@@ -249,7 +240,7 @@ class Starting(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder, "poller")
             program.write_bytes(b"x" * 100_000)
-            zipped = package(program)
+            zipped = zip_bootstrap(program, SMALLEST)
         self.assertLess(len(zipped), 1_000)
         with zipfile.ZipFile(io.BytesIO(zipped)) as archive:
             self.assertEqual(archive.read("bootstrap"), b"x" * 100_000)
@@ -271,7 +262,7 @@ class ExpressMail(unittest.TestCase):
 
     def judged(self, bulk: int, waits_ms: list[float]) -> dict[str, Row]:
         measured = {200: {0.0: self.seen(3_600, []), 0.1: self.seen(bulk, waits_ms)}}
-        return {row.figure: row for row in express.rows("express", measured)}
+        return {row.figure: row for row in express.rows(measured)}
 
     def test_in_time_and_without_loss_is_reached(self) -> None:
         rows = self.judged(3_240, [50.0] * 300)

@@ -15,7 +15,6 @@ from pathlib import Path
 import bench
 import confined
 import confinement
-import limits
 import many
 from confinement import Group, Mounts, Throttling, counter, quota_us
 from runtime import Function, Settings, dispatch_seconds
@@ -103,11 +102,8 @@ class Unconfined:
     def command(self, *program: str) -> list[str]:
         return list(program)
 
-    def freeze(self) -> None:
-        self.said.append("freeze")
-
-    def thaw(self) -> None:
-        self.said.append("thaw")
+    def set_frozen(self, frozen: bool) -> None:
+        self.said.append("freeze" if frozen else "thaw")
 
     def killed(self) -> bool:
         return False
@@ -170,14 +166,14 @@ class Environments(unittest.IsolatedAsyncioTestCase):
         self.assertTrue(await self.answered({"window": 3}))
         await self.function.stop()
         figures = self.function.figures
-        self.assertEqual((figures.cold_starts, figures.ended_otherwise), (2, 0))
+        self.assertEqual((figures.cold_starts, figures.failed), (2, []))
         self.assertEqual((figures.cpu_seconds, figures.throttled_seconds), (1.0, 0.5))
         self.assertGreater(figures.peak_rss_bytes, 1_000_000)
         self.assertGreater(figures.most_descriptors, 2)
 
     async def test_one_that_ends_by_itself_is_counted_and_replaced(self) -> None:
         self.function.invoke("die")
-        await self.until(lambda: self.function.figures.ended_otherwise == 1)
+        await self.until(lambda: self.function.figures.failed == ["ended with 3"])
         self.assertTrue(await self.answered({"window": 1}))
         await self.function.stop()
 
@@ -193,8 +189,8 @@ class ManyCampaigns(unittest.TestCase):
     def outcome(self, **changes: object) -> many.Outcome:
         sent = {many.name(n): 12 * many.weight(n) for n in range(many.CAMPAIGNS)}
         total = sum(sent.values())
-        figures = {"most_descriptors": 400, "killed_for_memory": 0, "failed": [], "timed_out": 0,
-                   "ended_otherwise": 0, "throttled_seconds": 0.0, "throttled_periods": 0, "periods": 1,
+        figures = {"most_descriptors": 400, "killed_for_memory": 0, "failed": [],
+                   "throttled_seconds": 0.0, "throttled_periods": 0, "periods": 1,
                    "cpu_seconds": 9.0, "peak_rss_bytes": 1}
         given = {"case": many.CASE, "first_mail_seconds": 60.0, "windows": (1_000, 1_150), "by_campaign": sent,
                  "by_window": dict.fromkeys(range(1_000, 1_150), 194),
@@ -230,24 +226,24 @@ class Cases(unittest.TestCase):
         case = confined.CASES["lambda-200kb-cpu"]
         steady, after = (1_000, 1_024), (1_040, 1_052)
         windows = [*range(*steady), *range(*after)]
-        figures = {"cold_starts": 4, "killed_for_memory": 0, "timed_out": 0, "ended_otherwise": 0,
+        figures = {"cold_starts": 4, "killed_for_memory": 0,
                    "failed": [], "throttled_seconds": 1.0, "throttled_periods": 5, "periods": 100,
                    "cpu_seconds": 6.0, "peak_rss_bytes": 90_000_000, "most_descriptors": 80}
         stats = {"accepted": {"mails": 3_600}, "duplicates": 0, "worst_sliding_second_offered": 99,
                  "refused": {}, "campaigns": {"big": {"mails": 3_240}, "small": {"mails": 360}}}
         given = {"case": case, "filled": 4_500, "steady": steady,
-                 "after": after, "cold": [1_012], "by_window": dict.fromkeys(windows, 98),
+                 "after": after, "by_window": dict.fromkeys(windows, 98),
                  "warm_cpu": 2.3, "stats": stats, "waiting": 900, "calls": 1_900, "figures": figures, "slowness": 1.0}
         return confined.Outcome(**(given | changes))  # type: ignore[arg-type]
 
     def missed(self, processors: int = 3, **changes: object) -> list[str]:
         # 2.3 s for the 1,176 mails of twelve windows are 1.96 ms each.
-        rows = confined.rows("lambda", self.outcome(**changes), 1.57, processors)
+        rows = confined.rows(self.outcome(**changes), 1.57, processors)
         return [row.figure for row in rows if row.reached is False]
 
     def test_a_good_run_reaches_every_target_and_tells_the_processor_time_of_a_mail(self) -> None:
         self.assertEqual(self.missed(), [])
-        rows = {row.figure: row for row in confined.rows("lambda", self.outcome(), 1.57, 3)}
+        rows = {row.figure: row for row in confined.rows(self.outcome(), 1.57, 3)}
         self.assertAlmostEqual(rows["processor time a mail, all of the poller's"].value or 0,
                                6_000 / 3_600)
 
@@ -296,7 +292,7 @@ class Cases(unittest.TestCase):
             self.assertTrue(least <= len(bodies[0]) <= most, len(bodies[0]))
 
     def test_all_parts_under_the_limits_have_one_name(self) -> None:
-        self.assertEqual(bench.parts("lambda"), [*confined.CASES, many.PART, limits.PART])
+        self.assertEqual(bench.parts("lambda"), [*confined.CASES, many.PART, confined.LIMITS_PART])
         self.assertEqual(bench.parts("lambda-50kb,start"), ["start", "lambda-50kb"])
 
 

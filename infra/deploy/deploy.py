@@ -5,12 +5,9 @@ reaches a stack that is there. Here every parameter is given: what the file says
 default. A value that the stack has and the file does not say is refused, so that none is lost unseen.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -26,7 +23,7 @@ INFRA = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(INFRA / "local"))
 
 import sam_template  # noqa: E402
-from stacks import describe  # noqa: E402
+from local_aws import describe  # noqa: E402
 
 TEMPLATE = INFRA / "sam" / "template.yaml"
 FUNCTIONS = ("scheduler", "poller")
@@ -47,13 +44,11 @@ class Refused(Exception):
 def read_parameters(path: Path, known: Mapping[str, Any]) -> dict[str, str]:
     """Every value as it is written: `on` is no truth value, 0.10 no number."""
     try:
-        given = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        given = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader) or {}
     except OSError as error:
         raise Refused(f"cannot read {path}: {error.strerror}") from error
     except yaml.YAMLError as error:
         raise Refused(f"{path} is not YAML: {error}") from error
-    if given is None or given == "":
-        given = {}
     if not isinstance(given, dict):
         raise Refused(f"{path} holds no parameters: a line is NAME: VALUE")
     for name, value in given.items():
@@ -101,10 +96,7 @@ def environments(parameters: Mapping[str, str], stack: str, region: str | None) 
 
 def check_settings(tidegate: Path, found: Mapping[str, Mapping[str, str]]) -> None:
     """Asks the functions' own parser, before anything is deployed."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-        json.dump(found, file)
-        file.flush()
-        ran = subprocess.run([tidegate, "doctor", "--environments", file.name], check=False)
+    ran = subprocess.run([tidegate, "doctor", "--environments", "/dev/stdin"], input=json.dumps(found), text=True, check=False)
     if ran.returncode != 0:
         raise Refused("nothing was deployed: the functions would not start with these parameters")
 

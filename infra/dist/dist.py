@@ -4,8 +4,6 @@ Equal programs give equal files, byte by byte: names are sorted, times are fixed
 another zlib may pack the same content into other bytes.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import hashlib
@@ -36,7 +34,7 @@ PROGRAMS = Path("libexec", "tidegate")
 # What deploys the stack into the local AWS, in the place that devstack takes for a checkout.
 FILES = Path("share", "tidegate")
 DEPLOYMENT = (
-    *(f"infra/local/{name}.py" for name in ("local_aws", "cdk_app", "failure", "packages", "stacks")),
+    *(f"infra/local/{name}.py" for name in ("local_aws", "cdk_app", "packages")),
     "infra/sam/template.yaml",
 )
 COMPLETIONS = {
@@ -118,19 +116,17 @@ def stage(programs: Path, notices: list[Path], prefix: Path) -> None:
 def archive(prefix: Path, platform: str, out: Path) -> Path:
     """`tidegate-VERSION-PLATFORM.tar.gz`, with one folder of that name."""
     name = f"tidegate-{version()}-{platform}"
+
+    def alike(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = ""
+        entry.mtime = EPOCH
+        entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644
+        return entry
+
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for path in sorted(prefix.rglob("*")):
-            entry = tar.gettarinfo(path, f"{name}/{path.relative_to(prefix).as_posix()}")
-            entry.uid = entry.gid = 0
-            entry.uname = entry.gname = ""
-            entry.mtime = EPOCH
-            entry.mode = 0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644
-            if path.is_dir():
-                tar.addfile(entry)
-            else:
-                with path.open("rb") as file:
-                    tar.addfile(entry, file)
+        tar.add(prefix, name, filter=alike)
     out.mkdir(parents=True, exist_ok=True)
     made = out / f"{name}.tar.gz"
     made.write_bytes(gzip.compress(content.getvalue(), mtime=0))
@@ -162,10 +158,7 @@ def wheel(prefix: Path, tag: str, out: Path) -> Path:
 def checksums(out: Path) -> Path:
     """Of all files below `out`, as `sha256sum -c` reads them there."""
     files = sorted(path for path in out.rglob("*") if path.is_file() and path.name != SUMS)
-    lines = (
-        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(out).as_posix()}\n"
-        for file in files
-    )
+    lines = (f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(out).as_posix()}\n" for file in files)
     (out / SUMS).write_text("".join(lines), encoding="utf-8")
     return out / SUMS
 

@@ -4,8 +4,6 @@ Cargo says what is linked (`cargo tree`), Cargo.lock the checksums, and each pac
 `make deny` decides which licences are allowed; this collects their texts.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re
@@ -33,21 +31,24 @@ SELECTIONS = {
 }
 
 
+# A package's name and version.
+Key = tuple[str, str]
+
+
 @dataclass
 class Package:
     name: str
     version: str
     licence: str
-    needs: set[tuple[str, str]] = field(default_factory=set)
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return (self.name, self.version)
+    needs: set[Key] = field(default_factory=set)
 
 
-def parse(tree: str) -> dict[tuple[str, str], Package]:
+Packages = dict[Key, Package]
+
+
+def parse(tree: str) -> Packages:
     """The packages of a tree whose lines begin with their depth."""
-    found: dict[tuple[str, str], Package] = {}
+    found: Packages = {}
     above: list[Package] = []
     for line in filter(None, tree.splitlines()):
         parts = LINE.fullmatch(line)
@@ -57,23 +58,23 @@ def parse(tree: str) -> dict[tuple[str, str], Package]:
         package = found.setdefault((name, version), Package(name, version, licence))
         del above[depth:]
         if above:
-            above[-1].needs.add(package.key)
+            above[-1].needs.add((name, version))
         above.append(package)
     return found
 
 
-def linked(selection: list[str], target: str) -> dict[tuple[str, str], Package]:
+def linked(selection: list[str], target: str) -> Packages:
     said = subprocess.run([*TREE, "--target", target, *selection], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     return parse(said.stdout)
 
 
-def locked_checksums(lock: str) -> dict[tuple[str, str], str]:
+def locked_checksums(lock: str) -> dict[Key, str]:
     """SHA-256 of each package from a registry."""
     entry = re.compile(r'^name = "(.+)"\nversion = "(.+)"\nsource = ".+"\nchecksum = "(\w+)"', re.M)
     return {(name, version): checksum for name, version, checksum in entry.findall(lock)}
 
 
-def sbom(name: str, version: str, packages: dict[tuple[str, str], Package], checksums: dict[tuple[str, str], str]) -> str:
+def sbom(name: str, version: str, packages: Packages, checksums: dict[Key, str]) -> str:
     """CycloneDX 1.6 as JSON, without a time and a random number: equal dependencies give equal bytes."""
     program = Component(name=f"tidegate-{name}", version=version, type=ComponentType.APPLICATION, bom_ref=f"tidegate-{name}")
     components = {}
@@ -99,7 +100,7 @@ def sbom(name: str, version: str, packages: dict[tuple[str, str], Package], chec
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 
-def licences(packages: dict[tuple[str, str], Package], sources: dict[tuple[str, str], Path]) -> str:
+def licences(packages: Packages, sources: dict[Key, Path]) -> str:
     """Each text once, below the packages that have it; a package without a text is listed with its licence."""
     having: dict[str, list[str]] = defaultdict(list)
     for key, package in sorted(packages.items()):
@@ -109,13 +110,9 @@ def licences(packages: dict[tuple[str, str], Package], sources: dict[tuple[str, 
             having[text].append(said)
         if not files:
             having["(The package contains no text of its licence.)"].append(said)
-    rule = "-" * 80
-    parts = [
-        "\n".join([rule, *names, rule, "", text, ""])
-        for text, names in sorted(having.items(), key=lambda item: item[1])
-    ]
+    rule, listed = "-" * 80, sorted(having.items(), key=lambda item: item[1])
     head = "Tidegate's programs contain the packages below. Each list of packages is followed by a licence's text.\n"
-    return "\n".join([head, *parts])
+    return "\n".join([head, *("\n".join([rule, *names, rule, "", text, ""]) for text, names in listed)])
 
 
 def main() -> None:

@@ -5,8 +5,6 @@ holds no sources: there such a link becomes its text. A source that does not exi
 makes an error.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from pathlib import Path

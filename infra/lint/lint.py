@@ -5,8 +5,6 @@
 Prints a line for each finding and ends with 1 if there is one. Only production code counts; tests do not.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess
@@ -15,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from itertools import takewhile
 from pathlib import Path
 
 # A name that stands for two things makes a reader look twice; a small part is tolerated.
@@ -34,8 +33,14 @@ DEFINED = re.compile(rf"^{VISIBILITY}(?:const |async )?(?:struct|enum|trait|type
 USE = re.compile(rf"^({VISIBILITY})use ([^;]+);", re.M)
 PATH = re.compile(r"\b((?:crate|super)(?:::\w+)+)")
 COMMENT = re.compile(r"//.*")
+# Of a use tree: a path, and whether it branches, is followed by another or is the last of its branches.
+BRANCH = re.compile(r"([^{},]*)([{},]|$)")
 # Who may use an item is no use of the module that is named.
 VISIBLE_IN = re.compile(r"pub\(in [^)]*\)")
+
+
+# A path, as in `crate::pace::grid`.
+Names = tuple[str, ...]
 
 
 @dataclass
@@ -44,11 +49,11 @@ class Module:
 
     file: str
     crate: str
-    path: tuple[str, ...]
+    path: Names
     text: str
     defines: set[str] = field(default_factory=set)
     # Names that it passes on from elsewhere: `pub use`.
-    passes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    passes: dict[str, Names] = field(default_factory=dict)
 
 
 def modules(root: Path) -> list[Module]:
@@ -102,63 +107,49 @@ def large_types(all_modules: list[Module]) -> Iterator[str]:
                        "reason in a line above: // More than 12 fields: …")
 
 
-def spread(tree: str, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def spread(tree: str) -> Iterator[Names]:
     """The paths of a use tree: `a::{b, c::d}` is `a::b` and `a::c::d`."""
-    tree = tree.strip()
-    head, brace, rest = tree.partition("{")
-    start = before + tuple(part.strip() for part in head.split("::") if part.strip())
-    if not brace:
-        yield tuple(part.split(" as ")[0].strip() for part in start)
-        return
-    depth, item = 0, ""
-    for letter in rest.rsplit("}", 1)[0] + ",":
-        depth += (letter == "{") - (letter == "}")
-        if letter == "," and depth == 0:
-            if item.strip():
-                yield from spread(item, start)
-            item = ""
-        else:
-            item += letter
+    above: list[Names] = [()]
+    for words, mark in BRANCH.findall(tree):
+        path = above[-1] + tuple(word.split(" as ")[0].strip() for word in words.split("::") if word.strip())
+        if mark == "{":
+            above.append(path)
+        elif words.strip():
+            yield path
+        if mark == "}":
+            above.pop()
 
 
-def absolute(module: Module, path: tuple[str, ...]) -> tuple[str, ...] | None:
+def absolute(module: Module, path: Names) -> Names | None:
     """A path from the crate's root; none for another crate's."""
-    if path[0] == "crate":
-        return path[1:]
-    if path[0] == "self":
-        return module.path + path[1:]
-    if path[0] == "super":
-        at = module.path
-        while path and path[0] == "super":
-            at, path = at[:-1], path[1:]
-        return at + path
-    return None
-
-
-@dataclass
-class Crate:
-    """A crate's modules by path."""
-
-    by_path: dict[tuple[str, ...], Module]
-
-    def owner(self, path: tuple[str, ...], seen: frozenset[tuple[str, ...]] = frozenset()) -> Module | None:
-        """The module that defines what a path names, through what others pass on."""
-        for length in range(len(path), -1, -1):
-            module = self.by_path.get(path[:length])
-            if module is None:
-                continue
-            rest = path[length:]
-            if not rest or rest[0] in module.defines or rest[0] not in module.passes:
-                return module
-            target = module.passes[rest[0]] + rest[1:]
-            return module if target in seen else self.owner(target, seen | {target})
+    if path[0] not in ("crate", "self", "super"):
         return None
+    at = () if path[0] == "crate" else module.path
+    above = len(list(takewhile(lambda part: part == "super", path)))
+    return at[:len(at) - above] + path[above or 1:]
+
+
+# A crate's modules by path.
+Crate = dict[Names, Module]
+
+
+def owner(crate: Crate, path: Names, seen: frozenset[Names] = frozenset()) -> Module | None:
+    """The module that defines what a path names, through what others pass on."""
+    above = (path[:length] for length in range(len(path), -1, -1))
+    place = next((place for place in above if place in crate), None)
+    if place is None:
+        return None
+    module, rest = crate[place], path[len(place):]
+    if not rest or rest[0] in module.defines or rest[0] not in module.passes:
+        return module
+    target = module.passes[rest[0]] + rest[1:]
+    return module if target in seen else owner(crate, target, seen | {target})
 
 
 def crates(all_modules: list[Module]) -> dict[str, Crate]:
-    found: dict[str, Crate] = {}
+    found: dict[str, Crate] = defaultdict(dict)
     for module in all_modules:
-        found.setdefault(module.crate, Crate({})).by_path.setdefault(module.path, module)
+        found[module.crate].setdefault(module.path, module)
     for module in all_modules:
         for visibility, tree in USE.findall(module.text):
             for path in spread(tree):
@@ -176,17 +167,17 @@ def needs(module: Module, crate: Crate) -> set[str]:
     found = set()
     for path in paths:
         target = absolute(module, path)
-        if target is None and module.path + path[:1] in crate.by_path:
+        if target is None and module.path + path[:1] in crate:
             target = module.path + path
-        owner = crate.owner(target) if target is not None else None
-        if owner is not None and owner is not module:
-            found.add(owner.file)
+        defining = owner(crate, target) if target is not None else None
+        if defining is not None and defining is not module:
+            found.add(defining.file)
     return found
 
 
 def cycles(all_modules: list[Module]) -> Iterator[str]:
     for name, crate in sorted(crates(all_modules).items()):
-        graph = {module.file: needs(module, crate) for module in crate.by_path.values()}
+        graph = {module.file: needs(module, crate) for module in crate.values()}
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as found:

@@ -1,7 +1,5 @@
 """What the CDK app makes of the SAM template's parameters: the same names and values serve both."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -9,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from failure import Failure
+from packages import Failure
 
 SWITCHES = {"on": "true", "off": "false"}
 
@@ -49,11 +47,8 @@ def synthesize(app: Path, stack: str, parameters: dict[str, str]) -> dict[str, A
             # CDK's own rules take seconds to start; the construct's tests run with them.
             "CDK_VALIDATION": "false",
         }
-        ran = subprocess.run(
-            ["node", str(app)], env=environment, capture_output=True, text=True, check=False
-        )
+        ran = subprocess.run(["node", app], env=environment, capture_output=True, text=True, check=False)
         if ran.returncode != 0:
             said = (ran.stderr or ran.stdout).strip() or f"exit code {ran.returncode}"
             raise Failure(f"the CDK app {app} refuses: {said}", 2)
-        template: dict[str, Any] = json.loads((out / f"{stack}.template.json").read_text("utf-8"))
-        return template
+        return dict(json.loads((out / f"{stack}.template.json").read_text("utf-8")))

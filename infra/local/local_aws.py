@@ -1,15 +1,13 @@
-"""Deploys Tidegate into a local AWS (ministack), by SAM or by CDK, and takes it away again.
+"""Deploys Tidegate into a local AWS (ministack), by SAM or by CDK.
 
 Only standard output is meant for programs: one line of JSON. What goes wrong is told on standard
 error, in one line, with one of these exit codes:
 
   0  done
-  1  the stack did not deploy or delete; the reason of the first failed resource is told
+  1  the stack did not deploy; the reason of the first failed resource is told
   2  a wrong argument, a missing file, or a template that cannot be read
   3  nothing answers at the endpoint
 """
-
-from __future__ import annotations
 
 import argparse
 import functools
@@ -19,19 +17,20 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import boto3
 import yaml
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, WaiterError
 
 import cdk_app
 import packages
-from failure import Failure
-from stacks import describe
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from packages import Failure
 
 SCRIPT = "local_aws"
+# What the endpoint may take until it answers, and the stack until it stands.
+READY_SECONDS, STACK_SECONDS = 30.0, 60.0
 POLL_SECONDS = 0.1
 
 
@@ -44,8 +43,8 @@ class Aws:
         once = Config(retries={"total_max_attempts": 1}, proxies={}, connect_timeout=5, s3={"addressing_style": "path"})
         self.client = functools.partial(boto3.client, endpoint_url=self.endpoint, config=once, **own)
 
-    def wait_until_ready(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS
         # The endpoint is this machine: a proxy in the environment is not asked.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         while True:
@@ -99,9 +98,9 @@ def stack_parameters(template: dict[str, Any], given: list[tuple[str, str]], end
     return [{"ParameterKey": name, "ParameterValue": value} for name, value in values.items() if name in known]
 
 
-def first_failure(cloudformation: Any, stack_id: str) -> str:
+def first_failure(cloudformation: Any, stack: str) -> str:
     """The oldest failed resource's reason: the later ones follow from it."""
-    events = cloudformation.describe_stack_events(StackName=stack_id)["StackEvents"]
+    events = cloudformation.describe_stack_events(StackName=stack)["StackEvents"]
     failed = [event for event in events if event["ResourceStatus"].endswith("_FAILED")]
     if not failed:
         return "no resource tells a reason"
@@ -109,33 +108,37 @@ def first_failure(cloudformation: Any, stack_id: str) -> str:
     return f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', 'no reason told')}"
 
 
-def wait_while_in_progress(cloudformation: Any, stack: str, timeout: float) -> dict[str, Any] | None:
-    deadline = time.monotonic() + timeout
-    while (found := describe(cloudformation, stack)) is not None and found["StackStatus"].endswith("_IN_PROGRESS"):
-        if time.monotonic() >= deadline:
-            raise Failure(f"stack {stack} is still {found['StackStatus']} after {timeout:g} s", 1)
-        time.sleep(POLL_SECONDS)
-    return found
+def describe(cloudformation: Any, stack: str) -> dict[str, Any] | None:
+    """The stack, as AWS and the local one tell of it; none when there is no such stack."""
+    try:
+        found = dict(cloudformation.describe_stacks(StackName=stack)["Stacks"][0])
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return None
+        raise
+    return None if found["StackStatus"] == "DELETE_COMPLETE" else found
 
 
-def create_or_update(cloudformation: Any, stack: str, template_url: str, parameters: list[dict[str, str]]) -> str:
-    """Starts what the stack needs, and gives the status that means success."""
+def bring_up_to_date(cloudformation: Any, stack: str, template_url: str, parameters: list[dict[str, str]]) -> dict[str, Any]:
+    """The stack as it stands, created or updated."""
     request = {"StackName": stack, "TemplateURL": template_url, "Parameters": parameters, "Capabilities": ["CAPABILITY_IAM"]}
     existing = describe(cloudformation, stack)
-    if existing is not None and existing["StackStatus"] in ("ROLLBACK_COMPLETE", "CREATE_FAILED"):
-        # Such a stack can only be deleted.
-        delete_stack(cloudformation, stack, timeout=60.0)
-        existing = None
-    if existing is None:
-        cloudformation.create_stack(**request)
-        return "CREATE_COMPLETE"
     try:
-        cloudformation.update_stack(**request)
+        (cloudformation.create_stack if existing is None else cloudformation.update_stack)(**request)
     except ClientError as error:
-        if "No updates are to be performed" not in str(error):
+        if existing is None or "No updates are to be performed" not in str(error):
             raise
-        return str(existing["StackStatus"])
-    return "UPDATE_COMPLETE"
+        return existing
+    waiter = cloudformation.get_waiter("stack_create_complete" if existing is None else "stack_update_complete")
+    looks = {"Delay": POLL_SECONDS, "MaxAttempts": int(STACK_SECONDS / POLL_SECONDS)}
+    began = time.monotonic()
+    try:
+        waiter.wait(StackName=stack, WaiterConfig=looks)
+    except WaiterError as error:
+        status = error.last_response["Stacks"][0]["StackStatus"] if "Stacks" in error.last_response else "gone"
+        took = f"after {time.monotonic() - began:.0f} s"
+        raise Failure(f"stack {stack} is {status} {took}: {first_failure(cloudformation, stack)}", 1) from error
+    return dict(cloudformation.describe_stacks(StackName=stack)["Stacks"][0])
 
 
 def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
@@ -143,23 +146,17 @@ def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
         template = read_template(args.template)
         parameters = stack_parameters(template, args.parameter, aws.endpoint)
     else:
-        given = {"Architecture": host_architecture(), "EndpointUrl": aws.endpoint}
-        template = cdk_app.synthesize(args.cdk, args.stack, given | dict(args.parameter))
-        parameters = []
-    binaries = {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller}
+        given = {"Architecture": host_architecture(), "EndpointUrl": aws.endpoint} | dict(args.parameter)
+        template, parameters = cdk_app.synthesize(args.cdk, args.stack, given), []
     s3 = aws.client("s3")
-    sizes = packages.upload(s3, template, binaries)
+    packages.make_bucket(s3)
+    sizes = packages.upload(s3, template, {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller})
     template_url = packages.upload_template(s3, aws.endpoint, template)
     cloudformation = aws.client("cloudformation")
-    wanted = create_or_update(cloudformation, args.stack, template_url, parameters)
-    found = wait_while_in_progress(cloudformation, args.stack, args.timeout)
-    if found is None or found["StackStatus"] != wanted:
-        status = "gone" if found is None else found["StackStatus"]
-        reason = first_failure(cloudformation, args.stack if found is None else found["StackId"])
-        raise Failure(f"stack {args.stack} is {status}: {reason}", 1)
+    found = bring_up_to_date(cloudformation, args.stack, template_url, parameters)
     outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
     expire_items(aws.client("dynamodb"), template, outputs)
-    return {"stack": args.stack, "status": wanted, "outputs": outputs, "package_bytes": sizes}
+    return {"stack": args.stack, "status": found["StackStatus"], "outputs": outputs, "package_bytes": sizes}
 
 
 def expire_items(dynamodb: Any, template: dict[str, Any], outputs: dict[str, str]) -> None:
@@ -169,21 +166,6 @@ def expire_items(dynamodb: Any, template: dict[str, Any], outputs: dict[str, str
         if expiry:
             table = outputs["LedgerTable"]
             dynamodb.update_time_to_live(TableName=table, TimeToLiveSpecification=expiry)
-
-
-def delete_stack(cloudformation: Any, stack: str, timeout: float) -> None:
-    cloudformation.delete_stack(StackName=stack)
-    left = wait_while_in_progress(cloudformation, stack, timeout)
-    if left is not None:
-        reason = first_failure(cloudformation, left["StackId"])
-        raise Failure(f"stack {stack} is {left['StackStatus']}: {reason}", 1)
-
-
-def delete(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
-    cloudformation = aws.client("cloudformation")
-    if describe(cloudformation, args.stack) is not None:
-        delete_stack(cloudformation, args.stack, args.timeout)
-    return {"stack": args.stack, "status": "DELETE_COMPLETE"}
 
 
 def name_and_value(text: str) -> tuple[str, str]:
@@ -209,46 +191,31 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(SCRIPT, description=__doc__, formatter_class=formatter)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, run, text in (
-        ("deploy", deploy, "create the stack, or bring it up to date"),
-        ("delete", delete, "delete the stack; none there is fine"),
-    ):
-        command = commands.add_parser(name, help=text, formatter_class=formatter)
-        command.set_defaults(run=run)
-        option = command.add_argument
-        option("--endpoint", type=endpoint_url, required=True, metavar="URL", help="where ministack is")
-        option("--stack", default="tidegate", help="the stack's name (%(default)s)")
-        option("--region", default="us-east-1", help="the stack's region (%(default)s)")
-        option("--wait", type=float, default=30.0, help="seconds the endpoint may take (%(default)g)")
-        option("--timeout", type=float, default=60.0, help="seconds the stack may take (%(default)g)")
-    command = commands.choices["deploy"]
-    command.description = DEPLOY_HELP
+    summary = "create the stack, or bring it up to date"
+    command = commands.add_parser("deploy", help=summary, description=DEPLOY_HELP, formatter_class=formatter)
+    option = command.add_argument
+    option("--endpoint", type=endpoint_url, required=True, metavar="URL", help="where ministack is")
+    option("--stack", default="tidegate", help="the stack's name (%(default)s)")
+    option("--region", default="us-east-1", help="the stack's region (%(default)s)")
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument("--template", type=Path, metavar="FILE", help="the SAM template")
     which.add_argument("--cdk", type=Path, metavar="FILE", help="the CDK app, compiled")
-    command.add_argument("--scheduler", type=Path, metavar="FILE", help="the scheduler's binary, if it has one")
-    command.add_argument("--poller", type=Path, metavar="FILE", help="the poller's binary, if it has one")
-    command.add_argument("--parameter", type=name_and_value, action="append", default=[], metavar="NAME=VALUE",
-                         help="a parameter of the SAM template, also for the CDK app; repeatable")  # fmt: skip
+    option("--scheduler", type=Path, metavar="FILE", help="the scheduler's binary, if it has one")
+    option("--poller", type=Path, metavar="FILE", help="the poller's binary, if it has one")
+    option("--parameter", type=name_and_value, action="append", default=[], metavar="NAME=VALUE",
+           help="a parameter of the SAM template, also for the CDK app; repeatable")  # fmt: skip
     return parser.parse_args(arguments)
-
-
-def fail(message: str, code: int) -> NoReturn:
-    print(f"{SCRIPT}: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(code)
 
 
 def main(arguments: list[str] | None = None) -> None:
     args = parse_arguments(arguments)
     aws = Aws(args.endpoint, args.region)
     try:
-        aws.wait_until_ready(args.wait)
-        result = args.run(aws, args)
-    except Failure as failure:
-        fail(str(failure), failure.code)
-    except (ClientError, BotoCoreError) as error:
-        fail(str(error), 1)
-    print(json.dumps(result))
+        aws.wait_until_ready()
+        print(json.dumps(deploy(aws, args)))
+    except (Failure, ClientError, BotoCoreError) as error:
+        print(f"{SCRIPT}: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(getattr(error, "code", 1))
 
 
 if __name__ == "__main__":

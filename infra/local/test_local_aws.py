@@ -13,7 +13,7 @@ from pathlib import Path
 
 import local_aws
 import packages
-from failure import Failure
+from packages import Failure
 
 
 class Deployment(unittest.TestCase):
@@ -57,9 +57,8 @@ class Deployment(unittest.TestCase):
             packages.kept_package(Path("/nowhere/poller"))
 
     def test_a_template_needs_the_binaries_of_its_functions_and_no_others(self) -> None:
-        s3 = unittest.mock.Mock(list_buckets=lambda: {"Buckets": []})
+        s3 = unittest.mock.Mock()
         self.assertEqual(packages.upload(s3, {"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}, {}), {})
-        s3.create_bucket.assert_not_called()
         for name in ("mail-poller", {"Fn::Sub": "${AWS::StackName}-poller"}):
             function = {"Type": "AWS::Lambda::Function", "Properties": {"FunctionName": name}}
             template = {"Resources": {"MadeUpPoller": function}}
@@ -69,11 +68,16 @@ class Deployment(unittest.TestCase):
             self.assertEqual(set(sizes), {"PollerFunction"})
             self.assertEqual(function["Properties"]["Code"]["S3Bucket"], "tidegate-code")
 
+    def test_the_bucket_is_made_where_it_is_not_there(self) -> None:
+        for there, made in (([], 1), ([{"Name": packages.BUCKET}], 0)):
+            s3 = unittest.mock.Mock(list_buckets=lambda there=there: {"Buckets": there})
+            packages.make_bucket(s3)
+            self.assertEqual(s3.create_bucket.call_count, made)
+
     def test_the_template_is_uploaded_and_named_by_where_it_stands(self) -> None:
-        s3 = unittest.mock.Mock(list_buckets=lambda: {"Buckets": [{"Name": packages.BUCKET}]})
+        s3 = unittest.mock.Mock()
         template = {"Resources": {"A": {"Type": "B"}}}
         url = packages.upload_template(s3, "http://127.0.0.1:4566", template)
-        s3.create_bucket.assert_not_called()
         put = s3.put_object.call_args.kwargs
         self.assertEqual(url, f"http://127.0.0.1:4566/{put['Bucket']}/{put['Key']}")
         self.assertEqual(json.loads(put["Body"]), template)

@@ -8,7 +8,8 @@ import re
 import unittest
 from collections.abc import Iterator
 
-from sam_template import NAME, REGION, Rendered, actions, arn, source, stack
+from sam_template import NAME, Rendered, source, stack
+from test_support import actions, arn
 
 OFF = {"Schedule": "DISABLED"}
 ON = {

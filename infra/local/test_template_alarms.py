@@ -7,7 +7,8 @@ import re
 import unittest
 from typing import Any
 
-from sam_template import INFRA, NAME, Rendered, arn, stack
+from sam_template import INFRA, NAME, Rendered, stack
+from test_support import arn
 
 POLLER = {"Stack": "mail", "Function": "poller"}
 SCHEDULER = {"Stack": "mail", "Function": "scheduler"}

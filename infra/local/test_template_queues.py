@@ -6,7 +6,8 @@ import json
 import unittest
 from typing import Any
 
-from sam_template import ACCOUNT, INFRA, NAME, REGION, Rendered, arn, source, stack
+from sam_template import ACCOUNT, INFRA, NAME, REGION, Rendered, source, stack
+from test_support import arn
 
 LIMIT_QUEUES = [f"limit-{number}" for number in range(1, 7)]
 MAIL_QUEUES = {"campaign-first", "campaign-second", "express", "merge.fifo", "dead-letter"}

@@ -6,7 +6,8 @@ import json
 import unittest
 from typing import Any
 
-from sam_template import NAME, Rendered, actions, arn, stack
+from sam_template import NAME, Rendered, stack
+from test_support import actions, arn
 
 POLLER = arn("lambda", f"function:{NAME}-poller")
 LEDGER = "arn:aws:AWS::DynamoDB::Table"

@@ -15,14 +15,13 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-import npm
-from functions import ROOT, Refused, read_functions, version
+import package
+from package import CDK, ROOT, Refused, read_functions, version
 
 sys.path.append(str(ROOT / "infra" / "tests"))
 
 from installed import empty_zips, run, without_rust  # noqa: E402
 
-CDK = npm.CDK
 BIN = CDK / "node_modules" / ".bin"
 MANIFEST: dict[str, Any] = json.loads((CDK / "package.json").read_text(encoding="utf-8"))
 OLDEST = {name: wanted.removeprefix("^") for name, wanted in MANIFEST["peerDependencies"].items()}
@@ -48,7 +47,7 @@ class Npm(unittest.TestCase):
         cls.folder = Path(folder.name)
         (cls.folder / "out").mkdir()
         found = read_functions(empty_zips(cls.folder / "functions"), complete=True)
-        cls.tarball = npm.package(version(), found, "https://example.org/tidegate", cls.folder / "out")
+        cls.tarball = package.npm_package(version(), found, "https://example.org/tidegate", cls.folder / "out")
 
     def environment(self) -> dict[str, str]:
         home = self.folder / "home"
@@ -129,7 +128,7 @@ class Npm(unittest.TestCase):
 
     def test_another_version_than_the_workspaces_is_refused(self) -> None:
         with self.assertRaisesRegex(Refused, "package.json says .*, and Cargo.toml 9.9.9"):
-            npm.manifest(MANIFEST, "9.9.9", None)
+            package.manifest(MANIFEST, "9.9.9", None)
 
 
 def resources(templates: tuple[dict[str, Any], ...]) -> list[Any]:

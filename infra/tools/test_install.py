@@ -25,8 +25,8 @@ class Install(unittest.TestCase):
         self.assertEqual(done[-1], "again")
 
     def test_every_list_of_versions_that_is_named_is_there(self) -> None:
-        for venv in install.VENVS.values():
-            self.assertIn("--hash=sha256:", install.text(venv.requirements))
+        for requirements, *_ in install.VENVS.values():
+            self.assertIn("--hash=sha256:", install.text(requirements))
         for folder in install.MODULES.values():
             self.assertTrue((install.ROOT / folder / "package-lock.json").exists(), folder)
 

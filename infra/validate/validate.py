@@ -4,15 +4,12 @@ Offline: no account, no credentials, no telemetry; a proxy that does not exist r
 A tool's words are shown when it finds anything, and then the exit code is 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,74 +17,48 @@ INFRA = Path(__file__).resolve().parent.parent
 GITHUB = INFRA.parent / ".github"
 NOWHERE = "http://127.0.0.1:9"
 OFFLINE = {
-    "SAM_CLI_TELEMETRY": "0",
-    "AWS_DEFAULT_REGION": "us-east-1",
-    "AWS_EC2_METADATA_DISABLED": "true",
-    "HTTP_PROXY": NOWHERE,
-    "HTTPS_PROXY": NOWHERE,
-    "NO_COLOR": "1",
-}
+    "SAM_CLI_TELEMETRY": "0", "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true", "NO_COLOR": "1",
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), NOWHERE), "NO_PROXY": "", "no_proxy": "",
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Check:
-    """A tool's run, in the folder `infra`: there its settings are."""
-
-    name: str
-    command: list[str | Path]
+Command = list[str | Path]
 
 
-def checks(linters: Path, checkov: Path, rendered: Path) -> list[Check]:
-    """What is run at once, the slowest first."""
-    return [
-        Check("checkov", [checkov / "checkov", "--directory", rendered]),
+def checks(linters: Path, checkov: Path, rendered: Path) -> dict[str, Command]:
+    """What is run at once, the slowest first, in the folder `infra`: there the tools' settings are."""
+    return {
+        "checkov": [checkov / "checkov", "--directory", rendered],
         # cfn-lint as the SAM CLI drives it, on the template that is SAM's.
-        Check(
-            "sam validate --lint",
-            [linters / "sam", "validate", "--lint", "--template-file", "sam/template.yaml"],
-        ),
-        Check("cfn-lint", [linters / "cfn-lint"]),
+        "sam validate --lint": [linters / "sam", "validate", "--lint", "--template-file", "sam/template.yaml"],
+        "cfn-lint": [linters / "cfn-lint"],
         # A workflow that does not fit GitHub's schema fails too, instead of being passed over.
-        Check(
-            "zizmor",
-            [
-                linters / "zizmor", "--offline", "--no-progress", "--strict-collection",
-                GITHUB / "workflows", GITHUB / "dependabot.yml",
-            ],  # fmt: skip
-        ),
-    ]
+        "zizmor": [linters / "zizmor", "--offline", "--no-progress", "--strict-collection", GITHUB / "workflows",
+                   GITHUB / "dependabot.yml"],
+    }  # fmt: skip
 
 
 def environment(home: str) -> dict[str, str]:
     """Ours without credentials, and without settings of the user's."""
     own = {k: v for k, v in os.environ.items() if not k.upper().startswith("AWS_")}
-    lower = {name.lower(): value for name, value in OFFLINE.items() if "PROXY" in name}
-    return own | OFFLINE | lower | {"HOME": home, "NO_PROXY": "", "no_proxy": ""}
+    return own | OFFLINE | {"HOME": home}
 
 
-def run(check: Check, home: str) -> bool:
+def run(name: str, command: Command, home: str) -> bool:
     """Whether the tool found nothing."""
     began = time.monotonic()
     try:
-        ended = subprocess.run(
-            check.command,
-            cwd=INFRA,
-            env=environment(home),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
+        ended = subprocess.run(command, cwd=INFRA, env=environment(home), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, check=False)  # fmt: skip
     except OSError as error:
-        print(f"{check.name}: cannot start: {error}", file=sys.stderr)
+        print(f"{name}: cannot start: {error}", file=sys.stderr)
         return False
     took = f"{time.monotonic() - began:.1f} s"
     if ended.returncode == 0:
-        print(f"{check.name}: passed ({took})")
-        return True
-    print(f"{check.name}: exit code {ended.returncode} ({took})\n{ended.stdout}", file=sys.stderr)
-    return False
+        print(f"{name}: passed ({took})")
+    else:
+        print(f"{name}: exit code {ended.returncode} ({took})\n{ended.stdout}", file=sys.stderr)
+    return ended.returncode == 0
 
 
 def main() -> None:
@@ -100,11 +71,10 @@ def main() -> None:
     with TemporaryDirectory() as home, ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         rendered = Path(home) / "rendered"
         rendered.mkdir()
-        render = Check("rendering", [linters / "python", "-B", "validate/render.py", rendered])
-        if not run(render, home):
+        if not run("rendering", [linters / "python", "-B", "validate/render.py", rendered], home):
             sys.exit(1)
         found = checks(linters, checkov, rendered)
-        clean = list(pool.map(lambda check: run(check, home), found))
+        clean = list(pool.map(lambda name: run(name, found[name], home), found))
     sys.exit(not all(clean))
 
 

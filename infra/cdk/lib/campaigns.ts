@@ -1,15 +1,13 @@
 import { CfnDeletionPolicy, Duration, RemovalPolicy, Tags } from 'aws-cdk-lib';
-import type { CfnResource } from 'aws-cdk-lib';
 import { Alarm, ComparisonOperator, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
-import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
-import type { CfnQueue } from 'aws-cdk-lib/aws-sqs';
+import { Queue, QueueEncryption, type CfnQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { explainQueue } from './explain.js';
 import type { Campaign } from './props.js';
 import { TEMPLATE } from './template.js';
-import { checkCampaign, checkName, InvalidProp } from './validate.js';
+import { checkCampaign, checkName, demand } from './validate.js';
 
 /** Those of the template's own campaigns. */
 const LIKE = TEMPLATE.Resources.FirstCampaignQueue!.Properties;
@@ -70,12 +68,9 @@ export class CampaignQueue extends Construct {
     const { tidegate, campaign, priority, ageAlarmSeconds = 864_000 } = props;
     checkName(tidegate);
     checkCampaign(campaign, tidegate, 'campaign');
-    if (!Number.isInteger(ageAlarmSeconds) || ageAlarmSeconds < 60 || ageAlarmSeconds > 1_209_599) {
-      throw new InvalidProp('ageAlarmSeconds', ageAlarmSeconds, 'a whole number from 60 to 1209599');
-    }
-    if (priority !== undefined && !['critical', 'high', 'low'].includes(priority)) {
-      throw new InvalidProp('priority', priority, 'critical, high or low');
-    }
+    const aged = Number.isInteger(ageAlarmSeconds) && ageAlarmSeconds >= 60 && ageAlarmSeconds <= 1_209_599;
+    demand(aged, 'ageAlarmSeconds', ageAlarmSeconds, 'a whole number from 60 to 1209599');
+    demand([undefined, 'critical', 'high', 'low'].includes(priority), 'priority', priority, 'critical, high or low');
     const name = priority === undefined ? campaign.name : `${campaign.name}-${priority}`;
     this.queue = new Queue(this, 'Queue', {
       queueName: `${tidegate}-campaign-${name}`,
@@ -84,22 +79,16 @@ export class CampaignQueue extends Construct {
       encryption: QueueEncryption.SQS_MANAGED,
       enforceSSL: true,
     });
+    const made = this.queue.node.defaultChild as CfnQueue;
     // Not by the prop, which older libraries refuse above 256 KiB: SQS's own limit before it was 1 MiB.
-    (this.queue.node.defaultChild as CfnQueue).maximumMessageSize = LIKE.MaximumMessageSize;
+    made.maximumMessageSize = LIKE.MaximumMessageSize;
     this.queue.applyRemovalPolicy(props.removalPolicy ?? RemovalPolicy.DESTROY);
     // One that was replaced is kept in any case.
-    (this.queue.node.defaultChild as CfnResource).cfnOptions.updateReplacePolicy = CfnDeletionPolicy.RETAIN;
+    made.cfnOptions.updateReplacePolicy = CfnDeletionPolicy.RETAIN;
     explainQueue(this.queue);
-    const own = {
-      'tidegate:weight': String(campaign.weight),
-      ...(campaign.tenant === undefined ? {} : { 'tidegate:tenant': campaign.tenant }),
-    };
-    const tags = {
-      'tidegate:campaign': campaign.name,
-      ...(priority === undefined ? own : { 'tidegate:priority': priority }),
-    };
-    for (const [key, value] of Object.entries(tags)) {
-      Tags.of(this.queue).add(key, value, { includeResourceTypes: ['AWS::SQS::Queue'] });
+    const own = priority === undefined ? { weight: String(campaign.weight), tenant: campaign.tenant } : { priority };
+    for (const [key, value] of Object.entries({ campaign: campaign.name, ...own })) {
+      if (value !== undefined) Tags.of(this.queue).add(`tidegate:${key}`, value, { includeResourceTypes: ['AWS::SQS::Queue'] });
     }
     if (props.alarm === false) return;
     this.ageAlarm = new Alarm(this, 'Age', {

@@ -1,5 +1,4 @@
-import { Validations } from 'aws-cdk-lib';
-import type { Stack } from 'aws-cdk-lib';
+import { Validations, type Stack } from 'aws-cdk-lib';
 import type { CfnInclude } from 'aws-cdk-lib/cloudformation-include';
 import type { IConstruct } from 'constructs';
 import type { Resource } from './template.js';

@@ -72,6 +72,7 @@ export class GivenTemplate {
 
   /** What an intrinsic function gives; nothing for one that CloudFormation has to evaluate. */
   private intrinsic(name: string, argument: any): { value: unknown } | undefined {
+    const read: any = name === 'Ref' || name === 'Condition' ? argument : this.evaluate(argument);
     switch (name) {
       case 'Ref':
         return argument === 'AWS::NoValue' || argument in this.values ? { value: this.values[argument] } : undefined;
@@ -79,22 +80,16 @@ export class GivenTemplate {
         return { value: this.condition(argument) };
       case 'Fn::If':
         return { value: this.evaluate(this.condition(argument[0]) ? argument[1] : argument[2]) };
-      case 'Fn::Equals': {
-        const [one, other] = this.evaluate(argument) as unknown[];
-        return { value: String(one) === String(other) };
-      }
+      case 'Fn::Equals':
+        return { value: String(read[0]) === String(read[1]) };
       case 'Fn::Not':
-        return { value: !(this.evaluate(argument) as unknown[])[0] };
+        return { value: !read[0] };
       case 'Fn::And':
-        return { value: (this.evaluate(argument) as unknown[]).every(Boolean) };
-      case 'Fn::Join': {
-        const [separator, items] = this.evaluate(argument) as [string, unknown[]];
-        return items.every((item) => typeof item === 'string') ? { value: items.join(separator) } : undefined;
-      }
-      case 'Fn::Split': {
-        const items = this.evaluate(argument[1]);
-        return Array.isArray(items) ? { value: items } : undefined;
-      }
+        return { value: read.every(Boolean) };
+      case 'Fn::Join':
+        return read[1].every((item: unknown) => typeof item === 'string') ? { value: read[1].join(read[0]) } : undefined;
+      case 'Fn::Split':
+        return Array.isArray(read[1]) ? { value: read[1] } : undefined;
       case 'Fn::Sub':
         return { value: this.substituted(argument) };
       default:

@@ -1,34 +1,20 @@
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
-import { CfnDeletionPolicy, CfnOutput, Lazy, RemovalPolicy, Stack, Token } from 'aws-cdk-lib';
+import {
+  aws_cloudwatch as cloudwatch, aws_dynamodb as dynamodb, aws_ec2 as ec2, aws_iam as iam, aws_lambda as lambda, aws_logs as logs, aws_s3 as s3,
+  aws_sns as sns, aws_sqs as sqs, CfnDeletionPolicy, CfnOutput, Duration, Lazy, RemovalPolicy, Stack, Token,
+} from 'aws-cdk-lib';
 import { CfnInclude } from 'aws-cdk-lib/cloudformation-include';
-import { Alarm } from 'aws-cdk-lib/aws-cloudwatch';
-import type { IAlarm, Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
-import { Table } from 'aws-cdk-lib/aws-dynamodb';
-import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
-import { SecurityGroup } from 'aws-cdk-lib/aws-ec2';
-import type { ISecurityGroup } from 'aws-cdk-lib/aws-ec2';
-import { Grant, Role } from 'aws-cdk-lib/aws-iam';
-import type { IGrantable } from 'aws-cdk-lib/aws-iam';
-import { Code, Function } from 'aws-cdk-lib/aws-lambda';
-import type { CfnFunction, IFunction } from 'aws-cdk-lib/aws-lambda';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
-import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
-import { Bucket } from 'aws-cdk-lib/aws-s3';
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { Topic } from 'aws-cdk-lib/aws-sns';
-import type { ITopic } from 'aws-cdk-lib/aws-sns';
-import { Queue } from 'aws-cdk-lib/aws-sqs';
-import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { CampaignQueue } from './campaigns.js';
 import { explain } from './explain.js';
-import { tidegateMetric } from './metrics.js';
-import type { MetricFunction } from './metrics.js';
 import type { TidegateProps } from './props.js';
 import { GivenTemplate } from './template.js';
-import { checkCampaigns, checkName, InvalidProp, parameterValues } from './validate.js';
+import { checkCampaigns, checkName, demand, parameterValues } from './validate.js';
+
+/** A function whose metrics they are. */
+export type MetricFunction = 'scheduler' | 'poller';
 
 /** The functions' zips beside lib, where this is the package; a checkout has none. */
 const ZIPS = resolve(__dirname, '../functions');
@@ -61,29 +47,29 @@ export class Tidegate extends Construct {
   /** The template's resources, by their ids in it, for what has no member here: `template.getResource('Dashboard')`. */
   readonly template: CfnInclude;
   /** Starts the pollers, second by second; runs once a minute. */
-  readonly scheduler: IFunction;
+  readonly scheduler: lambda.IFunction;
   /** Sends the mails of one second. */
-  readonly poller: IFunction;
+  readonly poller: lambda.IFunction;
   /** The scheduler's log. */
-  readonly schedulerLog: ILogGroup;
+  readonly schedulerLog: logs.ILogGroup;
   /** The poller's log. */
-  readonly pollerLog: ILogGroup;
+  readonly pollerLog: logs.ILogGroup;
   /** What the pollers share: claims, sums, the control record. */
-  readonly ledger: ITable;
+  readonly ledger: dynamodb.ITable;
   /** Where mails go that cannot be sent, each with its reason. */
-  readonly deadLetterQueue: IQueue;
+  readonly deadLetterQueue: sqs.IQueue;
   /** The queue that the campaigns are merged into; nobody takes from it in direct mode. */
-  readonly mergeQueue: IQueue;
+  readonly mergeQueue: sqs.IQueue;
   /** The queue whose mails leave before all others; nobody takes from it unless `expressQueue`. */
-  readonly expressQueue: IQueue;
+  readonly expressQueue: sqs.IQueue;
   /** The queues of the groups of recipient domains (`limits`), in their order; there are six. */
-  readonly limitQueues: IQueue[];
+  readonly limitQueues: sqs.IQueue[];
   /** Where mail is put aside under pressure; it stays when the stack is deleted. */
-  readonly deferralBucket: IBucket;
+  readonly deferralBucket: s3.IBucket;
   /** What every alarm tells. */
-  readonly alarmTopic: ITopic;
+  readonly alarmTopic: sns.ITopic;
   /** The alarms, by their names without the Tidegate's. */
-  readonly alarms: Readonly<Record<string, IAlarm>>;
+  readonly alarms: Readonly<Record<string, cloudwatch.IAlarm>>;
 
   private readonly campaigns: ReadonlyMap<string, CampaignQueue>;
 
@@ -94,16 +80,13 @@ export class Tidegate extends Construct {
     checkName(this.name);
     checkCampaigns(props.campaigns, this.name);
     const { campaignList = 'environment', removalPolicy = RemovalPolicy.DESTROY } = props;
-    if (!CAMPAIGN_LISTS.includes(campaignList)) {
-      throw new InvalidProp('campaignList', campaignList, CAMPAIGN_LISTS.join(', '));
-    }
-    if (campaignList === 'environment' && props.campaigns.length > MOST_CAMPAIGNS) {
-      throw new InvalidProp('campaigns', `${props.campaigns.length} campaigns`, `${MOST_CAMPAIGNS} in the poller's environment, `
-        + 'which holds 4 KB; use campaignList: \'tags\' for more');
-    }
+    demand(CAMPAIGN_LISTS.includes(campaignList), 'campaignList', campaignList, CAMPAIGN_LISTS.join(', '));
+    const fit = campaignList !== 'environment' || props.campaigns.length <= MOST_CAMPAIGNS;
+    demand(fit, 'campaigns', `${props.campaigns.length} campaigns`, `${MOST_CAMPAIGNS} in the poller's environment, `
+      + 'which holds 4 KB; use campaignList: \'tags\' for more');
     const values = parameterValues(props);
 
-    this.alarmTopic = Topic.fromTopicArn(this, 'AlarmTopic', Lazy.string({ produce: () => this.template.getResource('AlarmTopic').ref }));
+    this.alarmTopic = sns.Topic.fromTopicArn(this, 'AlarmTopic', Lazy.string({ produce: () => this.ref('AlarmTopic') }));
     this.campaigns = new Map(props.campaigns.map((campaign) => [campaign.name, new CampaignQueue(this, `Campaign-${campaign.name}`, {
       tidegate: this.name,
       campaign,
@@ -114,7 +97,7 @@ export class Tidegate extends Construct {
     })]));
     const [first, second] = this.campaignNames.map((name) => this.campaignQueue(name).queueUrl);
     const { vpc, subnets, securityGroups } = props.sharedBucket ?? {};
-    const groups = vpc === undefined ? [] : securityGroups ?? [new SecurityGroup(this, 'PollerGroup', { vpc })];
+    const groups = vpc === undefined ? [] : securityGroups ?? [new ec2.SecurityGroup(this, 'PollerGroup', { vpc })];
     const evaluated = new GivenTemplate({
       ...values,
       'AWS::StackName': this.name,
@@ -145,15 +128,15 @@ export class Tidegate extends Construct {
     this.expressQueue = this.queue('ExpressMailQueue');
     this.limitQueues = LIMIT_QUEUES.map((number) => this.queue(`LimitQueue${number}`));
     this.deadLetterQueue = this.queue('DeadLetterQueue');
-    this.deferralBucket = Bucket.fromBucketName(this, 'DeferralBucket', this.template.getResource('DeferralBucket').ref);
-    this.ledger = Table.fromTableName(this, 'Ledger', this.template.getResource('LedgerTable').ref);
-    this.schedulerLog = LogGroup.fromLogGroupName(this, 'SchedulerLog', this.template.getResource('SchedulerLog').ref);
-    this.pollerLog = LogGroup.fromLogGroupName(this, 'PollerLog', this.template.getResource('PollerLog').ref);
+    this.deferralBucket = s3.Bucket.fromBucketName(this, 'DeferralBucket', this.ref('DeferralBucket'));
+    this.ledger = dynamodb.Table.fromTableName(this, 'Ledger', this.ref('LedgerTable'));
+    this.schedulerLog = logs.LogGroup.fromLogGroupName(this, 'SchedulerLog', this.ref('SchedulerLog'));
+    this.pollerLog = logs.LogGroup.fromLogGroupName(this, 'PollerLog', this.ref('PollerLog'));
     this.scheduler = this.function('Scheduler');
     this.poller = this.function('Poller', groups[0]);
     this.alarms = Object.fromEntries([
       ...Object.entries(evaluated.Resources).filter(([, { Type }]) => Type === 'AWS::CloudWatch::Alarm').map(([logicalId, { Properties }]) => (
-        [Properties.AlarmName.slice(this.name.length + 1), Alarm.fromAlarmArn(this, logicalId, this.att(logicalId, 'Arn'))]
+        [Properties.AlarmName.slice(this.name.length + 1), cloudwatch.Alarm.fromAlarmArn(this, logicalId, this.arn(logicalId))]
       )),
       ...[...this.campaigns].flatMap(([name, { ageAlarm }]) => (ageAlarm ? [[`age-${name}`, ageAlarm]] : [])),
     ]);
@@ -168,22 +151,20 @@ export class Tidegate extends Construct {
    * The queue that a campaign's mails are put on.
    * @throws InvalidProp where there is no such campaign.
    */
-  campaignQueue(campaign: string): Queue {
+  campaignQueue(campaign: string): sqs.Queue {
     const found = this.campaigns.get(campaign);
-    if (found === undefined) {
-      throw new InvalidProp('campaign', campaign, `one of ${this.campaignNames.join(', ')}`);
-    }
+    demand(found !== undefined, 'campaign', campaign, `one of ${this.campaignNames.join(', ')}`);
     return found.queue;
   }
 
   /** Any metric of a function, by its name: docs/operations/metrics.md lists them. */
-  metric(of: MetricFunction, metricName: string, options?: MetricOptions): Metric {
-    return tidegateMetric({ Stack: this.name, Function: of }, metricName, options);
+  metric(of: MetricFunction, metricName: string, options?: cloudwatch.MetricOptions): cloudwatch.Metric {
+    return this.minuteSum({ Function: of }, metricName, options);
   }
 
   /** Any metric of a campaign: `Sent`, `Fed`, `Bounced`, `Complained`. Express mail is `express`. */
-  metricCampaign(campaign: string, metricName: string, options?: MetricOptions): Metric {
-    return tidegateMetric({ Stack: this.name, Campaign: campaign }, metricName, options);
+  metricCampaign(campaign: string, metricName: string, options?: cloudwatch.MetricOptions): cloudwatch.Metric {
+    return this.minuteSum({ Campaign: campaign }, metricName, options);
   }
 
   /**
@@ -191,33 +172,30 @@ export class Tidegate extends Construct {
    * of all campaigns of the props.
    * @throws InvalidProp where there is no such queue.
    */
-  grantSend(grantee: IGrantable, campaign?: string): Grant {
+  grantSend(grantee: iam.IGrantable, campaign?: string): iam.Grant {
     const names = campaign === undefined ? this.campaignNames : [campaign];
-    const grants = names.map((name) => {
+    return combined(names.map((name) => {
       const express = name === 'express' && this.props.expressQueue;
       return (express ? this.expressQueue : this.campaignQueue(name)).grantSendMessages(grantee);
-    });
-    return grants.reduce((all, grant) => all.combine(grant));
+    }));
   }
 
   /**
    * Lets an operator run the command `tidegate` on the stack: see what stands, and change the control
    * record (pauses, weights, holds, the rate's cap).
    */
-  grantOperate(grantee: IGrantable): Grant {
+  grantOperate(grantee: iam.IGrantable): iam.Grant {
     const stack = Stack.of(this);
     const queues = [
       ...this.campaignNames.map((name) => this.campaignQueue(name)),
       ...(this.props.expressQueue ? [this.expressQueue] : []),
       this.mergeQueue, ...this.limitQueues, this.deadLetterQueue,
     ];
-    const may = (action: string, ...resourceArns: string[]): Grant =>
-      Grant.addToPrincipal({ grantee, actions: [action], resourceArns });
-    return [
+    const may = (action: string, ...resourceArns: string[]) => iam.Grant.addToPrincipal({ grantee, actions: [action], resourceArns });
+    return combined([
+      this.ledger.grant(grantee, 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'),
       ...queues.map((queue) => queue.grant(grantee, 'sqs:GetQueueAttributes')),
-      may('cloudformation:DescribeStacks', stack.formatArn({
-        service: 'cloudformation', resource: 'stack', resourceName: `${stack.stackName}/*`,
-      })),
+      may('cloudformation:DescribeStacks', stack.formatArn({ service: 'cloudformation', resource: 'stack', resourceName: `${stack.stackName}/*` })),
       may('lambda:GetFunctionConfiguration', this.scheduler.functionArn, this.poller.functionArn),
       this.grantWake(grantee),
       may('s3:ListBucket', this.deferralBucket.bucketArn),
@@ -225,35 +203,36 @@ export class Tidegate extends Construct {
       may('cloudwatch:DescribeAlarms', '*'),
       may('cloudwatch:GetMetricData', '*'),
       ...(this.props.channel === 'sms' ? SMS_READS : SES_READS).map((action) => may(action, '*')),
-    ].reduce(
-      (all, grant) => all.combine(grant),
-      this.ledger.grant(grantee, 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'),
-    );
+    ]);
   }
 
   /**
    * Lets a producer have its mail sent within two seconds although the stack sleeps, by invoking the
    * scheduler asynchronously with any event.
    */
-  grantWake(grantee: IGrantable): Grant {
-    return Grant.addToPrincipal({
-      grantee, actions: ['lambda:InvokeFunction'], resourceArns: [this.scheduler.functionArn],
-    });
+  grantWake(grantee: iam.IGrantable): iam.Grant {
+    return iam.Grant.addToPrincipal({ grantee, actions: ['lambda:InvokeFunction'], resourceArns: [this.scheduler.functionArn] });
   }
 
   /**
    * Lets an operator take mails out of the dead-letter queue and out of the deferral bucket, and put
    * them back on their campaigns' queues.
    */
-  grantReplay(grantee: IGrantable): Grant {
+  grantReplay(grantee: iam.IGrantable): iam.Grant {
     const actions = ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'];
-    return [
-      Grant.addToPrincipal({ grantee, actions, resourceArns: [this.deferralBucket.arnForObjects('deferral/*')] }),
-      Grant.addToPrincipal({
-        grantee, actions: ['s3:ListBucket'], resourceArns: [this.deferralBucket.bucketArn],
-      }),
+    return combined([
+      this.deadLetterQueue.grantConsumeMessages(grantee),
+      iam.Grant.addToPrincipal({ grantee, actions, resourceArns: [this.deferralBucket.arnForObjects('deferral/*')] }),
+      iam.Grant.addToPrincipal({ grantee, actions: ['s3:ListBucket'], resourceArns: [this.deferralBucket.bucketArn] }),
       this.grantSend(grantee),
-    ].reduce((all, grant) => all.combine(grant), this.deadLetterQueue.grantConsumeMessages(grantee));
+    ]);
+  }
+
+  /** The sum of one minute, unless the options say otherwise. */
+  private minuteSum(dimensions: Record<string, string>, metricName: string, options?: cloudwatch.MetricOptions): cloudwatch.Metric {
+    const dimensionsMap = { Stack: this.name, ...dimensions };
+    const minute = { statistic: cloudwatch.Stats.SUM, period: Duration.minutes(1) };
+    return new cloudwatch.Metric({ namespace: 'Tidegate', metricName, dimensionsMap, ...minute, ...options });
   }
 
   private campaignsAsJson(): string {
@@ -292,7 +271,7 @@ export class Tidegate extends Construct {
     if (stack.node.tryFindChild('CampaignQueueUrls') !== undefined) return;
     const put = (value: any): any => {
       if (typeof value !== 'object' || value === null) return value;
-      if (value.Ref !== undefined) return this.template.getResource(value.Ref).ref;
+      if (value.Ref !== undefined) return this.ref(value.Ref);
       return value['Fn::Join'][1].map(put).join(value['Fn::Join'][0]);
     };
     for (const [id, { Value, Description, Export }] of Object.entries(outputs)) {
@@ -307,36 +286,39 @@ export class Tidegate extends Construct {
     const { architecture, channel } = this.props;
     const name = `${of}-${architecture?.name ?? 'arm64'}${channel === 'sms' ? '-sms' : ''}.zip`;
     const zip = join(ZIPS, name);
-    if (this.props.code === undefined && !existsSync(zip)) {
-      const allowed = `{ scheduler, poller }, since this package lacks ${basename(zip)}: it is a checkout, or was packaged without it`;
-      throw new InvalidProp('code', undefined, allowed);
-    }
-    const code = this.props.code?.[of] ?? Code.fromAsset(zip);
-    const function_ = this.template.getResource(of === 'scheduler' ? 'SchedulerFunction' : 'PollerFunction') as CfnFunction;
+    const lacking = `{ scheduler, poller }, since this package lacks ${basename(zip)}: it is a checkout, or was packaged without it`;
+    demand(this.props.code !== undefined || existsSync(zip), 'code', undefined, lacking);
+    const code = this.props.code?.[of] ?? lambda.Code.fromAsset(zip);
+    const function_ = this.template.getResource(of === 'scheduler' ? 'SchedulerFunction' : 'PollerFunction') as lambda.CfnFunction;
     const { s3Location } = code.bind(function_);
-    if (s3Location === undefined) throw new InvalidProp('code', of, 'a package in S3, such as Code.fromAsset(…)');
-    function_.code = {
-      s3Bucket: s3Location.bucketName, s3Key: s3Location.objectKey, s3ObjectVersion: s3Location.objectVersion,
-    };
+    demand(s3Location !== undefined, 'code', of, 'a package in S3, such as Code.fromAsset(…)');
+    const { bucketName, objectKey, objectVersion } = s3Location;
+    function_.code = { s3Bucket: bucketName, s3Key: objectKey, s3ObjectVersion: objectVersion };
     code.bindToResource(function_);
   }
 
-  private function(of: 'Scheduler' | 'Poller', securityGroup?: ISecurityGroup): IFunction {
-    return Function.fromFunctionAttributes(this, of, {
-      functionArn: this.att(`${of}Function`, 'Arn'),
-      role: Role.fromRoleName(this, `${of}Role`, this.template.getResource(`${of}Role`).ref),
+  private function(of: 'Scheduler' | 'Poller', securityGroup?: ec2.ISecurityGroup): lambda.IFunction {
+    return lambda.Function.fromFunctionAttributes(this, of, {
+      functionArn: this.arn(`${of}Function`),
+      role: iam.Role.fromRoleName(this, `${of}Role`, this.ref(`${of}Role`)),
       sameEnvironment: true,
       securityGroup,
     });
   }
 
-  private queue(logicalId: string, fifo = false): IQueue {
-    return Queue.fromQueueAttributes(this, logicalId, {
-      queueArn: this.att(logicalId, 'Arn'), queueUrl: this.template.getResource(logicalId).ref, fifo,
-    });
+  private queue(logicalId: string, fifo = false): sqs.IQueue {
+    return sqs.Queue.fromQueueAttributes(this, logicalId, { queueArn: this.arn(logicalId), queueUrl: this.ref(logicalId), fifo });
   }
 
-  private att(logicalId: string, attribute: string): string {
-    return Token.asString(this.template.getResource(logicalId).getAtt(attribute));
+  private ref(logicalId: string): string {
+    return this.template.getResource(logicalId).ref;
   }
+
+  private arn(logicalId: string): string {
+    return Token.asString(this.template.getResource(logicalId).getAtt('Arn'));
+  }
+}
+
+function combined(grants: iam.Grant[]): iam.Grant {
+  return grants.reduce((all, grant) => all.combine(grant));
 }

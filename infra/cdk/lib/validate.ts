@@ -1,8 +1,7 @@
 import { SecretValue, Token } from 'aws-cdk-lib';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Campaign, SharedBucket, TidegateProps } from './props.js';
-import { TEMPLATE } from './template.js';
-import type { Parameter } from './template.js';
+import { TEMPLATE, type Parameter } from './template.js';
 
 /** A prop that cannot be: says which, its value, and what is allowed. */
 export class InvalidProp extends Error {
@@ -12,6 +11,13 @@ export class InvalidProp extends Error {
   }
 }
 
+/** @throws InvalidProp unless it holds. */
+export function demand(holds: boolean, prop: string, value: unknown, allowed: string): asserts holds {
+  if (!holds) throw new InvalidProp(prop, value, allowed);
+}
+
+/** Of campaigns and tenants. */
+const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 /** Names of queues that no campaign may take. */
 const RESERVED = ['express', 'merge', 'dead-letter'];
 const LARGEST_WEIGHT_SUM = 10_000;
@@ -34,12 +40,10 @@ export function propOf(parameter: string): string {
  */
 export function parameterValues(props: TidegateProps): Record<string, unknown> {
   const { lost, prefix, url, vpc, subnets, securityGroups } = props.sharedBucket ?? ({} as Partial<SharedBucket>);
-  if (vpc === undefined && (subnets ?? securityGroups) !== undefined) {
-    const given = subnets === undefined ? 'securityGroups' : 'subnets';
-    throw new InvalidProp('sharedBucket.vpc', vpc, `the VPC, since ${given} are given`);
-  }
+  const needsVpc = subnets === undefined ? 'securityGroups' : 'subnets';
+  demand(vpc !== undefined || (subnets ?? securityGroups) === undefined, 'sharedBucket.vpc', vpc, `the VPC, since ${needsVpc} are given`);
   const bucket = url instanceof SecretValue ? url.unsafeUnwrap() : url;
-  if (props.sharedBucket !== undefined && !bucket) throw new InvalidProp('sharedBucket.url', url, 'a URL or a secret');
+  demand(props.sharedBucket === undefined || Boolean(bucket), 'sharedBucket.url', url, 'a URL or a secret');
   const given = Object.fromEntries(Object.entries(TEMPLATE.Parameters).map(([name, { Default, Type }]) => (
     [name, Type === 'CommaDelimitedList' ? String(Default).split(',') : Default]
   )));
@@ -56,14 +60,12 @@ export function parameterValues(props: TidegateProps): Record<string, unknown> {
 /** The value as the template's parameter has it. */
 function checked(prop: string, value: unknown, parameter: Parameter): any {
   if (parameter.Type === 'CommaDelimitedList') {
-    if (!Array.isArray(value) || value.length === 0) {
-      throw new InvalidProp(prop, value, `a list of at least one: ${allowed(parameter)}`);
-    }
+    demand(Array.isArray(value) && value.length > 0, prop, value, `a list of at least one: ${allowed(parameter)}`);
     value.forEach((item, index) => check(`${prop}[${index}]`, item, parameter));
     return value;
   }
   const plain = value instanceof Architecture ? value.name : value;
-  if (isSwitch(parameter) && typeof plain !== 'boolean') throw new InvalidProp(prop, value, allowed(parameter));
+  demand(typeof plain === 'boolean' || !isSwitch(parameter), prop, value, allowed(parameter));
   const [on, off] = parameter.AllowedValues?.includes('on') ? ['on', 'off'] : ['true', 'false'];
   const text = isSwitch(parameter) ? (plain ? on : off) : plain;
   check(prop, text, parameter);
@@ -85,7 +87,7 @@ function check(prop: string, value: unknown, parameter: Parameter): void {
     && (parameter.Type !== 'Number' || (Number(value) >= MinValue && Number(value) <= MaxValue))
     && text.length <= MaxLength && text !== '';
   const shown = parameter.NoEcho ? 'not shown, as a password may stand in it' : value;
-  if (!fits) throw new InvalidProp(prop, shown, allowed(parameter));
+  demand(fits, prop, shown, allowed(parameter));
 }
 
 function allowed(parameter: Parameter): string {
@@ -96,53 +98,37 @@ function allowed(parameter: Parameter): string {
 }
 
 /** @throws InvalidProp for the first fault of one campaign; `at` says where it stands. */
-export function checkCampaign(campaign: Campaign, name: string, at: string): void {
-  if (!/^[A-Za-z0-9_-]{1,64}$/.test(campaign.name) || RESERVED.includes(campaign.name)) {
-    const names = `1 to 64 letters, digits, - and _, and not ${RESERVED.join(', ')}`;
-    throw new InvalidProp(`${at}.name`, campaign.name, names);
-  }
-  const queue = `${name}-campaign-${campaign.name}`;
-  if (queue.length > LONGEST_QUEUE_NAME) {
-    const longest = `a queue's name (${queue}) has at most ${LONGEST_QUEUE_NAME} characters`;
-    throw new InvalidProp(`${at}.name`, campaign.name, longest);
-  }
-  const { weight } = campaign;
-  if (!Number.isInteger(weight) || weight < 0 || weight > LARGEST_WEIGHT_SUM) {
-    throw new InvalidProp(`${at}.weight`, weight, `a whole number from 0 to ${LARGEST_WEIGHT_SUM}`);
-  }
-  if (campaign.tenant !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(campaign.tenant)) {
-    throw new InvalidProp(`${at}.tenant`, campaign.tenant, '1 to 64 letters, digits, - and _');
-  }
+export function checkCampaign({ name, weight, tenant }: Campaign, tidegate: string, at: string): void {
+  const names = `1 to 64 letters, digits, - and _, and not ${RESERVED.join(', ')}`;
+  demand(NAME.test(name) && !RESERVED.includes(name), `${at}.name`, name, names);
+  const queue = `${tidegate}-campaign-${name}`;
+  const longest = `a queue's name (${queue}) has at most ${LONGEST_QUEUE_NAME} characters`;
+  demand(queue.length <= LONGEST_QUEUE_NAME, `${at}.name`, name, longest);
+  const weighs = Number.isInteger(weight) && weight >= 0 && weight <= LARGEST_WEIGHT_SUM;
+  demand(weighs, `${at}.weight`, weight, `a whole number from 0 to ${LARGEST_WEIGHT_SUM}`);
+  demand(tenant === undefined || NAME.test(tenant), `${at}.tenant`, tenant, '1 to 64 letters, digits, - and _');
 }
 
 /** @throws InvalidProp for the first fault of the campaigns. */
 export function checkCampaigns(campaigns: Campaign[], name: string): void {
-  if (!Array.isArray(campaigns) || campaigns.length === 0) {
-    throw new InvalidProp('campaigns', campaigns, 'a list of at least one { name, weight }');
-  }
+  demand(Array.isArray(campaigns) && campaigns.length > 0, 'campaigns', campaigns, 'a list of at least one { name, weight }');
   campaigns.forEach((campaign, index) => {
     checkCampaign(campaign, name, `campaigns[${index}]`);
-    if (campaigns.findIndex((other) => other.name === campaign.name) < index) {
-      throw new InvalidProp(`campaigns[${index}].name`, campaign.name, 'each name once');
-    }
+    const first = campaigns.findIndex((other) => other.name === campaign.name);
+    demand(first === index, `campaigns[${index}].name`, campaign.name, 'each name once');
   });
   const weights = campaigns.map((campaign) => campaign.weight);
   const divisor = weights.reduce(greatestCommonDivisor);
   const sum = weights.reduce((total, weight) => total + weight, 0) / (divisor || 1);
-  if (divisor === 0 || sum > LARGEST_WEIGHT_SUM) {
-    const weighed = `weights, not all 0, that add up to at most ${LARGEST_WEIGHT_SUM} after division `
-      + 'by their greatest common divisor';
-    throw new InvalidProp('campaigns[].weight', weights, `${weighed} (they add up to ${sum})`);
-  }
+  const weighed = `weights, not all 0, that add up to at most ${LARGEST_WEIGHT_SUM} after division by their greatest common divisor`;
+  demand(divisor > 0 && sum <= LARGEST_WEIGHT_SUM, 'campaigns[].weight', weights, `${weighed} (they add up to ${sum})`);
 }
 
 /** @throws InvalidProp where functions, queues and a configuration set cannot be named so. */
 export function checkName(name: string): void {
   const names = '1 to 54 letters, digits and -, a letter first';
-  if (Token.isUnresolved(name)) {
-    throw new InvalidProp('name', name, `${names}, known at synthesis: set it in a nested stack`);
-  }
-  if (!/^[A-Za-z][A-Za-z0-9-]{0,53}$/.test(name)) throw new InvalidProp('name', name, names);
+  demand(!Token.isUnresolved(name), 'name', name, `${names}, known at synthesis: set it in a nested stack`);
+  demand(/^[A-Za-z][A-Za-z0-9-]{0,53}$/.test(name), 'name', name, names);
 }
 
 function greatestCommonDivisor(a: number, b: number): number {

@@ -1,7 +1,5 @@
 """What the wheel's project file cannot say: platform, files, and the versions of the local AWS."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path
