@@ -7,8 +7,8 @@ use plotters::prelude::*;
 
 use tidegate_simulator::plan::{Forecast, PlanReport};
 
-use super::as_f64;
 use super::view::duration_text;
+use crate::status::as_f64;
 
 const WIDTH: u32 = 1_000;
 const PANEL: u32 = 380;

@@ -9,11 +9,6 @@ pub use command::{PlanArgs, ses_price};
 pub(crate) use command::{forecasts, run};
 pub use from_stack::scenario_of;
 
-#[expect(clippy::cast_precision_loss, reason = "it is shown")]
-const fn as_f64(of: u64) -> f64 {
-    of as f64
-}
-
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
 const fn floor(of: f64) -> u64 {
     of as u64

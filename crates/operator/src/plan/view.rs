@@ -1,10 +1,13 @@
 //! Forecasts as a page.
 
-use super::{as_f64, floor};
+use std::time::Duration;
+
+use super::floor;
 use crate::page::{Page, Span as Text, TextTable, Tone, View};
+use crate::status::as_f64;
 use tidegate_core::Window;
 use tidegate_core::channel::{Channel, Words};
-use tidegate_core::format::time;
+use tidegate_core::format::{count, span, time};
 
 use tidegate_simulator::plan::{Bottleneck, EndEstimate, Forecast, Phase, PlanReport};
 
@@ -32,7 +35,7 @@ impl View for Forecast {
         let total: u64 = self.campaigns.iter().map(|campaign| campaign.mails).sum();
         let quota = self.quota_per_second;
         let Words { message, unit, .. } = self.channel.words();
-        let all = format!("{} {message}s at {quota} {unit}s a second", grouped(total));
+        let all = format!("{} {message}s at {quota} {unit}s a second", count(total));
         page.heading(format!("{all} from {}", at(self.start)));
         let messages = format!("{message}s");
         let mut table = TextTable::new([
@@ -76,9 +79,9 @@ impl View for Forecast {
             format!(
                 "{} runs; of {} windows {:.1} % were simulated, {} {message}s in all",
                 how.seeds,
-                grouped(how.windows * how.seeds),
-                percent(how.simulated_windows, how.windows * how.seeds),
-                grouped(how.simulated_mails)
+                count(how.windows * how.seeds),
+                as_f64(how.simulated_windows) * 100.0 / as_f64((how.windows * how.seeds).max(1)),
+                count(how.simulated_mails)
             ),
         );
     }
@@ -99,7 +102,7 @@ fn chart(forecast: &Forecast, page: &mut Page) {
     let bucket = duration_text(as_f64(timeline.bucket_seconds));
     page.heading(format!(
         "Sent a minute, {bucket} a column; a full column is {} {}s",
-        grouped(floor(highest.round())),
+        count(floor(highest.round())),
         forecast.channel.words().unit
     ));
     let names = forecast.campaigns.iter().map(|campaign| campaign.name.as_str());
@@ -225,57 +228,14 @@ fn compared(forecasts: &[Forecast], page: &mut Page) {
 
 fn mails(mails: u64, recipients: u32) -> Text {
     let times = if recipients > 1 { format!(" x {recipients}") } else { String::new() };
-    Text::from(format!("{}{times}", grouped(mails)))
+    Text::from(format!("{}{times}", count(mails)))
 }
 
 fn between(span: EndEstimate) -> String {
     format!("{} to {}", duration_text(span.earliest), duration_text(span.latest))
 }
 
-/// A duration in at most two units, to about 1 %: `45 s`, `12 min 30 s`, `3 h 5 min`, `2 d 4 h`.
+/// A duration in its two largest units, to the second.
 pub(super) fn duration_text(seconds: f64) -> String {
-    let whole = floor(seconds.round());
-    let two = |large: u64, unit: &str, small: u64, of: &str| {
-        if small == 0 { format!("{large} {unit}") } else { format!("{large} {unit} {small} {of}") }
-    };
-    match whole {
-        0..120 => format!("{whole} s"),
-        120..7_200 => two(whole / 60, "min", whole % 60, "s"),
-        7_200..172_800 => two(whole / 3_600, "h", whole % 3_600 / 60, "min"),
-        _ => two(whole / 86_400, "d", whole % 86_400 / 3_600, "h"),
-    }
-}
-
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-fn percent(part: u64, whole: u64) -> f64 {
-    as_f64(part) * 100.0 / as_f64(whole.max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_are_told_in_two_units_at_most() {
-        let spans = [(44.6, "45 s"), (119.0, "119 s"), (750.0, "12 min 30 s"), (3_600.0, "60 min")];
-        for (seconds, said) in spans {
-            assert_eq!(duration_text(seconds), said);
-        }
-        assert_eq!(
-            (duration_text(11_100.0), duration_text(187_300.0)),
-            ("3 h 5 min".into(), "2 d 4 h".into())
-        );
-        assert_eq!((grouped(1_234_567), grouped(999)), ("1,234,567".into(), "999".into()));
-    }
+    span(Duration::from_secs_f64(seconds.round().clamp(0.0, 1e12)))
 }
