@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use crate::latency::Latency;
+use crate::clock::Latency;
 use crate::sandbox::mailbox::MailboxLimits;
 use crate::sandbox::ses::fault::InjectedFault;
 use crate::ses::{BucketSeconds, MaxSendRate, PeriodLimit, QuotaRules, SesTenant};

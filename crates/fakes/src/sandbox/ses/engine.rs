@@ -1,20 +1,27 @@
 //! Decides what becomes of each request. It knows neither network nor clock: the time is an
 //! argument.
+//!
+//! Starting the sandbox, and what a test asks of one that runs.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Bytes;
 use serde_json::{Value, json};
+use tidegate_core::Timestamp;
 
-use crate::entropy::SeededEntropy;
+use super::config::SesSandboxConfig;
+use super::fault::{self, FaultKind, InjectedFault, SesOperation};
+use super::http;
+use crate::clock::SeededEntropy;
+use crate::sandbox::listener::Listener;
 use crate::sandbox::mailbox::{
     ArrivalCounts, MailFields, MailRecord, MailStatus, MailStore, SesStats, address_of,
 };
-use crate::sandbox::ses::config::SesSandboxConfig;
-use crate::sandbox::ses::fault::{self, FaultKind, InjectedFault, SesOperation};
-use crate::ses::{QuotaGate, SesError, Spent, admit};
-use tidegate_core::Timestamp;
+use crate::sandbox::server::Stop;
+use crate::sandbox::server::{ListenError, Sandbox, steady_clock};
+use crate::ses::{MemorySuppressionList, QuotaGate, SesError, Spent, admit};
 
 /// AWS's reason for a refused text message.
 const SPEND_LIMIT: &str = "MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT";
@@ -245,6 +252,96 @@ impl SesEngine {
 #[expect(clippy::cast_precision_loss, reason = "counts of recipients stay far below 2^53")]
 fn as_double(count: u64) -> f64 {
     count as f64
+}
+
+/// State that all requests and the handle share.
+pub struct SesState {
+    pub(super) engine: Mutex<SesEngine>,
+    /// Nanoseconds since the Unix epoch.
+    pub(super) clock: Box<dyn Fn() -> u64 + Send + Sync>,
+    pub(super) suppressed: MemorySuppressionList,
+    pub(super) stop: Stop,
+}
+
+impl SesState {
+    pub(super) fn now_ns(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// A panic while the engine was held leaves figures that are off by one request at most.
+    pub(super) fn engine(&self) -> MutexGuard<'_, SesEngine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn stats(&self) -> SesStats {
+        self.engine().stats(self.now_ns())
+    }
+}
+
+/// The SES endpoint.
+pub type SesSandbox = Sandbox<SesState>;
+
+impl Sandbox<SesState> {
+    /// Binds `addr` (port 0 takes a free one) and serves from the current tokio runtime until
+    /// [`Sandbox::shutdown`], or until the handle is dropped.
+    ///
+    /// # Errors
+    /// [`ListenError`] where the address cannot be bound.
+    pub async fn start(config: SesSandboxConfig, addr: SocketAddr) -> Result<Self, ListenError> {
+        Ok(Self::start_on(config, Self::bind(addr).await?))
+    }
+
+    /// Like [`Sandbox::start`], on a listener of the caller's.
+    pub fn start_on(config: SesSandboxConfig, listener: Listener) -> Self {
+        Self::start_at(config, listener, steady_clock())
+    }
+
+    /// Like [`Sandbox::start_on`], with a clock of the caller's for quota and times of arrival, in
+    /// nanoseconds since the Unix epoch. Latencies are slept on tokio's clock.
+    pub fn start_at(
+        config: SesSandboxConfig,
+        listener: Listener,
+        clock: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        let state = |_: &str, stop| SesState {
+            engine: Mutex::new(SesEngine::new(config, clock())),
+            clock: Box::new(clock),
+            suppressed: MemorySuppressionList::default(),
+            stop,
+        };
+        Self::serve(listener, state, http::router)
+    }
+
+    /// Changes settings, all at once, and returns those now in force.
+    pub fn change(&self, change: impl FnOnce(&mut SesSandboxConfig)) -> SesSandboxConfig {
+        let now_ns = self.state.now_ns();
+        let mut engine = self.state.engine();
+        let mut config = engine.config().clone();
+        change(&mut config);
+        engine.reconfigure(now_ns, config.clone());
+        config
+    }
+
+    /// Counters of what arrived.
+    pub fn stats(&self) -> SesStats {
+        self.state.stats()
+    }
+
+    /// At most `limit` accepted mails whose number is above `seq`; 0 begins with the oldest that is
+    /// kept.
+    pub fn mails(&self, seq: u64, limit: usize) -> Vec<Arc<MailRecord>> {
+        self.state.engine().mails().after(seq, limit)
+    }
+
+    /// A mail by its number, and its request's body while that is kept.
+    pub fn mail(&self, seq: u64) -> Option<(Arc<MailRecord>, Option<Bytes>)> {
+        self.state.engine().mails().get(seq)
+    }
+
+    /// Empties mailbox and stats; the quota's state and the numbering of mails go on.
+    pub fn clear(&self) {
+        self.state.engine().clear();
+    }
 }
 
 #[cfg(test)]

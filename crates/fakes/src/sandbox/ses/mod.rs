@@ -46,17 +46,12 @@
 
 mod config;
 mod engine;
-mod error;
 mod fault;
 mod http;
-mod mime;
 mod request;
-mod server;
-mod state;
 
 pub use config::{ChangeError, SesSandboxConfig};
+pub use engine::{SesSandbox, SesState};
 pub use fault::InjectedFault;
-pub use server::SesSandbox;
-pub use state::SesState;
 
 pub use super::mailbox::{MailCount, MailRecord, MailStatus, Second, SesStats};

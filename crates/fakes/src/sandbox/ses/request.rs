@@ -1,14 +1,16 @@
 //! Reading and checking a `SendEmail` request as SES does.
-
-mod check;
+//!
+//! SES's own rules for addresses, tags and headers.
+//!
+//! Reads the header of a raw MIME message, which is all that the sandbox needs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use mail_parser::{Address, MessageParser};
 use serde::Deserialize;
 use tidegate_core::email::file_name_fault;
 
-use super::mime::read_header;
-use crate::sandbox::mailbox::{MailFields, MailKind};
+use crate::sandbox::mailbox::{MailFields, MailKind, address_of};
 use crate::ses::SesError;
 
 /// The most bytes of a request: SES takes mails of 40 MiB after base64.
@@ -106,7 +108,7 @@ pub(crate) fn parse_send_email(body: &[u8]) -> Result<MailFields, SesError> {
     }
     let request: SendEmail = serde_json::from_slice(body)
         .map_err(|error| SesError::bad_request(fault_in(body, &error)))?;
-    let tags = check::tags(request.email_tags.unwrap_or_default())?;
+    let tags = tags(request.email_tags.unwrap_or_default())?;
     let destination = request.destination.unwrap_or_default();
     let mut draft = MailFields {
         from: request.from_email_address.unwrap_or_default(),
@@ -137,7 +139,7 @@ pub(crate) fn parse_send_email(body: &[u8]) -> Result<MailFields, SesError> {
             return Err(SesError::bad_request(message));
         }
     }
-    check::addresses(&draft)?;
+    addresses(&draft)?;
     Ok(draft)
 }
 
@@ -146,7 +148,7 @@ impl SimpleJson {
         if self.body.text.is_none() && self.body.html.is_none() {
             return Err(SesError::bad_request("Content.Simple.Body: Text or Html must be given."));
         }
-        check::headers(self.headers.as_deref().unwrap_or_default())?;
+        headers(self.headers.as_deref().unwrap_or_default())?;
         attachments(self.attachments.as_deref().unwrap_or_default())?;
         draft.kind = MailKind::Simple;
         draft.subject = self.subject.data;
@@ -184,7 +186,7 @@ impl TemplateJson {
             let message = "Content.Template.TemplateData must be a JSON object.";
             return Err(SesError::bad_request(message));
         }
-        check::headers(self.headers.as_deref().unwrap_or_default())?;
+        headers(self.headers.as_deref().unwrap_or_default())?;
         attachments(self.attachments.as_deref().unwrap_or_default())?;
         draft.kind = MailKind::Template;
         draft.subject = format!("[{}]", named.as_deref().unwrap_or("inline template"));
@@ -226,5 +228,129 @@ fn fault_in(body: &[u8], error: &serde_json::Error) -> String {
     placed.err().map_or_else(|| error.to_string(), |placed| placed.to_string())
 }
 
+/// The most recipients of one mail.
+const MOST_RECIPIENTS: u32 = 50;
+/// The most tags of one mail.
+const MOST_TAGS: usize = 50;
+
+fn addresses(draft: &MailFields) -> Result<(), SesError> {
+    if draft.from.is_empty() {
+        return Err(SesError::bad_request("Missing required header 'From'."));
+    }
+    let recipients = draft.recipients();
+    if recipients == 0 {
+        return Err(SesError::bad_request("Missing required header 'To'."));
+    }
+    if recipients > MOST_RECIPIENTS {
+        return Err(SesError::bad_request(format!("Recipient count exceeds {MOST_RECIPIENTS}.")));
+    }
+    std::iter::once(draft.from.as_str()).chain(draft.all_recipients()).try_for_each(address)
+}
+
+fn address(mailbox: &str) -> Result<(), SesError> {
+    let address = address_of(mailbox);
+    let Some((local, domain)) = address.rsplit_once('@').filter(|(_, domain)| !domain.is_empty())
+    else {
+        return Err(SesError::bad_request("Missing final '@domain'"));
+    };
+    let odd = |byte: u8| byte.is_ascii_whitespace() || byte.is_ascii_control() || !byte.is_ascii();
+    if local.is_empty() || local.bytes().any(odd) {
+        return Err(SesError::bad_request(
+            "Local address contains control, whitespace or non-ASCII",
+        ));
+    }
+    if domain.bytes().any(odd) {
+        return Err(SesError::bad_request("Domain contains control, whitespace or non-ASCII"));
+    }
+    Ok(())
+}
+
+fn tags(tags: Vec<NameValue>) -> Result<Vec<(String, String)>, SesError> {
+    if tags.len() > MOST_TAGS {
+        return Err(SesError::bad_request(format!("Tag count exceeds {MOST_TAGS}.")));
+    }
+    let plain = |text: &str| {
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        !text.is_empty() && text.len() <= 256 && text.bytes().all(known)
+    };
+    let mut read: Vec<(String, String)> = Vec::with_capacity(tags.len());
+    for NameValue { name, value } in tags {
+        for (what, text) in [("name", &name), ("value", &value)] {
+            if !plain(text) {
+                return Err(SesError::bad_request(format!(
+                    "Invalid tag {what} <{text}>: only alphanumeric ASCII characters, '_', and \
+                     '-' are allowed, 1 to 256 of them."
+                )));
+            }
+        }
+        if read.iter().any(|(known, _)| *known == name) {
+            return Err(SesError::bad_request(format!("Duplicate tag name <{name}>.")));
+        }
+        read.push((name, value));
+    }
+    Ok(read)
+}
+
+fn headers(headers: &[NameValue]) -> Result<(), SesError> {
+    for NameValue { name, value } in headers {
+        let printable = |byte: u8| byte.is_ascii_graphic() && byte != b':';
+        if name.is_empty() || !name.bytes().all(printable) {
+            return Err(SesError::bad_request(format!("Invalid header name <{name}>.")));
+        }
+        if value.bytes().any(|byte| byte == b'\r' || byte == b'\n') {
+            let message = format!("Invalid value of header <{name}>: it contains a line break.");
+            return Err(SesError::bad_request(message));
+        }
+    }
+    Ok(())
+}
+
+/// Sender, recipients and subject, as a message's header names them; what is not there stays empty.
+pub(crate) fn read_header(raw: &[u8]) -> MailFields {
+    let Some(message) = MessageParser::default().parse_headers(raw) else {
+        return MailFields::default();
+    };
+    MailFields {
+        from: addresses_in(message.from()).into_iter().next().unwrap_or_default(),
+        to: addresses_in(message.to()),
+        cc: addresses_in(message.cc()),
+        bcc: addresses_in(message.bcc()),
+        subject: message.subject().unwrap_or_default().to_owned(),
+        ..MailFields::default()
+    }
+}
+
+/// Every address of a field, those in groups too.
+fn addresses_in(field: Option<&Address<'_>>) -> Vec<String> {
+    let all = field.into_iter().flat_map(Address::iter);
+    all.filter_map(|address| address.address.as_deref().map(str::to_owned)).collect()
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod mime_tests {
+    use super::*;
+
+    #[test]
+    fn a_header_gives_every_address_unfolded_and_decoded() {
+        let raw = b"From: \"News, Daily\" <news@example.org>\r\n\
+            To: Ada <ada@example.com>,\r\n bob@example.com\r\n\
+            Cc: team: c@example.com, d@example.com;\r\n\
+            Bcc: e@example.com\r\n\
+            Subject: =?UTF-8?Q?Gr=C3=BC=C3=9Fe?=\r\n\r\nTo: not@a.header\r\n";
+        let header = read_header(raw);
+        assert_eq!(header.from, "news@example.org");
+        assert_eq!(header.to, ["ada@example.com", "bob@example.com"]);
+        assert_eq!(header.cc, ["c@example.com", "d@example.com"]);
+        assert_eq!(header.bcc, ["e@example.com"]);
+        assert_eq!(header.subject, "Grüße");
+    }
+
+    #[test]
+    fn what_is_no_message_has_an_empty_header() {
+        assert_eq!(read_header(b""), MailFields::default());
+        assert_eq!(read_header(b"\xff\xfe\x00nothing"), MailFields::default());
+    }
+}

@@ -38,8 +38,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod digest;
-mod error;
 mod service;
 mod wire;
 
@@ -133,7 +131,7 @@ async fn call(State(state): State<Arc<SqsState>>, headers: HeaderMap, body: Byte
     let answer = tokio::select! {
         biased;
         answer = state.call(operation, &body) => answer,
-        () = state.stop.asked() => Err(error::refused("ServiceUnavailable", "the sandbox stops")),
+        () = state.stop.asked() => Err(service::refused("ServiceUnavailable", "the sandbox stops")),
     };
     let mut response = match answer {
         Ok(body) => body.into_response(),
@@ -146,7 +144,7 @@ async fn call(State(state): State<Arc<SqsState>>, headers: HeaderMap, body: Byte
 fn refusal(operation: &str, error: &EntryError) -> Response {
     tracing::info!(operation, code = error.code, reason = error.message, "refused");
     let body = serde_json::json!({
-        "__type": format!("com.amazonaws.sqs#{}", error::shape(&error.code)),
+        "__type": format!("com.amazonaws.sqs#{}", service::shape(&error.code)),
         "message": error.message,
     });
     let mut response = (StatusCode::BAD_REQUEST, body.to_string()).into_response();

@@ -1,6 +1,9 @@
 //! SQS's calls: read, done on the queues, answered.
+//!
+//! Errors with SQS's codes and messages: a refused call has what a refused entry of a batch has.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,17 +12,17 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{
-    BATCH, BATCH_BYTES, Directory as _, EntryError, Fifo, Outgoing, QueueUrl, Queues as _, Received,
+    BATCH, BATCH_BYTES, Directory as _, EntryError, FailureKind, Fifo, Outgoing, PortError,
+    QueueUrl, Queues as _, Received,
 };
 
-use super::error::{no_queue, of_call, refused};
 use super::wire::{
     AttributeIn, AttributeOut, BatchAnswer, BatchRequest, DeleteEntry, EmptyAnswer, ListRequest,
     MessageAnswer, QueueRequest, QueueSpec, ReceiveAnswer, ReceiveRequest, SendAnswer, SendEntry,
     SingleRequest, VisibilityEntry,
 };
-use super::{SqsSandboxConfig, SqsStats, digest};
-use crate::sandbox::connection::Stop;
+use super::{SqsSandboxConfig, SqsStats, wire};
+use crate::sandbox::server::Stop;
 use crate::{MemoryQueues, QueueSettings, Universe};
 
 /// The account number in queue URLs and ARNs.
@@ -197,8 +200,8 @@ impl SqsState {
                     message.attributes.iter().map(|(name, value)| (*name, value)).collect();
                 let answer = SendAnswer {
                     message_id: String::new(),
-                    md5_of_body: digest::of_body(&message.body),
-                    md5_of_attributes: digest::of_attributes(&attributes),
+                    md5_of_body: wire::of_body(&message.body),
+                    md5_of_attributes: wire::of_attributes(&attributes),
                 };
                 good.push(message);
                 answer
@@ -421,12 +424,12 @@ fn message(request: &ReceiveRequest, received: Received) -> MessageAnswer {
     attributes.retain(|name, _| system(name));
     let mut own = received.attributes;
     own.retain(|name, _| request.message_attribute_names.iter().any(|asked| selects(asked, name)));
-    let md5_of_attributes = digest::of_attributes(&own);
+    let md5_of_attributes = wire::of_attributes(&own);
     let out = |string_value| AttributeOut { data_type: "String", string_value };
     MessageAnswer {
         message_id: received.message_id,
         receipt_handle: received.receipt,
-        md5_of_body: digest::of_body(&received.body),
+        md5_of_body: wire::of_body(&received.body),
         body: received.body.to_string(),
         attributes,
         md5_of_attributes,
@@ -491,6 +494,34 @@ fn number(
 
 fn unanswered() -> EntryError {
     refused("InternalFailure", "the queue gave no answer")
+}
+
+/// An error by the code of the older protocol, which the newer one repeats in a header.
+pub(super) fn refused(code: &str, message: impl Display) -> EntryError {
+    EntryError { code: code.to_owned(), message: message.to_string() }
+}
+
+pub(super) fn no_queue() -> EntryError {
+    let said = "The specified queue does not exist.";
+    refused("AWS.SimpleQueueService.NonExistentQueue", said)
+}
+
+/// The error of a call that the queues refuse as a whole.
+pub(super) fn of_call(error: PortError) -> EntryError {
+    match error.kind {
+        FailureKind::NotFound => no_queue(),
+        // The queues give no words with what refuses a whole call.
+        FailureKind::Refused(code) => refused(&code, format!("{} is refused.", error.operation)),
+        kind => refused("InternalFailure", kind),
+    }
+}
+
+/// The JSON protocol's name for a code.
+pub(super) fn shape(code: &str) -> &str {
+    match code {
+        "AWS.SimpleQueueService.NonExistentQueue" => "QueueDoesNotExist",
+        code => code.strip_prefix("AWS.SimpleQueueService.").unwrap_or(code),
+    }
 }
 
 #[cfg(test)]

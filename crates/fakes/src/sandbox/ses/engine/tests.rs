@@ -1,5 +1,5 @@
 use super::*;
-use crate::sliding_second::SECOND_NS;
+use crate::ses::quota::SECOND_NS;
 
 const START: u64 = 1_795_206_967 * SECOND_NS;
 
