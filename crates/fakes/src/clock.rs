@@ -211,7 +211,7 @@ impl FromStr for Latency {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let refused = || ValueError::new(format_args!("`{text}`"), Self::ALLOWED);
-        let span = |part: &str| parse_span(part, Self::ALLOWED).map_err(|_| refused());
+        let span = |part: &str| parse_span(part).ok_or_else(refused);
         let read = if let Some((least, most)) = text.split_once("..") {
             let (least, most) = (span(least)?, span(most)?);
             (least <= most).then_some(Self::between(least, most))

@@ -44,8 +44,8 @@ pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
 pub use services::{MemoryFeedback, MemoryInvoke, MemoryMonitor, MemoryTopic};
 pub use ses::quota::worst_second;
 pub use ses::{
-    BucketSeconds, Counting, MaxSendRate, MemoryAccount, MemoryMailer, MemorySes,
-    MemorySuppressionList, PeriodLimit, SesArrival, SesSettings, SesTenant, failures,
+    Counting, MemoryAccount, MemoryMailer, MemorySes, MemorySuppressionList, SesArrival,
+    SesSettings, SesTenant, failures,
 };
 pub use unused_port::unused_port;
 pub use value::ValueError;

@@ -1,6 +1,5 @@
-//! SES and AWS End User Messaging in memory: one account, with the mailers that send from it and its status.
-//!
-//! Recipients' providers: each takes so many mails a second for its domains and defers what is over.
+//! SES and AWS End User Messaging in memory: one account, with the mailers that send from it, its status, and the
+//! providers of its recipients.
 
 pub mod failures;
 pub(crate) mod quota;
@@ -21,16 +20,12 @@ use tidegate_delivery::ports::{
     Account, AccountStatus, Clock, FailureKind, Mail, Mailer, Monotonic, PortError,
 };
 
-use crate::clock::SeededEntropy;
-use crate::clock::{Latency, wait};
-use crate::clock::{SimClock, Universe};
+use crate::clock::{Latency, SeededEntropy, SimClock, Universe, wait};
 use crate::faults::{FaultPlan, Faults, Operation};
 use crate::shared::SharedState;
-use quota::worst_second;
+use quota::{as_double, worst_second};
 
-pub(crate) use failures::SesError;
-pub use quota::{BucketSeconds, MaxSendRate, PeriodLimit};
-pub(crate) use quota::{QuotaGate, QuotaRules, Spent};
+pub(crate) use quota::{QuotaGate, QuotaRules};
 pub use suppression::MemorySuppressionList;
 pub use tenant::SesTenant;
 pub(crate) use tenant::admit;
@@ -83,11 +78,12 @@ impl SesSettings {
 
     fn quota_rules(&self) -> QuotaRules {
         QuotaRules {
-            rate: MaxSendRate::of(self.max_send_rate),
-            bucket: BucketSeconds::default(),
+            rate: self.max_send_rate,
+            depth: Duration::from_secs(1),
             strict: self.counting == Counting::SlidingSecond,
             most_in_a_second: self.max_send_rate.ceil(),
             daily: self.max_24_hour_send,
+            spend: self.spend_limit,
         }
     }
 }
@@ -126,7 +122,6 @@ struct MemorySesState {
     tenants: Vec<SesTenant>,
     arrivals: Vec<SesArrival>,
     providers: Providers,
-    spent: Spent,
     warmed: usize,
 }
 
@@ -141,7 +136,6 @@ impl MemorySes {
             tenants: Vec::new(),
             arrivals: Vec::new(),
             providers: Providers::default(),
-            spent: Spent::default(),
             warmed: 0,
         };
         Self { universe, entropy: SeededEntropy::new(seed), state: SharedState::new(state) }
@@ -285,19 +279,12 @@ impl MemorySesState {
         if let Some(failure) = to.iter().find_map(|address| self.refused_addresses.get(address)) {
             return Err(failure.clone());
         }
-        let slots = mail.content.slots();
-        let is_text = matches!(mail.content, Content::Text(_));
-        if is_text && !self.spent.leaves(slots, self.settings.spend_limit, at) {
-            return Err(failures::spend_limit_reached());
+        let (rules, slots) = (self.settings.quota_rules(), mail.content.slots());
+        if matches!(mail.content, Content::Text(_)) {
+            self.quota.admit_text(&rules, at.as_nanos(), slots)
+        } else {
+            self.quota.admit(&rules, at.as_nanos(), slots)
         }
-        let admitted = self.quota.admit(&self.settings.quota_rules(), at.as_nanos(), slots);
-        if is_text && admitted.is_ok() {
-            self.spent.add(slots, at);
-        }
-        admitted.map_err(|over| match over {
-            _ if is_text => failures::throttled(),
-            over => SesError::from(over).into(),
-        })
     }
 }
 
@@ -360,14 +347,14 @@ impl MemoryAccount {
 }
 
 impl Account for MemoryAccount {
-    #[expect(clippy::cast_precision_loss, reason = "counts of recipients, far below 2^53")]
     async fn account(&self) -> Result<AccountStatus, PortError> {
         let ses = &self.ses;
         let read = ses.call(|state| AccountStatus {
             max_send_rate: state.settings.max_send_rate.as_per_second(),
-            max_24_hour_send: state.settings.max_24_hour_send.map_or(-1.0, |most| most as f64),
-            sent_last_24_hours: state.quota.sent_last_24_hours(ses.universe.now().as_nanos())
-                as f64,
+            max_24_hour_send: state.settings.quota_rules().max_24_hour_send(),
+            sent_last_24_hours: as_double(
+                state.quota.sent_last_24_hours(ses.universe.now().as_nanos()),
+            ),
             sending_enabled: state.settings.sending_enabled,
             spend_limit: state.settings.spend_limit,
         });
