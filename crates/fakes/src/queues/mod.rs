@@ -123,9 +123,27 @@ impl MemoryQueues {
     /// Creates an empty queue, FIFO if its name ends in `.fifo`. An existing queue of this name is
     /// replaced.
     pub fn create(&self, url: &QueueUrl, settings: QueueSettings) {
+        let made = self.empty(url, settings);
+        self.queues.with(|queues| queues.insert(url.clone(), made));
+    }
+
+    /// As [`MemoryQueues::create`], but an existing queue stays as it is.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn create_missing(&self, url: &QueueUrl, settings: QueueSettings) {
+        let made = self.empty(url, settings);
+        self.queues.with(|queues| {
+            queues.entry(url.clone()).or_insert(made);
+        });
+    }
+
+    fn empty(&self, url: &QueueUrl, settings: QueueSettings) -> QueueEntry {
         let queue = Queue::new(settings, url.is_fifo(), self.entropy.bits());
-        let served = QueueEntry { queue, changed: Arc::default(), tags: BTreeMap::new() };
-        self.queues.with(|queues| queues.insert(url.clone(), served));
+        QueueEntry { queue, changed: Arc::default(), tags: BTreeMap::new() }
+    }
+
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn settings(&self, url: &QueueUrl) -> Option<QueueSettings> {
+        self.queues.with(|queues| queues.get(url).map(|served| served.queue.settings))
     }
 
     /// Deletes a queue with all its messages.

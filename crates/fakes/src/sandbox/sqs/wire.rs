@@ -1,18 +1,20 @@
-//! Requests and answers as they stand on the wire: the members of SQS's API that are used.
-//!
-//! The MD5 digests that clients compare with their own.
+//! Requests as they stand on the wire, the members of SQS's API that are used; and the MD5 digests that clients compare
+//! with their own.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use md5::{Digest as _, Md5};
-use serde::{Deserialize, Serialize};
-use tidegate_delivery::ports::EntryError;
+use serde::Deserialize;
 
+/// One entry: alone, with its queue's URL, or in a batch, with its id.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct SingleRequest<T> {
+pub(crate) struct EntryRequest<T> {
+    #[serde(default)]
     pub(crate) queue_url: String,
+    #[serde(default)]
+    pub(crate) id: String,
     #[serde(flatten)]
     pub(crate) entry: T,
 }
@@ -22,16 +24,7 @@ pub(crate) struct SingleRequest<T> {
 pub(crate) struct BatchRequest<T> {
     pub(crate) queue_url: String,
     #[serde(default = "Vec::new")]
-    pub(crate) entries: Vec<BatchEntry<T>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct BatchEntry<T> {
-    #[serde(default)]
-    pub(crate) id: String,
-    #[serde(flatten)]
-    pub(crate) entry: T,
+    pub(crate) entries: Vec<EntryRequest<T>>,
 }
 
 #[derive(Deserialize)]
@@ -115,90 +108,6 @@ pub(crate) struct ListRequest {
     pub(crate) queue_name_prefix: String,
     pub(crate) max_results: Option<usize>,
     pub(crate) next_token: Option<String>,
-}
-
-#[derive(Serialize)]
-pub(crate) struct EmptyAnswer {}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct SendAnswer {
-    pub(crate) message_id: String,
-    #[serde(rename = "MD5OfMessageBody")]
-    pub(crate) md5_of_body: String,
-    #[serde(rename = "MD5OfMessageAttributes", skip_serializing_if = "Option::is_none")]
-    pub(crate) md5_of_attributes: Option<String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct ReceiveAnswer {
-    pub(crate) messages: Vec<MessageAnswer>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct MessageAnswer {
-    pub(crate) message_id: String,
-    pub(crate) receipt_handle: String,
-    #[serde(rename = "MD5OfBody")]
-    pub(crate) md5_of_body: String,
-    pub(crate) body: String,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) attributes: BTreeMap<&'static str, String>,
-    #[serde(rename = "MD5OfMessageAttributes", skip_serializing_if = "Option::is_none")]
-    pub(crate) md5_of_attributes: Option<String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) message_attributes: BTreeMap<String, AttributeOut>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct AttributeOut {
-    pub(crate) data_type: &'static str,
-    pub(crate) string_value: String,
-}
-
-/// Results of a batch: entries that succeeded, and entries that failed.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct BatchAnswer<T> {
-    successful: Vec<BatchSuccess<T>>,
-    failed: Vec<BatchFailure>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct BatchSuccess<T> {
-    id: String,
-    #[serde(flatten)]
-    answer: T,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct BatchFailure {
-    id: String,
-    code: String,
-    message: String,
-    sender_fault: bool,
-}
-
-impl<T> BatchAnswer<T> {
-    /// The answers to the entries of these ids, in their order.
-    pub(crate) fn new(ids: Vec<String>, answers: Vec<Result<T, EntryError>>) -> Self {
-        let mut done = Self { successful: Vec::new(), failed: Vec::new() };
-        for (id, answer) in ids.into_iter().zip(answers) {
-            match answer {
-                Ok(answer) => done.successful.push(BatchSuccess { id, answer }),
-                Err(EntryError { code, message }) => {
-                    let sender_fault = code != "InternalError";
-                    done.failed.push(BatchFailure { id, code, message, sender_fault });
-                }
-            }
-        }
-        done
-    }
 }
 
 /// The digest of a message body.
