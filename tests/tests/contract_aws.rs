@@ -17,9 +17,9 @@ use tidegate_adapters::aws::{
     SystemClock,
 };
 use tidegate_core::deferral::Location;
+use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{Account, Announce, Mailer, PortError, SuppressionReason};
-use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig};
-use tidegate_fakes::{MaxSendRate, PeriodLimit};
+use tidegate_fakes::sandbox::ses::{PeriodLimit, SesSandbox, SesSandboxConfig};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::directory_contract;
 use tidegate_tests::contract::exclusions::exclusions_contract;
@@ -151,9 +151,9 @@ struct Site<M, A> {
 struct Sites;
 
 fn limit(config: &mut SesSandboxConfig, limits: Limits) {
-    config.quota = MaxSendRate::per_second(limits.rate).unwrap();
-    config.daily_quota = limits.daily.map_or(PeriodLimit::Unlimited, PeriodLimit::AtMost);
-    config.spend_limit = limits.spend.map_or(PeriodLimit::Unlimited, PeriodLimit::AtMost);
+    config.quota = Rate::per_second(limits.rate).unwrap();
+    config.daily_quota = PeriodLimit(limits.daily);
+    config.spend_limit = PeriodLimit(limits.spend);
     config.paused = limits.paused;
 }
 

@@ -24,42 +24,28 @@
 mod bucket;
 mod clock;
 mod deferral;
-mod entropy;
 mod faults;
-mod feedback;
-mod invoke;
-mod latency;
 mod ledger;
-mod ledger_control;
-mod ledger_size;
-mod monitor;
 mod queues;
 #[cfg(feature = "sandbox")]
 pub mod sandbox;
+mod services;
 mod ses;
 mod shared;
-mod sliding_second;
-mod topic;
 mod unused_port;
 mod value;
 
 pub use bucket::MemoryBucket;
-pub use clock::{SimClock, Universe};
+pub use clock::{Latency, SeededEntropy, SimClock, Universe};
 pub use deferral::MemoryDeferralStore;
-pub use entropy::SeededEntropy;
 pub use faults::{Fault, FaultPlan, Operation, Rule, Strike};
-pub use feedback::MemoryFeedback;
-pub use invoke::MemoryInvoke;
-pub use latency::Latency;
-pub use ledger::MemoryLedger;
-pub use ledger_size::LedgerUnits;
-pub use monitor::MemoryMonitor;
+pub use ledger::{LedgerUnits, MemoryLedger};
 pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
+pub use services::{MemoryFeedback, MemoryInvoke, MemoryMonitor, MemoryTopic};
+pub use ses::quota::worst_second;
 pub use ses::{
-    BucketSeconds, Counting, MaxSendRate, MemoryAccount, MemoryMailer, MemorySes,
-    MemorySuppressionList, PeriodLimit, SesArrival, SesSettings, SesTenant, failures,
+    Counting, MemoryAccount, MemoryMailer, MemorySes, MemorySuppressionList, SesArrival,
+    SesSettings, SesTenant, failures,
 };
-pub use sliding_second::worst_second;
-pub use topic::MemoryTopic;
 pub use unused_port::unused_port;
 pub use value::ValueError;

@@ -23,11 +23,8 @@ impl ValueError {
 pub(crate) const LONGEST: Duration = Duration::from_hours(1);
 
 /// Reads a time such as `80ms`, `1s 500ms` or `2m`, of at most [`LONGEST`].
-pub(crate) fn parse_span(text: &str, allowed: &'static str) -> Result<Duration, ValueError> {
-    humantime::parse_duration(text.trim())
-        .ok()
-        .filter(|span| *span <= LONGEST)
-        .ok_or_else(|| ValueError::new(format_args!("`{text}`"), allowed))
+pub(crate) fn parse_span(text: &str) -> Option<Duration> {
+    humantime::parse_duration(text.trim()).ok().filter(|span| *span <= LONGEST)
 }
 
 /// Writes a time as [`parse_span`] reads it.

@@ -73,6 +73,11 @@ impl Rate {
         real(self.0) / real(MILLION)
     }
 
+    /// The rate in millionths of a recipient per second.
+    pub const fn as_millionths(self) -> u64 {
+        self.0
+    }
+
     /// ⌈q⌉: the most sends of one recipient that may start in any second.
     pub const fn ceil(self) -> u64 {
         self.0.div_ceil(MILLION)

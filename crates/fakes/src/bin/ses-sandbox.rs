@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tidegate_fakes::sandbox::program::{ProgramOptions, run};
+use tidegate_fakes::sandbox::server::{ProgramOptions, run};
 use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig};
 
 /// An Amazon SES v2 endpoint for local runs and tests.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use tidegate_fakes::QueueSettings;
-use tidegate_fakes::sandbox::program::{ProgramOptions, run};
+use tidegate_fakes::sandbox::server::{ProgramOptions, run};
 use tidegate_fakes::sandbox::sqs::{SqsSandbox, SqsSandboxConfig};
 
 /// An Amazon SQS endpoint in memory, for benchmarks and tests.

@@ -1,18 +1,17 @@
 //! Fault injection: each fake asks, at each call, which faults its plan has for it.
 
-mod plan;
-mod rule;
-#[cfg(test)]
-mod tests;
-
 use std::fmt::Display;
+use std::ops::Range;
+use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{FailureKind, PortError};
+use tokio::sync::Notify;
 
-use plan::CallFaults;
-pub use plan::{FaultPlan, Strike};
-pub use rule::{Fault, Operation, Rule};
+use crate::clock::SeededEntropy;
+use crate::clock::Universe;
+use crate::clock::{Latency, wait};
+use crate::shared::SharedState;
 
 /// The faults of one handle on a fake; none unless the handle was given a plan. `E` is the error of
 /// a failed call.
@@ -81,3 +80,388 @@ impl Faults {
         self.run(decision, act).await.map_err(|kind| operation.failed(resource, kind))
     }
 }
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strike {
+    pub at: Timestamp,
+    pub operation: Operation,
+    pub resource: String,
+}
+
+/// Decides which calls fail and how, by rules that are scripted (`nth`) or drawn from a seed
+/// (`chance`). A clone is the same plan; rules may be added and cleared while it runs.
+///
+/// `E` is the error of a failed call: [`FailureKind`] for queues, ledger, account and invoke, and
+/// [`Failure`](tidegate_core::outcome::Failure) for the mailer.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use tidegate_core::{Timestamp, Window};
+/// use tidegate_delivery::ports::{FailureKind, Ledger};
+/// use tidegate_fakes::{Fault, FaultPlan, MemoryLedger, Operation, Rule, Universe};
+/// let plan = FaultPlan::new(Universe::starting_at(Timestamp::from_millis(1_000)), 1);
+/// plan.add(Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::Read).nth(2));
+/// let ledger = MemoryLedger::default().with_faults(&plan);
+/// assert!(ledger.read().await.is_ok());
+/// assert!(ledger.read().await.is_err());
+/// assert!(ledger.read().await.is_ok());
+/// assert_eq!(plan.strikes().len(), 1);
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct FaultPlan<E = FailureKind> {
+    universe: Universe,
+    entropy: SeededEntropy,
+    state: SharedState<PlanState<E>>,
+    hung: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct PlanState<E> {
+    rules: Vec<CountedRule<E>>,
+    strikes: Vec<Strike>,
+}
+
+/// A rule, and how many calls it matched.
+#[derive(Debug)]
+struct CountedRule<E> {
+    rule: Rule<E>,
+    matched: u64,
+}
+
+impl<E: Clone> FaultPlan<E> {
+    pub fn new(universe: Universe, seed: u64) -> Self {
+        let state = PlanState { rules: Vec::new(), strikes: Vec::new() };
+        let entropy = SeededEntropy::new(seed);
+        Self { universe, entropy, state: SharedState::new(state), hung: Arc::default() }
+    }
+
+    /// Adds a rule; a later one of the same kind overrides an earlier.
+    pub fn add(&self, rule: Rule<E>) {
+        self.state.with(|state| state.rules.push(CountedRule { rule, matched: 0 }));
+    }
+
+    /// Removes all rules, so that later calls succeed. Calls that hang already keep hanging.
+    pub fn clear(&self) {
+        self.state.with(|state| state.rules.clear());
+    }
+
+    /// The faults that struck so far.
+    pub fn strikes(&self) -> Vec<Strike> {
+        self.state.with(|state| state.strikes.clone())
+    }
+
+    /// Waits until a call hangs. A test then drops the future that made the call: the caller
+    /// crashed at that point. A hang that happened before this method was called counts once.
+    pub async fn hung(&self) {
+        self.hung.notified().await;
+    }
+
+    fn decide(&self, operation: Operation, resource: &str) -> CallFaults<E> {
+        let now = self.universe.now();
+        self.state.with(|state| {
+            let mut decision = CallFaults::default();
+            for counted in &mut state.rules {
+                let rule = &counted.rule;
+                if !rule.covers(operation, resource) || !holds(rule.during.as_ref(), now) {
+                    continue;
+                }
+                // Counted before `nth` and `chance` decide, so that `nth` means the nth call that
+                // the rule covers.
+                counted.matched += 1;
+                if rule.nth.is_some_and(|nth| nth != counted.matched)
+                    || !self.entropy.chance(rule.chance)
+                {
+                    continue;
+                }
+                decision.take(rule.fault.clone());
+                let resource = resource.to_owned();
+                state.strikes.push(Strike { at: now, operation, resource });
+            }
+            decision
+        })
+    }
+
+    /// Which of `count` entries an entry fault hits.
+    fn pick(&self, count: usize, share: f64) -> Vec<bool> {
+        (0..count).map(|_| self.entropy.chance(share)).collect()
+    }
+
+    /// Runs one call, which `act` makes, under the faults of `decision`.
+    async fn run<R>(
+        &self,
+        decision: CallFaults<E>,
+        act: impl Future<Output = Result<R, E>>,
+    ) -> Result<R, E> {
+        self.delay_or_hang(&decision).await;
+        if let Some(error) = decision.before {
+            return Err(error);
+        }
+        let done = act.await?;
+        if decision.hang_after {
+            self.hang().await;
+        }
+        decision.after.map_or(Ok(done), Err)
+    }
+
+    /// Applies the faults that strike before the call has an effect: a delay, or a hang.
+    async fn delay_or_hang(&self, decision: &CallFaults<E>) {
+        wait(decision.slow.draw(&self.entropy)).await;
+        if decision.hang_before {
+            self.hang().await;
+        }
+    }
+
+    async fn hang(&self) {
+        self.hung.notify_one();
+        std::future::pending::<()>().await;
+    }
+}
+
+fn holds(during: Option<&Range<Timestamp>>, now: Timestamp) -> bool {
+    during.is_none_or(|span| span.contains(&now))
+}
+
+/// The faults that strike one call: at most one of each kind, and a later rule overrides an earlier
+/// one.
+#[derive(Debug)]
+pub(crate) struct CallFaults<E> {
+    slow: Latency,
+    before: Option<E>,
+    after: Option<E>,
+    hang_before: bool,
+    hang_after: bool,
+    pub(crate) refuse_entries: f64,
+    pub(crate) lose_entries: f64,
+    pub(crate) duplicate: Option<Latency>,
+    pub(crate) nothing: bool,
+}
+
+impl<E> Default for CallFaults<E> {
+    fn default() -> Self {
+        Self {
+            slow: Latency::NONE,
+            before: None,
+            after: None,
+            hang_before: false,
+            hang_after: false,
+            refuse_entries: 0.0,
+            lose_entries: 0.0,
+            duplicate: None,
+            nothing: false,
+        }
+    }
+}
+
+impl<E> CallFaults<E> {
+    fn take(&mut self, fault: Fault<E>) {
+        match fault {
+            Fault::Before(error) => self.before = Some(error),
+            Fault::After(error) => self.after = Some(error),
+            Fault::RefuseEntries(share) => self.refuse_entries = share,
+            Fault::LoseEntries(share) => self.lose_entries = share,
+            Fault::Slow(latency) => self.slow = latency,
+            Fault::HangBefore => self.hang_before = true,
+            Fault::HangAfter => self.hang_after = true,
+            Fault::Duplicate(later) => self.duplicate = Some(later),
+            Fault::Nothing => self.nothing = true,
+        }
+    }
+
+    /// The true time at which the duplicate is delivered; `None` without that fault.
+    fn duplicate_at(&self, plan: &FaultPlan<E>) -> Option<Timestamp>
+    where
+        E: Clone,
+    {
+        let later = self.duplicate?;
+        Some(plan.universe.now() + later.draw(&plan.entropy))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operation {
+    /// `Queues::receive`; the resource is the queue's URL, as for all five of `Queues`.
+    Receive,
+    Send,
+    Delete,
+    SetVisibility,
+    Depth,
+    Mail,
+    /// `Mailer::warm`; without resource. It can only be slow or hang.
+    Warm,
+    /// `Ledger::claim`; the resource is the window.
+    Claim,
+    /// `Ledger::advance`; the resource is the window.
+    Advance,
+    Read,
+    Report,
+    SetFactor,
+    SetControl,
+    /// `History::add`; the resource is the action.
+    AddChange,
+    ReadChanges,
+    /// `Marks::mark`; the resource is the mail's identity, as for the next two.
+    Mark,
+    SetMark,
+    Unmark,
+    FindMarks,
+    ReadExclusions,
+    /// `Exclusions::set_shard`; the resource is the shard's number.
+    SetExclusions,
+    ReadRuns,
+    SetRun,
+    /// `Directory::queues`; the resource is the prefix.
+    ListQueues,
+    /// `Directory::tags`; the resource is the queue's URL.
+    ListTags,
+    ReceiveFeedback,
+    DeleteFeedback,
+    /// `DeferralStore::put`; the resource is the object's name, as for all of `DeferralStore` but its list.
+    PutDeferred,
+    ListDeferred,
+    GetDeferred,
+    DeleteDeferred,
+    ReadProgress,
+    SetProgress,
+    ForgetProgress,
+    Account,
+    /// `Account::tenant`; the resource is the tenant.
+    Tenant,
+    ListSuppressed,
+    /// `SuppressionList::find`; the resource is the address.
+    FindSuppressed,
+    /// `Invoke::tick`; the resource is the window.
+    Tick,
+    Announce,
+    /// Both calls of the monitoring service.
+    Monitor,
+}
+
+impl Operation {
+    /// The service's operation, as errors name it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Receive | Self::ReceiveFeedback => "ReceiveMessage",
+            Self::Send => "SendMessageBatch",
+            Self::Delete | Self::DeleteFeedback => "DeleteMessageBatch",
+            Self::SetVisibility => "ChangeMessageVisibilityBatch",
+            Self::Depth => "GetQueueAttributes",
+            Self::Mail | Self::Warm => "SendEmail",
+            Self::Read | Self::ReadChanges => "GetItem",
+            Self::Claim
+            | Self::Advance
+            | Self::Report
+            | Self::SetFactor
+            | Self::SetControl
+            | Self::AddChange
+            | Self::Mark
+            | Self::SetMark
+            | Self::SetExclusions
+            | Self::SetRun => "UpdateItem",
+            Self::Unmark => "DeleteItem",
+            Self::FindMarks | Self::ReadExclusions | Self::ReadRuns => "BatchGetItem",
+            Self::ListQueues => "ListQueues",
+            Self::ListTags => "ListQueueTags",
+            Self::PutDeferred | Self::SetProgress => "PutObject",
+            Self::ListDeferred => "ListObjectsV2",
+            Self::GetDeferred | Self::ReadProgress => "GetObject",
+            Self::DeleteDeferred | Self::ForgetProgress => "DeleteObject",
+            Self::Account => "GetAccount",
+            Self::Tenant => "GetTenant",
+            Self::ListSuppressed => "ListSuppressedDestinations",
+            Self::FindSuppressed => "GetSuppressedDestination",
+            Self::Tick => "Invoke",
+            Self::Announce => "Publish",
+            Self::Monitor => "GetMetricData",
+        }
+    }
+
+    pub(crate) fn failed(self, resource: impl Display, kind: FailureKind) -> PortError {
+        let resource = resource.to_string();
+        PortError { operation: self.name(), resource, kind, source: None }
+    }
+}
+
+/// A fault of one call. A call can have several faults of different kinds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault<E> {
+    Before(E),
+    /// The call takes effect, and its answer is lost: the caller gets this error.
+    After(E),
+    /// Each entry of a batch is refused with this probability, without effect. Queue batches only.
+    RefuseEntries(f64),
+    /// Each entry of a batch takes effect and is reported as failed with this probability. Queue
+    /// batches only.
+    LoseEntries(f64),
+    /// Delays the call before it takes effect.
+    Slow(Latency),
+    /// Never answers and has no effect: a caller whose future is dropped here crashed before the
+    /// call.
+    HangBefore,
+    /// Takes effect and never answers: a caller whose future is dropped here crashed after the
+    /// call.
+    HangAfter,
+    /// The messages of this receive are delivered once more after the given delay, even if they
+    /// were deleted (standard queues only). An accepted tick is accepted twice, at once. Receives
+    /// and ticks only.
+    Duplicate(Latency),
+    /// Answers with success and has no effect: a receive finds nothing, an accepted tick starts no
+    /// poller. Receives and ticks only.
+    Nothing,
+}
+
+/// A fault and the calls that it strikes: every call of every operation, unless a method narrows
+/// it.
+#[derive(Clone, Debug)]
+pub struct Rule<E> {
+    fault: Fault<E>,
+    operations: Vec<Operation>,
+    resource: Option<String>,
+    nth: Option<u64>,
+    chance: f64,
+    during: Option<Range<Timestamp>>,
+}
+
+impl<E> Rule<E> {
+    pub const fn new(fault: Fault<E>) -> Self {
+        Self { fault, operations: Vec::new(), resource: None, nth: None, chance: 1.0, during: None }
+    }
+
+    /// Limits the rule to calls of `operation`; a second call adds another operation.
+    pub fn on(mut self, operation: Operation) -> Self {
+        self.operations.push(operation);
+        self
+    }
+
+    /// Only at calls whose resource contains `part`.
+    pub fn at(mut self, part: &str) -> Self {
+        self.resource = Some(part.to_owned());
+        self
+    }
+
+    /// Only at the `nth` call (from 1) that the other conditions let through.
+    pub const fn nth(mut self, nth: u64) -> Self {
+        self.nth = Some(nth);
+        self
+    }
+
+    /// Strikes with this probability, 0.0 to 1.0, drawn from the plan's seed.
+    pub const fn chance(mut self, share: f64) -> Self {
+        self.chance = share;
+        self
+    }
+
+    /// Only while true time is within `span`.
+    pub const fn during(mut self, span: Range<Timestamp>) -> Self {
+        self.during = Some(span);
+        self
+    }
+
+    fn covers(&self, operation: Operation, resource: &str) -> bool {
+        (self.operations.is_empty() || self.operations.contains(&operation))
+            && self.resource.as_ref().is_none_or(|part| resource.contains(part))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,32 +1,28 @@
 //! SQS in memory: standard and FIFO queues with its rules of visibility, groups and deduplication.
+//!
+//! `ListQueues` and `ListQueueTags` in memory.
 
 mod check;
-mod directory;
 mod queue;
-mod settings;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use queue::{ALL_SERVERS, Queue, SERVERS};
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{
-    Entropy as _, Entry, EntryError, FailureKind, Outgoing, PortError, QueueDepth, QueueUrl,
-    Queues, Received,
+    BATCH_BYTES, Directory, Entropy as _, Entry, EntryError, FailureKind, Outgoing, PortError,
+    QueueDepth, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
 };
 use tokio::sync::Notify;
 
-pub use settings::{MessageState, QueueSettings, QueuedMessage};
-
+use crate::clock::Latency;
+use crate::clock::SeededEntropy;
 use crate::clock::Universe;
-use crate::entropy::SeededEntropy;
 use crate::faults::{FaultPlan, Faults, Operation};
-use crate::latency::Latency;
 use crate::shared::SharedState;
-use queue::{ALL_SERVERS, Queue, SERVERS};
 
 /// A queue, with the notifier that wakes long polls.
 #[derive(Debug)]
@@ -127,9 +123,27 @@ impl MemoryQueues {
     /// Creates an empty queue, FIFO if its name ends in `.fifo`. An existing queue of this name is
     /// replaced.
     pub fn create(&self, url: &QueueUrl, settings: QueueSettings) {
+        let made = self.empty(url, settings);
+        self.queues.with(|queues| queues.insert(url.clone(), made));
+    }
+
+    /// As [`MemoryQueues::create`], but an existing queue stays as it is.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn create_missing(&self, url: &QueueUrl, settings: QueueSettings) {
+        let made = self.empty(url, settings);
+        self.queues.with(|queues| {
+            queues.entry(url.clone()).or_insert(made);
+        });
+    }
+
+    fn empty(&self, url: &QueueUrl, settings: QueueSettings) -> QueueEntry {
         let queue = Queue::new(settings, url.is_fifo(), self.entropy.bits());
-        let served = QueueEntry { queue, changed: Arc::default(), tags: BTreeMap::new() };
-        self.queues.with(|queues| queues.insert(url.clone(), served));
+        QueueEntry { queue, changed: Arc::default(), tags: BTreeMap::new() }
+    }
+
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn settings(&self, url: &QueueUrl) -> Option<QueueSettings> {
+        self.queues.with(|queues| queues.get(url).map(|served| served.queue.settings))
     }
 
     /// Deletes a queue with all its messages.
@@ -425,3 +439,120 @@ impl Queues for MemoryQueues {
         self.calls.load(Ordering::Relaxed)
     }
 }
+
+/// A queue's attributes, and how often it uses the freedom that SQS's documentation gives it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueueSettings {
+    pub visibility: Duration,
+    /// `MaximumMessageSize` in bytes, attributes included; 1 MiB.
+    pub max_message_bytes: usize,
+    /// The most messages in flight; default 120,000. Above it a standard queue refuses a receive
+    /// (`OverLimit`), and a FIFO queue returns nothing.
+    pub max_in_flight: usize,
+    /// The probability that a short poll asks each of the queue's ten servers, 0.0 to 1.0; default
+    /// 1.0. A message is stored on one server, and all messages of a FIFO group on the same one.
+    /// Long polls ask all servers.
+    pub sampling: f64,
+    /// How old the reported depth may be; default zero.
+    pub depth_lag: Duration,
+    /// The probability that a standard queue delivers a message twice, 0.0 to 1.0; default 0.0. It
+    /// is drawn at a receive (the message becomes visible before its timeout) and at a delete
+    /// (which is acknowledged without effect).
+    pub doubled: f64,
+    /// The probability that a single entry of an answered batch fails without effect, 0.0 to 1.0;
+    /// default 0.0.
+    pub failing: f64,
+}
+
+impl QueueSettings {
+    /// Everything that the documentation of AWS allows SQS to do, more often than SQS does it.
+    pub fn unkind() -> Self {
+        Self {
+            sampling: 0.3,
+            depth_lag: Duration::from_mins(1),
+            doubled: 0.01,
+            failing: 0.02,
+            ..Self::default()
+        }
+    }
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        Self {
+            visibility: VISIBILITY_TIMEOUT,
+            max_message_bytes: BATCH_BYTES,
+            max_in_flight: 120_000,
+            sampling: 1.0,
+            depth_lag: Duration::ZERO,
+            doubled: 0.0,
+            failing: 0.0,
+        }
+    }
+}
+
+/// The state of a message on its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageState {
+    Visible,
+    /// Sent with a delay, ready at this true time.
+    Delayed(Timestamp),
+    /// Received, visible again at this true time.
+    InFlight(Timestamp),
+}
+
+/// A message on a queue, read by a test without receiving it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedMessage {
+    pub message_id: String,
+    pub body: String,
+    pub attributes: std::collections::BTreeMap<String, String>,
+    pub receive_count: u32,
+    pub place: MessageState,
+}
+
+impl MemoryQueues {
+    /// Sets a tag of a queue, or removes it if `value` is `None`. Without such a queue this does
+    /// nothing.
+    pub fn tag(&self, url: &QueueUrl, name: &str, value: Option<&str>) {
+        self.queues.with(|queues| {
+            let Some(served) = queues.get_mut(url) else { return };
+            match value {
+                Some(value) => drop(served.tags.insert(name.to_owned(), value.to_owned())),
+                None => drop(served.tags.remove(name)),
+            }
+        });
+    }
+
+    /// One call that lists queues or tags: it has latency and is counted, but touches no message.
+    async fn look<R>(
+        &self,
+        operation: Operation,
+        resource: &str,
+        act: impl FnOnce() -> Result<R, FailureKind>,
+    ) -> Result<R, PortError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let latency = self.latency.with(|latency| *latency);
+        let look = latency.around(&self.entropy, async { act() });
+        self.faults.call(operation, resource, look).await
+    }
+}
+
+impl Directory for MemoryQueues {
+    async fn queues(&self, prefix: &str) -> Result<Vec<QueueUrl>, PortError> {
+        let mut urls = self.look(Operation::ListQueues, prefix, || Ok(self.urls())).await?;
+        urls.retain(|url| url.name().starts_with(prefix));
+        Ok(urls)
+    }
+
+    async fn tags(&self, queue: &QueueUrl) -> Result<BTreeMap<String, String>, PortError> {
+        let tags = || {
+            let tags = self.queues.with(|queues| queues.get(queue).map(|s| s.tags.clone()));
+            tags.ok_or(FailureKind::NotFound)
+        };
+        self.look(Operation::ListTags, queue.as_str(), tags).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{Body, Entry, EntryError, Outgoing, QueueDepth, Received};
 
 use super::check;
-use super::settings::{MessageState, QueueSettings, QueuedMessage};
+use super::{MessageState, QueueSettings, QueuedMessage};
 
 /// SQS remembers a deduplication id for 5 minutes, even after the message was deleted.
 pub(super) const DEDUPLICATION_INTERVAL: Duration = Duration::from_mins(5);

@@ -1,10 +1,8 @@
 //! The fakes of SES and SQS over HTTP: [`ses`] and [`sqs`], by one server.
 
-mod connection;
 pub mod listener;
 mod mailbox;
-pub mod program;
-mod server;
+pub mod server;
 pub mod ses;
 pub mod sqs;
 

@@ -1,20 +1,38 @@
 //! The server of every sandbox: a listener, a router on shared state, and the handle on both.
+//!
+//! Accepting connections, and closing them as faults and shutdown want.
+//!
+//! A sandbox as a program: it says where it listens, and serves until a signal ends it.
 
-use std::io;
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::poll_fn;
+use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::pin::pin;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
-use axum::http::{HeaderName, HeaderValue};
-use axum::response::Response;
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Request, Response};
+use clap::Args;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use thiserror::Error;
+use tidegate_core::in_full;
+use tokio::io::AsyncWriteExt;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
+use tower_service::Service;
+use tracing_subscriber::EnvFilter;
 
-use super::connection::{self, Stop};
-use super::listener::Listener;
+use super::listener::{ListenOptions, Listener, Stream, wait_after_accept_error};
 
 /// The address cannot be bound: most often another program holds the port.
 #[derive(Debug, Error)]
@@ -53,7 +71,7 @@ impl<S> Sandbox<S> {
         let (stop, stopped) = watch::channel(false);
         let stopped = Stop::when(stopped);
         let state = Arc::new(state(&url, stopped.clone()));
-        let task = tokio::spawn(connection::serve(listener, router(Arc::clone(&state)), stopped));
+        let task = tokio::spawn(accept_all(listener, router(Arc::clone(&state)), stopped));
         Self { addr, url, state, stop, task }
     }
 
@@ -100,7 +118,7 @@ pub(super) fn steady_clock() -> impl Fn() -> u64 + Send + Sync + 'static {
 }
 
 /// Gives an answer AWS's header with the request's id.
-pub(super) fn with_request_id(mut response: Response) -> Response {
+pub(super) fn with_request_id(mut response: Response<Body>) -> Response<Body> {
     const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
     static REQUESTS: AtomicU64 = AtomicU64::new(1);
     let number = REQUESTS.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff_ffff;
@@ -108,4 +126,165 @@ pub(super) fn with_request_id(mut response: Response) -> Response {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
+}
+
+/// How long requests under way may take once the sandbox is asked to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Tells when the sandbox is asked to stop.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    /// Asked as soon as the watched value is true.
+    pub(super) fn when(stopped: watch::Receiver<bool>) -> Self {
+        Self(stopped)
+    }
+
+    /// Returns once the sandbox is asked to stop.
+    pub(crate) async fn asked(&self) {
+        // An error means that the handle was dropped, which stops the sandbox, too.
+        let _ = self.0.clone().wait_for(|stopped| *stopped).await;
+    }
+}
+
+/// Marks a response that must not be sent: its connection ends instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(super) enum DroppedConnection {
+    #[error("closed without an answer")]
+    Closed,
+    #[error("reset without an answer")]
+    Reset,
+}
+
+async fn accept_all(mut listener: Listener, router: Router, stop: Stop) {
+    let mut connections = JoinSet::new();
+    let mut stopped = pin!(stop.asked());
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok(stream) => {
+                    connections.spawn(connection(stream, router.clone(), stop.clone()));
+                }
+                Err(error) => wait_after_accept_error(&error).await,
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            () = &mut stopped => break,
+        }
+    }
+    drop(listener);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, ended).await.is_err() {
+        tracing::warn!(connections = connections.len(), "connections cut off at the end");
+    }
+}
+
+async fn connection(stream: Stream, router: Router, stop: Stop) {
+    let service = service_fn(move |request| Box::pin(answer(router.clone(), request)));
+    let mut connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let mut stop = pin!(stop.asked());
+    let mut stopping = false;
+    let ended = loop {
+        tokio::select! {
+            ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break ended,
+            () = &mut stop, if !stopping => {
+                stopping = true;
+                Pin::new(&mut connection).graceful_shutdown();
+            }
+        }
+    };
+    let mut stream = connection.into_parts().io.into_inner();
+    if ended.is_err_and(|error| severed(&error) == Some(DroppedConnection::Reset)) {
+        // Dropped without lingering, the socket answers with a reset.
+        let _ = stream.tcp().set_zero_linger();
+    } else {
+        let _ = stream.shutdown().await;
+    }
+}
+
+async fn answer(
+    mut router: Router,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, DroppedConnection> {
+    let Ok(response): Result<_, Infallible> = router.call(request.map(Body::new)).await;
+    match response.extensions().get::<DroppedConnection>() {
+        Some(severed) => Err(*severed),
+        None => Ok(response),
+    }
+}
+
+fn severed(error: &hyper::Error) -> Option<DroppedConnection> {
+    std::error::Error::source(error)?.downcast_ref::<DroppedConnection>().copied()
+}
+
+/// Options that every sandbox has, beside its address.
+#[derive(Args, Clone, Debug)]
+pub struct ProgramOptions {
+    /// Say where it listens as one line of JSON: `{"address": …, "url": …}`
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connections: ListenOptions,
+}
+
+/// Runs the sandbox that `start` makes of a listener on `listen`. `intro` goes before its URL in what
+/// the program says, a line for each.
+pub async fn run<S>(
+    name: &str,
+    listen: SocketAddr,
+    options: &ProgramOptions,
+    start: impl FnOnce(Listener) -> Sandbox<S>,
+    intro: &[&str],
+) -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    match serve_until_signal(listen, options, start, intro).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{name}: {}", explain(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve_until_signal<S>(
+    listen: SocketAddr,
+    options: &ProgramOptions,
+    start: impl FnOnce(Listener) -> Sandbox<S>,
+    intro: &[&str],
+) -> Result<(), Box<dyn Error>> {
+    // Installed before the address is printed: its reader may send a signal at once.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let sandbox = start(Sandbox::<S>::bind(listen).await?.with(&options.connections)?);
+    announce(&sandbox, options.json, intro)?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    sandbox.shutdown().await;
+    Ok(())
+}
+
+fn announce<S>(sandbox: &Sandbox<S>, json: bool, intro: &[&str]) -> io::Result<()> {
+    let (addr, url) = (sandbox.addr(), sandbox.url());
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::json!({ "address": addr.to_string(), "url": url }))?;
+    } else {
+        intro.iter().try_for_each(|line| writeln!(out, "{line}{url}"))?;
+    }
+    out.flush()
+}
+
+/// The error with its causes, and what to do where that is known.
+fn explain(error: &(dyn Error + 'static)) -> String {
+    let mut text = in_full(error);
+    if let Some(ListenError { source, .. }) = error.downcast_ref()
+        && source.kind() == io::ErrorKind::AddrInUse
+    {
+        text += "\nAnother program holds that port: end it, or choose another with --listen \
+                 (127.0.0.1:0 takes a free one).";
+    }
+    text
 }

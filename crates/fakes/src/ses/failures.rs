@@ -1,29 +1,64 @@
-//! Errors of SES, of AWS End User Messaging, and of the connection to them, for a fault plan.
+//! Errors of SES, of AWS End User Messaging, and of the connection to them.
 
 use tidegate_core::outcome::{Failure, Stage};
 
-use super::error::SesError;
+/// Code, status and usual message of the errors that a client must tell apart.
+const USUAL: &[(&str, u16, &str)] = &[
+    ("AccessDeniedException", 403, "User is not authorized to perform this action."),
+    ("DESTINATION_COUNTRY_BLOCKED", 400, "The destination country is blocked."),
+    ("DESTINATION_PHONE_NUMBER_OPTED_OUT", 400, "The destination phone number has opted out."),
+    ("INVALID_PARAMETER", 400, "The destination phone number is not valid."),
+    ("MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT", 400, "The monthly spend limit is reached."),
+    ("AccountSuspendedException", 400, "The account is suspended."),
+    ("BadRequestException", 400, "The input you provided is invalid."),
+    ("ExpiredTokenException", 403, "The security token included in the request is expired."),
+    ("InternalFailure", 500, "The request processing has failed because of an unknown error."),
+    ("InternalServiceErrorException", 500, "The request could not be processed."),
+    ("LimitExceededException", 400, "Daily message quota exceeded."),
+    ("MailFromDomainNotVerifiedException", 400, "The MAIL FROM domain is not verified."),
+    ("MessageRejected", 400, "Email address is not verified."),
+    ("NotFoundException", 404, "The resource you attempted to access doesn't exist."),
+    ("RequestTimeout", 408, "The request timed out."),
+    ("SendingPausedException", 400, "Sending paused for this account."),
+    ("ServiceUnavailable", 503, "The service is temporarily unavailable."),
+    ("ThrottlingException", 400, "Rate exceeded"),
+    ("TooManyRequestsException", 429, "Maximum sending rate exceeded."),
+    ("UnrecognizedClientException", 403, "The security token included in the request is invalid."),
+];
 
-fn answered(http_status: u16, code: &'static str, message: &'static str) -> Failure {
-    SesError::new(code, http_status, message).into()
+/// An error as the service answers it.
+pub(crate) fn answered(http_status: u16, code: &str, message: impl Into<String>) -> Failure {
+    let code = Some(code.to_owned());
+    let message = message.into();
+    Failure { http_status: Some(http_status), code, message, stage: Stage::Answered }
 }
 
 fn unanswered(stage: Stage, message: &str) -> Failure {
     Failure { http_status: None, code: None, message: message.to_owned(), stage }
 }
 
+/// One of the service's own errors with its usual status and message.
+pub(crate) fn known(code: &str) -> Option<Failure> {
+    let (code, status, message) = USUAL.iter().find(|(known, ..)| *known == code)?;
+    Some(answered(*status, code, *message))
+}
+
+fn usual(code: &str) -> Failure {
+    known(code).unwrap_or_else(|| answered(400, code, ""))
+}
+
 /// Over the rate: 429, "Maximum sending rate exceeded."
 pub fn rate_exceeded() -> Failure {
-    SesError::over_rate().into()
+    usual("TooManyRequestsException")
 }
 
 /// Over the daily quota: "Daily message quota exceeded."
 pub fn daily_quota_exceeded() -> Failure {
-    SesError::over_daily().into()
+    usual("LimitExceededException")
 }
 
 pub fn sending_paused() -> Failure {
-    SesError::paused().into()
+    usual("SendingPausedException")
 }
 
 /// SES rejects this mail permanently: its recipient is on the suppression list.
@@ -58,45 +93,37 @@ pub fn access_denied() -> Failure {
 
 /// AWS does not know the token of the environment, as happens now and then with a valid one: 403.
 pub fn token_refused() -> Failure {
-    let message = "The security token included in the request is invalid.";
-    answered(403, "UnrecognizedClientException", message)
+    usual("UnrecognizedClientException")
 }
 
 /// SES has a fault of its own: 500.
 pub fn server_error() -> Failure {
-    answered(
-        500,
-        "InternalFailure",
-        "The request processing has failed because of an unknown error.",
-    )
+    usual("InternalFailure")
 }
 
 /// Text messages over the rate.
 pub fn throttled() -> Failure {
-    answered(400, "ThrottlingException", "ThrottlingException: Rate exceeded")
+    usual("ThrottlingException")
 }
 
 /// The month's money for text messages is spent.
-pub fn spend_limit_reached() -> Failure {
-    let said = "ServiceQuotaExceededException: Monthly spend limit reached for text messages";
-    answered(400, "MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT", said)
+pub(crate) fn spend_limit_reached() -> Failure {
+    usual("MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT")
 }
 
 /// The recipient has opted out of text messages.
 pub fn opted_out() -> Failure {
-    let said = "ConflictException: Destination phone number has opted out";
-    answered(400, "DESTINATION_PHONE_NUMBER_OPTED_OUT", said)
+    usual("DESTINATION_PHONE_NUMBER_OPTED_OUT")
 }
 
 /// No phone has this number.
 pub fn invalid_number() -> Failure {
-    let said = "ValidationException: Invalid parameter: DestinationPhoneNumber";
-    answered(400, "INVALID_PARAMETER", said)
+    usual("INVALID_PARAMETER")
 }
 
 /// The account does not send to the recipient's country.
 pub fn country_blocked() -> Failure {
-    answered(400, "DESTINATION_COUNTRY_BLOCKED", "ValidationException: Destination country blocked")
+    usual("DESTINATION_COUNTRY_BLOCKED")
 }
 
 pub fn connection_refused() -> Failure {

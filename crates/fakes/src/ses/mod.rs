@@ -1,43 +1,34 @@
-//! SES and AWS End User Messaging in memory: one account, with the mailers that send from it and its status.
+//! SES and AWS End User Messaging in memory: one account, with the mailers that send from it, its status, and the
+//! providers of its recipients.
 
-mod error;
 pub mod failures;
-mod providers;
-mod quota;
+pub(crate) mod quota;
 mod suppression;
 mod tenant;
-#[cfg(test)]
-mod tests;
-mod texts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::channel::Content;
 use tidegate_core::control::TenantStatus;
+use tidegate_core::identity::EpochMillis;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
+use tidegate_core::timestamp::SECOND;
 use tidegate_delivery::ports::{
     Account, AccountStatus, Clock, FailureKind, Mail, Mailer, Monotonic, PortError,
 };
 
-use providers::Providers;
+use crate::clock::{Latency, SeededEntropy, SimClock, Universe, wait};
+use crate::faults::{FaultPlan, Faults, Operation};
+use crate::shared::SharedState;
+use quota::{as_double, worst_second};
 
-pub(crate) use error::SesError;
-pub use quota::{BucketSeconds, MaxSendRate, PeriodLimit};
 pub(crate) use quota::{QuotaGate, QuotaRules};
 pub use suppression::MemorySuppressionList;
 pub use tenant::SesTenant;
 pub(crate) use tenant::admit;
-pub(crate) use texts::Spent;
-
-use crate::clock::{SimClock, Universe};
-use crate::entropy::SeededEntropy;
-use crate::faults::{FaultPlan, Faults, Operation};
-use crate::latency::{Latency, wait};
-use crate::shared::SharedState;
-use crate::sliding_second::worst_second;
 
 /// How a second's recipients are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,11 +78,12 @@ impl SesSettings {
 
     fn quota_rules(&self) -> QuotaRules {
         QuotaRules {
-            rate: MaxSendRate::of(self.max_send_rate),
-            bucket: BucketSeconds::default(),
+            rate: self.max_send_rate,
+            depth: Duration::from_secs(1),
             strict: self.counting == Counting::SlidingSecond,
             most_in_a_second: self.max_send_rate.ceil(),
             daily: self.max_24_hour_send,
+            spend: self.spend_limit,
         }
     }
 }
@@ -130,7 +122,6 @@ struct MemorySesState {
     tenants: Vec<SesTenant>,
     arrivals: Vec<SesArrival>,
     providers: Providers,
-    spent: Spent,
     warmed: usize,
 }
 
@@ -145,7 +136,6 @@ impl MemorySes {
             tenants: Vec::new(),
             arrivals: Vec::new(),
             providers: Providers::default(),
-            spent: Spent::default(),
             warmed: 0,
         };
         Self { universe, entropy: SeededEntropy::new(seed), state: SharedState::new(state) }
@@ -289,19 +279,12 @@ impl MemorySesState {
         if let Some(failure) = to.iter().find_map(|address| self.refused_addresses.get(address)) {
             return Err(failure.clone());
         }
-        let slots = mail.content.slots();
-        let is_text = matches!(mail.content, Content::Text(_));
-        if is_text && !self.spent.leaves(slots, self.settings.spend_limit, at) {
-            return Err(failures::spend_limit_reached());
+        let (rules, slots) = (self.settings.quota_rules(), mail.content.slots());
+        if matches!(mail.content, Content::Text(_)) {
+            self.quota.admit_text(&rules, at.as_nanos(), slots)
+        } else {
+            self.quota.admit(&rules, at.as_nanos(), slots)
         }
-        let admitted = self.quota.admit(&self.settings.quota_rules(), at.as_nanos(), slots);
-        if is_text && admitted.is_ok() {
-            self.spent.add(slots, at);
-        }
-        admitted.map_err(|over| match over {
-            _ if is_text => failures::throttled(),
-            over => SesError::from(over).into(),
-        })
     }
 }
 
@@ -364,14 +347,14 @@ impl MemoryAccount {
 }
 
 impl Account for MemoryAccount {
-    #[expect(clippy::cast_precision_loss, reason = "counts of recipients, far below 2^53")]
     async fn account(&self) -> Result<AccountStatus, PortError> {
         let ses = &self.ses;
         let read = ses.call(|state| AccountStatus {
             max_send_rate: state.settings.max_send_rate.as_per_second(),
-            max_24_hour_send: state.settings.max_24_hour_send.map_or(-1.0, |most| most as f64),
-            sent_last_24_hours: state.quota.sent_last_24_hours(ses.universe.now().as_nanos())
-                as f64,
+            max_24_hour_send: state.settings.quota_rules().max_24_hour_send(),
+            sent_last_24_hours: as_double(
+                state.quota.sent_last_24_hours(ses.universe.now().as_nanos()),
+            ),
             sending_enabled: state.settings.sending_enabled,
             spend_limit: state.settings.spend_limit,
         });
@@ -386,3 +369,81 @@ impl Account for MemoryAccount {
         self.faults.call(Operation::Tenant, name, read).await
     }
 }
+
+/// The providers of recipients' domains, and the deferrals that SES reports.
+#[derive(Debug, Default)]
+struct Providers {
+    providers: Vec<Provider>,
+    deferrals: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Provider {
+    domains: Vec<String>,
+    /// Mails that it takes in any second; no sender knows.
+    rate: usize,
+    /// When it took the mails of the last second.
+    taken: VecDeque<Timestamp>,
+}
+
+impl Providers {
+    fn set(&mut self, domains: &[&str], rate: usize) {
+        let domains: Vec<String> = domains.iter().map(|domain| (*domain).to_owned()).collect();
+        match self.providers.iter_mut().find(|known| known.domains == domains) {
+            Some(known) => known.rate = rate,
+            None => self.providers.push(Provider { domains, rate, taken: VecDeque::new() }),
+        }
+    }
+
+    /// A mail that SES accepted reaches the provider of each recipient.
+    fn reach(&mut self, mail: &Mail<'_>, message_id: &str, now: Timestamp) {
+        for provider in &mut self.providers {
+            for to in provider.recipients(mail.content) {
+                if !provider.takes(now) {
+                    self.deferrals.push(notice(mail, message_id, &to, now));
+                }
+            }
+        }
+    }
+
+    fn take_deferrals(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.deferrals)
+    }
+}
+
+impl Provider {
+    fn recipients(&self, content: &Content) -> Vec<String> {
+        let is_own = |to: &&str| {
+            let domain = to.rsplit_once('@').map(|(_, domain)| domain);
+            domain.is_some_and(|domain| self.domains.iter().any(|own| own == domain))
+        };
+        content.recipients().filter(is_own).map(str::to_owned).collect()
+    }
+
+    fn takes(&mut self, now: Timestamp) -> bool {
+        let passed = |at: &Timestamp| now.as_nanos().saturating_sub(at.as_nanos()) >= SECOND;
+        while self.taken.front().is_some_and(passed) {
+            self.taken.pop_front();
+        }
+        let takes = self.taken.len() < self.rate;
+        if takes {
+            self.taken.push_back(now);
+        }
+        takes
+    }
+}
+
+/// The notice that the stack's rule makes of SES's event "Email Delivery Delayed".
+fn notice(mail: &Mail<'_>, message_id: &str, to: &str, now: Timestamp) -> String {
+    let limits = mail.limits.map(|limits| vec![limits]);
+    let tags = serde_json::json!({"tidegate_campaign": [mail.campaign], "tidegate_limit": limits});
+    serde_json::json!({
+        "kind": "deferral", "campaign": [mail.campaign], "id": message_id, "tags": tags,
+        "recipients": [{"emailAddress": to, "status": "4.4.7"}],
+        "sent_at": EpochMillis::from(now),
+    })
+    .to_string()
+}
+
+#[cfg(test)]
+mod tests;

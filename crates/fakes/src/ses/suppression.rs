@@ -42,9 +42,9 @@ impl MemorySuppressionList {
         self.addresses.with(|all| all.insert(address, entry));
     }
 
-    /// Takes an address off the list; false if it is not there.
-    pub(crate) fn remove(&self, address: &str) -> bool {
-        self.addresses.with(|all| all.remove(address).is_some())
+    /// Takes an address off the list, if it is there.
+    pub(crate) fn remove(&self, address: &str) -> Option<SuppressedAddress> {
+        self.addresses.with(|all| all.remove(address))
     }
 
     /// At most `size` addresses after the cursor.

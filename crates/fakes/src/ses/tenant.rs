@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::control::TenantStatus;
+use tidegate_core::outcome::Failure;
 
-use super::SesError;
+use super::failures::{self, answered};
 use crate::value::ValueError;
 
 /// The beginning of the ARN of any resource of the account.
@@ -88,13 +89,13 @@ pub(crate) fn admit(
     name: &str,
     sender: &str,
     used: impl IntoIterator<Item = String>,
-) -> Result<(), SesError> {
+) -> Result<(), Failure> {
     let Some(tenant) = tenants.iter().find(|tenant| tenant.name == name) else {
         let message = format!("Tenant {name} for AwsAccountId 123456789012 not found.");
-        return Err(SesError::new("NotFoundException", 404, message));
+        return Err(answered(404, "NotFoundException", message));
     };
     if tenant.paused {
-        return Err(SesError::paused());
+        return Err(failures::sending_paused());
     }
     let has = |resource: &String| tenant.resources.contains(resource);
     let domain = sender.rsplit_once('@').map_or(sender, |(_, domain)| domain);
@@ -111,7 +112,7 @@ pub(crate) fn admit(
         return Ok(());
     }
     let message = format!("Tenant not associated with resources [{}].", missing.join(", "));
-    Err(SesError::new("AccessDeniedException", 403, message))
+    Err(answered(403, "AccessDeniedException", message))
 }
 
 #[cfg(test)]

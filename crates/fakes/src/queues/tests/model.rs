@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{Fifo, Outgoing, QueueDepth};
 
+use crate::queues::QueueSettings;
 use crate::queues::queue::{ALL_SERVERS, DEDUPLICATION_INTERVAL, Queue};
-use crate::queues::settings::QueueSettings;
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -1,41 +1,49 @@
 //! Every setting of the sandbox, on the command line, in a test and live: one list, one set of checks.
 
+use std::fmt::{self, Display};
+use std::str::FromStr;
+use std::time::Duration;
+
 use clap::{ArgAction, Args};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
+use tidegate_core::rate::Rate;
 
-use crate::latency::Latency;
-use crate::sandbox::mailbox::MailboxLimits;
+use crate::clock::Latency;
 use crate::sandbox::ses::fault::InjectedFault;
-use crate::ses::{BucketSeconds, MaxSendRate, PeriodLimit, QuotaRules, SesTenant};
+use crate::ses::{QuotaRules, SesTenant};
+use crate::value::ValueError;
 
 /// Settings of the sandbox. Their types admit valid values only.
 ///
 /// ```
-/// use tidegate_fakes::{MaxSendRate, sandbox::ses::SesSandboxConfig};
+/// use tidegate_fakes::sandbox::ses::SesSandboxConfig;
 /// let config = SesSandboxConfig {
-///     quota: MaxSendRate::per_second(200.0)?,
+///     quota: "200".parse()?,
 ///     strict: true,
 ///     latency: "p50=80ms,p99=400ms".parse()?,
 ///     faults: vec!["lost-answer,ratio=0.01".parse()?],
 ///     ..SesSandboxConfig::default()
 /// };
 /// assert!(!config.paused);
-/// # Ok::<(), tidegate_fakes::ValueError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 // More than 12 fields: one for each setting.
 pub struct SesSandboxConfig {
     /// Recipients per second that the account may send
-    #[arg(long, value_name = "RATE", default_value_t)]
-    pub quota: MaxSendRate,
+    #[arg(long, value_name = "RATE", default_value_t = Self::default().quota)]
+    #[serde(deserialize_with = "from_text")]
+    pub quota: Rate,
     /// Depth of the token bucket, in seconds' worth of quota
     ///
     /// A mail of more recipients than the bucket holds passes when the bucket is full, and
     /// leaves it in debt.
     #[arg(long, value_name = "SECONDS", default_value_t)]
+    #[serde(deserialize_with = "from_text")]
     pub bucket_seconds: BucketSeconds,
     /// Let no half-open second hold more than the quota, instead of using a token bucket
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
@@ -43,6 +51,7 @@ pub struct SesSandboxConfig {
     pub strict: bool,
     /// Recipients in any 24 hours, or `unlimited`
     #[arg(long, value_name = "RECIPIENTS", allow_hyphen_values = true, default_value_t)]
+    #[serde(deserialize_with = "from_text")]
     pub daily_quota: PeriodLimit,
     /// Start with sending paused for the account
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
@@ -50,6 +59,7 @@ pub struct SesSandboxConfig {
     pub paused: bool,
     /// US dollars that text messages may cost in a calendar month, at a dollar a part, or `unlimited`
     #[arg(long, value_name = "DOLLARS", allow_hyphen_values = true, default_value_t)]
+    #[serde(deserialize_with = "from_text")]
     pub spend_limit: PeriodLimit,
     /// A tenant: `NAME[,paused][,identity/NAME][,configuration-set/NAME][,template/NAME]`; may be given many times
     ///
@@ -59,6 +69,7 @@ pub struct SesSandboxConfig {
     pub tenants: Vec<SesTenant>,
     /// Time to answer: `80ms`, `50ms..5s` (uniform) or `p50=80ms,p99=400ms` (log-normal)
     #[arg(long, value_name = "TIME", default_value_t)]
+    #[serde(deserialize_with = "from_text")]
     pub latency: Latency,
     /// Faults, tried in order; may be given many times
     ///
@@ -74,21 +85,12 @@ pub struct SesSandboxConfig {
     /// Seed of the draws of latency and faults
     #[arg(long, value_name = "NUMBER", default_value_t = Self::default().seed)]
     pub seed: u64,
-    /// Mails whose metadata is kept, some 0.7 KB for an ordinary one; then the oldest are forgotten
-    #[arg(long, value_name = "MAILS", default_value_t = Self::default().keep_mails)]
-    pub keep_mails: usize,
-    /// Mails that are kept whole, to be looked at
-    #[arg(long, value_name = "MAILS", default_value_t = Self::default().keep_bodies)]
-    pub keep_bodies: usize,
-    /// Bytes of mails kept whole, all together
-    #[arg(long, value_name = "BYTES", default_value_t = Self::default().keep_body_bytes)]
-    pub keep_body_bytes: usize,
 }
 
 impl Default for SesSandboxConfig {
     fn default() -> Self {
         Self {
-            quota: MaxSendRate::default(),
+            quota: Rate::per_second(14.0).unwrap_or(Rate::MIN),
             bucket_seconds: BucketSeconds::default(),
             strict: false,
             daily_quota: PeriodLimit::default(),
@@ -98,9 +100,6 @@ impl Default for SesSandboxConfig {
             latency: Latency::default(),
             faults: Vec::new(),
             seed: 1,
-            keep_mails: 1_000_000,
-            keep_bodies: 200,
-            keep_body_bytes: 64 * 1024 * 1024,
         }
     }
 }
@@ -127,7 +126,7 @@ impl SesSandboxConfig {
     /// ```
     /// use tidegate_fakes::sandbox::ses::SesSandboxConfig;
     /// let config = SesSandboxConfig::default().with_json(br#"{"quota": 200, "latency": "80ms"}"#)?;
-    /// assert_eq!(config.quota.as_f64(), 200.0);
+    /// assert_eq!(config.quota.as_per_second(), 200.0);
     /// let error = config.with_json(br#"{"qouta": 200}"#).unwrap_err();
     /// assert!(error.to_string().starts_with("qouta: unknown field `qouta`, expected one of `quota`"));
     /// # Ok::<(), tidegate_fakes::sandbox::ses::ChangeError>(())
@@ -155,19 +154,83 @@ impl SesSandboxConfig {
     pub(super) fn quota_rules(&self) -> QuotaRules {
         QuotaRules {
             rate: self.quota,
-            bucket: self.bucket_seconds,
+            depth: Duration::from_secs_f64(self.bucket_seconds.0),
             strict: self.strict,
-            most_in_a_second: self.quota.whole(),
-            daily: self.daily_quota.most(),
+            most_in_a_second: (self.quota.as_millionths() / 1_000_000).max(1),
+            daily: self.daily_quota.0,
+            spend: self.spend_limit.0,
         }
     }
+}
 
-    pub(crate) fn keep(&self) -> MailboxLimits {
-        MailboxLimits {
-            mails: self.keep_mails,
-            bodies: self.keep_bodies,
-            body_bytes: self.keep_body_bytes,
+/// Reads a setting from its text, or from a number as the text would have it.
+fn from_text<'de, D, T>(input: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    let value = Value::deserialize(input)?;
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    text.parse().map_err(D::Error::custom)
+}
+
+/// The token bucket's depth as seconds' worth of quota, from 0.001 to 86,400.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BucketSeconds(f64);
+
+impl Default for BucketSeconds {
+    fn default() -> Self {
+        Self(1.0)
+    }
+}
+
+impl FromStr for BucketSeconds {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let read = text.parse().ok().filter(|seconds| (0.001..=86_400.0).contains(seconds));
+        let refused = || ValueError::new(text, "a number of seconds from 0.001 to 86400");
+        read.map(Self).ok_or_else(refused)
+    }
+}
+
+impl Display for BucketSeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A limit of a period: `Max24HourSend`, the recipients in any 24 hours, or the US dollars that texts may cost in a
+/// month; none, or `unlimited`, where there is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(into = "Value")]
+pub struct PeriodLimit(pub Option<u64>);
+
+impl FromStr for PeriodLimit {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        const ALLOWED: &str = "a whole number of recipients or dollars, or `unlimited` (-1)";
+        if matches!(text, "unlimited" | "-1") {
+            return Ok(Self(None));
         }
+        let refused = |_| ValueError::new(format_args!("`{text}`"), ALLOWED);
+        text.parse().map(Some).map(Self).map_err(refused)
+    }
+}
+
+impl Display for PeriodLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(most) => most.fmt(f),
+            None => f.write_str("unlimited"),
+        }
+    }
+}
+
+impl From<PeriodLimit> for Value {
+    fn from(limit: PeriodLimit) -> Self {
+        limit.0.map_or_else(|| "unlimited".into(), Self::from)
     }
 }
 
@@ -182,8 +245,8 @@ mod tests {
     #[test]
     fn the_configuration_shown_can_be_given_back_as_a_change() {
         let config = SesSandboxConfig {
-            quota: MaxSendRate::per_second(33.3).expect("quota"),
-            daily_quota: PeriodLimit::AtMost(7),
+            quota: Rate::per_second(33.3).expect("quota"),
+            daily_quota: PeriodLimit(Some(7)),
             latency: "50ms..5s".parse().expect("latency"),
             faults: vec!["lost-answer,ratio=0.5,to=*@x".parse().expect("fault")],
             strict: true,
@@ -197,14 +260,14 @@ mod tests {
     #[test]
     fn a_wrong_setting_is_refused_with_name_value_and_what_is_allowed() {
         for (json, parts) in [
-            (json!({"quota": 0}), ["quota: ", "from 0.001", "not 0"]),
+            (json!({"quota": 0}), ["quota: ", "from 0.001", "\"0\""]),
             (json!({"quota": "fast"}), ["quota: ", "from 0.001", "\"fast\""]),
             (json!({"strict": "yes"}), ["strict: ", "\"yes\"", "a boolean"]),
-            (json!({"latency": 80}), ["latency: ", "`80ms`", "not 80"]),
+            (json!({"latency": 80}), ["latency: ", "`80ms`", "not `80`"]),
             (json!({"daily_quota": 1.5}), ["daily_quota: ", "unlimited", "not `1.5`"]),
             (json!({"faults": ["reset", "boom"]}), ["faults[1]: ", "`status`", "`boom`"]),
             (json!({"tenants": ["a b"]}), ["tenants", "such as `acme`", "`a b`"]),
-            (json!({"keep_bodies": -1}), ["keep_bodies: ", "-1", "usize"]),
+            (json!({"seed": -1}), ["seed: ", "-1", "u64"]),
             (json!({"paused": null}), ["paused: ", "null", "leave"]),
             (json!({"pasued": true}), ["pasued: ", "unknown field `pasued`", "`paused`"]),
         ] {
@@ -217,5 +280,31 @@ mod tests {
             SesSandboxConfig::default().with_json(b"[]"),
             Err(ChangeError::NotAnObject(_))
         ));
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_with_the_value_and_what_is_allowed() {
+        let error = "100000".parse::<BucketSeconds>().expect_err("too deep").to_string();
+        assert_eq!(error, "must be a number of seconds from 0.001 to 86400, not 100000");
+        let error = "-2".parse::<PeriodLimit>().expect_err("negative").to_string();
+        assert!(error.contains("not `-2`"), "{error}");
+    }
+
+    #[test]
+    fn strict_mode_counts_whole_recipients_and_at_least_one() {
+        let whole = |rate| {
+            let quota = Rate::per_second(rate).expect("rate");
+            SesSandboxConfig { quota, ..SesSandboxConfig::default() }.quota_rules().most_in_a_second
+        };
+        assert_eq!([whole(14.0), whole(14.9), whole(0.2), whole(1.0)], [14, 14, 1, 1]);
+    }
+
+    #[test]
+    fn a_daily_quota_reads_what_it_writes() {
+        for quota in [PeriodLimit(None), PeriodLimit(Some(0)), PeriodLimit(Some(9))] {
+            assert_eq!(quota.to_string().parse(), Ok(quota));
+            let shown = json!({"daily_quota": quota});
+            assert_eq!(change(&shown).expect("as shown").daily_quota, quota);
+        }
     }
 }

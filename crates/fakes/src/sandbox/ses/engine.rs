@@ -1,23 +1,25 @@
-//! Decides what becomes of each request. It knows neither network nor clock: the time is an
-//! argument.
+//! Decides what becomes of each request, and the handle on a sandbox that runs. The engine knows neither network nor
+//! clock: the time is an argument.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Bytes;
 use serde_json::{Value, json};
+use tidegate_core::outcome::Failure;
 
-use crate::entropy::SeededEntropy;
+use super::config::SesSandboxConfig;
+use super::fault::{self, FaultKind, InjectedFault, SesOperation};
+use super::http;
+use crate::clock::SeededEntropy;
+use crate::sandbox::listener::Listener;
 use crate::sandbox::mailbox::{
-    ArrivalCounts, MailFields, MailRecord, MailStatus, MailStore, SesStats, address_of,
+    ArrivalCounts, KEEP, MailFields, MailRecord, MailStatus, MailStore, SesStats, address_of,
 };
-use crate::sandbox::ses::config::SesSandboxConfig;
-use crate::sandbox::ses::fault::{self, FaultKind, InjectedFault, SesOperation};
-use crate::ses::{QuotaGate, SesError, Spent, admit};
-use tidegate_core::Timestamp;
-
-/// AWS's reason for a refused text message.
-const SPEND_LIMIT: &str = "MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT";
+use crate::sandbox::server::{ListenError, Sandbox, Stop, steady_clock};
+use crate::ses::quota::as_double;
+use crate::ses::{MemorySuppressionList, QuotaGate, admit, failures};
 
 /// The reply to a request, and the delay before it.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub(crate) struct PlannedReply {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// Both services answer a message with its id.
-    Answer(Result<Value, SesError>),
+    Answer(Result<Value, Failure>),
     /// The connection is closed without an answer.
     Close,
     /// The connection is reset without an answer.
@@ -44,8 +46,7 @@ pub(crate) struct SesEngine {
     config: SesSandboxConfig,
     gate: QuotaGate,
     entropy: SeededEntropy,
-    spent: Spent,
-    mails: MailStore,
+    pub(super) mails: MailStore,
     tally: ArrivalCounts,
     last_seq: u64,
     latest_ns: u64,
@@ -56,7 +57,6 @@ impl SesEngine {
         Self {
             gate: QuotaGate::new(&config.quota_rules(), now_ns),
             entropy: SeededEntropy::new(config.seed),
-            spent: Spent::default(),
             mails: MailStore::default(),
             tally: ArrivalCounts::default(),
             last_seq: 0,
@@ -69,83 +69,70 @@ impl SesEngine {
     pub(crate) fn send(
         &mut self,
         now_ns: u64,
-        request: Result<MailFields, SesError>,
+        request: Result<MailFields, Failure>,
         body: &[u8],
     ) -> PlannedReply {
         let now_ns = self.forward(now_ns);
-        let draft = match request {
-            Ok(draft) => draft,
-            Err(error) => {
-                self.tally.arrive(now_ns, 0);
-                return self.refuse(now_ns, error, 0);
-            }
-        };
-        let recipients = draft.recipients();
+        let recipients = request.as_ref().map_or(0, MailFields::recipients);
         self.tally.arrive(now_ns, recipients);
-        if self.config.paused {
-            return self.refuse(now_ns, SesError::paused(), recipients);
-        }
-        if let Some(tenant) = &draft.tenant {
-            let sender = address_of(&draft.from);
-            let admitted = admit(&self.config.tenants, tenant, sender, draft.used.clone());
-            if let Err(refused) = admitted {
-                return self.refuse(now_ns, refused, recipients);
-            }
-        }
+        let draft = match request.and_then(|draft| self.may_send(&draft).map(|()| draft)) {
+            Ok(draft) => draft,
+            Err(refusal) => return self.refuse(now_ns, refusal, recipients),
+        };
         let addresses: Vec<&str> = draft.all_recipients().map(address_of).collect();
         let fault = self.draw_fault(SesOperation::SendEmail, &addresses);
-        let loses_answer = matches!(&fault, Some(fault) if fault.kind == FaultKind::LostAnswer);
-        if let Some(fault) = &fault
-            && !loses_answer
-        {
-            self.tally.fault(fault.kind.name());
-            if let FaultKind::Error(error) = &fault.kind {
-                self.tally.refuse(now_ns, &error.code, recipients);
+        let status = match &fault {
+            None => MailStatus::Accepted,
+            Some(fault) if fault.kind == FaultKind::LostAnswer => MailStatus::AnswerLost,
+            Some(fault) => {
+                if let FaultKind::Error(error) = &fault.kind {
+                    self.tally.refuse(now_ns, error, recipients);
+                }
+                return self.fail(fault);
             }
-            return self.fail(fault);
+        };
+        let rules = self.config.quota_rules();
+        let admitted = match draft.parts {
+            Some(parts) => self.gate.admit_text(&rules, now_ns, parts),
+            None => self.gate.admit(&rules, now_ns, recipients),
+        };
+        if let Err(refusal) = admitted {
+            return self.refuse(now_ns, refusal, recipients);
         }
-        let (at, limit) = (Timestamp::from_nanos(now_ns), self.config.spend_limit.most());
-        if draft.parts.is_some_and(|parts| !self.spent.leaves(parts, limit, at)) {
-            let reached = SesError::new(SPEND_LIMIT, 400, "The monthly spend limit is reached.");
-            return self.refuse(now_ns, reached, recipients);
-        }
-        if let Err(over) = self.gate.admit(&self.config.quota_rules(), now_ns, recipients) {
-            return self.refuse(now_ns, over.into(), recipients);
-        }
-        self.spent.add(draft.parts.unwrap_or(0), at);
-        let status = if loses_answer { MailStatus::AnswerLost } else { MailStatus::Accepted };
         let message_id = self.record(now_ns, draft, status, body);
-        if let Some(fault) = fault {
-            self.tally.fault(fault.kind.name());
-            return self.fail(&fault);
+        match fault {
+            Some(fault) => self.fail(&fault),
+            None => self.answer(Ok(json!({ "MessageId": message_id }))),
         }
-        PlannedReply {
-            wait: Some(self.draw_latency()),
-            end: Reply::Answer(Ok(json!({ "MessageId": message_id }))),
+    }
+
+    /// Whether account and tenant may send at all.
+    fn may_send(&self, draft: &MailFields) -> Result<(), Failure> {
+        if self.config.paused {
+            return Err(failures::sending_paused());
         }
+        let Some(tenant) = &draft.tenant else { return Ok(()) };
+        admit(&self.config.tenants, tenant, address_of(&draft.from), draft.used.clone())
     }
 
     /// Replies to a `GetAccount` at `now_ns`.
     pub(crate) fn account(&mut self, now_ns: u64) -> PlannedReply {
         let now_ns = self.forward(now_ns);
         if let Some(fault) = self.draw_fault(SesOperation::GetAccount, &[]) {
-            self.tally.fault(fault.kind.name());
             return self.fail(&fault);
         }
-        // SES gives its counts as doubles, and -1 where there is no limit.
-        let daily = self.config.daily_quota.most().map_or(-1.0, as_double);
-        let account = json!({
+        let sent = as_double(self.gate.sent_last_24_hours(now_ns));
+        self.answer(Ok(json!({
             "DedicatedIpAutoWarmupEnabled": true,
             "EnforcementStatus": "HEALTHY",
             "ProductionAccessEnabled": true,
             "SendQuota": {
-                "Max24HourSend": daily,
-                "MaxSendRate": self.config.quota.as_f64(),
-                "SentLast24Hours": as_double(self.gate.sent_last_24_hours(now_ns)),
+                "Max24HourSend": self.config.quota_rules().max_24_hour_send(),
+                "MaxSendRate": self.config.quota,
+                "SentLast24Hours": sent,
             },
             "SendingEnabled": !self.config.paused,
-        });
-        PlannedReply { wait: Some(self.draw_latency()), end: Reply::Answer(Ok(account)) }
+        })))
     }
 
     pub(crate) fn config(&self) -> &SesSandboxConfig {
@@ -159,19 +146,14 @@ impl SesEngine {
         if config.seed != self.config.seed {
             self.entropy = SeededEntropy::new(config.seed);
         }
-        self.mails.trim(config.keep());
         self.config = config;
-    }
-
-    pub(crate) fn mails(&self) -> &MailStore {
-        &self.mails
     }
 
     pub(crate) fn stats(&mut self, now_ns: u64) -> SesStats {
         let now_ns = self.forward(now_ns);
         SesStats {
             last_seq: self.last_seq,
-            forgotten: self.mails.forgotten(),
+            forgotten: self.mails.forgotten,
             sent_last_second: self.gate.sent_last_second(now_ns),
             sent_last_24_hours: self.gate.sent_last_24_hours(now_ns),
             ..self.tally.stats(now_ns)
@@ -206,45 +188,111 @@ impl SesEngine {
         self.tally.accept(&mail);
         let message_id = mail.message_id();
         // A copy: the request's own bytes would hold on to the connection's whole read buffer.
-        self.mails.push(mail, Bytes::copy_from_slice(body), self.config.keep());
+        self.mails.push(mail, Bytes::copy_from_slice(body), KEEP);
         message_id
     }
 
-    fn refuse(&mut self, now_ns: u64, error: SesError, recipients: u32) -> PlannedReply {
-        self.tally.refuse(now_ns, &error.code, recipients);
-        PlannedReply { wait: Some(self.draw_latency()), end: Reply::Answer(Err(error)) }
+    fn answer(&self, answer: Result<Value, Failure>) -> PlannedReply {
+        let wait = Some(self.config.latency.draw(&self.entropy));
+        PlannedReply { wait, end: Reply::Answer(answer) }
+    }
+
+    fn refuse(&mut self, now_ns: u64, refusal: Failure, recipients: u32) -> PlannedReply {
+        self.tally.refuse(now_ns, &refusal, recipients);
+        self.answer(Err(refusal))
     }
 
     fn fail(&mut self, fault: &InjectedFault) -> PlannedReply {
+        self.tally.fault((&fault.kind).into());
         let end = match &fault.kind {
             FaultKind::Error(error) => Reply::Answer(Err(error.clone())),
             FaultKind::LostAnswer | FaultKind::Timeout => Reply::Close,
             FaultKind::Reset => Reply::Reset,
         };
         let wait = match (fault.after, &fault.kind) {
-            (Some(after), _) => Some(after),
             (None, FaultKind::Timeout) => None,
-            (None, _) => Some(self.draw_latency()),
+            (after, _) => after.or_else(|| Some(self.config.latency.draw(&self.entropy))),
         };
         PlannedReply { wait, end }
     }
 
-    fn draw_fault(
-        &mut self,
-        operation: SesOperation,
-        recipients: &[&str],
-    ) -> Option<InjectedFault> {
+    fn draw_fault(&self, operation: SesOperation, recipients: &[&str]) -> Option<InjectedFault> {
         fault::draw(&self.config.faults, operation, recipients, &self.entropy).cloned()
-    }
-
-    fn draw_latency(&self) -> Duration {
-        self.config.latency.draw(&self.entropy)
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of recipients stay far below 2^53")]
-fn as_double(count: u64) -> f64 {
-    count as f64
+/// State that all requests and the handle share.
+pub struct SesState {
+    engine: Mutex<SesEngine>,
+    /// Nanoseconds since the Unix epoch.
+    clock: Box<dyn Fn() -> u64 + Send + Sync>,
+    pub(super) suppressed: MemorySuppressionList,
+    pub(super) stop: Stop,
+}
+
+impl SesState {
+    pub(super) fn now_ns(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// A panic while the engine was held leaves figures that are off by one request at most.
+    pub(super) fn engine(&self) -> MutexGuard<'_, SesEngine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The SES endpoint.
+pub type SesSandbox = Sandbox<SesState>;
+
+impl Sandbox<SesState> {
+    /// Binds `addr` (port 0 takes a free one) and serves from the current tokio runtime until
+    /// [`Sandbox::shutdown`], or until the handle is dropped.
+    ///
+    /// # Errors
+    /// [`ListenError`] where the address cannot be bound.
+    pub async fn start(config: SesSandboxConfig, addr: SocketAddr) -> Result<Self, ListenError> {
+        Ok(Self::start_on(config, Self::bind(addr).await?))
+    }
+
+    /// Like [`Sandbox::start`], on a listener of the caller's.
+    pub fn start_on(config: SesSandboxConfig, listener: Listener) -> Self {
+        Self::start_at(config, listener, steady_clock())
+    }
+
+    /// Like [`Sandbox::start_on`], with a clock of the caller's for quota and times of arrival, in
+    /// nanoseconds since the Unix epoch. Latencies are slept on tokio's clock.
+    pub fn start_at(
+        config: SesSandboxConfig,
+        listener: Listener,
+        clock: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        let state = |_: &str, stop| SesState {
+            engine: Mutex::new(SesEngine::new(config, clock())),
+            clock: Box::new(clock),
+            suppressed: MemorySuppressionList::default(),
+            stop,
+        };
+        Self::serve(listener, state, http::router)
+    }
+
+    /// Changes settings, all at once.
+    pub fn change(&self, change: impl FnOnce(&mut SesSandboxConfig)) {
+        let mut engine = self.state.engine();
+        let mut config = engine.config().clone();
+        change(&mut config);
+        engine.reconfigure(self.state.now_ns(), config);
+    }
+
+    /// Counters of what arrived.
+    pub fn stats(&self) -> SesStats {
+        self.state.engine().stats(self.state.now_ns())
+    }
+
+    /// At most `limit` accepted mails whose number is above `seq`; 0 begins with the oldest that is
+    /// kept.
+    pub fn mails(&self, seq: u64, limit: usize) -> Vec<Arc<MailRecord>> {
+        self.state.engine().mails.after(seq, limit)
+    }
 }
 
 #[cfg(test)]

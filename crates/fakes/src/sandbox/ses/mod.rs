@@ -29,14 +29,13 @@
 //!
 //! # In a test
 //! ```
-//! use tidegate_fakes::MaxSendRate;
 //! use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-//! let config = SesSandboxConfig { quota: MaxSendRate::per_second(200.0)?, ..SesSandboxConfig::default() };
+//! let config = SesSandboxConfig { quota: "200".parse()?, ..SesSandboxConfig::default() };
 //! let sandbox = SesSandbox::start(config, "127.0.0.1:0".parse()?).await?;
 //! println!("AWS_ENDPOINT_URL_SESV2={}", sandbox.url());
-//! assert!(sandbox.change(|settings| settings.paused = true).paused);
+//! sandbox.change(|settings| settings.paused = true);
 //! assert_eq!(sandbox.mails(0, 100).len(), 0);
 //! sandbox.shutdown().await;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -46,17 +45,12 @@
 
 mod config;
 mod engine;
-mod error;
 mod fault;
 mod http;
-mod mime;
 mod request;
-mod server;
-mod state;
 
-pub use config::{ChangeError, SesSandboxConfig};
+pub use config::{BucketSeconds, ChangeError, PeriodLimit, SesSandboxConfig};
+pub use engine::{SesSandbox, SesState};
 pub use fault::InjectedFault;
-pub use server::SesSandbox;
-pub use state::SesState;
 
 pub use super::mailbox::{MailCount, MailRecord, MailStatus, Second, SesStats};

@@ -1,14 +1,20 @@
-//! Requests and answers as they stand on the wire: the members of SQS's API that are used.
+//! Requests as they stand on the wire, the members of SQS's API that are used; and the MD5 digests that clients compare
+//! with their own.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
-use tidegate_delivery::ports::EntryError;
+use md5::{Digest as _, Md5};
+use serde::Deserialize;
 
+/// One entry: alone, with its queue's URL, or in a batch, with its id.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct SingleRequest<T> {
+pub(crate) struct EntryRequest<T> {
+    #[serde(default)]
     pub(crate) queue_url: String,
+    #[serde(default)]
+    pub(crate) id: String,
     #[serde(flatten)]
     pub(crate) entry: T,
 }
@@ -18,16 +24,7 @@ pub(crate) struct SingleRequest<T> {
 pub(crate) struct BatchRequest<T> {
     pub(crate) queue_url: String,
     #[serde(default = "Vec::new")]
-    pub(crate) entries: Vec<BatchEntry<T>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct BatchEntry<T> {
-    #[serde(default)]
-    pub(crate) id: String,
-    #[serde(flatten)]
-    pub(crate) entry: T,
+    pub(crate) entries: Vec<EntryRequest<T>>,
 }
 
 #[derive(Deserialize)]
@@ -113,86 +110,56 @@ pub(crate) struct ListRequest {
     pub(crate) next_token: Option<String>,
 }
 
-#[derive(Serialize)]
-pub(crate) struct EmptyAnswer {}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct SendAnswer {
-    pub(crate) message_id: String,
-    #[serde(rename = "MD5OfMessageBody")]
-    pub(crate) md5_of_body: String,
-    #[serde(rename = "MD5OfMessageAttributes", skip_serializing_if = "Option::is_none")]
-    pub(crate) md5_of_attributes: Option<String>,
+/// The digest of a message body.
+pub(crate) fn of_body(body: &str) -> String {
+    hex(Md5::new_with_prefix(body))
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct ReceiveAnswer {
-    pub(crate) messages: Vec<MessageAnswer>,
+/// The digest of attributes of type `String`; none without attributes. SQS hashes them by name:
+/// each text after its length in four bytes, and a byte 1 (for text) before each value.
+pub(crate) fn of_attributes<N: AsRef<str> + Ord>(
+    attributes: &BTreeMap<N, impl AsRef<str>>,
+) -> Option<String> {
+    let mut md5 = Md5::new();
+    let part = |md5: &mut Md5, text: &str| {
+        // SQS takes no part of more than 1 MiB.
+        md5.update(u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+        md5.update(text);
+    };
+    for (name, value) in attributes {
+        part(&mut md5, name.as_ref());
+        part(&mut md5, "String");
+        md5.update([1]);
+        part(&mut md5, value.as_ref());
+    }
+    (!attributes.is_empty()).then(|| hex(md5))
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct MessageAnswer {
-    pub(crate) message_id: String,
-    pub(crate) receipt_handle: String,
-    #[serde(rename = "MD5OfBody")]
-    pub(crate) md5_of_body: String,
-    pub(crate) body: String,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) attributes: BTreeMap<&'static str, String>,
-    #[serde(rename = "MD5OfMessageAttributes", skip_serializing_if = "Option::is_none")]
-    pub(crate) md5_of_attributes: Option<String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) message_attributes: BTreeMap<String, AttributeOut>,
+fn hex(md5: Md5) -> String {
+    md5.finalize().iter().fold(String::with_capacity(32), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct AttributeOut {
-    pub(crate) data_type: &'static str,
-    pub(crate) string_value: String,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Results of a batch: entries that succeeded, and entries that failed.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct BatchAnswer<T> {
-    successful: Vec<BatchSuccess<T>>,
-    failed: Vec<BatchFailure>,
-}
+    #[test]
+    fn a_body_has_the_digest_that_md5sum_tells() {
+        assert_eq!(of_body("hello"), "5d41402abc4b2a76b9719d911017c592");
+        assert_eq!(of_body("Grüße"), "49c5f675b49037b6044b803ac9d1a6d7");
+    }
 
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct BatchSuccess<T> {
-    id: String,
-    #[serde(flatten)]
-    answer: T,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct BatchFailure {
-    id: String,
-    code: String,
-    message: String,
-    sender_fault: bool,
-}
-
-impl<T> BatchAnswer<T> {
-    /// The answers to the entries of these ids, in their order.
-    pub(crate) fn new(ids: Vec<String>, answers: Vec<Result<T, EntryError>>) -> Self {
-        let mut done = Self { successful: Vec::new(), failed: Vec::new() };
-        for (id, answer) in ids.into_iter().zip(answers) {
-            match answer {
-                Ok(answer) => done.successful.push(BatchSuccess { id, answer }),
-                Err(EntryError { code, message }) => {
-                    let sender_fault = code != "InternalError";
-                    done.failed.push(BatchFailure { id, code, message, sender_fault });
-                }
-            }
-        }
-        done
+    #[test]
+    fn attributes_have_the_digest_that_aws_documents() {
+        // `printf '\0\0\0\x08campaign\0\0\0\x06String\x01\0\0\0\x03big' | md5sum`, and so on.
+        let one = BTreeMap::from([("campaign", "big")]);
+        assert_eq!(of_attributes(&one).unwrap(), "53d7cac34294bae2676e66c67874b51a");
+        let two = BTreeMap::from([("pass", "0"), ("campaign", "big")]);
+        assert_eq!(of_attributes(&two).unwrap(), "e8c92c57588d704f6416198cfb9b0bc6");
+        assert_eq!(of_attributes(&BTreeMap::<&str, &str>::new()), None);
     }
 }

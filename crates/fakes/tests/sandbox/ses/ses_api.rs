@@ -174,7 +174,7 @@ async fn a_timeout_accepts_nothing_and_closes_only_after_its_time() {
 async fn an_injected_error_has_the_code_status_and_message_asked_for() {
     let faults = json!({"faults": [
         "MessageRejected,to=*@spam.example,message=Address is on the list, sorry.",
-        {"kind": "error", "code": "ServiceUnavailable", "to": "*@down.example"},
+        "ServiceUnavailable,to=*@down.example",
         "AccessDeniedException,operation=GetAccount",
     ]});
     let (sandbox, _) = start(faults).await;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::sliding_second::SECOND_NS;
+use crate::ses::quota::SECOND_NS;
 
 const START: u64 = 1_795_206_967 * SECOND_NS;
 
@@ -16,7 +16,7 @@ fn send(engine: &mut SesEngine, now_ns: u64, address: &str) -> PlannedReply {
 fn code(plan: &PlannedReply) -> &str {
     match &plan.end {
         Reply::Answer(Ok(_)) => "accepted",
-        Reply::Answer(Err(error)) => &error.code,
+        Reply::Answer(Err(error)) => error.code.as_deref().unwrap_or_default(),
         Reply::Close => "closed",
         Reply::Reset => "reset",
     }
@@ -74,7 +74,7 @@ fn only_a_lost_answer_records_the_mail_that_it_fails() {
         let plan = send(&mut engine, START, address);
         assert_eq!((code(&plan), plan.wait), (expected, wait), "{address}");
     }
-    let kept = engine.mails().after(0, 10);
+    let kept = engine.mails.after(0, 10);
     let statuses: Vec<MailStatus> = kept.iter().map(|mail| mail.status).collect();
     assert_eq!(statuses, [MailStatus::AnswerLost, MailStatus::Accepted]);
     let stats = engine.stats(START);
@@ -116,7 +116,7 @@ fn emptying_the_mailbox_keeps_the_quotas_memory_and_the_numbering() {
     assert_eq!(code(&send(&mut engine, START + SECOND_NS, "a@x")), "accepted");
     let stats = engine.stats(START + SECOND_NS);
     assert_eq!((stats.accepted.mails, stats.last_seq, stats.sent_last_24_hours), (1, 2, 2));
-    assert_eq!(engine.mails().after(0, 10)[0].seq, 2);
+    assert_eq!(engine.mails.after(0, 10)[0].seq, 2);
 }
 
 #[test]
@@ -124,5 +124,5 @@ fn a_request_that_was_read_earlier_but_comes_later_counts_as_now() {
     let mut engine = engine("{}");
     send(&mut engine, START + 10, "a@x");
     send(&mut engine, START + 5, "a@x");
-    assert_eq!(engine.mails().after(1, 1)[0].arrived_ns, START + 10);
+    assert_eq!(engine.mails.after(1, 1)[0].arrived_ns, START + 10);
 }

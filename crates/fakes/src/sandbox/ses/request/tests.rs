@@ -1,4 +1,4 @@
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 
@@ -19,14 +19,17 @@ fn raw(mime: &str) -> Value {
     json!({"Content": {"Raw": {"Data": STANDARD.encode(mime)}}})
 }
 
-fn parse(request: &Value) -> Result<MailFields, SesError> {
+fn parse(request: &Value) -> Result<MailFields, Failure> {
     parse_send_email(request.to_string().as_bytes())
 }
 
 fn refusal(request: &Value) -> String {
     let error = parse(request).expect_err("refused");
-    assert_eq!((error.code.as_ref(), error.status), ("BadRequestException", 400));
-    error.message.into_owned()
+    assert_eq!(
+        (error.code.as_deref(), error.http_status),
+        (Some("BadRequestException"), Some(400))
+    );
+    error.message
 }
 
 #[test]
@@ -77,8 +80,8 @@ fn what_ses_would_refuse_is_refused_with_the_place_named() {
     };
     let many: Vec<String> = (0..51).map(|i| format!("r{i}@x")).collect();
     for (request, named) in [
-        (change("/FromEmailAddress", Value::Null), "'From'"),
-        (change("/Destination", Value::Null), "'To'"),
+        (change("/FromEmailAddress", json!("")), "'From'"),
+        (change("/Destination", json!({})), "'To'"),
         (change("/Destination/ToAddresses", json!([])), "'To'"),
         (change("/Destination/ToAddresses", json!(many)), "exceeds 50"),
         (change("/Destination/ToAddresses", json!(["nobody"])), "final '@domain'"),
