@@ -1,55 +1,20 @@
 //! The ports: the capabilities that the use cases need from the outside world, one trait each.
 
-mod account;
-mod announce;
-mod body;
-mod bucket;
 mod clock;
-mod deferral;
-mod directory;
-mod entropy;
-mod exclusions;
-mod feedback;
-mod history;
-mod invoke;
 mod ledger;
-mod mailer;
-mod marks;
+mod mail;
 mod monitor;
-mod parts;
 mod queues;
-mod runs;
-mod suppression;
-
-pub use account::{Account, AccountStatus};
-pub use announce::Announce;
-pub use body::Body;
-pub use bucket::{Answer, Bucket, LimitTake, TakeRequest, Taken};
-pub use clock::{Clock, Monotonic};
-pub use deferral::{DeferralStore, DeferredObject, DeferredPage, Version};
-pub use directory::Directory;
-pub use entropy::Entropy;
-pub use exclusions::{ExclusionShard, Exclusions};
-pub use feedback::{Feedback, FeedbackMessage};
-pub use history::{CHANGES_KEPT, History};
-pub use invoke::Invoke;
-pub use ledger::{
-    Claim, ClaimRequest, Idle, Ledger, LedgerReport, MERGE_QUEUE, PreviousClaim, Standing,
-};
-pub use mailer::{Mail, Mailer, Takes};
-pub use marks::{MarkRequest, MarkResult, Marks};
-pub use monitor::{FailedInvocations, Monitor, MonitorReport, PastRates, RingingAlarm};
-pub use parts::{Part, PartChange};
-pub use queues::{
-    BATCH, BATCH_BYTES, Entry, EntryError, Fifo, Outgoing, QueueDepth, QueueUrl, Queues, Received,
-    VISIBILITY_TIMEOUT, VISIBLE_AGAIN,
-};
-pub use runs::{Runs, StoredRun};
-pub use suppression::{SuppressedAddress, SuppressionList, SuppressionPage, SuppressionReason};
 
 use std::error::Error as StdError;
 
 use thiserror::Error;
+
+pub use clock::*;
+pub use ledger::*;
+pub use mail::*;
+pub use monitor::*;
+pub use queues::*;
 
 /// A failed call to a service: which operation on which resource, and how it failed.
 #[derive(Debug, Error)]
