@@ -71,26 +71,26 @@ pub(super) struct FinishedWork {
 
 /// The result of one drain, beside its counts.
 #[derive(Debug, Default)]
-pub(in crate::poll) struct DrainResult {
+pub(crate) struct DrainResult {
     /// Waiting time of accepted mail, times its recipients, by campaign.
-    pub(in crate::poll) waited: BTreeMap<String, Duration>,
+    pub(crate) waited: BTreeMap<String, Duration>,
     /// The part of the recipients sent to that came from limit queues, by campaign.
-    pub(in crate::poll) limited: BTreeMap<String, u64>,
+    pub(crate) limited: BTreeMap<String, u64>,
     /// Sum and number of SES's answer times.
-    pub(in crate::poll) answers: (Duration, u32),
+    pub(crate) answers: (Duration, u32),
     /// Changes of the debts by lane, in thousandths of a recipient; none with a merge queue.
-    pub(in crate::poll) debts: Option<Vec<i64>>,
+    pub(crate) debts: Option<Vec<i64>>,
     /// The mails that waited when no slot was left.
-    pub(in crate::poll) waiting: Option<WaitingMails>,
+    pub(crate) waiting: Option<WaitingMails>,
 }
 
 /// The parts of the window that the drain works with.
-pub(in crate::poll) struct DrainParts<'a, E> {
-    pub(in crate::poll) ctx: &'a Context<'a, E>,
-    pub(in crate::poll) rules: Rc<Rules<'a, E>>,
-    pub(in crate::poll) limits: &'a LimitWindow<'a>,
+pub(crate) struct DrainParts<'a, E> {
+    pub(crate) ctx: &'a Context<'a, E>,
+    pub(crate) rules: Rc<Rules<'a, E>>,
+    pub(crate) limits: &'a LimitWindow<'a>,
     /// Messages received and not yet settled; settling counts them down.
-    pub(in crate::poll) buffered: &'a Cell<usize>,
+    pub(crate) buffered: &'a Cell<usize>,
 }
 
 pub(super) struct Drain<'a, E> {

@@ -24,7 +24,7 @@ use crate::ports::Monotonic;
 /// Once the breaker has a reason to block, an older look at it is not relied on.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-pub(in crate::poll) struct BreakerRule<'a, E> {
+pub(crate) struct BreakerRule<'a, E> {
     ctx: &'a Context<'a, E>,
     state: Rc<RefCell<BreakerState>>,
 }
@@ -52,7 +52,7 @@ impl BreakerState {
 }
 
 impl<'a, E: Environment> BreakerRule<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
         let state = BreakerState {
             is_taken: false,
             allowing: (true, ctx.monotonic()),

@@ -17,7 +17,7 @@ use crate::ports::{Mailer as _, Takes};
 /// visibility timeout of 30 s would be longer than most failures of the bucket.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
-pub(in crate::poll) struct SharedBucket<'a, E> {
+pub(crate) struct SharedBucket<'a, E> {
     ctx: &'a Context<'a, E>,
     /// The mailer's counters before the window.
     before: Takes,
@@ -25,7 +25,7 @@ pub(in crate::poll) struct SharedBucket<'a, E> {
 }
 
 impl<'a, E: Environment> SharedBucket<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
         Self { ctx, before: ctx.env.mailer().takes(), is_lost: Cell::new(false) }
     }
 }

@@ -42,7 +42,7 @@ const LAST_RECEIVE: Duration = Duration::from_millis(100);
 const MOST: usize = 2_500;
 
 /// Takes cancelled mail out.
-pub(in crate::poll) struct CancelledMail<'a, E> {
+pub(crate) struct CancelledMail<'a, E> {
     sweep: Rc<Sweep<'a, E>>,
     /// The way to settling for the sweep, until it begins; none if no queue is swept.
     jobs: RefCell<Option<UnboundedSender<Job>>>,
@@ -51,7 +51,7 @@ pub(in crate::poll) struct CancelledMail<'a, E> {
 }
 
 impl<'a, E: Environment> CancelledMail<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>, jobs: &UnboundedSender<Job>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>, jobs: &UnboundedSender<Job>) -> Self {
         let is_open = ctx.plan.control.open_cancels().next().is_some();
         Self {
             sweep: Rc::new(Sweep { ctx, cleared: RefCell::default() }),

@@ -21,12 +21,12 @@ use crate::ports::{
 };
 
 /// Marks every mail before it is sent.
-pub(in crate::poll) struct SendMarks<'a, E> {
+pub(crate) struct SendMarks<'a, E> {
     ctx: &'a Context<'a, E>,
 }
 
 impl<'a, E: Environment> SendMarks<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
         Self { ctx }
     }
 }

@@ -42,7 +42,7 @@ struct PendingDeferral {
 }
 
 /// Collects the mail that a window defers, and writes it to the store of deferred mail.
-pub(in crate::poll) struct Deferral<'a, E> {
+pub(crate) struct Deferral<'a, E> {
     ctx: &'a Context<'a, E>,
     stores: bool,
     level: BackPressureLevel,
@@ -55,7 +55,7 @@ pub(in crate::poll) struct Deferral<'a, E> {
 
 impl<'a, E: Environment> Deferral<'a, E> {
     /// Deferred mail gets a quarter of the room for mail. Without a store nothing is deferred.
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
         let plan = ctx.plan;
         let bytes = usize::try_from(ctx.config.memory.mail_bytes() / 4).unwrap_or(MOST_BYTES);
         Self {

@@ -14,7 +14,7 @@ use crate::poll::sources::message::Message;
 
 /// The rule with which a received mail goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::poll) enum NextRule {
+pub(crate) enum NextRule {
     First,
     Limits,
     Breaker,
@@ -23,7 +23,7 @@ pub(in crate::poll) enum NextRule {
 }
 
 /// Why a mail, or a send that ended, does not go on to the next rule.
-pub(in crate::poll) enum Kept<'a> {
+pub(crate) enum Kept<'a> {
     /// The rule keeps it until its question is answered; the answer's effects hand it on.
     Later(LocalBoxFuture<'a, Vec<Effect>>),
     /// It has left the window, or will be handed on by a [`Kept::Later`] under way.
@@ -33,7 +33,7 @@ pub(in crate::poll) enum Kept<'a> {
 }
 
 /// Something that a rule wants done.
-pub(in crate::poll) enum Effect {
+pub(crate) enum Effect {
     /// A mail that a rule kept goes on.
     Pass(Box<Message>, NextRule),
     /// A send that the last rule kept has ended.
@@ -61,7 +61,7 @@ pub(in crate::poll) enum Effect {
 
 /// How a mail is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::poll) enum Leave {
+pub(crate) enum Leave {
     /// To its visibility timeout, or released, by the settings.
     BySettings,
     /// So, and it was received for a slot and did not get it: its campaign bears its part.
@@ -71,29 +71,29 @@ pub(in crate::poll) enum Leave {
 }
 
 /// A send that ended.
-pub(in crate::poll) struct EndedSend {
-    pub(in crate::poll) message: Box<Message>,
+pub(crate) struct EndedSend {
+    pub(crate) message: Box<Message>,
     /// The slot at which it started, or should have.
-    pub(in crate::poll) slot: u64,
+    pub(crate) slot: u64,
     /// SES's message id, or the failure with its meaning.
-    pub(in crate::poll) result: Result<String, (Failure, Outcome)>,
-    pub(in crate::poll) latency: Duration,
+    pub(crate) result: Result<String, (Failure, Outcome)>,
+    pub(crate) latency: Duration,
     /// Whether a failure counts as an attempt.
-    pub(in crate::poll) counts: bool,
+    pub(crate) counts: bool,
     /// The mail's campaign is held.
-    pub(in crate::poll) is_held: bool,
+    pub(crate) is_held: bool,
 }
 
 impl EndedSend {
     /// The outcome of a send that was not accepted.
-    pub(in crate::poll) fn outcome(&self) -> Option<Outcome> {
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
         self.result.as_ref().err().map(|(_, outcome)| *outcome)
     }
 }
 
 /// The end of a mail, by which deduplication settles its mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::poll) enum Fate {
+pub(crate) enum Fate {
     /// SES accepted the mail: later copies are deleted.
     Sent(Acceptance),
     /// The mail is dead-lettered with this pass, since its outcome is unknown. A copy with a higher pass is

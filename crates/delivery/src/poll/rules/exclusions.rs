@@ -27,7 +27,7 @@ use crate::ports::{ExclusionShard, Exclusions as _};
 type Reading<'a> = Shared<LocalBoxFuture<'a, Option<Arc<ExclusionList>>>>;
 
 /// Takes out the mail to excluded recipients.
-pub(in crate::poll) struct ExcludedRecipients<'a, E> {
+pub(crate) struct ExcludedRecipients<'a, E> {
     ctx: &'a Context<'a, E>,
     /// The list, once it is read; none if nobody is excluded.
     list: Option<Reading<'a>>,
@@ -36,7 +36,7 @@ pub(in crate::poll) struct ExcludedRecipients<'a, E> {
 }
 
 impl<'a, E: Environment> ExcludedRecipients<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
         let state = ctx.plan.control.exclusions.filter(|state| state.addresses > 0);
         let list = state.map(|state| read(ctx, state).boxed_local().shared());
         Self { ctx, list, collected: RefCell::default() }

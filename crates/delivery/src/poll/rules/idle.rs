@@ -39,7 +39,7 @@ use crate::ports::{Idle, Ledger as _, LedgerReport, MERGE_QUEUE, Queues as _};
 const LIMITED_PAUSE: u64 = 60;
 
 /// Notes which queues were empty, and tells the ledger.
-pub(in crate::poll) struct IdleQueues<'a, E> {
+pub(crate) struct IdleQueues<'a, E> {
     ctx: &'a Context<'a, E>,
     limits: &'a LimitWindow<'a>,
     answers: RefCell<QueueAnswers>,
@@ -50,7 +50,7 @@ pub(in crate::poll) struct IdleQueues<'a, E> {
 }
 
 impl<'a, E: Environment> IdleQueues<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
         Self {
             ctx,
             limits,

@@ -27,7 +27,7 @@ const FIRST_DELAY: Duration = Duration::from_secs(15);
 /// Longest time, in seconds, for which an express mail over its limit is invisible.
 const EXPRESS_AWAY: u32 = 30;
 
-pub(in crate::poll) struct LimitRule<'a, E> {
+pub(crate) struct LimitRule<'a, E> {
     ctx: &'a Context<'a, E>,
     limits: &'a LimitWindow<'a>,
     /// Mail that came too early for its limits: the next window has slots for it.
@@ -50,7 +50,7 @@ enum OverLimit {
 }
 
 impl<'a, E: Environment> LimitRule<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
         Self { ctx, limits, early: RefCell::default() }
     }
 

@@ -18,7 +18,7 @@ use crate::poll::jobs::receipt;
 use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, Rejected};
 
-pub(in crate::poll) struct RefusalsInARow<'a, E> {
+pub(crate) struct RefusalsInARow<'a, E> {
     ctx: &'a Context<'a, E>,
     runs: RefCell<BTreeMap<String, Run>>,
     /// Held campaigns of which this window sends a mail, and whether SES accepted it; none until it has an answer.
@@ -26,7 +26,7 @@ pub(in crate::poll) struct RefusalsInARow<'a, E> {
 }
 
 impl<'a, E: Environment> RefusalsInARow<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
         Self { ctx, runs: RefCell::default(), probes: RefCell::default() }
     }
 

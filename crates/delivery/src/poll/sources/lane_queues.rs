@@ -23,20 +23,20 @@ struct LaneQueue {
     dry: bool,
 }
 
-pub(in crate::poll) struct LaneQueues {
+pub(crate) struct LaneQueues {
     queues: Vec<LaneQueue>,
     /// Queues that were found empty and are due to be asked again, beside the shares.
     due: Vec<usize>,
 }
 
 impl LaneQueues {
-    pub(in crate::poll) fn single(source: Source, supply: QueueSupply) -> Self {
+    pub(crate) fn single(source: Source, supply: QueueSupply) -> Self {
         Self { queues: vec![LaneQueue { source, supply, dry: false }], due: Vec::new() }
     }
 
     /// The queues of a campaign whose mail waits in `line`. A queue that was found empty is asked by a probe
     /// once it is due. A limit's few slots leave no room beside them: there it is asked in its turn.
-    pub(in crate::poll) fn of(plan: &Plan, campaign: &PlannedCampaign, line: Line) -> Self {
+    pub(crate) fn of(plan: &Plan, campaign: &PlannedCampaign, line: Line) -> Self {
         let is_limited = matches!(line, Line::Limited(_));
         let is_asked = if is_limited { plan.asks(campaign) } else { plan.asks_for_share(campaign) };
         let in_turn = is_limited && plan.rest != IdleMode::Look;
@@ -56,46 +56,46 @@ impl LaneQueues {
     }
 
     /// The receives from queues that were found empty, to learn whether mail came; once.
-    pub(in crate::poll) fn probes(&mut self, plan: &Plan, lane: usize) -> Vec<(Ask, usize)> {
+    pub(crate) fn probes(&mut self, plan: &Plan, lane: usize) -> Vec<(Ask, usize)> {
         let due = std::mem::take(&mut self.due);
         due.into_iter().map(|index| (self.queues[index].supply.probe(plan, lane), index)).collect()
     }
 
     /// The next queue that was found empty and is due, once.
-    pub(in crate::poll) fn next_due(&mut self) -> Option<usize> {
+    pub(crate) fn next_due(&mut self) -> Option<usize> {
         self.due.pop()
     }
 
-    pub(in crate::poll) fn sources(&self) -> impl Iterator<Item = &Source> {
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &Source> {
         self.queues.iter().map(|queue| &queue.source)
     }
 
-    pub(in crate::poll) fn source(&self, index: usize) -> &Source {
+    pub(crate) fn source(&self, index: usize) -> &Source {
         &self.queues[index].source
     }
 
     /// The queue to ask next, if one may be asked with `left` of the window.
-    pub(in crate::poll) fn next(&self, left: Duration) -> Option<usize> {
+    pub(crate) fn next(&self, left: Duration) -> Option<usize> {
         let mut live = self.queues.iter().enumerate().filter(|(_, queue)| !queue.dry);
         let open = live.find(|(_, q)| q.supply.may_ask(left) || q.supply.may_give_all());
         open.filter(|(_, queue)| queue.supply.may_ask(left)).map(|(index, _)| index)
     }
 
     /// Notes a receive; returns its queue and the pause before it.
-    pub(in crate::poll) fn asked(&mut self, index: usize, messages: u64) -> (QueueUrl, Duration) {
+    pub(crate) fn asked(&mut self, index: usize, messages: u64) -> (QueueUrl, Duration) {
         let queue = &mut self.queues[index];
         queue.supply.asked(messages);
         (queue.source.queue.clone(), queue.supply.pause())
     }
 
     /// Whether no other queue of the lane may give mail.
-    pub(in crate::poll) fn is_alone(&self, index: usize) -> bool {
+    pub(crate) fn is_alone(&self, index: usize) -> bool {
         self.queues.iter().enumerate().all(|(other, queue)| other == index || queue.dry)
     }
 
     /// Notes an answer (see [`QueueSupply::answered`]). Returns the conclusions about its queue and about
     /// the lane, which is empty only if all of its queues are.
-    pub(in crate::poll) fn answered(
+    pub(crate) fn answered(
         &mut self,
         index: usize,
         asked: u64,
@@ -118,18 +118,18 @@ impl LaneQueues {
     }
 
     /// Notes that `messages` came to stand in the only queue.
-    pub(in crate::poll) fn arrived(&mut self, messages: u64) {
+    pub(crate) fn arrived(&mut self, messages: u64) {
         if let Some(queue) = self.queues.first_mut() {
             queue.supply.arrived(messages);
             queue.dry = false;
         }
     }
 
-    pub(in crate::poll) fn outstanding(&self) -> u64 {
+    pub(crate) fn outstanding(&self) -> u64 {
         self.queues.iter().map(|queue| queue.supply.outstanding()).sum()
     }
 
-    pub(in crate::poll) fn is_dry(&self) -> bool {
+    pub(crate) fn is_dry(&self) -> bool {
         self.queues.iter().all(|queue| queue.dry)
     }
 }

@@ -20,28 +20,24 @@ use crate::ports::{Body, Fifo, MERGE_QUEUE, Monotonic, Outgoing, QueueUrl, Recei
 
 /// The queue from which a message was received.
 #[derive(Clone, Debug)]
-pub(in crate::poll) struct Source {
-    pub(in crate::poll) queue: QueueUrl,
-    pub(in crate::poll) line: Line,
+pub(crate) struct Source {
+    pub(crate) queue: QueueUrl,
+    pub(crate) line: Line,
     /// The campaign whose queue it is; none for a queue with mail of several campaigns.
-    pub(in crate::poll) campaign: Option<String>,
+    pub(crate) campaign: Option<String>,
     /// The place of the limit queue, if it is one.
-    pub(in crate::poll) limit_queue: Option<usize>,
+    pub(crate) limit_queue: Option<usize>,
     /// The queue's priority: mail of a critical or high one has at least that priority.
-    pub(in crate::poll) priority: Priority,
+    pub(crate) priority: Priority,
 }
 
 impl Source {
-    pub(in crate::poll) fn express(queue: QueueUrl) -> Self {
+    pub(crate) fn express(queue: QueueUrl) -> Self {
         Self { campaign: Some(EXPRESS.to_owned()), ..Self::mixed(queue, Line::Express, None) }
     }
 
     /// One of a campaign's queues.
-    pub(in crate::poll) fn campaign(
-        campaign: &PlannedCampaign,
-        queue: &CampaignQueue,
-        line: Line,
-    ) -> Self {
+    pub(crate) fn campaign(campaign: &PlannedCampaign, queue: &CampaignQueue, line: Line) -> Self {
         Self {
             campaign: Some(campaign.name.clone()),
             priority: queue.priority,
@@ -58,12 +54,12 @@ impl Source {
     }
 
     /// A queue with mail of several campaigns: the merge queue, or a limit queue.
-    pub(in crate::poll) fn mixed(queue: QueueUrl, line: Line, limit_queue: Option<usize>) -> Self {
+    pub(crate) fn mixed(queue: QueueUrl, line: Line, limit_queue: Option<usize>) -> Self {
         Self { queue, line, campaign: None, limit_queue, priority: Priority::Normal }
     }
 
     /// The queue's name for the idle pauses: a campaign's, or one with a dot.
-    pub(in crate::poll) fn idle_key(&self) -> String {
+    pub(crate) fn idle_key(&self) -> String {
         match (&self.campaign, self.limit_queue) {
             (Some(campaign), _) => queue_key(campaign, self.priority),
             (None, Some(place)) => idle_key(place),
@@ -74,47 +70,47 @@ impl Source {
 
 /// A valid mail or text message, ready to be sent.
 #[derive(Debug)]
-pub(in crate::poll) struct Message {
-    pub(in crate::poll) content: Content,
-    pub(in crate::poll) envelope: Envelope,
+pub(crate) struct Message {
+    pub(crate) content: Content,
+    pub(crate) envelope: Envelope,
     /// SES's tenant of its campaign; none without one.
-    pub(in crate::poll) tenant: Option<String>,
-    pub(in crate::poll) line: Line,
+    pub(crate) tenant: Option<String>,
+    pub(crate) line: Line,
     /// The priority of its body, or that of its queue if that is higher.
-    pub(in crate::poll) priority: Priority,
+    pub(crate) priority: Priority,
     /// The place of the limit queue it comes from, if it does.
-    pub(in crate::poll) limit_queue: Option<usize>,
+    pub(crate) limit_queue: Option<usize>,
     /// Recipients that it has under each limit.
-    pub(in crate::poll) demands: Demands,
+    pub(crate) demands: Demands,
     /// The configuration set through which it is sent in place of its own.
-    pub(in crate::poll) through: Option<String>,
-    pub(in crate::poll) held: Held,
+    pub(crate) through: Option<String>,
+    pub(crate) held: Held,
     /// The token of its mark; none without deduplication.
-    pub(in crate::poll) mark: Option<String>,
+    pub(crate) mark: Option<String>,
 }
 
 /// The parts of a message that settling it needs.
 #[derive(Debug)]
-pub(in crate::poll) struct Held {
-    pub(in crate::poll) queue: QueueUrl,
-    pub(in crate::poll) message_id: String,
-    pub(in crate::poll) receipt: String,
-    pub(in crate::poll) body: Body,
+pub(crate) struct Held {
+    pub(crate) queue: QueueUrl,
+    pub(crate) message_id: String,
+    pub(crate) receipt: String,
+    pub(crate) body: Body,
     /// An instant not later than the begin of its visibility timeout.
-    pub(in crate::poll) since: Monotonic,
+    pub(crate) since: Monotonic,
     /// When it was put on this queue (SQS's `SentTimestamp`).
-    pub(in crate::poll) put_at: EpochMillis,
-    pub(in crate::poll) receive_count: u32,
+    pub(crate) put_at: EpochMillis,
+    pub(crate) receive_count: u32,
 }
 
 /// A message that is not a valid mail.
 #[derive(Debug)]
-pub(in crate::poll) struct Rejected {
-    pub(in crate::poll) held: Held,
-    pub(in crate::poll) envelope: Envelope,
-    pub(in crate::poll) reason: LastError,
+pub(crate) struct Rejected {
+    pub(crate) held: Held,
+    pub(crate) envelope: Envelope,
+    pub(crate) reason: LastError,
     /// The reason without values of the message, for the log.
-    pub(in crate::poll) redacted: String,
+    pub(crate) redacted: String,
 }
 
 /// Campaign under which a message is counted if nothing tells its campaign.
@@ -122,7 +118,7 @@ const UNKNOWN: &str = "unknown";
 
 /// Reads `received`: parses the body, and takes the envelope from the attributes. In campaign queues, which
 /// producers write, attributes that cannot be Tidegate's are ignored; they never make a mail a dead letter.
-pub(in crate::poll) fn read(
+pub(crate) fn read(
     received: Received,
     source: &Source,
     since: Monotonic,
@@ -213,12 +209,12 @@ pub(in crate::poll) fn read(
 
 impl Message {
     /// A mail's recipients, or a text's parts: the slots that it uses.
-    pub(in crate::poll) fn recipients(&self) -> u64 {
+    pub(crate) fn recipients(&self) -> u64 {
         u64::from(self.content.slots())
     }
 
     /// The message for a limit queue, with the same pass, since this is no further try.
-    pub(in crate::poll) fn to_limit_queue(&self, delay: std::time::Duration) -> Outgoing {
+    pub(crate) fn to_limit_queue(&self, delay: std::time::Duration) -> Outgoing {
         Outgoing {
             body: self.held.body.to_queue(),
             attributes: self.envelope.to_attributes(),
@@ -229,7 +225,7 @@ impl Message {
 
     /// The message for the merge queue: a message group of its own, and a deduplication id for this pass, after
     /// the `cancel` of its campaign.
-    pub(in crate::poll) fn to_merge(&self, cancel: Option<&Cancel>) -> Outgoing {
+    pub(crate) fn to_merge(&self, cancel: Option<&Cancel>) -> Outgoing {
         let (identity, cancel) = (&self.envelope.identity, cancel.map(|cancel| cancel.at));
         Outgoing {
             body: self.held.body.to_queue(),
@@ -244,26 +240,18 @@ impl Message {
 }
 
 /// The dead letter of a mail whose last attempt, at `at`, failed for good.
-pub(in crate::poll) fn dead_letter(
-    message: &Message,
-    reason: LastError,
-    at: EpochMillis,
-) -> Outgoing {
+pub(crate) fn dead_letter(message: &Message, reason: LastError, at: EpochMillis) -> Outgoing {
     let envelope = message.envelope.clone().put_back_failed(at, &reason.provider_message);
     letter(message, &envelope, reason, Some(at))
 }
 
 /// The dead letter of a mail that was cancelled.
-pub(in crate::poll) fn cancelled_letter(message: &Message, reason: LastError) -> Outgoing {
+pub(crate) fn cancelled_letter(message: &Message, reason: LastError) -> Outgoing {
     letter(message, &message.envelope, reason, None)
 }
 
 /// The dead letter of a mail that may have been sent at `at`: the outcome is unknown.
-pub(in crate::poll) fn unknown_letter(
-    message: &Message,
-    reason: LastError,
-    at: EpochMillis,
-) -> Outgoing {
+pub(crate) fn unknown_letter(message: &Message, reason: LastError, at: EpochMillis) -> Outgoing {
     let envelope = message.envelope.clone().put_back_uncounted(at, &reason.provider_message);
     letter(message, &envelope, reason, Some(at))
 }
@@ -292,7 +280,7 @@ fn letter(
 }
 
 /// The dead letter of a message that is not a valid mail.
-pub(in crate::poll) fn rejected_letter(rejected: &Rejected) -> Outgoing {
+pub(crate) fn rejected_letter(rejected: &Rejected) -> Outgoing {
     let envelope = &rejected.envelope;
     let entry = DeadLetter {
         message_id: rejected.held.message_id.clone(),

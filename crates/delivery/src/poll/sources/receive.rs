@@ -7,11 +7,11 @@ use tidegate_core::allocation::Ask;
 use crate::ports::{Monotonic, PortError, QueueUrl, Received};
 
 /// The drain starts no receive later than this before the window's close.
-pub(in crate::poll) const LAST_RECEIVE: Duration = Duration::from_millis(50);
+pub(crate) const LAST_RECEIVE: Duration = Duration::from_millis(50);
 
 /// Whether a receive waits for mail, for a second at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::poll) enum Wait {
+pub(crate) enum Wait {
     /// No: a short poll.
     No,
     /// As long as the window lasts: a long poll if it ends before the window does, else a short poll.
@@ -22,7 +22,7 @@ pub(in crate::poll) enum Wait {
 
 /// The kind of queue that a receive asks.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::poll) enum ReceiveOrigin {
+pub(crate) enum ReceiveOrigin {
     Express,
     /// The queue at this place of the ask's lane.
     Lane(Ask, usize),
@@ -30,19 +30,19 @@ pub(in crate::poll) enum ReceiveOrigin {
     Limited(usize, usize),
 }
 
-pub(in crate::poll) struct NextReceive {
-    pub(in crate::poll) origin: ReceiveOrigin,
-    pub(in crate::poll) queue: QueueUrl,
-    pub(in crate::poll) messages: u64,
+pub(crate) struct NextReceive {
+    pub(crate) origin: ReceiveOrigin,
+    pub(crate) queue: QueueUrl,
+    pub(crate) messages: u64,
     /// The receive starts after this pause (see `QueueSupply::pause`).
-    pub(in crate::poll) pause: Duration,
-    pub(in crate::poll) wait: Wait,
+    pub(crate) pause: Duration,
+    pub(crate) wait: Wait,
 }
 
-pub(in crate::poll) struct FinishedReceive {
-    pub(in crate::poll) origin: ReceiveOrigin,
-    pub(in crate::poll) asked: u64,
-    pub(in crate::poll) long: bool,
+pub(crate) struct FinishedReceive {
+    pub(crate) origin: ReceiveOrigin,
+    pub(crate) asked: u64,
+    pub(crate) long: bool,
     /// The messages, and the instant at which the receive began.
-    pub(in crate::poll) result: Result<(Vec<Received>, Monotonic), PortError>,
+    pub(crate) result: Result<(Vec<Received>, Monotonic), PortError>,
 }

@@ -21,7 +21,7 @@ use crate::poll::plan::Plan;
 
 /// The most receives that feed and drain each have under way: a receive takes a connection, and an
 /// environment on Lambda has 1,024 file descriptors.
-pub(in crate::poll) const MOST_RECEIVES: usize = 100;
+pub(crate) const MOST_RECEIVES: usize = 100;
 /// Empty short polls in a row after which a queue counts as empty for this window.
 const EMPTY_POLLS: u32 = 3;
 /// The same for a queue that should have mail: it was counted, its last answer was as full as was asked, or
@@ -34,7 +34,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
 /// The conclusion from one answer about its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::poll) enum PollVerdict {
+pub(crate) enum PollVerdict {
     Mail,
     /// The answer leaves it open: the queue is asked again after a pause.
     Again,
@@ -46,19 +46,13 @@ pub(in crate::poll) enum PollVerdict {
 
 impl PollVerdict {
     /// Whether the queue is asked no more in this window, unless mail arrives.
-    pub(in crate::poll) const fn is_dry(self) -> bool {
+    pub(crate) const fn is_dry(self) -> bool {
         matches!(self, Self::Failing | Self::Empty)
     }
 
     /// Passes the conclusion on to the intake: `ask` brought `messages` with `recipients` together. After
     /// an answer that leaves it open the ask is taken back, so that its recipients are wanted again.
-    pub(in crate::poll) fn apply_to(
-        self,
-        intake: &mut Intake,
-        ask: &Ask,
-        messages: u64,
-        recipients: u64,
-    ) {
+    pub(crate) fn apply_to(self, intake: &mut Intake, ask: &Ask, messages: u64, recipients: u64) {
         match self {
             Self::Mail | Self::Empty => intake.received(ask, messages, recipients),
             Self::Again => intake.withdraw(ask),
@@ -71,7 +65,7 @@ impl PollVerdict {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::poll) struct QueueSupply {
+pub(crate) struct QueueSupply {
     outstanding: u64,
     /// Messages that it probably holds: those counted, less those received, plus 30 after each full answer.
     expected: u64,
@@ -85,50 +79,50 @@ pub(in crate::poll) struct QueueSupply {
 
 impl QueueSupply {
     /// Supply of a queue that probably holds `expected` messages.
-    pub(in crate::poll) const fn expecting(expected: u64) -> Self {
+    pub(crate) const fn expecting(expected: u64) -> Self {
         Self { outstanding: 0, expected, plenty: false, vain: 0, short: false }
     }
 
     /// Supply of a campaign's queue. It is unbounded (`plenty`) if the queue was not found empty before.
-    pub(in crate::poll) const fn of(plenty: bool) -> Self {
+    pub(crate) const fn of(plenty: bool) -> Self {
         Self { plenty, ..Self::expecting(0) }
     }
 
     /// Whether another receive may run now. The first may, if its pause ends within `left`; a further one
     /// only if the last answer had mail, or none came yet, and the queue is expected to hold more than is
     /// already asked for.
-    pub(in crate::poll) fn may_ask(&self, left: Duration) -> bool {
+    pub(crate) fn may_ask(&self, left: Duration) -> bool {
         let more = self.vain == 0 && (self.plenty || self.outstanding < self.expected);
         (self.outstanding == 0 || more) && self.pause() <= left
     }
 
     /// Pause before the next receive: none after mail, then 4, 8, 16, 32, 64, 64, … ms after 1, 2, 3, …
     /// answers without a message.
-    pub(in crate::poll) fn pause(&self) -> Duration {
+    pub(crate) fn pause(&self) -> Duration {
         self.vain.checked_sub(1).map_or(Duration::ZERO, |times| FIRST_PAUSE * (1 << times.min(4)))
     }
 
     /// Whether an answer is awaited that may bring all that is wanted.
-    pub(in crate::poll) const fn may_give_all(&self) -> bool {
+    pub(crate) const fn may_give_all(&self) -> bool {
         self.outstanding > 0 && !self.short
     }
 
     /// Whether the queue should hold more mail.
-    pub(in crate::poll) const fn is_expected(&self) -> bool {
+    pub(crate) const fn is_expected(&self) -> bool {
         self.plenty || self.expected > 0
     }
 
-    pub(in crate::poll) const fn outstanding(&self) -> u64 {
+    pub(crate) const fn outstanding(&self) -> u64 {
         self.outstanding
     }
 
-    pub(in crate::poll) const fn asked(&mut self, messages: u64) {
+    pub(crate) const fn asked(&mut self, messages: u64) {
         self.outstanding = self.outstanding.saturating_add(messages);
     }
 
     /// A receive from a campaign that was found empty, to learn whether mail came. It asks for 10 messages,
     /// or for one if the breaker wants a single mail; its recipients are no part of the shares.
-    pub(in crate::poll) fn probe(&mut self, plan: &Plan, lane: usize) -> Ask {
+    pub(crate) fn probe(&mut self, plan: &Plan, lane: usize) -> Ask {
         let messages = if plan.permit == Permit::Probe { 1 } else { BATCH };
         self.asked(messages);
         Ask { lane, messages, recipients: 0 }
@@ -139,12 +133,7 @@ impl QueueSupply {
     ///
     /// Example: a short poll of a queue of unknown contents is empty: `Again`. Two more are empty: the
     /// third gives `Empty`. Had the queue been expected to hold 7 messages, only the sixth would.
-    pub(in crate::poll) fn answered(
-        &mut self,
-        asked: u64,
-        got: Option<u64>,
-        long: bool,
-    ) -> PollVerdict {
+    pub(crate) fn answered(&mut self, asked: u64, got: Option<u64>, long: bool) -> PollVerdict {
         self.outstanding = self.outstanding.saturating_sub(asked);
         let messages = got.unwrap_or(0);
         self.vain = if messages > 0 { 0 } else { self.vain.saturating_add(1) };
@@ -169,7 +158,7 @@ impl QueueSupply {
     }
 
     /// Notes that `messages` came to stand in it: it is asked at once, without the rest of the pause.
-    pub(in crate::poll) const fn arrived(&mut self, messages: u64) {
+    pub(crate) const fn arrived(&mut self, messages: u64) {
         self.expected = self.expected.saturating_add(messages);
         self.vain = 0;
     }
