@@ -11,13 +11,13 @@ use tidegate_core::idle;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::{Admission, Tick};
 
+use super::context::WindowTime;
 use super::report::{End, WindowReport};
-use super::time::WindowTime;
 use crate::environment::Environment;
 use crate::ports::{
     Account as _, Claim, ClaimRequest, Clock as _, Entropy as _, Ledger as _, PortError, Standing,
 };
-use crate::{account, quota};
+use crate::quota;
 
 /// Without a scheduler, which renews it, the ledger's record of the account is renewed once it is this old.
 const KEPT_EVERY: Duration = Duration::from_mins(1);
@@ -120,7 +120,7 @@ async fn quota_now<E: Environment>(
                 .is_some_and(|reading| asked.saturating_since(reading.read_at.into()) < KEPT_EVERY);
             let waits = control.is_some_and(|control| !control.holds.is_empty());
             if let Some(standing) = standing.as_ref().filter(|_| !fresh || waits) {
-                account::keep(env.ledger(), config.cap.daily, standing, Some(&status), asked).await;
+                quota::keep(env.ledger(), config.cap.daily, standing, Some(&status), asked).await;
             }
             Ok(quota::told(&status, &config.cap))
         }

@@ -1,8 +1,9 @@
-//! References and settings that every stage of one window shares.
+//! References and settings that every stage of one window shares, with the window's clock.
 
 use std::cell::{Cell, RefCell};
 use std::mem;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -10,14 +11,13 @@ use tidegate_core::Timestamp;
 use tidegate_core::allocation::Intake;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::counters::{Counter, WindowCounts};
+use tidegate_core::exclusions::ExclusionList;
 
-use super::exclusion_cache::ExclusionCache;
 use super::plan::Plan;
 use super::running_means::RunningMeans;
-use super::sources::receive::Wait;
-use super::time::WindowTime;
+use super::sources::supply::Wait;
 use crate::environment::Environment;
-use crate::ports::{Body, Clock as _, Monotonic, PortError, QueueUrl, Queues as _, Received};
+use crate::ports::{Body, Clock, Monotonic, PortError, QueueUrl, Queues as _, Received};
 
 /// In every 16th window the merge queue is counted by SQS, against drift of the reported depth.
 const COUNT_EVERY: u64 = 16;
@@ -161,3 +161,36 @@ impl<E: Environment> Context<'_, E> {
         intake
     }
 }
+
+/// Both clocks' readings when the poller began. A wall clock that is set meanwhile moves no slot.
+///
+/// Example: the poller began at wall 100.000 s and monotonic 7.000 s. At monotonic 7.250 s it is 100.250 s,
+/// whatever the wall clock shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WindowTime {
+    wall: Timestamp,
+    monotonic: Monotonic,
+}
+
+impl WindowTime {
+    pub(super) fn start(clock: &impl Clock) -> Self {
+        let (wall, monotonic) = clock.now();
+        Self { wall, monotonic }
+    }
+
+    pub(super) fn now(self, clock: &impl Clock) -> Timestamp {
+        self.wall + clock.monotonic().saturating_since(self.monotonic)
+    }
+
+    /// The instant of `at` on the monotonic clock.
+    pub(super) fn monotonic(self, at: Timestamp) -> Monotonic {
+        if at >= self.wall {
+            return self.monotonic + at.saturating_since(self.wall);
+        }
+        let before = self.wall.saturating_since(at);
+        Monotonic::from_origin(self.monotonic.since_origin().saturating_sub(before))
+    }
+}
+
+/// The list as it was last read, and its version; none before it was read. It needs 8 bytes for each address.
+pub(super) type ExclusionCache = RefCell<Option<(u64, Arc<ExclusionList>)>>;

@@ -19,16 +19,15 @@ use tidegate_core::limiter::Line;
 use tidegate_core::limits::LimitRef;
 
 use super::context::Context;
-use super::jobs::{receipt, reject};
-use super::limit_window::{LimitWindow, QueueMoves};
-use super::plan::limits::PlannedQueue;
+use super::limits::{LimitWindow, PlannedQueue, QueueMoves};
+use super::rules::Kept;
 use super::rules::Rules;
-use super::rules::effect::Kept;
 use super::settle::{Job, Receipt, pack};
-use super::sources::lane_queues::LaneQueues;
 use super::sources::message::{Message, Source, read};
-use super::sources::receive::Wait;
+use super::sources::message::{receipt, reject};
+use super::sources::supply::LaneQueues;
 use super::sources::supply::MOST_RECEIVES;
+use super::sources::supply::Wait;
 use crate::environment::Environment;
 use crate::ports::{Body, Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
 
@@ -219,7 +218,7 @@ impl<E: Environment> Feed<'_, E> {
         let mut taken = Taken { mails: Vec::with_capacity(messages.len()), left: false, away: 0 };
         for received in messages {
             ctx.note_received(&received);
-            match read(received, source, since, ctx.config, ctx.plan) {
+            match read(ctx, received, source, since) {
                 Ok(message) => {
                     ctx.running_means.received(campaign, message.recipients());
                     match self.rules.collect(Box::new(message)) {

@@ -14,18 +14,14 @@ mod claim;
 mod context;
 mod control_record;
 mod drain;
-mod exclusion_cache;
 mod feed;
-mod jobs;
-mod limit_window;
+mod limits;
 mod plan;
 mod report;
-mod room;
 mod rules;
 mod running_means;
 mod settle;
 mod sources;
-mod time;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -33,8 +29,17 @@ use std::error::Error as StdError;
 use std::rc::Rc;
 use std::time::Duration;
 
+use claim::{ClaimedWindow, claim};
+use context::{Context, ExclusionCache};
+use drain::{DrainParts, DrainResult, drain};
+use feed::{FedIntake, Feed, feed};
 use futures_channel::mpsc::unbounded;
 use futures_util::future::{OptionFuture, join, join3};
+use limits::LimitWindow;
+use plan::Plan;
+use rules::Rules;
+use running_means::RunningMeans;
+use settle::settle;
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::{DECIDED, PollerConfig, REPORTED};
 use tidegate_core::control::{Hold, HoldReason};
@@ -44,22 +49,13 @@ use tidegate_core::tick::Tick;
 
 use crate::environment::Environment;
 use crate::ports::{Ledger as _, Mailer as _, Queues as _};
+
 pub use claim::PollError;
-use claim::{ClaimedWindow, claim};
-use context::Context;
-use drain::{DrainParts, DrainResult, drain};
-use exclusion_cache::ExclusionCache;
-use feed::{FedIntake, Feed, feed};
-use limit_window::LimitWindow;
-use plan::Plan;
-pub(crate) use plan::limits::was_used;
-pub use plan::limits::{all_limits_waiting, limit_waiting};
+pub(crate) use limits::was_used;
+pub use limits::{all_limits_waiting, limit_waiting};
 pub(crate) use report::sent_by_campaign;
 pub use report::{End, WindowReport};
-use rules::Rules;
-use running_means::RunningMeans;
 pub(crate) use settle::pack;
-use settle::settle;
 
 /// The poller: ports, settings, and what it keeps from window to window: running means, on whose presence nothing
 /// depends, and the exclusion list.

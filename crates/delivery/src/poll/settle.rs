@@ -36,10 +36,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(super) enum Job {
     /// SES accepted it, or its next queue acknowledged it: delete it.
     Delete(Receipt),
-    /// Send it to another queue; delete it here once that queue acknowledged it.
-    Move { to: QueueUrl, message: Box<Outgoing>, from: Receipt },
-    /// The same without waiting for a batch to fill: `message`'s delay counts from now.
-    MoveNow { to: QueueUrl, message: Box<Outgoing>, from: Receipt },
+    /// Send it to another queue, if `at_once` without waiting for a batch to fill; delete it here once that queue
+    /// acknowledged it.
+    Move { to: QueueUrl, message: Box<Outgoing>, from: Receipt, at_once: bool },
     /// Make it visible again after this many whole seconds; 0 is at once.
     Show(Receipt, Duration),
 }
@@ -135,11 +134,10 @@ impl Pending {
             Job::Show(receipt, after) => {
                 self.shows.entry((receipt.queue.clone(), after)).or_default().push(receipt);
             }
-            Job::Move { to, message, from } => {
-                self.moves.entry(to).or_default().push((*message, from));
-            }
-            Job::MoveNow { to, message, from } => {
-                self.urgent.insert(to.clone());
+            Job::Move { to, message, from, at_once } => {
+                if at_once {
+                    self.urgent.insert(to.clone());
+                }
                 self.moves.entry(to).or_default().push((*message, from));
             }
         }

@@ -15,12 +15,12 @@ use tidegate_core::waits::bucket;
 use super::state::{Drain, WorkOutcome};
 use crate::environment::Environment;
 use crate::poll::control_record;
-use crate::poll::jobs::{accepted, give_up, log, put_back, receipt, retry};
-use crate::poll::limit_window::QueueMoves;
-use crate::poll::rules::effect::{EndedSend, Fate, Kept};
+use crate::poll::limits::QueueMoves;
+use crate::poll::rules::{EndedSend, Fate, Kept};
 use crate::poll::settle::Job;
-use crate::poll::sources::mail_at_hand::KeptMail;
 use crate::poll::sources::message::Message;
+use crate::poll::sources::message::{accepted, give_up, log, put_back, receipt, retry};
+use crate::poll::sources::supply::KeptMail;
 use crate::ports::{Entropy as _, QueueUrl};
 
 pub(super) struct FinishedSend {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::limiter::{Gates, Limiter, NextSend, Waiting};
 
-use crate::poll::limit_window::LimitWindow;
+use crate::poll::limits::LimitWindow;
 use crate::poll::plan::Plan;
 use crate::poll::sources::message::Message;
 

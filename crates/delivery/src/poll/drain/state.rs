@@ -20,15 +20,15 @@ use super::slots::{SlotEvent, Slots};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::control_record;
-use crate::poll::jobs::{receipt, reject};
-use crate::poll::limit_window::{LimitWindow, QueueMoves};
+use crate::poll::limits::{LimitWindow, QueueMoves};
 use crate::poll::rules::Rules;
-use crate::poll::rules::effect::{Effect, Kept, Leave, NextRule};
+use crate::poll::rules::{Effect, Kept, Leave, NextRule};
 use crate::poll::running_means::LONGEST_DELAY;
 use crate::poll::settle::Job;
-use crate::poll::sources::mail_at_hand::{KeptMail, MailAtHand};
 use crate::poll::sources::message::{Message, Rejected, Source, read};
-use crate::poll::sources::receive::{FinishedReceive, NextReceive};
+use crate::poll::sources::message::{receipt, reject};
+use crate::poll::sources::supply::{FinishedReceive, NextReceive};
+use crate::poll::sources::supply::{KeptMail, MailAtHand};
 use crate::poll::sources::{SourceAnswer, Sources};
 use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
 
@@ -205,7 +205,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         for received in messages {
             let count = received.receive_count;
             ctx.note_received(&received);
-            match read(received, &source, since, ctx.config, ctx.plan) {
+            match read(ctx, received, &source, since) {
                 Ok(mut message) => {
                     message.line = self.line_of(&message);
                     if count > 1 {

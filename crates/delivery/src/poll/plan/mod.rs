@@ -1,7 +1,5 @@
 //! The plan of a claimed window, made before anything is received: slots, campaigns, weights, holds.
 
-pub(super) mod limits;
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -22,9 +20,9 @@ use tidegate_core::rate::Rate;
 use tidegate_core::refusals;
 use tidegate_core::turns::{self, BATCH, Turns};
 
+use super::limits::{PlannedLimits, PlannedQueue};
 use super::running_means::RunningMeans;
 use crate::ports::{Idle, MERGE_QUEUE, PreviousClaim, QueueUrl, Standing};
-use limits::{PlannedLimits, PlannedQueue};
 
 /// Recipients per second below which a window has few slots, if any.
 const SLOW: f64 = 4.0;

@@ -11,11 +11,11 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState, Verdict};
 use tidegate_core::identity::Identity;
 
-use super::effect::{Effect, Fate, Kept, Leave, NextRule};
+use super::{Effect, Fate, Kept, Leave, NextRule};
 use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::jobs::{already_sent, unknown};
 use crate::poll::sources::message::Message;
+use crate::poll::sources::message::{already_sent, unknown};
 use crate::ports::{
     Entropy as _, MarkRequest, MarkResult, Marks as _, PortError, VISIBILITY_TIMEOUT,
 };
@@ -29,9 +29,7 @@ impl<'a, E: Environment> SendMarks<'a, E> {
     pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
         Self { ctx }
     }
-}
 
-impl<'a, E: Environment> SendMarks<'a, E> {
     pub(super) fn received(&self, mail: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
         if self.ctx.config.deduplication == Deduplication::Off {
             return Ok(mail);

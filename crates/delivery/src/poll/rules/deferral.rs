@@ -16,12 +16,12 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deferral::{DeferredMail, MOST_BYTES, ObjectName, pack};
 use tidegate_core::identity::Envelope;
 
-use super::effect::Kept;
+use super::Kept;
 use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::jobs::receipt;
 use crate::poll::settle::{Job, Receipt};
 use crate::poll::sources::message::Message;
+use crate::poll::sources::message::receipt;
 use crate::ports::{Body, DeferralStore as _};
 
 /// Mails that a window defers at most, for each slot: a campaign of low-priority mail is searched ten times
@@ -77,9 +77,7 @@ impl<'a, E: Environment> Deferral<'a, E> {
         let window = plan.window.plus(plan.merge.is_some().into());
         plan.limits.table.defers_campaign(&mail.envelope.campaign, window)
     }
-}
 
-impl<'a, E: Environment> Deferral<'a, E> {
     /// Keeps a mail of low priority, or of a campaign whose limit has ended, as far as there is room.
     ///
     /// Example: 60 slots allow 600 mails. At a level that defers low priority, the 601st such mail is left

@@ -28,8 +28,7 @@ use tidegate_core::parts::Upkeep;
 
 use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::limit_window::{LimitWindow, QueueMoves};
-use crate::poll::plan::limits::idle_key;
+use crate::poll::limits::{LimitWindow, QueueMoves, idle_key};
 use crate::poll::plan::{IdleMode, Plan};
 use crate::poll::sources::supply::PollVerdict;
 use crate::ports::{Idle, Ledger as _, LedgerReport, MERGE_QUEUE, Queues as _};
@@ -59,9 +58,7 @@ impl<'a, E: Environment> IdleQueues<'a, E> {
             first_mail: RefCell::default(),
         }
     }
-}
 
-impl<'a, E: Environment> IdleQueues<'a, E> {
     pub(super) fn answered(&self, queue: &str, verdict: PollVerdict, long: bool) {
         self.answers.borrow_mut().note(queue, verdict, long);
         if verdict == PollVerdict::Mail

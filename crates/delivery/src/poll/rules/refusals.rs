@@ -11,11 +11,11 @@ use tidegate_core::limiter::Line;
 use tidegate_core::outcome::Outcome;
 use tidegate_core::refusals::{INVALID, Refusal, Run};
 
-use super::effect::{Effect, EndedSend, Kept};
+use super::{Effect, EndedSend, Kept};
 use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::jobs::receipt;
 use crate::poll::settle::Job;
+use crate::poll::sources::message::receipt;
 use crate::poll::sources::message::{Message, Rejected};
 
 pub(crate) struct RefusalsInARow<'a, E> {
@@ -52,9 +52,7 @@ impl<'a, E: Environment> RefusalsInARow<'a, E> {
         runs.remove(campaign);
         Some(words)
     }
-}
 
-impl<'a, E: Environment> RefusalsInARow<'a, E> {
     pub(super) fn collected(&self, mail: &Message) {
         self.note(&mail.envelope.campaign, Run::valid);
     }

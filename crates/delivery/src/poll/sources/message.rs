@@ -1,10 +1,14 @@
-//! A received message, parsed: its mail and envelope, or the reason why it must not be sent.
+//! A received message, parsed: its mail and envelope, or the reason why it must not be sent; and for each outcome the
+//! job that settles it, and the one log event.
+
+use std::time::Duration;
 
 use tidegate_core::channel::Content;
 use tidegate_core::compression::decompress;
-use tidegate_core::config::{EXPRESS, PollerConfig, queue_key};
-use tidegate_core::control::Cancel;
+use tidegate_core::config::{EXPRESS, queue_key};
+use tidegate_core::control::{CANCELLED, Cancel};
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
+use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::email::{Priority, addressed_to, id_of};
 use tidegate_core::identity::{
     CAMPAIGN_QUEUE_BYTES, CampaignMessage, Envelope, EpochMillis, Identity, deduplication_id,
@@ -13,9 +17,13 @@ use tidegate_core::identity::{
 use tidegate_core::in_full;
 use tidegate_core::limiter::Line;
 use tidegate_core::limits::{Demands, MailFacts};
+use tidegate_core::outcome::{Failure, Outcome};
+use tidegate_core::retry;
 
-use crate::poll::plan::limits::idle_key;
-use crate::poll::plan::{CampaignQueue, Plan, PlannedCampaign};
+use crate::poll::context::Context;
+use crate::poll::limits::idle_key;
+use crate::poll::plan::{CampaignQueue, PlannedCampaign};
+use crate::poll::settle::{Job, Receipt};
 use crate::ports::{Body, Fifo, MERGE_QUEUE, Monotonic, Outgoing, QueueUrl, Received};
 
 /// The queue from which a message was received.
@@ -115,16 +123,20 @@ pub(crate) struct Rejected {
 
 /// Campaign under which a message is counted if nothing tells its campaign.
 const UNKNOWN: &str = "unknown";
+/// The code of a failure without one, such as a lost connection.
+const NO_CODE: &str = "ConnectionFailed";
+/// The dead letters' code of mail that was possibly sent.
+const OUTCOME_UNKNOWN: &str = "unknown";
 
 /// Reads `received`: parses the body, and takes the envelope from the attributes. In campaign queues, which
 /// producers write, attributes that cannot be Tidegate's are ignored; they never make a mail a dead letter.
-pub(crate) fn read(
+pub(crate) fn read<E>(
+    ctx: &Context<'_, E>,
     received: Received,
     source: &Source,
     since: Monotonic,
-    config: &PollerConfig,
-    plan: &Plan,
 ) -> Result<Message, Box<Rejected>> {
+    let (config, plan) = (ctx.config, ctx.plan);
     let attributes = received.attributes;
     let held = Held {
         queue: source.queue.clone(),
@@ -213,86 +225,63 @@ impl Message {
         u64::from(self.content.slots())
     }
 
+    /// Its body under `envelope`, for a standard queue.
+    fn under(&self, envelope: &Envelope, delay: Duration) -> Outgoing {
+        let body = self.held.body.to_queue();
+        Outgoing { body, attributes: envelope.to_attributes(), delay, fifo: None }
+    }
+
     /// The message for a limit queue, with the same pass, since this is no further try.
-    pub(crate) fn to_limit_queue(&self, delay: std::time::Duration) -> Outgoing {
-        Outgoing {
-            body: self.held.body.to_queue(),
-            attributes: self.envelope.to_attributes(),
-            delay,
-            fifo: None,
-        }
+    pub(crate) fn to_limit_queue(&self, delay: Duration) -> Outgoing {
+        self.under(&self.envelope, delay)
     }
 
     /// The message for the merge queue: a message group of its own, and a deduplication id for this pass, after
     /// the `cancel` of its campaign.
     pub(crate) fn to_merge(&self, cancel: Option<&Cancel>) -> Outgoing {
         let (identity, cancel) = (&self.envelope.identity, cancel.map(|cancel| cancel.at));
-        Outgoing {
-            body: self.held.body.to_queue(),
-            attributes: self.envelope.to_attributes(),
-            delay: std::time::Duration::ZERO,
-            fifo: Some(Fifo {
-                group: group_id(identity),
-                deduplication: deduplication_id(identity, self.envelope.pass, cancel),
-            }),
-        }
+        let fifo = Fifo {
+            group: group_id(identity),
+            deduplication: deduplication_id(identity, self.envelope.pass, cancel),
+        };
+        Outgoing { fifo: Some(fifo), ..self.under(&self.envelope, Duration::ZERO) }
+    }
+
+    /// The job that moves it to the dead letters: `last` is its envelope after the last attempt, which was `at` a time.
+    fn letter(
+        &self,
+        dead_letters: &QueueUrl,
+        last: &Envelope,
+        reason: LastError,
+        at: Option<EpochMillis>,
+        buffered: bool,
+    ) -> Job {
+        let entry = dead_letter(&self.held, last, self.content.to().map(str::to_owned), reason, at);
+        // The envelope's pass is the largest before a replay, so that deduplication and the merge queue can
+        // tell the replay from every copy. The attempt is 0, so that a replay has all attempts again; the entry
+        // states those already made.
+        let envelope = Envelope { attempt: 0, ..self.envelope.clone().parked() };
+        move_to(dead_letters, outgoing(entry, &envelope), &self.held, buffered)
     }
 }
 
-/// The dead letter of a mail whose last attempt, at `at`, failed for good.
-pub(crate) fn dead_letter(message: &Message, reason: LastError, at: EpochMillis) -> Outgoing {
-    let envelope = message.envelope.clone().put_back_failed(at, &reason.provider_message);
-    letter(message, &envelope, reason, Some(at))
-}
-
-/// The dead letter of a mail that was cancelled.
-pub(crate) fn cancelled_letter(message: &Message, reason: LastError) -> Outgoing {
-    letter(message, &message.envelope, reason, None)
-}
-
-/// The dead letter of a mail that may have been sent at `at`: the outcome is unknown.
-pub(crate) fn unknown_letter(message: &Message, reason: LastError, at: EpochMillis) -> Outgoing {
-    let envelope = message.envelope.clone().put_back_uncounted(at, &reason.provider_message);
-    letter(message, &envelope, reason, Some(at))
-}
-
-fn letter(
-    message: &Message,
-    last: &Envelope,
-    reason: LastError,
-    at: Option<EpochMillis>,
-) -> Outgoing {
-    let entry = DeadLetter {
-        message_id: message.held.message_id.clone(),
-        campaign: last.campaign.clone(),
-        to: message.content.to().map(str::to_owned).collect(),
-        first_attempt_at: last.first_attempt_at,
-        last_attempt_at: at,
-        attempts: last.attempt,
-        last_error: reason,
-        message: message.held.body.to_string(),
-    };
-    // The envelope's pass is the largest before a replay, so that deduplication and the merge queue can
-    // tell the replay from every copy. The attempt is 0, so that a replay has all attempts again; the entry
-    // states those already made.
-    let envelope = Envelope { attempt: 0, ..message.envelope.clone().parked() };
-    outgoing(entry, &envelope)
-}
-
-/// The dead letter of a message that is not a valid mail.
-pub(crate) fn rejected_letter(rejected: &Rejected) -> Outgoing {
-    let envelope = &rejected.envelope;
-    let entry = DeadLetter {
-        message_id: rejected.held.message_id.clone(),
+fn dead_letter(
+    held: &Held,
+    envelope: &Envelope,
+    to: impl IntoIterator<Item = String>,
+    last_error: LastError,
+    last_attempt_at: Option<EpochMillis>,
+) -> DeadLetter {
+    DeadLetter {
+        message_id: held.message_id.clone(),
         campaign: envelope.campaign.clone(),
-        to: addressed_to(&rejected.held.body),
+        to: to.into_iter().collect(),
         first_attempt_at: envelope.first_attempt_at,
-        last_attempt_at: None,
+        last_attempt_at,
         attempts: envelope.attempt,
-        last_error: rejected.reason.clone(),
-        message: rejected.held.body.to_string(),
-    };
-    outgoing(entry, envelope)
+        last_error,
+        message: held.body.to_string(),
+    }
 }
 
 fn outgoing(entry: DeadLetter, envelope: &Envelope) -> Outgoing {
@@ -301,6 +290,199 @@ fn outgoing(entry: DeadLetter, envelope: &Envelope) -> Outgoing {
     let (body, attributes) = entry
         .into_queue_message(Some(envelope), SQS_LIMIT_BYTES)
         .map_or((original, Vec::new()), |message| (message.body, message.attributes));
-    let body = body.into();
-    Outgoing { body, attributes, delay: std::time::Duration::ZERO, fifo: None }
+    Outgoing { body: body.into(), attributes, delay: Duration::ZERO, fifo: None }
+}
+
+fn move_to(to: &QueueUrl, message: Outgoing, held: &Held, buffered: bool) -> Job {
+    let from = receipt(held, buffered);
+    Job::Move { to: to.clone(), message: Box::new(message), from, at_once: false }
+}
+
+/// A move that does not wait for a batch to fill: the message's delay counts from now.
+fn move_now(to: &QueueUrl, message: Outgoing, held: &Held) -> Job {
+    let from = receipt(held, true);
+    Job::Move { to: to.clone(), message: Box::new(message), from, at_once: true }
+}
+
+pub(crate) fn receipt(held: &Held, buffered: bool) -> Receipt {
+    Receipt { queue: held.queue.clone(), handle: held.receipt.clone(), buffered }
+}
+
+// The job that settles a message for each outcome, and the one log event of that outcome.
+
+/// SES accepted it: delete it. Only at the level `debug` is a line logged for each such mail, because a
+/// million of them cost $0.20.
+pub(crate) fn accepted(message: &Message, ses_message_id: &str, latency: Duration) -> Job {
+    tracing::debug!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        recipients = message.content.slots(),
+        attempt = message.envelope.next_attempt(),
+        latency_ms = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
+        ses_message_id,
+        "sent"
+    );
+    Job::Delete(receipt(&message.held, true))
+}
+
+/// The message is not a valid mail: dead-letter it, with the field and the fault.
+pub(crate) fn reject(rejected: &Rejected, dead_letters: &QueueUrl, buffered: bool) -> Job {
+    tracing::warn!(
+        campaign = rejected.envelope.campaign,
+        identity = %rejected.envelope.identity,
+        message_id = rejected.held.message_id,
+        reason = rejected.redacted,
+        "dead-lettered: not a mail"
+    );
+    let (held, envelope) = (&rejected.held, &rejected.envelope);
+    let to = addressed_to(&held.body);
+    let entry = dead_letter(held, envelope, to, rejected.reason.clone(), None);
+    move_to(dead_letters, outgoing(entry, envelope), held, buffered)
+}
+
+/// SES refused it for good, or its attempts are used up: dead-letter it.
+pub(crate) fn give_up(
+    message: &Message,
+    failure: &Failure,
+    outcome: Outcome,
+    dead_letters: &QueueUrl,
+    at: EpochMillis,
+) -> Job {
+    let code = failure.code.clone().unwrap_or_else(|| NO_CODE.to_owned());
+    log(message, failure, outcome, "dead-lettered");
+    let reason = LastError {
+        code: Some(code),
+        http_status: failure.http_status,
+        provider_message: failure.message.clone(),
+    };
+    let last = message.envelope.clone().put_back_failed(at, &reason.provider_message);
+    message.letter(dead_letters, &last, reason, Some(at), true)
+}
+
+/// An operator cancelled it: delete it, or move it to the dead letters that `keep` it.
+pub(crate) fn cancelled(message: &Message, keep: Option<&QueueUrl>, buffered: bool) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        kept = keep.is_some(),
+        "cancelled"
+    );
+    let Some(dead_letters) = keep else {
+        return Job::Delete(receipt(&message.held, buffered));
+    };
+    let reason = LastError {
+        code: Some(CANCELLED.to_owned()),
+        http_status: None,
+        provider_message: "an operator cancelled its campaign's mail".to_owned(),
+    };
+    message.letter(dead_letters, &message.envelope, reason, None, buffered)
+}
+
+/// A recipient is excluded: delete it.
+pub(crate) fn excluded(message: &Message, buffered: bool) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        "deleted: its recipient is excluded"
+    );
+    Job::Delete(receipt(&message.held, buffered))
+}
+
+/// Deduplication knows that it was sent: delete this copy.
+pub(crate) fn already_sent(message: &Message) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        "deleted: it was sent already"
+    );
+    Job::Delete(receipt(&message.held, true))
+}
+
+/// Deduplication knows that it was possibly sent: dead-letter it, for a person to decide.
+pub(crate) fn unknown(message: &Message, mark: &Mark, dead_letters: &QueueUrl) -> Job {
+    tracing::error!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        since = %mark.since,
+        "dead-lettered: nobody knows whether it was sent"
+    );
+    let again = if mark.state == MarkState::Parked { ", and dead-lettered before" } else { "" };
+    let reason = LastError {
+        code: Some(OUTCOME_UNKNOWN.to_owned()),
+        http_status: None,
+        provider_message: format!(
+            "a poller set out to send it at {}, and its outcome is not known{again}",
+            mark.since
+        ),
+    };
+    // The last attempt's time, as far as it is known: the later of the first attempt and the mark's begin.
+    let at = message.envelope.first_attempt_at.map_or(mark.since, |first| first.max(mark.since));
+    let last = message.envelope.clone().put_back_uncounted(at, &reason.provider_message);
+    message.letter(dead_letters, &last, reason, Some(at), true)
+}
+
+/// It failed for a passing reason: back to its campaign, delayed (60 s doubling to 900 s). `jitter` is 0.0
+/// to 1.0. If not `counted`, this was no attempt.
+pub(crate) fn retry(
+    message: &Message,
+    failure: &Failure,
+    outcome: Outcome,
+    campaign: &QueueUrl,
+    at: EpochMillis,
+    jitter: f64,
+    counted: bool,
+) -> Job {
+    log(message, failure, outcome, "to be retried");
+    let code = failure.code.as_deref().unwrap_or(NO_CODE);
+    let said = format!("{code}: {}", failure.message);
+    let envelope = message.envelope.clone();
+    let envelope = if counted {
+        envelope.put_back_failed(at, &said)
+    } else {
+        envelope.put_back_uncounted(at, &said)
+    };
+    let outgoing = message.under(&envelope, retry::delay(envelope.attempt, jitter));
+    move_to(campaign, outgoing, &message.held, true)
+}
+
+/// It is under a limit: move it to that limit's queue, visible after `delay`.
+pub(crate) fn move_on(message: &Message, queue: &QueueUrl, delay: Duration) -> Job {
+    let outgoing = message.to_limit_queue(delay);
+    if delay.is_zero() {
+        move_to(queue, outgoing, &message.held, true)
+    } else {
+        move_now(queue, outgoing, &message.held)
+    }
+}
+
+/// The mail's campaign is held: put it back to the campaign queue, which is not asked meanwhile.
+pub(crate) fn put_back(message: &Message, campaign: &QueueUrl) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        "put back: its campaign is held"
+    );
+    let outgoing = message.under(&message.envelope.clone().put_back(), Duration::ZERO);
+    move_to(campaign, outgoing, &message.held, true)
+}
+
+/// It is over a limit that has no queue: put it back to the campaign queue, visible after `delay`.
+pub(crate) fn put_back_limited(message: &Message, campaign: &QueueUrl, delay: Duration) -> Job {
+    let outgoing = message.under(&message.envelope.clone().put_back(), delay);
+    move_now(campaign, outgoing, &message.held)
+}
+
+/// The one log event for a send that was not accepted.
+pub(crate) fn log(message: &Message, failure: &Failure, outcome: Outcome, then: &'static str) {
+    tracing::warn!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        outcome = outcome.as_str(),
+        code = failure.code.as_deref().unwrap_or(NO_CODE),
+        http_status = failure.http_status,
+        possibly_sent = outcome.possibly_sent(),
+        attempt = message.envelope.next_attempt(),
+        then,
+        "not sent"
+    );
 }

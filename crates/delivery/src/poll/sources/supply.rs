@@ -11,13 +11,28 @@
 //! so, it was not found empty before, or its last answer was as full as was asked. Example: nothing is
 //! known of a queue, so one receive asks for 10 messages. It brings 10, so 30 more are expected: three
 //! receives of 10 may run at once.
+//!
+//! The queues from which one line of mail comes: a campaign's by falling priority, or a single other one.
+//!
+//! The first queue that may hold mail is asked for all that is wanted, and the next one for what it does not
+//! give: while its first answer is awaited, or its last one was as full as was asked, the others wait. If a
+//! queue gives nothing and is not known to hold more, the others need not wait for proof that it is empty:
+//! one empty short poll will do.
+//!
+//! One receive of the drain: which queue is asked, and for how many messages.
+//!
+//! The mail at hand, by which the sources decide how much to receive.
 
 use std::time::Duration;
 
 use tidegate_core::allocation::{Ask, BATCH, Intake};
 use tidegate_core::breaker::Permit;
+use tidegate_core::email::Priority;
+use tidegate_core::limiter::{Limiter, Line};
 
-use crate::poll::plan::Plan;
+use super::message::{Message, Source};
+use crate::poll::plan::{IdleMode, Plan, PlannedCampaign};
+use crate::ports::{Monotonic, PortError, QueueUrl, Received};
 
 /// The most receives that feed and drain each have under way: a receive takes a connection, and an
 /// environment on Lambda has 1,024 file descriptors.
@@ -161,6 +176,231 @@ impl QueueSupply {
     pub(crate) const fn arrived(&mut self, messages: u64) {
         self.expected = self.expected.saturating_add(messages);
         self.vain = 0;
+    }
+}
+
+struct LaneQueue {
+    source: Source,
+    supply: QueueSupply,
+    /// It is not asked, unless by a probe.
+    dry: bool,
+}
+
+pub(crate) struct LaneQueues {
+    queues: Vec<LaneQueue>,
+    /// Queues that were found empty and are due to be asked again, beside the shares.
+    due: Vec<usize>,
+}
+
+impl LaneQueues {
+    pub(crate) fn single(source: Source, supply: QueueSupply) -> Self {
+        Self { queues: vec![LaneQueue { source, supply, dry: false }], due: Vec::new() }
+    }
+
+    /// The queues of a campaign whose mail waits in `line`. A queue that was found empty is asked by a probe
+    /// once it is due. A limit's few slots leave no room beside them: there it is asked in its turn.
+    pub(crate) fn of(plan: &Plan, campaign: &PlannedCampaign, line: Line) -> Self {
+        let is_limited = matches!(line, Line::Limited(_));
+        let is_asked = if is_limited { plan.asks(campaign) } else { plan.asks_for_share(campaign) };
+        let in_turn = is_limited && plan.rest != IdleMode::Look;
+        let (mut queues, mut due) = (Vec::new(), Vec::new());
+        for (index, queue) in campaign.queues.iter().enumerate() {
+            let is_due = is_asked && plan.is_due(queue.idle);
+            let has_mail = is_due && queue.idle.is_none();
+            if is_due && !has_mail && !in_turn {
+                due.push(index);
+            }
+            let source = Source::campaign(campaign, queue, line);
+            let supply = QueueSupply::of(has_mail && queue.priority <= Priority::Normal);
+            let dry = if in_turn { !is_due } else { !has_mail };
+            queues.push(LaneQueue { source, supply, dry });
+        }
+        Self { queues, due }
+    }
+
+    /// The receives from queues that were found empty, to learn whether mail came; once.
+    pub(crate) fn probes(&mut self, plan: &Plan, lane: usize) -> Vec<(Ask, usize)> {
+        let due = std::mem::take(&mut self.due);
+        due.into_iter().map(|index| (self.queues[index].supply.probe(plan, lane), index)).collect()
+    }
+
+    /// The next queue that was found empty and is due, once.
+    pub(crate) fn next_due(&mut self) -> Option<usize> {
+        self.due.pop()
+    }
+
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.queues.iter().map(|queue| &queue.source)
+    }
+
+    pub(crate) fn source(&self, index: usize) -> &Source {
+        &self.queues[index].source
+    }
+
+    /// The queue to ask next, if one may be asked with `left` of the window.
+    pub(crate) fn next(&self, left: Duration) -> Option<usize> {
+        let mut live = self.queues.iter().enumerate().filter(|(_, queue)| !queue.dry);
+        let open = live.find(|(_, q)| q.supply.may_ask(left) || q.supply.may_give_all());
+        open.filter(|(_, queue)| queue.supply.may_ask(left)).map(|(index, _)| index)
+    }
+
+    /// Notes a receive; returns its queue and the pause before it.
+    pub(crate) fn asked(&mut self, index: usize, messages: u64) -> (QueueUrl, Duration) {
+        let queue = &mut self.queues[index];
+        queue.supply.asked(messages);
+        (queue.source.queue.clone(), queue.supply.pause())
+    }
+
+    /// Whether no other queue of the lane may give mail.
+    pub(crate) fn is_alone(&self, index: usize) -> bool {
+        self.queues.iter().enumerate().all(|(other, queue)| other == index || queue.dry)
+    }
+
+    /// Notes an answer (see [`QueueSupply::answered`]). Returns the conclusions about its queue and about
+    /// the lane, which is empty only if all of its queues are.
+    pub(crate) fn answered(
+        &mut self,
+        index: usize,
+        asked: u64,
+        got: Option<u64>,
+        long: bool,
+    ) -> (PollVerdict, PollVerdict) {
+        let is_alone = self.is_alone(index);
+        let queue = &mut self.queues[index];
+        let verdict = match queue.supply.answered(asked, got, long) {
+            PollVerdict::Again if got == Some(0) && !is_alone && !queue.supply.is_expected() => {
+                PollVerdict::Empty
+            }
+            verdict => verdict,
+        };
+        match verdict {
+            PollVerdict::Again => {}
+            verdict => queue.dry = verdict.is_dry(),
+        }
+        (verdict, if verdict.is_dry() && !is_alone { PollVerdict::Again } else { verdict })
+    }
+
+    /// Notes that `messages` came to stand in the only queue.
+    pub(crate) fn arrived(&mut self, messages: u64) {
+        if let Some(queue) = self.queues.first_mut() {
+            queue.supply.arrived(messages);
+            queue.dry = false;
+        }
+    }
+
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.queues.iter().map(|queue| queue.supply.outstanding()).sum()
+    }
+
+    pub(crate) fn is_dry(&self) -> bool {
+        self.queues.iter().all(|queue| queue.dry)
+    }
+}
+
+/// The drain starts no receive later than this before the window's close.
+pub(crate) const LAST_RECEIVE: Duration = Duration::from_millis(50);
+
+/// Whether a receive waits for mail, for a second at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// No: a short poll.
+    No,
+    /// As long as the window lasts: a long poll if it ends before the window does, else a short poll.
+    Within,
+    /// Also past the window's close. The source hands over what comes too late for its slots.
+    Past,
+}
+
+/// The kind of queue that a receive asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReceiveOrigin {
+    Express,
+    /// The queue at this place of the ask's lane.
+    Lane(Ask, usize),
+    /// A queue of limited mail: its line's index among those that this window asks, and its place there.
+    Limited(usize, usize),
+}
+
+pub(crate) struct NextReceive {
+    pub(crate) origin: ReceiveOrigin,
+    pub(crate) queue: QueueUrl,
+    pub(crate) messages: u64,
+    /// The receive starts after this pause (see `QueueSupply::pause`).
+    pub(crate) pause: Duration,
+    pub(crate) wait: Wait,
+}
+
+pub(crate) struct FinishedReceive {
+    pub(crate) origin: ReceiveOrigin,
+    pub(crate) asked: u64,
+    pub(crate) long: bool,
+    /// The messages, and the instant at which the receive began.
+    pub(crate) result: Result<(Vec<Received>, Monotonic), PortError>,
+}
+
+/// Mail that rules keep until the ledger has answered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeptMail {
+    /// Express mails.
+    pub(crate) express: u64,
+    /// Recipients of campaign mail, mail from limit queues included.
+    pub(crate) campaigns: u64,
+}
+
+impl KeptMail {
+    pub(crate) fn of(mail: &Message) -> Self {
+        match mail.line {
+            Line::Express => Self { express: 1, campaigns: 0 },
+            Line::Campaign(_) | Line::Limited(_) => {
+                Self { express: 0, campaigns: mail.recipients() }
+            }
+        }
+    }
+
+    pub(crate) const fn plus(self, more: Self) -> Self {
+        Self { express: self.express + more.express, campaigns: self.campaigns + more.campaigns }
+    }
+
+    pub(crate) const fn less(self, other: Self) -> Self {
+        Self {
+            express: self.express.saturating_sub(other.express),
+            campaigns: self.campaigns.saturating_sub(other.campaigns),
+        }
+    }
+}
+
+/// The mail at hand, and the slots that it may take.
+pub(crate) struct MailAtHand<'h> {
+    pub(crate) limiter: &'h Limiter<usize>,
+    pub(crate) kept: KeptMail,
+    /// Messages received and not yet settled.
+    pub(crate) buffered: u64,
+}
+
+impl MailAtHand<'_> {
+    pub(crate) fn slots_left(&self) -> u64 {
+        self.limiter.slots_left()
+    }
+
+    /// Recipients of campaign mail, mail from limit queues included.
+    pub(crate) fn campaigns(&self) -> u64 {
+        let waiting = self.limiter.recipients_waiting();
+        waiting.saturating_sub(self.limiter.express_waiting()) + self.kept.campaigns
+    }
+
+    /// Recipients of campaign mail without mail from limit queues, which waits for slots of its own limit.
+    pub(crate) fn unlimited(&self) -> u64 {
+        self.limiter.campaigns_waiting() + self.kept.campaigns
+    }
+
+    /// Express mails that wait for a slot or are kept.
+    pub(crate) fn express(&self) -> u64 {
+        self.limiter.express_mails() + self.kept.express
+    }
+
+    /// Slots of the express floor that are still ahead.
+    pub(crate) fn floor(&self) -> u64 {
+        self.limiter.floor_ahead(u64::MAX)
     }
 }
 

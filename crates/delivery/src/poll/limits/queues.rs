@@ -9,23 +9,22 @@ use tidegate_core::limiter::Line;
 use tidegate_core::limits::LimitRef;
 use tidegate_core::turns::{self, Turns};
 
-use super::lane_queues::LaneQueues;
-use super::mail_at_hand::MailAtHand;
-use super::message::Source;
-use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin, Wait};
-use super::supply::{PollVerdict, QueueSupply};
+use super::{LimitWindow, PlannedQueue};
 use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::limit_window::LimitWindow;
-use crate::poll::plan::limits::PlannedQueue;
 use crate::poll::plan::{IdleMode, PlannedCampaign};
+use crate::poll::sources::message::Source;
+use crate::poll::sources::supply::{
+    LAST_RECEIVE, LaneQueues, MailAtHand, NextReceive, PollVerdict, QueueSupply, ReceiveOrigin,
+    Wait,
+};
 
 /// How long after the window's opening slots are kept for a queue that has not answered.
 const KEPT_FOR: Duration = Duration::from_millis(100);
 
 /// A queue of limited mail that this window asks, or a limited campaign's queues.
-pub(super) struct LimitedLine {
-    pub(super) queues: LaneQueues,
+pub(crate) struct LimitedLine {
+    pub(crate) queues: LaneQueues,
     /// The limit that all of its mail falls under; none for a queue that is only emptied, and for that of `*`.
     limit: Option<LimitRef>,
     /// The most mails that may find slots in this window.
@@ -37,7 +36,7 @@ pub(super) struct LimitedLine {
 }
 
 /// The queues of limited mail that this window asks.
-pub(super) struct LimitedLines<'a, E> {
+pub(crate) struct LimitedLines<'a, E> {
     ctx: &'a Context<'a, E>,
     limits: &'a LimitWindow<'a>,
     lines: Vec<LimitedLine>,
@@ -167,18 +166,18 @@ fn lines<E: Environment>(
 }
 
 impl<'a, E: Environment> LimitedLines<'a, E> {
-    pub(super) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
         let (lines, in_turns) = lines(ctx, limits);
         Self { ctx, limits, lines, in_turns }
     }
 
     /// Slots that other mail leaves to the queues of limited mail.
-    pub(super) fn kept(&self) -> u64 {
+    pub(crate) fn kept(&self) -> u64 {
         self.lines.iter().map(|line| line.kept).sum()
     }
 
     /// The slots that are kept no longer, once: 100 ms after the window's opening they go to the campaigns.
-    pub(super) fn give_up_kept(&mut self) -> u64 {
+    pub(crate) fn give_up_kept(&mut self) -> u64 {
         if self.ctx.now() < self.ctx.plan.window.opens() + KEPT_FOR {
             return 0;
         }
@@ -186,7 +185,7 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
     }
 
     /// The next receive, while the window has slots left. A breaker that probes wants one mail.
-    pub(super) fn next(&mut self, hand: &MailAtHand<'_>, is_probing: bool) -> Option<NextReceive> {
+    pub(crate) fn next(&mut self, hand: &MailAtHand<'_>, is_probing: bool) -> Option<NextReceive> {
         let (ctx, now) = (self.ctx, self.ctx.now());
         let mut slots = hand.slots_left();
         if self.in_turns {
@@ -229,13 +228,13 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
         None
     }
 
-    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut LimitedLine> {
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut LimitedLine> {
         self.lines.get_mut(index)
     }
 
     /// Takes a queue's answer of `got` messages. Returns the slots that are kept for it no longer: received
     /// mail acquires slots by itself, and slots kept for more are given back once the queue gives no more.
-    pub(super) fn answered(
+    pub(crate) fn answered(
         &mut self,
         index: usize,
         got: u64,
@@ -253,7 +252,7 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
     }
 
     /// Notes that the feed, or this drain, brought `mails` into the queue at `place`.
-    pub(super) fn arrived(&mut self, place: usize, mails: u64) {
+    pub(crate) fn arrived(&mut self, place: usize, mails: u64) {
         let is_at = |line: &&mut LimitedLine| line.queues.source(0).limit_queue == Some(place);
         if let Some(line) = self.lines.iter_mut().find(is_at) {
             line.queues.arrived(mails);
@@ -262,7 +261,7 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
 
     /// Notes for the next windows how many mails of each queue found slots; `in_turn` recipients got
     /// one in their campaigns' turn.
-    pub(super) fn learn(&self, in_turn: u64) {
+    pub(crate) fn learn(&self, in_turn: u64) {
         self.ctx.running_means.took_in_turn(in_turn);
         let moves = self.limits.moves();
         for line in self.lines.iter().filter(|line| line.got > 0) {

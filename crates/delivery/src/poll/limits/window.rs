@@ -10,13 +10,13 @@ use tidegate_core::counters::signed;
 use tidegate_core::limits::{Demands, LimitRef, LimitSlots};
 use tidegate_core::timestamp::SECOND;
 
-use super::plan::limits::{PlannedLimits, PlannedQueue, counters};
-use super::running_means::{LONGEST_DELAY, RunningMeans};
+use super::{PlannedLimits, PlannedQueue, counters};
+use crate::poll::running_means::{LONGEST_DELAY, RunningMeans};
 use crate::ports::LedgerReport;
 
 /// The limits' state of one window.
-pub(super) struct LimitWindow<'a> {
-    pub(super) planned: &'a PlannedLimits,
+pub(crate) struct LimitWindow<'a> {
+    pub(crate) planned: &'a PlannedLimits,
     gates: RefCell<LimitGates<'a>>,
     /// The next window's slots, as the feed gives them to the mail that it feeds.
     fed: RefCell<LimitGates<'a>>,
@@ -26,7 +26,7 @@ pub(super) struct LimitWindow<'a> {
 }
 
 impl<'a> LimitWindow<'a> {
-    pub(super) fn new(planned: &'a PlannedLimits) -> Self {
+    pub(crate) fn new(planned: &'a PlannedLimits) -> Self {
         let next = || RefCell::new(LimitGates::new(planned, PlannedLimits::next_slots));
         let gates = RefCell::new(LimitGates::new(planned, PlannedLimits::slots));
         Self { planned, gates, fed: next(), kept: next(), moves: RefCell::default() }
@@ -36,15 +36,15 @@ impl<'a> LimitWindow<'a> {
     ///
     /// Mail that is fed in a window is sent in the next one where the merge queue is about one window deep. If
     /// the merge queue is empty, it is sent at once: then this window's slots were left by the feed before.
-    pub(super) fn fed(&self) -> RefMut<'_, LimitGates<'a>> {
+    pub(crate) fn fed(&self) -> RefMut<'_, LimitGates<'a>> {
         self.fed.borrow_mut()
     }
 
-    pub(super) fn kept(&self) -> RefMut<'_, LimitGates<'a>> {
+    pub(crate) fn kept(&self) -> RefMut<'_, LimitGates<'a>> {
         self.kept.borrow_mut()
     }
 
-    pub(super) fn gates(&self) -> RefMut<'_, LimitGates<'a>> {
+    pub(crate) fn gates(&self) -> RefMut<'_, LimitGates<'a>> {
         self.gates.borrow_mut()
     }
 
@@ -55,7 +55,7 @@ impl<'a> LimitWindow<'a> {
     ///
     /// Example: a limit has 10 slots, and 4 recipients wait in its queue. 6 new recipients are sent without
     /// crossing the queue; the 7th goes there.
-    pub(super) fn queue_for(
+    pub(crate) fn queue_for(
         &self,
         gates: &mut LimitGates<'_>,
         demands: &Demands,
@@ -71,17 +71,17 @@ impl<'a> LimitWindow<'a> {
         gates.is_over_behind(demands, now, in_queue).then_some(place)
     }
 
-    pub(super) fn moves(&self) -> Ref<'_, QueueMoves> {
+    pub(crate) fn moves(&self) -> Ref<'_, QueueMoves> {
         self.moves.borrow()
     }
 
-    pub(super) fn note(&self) -> RefMut<'_, QueueMoves> {
+    pub(crate) fn note(&self) -> RefMut<'_, QueueMoves> {
         self.moves.borrow_mut()
     }
 }
 
 /// The limits' slots in one window, as it learns of limits by the mails that fall under them.
-pub(super) struct LimitGates<'a> {
+pub(crate) struct LimitGates<'a> {
     limits: &'a PlannedLimits,
     slots_of: fn(&PlannedLimits, &LimitRef) -> Option<LimitSlots>,
     /// Slots by limit; `None` for a limit that is no tighter than the account's.
@@ -99,7 +99,7 @@ impl<'a> LimitGates<'a> {
     }
 
     /// Lets a mail wait unless a limit that `of` selects has no slot left for it; false if one has none.
-    pub(super) fn wait_if_it_fits(
+    pub(crate) fn wait_if_it_fits(
         &mut self,
         demands: &Demands,
         of: impl Fn(&LimitRef) -> bool,
@@ -113,7 +113,7 @@ impl<'a> LimitGates<'a> {
 
     /// The place of the queue in which a mail waits for a limit with a queue of its own; under several, the
     /// queue of the slowest.
-    pub(super) fn place_of(&mut self, demands: &Demands) -> Option<usize> {
+    pub(crate) fn place_of(&mut self, demands: &Demands) -> Option<usize> {
         let queued = demands.iter().filter_map(|(limit, _)| {
             let place = self.limits.queue_of(limit)?.place;
             Some((self.learn(limit)?.period(), place))
@@ -123,17 +123,17 @@ impl<'a> LimitGates<'a> {
     }
 
     /// Recipients that a limit lets through in the whole window; `None` if it limits nothing.
-    pub(super) fn whole(&mut self, limit: &LimitRef) -> Option<u64> {
+    pub(crate) fn whole(&mut self, limit: &LimitRef) -> Option<u64> {
         self.learn(limit).map(LimitSlots::owned_slots)
     }
 
     /// Slots that a limit has in a second, rounded up; 1 if it limits nothing.
-    pub(super) fn per_second(&mut self, limit: &LimitRef) -> u64 {
+    pub(crate) fn per_second(&mut self, limit: &LimitRef) -> u64 {
         self.learn(limit).map_or(1, |slots| SECOND.div_ceil(slots.period()))
     }
 
     /// Notes that a mail waits for slots of its limits.
-    pub(super) fn wait(&mut self, demands: &Demands) {
+    pub(crate) fn wait(&mut self, demands: &Demands) {
         for (key, recipients) in demands.iter() {
             self.learn(key);
             *self.waiting.entry(key.clone()).or_insert(0) += u64::from(recipients);
@@ -141,7 +141,7 @@ impl<'a> LimitGates<'a> {
     }
 
     /// Whether all limits of a mail that waits let it start at `slot`.
-    pub(super) fn admits(&self, demands: &Demands, slot: u64) -> bool {
+    pub(crate) fn admits(&self, demands: &Demands, slot: u64) -> bool {
         demands.iter().all(|(key, recipients)| match self.slots.get(key) {
             Some(Some(slots)) => slots.admits(slot, recipients),
             Some(None) | None => true,
@@ -149,7 +149,7 @@ impl<'a> LimitGates<'a> {
     }
 
     /// Spends the limits' slots of a mail that starts at `slot`.
-    pub(super) fn take(&mut self, demands: &Demands, slot: u64) {
+    pub(crate) fn take(&mut self, demands: &Demands, slot: u64) {
         for (key, recipients) in demands.iter() {
             if let Some(Some(slots)) = self.slots.get_mut(key) {
                 slots.take(slot, recipients);
@@ -161,7 +161,7 @@ impl<'a> LimitGates<'a> {
     }
 
     /// Takes back the slots of a mail that did not start at `slot` after all.
-    pub(super) fn give_back(&mut self, demands: &Demands, slot: u64) {
+    pub(crate) fn give_back(&mut self, demands: &Demands, slot: u64) {
         for (key, _) in demands.iter() {
             if let Some(Some(slots)) = self.slots.get_mut(key) {
                 slots.give_back(slot);
@@ -171,7 +171,7 @@ impl<'a> LimitGates<'a> {
 
     /// Whether the mails at hand leave no slot to this mail in the rest of the window, for any of the
     /// limits that `of` selects.
-    pub(super) fn is_over(
+    pub(crate) fn is_over(
         &mut self,
         demands: &Demands,
         now: Timestamp,
@@ -197,7 +197,7 @@ impl<'a> LimitGates<'a> {
     }
 
     /// `delay`, adjusted so that the mail comes back shortly before a slot of its slowest limit.
-    pub(super) fn aligned(&self, demands: &Demands, now: Timestamp, delay: Duration) -> Duration {
+    pub(crate) fn aligned(&self, demands: &Demands, now: Timestamp, delay: Duration) -> Duration {
         let slots = demands.iter().filter_map(|(key, _)| self.slots.get(key)?.as_ref());
         let slots = slots.max_by_key(|slots| slots.period());
         slots.map_or(delay, |slots| slots.aligned(now, delay, LONGEST_DELAY))
@@ -205,7 +205,7 @@ impl<'a> LimitGates<'a> {
 
     /// Time for which a mail that is over its limits stays away: until slots of the slowest one that no other
     /// mail reserved, or until it opens; 15 min at most.
-    pub(super) fn away(&self, demands: &Demands, now: Timestamp, means: &RunningMeans) -> Duration {
+    pub(crate) fn away(&self, demands: &Demands, now: Timestamp, means: &RunningMeans) -> Duration {
         let paced = |(limit, recipients): (&'_ LimitRef, u32)| {
             Some((limit.clone(), self.slots.get(limit)?.as_ref()?.period(), recipients))
         };
@@ -221,19 +221,19 @@ impl<'a> LimitGates<'a> {
     }
 
     /// Whether one of these limits has less than one slot per second.
-    pub(super) fn is_slow(&self, demands: &Demands) -> bool {
+    pub(crate) fn is_slow(&self, demands: &Demands) -> bool {
         let slots = |key| self.slots.get(key).and_then(Option::as_ref);
         demands.iter().filter_map(|(key, _)| slots(key)).any(LimitSlots::is_slow)
     }
 
     /// Whether other mail at hand waits for any of these limits.
-    pub(super) fn has_waiting(&self, demands: &Demands) -> bool {
+    pub(crate) fn has_waiting(&self, demands: &Demands) -> bool {
         demands.iter().any(|(key, _)| self.waiting.get(key).is_some_and(|waiting| *waiting > 0))
     }
 
     /// Recipients that a limit lets through from `now` on beyond the mails at
     /// hand, and in the whole window; `None` if it limits nothing.
-    pub(super) fn room(&mut self, limit: &LimitRef, now: Timestamp) -> Option<(u64, u64)> {
+    pub(crate) fn room(&mut self, limit: &LimitRef, now: Timestamp) -> Option<(u64, u64)> {
         let waiting = self.waiting.get(limit).copied().unwrap_or(0);
         let slots = self.learn(limit)?;
         Some((slots.left(now).saturating_sub(waiting), slots.owned_slots()))
@@ -249,19 +249,19 @@ impl<'a> LimitGates<'a> {
 
 /// Recipients that feed or drain moved into limit queues and received from them, by place.
 #[derive(Clone, Debug, Default)]
-pub(super) struct QueueMoves {
-    pub(super) fed: BTreeMap<usize, u64>,
-    pub(super) taken: BTreeMap<usize, u64>,
-    pub(super) back: BTreeMap<usize, u64>,
+pub(crate) struct QueueMoves {
+    pub(crate) fed: BTreeMap<usize, u64>,
+    pub(crate) taken: BTreeMap<usize, u64>,
+    pub(crate) back: BTreeMap<usize, u64>,
     /// Mails that were received and got no slot, by queue.
-    pub(super) left: BTreeMap<String, u64>,
-    pub(super) empty: BTreeSet<usize>,
+    pub(crate) left: BTreeMap<String, u64>,
+    pub(crate) empty: BTreeSet<usize>,
     /// Queues in which SQS counts no message at all.
-    pub(super) gone: BTreeSet<usize>,
+    pub(crate) gone: BTreeSet<usize>,
 }
 
 impl QueueMoves {
-    pub(super) fn add(sums: &mut BTreeMap<usize, u64>, place: usize, recipients: u64) {
+    pub(crate) fn add(sums: &mut BTreeMap<usize, u64>, place: usize, recipients: u64) {
         *sums.entry(place).or_insert(0) += recipients;
     }
 
@@ -275,7 +275,7 @@ impl QueueMoves {
     /// Adds the window's moves to the report's counters, and corrects wrong depths. A depth below 0 is set
     /// to 0. If a queue was found empty, half of its depth is taken off: other pollers may hold the rest.
     /// Example: depth 9 and an empty queue take off 5, then 2, then 1, then 1.
-    pub(super) fn tell(&self, planned: &PlannedLimits, report: &mut LedgerReport) {
+    pub(crate) fn tell(&self, planned: &PlannedLimits, report: &mut LedgerReport) {
         for queue in &planned.queues {
             let place = queue.place;
             let fed = signed(sum(&self.fed, place)) - queue.depth.min(0);

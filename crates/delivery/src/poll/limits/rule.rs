@@ -12,14 +12,14 @@ use tidegate_core::limiter::Line;
 use tidegate_core::limits::{Dimension, LimitRef, is_alone};
 use tidegate_core::outcome::Outcome;
 
-use super::effect::{Effect, EndedSend, Kept, Leave};
+use super::{LimitGates, LimitWindow, QueueMoves};
 use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::jobs::{move_on, put_back_limited, receipt};
-use crate::poll::limit_window::{LimitGates, LimitWindow, QueueMoves};
+use crate::poll::rules::{Effect, EndedSend, Kept, Leave};
 use crate::poll::running_means::LONGEST_DELAY;
 use crate::poll::settle::Job;
 use crate::poll::sources::message::Message;
+use crate::poll::sources::message::{move_on, put_back_limited, receipt};
 use crate::ports::{Entropy as _, LedgerReport, QueueDepth, Queues as _};
 
 /// First delay of a mail that is over a limit and waits in a queue beside other mail.
@@ -200,10 +200,8 @@ impl<'a, E: Environment> LimitRule<'a, E> {
             effects.push(Effect::Arrived(place, 1));
         }
     }
-}
 
-impl<'a, E: Environment> LimitRule<'a, E> {
-    pub(super) fn received(
+    pub(crate) fn received(
         &self,
         mut mail: Box<Message>,
         effects: &mut Vec<Effect>,
@@ -233,19 +231,19 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     }
 
     /// A mail that missed its last moment was not sent: its limits' slots are free again.
-    pub(super) fn ended(&self, send: &EndedSend) {
+    pub(crate) fn ended(&self, send: &EndedSend) {
         if send.outcome() == Some(Outcome::NotSent) {
             self.limits.gates().give_back(&send.message.demands, send.slot);
         }
     }
 
-    pub(super) fn shown_after(&self, mail: &Message) -> Option<Duration> {
+    pub(crate) fn shown_after(&self, mail: &Message) -> Option<Duration> {
         self.is_kept_close(mail).then_some(Duration::ZERO)
     }
 
     /// Notes that the queue of `*` is empty if SQS counts nothing in it, in every 16th window. Its mail is
     /// invisible for minutes at a time, so an empty receive proves nothing.
-    pub(super) fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
+    pub(crate) fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
         let (ctx, limits) = (self.ctx, self.limits);
         let queue = limits.planned.queues.iter().find(|queue| queue.hides && queue.depth > 0)?;
         if !ctx.counts_merge() {
@@ -266,7 +264,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         Some(counting.boxed_local())
     }
 
-    pub(super) fn slots_over(&self) -> Vec<Effect> {
+    pub(crate) fn slots_over(&self) -> Vec<Effect> {
         let show = |mail: Message| {
             let job = Job::Show(receipt(&mail.held, true), Duration::ZERO);
             Effect::Settle(Box::new(mail), job)
@@ -274,7 +272,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         self.early.take().into_iter().map(show).collect()
     }
 
-    pub(super) fn report(&self, entry: &mut LedgerReport) {
+    pub(crate) fn report(&self, entry: &mut LedgerReport) {
         self.limits.moves().tell(self.limits.planned, entry);
     }
 }

@@ -1,5 +1,9 @@
 //! Limits in one window: their slots, and the queues in which limited mail waits.
 
+mod queues;
+mod rule;
+mod window;
+
 use std::collections::BTreeMap;
 
 use tidegate_core::Window;
@@ -9,6 +13,10 @@ use tidegate_core::limits::{Demands, Dimension, LimitRef, LimitSlots, LimitTable
 use tidegate_core::rate::{Rate, RateMargin};
 
 use crate::ports::{Idle, LimitTake, PreviousClaim, QueueUrl, Standing};
+
+pub(crate) use queues::LimitedLines;
+pub(crate) use rule::LimitRule;
+pub(crate) use window::{LimitGates, LimitWindow, QueueMoves};
 
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedQueue {
