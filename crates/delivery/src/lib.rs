@@ -15,7 +15,6 @@ pub mod back_pressure;
 pub mod bucketed;
 mod campaigns;
 pub mod control;
-pub mod environment;
 pub mod feedback;
 pub mod incidents;
 pub mod poll;

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tidegate_core::Timestamp;
-use tidegate_core::allocation::Intake;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::counters::{Counter, WindowCounts};
 use tidegate_core::exclusions::ExclusionList;
@@ -16,8 +15,9 @@ use tidegate_core::exclusions::ExclusionList;
 use super::plan::Plan;
 use super::running_means::RunningMeans;
 use super::sources::supply::Wait;
-use crate::environment::Environment;
-use crate::ports::{Body, Clock, Monotonic, PortError, QueueUrl, Queues as _, Received};
+use crate::ports::{
+    Body, Clock, Environment, Monotonic, PortError, Ports, QueueUrl, Queues as _, Received,
+};
 
 /// In every 16th window the merge queue is counted by SQS, against drift of the reported depth.
 const COUNT_EVERY: u64 = 16;
@@ -29,8 +29,8 @@ const MANY_RECEIVES: u32 = 100;
 /// Age above which a message is old. SQS deletes Tidegate's messages after 14 days.
 const OLD: Duration = Duration::from_hours(240);
 
-pub(super) struct Context<'a, E> {
-    pub(super) env: &'a E,
+pub(super) struct Context<'a, E: Environment> {
+    pub(super) env: &'a Ports<E>,
     pub(super) config: &'a PollerConfig,
     pub(super) running_means: &'a RunningMeans,
     pub(super) exclusions: &'a ExclusionCache,
@@ -46,10 +46,9 @@ pub(super) struct Context<'a, E> {
 
 impl<E: Environment> Context<'_, E> {
     pub(super) fn now(&self) -> Timestamp {
-        self.time.now(self.env.clock())
+        self.time.now(&self.env.clock)
     }
 
-    /// The settings and the plan by which messages are read.
     pub(super) fn count(&self, counter: Counter, count: u64) {
         self.counts.borrow_mut().add(counter, count);
     }
@@ -69,7 +68,7 @@ impl<E: Environment> Context<'_, E> {
     }
 
     pub(super) fn monotonic(&self) -> Monotonic {
-        self.env.clock().monotonic()
+        self.env.clock.monotonic()
     }
 
     /// The instant `time` after the window's close, on the monotonic clock.
@@ -83,15 +82,11 @@ impl<E: Environment> Context<'_, E> {
         time: Duration,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        let late = pin!(self.env.clock().sleep_until(self.after_close(time)));
+        let late = pin!(self.env.clock.sleep_until(self.after_close(time)));
         match select(pin!(work), late).await {
             Either::Left((done, _)) => Some(done),
             Either::Right(((), _)) => None,
         }
-    }
-
-    pub(super) fn queues(&self) -> &E::Queues {
-        self.env.queues()
     }
 
     /// `WaitTimeSeconds` of a receive that starts now.
@@ -120,7 +115,7 @@ impl<E: Environment> Context<'_, E> {
         wait: Wait,
     ) -> (bool, Result<(Vec<Received>, Monotonic), PortError>) {
         if !pause.is_zero() {
-            self.env.clock().sleep_until(self.monotonic() + pause).await;
+            self.env.clock.sleep_until(self.monotonic() + pause).await;
         }
         let since = self.monotonic();
         let reserve = self.running_means.room.reserve(queue, messages, self.seconds_of(wait));
@@ -130,7 +125,7 @@ impl<E: Environment> Context<'_, E> {
         // The wait for room took time: a long poll may not fit any more.
         let (since, wait) = (self.monotonic(), self.seconds_of(wait));
         let max = usize::try_from(reserved.messages).unwrap_or(1);
-        let mut result = self.queues().receive(queue, max, wait).await;
+        let mut result = self.env.queues.receive(queue, max, wait).await;
         if let Ok(received) = &mut result {
             for message in &mut *received {
                 message.body = mem::replace(&mut message.body, Body::from("")).received();
@@ -143,22 +138,6 @@ impl<E: Environment> Context<'_, E> {
     /// Whether this window compares the merge queue's reported depth with SQS's count.
     pub(super) fn counts_merge(&self) -> bool {
         self.plan.window.epoch_second().is_multiple_of(COUNT_EVERY)
-    }
-
-    /// An intake of `total` recipients from this window's campaigns, by weight and debt.
-    pub(super) fn intake(&self, total: u64) -> Intake {
-        let plan = self.plan;
-        let debts: Vec<i64> = plan.lanes().map(|campaign| campaign.debt).collect();
-        let means: Vec<f64> =
-            plan.lanes().map(|c| self.running_means.recipients_per_mail(&c.name)).collect();
-        let mut intake = Intake::new(&plan.turns, plan.slots.clone(), total, &debts, &means);
-        // Queues found empty before, or not asked, leave their share to the others from the start; probes
-        // may revive them.
-        let lanes = plan.lanes().enumerate();
-        let dry =
-            lanes.filter(|(_, campaign)| campaign.idle.is_some() || !plan.asks_for_share(campaign));
-        intake.mark_all_dry(dry.map(|(lane, _)| lane));
-        intake
     }
 }
 

@@ -32,7 +32,7 @@ use std::time::Duration;
 use claim::{ClaimedWindow, claim};
 use context::{Context, ExclusionCache};
 use drain::{DrainParts, DrainResult, drain};
-use feed::{FedIntake, Feed, feed};
+use feed::{Feed, feed};
 use futures_channel::mpsc::unbounded;
 use futures_util::future::{OptionFuture, join, join3};
 use limits::LimitWindow;
@@ -40,6 +40,7 @@ use plan::Plan;
 use rules::Rules;
 use running_means::RunningMeans;
 use settle::settle;
+use sources::supply::Lanes;
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::{DECIDED, PollerConfig, REPORTED};
 use tidegate_core::control::{Hold, HoldReason};
@@ -47,8 +48,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::limiter::WindowLeft;
 use tidegate_core::tick::Tick;
 
-use crate::environment::Environment;
-use crate::ports::{Ledger as _, Mailer as _, Queues as _};
+use crate::ports::{Environment, Ledger as _, Mailer as _, Ports, Queues as _};
 
 pub use claim::PollError;
 pub(crate) use limits::was_used;
@@ -60,8 +60,8 @@ pub(crate) use settle::pack;
 /// The poller: ports, settings, and what it keeps from window to window: running means, on whose presence nothing
 /// depends, and the exclusion list.
 #[derive(Debug)]
-pub struct Poller<E> {
-    env: E,
+pub struct Poller<E: Environment> {
+    env: Ports<E>,
     config: PollerConfig,
     running_means: RunningMeans,
     exclusions: ExclusionCache,
@@ -69,7 +69,7 @@ pub struct Poller<E> {
 
 impl<E: Environment> Poller<E> {
     /// Creates a poller on the ports of `env`. Its running means are empty.
-    pub fn new(env: E, config: PollerConfig) -> Self {
+    pub fn new(env: Ports<E>, config: PollerConfig) -> Self {
         let running_means = RunningMeans::nothing(config.memory.mail_bytes());
         Self { env, config, running_means, exclusions: ExclusionCache::default() }
     }
@@ -136,7 +136,7 @@ fn idle_end(plan: &Plan) -> Option<End> {
 /// Runs feed, drain and settling side by side in one future, and reports once all have ended. Settling ends
 /// when all senders of `jobs` are dropped: those of feed, drain and sweep, and at last that of the rules.
 async fn serve_slots<E: Environment>(ctx: &Context<'_, E>, report: WindowReport) -> WindowReport {
-    let calls = ctx.env.queues().calls();
+    let calls = ctx.env.queues.calls();
     let buffered = Cell::new(0);
     let limits = LimitWindow::new(&ctx.plan.limits);
     let (jobs, to_settle) = unbounded();
@@ -164,7 +164,7 @@ async fn serve_slots<E: Environment>(ctx: &Context<'_, E>, report: WindowReport)
     };
     let beside = join(warm(ctx), rules.beside());
     let ((fed, drained), (), _) = join3(serving, settle(ctx, to_settle, buffered), beside).await;
-    ctx.count(Counter::SqsCalls, ctx.env.queues().calls() - calls);
+    ctx.count(Counter::SqsCalls, ctx.env.queues.calls() - calls);
     ctx.count(Counter::Windows, 1);
     tell(ctx, &rules, report, fed, drained).await
 }
@@ -175,7 +175,7 @@ async fn warm<E: Environment>(ctx: &Context<'_, E>) {
     let is_before = ctx.now() < ctx.plan.window.opens();
     if is_before && ctx.plan.expects_mail() && ctx.running_means.is_cold(ctx.monotonic()) {
         let connections = ctx.running_means.connections(ctx.plan.rate.as_per_second());
-        ctx.env.mailer().warm(connections).await;
+        ctx.env.mailer.warm(connections).await;
     }
 }
 
@@ -184,7 +184,7 @@ async fn tell<E: Environment>(
     ctx: &Context<'_, E>,
     rules: &Rules<'_, E>,
     mut report: WindowReport,
-    fed: Option<FedIntake>,
+    fed: Option<Lanes>,
     drained: DrainResult,
 ) -> WindowReport {
     let debts = debts(ctx.plan, fed.as_ref(), &drained);
@@ -222,7 +222,7 @@ async fn tell<E: Environment>(
     let concluding = control_record::conclude(ctx, rules.wrote_control(), |control| {
         rules.conclude(control);
     });
-    let adding = ctx.within(REPORTED, ctx.env.ledger().report(&entry));
+    let adding = ctx.within(REPORTED, ctx.env.ledger.report(&entry));
     let changing = ctx.within(REPORTED, join(raising, concluding));
     let (added, _) = join(adding, changing).await;
     if !matches!(added, Some(Ok(()))) {
@@ -235,12 +235,9 @@ async fn tell<E: Environment>(
 /// Changes of the campaigns' debts in this window, in thousandths of a recipient. With a merge queue, mail
 /// becomes a debt as it is fed; recipients that were sent to from limit queues count beside it. In direct
 /// mode the drain counts what it received.
-fn debts(plan: &Plan, fed: Option<&FedIntake>, drained: &DrainResult) -> BTreeMap<String, i64> {
+fn debts(plan: &Plan, fed: Option<&Lanes>, drained: &DrainResult) -> BTreeMap<String, i64> {
     let changes = match (fed, &drained.debts) {
-        (Some(fed), _) => {
-            let sent = plan.by_lane(&drained.limited);
-            fed.intake.debt_changes(&sent, &fed.had_limited_mail)
-        }
+        (Some(fed), _) => fed.debt_changes(&plan.by_lane(&drained.limited)),
         (None, Some(debts)) => debts.clone(),
         (None, None) => return BTreeMap::new(),
     };

@@ -23,9 +23,8 @@ use tidegate_core::config::MOVED;
 use tidegate_core::counters::{Counter, WindowCounts};
 
 use super::context::Context;
-use crate::environment::Environment;
 use crate::ports::{
-    BATCH, BATCH_BYTES, Clock as _, Entry, Outgoing, PortError, QueueUrl, Queues as _,
+    BATCH, BATCH_BYTES, Clock as _, Entry, Environment, Outgoing, PortError, QueueUrl, Queues as _,
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -204,11 +203,11 @@ async fn run<E: Environment>(
     batch: Batch,
 ) -> (Batch, Result<Vec<Entry>, PortError>) {
     let receipts = |all: &[Receipt]| all.iter().map(|r| r.handle.clone()).collect::<Vec<_>>();
-    let queues = ctx.queues();
+    let queues = &ctx.env.queues;
     let result = match &batch {
         Batch::Delete(queue, all, tries) => {
             if *tries > 0 {
-                ctx.env.clock().sleep_until(ctx.monotonic() + pause(*tries)).await;
+                ctx.env.clock.sleep_until(ctx.monotonic() + pause(*tries)).await;
             }
             queues.delete(queue, &receipts(all)).await
         }

@@ -7,6 +7,7 @@ mod monitor;
 mod queues;
 
 use std::error::Error as StdError;
+use std::fmt;
 
 use thiserror::Error;
 
@@ -15,6 +16,67 @@ pub use ledger::*;
 pub use mail::*;
 pub use monitor::*;
 pub use queues::*;
+
+/// The types of the ports that a poller needs: a tuple of them, in this order.
+pub trait Environment {
+    /// SQS: campaign queues, merge queue, express queue, limit queues and dead-letter queue.
+    type Queues: Queues;
+    /// The mailer that sends mail through SES.
+    type Mailer: Mailer;
+    /// Asks SES for the account's quota and state.
+    type Account: Account;
+    /// Claims, control record, reports, deduplication's marks, and the exclusion list.
+    type Ledger: Ledger + Marks + Exclusions;
+    /// Access to the wall clock and the monotonic clock.
+    type Clock: Clock;
+    /// The source of random tokens and jitter.
+    type Entropy: Entropy;
+    /// The S3 bucket, or its stand-in, for deferred mail.
+    type DeferralStore: DeferralStore;
+}
+
+impl<Q, M, A, L, C, E, S> Environment for (Q, M, A, L, C, E, S)
+where
+    Q: Queues,
+    M: Mailer,
+    A: Account,
+    L: Ledger + Marks + Exclusions,
+    C: Clock,
+    E: Entropy,
+    S: DeferralStore,
+{
+    type Queues = Q;
+    type Mailer = M;
+    type Account = A;
+    type Ledger = L;
+    type Clock = C;
+    type Entropy = E;
+    type DeferralStore = S;
+}
+
+/// The ports of a poller.
+pub struct Ports<E: Environment> {
+    /// The queues of every kind.
+    pub queues: E::Queues,
+    /// The mailer, which sends through SES.
+    pub mailer: E::Mailer,
+    /// The account, for quota and state.
+    pub account: E::Account,
+    /// The ledger, which also keeps deduplication's marks.
+    pub ledger: E::Ledger,
+    /// The wall clock and the monotonic clock.
+    pub clock: E::Clock,
+    /// The source of random tokens and jitter.
+    pub entropy: E::Entropy,
+    /// The store of deferred mail; `None` if deferral is off.
+    pub deferral: Option<E::DeferralStore>,
+}
+
+impl<E: Environment> fmt::Debug for Ports<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ports").finish_non_exhaustive()
+    }
+}
 
 /// A failed call to a service: which operation on which resource, and how it failed.
 #[derive(Debug, Error)]

@@ -16,7 +16,8 @@ use crate::ports::{Idle, LimitTake, PreviousClaim, QueueUrl, Standing};
 
 pub(crate) use queues::LimitedLines;
 pub(crate) use rule::LimitRule;
-pub(crate) use window::{LimitGates, LimitWindow, QueueMoves};
+use window::LimitGates;
+pub(crate) use window::LimitWindow;
 
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedQueue {

@@ -20,16 +20,15 @@ use tidegate_core::counters::Counter;
 use tidegate_core::outcome::Outcome;
 
 use super::{Effect, EndedSend, Kept, Leave, NextRule};
-use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::control_record;
 use crate::poll::sources::message::Message;
-use crate::ports::{Mailer as _, Monotonic, Takes};
+use crate::ports::{Environment, Mailer as _, Monotonic, Takes};
 
 /// Once the breaker has a reason to block, an older look at it is not relied on.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-pub(crate) struct BreakerRule<'a, E> {
+pub(crate) struct BreakerRule<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
     state: Rc<RefCell<BreakerState>>,
 }
@@ -196,7 +195,7 @@ impl<'a, E: Environment> BreakerRule<'a, E> {
 /// visibility timeout of 30 s would be longer than most failures of the bucket.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
-pub(crate) struct SharedBucket<'a, E> {
+pub(crate) struct SharedBucket<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
     /// The mailer's counters before the window.
     before: Takes,
@@ -205,7 +204,7 @@ pub(crate) struct SharedBucket<'a, E> {
 
 impl<'a, E: Environment> SharedBucket<'a, E> {
     pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
-        Self { ctx, before: ctx.env.mailer().takes(), is_lost: Cell::new(false) }
+        Self { ctx, before: ctx.env.mailer.takes(), is_lost: Cell::new(false) }
     }
 
     /// A send that was refused waits for a later slot. Without an answer this window starts no further
@@ -234,7 +233,7 @@ impl<'a, E: Environment> SharedBucket<'a, E> {
     }
 
     pub(super) fn closes(&self) {
-        let now = self.ctx.env.mailer().takes();
+        let now = self.ctx.env.mailer.takes();
         let (refused, lost) = (now.refused - self.before.refused, now.lost - self.before.lost);
         self.ctx.count(Counter::BucketRefused, refused);
         self.ctx.count(Counter::BucketLost, lost);

@@ -37,13 +37,13 @@ use tidegate_core::exclusions::{ExclusionList, ExclusionState};
 use tidegate_core::limiter::Line;
 
 use super::{Effect, Kept, Leave, NextRule};
-use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::settle::Job;
-use crate::poll::sources::message::{Message, Source, read};
-use crate::poll::sources::message::{cancelled, excluded, receipt, reject};
+use crate::poll::sources::message::{Message, Source, cancelled, excluded, read, receipt, reject};
 use crate::poll::sources::supply::Wait;
-use crate::ports::{ExclusionShard, Exclusions as _, Monotonic, QueueUrl, Received, VISIBLE_AGAIN};
+use crate::ports::{
+    Environment, ExclusionShard, Exclusions as _, Monotonic, QueueUrl, Received, VISIBLE_AGAIN,
+};
 
 /// The sweep of a queue starts no receive later than this before the window's close.
 const LAST_RECEIVE: Duration = Duration::from_millis(100);
@@ -51,7 +51,7 @@ const LAST_RECEIVE: Duration = Duration::from_millis(100);
 const MOST: usize = 2_500;
 
 /// Takes cancelled mail out.
-pub(crate) struct CancelledMail<'a, E> {
+pub(crate) struct CancelledMail<'a, E: Environment> {
     sweep: Rc<Sweep<'a, E>>,
     /// The way to settling for the sweep, until it begins; none if no queue is swept.
     jobs: RefCell<Option<UnboundedSender<Job>>>,
@@ -117,7 +117,7 @@ impl<'a, E: Environment> CancelledMail<'a, E> {
 }
 
 /// Takes the mail of open cancels off its campaigns' queues.
-struct Sweep<'a, E> {
+struct Sweep<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
     /// The campaigns whose queues were found without cancelled mail, and the cancel.
     cleared: RefCell<BTreeMap<String, Cancel>>,
@@ -222,7 +222,7 @@ impl<E: Environment> Sweep<'_, E> {
 type Reading<'a> = Shared<LocalBoxFuture<'a, Option<Arc<ExclusionList>>>>;
 
 /// Takes out the mail to excluded recipients.
-pub(crate) struct ExcludedRecipients<'a, E> {
+pub(crate) struct ExcludedRecipients<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
     /// The list, once it is read; none if nobody is excluded.
     list: Option<Reading<'a>>,
@@ -310,7 +310,7 @@ async fn read_list<E: Environment>(
         return Some(list);
     }
     let all: Vec<u8> = (0..=u8::MAX).collect();
-    let shards = ctx.within(DECIDED, ctx.env.ledger().shards(&all)).await;
+    let shards = ctx.within(DECIDED, ctx.env.ledger.shards(&all)).await;
     let shards: Vec<ExclusionShard> = match shards {
         Some(Ok(shards)) => shards,
         failed => {

@@ -17,12 +17,10 @@ use tidegate_core::deferral::{DeferredMail, MOST_BYTES, ObjectName, pack};
 use tidegate_core::identity::Envelope;
 
 use super::Kept;
-use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::settle::{Job, Receipt};
-use crate::poll::sources::message::Message;
-use crate::poll::sources::message::receipt;
-use crate::ports::{Body, DeferralStore as _};
+use crate::poll::sources::message::{Message, receipt};
+use crate::ports::{Body, DeferralStore as _, Environment};
 
 /// Mails that a window defers at most, for each slot: a campaign of low-priority mail is searched ten times
 /// as fast as it could be sent, for a bounded number of calls.
@@ -42,7 +40,7 @@ struct PendingDeferral {
 }
 
 /// Collects the mail that a window defers, and writes it to the store of deferred mail.
-pub(crate) struct Deferral<'a, E> {
+pub(crate) struct Deferral<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
     stores: bool,
     level: BackPressureLevel,
@@ -60,7 +58,7 @@ impl<'a, E: Environment> Deferral<'a, E> {
         let bytes = usize::try_from(ctx.config.memory.mail_bytes() / 4).unwrap_or(MOST_BYTES);
         Self {
             ctx,
-            stores: ctx.env.deferral().is_some(),
+            stores: ctx.env.deferral.as_ref().is_some(),
             level: plan.control.level(plan.window.opens().into()),
             most: plan.slot_count().saturating_mul(A_SLOT).clamp(LEAST, MOST),
             most_bytes: bytes.min(MOST_BYTES),
@@ -117,7 +115,7 @@ async fn write<E: Environment>(
     ctx: &Context<'_, E>,
     held: BTreeMap<String, Vec<PendingDeferral>>,
 ) -> Vec<Job> {
-    let Some(store) = ctx.env.deferral() else { return Vec::new() };
+    let Some(store) = ctx.env.deferral.as_ref() else { return Vec::new() };
     let writes = held.into_iter().map(async |(campaign, held)| {
         let line = |held: PendingDeferral| {
             (DeferredMail::of(held.body.to_string(), &held.envelope), held.receipt)

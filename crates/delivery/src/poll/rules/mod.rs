@@ -34,11 +34,10 @@ use super::limits::{LimitRule, LimitWindow};
 use super::settle::Job;
 use super::sources::message::{Message, Rejected};
 use super::sources::supply::PollVerdict;
-use crate::environment::Environment;
-use crate::ports::LedgerReport;
+use crate::ports::{Environment, LedgerReport};
 
 /// The rules of one window.
-pub(super) struct Rules<'a, E> {
+pub(super) struct Rules<'a, E: Environment> {
     cancels: CancelledMail<'a, E>,
     exclusions: ExcludedRecipients<'a, E>,
     deferral: Deferral<'a, E>,
@@ -234,6 +233,8 @@ pub(crate) enum Effect {
     MovedAway(Line, u64),
     /// So many mails came into the limit queue at this place.
     Arrived(usize, u64),
+    /// Further windows were claimed for a mail with more recipients than this one has slots, or not.
+    Advanced(bool),
     /// No further send starts in this window.
     Stop,
     /// Hold all sending, or one campaign's.

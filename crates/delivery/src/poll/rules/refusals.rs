@@ -12,13 +12,12 @@ use tidegate_core::outcome::Outcome;
 use tidegate_core::refusals::{INVALID, Refusal, Run};
 
 use super::{Effect, EndedSend, Kept};
-use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::settle::Job;
-use crate::poll::sources::message::receipt;
-use crate::poll::sources::message::{Message, Rejected};
+use crate::poll::sources::message::{Message, Rejected, receipt};
+use crate::ports::Environment;
 
-pub(crate) struct RefusalsInARow<'a, E> {
+pub(crate) struct RefusalsInARow<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
     runs: RefCell<BTreeMap<String, Run>>,
     /// Held campaigns of which this window sends a mail, and whether SES accepted it; none until it has an answer.

@@ -14,17 +14,16 @@ use tidegate_core::identity::{
     CAMPAIGN_QUEUE_BYTES, CampaignMessage, Envelope, EpochMillis, Identity, deduplication_id,
     group_id,
 };
-use tidegate_core::in_full;
 use tidegate_core::limiter::Line;
 use tidegate_core::limits::{Demands, MailFacts};
 use tidegate_core::outcome::{Failure, Outcome};
-use tidegate_core::retry;
+use tidegate_core::{in_full, retry};
 
 use crate::poll::context::Context;
 use crate::poll::limits::idle_key;
 use crate::poll::plan::{CampaignQueue, PlannedCampaign};
 use crate::poll::settle::{Job, Receipt};
-use crate::ports::{Body, Fifo, MERGE_QUEUE, Monotonic, Outgoing, QueueUrl, Received};
+use crate::ports::{Body, Environment, Fifo, MERGE_QUEUE, Monotonic, Outgoing, QueueUrl, Received};
 
 /// The queue from which a message was received.
 #[derive(Clone, Debug)]
@@ -64,6 +63,11 @@ impl Source {
     /// A queue with mail of several campaigns: the merge queue, or a limit queue.
     pub(crate) fn mixed(queue: QueueUrl, line: Line, limit_queue: Option<usize>) -> Self {
         Self { queue, line, campaign: None, limit_queue, priority: Priority::Normal }
+    }
+
+    /// The name under which the mean recipients of its mails are kept: the campaign's, or the URL of a shared queue.
+    pub(crate) fn lane(&self) -> &str {
+        self.campaign.as_deref().unwrap_or(self.queue.as_str())
     }
 
     /// The queue's name for the idle pauses: a campaign's, or one with a dot.
@@ -130,7 +134,7 @@ const OUTCOME_UNKNOWN: &str = "unknown";
 
 /// Reads `received`: parses the body, and takes the envelope from the attributes. In campaign queues, which
 /// producers write, attributes that cannot be Tidegate's are ignored; they never make a mail a dead letter.
-pub(crate) fn read<E>(
+pub(crate) fn read<E: Environment>(
     ctx: &Context<'_, E>,
     received: Received,
     source: &Source,

@@ -18,21 +18,20 @@
 //! give: while its first answer is awaited, or its last one was as full as was asked, the others wait. If a
 //! queue gives nothing and is not known to hold more, the others need not wait for proof that it is empty:
 //! one empty short poll will do.
-//!
-//! One receive of the drain: which queue is asked, and for how many messages.
-//!
-//! The mail at hand, by which the sources decide how much to receive.
 
 use std::time::Duration;
 
 use tidegate_core::allocation::{Ask, BATCH, Intake};
 use tidegate_core::breaker::Permit;
+use tidegate_core::cycle::Cycle;
 use tidegate_core::email::Priority;
 use tidegate_core::limiter::{Limiter, Line};
+use tidegate_core::turns::Turns;
 
 use super::message::{Message, Source};
+use crate::poll::context::Context;
 use crate::poll::plan::{IdleMode, Plan, PlannedCampaign};
-use crate::ports::{Monotonic, PortError, QueueUrl, Received};
+use crate::ports::{Environment, Monotonic, PortError, QueueUrl, Received};
 
 /// The most receives that feed and drain each have under way: a receive takes a connection, and an
 /// environment on Lambda has 1,024 file descriptors.
@@ -63,19 +62,6 @@ impl PollVerdict {
     /// Whether the queue is asked no more in this window, unless mail arrives.
     pub(crate) const fn is_dry(self) -> bool {
         matches!(self, Self::Failing | Self::Empty)
-    }
-
-    /// Passes the conclusion on to the intake: `ask` brought `messages` with `recipients` together. After
-    /// an answer that leaves it open the ask is taken back, so that its recipients are wanted again.
-    pub(crate) fn apply_to(self, intake: &mut Intake, ask: &Ask, messages: u64, recipients: u64) {
-        match self {
-            Self::Mail | Self::Empty => intake.received(ask, messages, recipients),
-            Self::Again => intake.withdraw(ask),
-            Self::Failing => {
-                intake.withdraw(ask);
-                intake.mark_dry(ask.lane);
-            }
-        }
     }
 }
 
@@ -256,28 +242,27 @@ impl LaneQueues {
         self.queues.iter().enumerate().all(|(other, queue)| other == index || queue.dry)
     }
 
-    /// Notes an answer (see [`QueueSupply::answered`]). Returns the conclusions about its queue and about
-    /// the lane, which is empty only if all of its queues are.
+    /// Notes an answer (see [`QueueSupply::answered`]). The lane is empty only if all of its queues are.
     pub(crate) fn answered(
         &mut self,
         index: usize,
         asked: u64,
         got: Option<u64>,
         long: bool,
-    ) -> (PollVerdict, PollVerdict) {
+    ) -> SourceAnswer {
         let is_alone = self.is_alone(index);
         let queue = &mut self.queues[index];
-        let verdict = match queue.supply.answered(asked, got, long) {
+        let of_queue = match queue.supply.answered(asked, got, long) {
             PollVerdict::Again if got == Some(0) && !is_alone && !queue.supply.is_expected() => {
                 PollVerdict::Empty
             }
             verdict => verdict,
         };
-        match verdict {
-            PollVerdict::Again => {}
-            verdict => queue.dry = verdict.is_dry(),
+        if of_queue != PollVerdict::Again {
+            queue.dry = of_queue.is_dry();
         }
-        (verdict, if verdict.is_dry() && !is_alone { PollVerdict::Again } else { verdict })
+        let verdict = if of_queue.is_dry() && !is_alone { PollVerdict::Again } else { of_queue };
+        SourceAnswer { source: queue.source.clone(), of_queue, verdict }
     }
 
     /// Notes that `messages` came to stand in the only queue.
@@ -294,6 +279,150 @@ impl LaneQueues {
 
     pub(crate) fn is_dry(&self) -> bool {
         self.queues.iter().all(|queue| queue.dry)
+    }
+}
+
+/// The queues of campaigns and how much is wanted of each: one lane for each campaign of this window, or a single one
+/// for the merge queue.
+pub(crate) struct Lanes {
+    pub(crate) lanes: Vec<LaneQueues>,
+    pub(crate) intake: Intake,
+    /// Receives from queues that were found empty, still to be made; each with its queue's place in the lane.
+    probes: Vec<(Ask, usize)>,
+    /// By lane: true if more of its mail fell under limits than these let through soon.
+    had_limited_mail: Vec<bool>,
+    /// Recipients beyond their limits' room so far.
+    pub(crate) beyond: u64,
+}
+
+impl Lanes {
+    fn new(lanes: Vec<LaneQueues>, intake: Intake) -> Self {
+        let had_limited_mail = vec![false; lanes.len()];
+        Self { lanes, intake, probes: Vec::new(), had_limited_mail, beyond: 0 }
+    }
+
+    /// The campaigns of this window, of which `total` recipients are wanted by weight and debt. Queues that were found
+    /// empty get a probe if they are due.
+    pub(crate) fn of_campaigns<E: Environment>(ctx: &Context<'_, E>, total: u64) -> Self {
+        let plan = ctx.plan;
+        let debts: Vec<i64> = plan.lanes().map(|campaign| campaign.debt).collect();
+        let mean =
+            |campaign: &PlannedCampaign| ctx.running_means.recipients_per_mail(&campaign.name);
+        let means: Vec<f64> = plan.lanes().map(mean).collect();
+        let mut intake = Intake::new(&plan.turns, plan.slots.clone(), total, &debts, &means);
+        // Queues found empty before, or not asked, leave their share to the others from the start; probes
+        // may revive them.
+        let dry = plan
+            .lanes()
+            .enumerate()
+            .filter(|(_, campaign)| campaign.idle.is_some() || !plan.asks_for_share(campaign));
+        intake.mark_all_dry(dry.map(|(lane, _)| lane));
+        let lanes = plan.lanes().enumerate();
+        let lanes = lanes.map(|(lane, c)| LaneQueues::of(plan, c, Line::Campaign(lane)));
+        let mut all = Self::new(lanes.collect(), intake);
+        if plan.intake_amount() > 0 {
+            let each = all.lanes.iter_mut().enumerate();
+            all.probes = each.flat_map(|(lane, queues)| queues.probes(plan, lane)).collect();
+        }
+        all
+    }
+
+    /// The merge queue, of which `total` recipients are wanted.
+    pub(crate) fn of_merge<E: Environment>(
+        ctx: &Context<'_, E>,
+        merge: &QueueUrl,
+        total: u64,
+    ) -> Self {
+        let plan = ctx.plan;
+        let source = Source::mixed(merge.clone(), Line::Campaign(0), None);
+        let expected = u64::try_from(plan.depth).unwrap_or(0);
+        let mean = ctx.running_means.recipients_per_mail(merge.as_str());
+        let one = Turns::all(&Cycle::single(), 1);
+        let mut intake = Intake::new(&one, plan.slots.clone(), total, &[], &[mean]);
+        if !plan.asks_merge() {
+            intake.mark_dry(0); // until the feed brings something
+        }
+        let queues = LaneQueues::single(source, QueueSupply::expecting(expected));
+        Self::new(vec![queues], intake)
+    }
+
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.lanes.iter().map(LaneQueues::outstanding).sum()
+    }
+
+    /// The next receive from a queue that was found empty, to learn whether mail came. It is beside the shares: no slot
+    /// waits for its answer, so it may be a long poll.
+    pub(crate) fn probe(&mut self) -> Option<NextReceive> {
+        let (ask, index) = self.probes.pop()?;
+        let queue = self.lanes[ask.lane].source(index).queue.clone();
+        let (origin, messages) = (ReceiveOrigin::Lane(ask, index), ask.messages);
+        Some(NextReceive { origin, queue, messages, pause: Duration::ZERO, wait: Wait::Within })
+    }
+
+    /// The next receive for at most `most` recipients, if there is room for its messages and `left` is left of the
+    /// window. None if nothing is wanted beyond the receives under way, or no queue that may give it can be asked now:
+    /// then an answer has to come first.
+    pub(crate) fn next(&mut self, most: u64, room: u64, left: Duration) -> Option<NextReceive> {
+        let lanes = &self.lanes;
+        let may_ask = |lane: usize| lanes.get(lane).is_some_and(|lane| lane.next(left).is_some());
+        let ask = self.intake.ask_within(most, may_ask)?;
+        if room < ask.messages {
+            self.intake.withdraw(&ask);
+            return None;
+        }
+        // While another queue may have mail for these slots, a long poll would only delay it: the queue is asked by a
+        // short poll.
+        let others = self.intake.others_may_give(ask.lane);
+        let lane = &mut self.lanes[ask.lane];
+        let index = lane.next(left).unwrap_or(0);
+        let (queue, pause) = lane.asked(index, ask.messages);
+        let wait = if others || !lane.is_alone(index) { Wait::No } else { Wait::Within };
+        let (origin, messages) = (ReceiveOrigin::Lane(ask, index), ask.messages);
+        Some(NextReceive { origin, queue, messages, pause, wait })
+    }
+
+    /// Notes an answer of `got` messages; `None` is a failed receive, `long` a long poll.
+    pub(crate) fn answered(
+        &mut self,
+        ask: &Ask,
+        index: usize,
+        got: Option<u64>,
+        long: bool,
+    ) -> Option<SourceAnswer> {
+        let lane = self.lanes.get_mut(ask.lane)?;
+        if ask.recipients == 0 && got.unwrap_or(0) > 0 {
+            self.intake.revive(ask.lane); // the probe found mail again
+        }
+        Some(lane.answered(index, ask.messages, got, long))
+    }
+
+    /// Passes the conclusion on to the intake: `ask` brought `messages` with `recipients` together. After an answer that
+    /// leaves it open the ask is taken back, so that its recipients are wanted again.
+    pub(crate) fn took(&mut self, ask: &Ask, verdict: PollVerdict, messages: u64, recipients: u64) {
+        match verdict {
+            PollVerdict::Mail | PollVerdict::Empty => {
+                self.intake.received(ask, messages, recipients);
+            }
+            PollVerdict::Again => self.intake.withdraw(ask),
+            PollVerdict::Failing => {
+                self.intake.withdraw(ask);
+                self.intake.mark_dry(ask.lane);
+            }
+        }
+    }
+
+    /// Notes mail of a lane beyond its limits' room: the campaign had mail, but not for these slots, and earns no credit
+    /// by that.
+    pub(crate) fn went_beyond(&mut self, lane: usize, recipients: u64) {
+        self.beyond += recipients;
+        if let Some(had_limited_mail) = self.had_limited_mail.get_mut(lane) {
+            *had_limited_mail |= recipients > 0;
+        }
+    }
+
+    /// Changes of the campaigns' debts; `limited` are the recipients sent to from limit queues, by lane.
+    pub(crate) fn debt_changes(&self, limited: &[u64]) -> Vec<i64> {
+        self.intake.debt_changes(limited, &self.had_limited_mail)
     }
 }
 
@@ -328,6 +457,14 @@ pub(crate) struct NextReceive {
     /// The receive starts after this pause (see `QueueSupply::pause`).
     pub(crate) pause: Duration,
     pub(crate) wait: Wait,
+}
+
+impl NextReceive {
+    pub(crate) async fn made<E: Environment>(self, ctx: &Context<'_, E>) -> FinishedReceive {
+        let Self { origin, queue, messages, pause, wait } = self;
+        let (long, result) = ctx.receive(&queue, messages, pause, wait).await;
+        FinishedReceive { origin, asked: messages, long, result }
+    }
 }
 
 pub(crate) struct FinishedReceive {
@@ -367,6 +504,15 @@ impl KeptMail {
             campaigns: self.campaigns.saturating_sub(other.campaigns),
         }
     }
+}
+
+/// A receive's answer, as its source judges it.
+pub(crate) struct SourceAnswer {
+    pub(crate) source: Source,
+    /// The conclusion about the queue.
+    pub(crate) of_queue: PollVerdict,
+    /// The conclusion about all queues of its lane.
+    pub(crate) verdict: PollVerdict,
 }
 
 /// The mail at hand, and the slots that it may take.
