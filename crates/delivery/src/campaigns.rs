@@ -3,6 +3,7 @@
 //! Asking for the tags of 1,000 queues takes 40 s (25 calls per second). So new queues are asked first, and
 //! the list is written after every 100 queues. A run that is cut off keeps what it has written, and a new
 //! campaign starts within seconds. A queue that was not asked yet, or did not answer, keeps its entry.
+//! Also lifts the holds for SES's tenants, once a minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
@@ -13,7 +14,7 @@ use tidegate_core::config::Campaign;
 use tidegate_core::tagged::{Listing, TaggedQueue, listing, queue_name, same};
 
 use crate::control;
-use crate::ports::{Clock, Directory, FailureKind, Ledger, PortError, QueueUrl, Standing};
+use crate::ports::{Account, Clock, Directory, FailureKind, Ledger, PortError, QueueUrl, Standing};
 
 /// 25 calls per second: SQS allows an account 30 calls about tags per second, and deployments need some of
 /// them.
@@ -223,4 +224,48 @@ fn log_changes(before: &[Campaign], after: &[Campaign]) {
         let queue = queue_name(&stood.queue_url);
         tracing::info!(campaign = name, queue, weight = stood.weight, "campaign removed");
     }
+}
+
+/// SES allows about one call a second, and a tenant takes two or more.
+const BETWEEN_TENANTS: Duration = Duration::from_secs(2);
+/// The tenants that one run asks for. If more are held, each run begins at another one.
+const TENANTS_A_RUN: usize = 20;
+
+/// Asks SES for each tenant for which a campaign is held, and lifts the holds whose cause is gone; true if it lifted
+/// one. Makes no call while none is held.
+pub(crate) async fn lift_holds(
+    clock: &impl Clock,
+    account: &impl Account,
+    ledger: &impl Ledger,
+    before: &Standing,
+) -> bool {
+    let asked = clock.wall();
+    let held = before.control.held_tenants();
+    let minute = usize::try_from(asked.as_millis() / 60_000).unwrap_or(0);
+    let first = minute.wrapping_mul(TENANTS_A_RUN) % held.len().max(1);
+    let mut found = BTreeMap::new();
+    let mut next = clock.monotonic();
+    for tenant in held.iter().cycle().skip(first).take(held.len().min(TENANTS_A_RUN)) {
+        clock.sleep_until(next).await;
+        next = next + BETWEEN_TENANTS;
+        match account.tenant(tenant).await {
+            Ok(status) => found.extend(status.map(|status| ((*tenant).to_owned(), status))),
+            Err(error) => tracing::warn!(
+                tenant,
+                error = &error as &dyn StdError,
+                "SES does not tell the tenant's state: its campaigns stay held"
+            ),
+        }
+    }
+    if found.is_empty() {
+        return false;
+    }
+    let (version, control) = (before.control_version, before.control.clone());
+    let lifted = control::change(ledger, version, control, |control| {
+        control.lift_tenants(&found, asked.into());
+    });
+    let lifted = lifted.await.inspect_err(|error| {
+        tracing::warn!(error = error as &dyn StdError, "holds of tenants are not lifted");
+    });
+    lifted.is_ok_and(|changed| changed.made().is_some())
 }

@@ -11,19 +11,15 @@
 // Other crates call these items; the lint is off in most of the workspace.
 #![warn(missing_docs)]
 
-mod account;
 pub mod back_pressure;
 pub mod bucketed;
 mod campaigns;
 pub mod control;
-pub mod environment;
 pub mod feedback;
-mod finish;
 pub mod incidents;
 pub mod poll;
 pub mod ports;
 pub mod quota;
 pub mod replay;
 pub mod schedule;
-mod tenants;
 mod waiting;

@@ -14,9 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate_core::Timestamp;
 use tidegate_core::deferral::{ObjectName, Progress, unpack};
-use tidegate_core::in_full;
+use tidegate_core::{Timestamp, in_full};
 
 use crate::poll::pack;
 use crate::ports::{

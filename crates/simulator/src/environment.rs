@@ -6,7 +6,6 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::bucketed::Bucketed;
-use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_fakes::{
     MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryLedger, MemoryMailer, MemoryQueues,
@@ -15,7 +14,7 @@ use tidegate_fakes::{
 use tokio::sync::Notify;
 
 /// The ports of one execution environment's poller: fakes with fault injection.
-pub type SimulatedPorts = Ports<
+pub type SimulatedPorts = (
     MemoryQueues,
     Bucketed<MemoryMailer, MemoryBucket>,
     MemoryAccount,
@@ -23,7 +22,7 @@ pub type SimulatedPorts = Ports<
     SimClock,
     SeededEntropy,
     MemoryDeferralStore,
->;
+);
 
 /// How late functions start; not at all by default.
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,12 +9,11 @@ use tidegate_core::Window;
 use tidegate_core::config::{POLLER_TIMEOUT, PollerConfig};
 use tidegate_core::tick::Tick;
 use tidegate_delivery::bucketed::Bucketed;
-use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::Poller;
-use tidegate_delivery::ports::Entropy as _;
+use tidegate_delivery::ports::{Entropy as _, Ports};
 use tokio::sync::Notify;
 
-use crate::environment::{LambdaEnvironment, PollerEnd, PollerRun};
+use crate::environment::{LambdaEnvironment, PollerEnd, PollerRun, SimulatedPorts};
 use crate::world::World;
 
 impl World {
@@ -28,7 +27,7 @@ impl World {
             Some(shared) => Bucketed::new(mailer, self.bucket.clone(), shared.lost),
             None => Bucketed::alone(mailer),
         };
-        let env = Ports {
+        let env = Ports::<SimulatedPorts> {
             queues: self.queues.client().with_faults(&self.faults),
             mailer,
             account: self.ses.account().with_faults(&self.faults),

@@ -3,21 +3,20 @@
 use std::time::Duration;
 
 use thiserror::Error;
-use tidegate_core::Window;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::counters::{Counter, WindowCounts};
 use tidegate_core::grid::SlotGrid;
-use tidegate_core::idle;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::{Admission, Tick};
+use tidegate_core::{Window, idle};
 
+use super::context::WindowTime;
 use super::report::{End, WindowReport};
-use super::time::WindowTime;
-use crate::environment::Environment;
 use crate::ports::{
-    Account as _, Claim, ClaimRequest, Clock as _, Entropy as _, Ledger as _, PortError, Standing,
+    Account as _, Claim, ClaimRequest, Clock as _, Entropy as _, Environment, Ledger as _,
+    PortError, Ports, Standing,
 };
-use crate::{account, quota};
+use crate::quota;
 
 /// Without a scheduler, which renews it, the ledger's record of the account is renewed once it is this old.
 const KEPT_EVERY: Duration = Duration::from_mins(1);
@@ -54,16 +53,16 @@ pub(super) struct ClaimedWindow {
 /// Claims the tick's window; without a tick the next whole second, at the account's quota. A window that is
 /// not claimed has a report that says why.
 pub(super) async fn claim<E: Environment>(
-    env: &E,
+    env: &Ports<E>,
     config: &PollerConfig,
     tick: Option<Tick>,
 ) -> Result<Result<ClaimedWindow, WindowReport>, PollError> {
-    let time = WindowTime::start(env.clock());
+    let time = WindowTime::start(&env.clock);
     let is_ticked = tick.is_some();
     let tick = match tick {
         Some(tick) => tick,
         None => {
-            let window = Window::containing(time.now(env.clock())).plus(1);
+            let window = Window::containing(time.now(&env.clock)).plus(1);
             match quota_now(env, config).await? {
                 Some(rate) => Tick { window, rate },
                 None => return Ok(Err(WindowReport::new(window, End::NoQuota))),
@@ -71,7 +70,7 @@ pub(super) async fn claim<E: Environment>(
         }
     };
     let ended = |end| Ok(Err(WindowReport::new(tick.window, end)));
-    let now = time.now(env.clock());
+    let now = time.now(&env.clock);
     match tick.admit(now) {
         Admission::Expired => return ended(End::Expired),
         Admission::Early => return ended(End::Early),
@@ -83,10 +82,10 @@ pub(super) async fn claim<E: Environment>(
     if grid.slots_of(tick.window).is_empty() {
         return ended(End::NoSlots);
     }
-    let token = env.entropy().token();
+    let token = env.entropy.token();
     let (rate_margin, limits) = (config.rate_margin, config.limits.initial.digest());
     let request = ClaimRequest { window: tick.window, rate, rate_margin, limits, token };
-    let claim = env.ledger().claim(&request).await;
+    let claim = env.ledger.claim(&request).await;
     match claim.map_err(|source| PollError::Ledger { window: tick.window, source })? {
         Claim::Taken { owed: true, .. } => ended(End::Owed),
         Claim::Taken { .. } => ended(End::Duplicate),
@@ -107,20 +106,20 @@ pub(super) async fn claim<E: Environment>(
 /// The account's quota; `None` if SES gives the account none. As the scheduler would, this keeps
 /// SES's answer in the ledger: once a minute, and in every window in which a hold may wait for it.
 async fn quota_now<E: Environment>(
-    env: &E,
+    env: &Ports<E>,
     config: &PollerConfig,
 ) -> Result<Option<Rate>, PollError> {
-    let standing = env.ledger().read().await.ok();
+    let standing = env.ledger.read().await.ok();
     let control = standing.as_ref().map(|standing| &standing.control);
-    let asked = env.clock().wall();
-    match env.account().account().await {
+    let asked = env.clock.wall();
+    match env.account.account().await {
         Ok(status) => {
             let fresh = control
                 .and_then(|control| control.daily)
                 .is_some_and(|reading| asked.saturating_since(reading.read_at.into()) < KEPT_EVERY);
             let waits = control.is_some_and(|control| !control.holds.is_empty());
             if let Some(standing) = standing.as_ref().filter(|_| !fresh || waits) {
-                account::keep(env.ledger(), config.cap.daily, standing, Some(&status), asked).await;
+                quota::keep(&env.ledger, config.cap.daily, standing, Some(&status), asked).await;
             }
             Ok(quota::told(&status, &config.cap))
         }

@@ -1,23 +1,23 @@
-//! References and settings that every stage of one window shares.
+//! References and settings that every stage of one window shares, with the window's clock.
 
 use std::cell::{Cell, RefCell};
 use std::mem;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tidegate_core::Timestamp;
-use tidegate_core::allocation::Intake;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::counters::{Counter, WindowCounts};
+use tidegate_core::exclusions::ExclusionList;
 
-use super::exclusion_cache::ExclusionCache;
 use super::plan::Plan;
 use super::running_means::RunningMeans;
-use super::sources::receive::Wait;
-use super::time::WindowTime;
-use crate::environment::Environment;
-use crate::ports::{Body, Clock as _, Monotonic, PortError, QueueUrl, Queues as _, Received};
+use super::sources::supply::Wait;
+use crate::ports::{
+    Body, Clock, Environment, Monotonic, PortError, Ports, QueueUrl, Queues as _, Received,
+};
 
 /// In every 16th window the merge queue is counted by SQS, against drift of the reported depth.
 const COUNT_EVERY: u64 = 16;
@@ -29,8 +29,8 @@ const MANY_RECEIVES: u32 = 100;
 /// Age above which a message is old. SQS deletes Tidegate's messages after 14 days.
 const OLD: Duration = Duration::from_hours(240);
 
-pub(super) struct Context<'a, E> {
-    pub(super) env: &'a E,
+pub(super) struct Context<'a, E: Environment> {
+    pub(super) env: &'a Ports<E>,
     pub(super) config: &'a PollerConfig,
     pub(super) running_means: &'a RunningMeans,
     pub(super) exclusions: &'a ExclusionCache,
@@ -46,10 +46,9 @@ pub(super) struct Context<'a, E> {
 
 impl<E: Environment> Context<'_, E> {
     pub(super) fn now(&self) -> Timestamp {
-        self.time.now(self.env.clock())
+        self.time.now(&self.env.clock)
     }
 
-    /// The settings and the plan by which messages are read.
     pub(super) fn count(&self, counter: Counter, count: u64) {
         self.counts.borrow_mut().add(counter, count);
     }
@@ -69,7 +68,7 @@ impl<E: Environment> Context<'_, E> {
     }
 
     pub(super) fn monotonic(&self) -> Monotonic {
-        self.env.clock().monotonic()
+        self.env.clock.monotonic()
     }
 
     /// The instant `time` after the window's close, on the monotonic clock.
@@ -83,15 +82,11 @@ impl<E: Environment> Context<'_, E> {
         time: Duration,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        let late = pin!(self.env.clock().sleep_until(self.after_close(time)));
+        let late = pin!(self.env.clock.sleep_until(self.after_close(time)));
         match select(pin!(work), late).await {
             Either::Left((done, _)) => Some(done),
             Either::Right(((), _)) => None,
         }
-    }
-
-    pub(super) fn queues(&self) -> &E::Queues {
-        self.env.queues()
     }
 
     /// `WaitTimeSeconds` of a receive that starts now.
@@ -120,7 +115,7 @@ impl<E: Environment> Context<'_, E> {
         wait: Wait,
     ) -> (bool, Result<(Vec<Received>, Monotonic), PortError>) {
         if !pause.is_zero() {
-            self.env.clock().sleep_until(self.monotonic() + pause).await;
+            self.env.clock.sleep_until(self.monotonic() + pause).await;
         }
         let since = self.monotonic();
         let reserve = self.running_means.room.reserve(queue, messages, self.seconds_of(wait));
@@ -130,7 +125,7 @@ impl<E: Environment> Context<'_, E> {
         // The wait for room took time: a long poll may not fit any more.
         let (since, wait) = (self.monotonic(), self.seconds_of(wait));
         let max = usize::try_from(reserved.messages).unwrap_or(1);
-        let mut result = self.queues().receive(queue, max, wait).await;
+        let mut result = self.env.queues.receive(queue, max, wait).await;
         if let Ok(received) = &mut result {
             for message in &mut *received {
                 message.body = mem::replace(&mut message.body, Body::from("")).received();
@@ -144,20 +139,37 @@ impl<E: Environment> Context<'_, E> {
     pub(super) fn counts_merge(&self) -> bool {
         self.plan.window.epoch_second().is_multiple_of(COUNT_EVERY)
     }
+}
 
-    /// An intake of `total` recipients from this window's campaigns, by weight and debt.
-    pub(super) fn intake(&self, total: u64) -> Intake {
-        let plan = self.plan;
-        let debts: Vec<i64> = plan.lanes().map(|campaign| campaign.debt).collect();
-        let means: Vec<f64> =
-            plan.lanes().map(|c| self.running_means.recipients_per_mail(&c.name)).collect();
-        let mut intake = Intake::new(&plan.turns, plan.slots.clone(), total, &debts, &means);
-        // Queues found empty before, or not asked, leave their share to the others from the start; probes
-        // may revive them.
-        let lanes = plan.lanes().enumerate();
-        let dry =
-            lanes.filter(|(_, campaign)| campaign.idle.is_some() || !plan.asks_for_share(campaign));
-        intake.mark_all_dry(dry.map(|(lane, _)| lane));
-        intake
+/// Both clocks' readings when the poller began. A wall clock that is set meanwhile moves no slot.
+///
+/// Example: the poller began at wall 100.000 s and monotonic 7.000 s. At monotonic 7.250 s it is 100.250 s,
+/// whatever the wall clock shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WindowTime {
+    wall: Timestamp,
+    monotonic: Monotonic,
+}
+
+impl WindowTime {
+    pub(super) fn start(clock: &impl Clock) -> Self {
+        let (wall, monotonic) = clock.now();
+        Self { wall, monotonic }
+    }
+
+    pub(super) fn now(self, clock: &impl Clock) -> Timestamp {
+        self.wall + clock.monotonic().saturating_since(self.monotonic)
+    }
+
+    /// The instant of `at` on the monotonic clock.
+    pub(super) fn monotonic(self, at: Timestamp) -> Monotonic {
+        if at >= self.wall {
+            return self.monotonic + at.saturating_since(self.wall);
+        }
+        let before = self.wall.saturating_since(at);
+        Monotonic::from_origin(self.monotonic.since_origin().saturating_sub(before))
     }
 }
+
+/// The list as it was last read, and its version; none before it was read. It needs 8 bytes for each address.
+pub(super) type ExclusionCache = RefCell<Option<(u64, Arc<ExclusionList>)>>;

@@ -13,8 +13,7 @@ use tidegate_core::factor::RateFactor;
 
 use super::context::Context;
 use crate::control::{self, ChangeOutcome};
-use crate::environment::Environment;
-use crate::ports::{Ledger as _, PortError};
+use crate::ports::{Environment, Ledger as _, PortError};
 
 /// How often a change of the rate factor is tried; another poller's change in between costs a try.
 const TRIES: usize = 4;
@@ -57,7 +56,7 @@ pub(super) async fn hold<E: Environment>(
 /// Claims the windows through this one for a mail with more recipients than the window has slots; false if
 /// they are not claimed.
 pub(super) async fn advance<E: Environment>(ctx: &Context<'_, E>, through: Window) -> bool {
-    let advanced = ctx.env.ledger().advance(&ctx.token, through).await;
+    let advanced = ctx.env.ledger.advance(&ctx.token, through).await;
     log_failure("claim", advanced).unwrap_or(false)
 }
 
@@ -79,7 +78,7 @@ pub(super) async fn become_prober<E: Environment>(ctx: &Context<'_, E>) -> bool 
 
 /// Whether the breaker still allows. Without an answer it does: the claim showed a breaker that allows.
 pub(super) async fn allows<E: Environment>(ctx: &Context<'_, E>) -> bool {
-    let standing = ctx.env.ledger().read().await;
+    let standing = ctx.env.ledger.read().await;
     log_failure("breaker", standing).is_none_or(|now| now.control.breaker.is_allowing())
 }
 
@@ -92,10 +91,10 @@ pub(super) async fn conclude<E: Environment>(
     change: impl Fn(&mut Control),
 ) {
     let changed = if is_old {
-        match ctx.env.ledger().read().await {
+        match ctx.env.ledger.read().await {
             Ok(now) => {
                 let changed =
-                    control::change(ctx.env.ledger(), now.control_version, now.control, change);
+                    control::change(&ctx.env.ledger, now.control_version, now.control, change);
                 changed.await.map(ChangeOutcome::made)
             }
             Err(error) => Err(error),
@@ -126,7 +125,7 @@ async fn change_factor<E: Environment>(
     ctx: &Context<'_, E>,
     next: impl Fn(RateFactor) -> Option<RateFactor>,
 ) -> Result<(), PortError> {
-    let ledger = ctx.env.ledger();
+    let ledger = &ctx.env.ledger;
     let mut from = ctx.plan.factor;
     for _ in 0..TRIES {
         let Some(to) = next(from) else { return Ok(()) };
@@ -145,7 +144,7 @@ async fn change_control<E: Environment>(
     change: impl Fn(&mut Control),
 ) -> Result<Option<(Control, Control)>, PortError> {
     let (version, claimed) = (ctx.plan.control_version, ctx.plan.control.clone());
-    control::change(ctx.env.ledger(), version, claimed, change).await.map(ChangeOutcome::made)
+    control::change(&ctx.env.ledger, version, claimed, change).await.map(ChangeOutcome::made)
 }
 
 fn log_breaker(window: Window, before: &Breaker, after: &Breaker) {

@@ -11,26 +11,17 @@ use std::time::Duration;
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt as _, select_biased};
-use tidegate_core::Timestamp;
-use tidegate_core::allocation::{Ask, Intake};
-use tidegate_core::control::Control;
 use tidegate_core::counters::Counter;
-use tidegate_core::limiter::Line;
-use tidegate_core::limits::LimitRef;
 
 use super::context::Context;
-use super::jobs::{receipt, reject};
-use super::limit_window::{LimitWindow, QueueMoves};
-use super::plan::limits::PlannedQueue;
-use super::rules::Rules;
-use super::rules::effect::Kept;
+use super::limits::LimitWindow;
+use super::rules::{Kept, Rules};
 use super::settle::{Job, Receipt, pack};
-use super::sources::lane_queues::LaneQueues;
-use super::sources::message::{Message, Source, read};
-use super::sources::receive::Wait;
-use super::sources::supply::MOST_RECEIVES;
-use crate::environment::Environment;
-use crate::ports::{Body, Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
+use super::sources::message::{Message, Source, read, receipt, reject};
+use super::sources::supply::{FinishedReceive, Lanes, MOST_RECEIVES, ReceiveOrigin, SourceAnswer};
+use crate::ports::{
+    Body, Entry, Environment, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received,
+};
 
 /// The feed starts no receive later than this before the window's close.
 const LAST_RECEIVE: Duration = Duration::from_millis(100);
@@ -39,16 +30,8 @@ const LAST_RECEIVE: Duration = Duration::from_millis(100);
 /// of 30 KB in that time, a whole one 200; the others are forwarded as they came.
 const MOST_COMPRESSING: Duration = Duration::from_millis(50);
 
-/// The recipients that the feed took in, for the campaigns' debts.
-#[derive(Debug)]
-pub(super) struct FedIntake {
-    pub(super) intake: Intake,
-    /// By lane: true if more of its mail fell under limits than these let through soon.
-    pub(super) had_limited_mail: Vec<bool>,
-}
-
 /// The parts of the window that the feed works with.
-pub(super) struct Feed<'a, E> {
+pub(super) struct Feed<'a, E: Environment> {
     pub(super) ctx: &'a Context<'a, E>,
     pub(super) rules: Rc<Rules<'a, E>>,
     pub(super) limits: &'a LimitWindow<'a>,
@@ -78,80 +61,32 @@ pub(super) struct Arrival {
 ///
 /// The loop ends when nothing more is wanted, or 100 ms before the close, once every receive and every
 /// batch on its way has ended.
-pub(super) async fn feed<E: Environment>(
-    feed: &Feed<'_, E>,
-    merge: &QueueUrl,
-) -> Option<FedIntake> {
+pub(super) async fn feed<E: Environment>(feed: &Feed<'_, E>, merge: &QueueUrl) -> Option<Lanes> {
     let (ctx, plan) = (feed.ctx, feed.ctx.plan);
     let amount = plan.feed_amount();
     if amount == 0 || plan.campaigns.is_empty() {
         return None;
     }
-    let mut intake = ctx.intake(amount);
-    let mut limited = Limited::of(ctx);
-    let lanes = plan.lanes().enumerate();
-    let mut lanes: Vec<LaneQueues> =
-        lanes.map(|(lane, c)| LaneQueues::of(plan, c, Line::Campaign(lane))).collect();
+    let mut lanes = Lanes::of_campaigns(ctx, amount);
     let mut receives = FuturesUnordered::new();
     let mut forwards = FuturesUnordered::new();
-    let each = lanes.iter_mut().enumerate();
-    let mut probes: Vec<(Ask, usize)> =
-        each.flat_map(|(lane, queues)| queues.probes(plan, lane)).collect();
     loop {
-        while ctx.now() + LAST_RECEIVE < plan.window.closes() {
-            if receives.len() >= MOST_RECEIVES {
-                break;
-            }
-            // A probe asks a queue that was found empty. It is beside the shares: no slot waits for its
-            // answer, so it may be a long poll.
-            if let Some((probe, index)) = probes.pop() {
-                let queue = lanes[probe.lane].source(index).queue.clone();
-                receives.push(receive(ctx, queue, (probe, index), Duration::ZERO, Wait::Within));
-                continue;
-            }
-            if limited.is_full() {
-                break;
-            }
-            let left = ctx.left_until(LAST_RECEIVE);
-            // None if nothing is wanted beyond the receives under way, or no queue that may give it can be
-            // asked now: then an answer has to come first.
-            let may_ask = |lane: usize| lanes[lane].next(left).is_some();
-            let Some(ask) = intake.ask_within(u64::MAX, may_ask) else { break };
-            let lane = &mut lanes[ask.lane];
-            let index = lane.next(left).unwrap_or(0);
-            let (queue, pause) = lane.asked(index, ask.messages);
-            // While another queue may have mail for these slots, a long poll would only delay it: the
-            // queue is asked by a short poll.
-            let others = intake.others_may_give(ask.lane) || !lane.is_alone(index);
-            let wait = if others { Wait::No } else { Wait::Within };
-            receives.push(receive(ctx, queue, (ask, index), pause, wait));
+        while ctx.now() + LAST_RECEIVE < plan.window.closes() && receives.len() < MOST_RECEIVES {
+            let next = match lanes.probe() {
+                None if lanes.beyond < plan.out_of_the_way() => {
+                    lanes.next(u64::MAX, u64::MAX, ctx.left_until(LAST_RECEIVE))
+                }
+                probe => probe,
+            };
+            let Some(next) = next else { break };
+            receives.push(next.made(ctx));
         }
         if receives.is_empty() && forwards.is_empty() {
             break;
         }
         select_biased! {
-            ((ask, index), long, result) = receives.select_next_some() => {
-                let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
-                let lane = &mut lanes[ask.lane];
-                let (of_queue, verdict) = lane.answered(index, ask.messages, counted, long);
-                let (source, key) = (lane.source(index), lane.source(index).idle_key());
-                feed.rules.answered(&key, of_queue, long);
-                let got = counted.unwrap_or(0);
-                let Taken { mails, left, away } = feed.take(source, result);
-                limited.put_away(ask.lane, away);
-                if ask.recipients == 0 && got > 0 {
-                    intake.revive(ask.lane); // the probe found mail again
-                }
-                let merged = mails.iter().filter(|mail| mail.place.is_none());
-                let merged = merged.map(|mail| mail.recipients).sum();
-                // Only what goes to the merge queue fills slots of this window. Limited mail counts as far
-                // as its limits let it through soon; the intake asks for other mail in place of the rest.
-                verdict.apply_to(&mut intake, &ask, got, merged);
-                intake.count_for_limit_queue(ask.lane, limited.count(ask.lane, &mails));
-                if left {
-                    intake.mark_dry(ask.lane); // for this window: its slots go to the others
-                }
-                for (place, mails) in by_place(mails) {
+            answer = receives.select_next_some() => {
+                for (place, mails) in by_place(feed.received(&mut lanes, answer)) {
                     // Each destination has batches of its own: one call sends to one queue.
                     let queue = place.and_then(|place| plan.limits.find(place));
                     let queue = queue.map_or(merge, |queue| &queue.queue);
@@ -166,25 +101,11 @@ pub(super) async fn feed<E: Environment>(
             }
         }
     }
-    Some(FedIntake { intake, had_limited_mail: limited.had_limited_mail })
-}
-
-/// An ask and the place of its queue in the lane, whether the receive was a long poll, and the answer with the
-/// instant at which it began.
-type Receive = ((Ask, usize), bool, Result<(Vec<Received>, Monotonic), PortError>);
-
-async fn receive<E: Environment>(
-    ctx: &Context<'_, E>,
-    queue: QueueUrl,
-    ask: (Ask, usize),
-    pause: Duration,
-    wait: Wait,
-) -> Receive {
-    let (long, result) = ctx.receive(&queue, ask.0.messages, pause, wait).await;
-    (ask, long, result)
+    Some(lanes)
 }
 
 /// The messages of one receive.
+#[derive(Default)]
 struct Taken {
     /// Mails to move.
     mails: Vec<Forward>,
@@ -204,6 +125,38 @@ struct Forward {
 }
 
 impl<E: Environment> Feed<'_, E> {
+    /// Takes a receive's answer, and returns the mails to move.
+    fn received(&self, lanes: &mut Lanes, answer: FinishedReceive) -> Vec<Forward> {
+        let FinishedReceive { origin: ReceiveOrigin::Lane(ask, index), long, result, .. } = answer
+        else {
+            return Vec::new();
+        };
+        let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
+        let Some(answer) = lanes.answered(&ask, index, counted, long) else { return Vec::new() };
+        let SourceAnswer { source, of_queue, verdict } = answer;
+        self.rules.answered(&source.idle_key(), of_queue, long);
+        let Taken { mails, left, away } = self.take(&source, result);
+        lanes.went_beyond(ask.lane, away);
+        let merged = mails.iter().filter(|mail| mail.place.is_none());
+        let merged = merged.map(|mail| mail.recipients).sum();
+        // Only what goes to the merge queue fills slots of this window. Limited mail counts as far
+        // as its limits let it through soon; the intake asks for other mail in place of the rest.
+        lanes.took(&ask, verdict, counted.unwrap_or(0), merged);
+        let mut soon = 0;
+        for (place, recipients) in mails.iter().filter_map(|m| Some((m.place?, m.recipients))) {
+            if self.limits.takes_room(place, recipients) {
+                soon += recipients;
+            } else {
+                lanes.went_beyond(ask.lane, recipients);
+            }
+        }
+        lanes.intake.count_for_limit_queue(ask.lane, soon);
+        if left {
+            lanes.intake.mark_dry(ask.lane); // for this window: its slots go to the others
+        }
+        mails
+    }
+
     /// Reads the received messages: invalid ones are dead-lettered, the rules may take some, and mail over
     /// its limits stays away; the others are returned.
     fn take(
@@ -216,10 +169,10 @@ impl<E: Environment> Feed<'_, E> {
             tracing::error!(campaign, error = &error as &dyn StdError, "not fed");
             (Vec::new(), ctx.monotonic())
         });
-        let mut taken = Taken { mails: Vec::with_capacity(messages.len()), left: false, away: 0 };
+        let mut taken = Taken::default();
         for received in messages {
             ctx.note_received(&received);
-            match read(received, source, since, ctx.config, ctx.plan) {
+            match read(ctx, received, source, since) {
                 Ok(message) => {
                     ctx.running_means.received(campaign, message.recipients());
                     match self.rules.collect(Box::new(message)) {
@@ -242,31 +195,32 @@ impl<E: Environment> Feed<'_, E> {
     /// Sends a mail on to the merge queue, or to its limit's queue if that limit has no slot for it in the next
     /// window; leaves it where it is if a limit without a queue has none.
     fn dispatch(&self, mut message: Message, taken: &mut Taken) {
-        let mut next = self.limits.fed();
-        let place = self.limits.queue_for(&mut next, &message.demands, Timestamp::default(), true);
-        drop(next);
-        if self.is_over(&message) {
-            taken.away += message.recipients();
-            return self.put_away(&message);
+        let (ctx, recipients) = (self.ctx, message.recipients());
+        match self.limits.dispatch(&message.demands, ctx.now(), ctx.running_means) {
+            Ok(place) => {
+                message.held.body = self.compressed(message.held.body);
+                taken.mails.push(self.forward(message, place));
+            }
+            Err(away) => {
+                taken.away += recipients;
+                ctx.count(Counter::LimitedAgain, recipients);
+                let _ = self.jobs.unbounded_send(Job::Show(receipt(&message.held, false), away));
+            }
         }
-        message.held.body = self.compressed(message.held.body);
-        taken.mails.push(Forward::of(message, place, &self.ctx.plan.control));
     }
 
-    /// Whether a limit without a queue has no slot in the next window for a mail, beside the mail that was
-    /// fed for it.
-    fn is_over(&self, message: &Message) -> bool {
-        let limits = &self.ctx.plan.limits;
-        let is_without = |limit: &LimitRef| !limits.has_queue(limit);
-        !self.limits.fed().wait_if_it_fits(&message.demands, is_without)
-    }
-
-    /// Leaves a mail over its limit in its campaign's queue, invisible until its limit may have a slot.
-    fn put_away(&self, message: &Message) {
-        let (now, means) = (self.ctx.now(), self.ctx.running_means);
-        let away = self.limits.fed().away(&message.demands, now, means);
-        self.ctx.count(Counter::LimitedAgain, message.recipients());
-        let _ = self.jobs.unbounded_send(Job::Show(receipt(&message.held, false), away));
+    fn forward(&self, message: Message, place: Option<usize>) -> Forward {
+        let cancel = self.ctx.plan.control.cancels.get(&message.envelope.campaign);
+        Forward {
+            outgoing: match place {
+                Some(_) => message.to_limit_queue(Duration::ZERO),
+                None => message.to_merge(cancel),
+            },
+            place,
+            recipients: message.recipients(),
+            receipt: receipt(&message.held, false),
+            campaign: message.envelope.campaign,
+        }
     }
 
     /// The body in its compressed form, as long as the window's time for that lasts. SQS bills every 64 KB of
@@ -314,32 +268,8 @@ impl<E: Environment> Feed<'_, E> {
     fn count(&self, place: Option<usize>, forward: &Forward) {
         let recipients = forward.recipients;
         match place {
-            Some(place) => {
-                QueueMoves::add(&mut self.limits.note().fed, place, recipients);
-                let limit = self.limits.planned.name(place);
-                self.ctx.count_for(Counter::LimitFed, limit, recipients);
-            }
+            Some(place) => self.limits.fed(self.ctx, place, recipients),
             None => self.ctx.count_for(Counter::Fed, &forward.campaign, recipients),
-        }
-    }
-}
-
-impl Forward {
-    fn of(message: Message, place: Option<usize>, control: &Control) -> Self {
-        let cancel = control.cancels.get(&message.envelope.campaign);
-        Self {
-            outgoing: match place {
-                Some(_) => message.to_limit_queue(Duration::ZERO),
-                None => message.to_merge(cancel),
-            },
-            place,
-            recipients: message.recipients(),
-            campaign: message.envelope.campaign,
-            receipt: Receipt {
-                queue: message.held.queue,
-                handle: message.held.receipt,
-                buffered: false,
-            },
         }
     }
 }
@@ -362,74 +292,6 @@ async fn forward<E: Environment>(
     batch: Vec<Forward>,
 ) -> FinishedForward {
     let outgoing: Vec<Outgoing> = batch.iter().map(|forward| forward.outgoing.clone()).collect();
-    let result = ctx.queues().send(queue, &outgoing).await;
+    let result = ctx.env.queues.send(queue, &outgoing).await;
     (place, batch, result)
-}
-
-/// Mail of this window for limit queues.
-///
-/// A queue's room is what two windows of its limit let through, less what waits in it already. Mail within
-/// the room counts as its campaign's part of the window, since it is sent soon. Mail beyond it is moved
-/// too, so that it does not block the campaign's other mail, but other mail is received for its slots.
-///
-/// Example: a limit gives 2 slots a window, and 1 recipient waits in its queue: the room is 2 · 2 − 1 = 3.
-/// Of five mails with one recipient each, three count, and two are beyond. At 100 slots a window the feed
-/// stops receiving once 600 recipients are beyond (4 · 100 + 200).
-struct Limited {
-    /// Recipients that still count for each queue, by its place.
-    rooms: BTreeMap<usize, u64>,
-    had_limited_mail: Vec<bool>,
-    beyond: u64,
-    most: u64,
-}
-
-impl Limited {
-    fn of<E: Environment>(ctx: &Context<'_, E>) -> Self {
-        let room = |queue: &PlannedQueue| {
-            let depth = u64::try_from(queue.depth).unwrap_or(0);
-            (queue.place, (2 * queue.slots.unwrap_or(0)).saturating_sub(depth))
-        };
-        Self {
-            rooms: ctx.plan.limits.queues.iter().map(room).collect(),
-            had_limited_mail: vec![false; ctx.plan.turns.lanes.len()],
-            beyond: 0,
-            most: ctx.plan.out_of_the_way(),
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.beyond >= self.most
-    }
-
-    /// Notes that mail of a lane was over its limits: other mail is asked for in its place.
-    fn put_away(&mut self, lane: usize, recipients: u64) {
-        self.beyond += recipients;
-        if recipients > 0
-            && let Some(had_limited_mail) = self.had_limited_mail.get_mut(lane)
-        {
-            *had_limited_mail = true;
-        }
-    }
-
-    /// Notes which of a lane's mails go to limit queues; returns the recipients that have room there.
-    fn count(&mut self, lane: usize, mails: &[Forward]) -> u64 {
-        let mut counted = 0;
-        for (place, recipients) in mails.iter().filter_map(|m| Some((m.place?, m.recipients))) {
-            let room = self.rooms.entry(place).or_insert(0);
-            match room.checked_sub(recipients) {
-                Some(rest) => {
-                    *room = rest;
-                    counted += recipients;
-                }
-                None => {
-                    // The campaign had mail, but not for these slots: it earns no credit by that.
-                    self.beyond += recipients;
-                    if let Some(had_limited_mail) = self.had_limited_mail.get_mut(lane) {
-                        *had_limited_mail = true;
-                    }
-                }
-            }
-        }
-        counted
-    }
 }

@@ -14,18 +14,14 @@ mod claim;
 mod context;
 mod control_record;
 mod drain;
-mod exclusion_cache;
 mod feed;
-mod jobs;
-mod limit_window;
+mod limits;
 mod plan;
 mod report;
-mod room;
 mod rules;
 mod running_means;
 mod settle;
 mod sources;
-mod time;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -33,8 +29,18 @@ use std::error::Error as StdError;
 use std::rc::Rc;
 use std::time::Duration;
 
+use claim::{ClaimedWindow, claim};
+use context::{Context, ExclusionCache};
+use drain::{DrainParts, DrainResult, drain};
+use feed::{Feed, feed};
 use futures_channel::mpsc::unbounded;
 use futures_util::future::{OptionFuture, join, join3};
+use limits::LimitWindow;
+use plan::Plan;
+use rules::Rules;
+use running_means::RunningMeans;
+use settle::settle;
+use sources::supply::Lanes;
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::{DECIDED, PollerConfig, REPORTED};
 use tidegate_core::control::{Hold, HoldReason};
@@ -42,30 +48,20 @@ use tidegate_core::counters::Counter;
 use tidegate_core::limiter::WindowLeft;
 use tidegate_core::tick::Tick;
 
-use crate::environment::Environment;
-use crate::ports::{Ledger as _, Mailer as _, Queues as _};
+use crate::ports::{Environment, Ledger as _, Mailer as _, Ports, Queues as _};
+
 pub use claim::PollError;
-use claim::{ClaimedWindow, claim};
-use context::Context;
-use drain::{DrainParts, DrainResult, drain};
-use exclusion_cache::ExclusionCache;
-use feed::{FedIntake, Feed, feed};
-use limit_window::LimitWindow;
-use plan::Plan;
-pub(crate) use plan::limits::was_used;
-pub use plan::limits::{all_limits_waiting, limit_waiting};
+pub(crate) use limits::was_used;
+pub use limits::{all_limits_waiting, limit_waiting};
 pub(crate) use report::sent_by_campaign;
 pub use report::{End, WindowReport};
-use rules::Rules;
-use running_means::RunningMeans;
 pub(crate) use settle::pack;
-use settle::settle;
 
 /// The poller: ports, settings, and what it keeps from window to window: running means, on whose presence nothing
 /// depends, and the exclusion list.
 #[derive(Debug)]
-pub struct Poller<E> {
-    env: E,
+pub struct Poller<E: Environment> {
+    env: Ports<E>,
     config: PollerConfig,
     running_means: RunningMeans,
     exclusions: ExclusionCache,
@@ -73,7 +69,7 @@ pub struct Poller<E> {
 
 impl<E: Environment> Poller<E> {
     /// Creates a poller on the ports of `env`. Its running means are empty.
-    pub fn new(env: E, config: PollerConfig) -> Self {
+    pub fn new(env: Ports<E>, config: PollerConfig) -> Self {
         let running_means = RunningMeans::nothing(config.memory.mail_bytes());
         Self { env, config, running_means, exclusions: ExclusionCache::default() }
     }
@@ -140,7 +136,7 @@ fn idle_end(plan: &Plan) -> Option<End> {
 /// Runs feed, drain and settling side by side in one future, and reports once all have ended. Settling ends
 /// when all senders of `jobs` are dropped: those of feed, drain and sweep, and at last that of the rules.
 async fn serve_slots<E: Environment>(ctx: &Context<'_, E>, report: WindowReport) -> WindowReport {
-    let calls = ctx.env.queues().calls();
+    let calls = ctx.env.queues.calls();
     let buffered = Cell::new(0);
     let limits = LimitWindow::new(&ctx.plan.limits);
     let (jobs, to_settle) = unbounded();
@@ -168,7 +164,7 @@ async fn serve_slots<E: Environment>(ctx: &Context<'_, E>, report: WindowReport)
     };
     let beside = join(warm(ctx), rules.beside());
     let ((fed, drained), (), _) = join3(serving, settle(ctx, to_settle, buffered), beside).await;
-    ctx.count(Counter::SqsCalls, ctx.env.queues().calls() - calls);
+    ctx.count(Counter::SqsCalls, ctx.env.queues.calls() - calls);
     ctx.count(Counter::Windows, 1);
     tell(ctx, &rules, report, fed, drained).await
 }
@@ -179,7 +175,7 @@ async fn warm<E: Environment>(ctx: &Context<'_, E>) {
     let is_before = ctx.now() < ctx.plan.window.opens();
     if is_before && ctx.plan.expects_mail() && ctx.running_means.is_cold(ctx.monotonic()) {
         let connections = ctx.running_means.connections(ctx.plan.rate.as_per_second());
-        ctx.env.mailer().warm(connections).await;
+        ctx.env.mailer.warm(connections).await;
     }
 }
 
@@ -188,7 +184,7 @@ async fn tell<E: Environment>(
     ctx: &Context<'_, E>,
     rules: &Rules<'_, E>,
     mut report: WindowReport,
-    fed: Option<FedIntake>,
+    fed: Option<Lanes>,
     drained: DrainResult,
 ) -> WindowReport {
     let debts = debts(ctx.plan, fed.as_ref(), &drained);
@@ -226,7 +222,7 @@ async fn tell<E: Environment>(
     let concluding = control_record::conclude(ctx, rules.wrote_control(), |control| {
         rules.conclude(control);
     });
-    let adding = ctx.within(REPORTED, ctx.env.ledger().report(&entry));
+    let adding = ctx.within(REPORTED, ctx.env.ledger.report(&entry));
     let changing = ctx.within(REPORTED, join(raising, concluding));
     let (added, _) = join(adding, changing).await;
     if !matches!(added, Some(Ok(()))) {
@@ -239,12 +235,9 @@ async fn tell<E: Environment>(
 /// Changes of the campaigns' debts in this window, in thousandths of a recipient. With a merge queue, mail
 /// becomes a debt as it is fed; recipients that were sent to from limit queues count beside it. In direct
 /// mode the drain counts what it received.
-fn debts(plan: &Plan, fed: Option<&FedIntake>, drained: &DrainResult) -> BTreeMap<String, i64> {
+fn debts(plan: &Plan, fed: Option<&Lanes>, drained: &DrainResult) -> BTreeMap<String, i64> {
     let changes = match (fed, &drained.debts) {
-        (Some(fed), _) => {
-            let sent = plan.by_lane(&drained.limited);
-            fed.intake.debt_changes(&sent, &fed.had_limited_mail)
-        }
+        (Some(fed), _) => fed.debt_changes(&plan.by_lane(&drained.limited)),
         (None, Some(debts)) => debts.clone(),
         (None, None) => return BTreeMap::new(),
     };

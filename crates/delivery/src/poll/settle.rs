@@ -23,9 +23,8 @@ use tidegate_core::config::MOVED;
 use tidegate_core::counters::{Counter, WindowCounts};
 
 use super::context::Context;
-use crate::environment::Environment;
 use crate::ports::{
-    BATCH, BATCH_BYTES, Clock as _, Entry, Outgoing, PortError, QueueUrl, Queues as _,
+    BATCH, BATCH_BYTES, Clock as _, Entry, Environment, Outgoing, PortError, QueueUrl, Queues as _,
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -36,10 +35,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(super) enum Job {
     /// SES accepted it, or its next queue acknowledged it: delete it.
     Delete(Receipt),
-    /// Send it to another queue; delete it here once that queue acknowledged it.
-    Move { to: QueueUrl, message: Box<Outgoing>, from: Receipt },
-    /// The same without waiting for a batch to fill: `message`'s delay counts from now.
-    MoveNow { to: QueueUrl, message: Box<Outgoing>, from: Receipt },
+    /// Send it to another queue, if `at_once` without waiting for a batch to fill; delete it here once that queue
+    /// acknowledged it.
+    Move { to: QueueUrl, message: Box<Outgoing>, from: Receipt, at_once: bool },
     /// Make it visible again after this many whole seconds; 0 is at once.
     Show(Receipt, Duration),
 }
@@ -135,11 +133,10 @@ impl Pending {
             Job::Show(receipt, after) => {
                 self.shows.entry((receipt.queue.clone(), after)).or_default().push(receipt);
             }
-            Job::Move { to, message, from } => {
-                self.moves.entry(to).or_default().push((*message, from));
-            }
-            Job::MoveNow { to, message, from } => {
-                self.urgent.insert(to.clone());
+            Job::Move { to, message, from, at_once } => {
+                if at_once {
+                    self.urgent.insert(to.clone());
+                }
                 self.moves.entry(to).or_default().push((*message, from));
             }
         }
@@ -206,11 +203,11 @@ async fn run<E: Environment>(
     batch: Batch,
 ) -> (Batch, Result<Vec<Entry>, PortError>) {
     let receipts = |all: &[Receipt]| all.iter().map(|r| r.handle.clone()).collect::<Vec<_>>();
-    let queues = ctx.queues();
+    let queues = &ctx.env.queues;
     let result = match &batch {
         Batch::Delete(queue, all, tries) => {
             if *tries > 0 {
-                ctx.env.clock().sleep_until(ctx.monotonic() + pause(*tries)).await;
+                ctx.env.clock.sleep_until(ctx.monotonic() + pause(*tries)).await;
             }
             queues.delete(queue, &receipts(all)).await
         }

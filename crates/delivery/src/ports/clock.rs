@@ -1,3 +1,5 @@
+//! Time and randomness.
+
 use std::future::Future;
 use std::ops::Add;
 use std::time::Duration;
@@ -81,4 +83,13 @@ pub trait Clock {
 
     /// Sleeps until `at`, or returns at once if `at` has passed. Never returns early.
     fn sleep_until(&self, at: Monotonic) -> impl Future<Output = ()>;
+}
+
+/// A source of randomness for tokens and jitter.
+pub trait Entropy {
+    /// A random text of at least 128 bits, so that no two calls return the same one.
+    fn token(&self) -> String;
+
+    /// A random number, evenly distributed from 0.0 to 1.0.
+    fn unit(&self) -> f64;
 }

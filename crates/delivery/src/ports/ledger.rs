@@ -1,14 +1,21 @@
-use std::collections::BTreeMap;
+//! The ledger, which all pollers share, with all that is kept in it.
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::Window;
-use tidegate_core::control::Control;
+use tidegate_core::control::{ChangeRecord, Control};
+use tidegate_core::deduplication::{Acceptance, Mark};
+use tidegate_core::exclusions::AddressKey;
 use tidegate_core::factor::RateFactor;
+use tidegate_core::identity::Identity;
 use tidegate_core::idle::QueueChecks;
 use tidegate_core::limiter::WindowLeft;
-use tidegate_core::parts::Upkeep;
+use tidegate_core::parts::{Upkeep, campaign_of, part_of};
 use tidegate_core::rate::{Rate, RateMargin};
+use tidegate_core::runs::Run;
+use tidegate_core::{Timestamp, Window};
 
 use super::PortError;
 
@@ -184,4 +191,239 @@ pub trait Ledger {
         version: u64,
         control: &Control,
     ) -> impl Future<Output = Result<bool, PortError>>;
+}
+
+/// The content of one part of the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Sums by counter name. Part 0 also holds the totals.
+    pub counters: BTreeMap<String, i64>,
+    /// Queues found empty, by name.
+    pub idle: BTreeMap<String, Idle>,
+    /// Campaigns that have left the list, and the window in which this was noted.
+    pub left: BTreeMap<String, Window>,
+}
+
+/// The changes that one report makes to one part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartChange {
+    /// Amounts to add to the sums, by counter name.
+    pub counters: BTreeMap<String, i64>,
+    /// New states of queues: found empty, or (`None`) no longer empty.
+    pub idle: BTreeMap<String, Option<Idle>>,
+    /// Campaigns that have left the list, with the report's window; `None` for those that are back or past.
+    pub left: BTreeMap<String, Option<Window>>,
+    /// Campaigns of which all data is deleted.
+    pub past: Vec<String>,
+}
+
+impl LedgerReport {
+    /// Splits the report by part. A campaign's data belongs to the part given by a hash of its name; totals,
+    /// and queues that belong to no campaign, belong to part 0. Counters of 0 are left out.
+    ///
+    /// Parts double in number as campaigns are added, so data of a past campaign may be in parts that
+    /// applied earlier. It is deleted from all of them: with 8 parts and hash 13 these are 13 mod 8 = 5, 13
+    /// mod 4 = 1 and 13 mod 2 = 1, and part 0.
+    pub fn by_part(&self) -> BTreeMap<u32, PartChange> {
+        let Upkeep { parts, left, back, past } = &self.upkeep;
+        let place = |campaign: &str| part_of(campaign, *parts);
+        let mut changes = BTreeMap::<u32, PartChange>::new();
+        for (counter, added) in self.counters.iter().filter(|(_, added)| **added != 0) {
+            let part = changes.entry(campaign_of(counter).map_or(0, place)).or_default();
+            part.counters.insert(counter.clone(), *added);
+        }
+        for (queue, idle) in &self.idle {
+            let part = if queue.starts_with('.') { 0 } else { place(queue) };
+            changes.entry(part).or_default().idle.insert(queue.clone(), *idle);
+        }
+        let left = left.iter().map(|name| (name, Some(self.window)));
+        let back = back.iter().chain(past).map(|name| (name, None));
+        for (name, at) in left.chain(back) {
+            changes.entry(place(name)).or_default().left.insert(name.clone(), at);
+        }
+        for name in past {
+            // The campaign was in another part while there were fewer.
+            let places = (0..=parts.max(&1).ilog2()).map(|fewer| part_of(name, parts >> fewer));
+            for part in places.collect::<BTreeSet<u32>>() {
+                changes.entry(part).or_default().past.push(name.clone());
+            }
+        }
+        changes
+    }
+}
+
+impl Standing {
+    /// Adds the content of `parts` to the standing; `count` is the number of parts that applies now.
+    /// Counters are summed over all parts.
+    pub fn with_parts(mut self, parts: BTreeMap<u32, Part>, count: u32) -> Self {
+        self.parts = parts.keys().next_back().map_or(0, |last| last + 1);
+        for (place, part) in parts {
+            for (counter, sum) in part.counters {
+                let total = self.counters.entry(counter).or_default();
+                *total = total.saturating_add(sum);
+            }
+            // Empty queues and campaigns that left count only in their present part: older parts may hold
+            // outdated ones.
+            let here = |name: &str| name.starts_with('.') || part_of(name, count) == place;
+            self.idle.extend(part.idle.into_iter().filter(|(queue, _)| here(queue)));
+            self.left.extend(part.left.into_iter().filter(|(name, _)| here(name)));
+        }
+        self
+    }
+}
+
+/// A poller's request to mark a mail before it sends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkRequest {
+    /// The identity of the mail; the mark's key is derived from it.
+    pub identity: Identity,
+    /// A random text of this mark alone. If the condition fails and the ledger shows this token, an earlier
+    /// attempt of this same request was written.
+    pub token: String,
+    /// The pass of the message that is about to be sent.
+    pub pass: u32,
+    /// The wall clock's time. The mark's age counts from here; a mark that has expired by now is ignored.
+    pub now: Timestamp,
+    /// The time until the mark expires.
+    pub kept: Duration,
+    /// The token of an older mark that this one may replace.
+    pub replaces: Option<String>,
+}
+
+/// The result of a [`MarkRequest`]: marked, or found marked before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MarkResult {
+    /// This request has marked the mail *sending*.
+    Ours,
+    /// Another mark exists; the mail must not simply be sent.
+    Found(Mark),
+}
+
+/// Marks in the ledger: deduplication's, at most one per mail, and those of SES's notices that were counted.
+pub trait Marks {
+    /// Marks a mail *sending* by one conditional write. It succeeds if no mark exists, or the existing one
+    /// has expired or is the one to replace.
+    ///
+    /// # Errors
+    /// [`PortError`] if the ledger does not answer; then the mail must not be sent.
+    fn mark(&self, request: &MarkRequest) -> impl Future<Output = Result<MarkResult, PortError>>;
+
+    /// Marks a mail *sent*, regardless of which poller had marked it. False if no mark exists.
+    ///
+    /// # Errors
+    /// [`PortError`] if the ledger does not answer.
+    fn set_sent(
+        &self,
+        identity: &Identity,
+        accepted: &Acceptance,
+    ) -> impl Future<Output = Result<bool, PortError>>;
+
+    /// Marks a mail *parked*: it goes to the dead-letter queue with this pass, and it is unknown whether it
+    /// was sent. False if the mark does not have this token.
+    ///
+    /// # Errors
+    /// [`PortError`] if the ledger does not answer.
+    fn set_parked(
+        &self,
+        identity: &Identity,
+        token: &str,
+        pass: u32,
+    ) -> impl Future<Output = Result<bool, PortError>>;
+
+    /// Deletes the *sending* mark with this token, because the mail was not sent. False if the mark is
+    /// another one.
+    ///
+    /// # Errors
+    /// [`PortError`] if the ledger does not answer.
+    fn unmark(
+        &self,
+        identity: &Identity,
+        token: &str,
+    ) -> impl Future<Output = Result<bool, PortError>>;
+
+    /// Reads the marks of 1 to 100 mails, in the order of `identities`. An expired mark that is not yet
+    /// deleted is returned, because it still tells what became of the mail; [`Marks::mark`] ignores it.
+    ///
+    /// # Errors
+    /// [`PortError`] if the ledger does not answer; a partial answer is never returned.
+    fn find(
+        &self,
+        identities: &[Identity],
+    ) -> impl Future<Output = Result<Vec<Option<Mark>>, PortError>>;
+}
+
+/// A run as the ledger has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRun {
+    /// Number of its writes; 0 of one that was never written.
+    pub version: u64,
+    /// The run itself.
+    pub run: Run,
+}
+
+/// The runs of the stack: who enqueues which list, and how far that has come.
+pub trait Runs {
+    /// Reads the newest `most` runs, at most `RUNS_KEPT`, the newest first.
+    ///
+    /// # Errors
+    /// [`PortError`] if the ledger does not answer, or a run cannot be read.
+    fn runs(&self, most: usize) -> impl Future<Output = Result<Vec<StoredRun>, PortError>>;
+
+    /// Writes a run if its version is still that of `stored`, and adds 1 to it. False if another write came first. A
+    /// write that took effect and whose answer was lost may give false.
+    ///
+    /// # Errors
+    /// [`PortError`] if the ledger does not answer, or the run has more than DynamoDB's 400 KB; it may have been
+    /// written all the same.
+    fn set_run(&self, stored: &StoredRun) -> impl Future<Output = Result<bool, PortError>>;
+}
+
+/// One shard of the exclusion list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExclusionShard {
+    /// Number of its writes; 0 if it was never written.
+    pub version: u64,
+    /// The keys of its addresses.
+    pub keys: BTreeSet<AddressKey>,
+}
+
+/// The exclusion list, in shards.
+pub trait Exclusions {
+    /// Reads shards, in the order of `numbers`.
+    ///
+    /// # Errors
+    /// [`PortError`] if the ledger does not answer, or a shard cannot be read.
+    fn shards(
+        &self,
+        numbers: &[u8],
+    ) -> impl Future<Output = Result<Vec<ExclusionShard>, PortError>>;
+
+    /// Writes a shard if its version is still that of `shard`, and adds 1 to it. False if another write came
+    /// first. A write that took effect and whose answer was lost may give false.
+    ///
+    /// # Errors
+    /// [`PortError`] if the ledger does not answer; the shard may have been written all the same.
+    fn set_shard(
+        &self,
+        number: u8,
+        shard: &ExclusionShard,
+    ) -> impl Future<Output = Result<bool, PortError>>;
+}
+
+/// The number of changes that are kept; older ones are deleted.
+pub const CHANGES_KEPT: usize = 200;
+
+/// The record of operators' and policies' changes: who changed what, when and why.
+pub trait History {
+    /// Adds a change. Beyond [`CHANGES_KEPT`] the oldest are deleted.
+    ///
+    /// # Errors
+    /// [`PortError`] if the ledger does not answer; the change may have been added all the same, even twice.
+    fn add(&self, change: &ChangeRecord) -> impl Future<Output = Result<(), PortError>>;
+
+    /// Reads the changes that are kept, the newest first.
+    ///
+    /// # Errors
+    /// [`PortError`] if the ledger does not answer.
+    fn changes(&self) -> impl Future<Output = Result<Vec<ChangeRecord>, PortError>>;
 }

@@ -1,55 +1,82 @@
 //! The ports: the capabilities that the use cases need from the outside world, one trait each.
 
-mod account;
-mod announce;
-mod body;
-mod bucket;
 mod clock;
-mod deferral;
-mod directory;
-mod entropy;
-mod exclusions;
-mod feedback;
-mod history;
-mod invoke;
 mod ledger;
-mod mailer;
-mod marks;
+mod mail;
 mod monitor;
-mod parts;
 mod queues;
-mod runs;
-mod suppression;
-
-pub use account::{Account, AccountStatus};
-pub use announce::Announce;
-pub use body::Body;
-pub use bucket::{Answer, Bucket, LimitTake, TakeRequest, Taken};
-pub use clock::{Clock, Monotonic};
-pub use deferral::{DeferralStore, DeferredObject, DeferredPage, Version};
-pub use directory::Directory;
-pub use entropy::Entropy;
-pub use exclusions::{ExclusionShard, Exclusions};
-pub use feedback::{Feedback, FeedbackMessage};
-pub use history::{CHANGES_KEPT, History};
-pub use invoke::Invoke;
-pub use ledger::{
-    Claim, ClaimRequest, Idle, Ledger, LedgerReport, MERGE_QUEUE, PreviousClaim, Standing,
-};
-pub use mailer::{Mail, Mailer, Takes};
-pub use marks::{MarkRequest, MarkResult, Marks};
-pub use monitor::{FailedInvocations, Monitor, MonitorReport, PastRates, RingingAlarm};
-pub use parts::{Part, PartChange};
-pub use queues::{
-    BATCH, BATCH_BYTES, Entry, EntryError, Fifo, Outgoing, QueueDepth, QueueUrl, Queues, Received,
-    VISIBILITY_TIMEOUT, VISIBLE_AGAIN,
-};
-pub use runs::{Runs, StoredRun};
-pub use suppression::{SuppressedAddress, SuppressionList, SuppressionPage, SuppressionReason};
 
 use std::error::Error as StdError;
+use std::fmt;
 
 use thiserror::Error;
+
+pub use clock::*;
+pub use ledger::*;
+pub use mail::*;
+pub use monitor::*;
+pub use queues::*;
+
+/// The types of the ports that a poller needs: a tuple of them, in this order.
+pub trait Environment {
+    /// SQS: campaign queues, merge queue, express queue, limit queues and dead-letter queue.
+    type Queues: Queues;
+    /// The mailer that sends mail through SES.
+    type Mailer: Mailer;
+    /// Asks SES for the account's quota and state.
+    type Account: Account;
+    /// Claims, control record, reports, deduplication's marks, and the exclusion list.
+    type Ledger: Ledger + Marks + Exclusions;
+    /// Access to the wall clock and the monotonic clock.
+    type Clock: Clock;
+    /// The source of random tokens and jitter.
+    type Entropy: Entropy;
+    /// The S3 bucket, or its stand-in, for deferred mail.
+    type DeferralStore: DeferralStore;
+}
+
+impl<Q, M, A, L, C, E, S> Environment for (Q, M, A, L, C, E, S)
+where
+    Q: Queues,
+    M: Mailer,
+    A: Account,
+    L: Ledger + Marks + Exclusions,
+    C: Clock,
+    E: Entropy,
+    S: DeferralStore,
+{
+    type Queues = Q;
+    type Mailer = M;
+    type Account = A;
+    type Ledger = L;
+    type Clock = C;
+    type Entropy = E;
+    type DeferralStore = S;
+}
+
+/// The ports of a poller.
+pub struct Ports<E: Environment> {
+    /// The queues of every kind.
+    pub queues: E::Queues,
+    /// The mailer, which sends through SES.
+    pub mailer: E::Mailer,
+    /// The account, for quota and state.
+    pub account: E::Account,
+    /// The ledger, which also keeps deduplication's marks.
+    pub ledger: E::Ledger,
+    /// The wall clock and the monotonic clock.
+    pub clock: E::Clock,
+    /// The source of random tokens and jitter.
+    pub entropy: E::Entropy,
+    /// The store of deferred mail; `None` if deferral is off.
+    pub deferral: Option<E::DeferralStore>,
+}
+
+impl<E: Environment> fmt::Debug for Ports<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ports").finish_non_exhaustive()
+    }
+}
 
 /// A failed call to a service: which operation on which resource, and how it failed.
 #[derive(Debug, Error)]

@@ -1,3 +1,5 @@
+//! The monitoring service, the topic that operators read, and the pollers' function.
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
@@ -5,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::tick::Tick;
 
 use super::PortError;
 
@@ -74,4 +77,23 @@ pub trait Monitor {
         to: Timestamp,
         step: Duration,
     ) -> impl Future<Output = Result<Vec<PastRates>, PortError>>;
+}
+
+/// Tells operators something, by the topic that the alarms tell, too.
+pub trait Announce {
+    /// Tells `text` with a `subject` of at most 100 ASCII characters. It may arrive twice.
+    ///
+    /// # Errors
+    /// [`PortError`] if it is not known whether anybody was told.
+    fn announce(&self, subject: &str, text: &str) -> impl Future<Output = Result<(), PortError>>;
+}
+
+/// Hands ticks to the poller, by invoking its function.
+pub trait Invoke {
+    /// Invokes the poller asynchronously (`InvocationType: Event`): Lambda accepts the tick and answers
+    /// before the poller runs. There are no retries.
+    ///
+    /// # Errors
+    /// [`PortError`] if Lambda did not accept the tick; only this tick's window is lost.
+    fn tick(&self, tick: &Tick) -> impl Future<Output = Result<(), PortError>>;
 }

@@ -1,17 +1,21 @@
+//! Queues, the messages on them, and the queue of SES's notices.
+
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use thiserror::Error;
-use tidegate_core::allocation;
 use tidegate_core::config::POLLER_TIMEOUT;
 use tidegate_core::dead_letter::SQS_LIMIT_BYTES;
 use tidegate_core::tagged::queue_name;
+use tidegate_core::{allocation, compression};
 
-use super::{Body, PortError};
+use super::PortError;
 
 /// The visibility timeout of every queue that Tidegate uses.
 pub const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -203,4 +207,140 @@ pub trait Queues {
     /// The number of calls made so far. A retry by the client counts as another call where it can be
     /// observed.
     fn calls(&self) -> u64;
+}
+
+/// A message's body as text. A clone shares it: a megabyte is not copied from step to step. It may have a
+/// compressed form beside the text, in which it crosses queues.
+///
+/// ```
+/// use tidegate_delivery::ports::Body;
+/// let body = Body::from("hello");
+/// assert_eq!((&*body, body.len()), ("hello", 5));
+/// ```
+#[derive(Clone)]
+pub struct Body {
+    text: Arc<String>,
+    compressed: Option<Arc<String>>,
+    /// Dropped with the last clone; it releases the room that the body takes in the poller's memory.
+    _guard: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Body {
+    /// Attaches `margin`, which is dropped with the last clone of the body.
+    pub(crate) fn guarded(self, guard: impl Any + Send + Sync) -> Self {
+        Self { _guard: Some(Arc::new(guard)), ..self }
+    }
+
+    /// A received body: if it came in the compressed form, its text is read from that. A form that cannot be
+    /// read stays as it is.
+    pub(crate) fn received(self) -> Self {
+        match compression::decompress(&self.text) {
+            Some(Ok(text)) => Self { text: text.into(), compressed: Some(self.text), ..self },
+            Some(Err(_)) | None => self,
+        }
+    }
+
+    /// The body with its compressed form, if that is worth it.
+    #[must_use]
+    pub fn compress(self) -> Self {
+        let compress = || compression::compress(&self.text).map(Arc::new);
+        Self { compressed: self.compressed.clone().or_else(compress), ..self }
+    }
+
+    /// The body in the form in which it crosses a queue: compressed if it has that form.
+    #[must_use]
+    pub fn to_queue(&self) -> Self {
+        let text = self.compressed.as_ref().unwrap_or(&self.text);
+        Self { text: Arc::clone(text), compressed: None, ..self.clone() }
+    }
+
+    /// The bytes that it takes in memory, in both forms.
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len() + self.compressed.as_ref().map_or(0, |compressed| compressed.len())
+    }
+
+    /// The shared text, so that a fake can observe how long it is held.
+    pub const fn text(&self) -> &Arc<String> {
+        &self.text
+    }
+}
+
+impl Deref for Body {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl<T: Into<String>> From<T> for Body {
+    fn from(text: T) -> Self {
+        Self { text: Arc::new(text.into()), compressed: None, _guard: None }
+    }
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Body {}
+
+/// Shows the length only, because a body must not be logged.
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} bytes)", self.text.len())
+    }
+}
+
+/// Finds queues by name prefix, and reads their tags.
+pub trait Directory {
+    /// Lists the queues whose names begin with `prefix`, each once, in any order. SQS's list is eventually
+    /// consistent: a queue may appear up to a minute after it was deleted, and be missing for a second after
+    /// it was created.
+    ///
+    /// # Errors
+    /// [`PortError`] if SQS does not answer; a partial list is never returned.
+    fn queues(&self, prefix: &str) -> impl Future<Output = Result<Vec<QueueUrl>, PortError>>;
+
+    /// Reads the tags of `queue`, as name and value.
+    ///
+    /// # Errors
+    /// [`PortError`] if SQS does not answer; its kind is [`NotFound`](super::FailureKind::NotFound) if the
+    /// queue does not exist.
+    fn tags(
+        &self,
+        queue: &QueueUrl,
+    ) -> impl Future<Output = Result<BTreeMap<String, String>, PortError>>;
+}
+
+/// One message of the feedback queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedbackMessage {
+    /// SQS's id of the message; it is the same if the message is delivered again.
+    pub message_id: String,
+    /// SQS's handle for the delete; valid until the visibility timeout.
+    pub receipt: String,
+    /// The message's body as received: a notice in JSON, or other text.
+    pub body: String,
+}
+
+/// The queue of SES's notices about accepted mail: bounces and complaints, each at least once.
+pub trait Feedback {
+    /// Receives up to 10 messages and waits up to `wait` (whole seconds, at most 20) for the first one. A
+    /// message that is not deleted is delivered again after the visibility timeout.
+    ///
+    /// # Errors
+    /// [`PortError`] if SQS does not answer; messages may then be invisible until their visibility timeout.
+    fn receive(
+        &self,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Vec<FeedbackMessage>, PortError>>;
+
+    /// Deletes 1 to 10 messages by their receipts; the answers are in the order of `receipts`.
+    ///
+    /// # Errors
+    /// [`PortError`] for the whole batch; messages may have been deleted all the same.
+    fn delete(&self, receipts: &[String]) -> impl Future<Output = Result<Vec<Entry>, PortError>>;
 }

@@ -14,8 +14,8 @@ use tidegate_core::counters::Counter;
 use super::ticks_first;
 use crate::back_pressure::{BackPressure, BackPressureReport};
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
-use crate::finish;
 use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Marks, Queues, Standing};
+use crate::waiting;
 
 /// Counted from the run's start: how long the run waits for the look at the back-pressure, and for the first
 /// round of feedback, if the ticks end earlier.
@@ -135,7 +135,7 @@ pub async fn run<T, R: Future<Output = T>>(
         }
     };
     let look = Box::pin(async {
-        finish::adjust(&back_pressure, clock, ledger, before.as_ref()).await;
+        waiting::adjust(&back_pressure, clock, ledger, before.as_ref()).await;
         back_pressure.look(clock, ledger, before.as_ref(), &looked).await;
     });
     let (ticked, _) = ticks_first(ticked, look, clock.sleep_until(end)).await;

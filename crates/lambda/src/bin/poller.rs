@@ -14,9 +14,10 @@ use tidegate_core::channel::Channel;
 use tidegate_core::config::{Campaigns, ConfigError, LedgerKind, PollerConfig, SharedBucketConfig};
 use tidegate_core::tick::Tick;
 use tidegate_delivery::bucketed::Bucketed;
-use tidegate_delivery::environment::{Environment, Ports};
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
-use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Mailer as _, Marks};
+use tidegate_delivery::ports::{
+    Clock as _, Environment, Exclusions, Ledger, Mailer as _, Marks, Ports,
+};
 use tidegate_lambda::{
     CountedLedger, LambdaFunction, diagnostic, failed_metrics, failed_start, poller_metrics,
     publish, start,
@@ -63,7 +64,7 @@ impl LambdaFunction for PollerFunction {
                 Bucketed::new(mailer, RedisBucket::new(url, prefix), lost)
             }
         };
-        let ports = Ports {
+        let ports = Ports::<(_, _, _, _, _, _, _)> {
             queues: clients.queues(),
             mailer,
             account: clients.account(

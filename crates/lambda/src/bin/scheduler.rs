@@ -11,9 +11,8 @@ use tidegate_core::idle::is_wake;
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Marks};
-use tidegate_delivery::schedule::minute;
 use tidegate_delivery::schedule::minute::SumsMemory;
-use tidegate_delivery::schedule::{self, SchedulePorts};
+use tidegate_delivery::schedule::{self, SchedulePorts, minute};
 use tidegate_lambda::{
     CountedLedger, LambdaFunction, diagnostic, failed_metrics, failed_start, publish,
     scheduler_metrics, stack_name, start,

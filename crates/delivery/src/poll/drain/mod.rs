@@ -22,12 +22,11 @@ use super::context::Context;
 use super::feed::Arrival;
 use super::settle::Job;
 use super::sources::message::Message;
-use super::sources::receive::{FinishedReceive, NextReceive};
 use super::sources::supply::MOST_RECEIVES;
-use crate::environment::Environment;
-use crate::ports::{Clock as _, Mail, Mailer as _, Monotonic};
+use crate::ports::{Clock as _, Environment, Mail, Mailer as _, Monotonic};
 use outcomes::FinishedSend;
-use state::{Drain, Wake};
+use slots::Wake;
+use state::Drain;
 pub(super) use state::{DrainParts, DrainResult};
 
 /// Serves the window's slots. `arrivals` tells how many mails the feed brought into each queue.
@@ -50,7 +49,7 @@ pub(super) async fn drain<E: Environment>(
         while receives.len() < MOST_RECEIVES
             && let Some(next) = state.next_receive()
         {
-            receives.push(receive(ctx, next));
+            receives.push(next.made(ctx));
         }
         let wake = loop {
             match state.next_send(sends.len()) {
@@ -71,7 +70,7 @@ pub(super) async fn drain<E: Environment>(
             Wake::At(at) | Wake::NothingWaits(at) => at,
             Wake::Start(..) | Wake::Full | Wake::Over => ctx.plan.window.closes() + DECIDED,
         };
-        let mut timer = pin!(ctx.env.clock().sleep_until(ctx.time.monotonic(until)).fuse());
+        let mut timer = pin!(ctx.env.clock.sleep_until(ctx.time.monotonic(until)).fuse());
         let mut arriving = pin!(next(&mut arrivals, feeding).fuse());
         select_biased! {
             sent = sends.select_next_some() => state.sent(sent),
@@ -103,11 +102,6 @@ async fn next(arrivals: &mut UnboundedReceiver<Arrival>, feeding: bool) -> Optio
     if feeding { arrivals.next().await } else { pending().await }
 }
 
-async fn receive<E: Environment>(ctx: &Context<'_, E>, next: NextReceive) -> FinishedReceive {
-    let (long, result) = ctx.receive(&next.queue, next.messages, next.pause, next.wait).await;
-    FinishedReceive { origin: next.origin, asked: next.messages, long, result }
-}
-
 async fn send<E: Environment>(
     ctx: &Context<'_, E>,
     message: Box<Message>,
@@ -131,7 +125,7 @@ async fn send<E: Environment>(
         pace,
         takes: &takes,
     };
-    let result = ctx.env.mailer().send(mail, latest).await;
+    let result = ctx.env.mailer.send(mail, latest).await;
     let latency = ctx.monotonic().saturating_since(started);
     drop(id);
     FinishedSend { message, slot, result, latency }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use tidegate_core::config::{DECIDED, Unsent};
 use tidegate_core::control::HoldReason;
 use tidegate_core::counters::Counter;
@@ -12,16 +11,13 @@ use tidegate_core::limiter::Line;
 use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::waits::bucket;
 
-use super::state::{Drain, WorkOutcome};
-use crate::environment::Environment;
+use super::state::Drain;
 use crate::poll::control_record;
-use crate::poll::jobs::{accepted, give_up, log, put_back, receipt, retry};
-use crate::poll::limit_window::QueueMoves;
-use crate::poll::rules::effect::{EndedSend, Fate, Kept};
+use crate::poll::rules::{EndedSend, Fate, Kept};
 use crate::poll::settle::Job;
-use crate::poll::sources::mail_at_hand::KeptMail;
-use crate::poll::sources::message::Message;
-use crate::ports::{Entropy as _, QueueUrl};
+use crate::poll::sources::message::{Message, accepted, give_up, log, put_back, receipt, retry};
+use crate::poll::sources::supply::KeptMail;
+use crate::ports::{Entropy as _, Environment, QueueUrl};
 
 pub(super) struct FinishedSend {
     pub(super) message: Box<Message>,
@@ -53,7 +49,7 @@ impl<E: Environment> Drain<'_, E> {
         match step {
             Ok(send) => self.decide(*send),
             Err(Kept::Later(work)) => {
-                self.begin(KeptMail::default(), work.map(WorkOutcome::Effects));
+                self.begin(KeptMail::default(), work);
             }
             Err(Kept::Gone | Kept::Left) => {}
         }
@@ -132,7 +128,7 @@ impl<E: Environment> Drain<'_, E> {
         ctx.count_for(Counter::Refused, &message.envelope.campaign, 1);
         self.take(message);
         self.not_used(message);
-        let seconds = if ctx.env.entropy().unit() < 0.5 { 1 } else { 2 };
+        let seconds = if ctx.env.entropy.unit() < 0.5 { 1 } else { 2 };
         let job = Job::Show(receipt(&message.held, true), Duration::from_secs(seconds));
         self.settle(message, Some(Fate::Unsent), Some(job));
         if is_first {
@@ -192,7 +188,7 @@ impl<E: Environment> Drain<'_, E> {
         };
         ctx.count(Counter::Retried, 1);
         self.take(message);
-        let (at, jitter) = (EpochMillis::from(ctx.now()), ctx.env.entropy().unit());
+        let (at, jitter) = (EpochMillis::from(ctx.now()), ctx.env.entropy.unit());
         let job = retry(message, failure, outcome, &queue, at, jitter, counts);
         // A mail that was possibly sent keeps its mark: the poller that receives it next must know.
         let fate = (!outcome.possibly_sent()).then_some(Fate::Unsent);
@@ -261,10 +257,7 @@ impl<E: Environment> Drain<'_, E> {
         if self.is_merged(message.line) {
             self.parts.ctx.count(Counter::Taken, message.recipients());
         }
-        if let Some(place) = message.limit_queue {
-            let mut moves = self.parts.limits.note();
-            QueueMoves::add(&mut moves.taken, place, message.recipients());
-        }
+        self.parts.limits.note(message.limit_queue, |moves| moves.taken += message.recipients());
     }
 
     /// Leaves a mail that got no slot. `slots_left` says whether some were: then a mail of several recipients came too late
@@ -318,8 +311,7 @@ impl<E: Environment> Drain<'_, E> {
         parts.ctx.count(Counter::Left, 1);
         self.take(message);
         if matches!(message.line, Line::Limited(_)) {
-            let queue = message.held.queue.as_str().to_owned();
-            *parts.limits.note().left.entry(queue).or_insert(0) += 1;
+            parts.limits.note_left(message.held.queue.as_str());
         }
         if let Some(place) = message.limit_queue {
             parts.ctx.count_for(Counter::LimitLeft, parts.limits.planned.name(place), 1);

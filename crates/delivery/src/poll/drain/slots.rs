@@ -5,9 +5,10 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::limiter::{Gates, Limiter, NextSend, Waiting};
 
-use crate::poll::limit_window::LimitWindow;
+use crate::poll::limits::LimitWindow;
 use crate::poll::plan::Plan;
 use crate::poll::sources::message::Message;
+use crate::ports::Monotonic;
 
 /// The slots of one window, and the mails that wait for them.
 pub(super) struct Slots<'a> {
@@ -22,14 +23,16 @@ pub(super) struct Slots<'a> {
     claims_more: bool,
 }
 
-/// The next event of the slots.
-pub(super) enum SlotEvent {
-    /// The mail may start now, at this slot.
-    Acquired(Box<Message>, u64),
+/// The next step for the slots.
+pub(super) enum Wake {
+    /// Send this mail at this slot, its request written not later than the given instant.
+    Start(Box<Message>, u64, Monotonic),
     /// Mail waits for a slot at this instant.
     At(Timestamp),
     /// No mail waits. Until this instant the current slot can still be used by mail that arrives.
     NothingWaits(Timestamp),
+    /// The bound on sends in flight is reached: one has to end first.
+    Full,
     Over,
 }
 
@@ -47,15 +50,14 @@ impl LimitedSlots<'_, '_> {
 
 impl Gates<usize> for LimitedSlots<'_, '_> {
     fn admits(&self, ticket: usize, slot: u64) -> bool {
-        let admits = |mail: &Message| {
-            mail.demands.is_empty() || self.limits.gates().admits(&mail.demands, slot)
-        };
+        let admits =
+            |mail: &Message| mail.demands.is_empty() || self.limits.admits(&mail.demands, slot);
         self.message(ticket).is_none_or(admits)
     }
 
     fn take(&mut self, ticket: usize, slot: u64) {
         if let Some(mail) = self.message(ticket) {
-            self.limits.gates().take(&mail.demands, slot);
+            self.limits.take(&mail.demands, slot);
         }
     }
 }
@@ -69,27 +71,22 @@ impl<'a> Slots<'a> {
         Self { plan, limits, limiter, messages: Vec::new(), oversize: None, claims_more: false }
     }
 
-    /// The next mail to send, or the next thing to wait for.
-    pub(super) fn next(&mut self, now: Timestamp) -> SlotEvent {
+    /// The next mail to send and its slot, or else the next thing to wait for.
+    pub(super) fn next(&mut self, now: Timestamp) -> Result<(Box<Message>, u64), Wake> {
         loop {
             let mut gates = LimitedSlots { limits: self.limits, messages: &self.messages };
-            let acquired = match self.limiter.next_through(now, &mut gates) {
-                NextSend::Start(acquired) => acquired,
-                NextSend::At(at) if self.limiter.recipients_waiting() > 0 => {
-                    return SlotEvent::At(at);
-                }
-                NextSend::At(at) => return SlotEvent::NothingWaits(at),
-                NextSend::Idle(until) if self.limiter.waits_for_a_gate() => {
-                    return SlotEvent::At(until + Duration::from_nanos(1));
-                }
+            let (waits, at) = match self.limiter.next_through(now, &mut gates) {
+                NextSend::Start(acquired) => match self.take(acquired.message.ticket) {
+                    Some(message) => return Ok((message, acquired.slot)),
+                    None => continue,
+                },
+                NextSend::At(at) => (self.limiter.recipients_waiting() > 0, at),
                 NextSend::Idle(until) => {
-                    return SlotEvent::NothingWaits(until + Duration::from_nanos(1));
+                    (self.limiter.waits_for_a_gate(), until + Duration::from_nanos(1))
                 }
-                NextSend::Over => return SlotEvent::Over,
+                NextSend::Over => return Err(Wake::Over),
             };
-            if let Some(message) = self.take(acquired.message.ticket) {
-                return SlotEvent::Acquired(message, acquired.slot);
-            }
+            return Err(if waits { Wake::At(at) } else { Wake::NothingWaits(at) });
         }
     }
 
@@ -125,7 +122,7 @@ impl<'a> Slots<'a> {
     }
 
     fn begin(&self, message: &Message) -> Waiting<usize> {
-        self.limits.gates().wait(&message.demands);
+        self.limits.wait(&message.demands);
         waiting(self.messages.len(), message)
     }
 

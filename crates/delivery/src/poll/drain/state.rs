@@ -9,41 +9,25 @@ use std::time::Duration;
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
-use tidegate_core::Timestamp;
 use tidegate_core::config::{DECIDED, EXPRESS};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::counters::Counter;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::limiter::{Limiter, Line, WaitingMails};
 
-use super::slots::{SlotEvent, Slots};
-use crate::environment::Environment;
+use super::slots::{Slots, Wake};
 use crate::poll::context::Context;
 use crate::poll::control_record;
-use crate::poll::jobs::{receipt, reject};
-use crate::poll::limit_window::{LimitWindow, QueueMoves};
-use crate::poll::rules::Rules;
-use crate::poll::rules::effect::{Effect, Kept, Leave, NextRule};
+use crate::poll::limits::LimitWindow;
+use crate::poll::rules::{Effect, Kept, Leave, NextRule, Rules};
 use crate::poll::running_means::LONGEST_DELAY;
 use crate::poll::settle::Job;
-use crate::poll::sources::mail_at_hand::{KeptMail, MailAtHand};
-use crate::poll::sources::message::{Message, Rejected, Source, read};
-use crate::poll::sources::receive::{FinishedReceive, NextReceive};
-use crate::poll::sources::{SourceAnswer, Sources};
-use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
-
-/// The next step for the slots.
-pub(super) enum Wake {
-    /// Send this mail at this slot, its request written not later than the given instant.
-    Start(Box<Message>, u64, Monotonic),
-    /// Mail waits for a slot at this instant.
-    At(Timestamp),
-    /// No mail waits. Until this instant the current slot can still be used by mail that arrives.
-    NothingWaits(Timestamp),
-    /// The bound on sends in flight is reached: one has to end first.
-    Full,
-    Over,
-}
+use crate::poll::sources::Sources;
+use crate::poll::sources::message::{Message, Rejected, Source, read, receipt, reject};
+use crate::poll::sources::supply::{
+    FinishedReceive, KeptMail, MailAtHand, NextReceive, SourceAnswer,
+};
+use crate::ports::{Environment, VISIBILITY_TIMEOUT};
 
 /// Stage of the drain; it only advances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,45 +39,38 @@ pub(super) enum DrainStage {
     Over,
 }
 
-/// The end of work that was begun.
-pub(super) enum WorkOutcome {
-    Effects(Vec<Effect>),
-    /// Further windows were claimed for a mail with more recipients than this one has slots, or not.
-    Advanced(bool),
-}
-
 /// Work that a rule or the drain began, once it is done.
 pub(super) struct FinishedWork {
     /// The mail that a rule kept meanwhile.
     kept: KeptMail,
-    outcome: WorkOutcome,
+    effects: Vec<Effect>,
 }
 
 /// The result of one drain, beside its counts.
 #[derive(Debug, Default)]
-pub(in crate::poll) struct DrainResult {
+pub(crate) struct DrainResult {
     /// Waiting time of accepted mail, times its recipients, by campaign.
-    pub(in crate::poll) waited: BTreeMap<String, Duration>,
+    pub(crate) waited: BTreeMap<String, Duration>,
     /// The part of the recipients sent to that came from limit queues, by campaign.
-    pub(in crate::poll) limited: BTreeMap<String, u64>,
+    pub(crate) limited: BTreeMap<String, u64>,
     /// Sum and number of SES's answer times.
-    pub(in crate::poll) answers: (Duration, u32),
+    pub(crate) answers: (Duration, u32),
     /// Changes of the debts by lane, in thousandths of a recipient; none with a merge queue.
-    pub(in crate::poll) debts: Option<Vec<i64>>,
+    pub(crate) debts: Option<Vec<i64>>,
     /// The mails that waited when no slot was left.
-    pub(in crate::poll) waiting: Option<WaitingMails>,
+    pub(crate) waiting: Option<WaitingMails>,
 }
 
 /// The parts of the window that the drain works with.
-pub(in crate::poll) struct DrainParts<'a, E> {
-    pub(in crate::poll) ctx: &'a Context<'a, E>,
-    pub(in crate::poll) rules: Rc<Rules<'a, E>>,
-    pub(in crate::poll) limits: &'a LimitWindow<'a>,
+pub(crate) struct DrainParts<'a, E: Environment> {
+    pub(crate) ctx: &'a Context<'a, E>,
+    pub(crate) rules: Rc<Rules<'a, E>>,
+    pub(crate) limits: &'a LimitWindow<'a>,
     /// Messages received and not yet settled; settling counts them down.
-    pub(in crate::poll) buffered: &'a Cell<usize>,
+    pub(crate) buffered: &'a Cell<usize>,
 }
 
-pub(super) struct Drain<'a, E> {
+pub(super) struct Drain<'a, E: Environment> {
     pub(super) parts: DrainParts<'a, E>,
     jobs: UnboundedSender<Job>,
     sources: Sources<'a, E>,
@@ -159,10 +136,8 @@ impl<'a, E: Environment> Drain<'a, E> {
                 return Wake::Full;
             }
             let (message, slot) = match self.slots.next(ctx.now()) {
-                SlotEvent::Acquired(message, slot) => (message, slot),
-                SlotEvent::At(at) => return Wake::At(at),
-                SlotEvent::NothingWaits(until) => return Wake::NothingWaits(until),
-                SlotEvent::Over => return Wake::Over,
+                Ok(acquired) => acquired,
+                Err(wake) => return wake,
             };
             if self.held.contains(&message.envelope.campaign) {
                 self.put_back(&message);
@@ -194,8 +169,8 @@ impl<'a, E: Environment> Drain<'a, E> {
         let ctx = self.parts.ctx;
         let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
         let judged = self.sources.judge(&origin, asked, counted, long);
-        let Some(SourceAnswer { source, queue, of_queue, verdict }) = judged else { return };
-        self.parts.rules.answered(&queue, of_queue, long);
+        let Some(SourceAnswer { source, of_queue, verdict }) = judged else { return };
+        self.parts.rules.answered(&source.idle_key(), of_queue, long);
         let (messages, since) = result.unwrap_or_else(|error| {
             tracing::warn!(error = &error as &dyn StdError, ?verdict, "not received");
             (Vec::new(), ctx.monotonic())
@@ -205,7 +180,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         for received in messages {
             let count = received.receive_count;
             ctx.note_received(&received);
-            match read(received, &source, since, ctx.config, ctx.plan) {
+            match read(ctx, received, &source, since) {
                 Ok(mut message) => {
                     message.line = self.line_of(&message);
                     if count > 1 {
@@ -252,9 +227,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         if self.is_merged(source.line) {
             self.parts.ctx.count(Counter::Back, recipients);
         }
-        if let Some(place) = source.limit_queue {
-            QueueMoves::add(&mut self.parts.limits.note().back, place, recipients);
-        }
+        self.parts.limits.note(source.limit_queue, |moves| moves.back += recipients);
     }
 
     /// Dead-letters a message that is not a valid mail.
@@ -265,9 +238,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             ctx.count(Counter::Back, u64::from(receive_count > 1));
             ctx.count(Counter::Taken, 1);
         }
-        if let Some(place) = source.limit_queue {
-            QueueMoves::add(&mut self.parts.limits.note().taken, place, 1);
-        }
+        self.parts.limits.note(source.limit_queue, |moves| moves.taken += 1);
         self.job(reject(rejected, &ctx.plan.dead_letter, true));
     }
 
@@ -333,7 +304,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         let used = match self.parts.rules.admit(message, next, &mut effects) {
             Ok(message) => self.wait_for_slot(message),
             Err(Kept::Later(work)) => {
-                self.begin(kept, work.map(WorkOutcome::Effects));
+                self.begin(kept, work);
                 recipients
             }
             Err(Kept::Gone | Kept::Left) => 0,
@@ -343,15 +314,15 @@ impl<'a, E: Environment> Drain<'a, E> {
     }
 
     /// Begins work of a rule, which keeps some mail until it is done.
-    pub(super) fn begin(&mut self, kept: KeptMail, work: impl Future<Output = WorkOutcome> + 'a) {
+    pub(super) fn begin(&mut self, kept: KeptMail, work: impl Future<Output = Vec<Effect>> + 'a) {
         self.kept = self.kept.plus(kept);
-        let finished = async move { FinishedWork { kept, outcome: work.await } };
+        let finished = async move { FinishedWork { kept, effects: work.await } };
         self.work.push(finished.boxed_local());
     }
 
     /// Begins work of the drain's own, for which no rule keeps a mail, and after which there is nothing to do.
     pub(super) fn begin_own(&mut self, work: impl Future<Output = ()> + 'a) {
-        self.begin(KeptMail::default(), work.map(|()| WorkOutcome::Effects(Vec::new())));
+        self.begin(KeptMail::default(), work.map(|()| Vec::new()));
     }
 
     /// The work that was begun since the last call.
@@ -362,10 +333,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// Does what follows from work that is done.
     pub(super) fn worked(&mut self, finished: FinishedWork) {
         self.kept = self.kept.less(finished.kept);
-        match finished.outcome {
-            WorkOutcome::Effects(effects) => self.apply(effects),
-            WorkOutcome::Advanced(advanced) => self.advanced(advanced),
-        }
+        self.apply(finished.effects);
     }
 
     /// Lets a mail wait for its slots. A mail with more recipients than the window has slots first claims
@@ -384,7 +352,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             let through = ctx.plan.owed_through(recipients);
             self.begin(KeptMail::default(), async move {
                 let advancing = control_record::advance(ctx, through);
-                WorkOutcome::Advanced(ctx.within(DECIDED, advancing).await.unwrap_or(false))
+                vec![Effect::Advanced(ctx.within(DECIDED, advancing).await.unwrap_or(false))]
             });
         }
         recipients
@@ -469,6 +437,7 @@ impl<'a, E: Environment> Drain<'a, E> {
                 Effect::GiveBack(line, recipients) => self.sources.give_back(line, recipients),
                 Effect::MovedAway(line, recipients) => self.sources.moved_away(line, recipients),
                 Effect::Arrived(place, mails) => self.arrived(Some(place), mails),
+                Effect::Advanced(advanced) => self.advanced(advanced),
                 Effect::Stop => self.stop(),
                 Effect::Hold { campaign, reason, detail } => {
                     self.ask_to_hold(campaign, reason, detail);

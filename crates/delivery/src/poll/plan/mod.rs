@@ -1,11 +1,8 @@
 //! The plan of a claimed window, made before anything is received: slots, campaigns, weights, holds.
 
-pub(super) mod limits;
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use tidegate_core::Window;
 use tidegate_core::breaker::{Breaker, Permit};
 use tidegate_core::config::{Campaign, Campaigns, EXPRESS, PollerConfig, queue_key};
 use tidegate_core::control::Control;
@@ -13,18 +10,17 @@ use tidegate_core::counters::{Counter, debt_of};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::email::Priority;
 use tidegate_core::factor::RateFactor;
-use tidegate_core::feed;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::idle::{self, QueueChecks};
 use tidegate_core::limits::{LimitRef, LimitTable};
 use tidegate_core::parts::{Upkeep, campaign_of};
 use tidegate_core::rate::Rate;
-use tidegate_core::refusals;
 use tidegate_core::turns::{self, BATCH, Turns};
+use tidegate_core::{Window, feed, refusals};
 
+use super::limits::{PlannedLimits, PlannedQueue};
 use super::running_means::RunningMeans;
 use crate::ports::{Idle, MERGE_QUEUE, PreviousClaim, QueueUrl, Standing};
-use limits::{PlannedLimits, PlannedQueue};
 
 /// Recipients per second below which a window has few slots, if any.
 const SLOW: f64 = 4.0;

@@ -11,27 +11,23 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState, Verdict};
 use tidegate_core::identity::Identity;
 
-use super::effect::{Effect, Fate, Kept, Leave, NextRule};
-use crate::environment::Environment;
+use super::{Effect, Fate, Kept, Leave, NextRule};
 use crate::poll::context::Context;
-use crate::poll::jobs::{already_sent, unknown};
-use crate::poll::sources::message::Message;
+use crate::poll::sources::message::{Message, already_sent, unknown};
 use crate::ports::{
-    Entropy as _, MarkRequest, MarkResult, Marks as _, PortError, VISIBILITY_TIMEOUT,
+    Entropy as _, Environment, MarkRequest, MarkResult, Marks as _, PortError, VISIBILITY_TIMEOUT,
 };
 
 /// Marks every mail before it is sent.
-pub(in crate::poll) struct SendMarks<'a, E> {
+pub(crate) struct SendMarks<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
 }
 
 impl<'a, E: Environment> SendMarks<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
         Self { ctx }
     }
-}
 
-impl<'a, E: Environment> SendMarks<'a, E> {
     pub(super) fn received(&self, mail: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
         if self.ctx.config.deduplication == Deduplication::Off {
             return Ok(mail);
@@ -56,7 +52,7 @@ async fn settle<E: Environment>(
     token: &str,
     fate: &Fate,
 ) {
-    let marks = ctx.env.ledger();
+    let marks = &ctx.env.ledger;
     let settling = async {
         match fate {
             Fate::Sent(accepted) => marks.set_sent(identity, accepted).await,
@@ -77,7 +73,7 @@ async fn before<'a, E: Environment>(
     ctx: &'a Context<'a, E>,
     mut mail: Box<Message>,
 ) -> Vec<Effect> {
-    let token = ctx.env.entropy().token();
+    let token = ctx.env.entropy.token();
     let give_back = Effect::GiveBack(mail.line, mail.recipients());
     match ctx.within(DECIDED, mark(ctx, &mail, &token)).await {
         Some(Ok((Verdict::TakeOver, _))) => {
@@ -125,7 +121,7 @@ async fn mark<E: Environment>(
     message: &Message,
     token: &str,
 ) -> Result<(Verdict, Option<Mark>), PortError> {
-    let (marks, identity) = (ctx.env.ledger(), &message.envelope.identity);
+    let (marks, identity) = (&ctx.env.ledger, &message.envelope.identity);
     let mut request = MarkRequest {
         identity: identity.clone(),
         token: token.to_owned(),

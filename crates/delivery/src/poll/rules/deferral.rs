@@ -16,13 +16,11 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deferral::{DeferredMail, MOST_BYTES, ObjectName, pack};
 use tidegate_core::identity::Envelope;
 
-use super::effect::Kept;
-use crate::environment::Environment;
+use super::Kept;
 use crate::poll::context::Context;
-use crate::poll::jobs::receipt;
 use crate::poll::settle::{Job, Receipt};
-use crate::poll::sources::message::Message;
-use crate::ports::{Body, DeferralStore as _};
+use crate::poll::sources::message::{Message, receipt};
+use crate::ports::{Body, DeferralStore as _, Environment};
 
 /// Mails that a window defers at most, for each slot: a campaign of low-priority mail is searched ten times
 /// as fast as it could be sent, for a bounded number of calls.
@@ -42,7 +40,7 @@ struct PendingDeferral {
 }
 
 /// Collects the mail that a window defers, and writes it to the store of deferred mail.
-pub(in crate::poll) struct Deferral<'a, E> {
+pub(crate) struct Deferral<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
     stores: bool,
     level: BackPressureLevel,
@@ -55,12 +53,12 @@ pub(in crate::poll) struct Deferral<'a, E> {
 
 impl<'a, E: Environment> Deferral<'a, E> {
     /// Deferred mail gets a quarter of the room for mail. Without a store nothing is deferred.
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
         let plan = ctx.plan;
         let bytes = usize::try_from(ctx.config.memory.mail_bytes() / 4).unwrap_or(MOST_BYTES);
         Self {
             ctx,
-            stores: ctx.env.deferral().is_some(),
+            stores: ctx.env.deferral.as_ref().is_some(),
             level: plan.control.level(plan.window.opens().into()),
             most: plan.slot_count().saturating_mul(A_SLOT).clamp(LEAST, MOST),
             most_bytes: bytes.min(MOST_BYTES),
@@ -77,9 +75,7 @@ impl<'a, E: Environment> Deferral<'a, E> {
         let window = plan.window.plus(plan.merge.is_some().into());
         plan.limits.table.defers_campaign(&mail.envelope.campaign, window)
     }
-}
 
-impl<'a, E: Environment> Deferral<'a, E> {
     /// Keeps a mail of low priority, or of a campaign whose limit has ended, as far as there is room.
     ///
     /// Example: 60 slots allow 600 mails. At a level that defers low priority, the 601st such mail is left
@@ -119,7 +115,7 @@ async fn write<E: Environment>(
     ctx: &Context<'_, E>,
     held: BTreeMap<String, Vec<PendingDeferral>>,
 ) -> Vec<Job> {
-    let Some(store) = ctx.env.deferral() else { return Vec::new() };
+    let Some(store) = ctx.env.deferral.as_ref() else { return Vec::new() };
     let writes = held.into_iter().map(async |(campaign, held)| {
         let line = |held: PendingDeferral| {
             (DeferredMail::of(held.body.to_string(), &held.envelope), held.receipt)

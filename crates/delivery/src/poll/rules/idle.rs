@@ -26,20 +26,18 @@ use tidegate_core::feed::pause_after_empty;
 use tidegate_core::idle::QueueChecks;
 use tidegate_core::parts::Upkeep;
 
-use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::limit_window::{LimitWindow, QueueMoves};
-use crate::poll::plan::limits::idle_key;
+use crate::poll::limits::{LimitWindow, idle_key};
 use crate::poll::plan::{IdleMode, Plan};
 use crate::poll::sources::supply::PollVerdict;
-use crate::ports::{Idle, Ledger as _, LedgerReport, MERGE_QUEUE, Queues as _};
+use crate::ports::{Environment, Idle, Ledger as _, LedgerReport, MERGE_QUEUE, Queues as _};
 
 /// The most windows for which an empty queue of limited mail is left alone. Pollers alone put mail there, and their
 /// reports say so. Only after a crash between the two does the mail wait so long.
 const LIMITED_PAUSE: u64 = 60;
 
 /// Notes which queues were empty, and tells the ledger.
-pub(in crate::poll) struct IdleQueues<'a, E> {
+pub(crate) struct IdleQueues<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
     limits: &'a LimitWindow<'a>,
     answers: RefCell<QueueAnswers>,
@@ -50,7 +48,7 @@ pub(in crate::poll) struct IdleQueues<'a, E> {
 }
 
 impl<'a, E: Environment> IdleQueues<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
         Self {
             ctx,
             limits,
@@ -59,9 +57,7 @@ impl<'a, E: Environment> IdleQueues<'a, E> {
             first_mail: RefCell::default(),
         }
     }
-}
 
-impl<'a, E: Environment> IdleQueues<'a, E> {
     pub(super) fn answered(&self, queue: &str, verdict: PollVerdict, long: bool) {
         self.answers.borrow_mut().note(queue, verdict, long);
         if verdict == PollVerdict::Mail
@@ -92,7 +88,7 @@ impl<'a, E: Environment> IdleQueues<'a, E> {
         if drift != 0 {
             *entry.counters.entry(Counter::Fed.name().to_owned()).or_insert(0) += drift;
         }
-        answers.tell(plan, self.ctx.config.idle_windows, &self.limits.moves(), entry);
+        answers.tell(plan, self.ctx.config.idle_windows, self.limits, entry);
     }
 }
 
@@ -100,7 +96,7 @@ impl<'a, E: Environment> IdleQueues<'a, E> {
 /// the next window is about to be claimed, and the scheduler about to look.
 async fn wake<E: Environment>(ctx: &Context<'_, E>, first: Receiver<String>) {
     if let Ok(queue) = first.await
-        && let Err(error) = ctx.env.ledger().report(&woken(ctx.plan, &queue)).await
+        && let Err(error) = ctx.env.ledger.report(&woken(ctx.plan, &queue)).await
     {
         tracing::warn!(error = &error as &dyn StdError, "mail found, not told to the ledger");
     }
@@ -109,7 +105,7 @@ async fn wake<E: Environment>(ctx: &Context<'_, E>, first: Receiver<String>) {
 /// The correction to the merge queue's reported depth, in recipients, in every 16th window; else 0.
 async fn merge_drift<E: Environment>(ctx: &Context<'_, E>) -> i64 {
     let Some(merge) = ctx.plan.merge.as_ref().filter(|_| ctx.counts_merge()) else { return 0 };
-    match ctx.env.queues().depth(merge).await {
+    match ctx.env.queues.depth(merge).await {
         Ok(depth) => {
             let mean = ctx.running_means.recipients_per_mail(merge.as_str());
             ctx.plan.drift(depth.visible, depth.in_flight, mean)
@@ -152,8 +148,8 @@ impl QueueAnswers {
     /// Adds to the report which queues to leave alone and which to ask again; `most` is the longest pause
     /// in windows. A window that did not serve normally, found nothing and has no news reports nothing at
     /// all.
-    fn tell(&self, plan: &Plan, most: u64, domains: &QueueMoves, report: &mut LedgerReport) {
-        report.idle = self.idle(plan, most, domains);
+    fn tell(&self, plan: &Plan, most: u64, limits: &LimitWindow<'_>, report: &mut LedgerReport) {
+        report.idle = self.idle(plan, most, limits);
         report.looks = self.looks(plan);
         if plan.rest == IdleMode::No || self.found {
             return;
@@ -193,7 +189,12 @@ impl QueueAnswers {
     ///
     /// Example: a campaign that was left alone for 2 windows is asked in window 100 and is empty: it is
     /// left alone for 4, until window 104.
-    fn idle(&self, plan: &Plan, most: u64, domains: &QueueMoves) -> BTreeMap<String, Option<Idle>> {
+    fn idle(
+        &self,
+        plan: &Plan,
+        most: u64,
+        limits: &LimitWindow<'_>,
+    ) -> BTreeMap<String, Option<Idle>> {
         let before = known(plan);
         let mut news = BTreeMap::new();
         let mut found_empty = |queue: &str, most: u64| {
@@ -218,11 +219,12 @@ impl QueueAnswers {
             found_empty(MERGE_QUEUE, most);
         }
         for queue in &plan.limits.queues {
-            if domains.empty.contains(&queue.place) {
+            if limits.moves(queue.place).empty {
                 found_empty(&idle_key(queue.place), LIMITED_PAUSE);
             }
         }
-        let fed: BTreeSet<String> = domains.fed.keys().map(|place| idle_key(*place)).collect();
+        let fed = plan.limits.queues.iter().filter(|queue| limits.moves(queue.place).fed > 0);
+        let fed: BTreeSet<String> = fed.map(|queue| idle_key(queue.place)).collect();
         // Mail of any queue may be fed into the merge queue.
         let has_mail = |queue: &str| match queue {
             MERGE_QUEUE => self.found,

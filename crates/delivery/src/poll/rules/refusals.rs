@@ -11,14 +11,13 @@ use tidegate_core::limiter::Line;
 use tidegate_core::outcome::Outcome;
 use tidegate_core::refusals::{INVALID, Refusal, Run};
 
-use super::effect::{Effect, EndedSend, Kept};
-use crate::environment::Environment;
+use super::{Effect, EndedSend, Kept};
 use crate::poll::context::Context;
-use crate::poll::jobs::receipt;
 use crate::poll::settle::Job;
-use crate::poll::sources::message::{Message, Rejected};
+use crate::poll::sources::message::{Message, Rejected, receipt};
+use crate::ports::Environment;
 
-pub(in crate::poll) struct RefusalsInARow<'a, E> {
+pub(crate) struct RefusalsInARow<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
     runs: RefCell<BTreeMap<String, Run>>,
     /// Held campaigns of which this window sends a mail, and whether SES accepted it; none until it has an answer.
@@ -26,7 +25,7 @@ pub(in crate::poll) struct RefusalsInARow<'a, E> {
 }
 
 impl<'a, E: Environment> RefusalsInARow<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
         Self { ctx, runs: RefCell::default(), probes: RefCell::default() }
     }
 
@@ -52,9 +51,7 @@ impl<'a, E: Environment> RefusalsInARow<'a, E> {
         runs.remove(campaign);
         Some(words)
     }
-}
 
-impl<'a, E: Environment> RefusalsInARow<'a, E> {
     pub(super) fn collected(&self, mail: &Message) {
         self.note(&mail.envelope.campaign, Run::valid);
     }

@@ -1,47 +1,50 @@
-//! A received message, parsed: its mail and envelope, or the reason why it must not be sent.
+//! A received message, parsed: its mail and envelope, or the reason why it must not be sent; and for each outcome the
+//! job that settles it, and the one log event.
+
+use std::time::Duration;
 
 use tidegate_core::channel::Content;
 use tidegate_core::compression::decompress;
-use tidegate_core::config::{EXPRESS, PollerConfig, queue_key};
-use tidegate_core::control::Cancel;
+use tidegate_core::config::{EXPRESS, queue_key};
+use tidegate_core::control::{CANCELLED, Cancel};
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
+use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::email::{Priority, addressed_to, id_of};
 use tidegate_core::identity::{
     CAMPAIGN_QUEUE_BYTES, CampaignMessage, Envelope, EpochMillis, Identity, deduplication_id,
     group_id,
 };
-use tidegate_core::in_full;
 use tidegate_core::limiter::Line;
 use tidegate_core::limits::{Demands, MailFacts};
+use tidegate_core::outcome::{Failure, Outcome};
+use tidegate_core::{in_full, retry};
 
-use crate::poll::plan::limits::idle_key;
-use crate::poll::plan::{CampaignQueue, Plan, PlannedCampaign};
-use crate::ports::{Body, Fifo, MERGE_QUEUE, Monotonic, Outgoing, QueueUrl, Received};
+use crate::poll::context::Context;
+use crate::poll::limits::idle_key;
+use crate::poll::plan::{CampaignQueue, PlannedCampaign};
+use crate::poll::settle::{Job, Receipt};
+use crate::ports::{Body, Environment, Fifo, MERGE_QUEUE, Monotonic, Outgoing, QueueUrl, Received};
 
 /// The queue from which a message was received.
 #[derive(Clone, Debug)]
-pub(in crate::poll) struct Source {
-    pub(in crate::poll) queue: QueueUrl,
-    pub(in crate::poll) line: Line,
+pub(crate) struct Source {
+    pub(crate) queue: QueueUrl,
+    pub(crate) line: Line,
     /// The campaign whose queue it is; none for a queue with mail of several campaigns.
-    pub(in crate::poll) campaign: Option<String>,
+    pub(crate) campaign: Option<String>,
     /// The place of the limit queue, if it is one.
-    pub(in crate::poll) limit_queue: Option<usize>,
+    pub(crate) limit_queue: Option<usize>,
     /// The queue's priority: mail of a critical or high one has at least that priority.
-    pub(in crate::poll) priority: Priority,
+    pub(crate) priority: Priority,
 }
 
 impl Source {
-    pub(in crate::poll) fn express(queue: QueueUrl) -> Self {
+    pub(crate) fn express(queue: QueueUrl) -> Self {
         Self { campaign: Some(EXPRESS.to_owned()), ..Self::mixed(queue, Line::Express, None) }
     }
 
     /// One of a campaign's queues.
-    pub(in crate::poll) fn campaign(
-        campaign: &PlannedCampaign,
-        queue: &CampaignQueue,
-        line: Line,
-    ) -> Self {
+    pub(crate) fn campaign(campaign: &PlannedCampaign, queue: &CampaignQueue, line: Line) -> Self {
         Self {
             campaign: Some(campaign.name.clone()),
             priority: queue.priority,
@@ -58,12 +61,17 @@ impl Source {
     }
 
     /// A queue with mail of several campaigns: the merge queue, or a limit queue.
-    pub(in crate::poll) fn mixed(queue: QueueUrl, line: Line, limit_queue: Option<usize>) -> Self {
+    pub(crate) fn mixed(queue: QueueUrl, line: Line, limit_queue: Option<usize>) -> Self {
         Self { queue, line, campaign: None, limit_queue, priority: Priority::Normal }
     }
 
+    /// The name under which the mean recipients of its mails are kept: the campaign's, or the URL of a shared queue.
+    pub(crate) fn lane(&self) -> &str {
+        self.campaign.as_deref().unwrap_or(self.queue.as_str())
+    }
+
     /// The queue's name for the idle pauses: a campaign's, or one with a dot.
-    pub(in crate::poll) fn idle_key(&self) -> String {
+    pub(crate) fn idle_key(&self) -> String {
         match (&self.campaign, self.limit_queue) {
             (Some(campaign), _) => queue_key(campaign, self.priority),
             (None, Some(place)) => idle_key(place),
@@ -74,61 +82,65 @@ impl Source {
 
 /// A valid mail or text message, ready to be sent.
 #[derive(Debug)]
-pub(in crate::poll) struct Message {
-    pub(in crate::poll) content: Content,
-    pub(in crate::poll) envelope: Envelope,
+pub(crate) struct Message {
+    pub(crate) content: Content,
+    pub(crate) envelope: Envelope,
     /// SES's tenant of its campaign; none without one.
-    pub(in crate::poll) tenant: Option<String>,
-    pub(in crate::poll) line: Line,
+    pub(crate) tenant: Option<String>,
+    pub(crate) line: Line,
     /// The priority of its body, or that of its queue if that is higher.
-    pub(in crate::poll) priority: Priority,
+    pub(crate) priority: Priority,
     /// The place of the limit queue it comes from, if it does.
-    pub(in crate::poll) limit_queue: Option<usize>,
+    pub(crate) limit_queue: Option<usize>,
     /// Recipients that it has under each limit.
-    pub(in crate::poll) demands: Demands,
+    pub(crate) demands: Demands,
     /// The configuration set through which it is sent in place of its own.
-    pub(in crate::poll) through: Option<String>,
-    pub(in crate::poll) held: Held,
+    pub(crate) through: Option<String>,
+    pub(crate) held: Held,
     /// The token of its mark; none without deduplication.
-    pub(in crate::poll) mark: Option<String>,
+    pub(crate) mark: Option<String>,
 }
 
 /// The parts of a message that settling it needs.
 #[derive(Debug)]
-pub(in crate::poll) struct Held {
-    pub(in crate::poll) queue: QueueUrl,
-    pub(in crate::poll) message_id: String,
-    pub(in crate::poll) receipt: String,
-    pub(in crate::poll) body: Body,
+pub(crate) struct Held {
+    pub(crate) queue: QueueUrl,
+    pub(crate) message_id: String,
+    pub(crate) receipt: String,
+    pub(crate) body: Body,
     /// An instant not later than the begin of its visibility timeout.
-    pub(in crate::poll) since: Monotonic,
+    pub(crate) since: Monotonic,
     /// When it was put on this queue (SQS's `SentTimestamp`).
-    pub(in crate::poll) put_at: EpochMillis,
-    pub(in crate::poll) receive_count: u32,
+    pub(crate) put_at: EpochMillis,
+    pub(crate) receive_count: u32,
 }
 
 /// A message that is not a valid mail.
 #[derive(Debug)]
-pub(in crate::poll) struct Rejected {
-    pub(in crate::poll) held: Held,
-    pub(in crate::poll) envelope: Envelope,
-    pub(in crate::poll) reason: LastError,
+pub(crate) struct Rejected {
+    pub(crate) held: Held,
+    pub(crate) envelope: Envelope,
+    pub(crate) reason: LastError,
     /// The reason without values of the message, for the log.
-    pub(in crate::poll) redacted: String,
+    pub(crate) redacted: String,
 }
 
 /// Campaign under which a message is counted if nothing tells its campaign.
 const UNKNOWN: &str = "unknown";
+/// The code of a failure without one, such as a lost connection.
+const NO_CODE: &str = "ConnectionFailed";
+/// The dead letters' code of mail that was possibly sent.
+const OUTCOME_UNKNOWN: &str = "unknown";
 
 /// Reads `received`: parses the body, and takes the envelope from the attributes. In campaign queues, which
 /// producers write, attributes that cannot be Tidegate's are ignored; they never make a mail a dead letter.
-pub(in crate::poll) fn read(
+pub(crate) fn read<E: Environment>(
+    ctx: &Context<'_, E>,
     received: Received,
     source: &Source,
     since: Monotonic,
-    config: &PollerConfig,
-    plan: &Plan,
 ) -> Result<Message, Box<Rejected>> {
+    let (config, plan) = (ctx.config, ctx.plan);
     let attributes = received.attributes;
     let held = Held {
         queue: source.queue.clone(),
@@ -213,98 +225,67 @@ pub(in crate::poll) fn read(
 
 impl Message {
     /// A mail's recipients, or a text's parts: the slots that it uses.
-    pub(in crate::poll) fn recipients(&self) -> u64 {
+    pub(crate) fn recipients(&self) -> u64 {
         u64::from(self.content.slots())
     }
 
+    /// Its body under `envelope`, for a standard queue.
+    fn under(&self, envelope: &Envelope, delay: Duration) -> Outgoing {
+        let body = self.held.body.to_queue();
+        Outgoing { body, attributes: envelope.to_attributes(), delay, fifo: None }
+    }
+
     /// The message for a limit queue, with the same pass, since this is no further try.
-    pub(in crate::poll) fn to_limit_queue(&self, delay: std::time::Duration) -> Outgoing {
-        Outgoing {
-            body: self.held.body.to_queue(),
-            attributes: self.envelope.to_attributes(),
-            delay,
-            fifo: None,
-        }
+    pub(crate) fn to_limit_queue(&self, delay: Duration) -> Outgoing {
+        self.under(&self.envelope, delay)
     }
 
     /// The message for the merge queue: a message group of its own, and a deduplication id for this pass, after
     /// the `cancel` of its campaign.
-    pub(in crate::poll) fn to_merge(&self, cancel: Option<&Cancel>) -> Outgoing {
+    pub(crate) fn to_merge(&self, cancel: Option<&Cancel>) -> Outgoing {
         let (identity, cancel) = (&self.envelope.identity, cancel.map(|cancel| cancel.at));
-        Outgoing {
-            body: self.held.body.to_queue(),
-            attributes: self.envelope.to_attributes(),
-            delay: std::time::Duration::ZERO,
-            fifo: Some(Fifo {
-                group: group_id(identity),
-                deduplication: deduplication_id(identity, self.envelope.pass, cancel),
-            }),
-        }
+        let fifo = Fifo {
+            group: group_id(identity),
+            deduplication: deduplication_id(identity, self.envelope.pass, cancel),
+        };
+        Outgoing { fifo: Some(fifo), ..self.under(&self.envelope, Duration::ZERO) }
+    }
+
+    /// The job that moves it to the dead letters: `last` is its envelope after the last attempt, which was `at` a time.
+    fn letter(
+        &self,
+        dead_letters: &QueueUrl,
+        last: &Envelope,
+        reason: LastError,
+        at: Option<EpochMillis>,
+        buffered: bool,
+    ) -> Job {
+        let entry = dead_letter(&self.held, last, self.content.to().map(str::to_owned), reason, at);
+        // The envelope's pass is the largest before a replay, so that deduplication and the merge queue can
+        // tell the replay from every copy. The attempt is 0, so that a replay has all attempts again; the entry
+        // states those already made.
+        let envelope = Envelope { attempt: 0, ..self.envelope.clone().parked() };
+        move_to(dead_letters, outgoing(entry, &envelope), &self.held, buffered)
     }
 }
 
-/// The dead letter of a mail whose last attempt, at `at`, failed for good.
-pub(in crate::poll) fn dead_letter(
-    message: &Message,
-    reason: LastError,
-    at: EpochMillis,
-) -> Outgoing {
-    let envelope = message.envelope.clone().put_back_failed(at, &reason.provider_message);
-    letter(message, &envelope, reason, Some(at))
-}
-
-/// The dead letter of a mail that was cancelled.
-pub(in crate::poll) fn cancelled_letter(message: &Message, reason: LastError) -> Outgoing {
-    letter(message, &message.envelope, reason, None)
-}
-
-/// The dead letter of a mail that may have been sent at `at`: the outcome is unknown.
-pub(in crate::poll) fn unknown_letter(
-    message: &Message,
-    reason: LastError,
-    at: EpochMillis,
-) -> Outgoing {
-    let envelope = message.envelope.clone().put_back_uncounted(at, &reason.provider_message);
-    letter(message, &envelope, reason, Some(at))
-}
-
-fn letter(
-    message: &Message,
-    last: &Envelope,
-    reason: LastError,
-    at: Option<EpochMillis>,
-) -> Outgoing {
-    let entry = DeadLetter {
-        message_id: message.held.message_id.clone(),
-        campaign: last.campaign.clone(),
-        to: message.content.to().map(str::to_owned).collect(),
-        first_attempt_at: last.first_attempt_at,
-        last_attempt_at: at,
-        attempts: last.attempt,
-        last_error: reason,
-        message: message.held.body.to_string(),
-    };
-    // The envelope's pass is the largest before a replay, so that deduplication and the merge queue can
-    // tell the replay from every copy. The attempt is 0, so that a replay has all attempts again; the entry
-    // states those already made.
-    let envelope = Envelope { attempt: 0, ..message.envelope.clone().parked() };
-    outgoing(entry, &envelope)
-}
-
-/// The dead letter of a message that is not a valid mail.
-pub(in crate::poll) fn rejected_letter(rejected: &Rejected) -> Outgoing {
-    let envelope = &rejected.envelope;
-    let entry = DeadLetter {
-        message_id: rejected.held.message_id.clone(),
+fn dead_letter(
+    held: &Held,
+    envelope: &Envelope,
+    to: impl IntoIterator<Item = String>,
+    last_error: LastError,
+    last_attempt_at: Option<EpochMillis>,
+) -> DeadLetter {
+    DeadLetter {
+        message_id: held.message_id.clone(),
         campaign: envelope.campaign.clone(),
-        to: addressed_to(&rejected.held.body),
+        to: to.into_iter().collect(),
         first_attempt_at: envelope.first_attempt_at,
-        last_attempt_at: None,
+        last_attempt_at,
         attempts: envelope.attempt,
-        last_error: rejected.reason.clone(),
-        message: rejected.held.body.to_string(),
-    };
-    outgoing(entry, envelope)
+        last_error,
+        message: held.body.to_string(),
+    }
 }
 
 fn outgoing(entry: DeadLetter, envelope: &Envelope) -> Outgoing {
@@ -313,6 +294,199 @@ fn outgoing(entry: DeadLetter, envelope: &Envelope) -> Outgoing {
     let (body, attributes) = entry
         .into_queue_message(Some(envelope), SQS_LIMIT_BYTES)
         .map_or((original, Vec::new()), |message| (message.body, message.attributes));
-    let body = body.into();
-    Outgoing { body, attributes, delay: std::time::Duration::ZERO, fifo: None }
+    Outgoing { body: body.into(), attributes, delay: Duration::ZERO, fifo: None }
+}
+
+fn move_to(to: &QueueUrl, message: Outgoing, held: &Held, buffered: bool) -> Job {
+    let from = receipt(held, buffered);
+    Job::Move { to: to.clone(), message: Box::new(message), from, at_once: false }
+}
+
+/// A move that does not wait for a batch to fill: the message's delay counts from now.
+fn move_now(to: &QueueUrl, message: Outgoing, held: &Held) -> Job {
+    let from = receipt(held, true);
+    Job::Move { to: to.clone(), message: Box::new(message), from, at_once: true }
+}
+
+pub(crate) fn receipt(held: &Held, buffered: bool) -> Receipt {
+    Receipt { queue: held.queue.clone(), handle: held.receipt.clone(), buffered }
+}
+
+// The job that settles a message for each outcome, and the one log event of that outcome.
+
+/// SES accepted it: delete it. Only at the level `debug` is a line logged for each such mail, because a
+/// million of them cost $0.20.
+pub(crate) fn accepted(message: &Message, ses_message_id: &str, latency: Duration) -> Job {
+    tracing::debug!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        recipients = message.content.slots(),
+        attempt = message.envelope.next_attempt(),
+        latency_ms = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
+        ses_message_id,
+        "sent"
+    );
+    Job::Delete(receipt(&message.held, true))
+}
+
+/// The message is not a valid mail: dead-letter it, with the field and the fault.
+pub(crate) fn reject(rejected: &Rejected, dead_letters: &QueueUrl, buffered: bool) -> Job {
+    tracing::warn!(
+        campaign = rejected.envelope.campaign,
+        identity = %rejected.envelope.identity,
+        message_id = rejected.held.message_id,
+        reason = rejected.redacted,
+        "dead-lettered: not a mail"
+    );
+    let (held, envelope) = (&rejected.held, &rejected.envelope);
+    let to = addressed_to(&held.body);
+    let entry = dead_letter(held, envelope, to, rejected.reason.clone(), None);
+    move_to(dead_letters, outgoing(entry, envelope), held, buffered)
+}
+
+/// SES refused it for good, or its attempts are used up: dead-letter it.
+pub(crate) fn give_up(
+    message: &Message,
+    failure: &Failure,
+    outcome: Outcome,
+    dead_letters: &QueueUrl,
+    at: EpochMillis,
+) -> Job {
+    let code = failure.code.clone().unwrap_or_else(|| NO_CODE.to_owned());
+    log(message, failure, outcome, "dead-lettered");
+    let reason = LastError {
+        code: Some(code),
+        http_status: failure.http_status,
+        provider_message: failure.message.clone(),
+    };
+    let last = message.envelope.clone().put_back_failed(at, &reason.provider_message);
+    message.letter(dead_letters, &last, reason, Some(at), true)
+}
+
+/// An operator cancelled it: delete it, or move it to the dead letters that `keep` it.
+pub(crate) fn cancelled(message: &Message, keep: Option<&QueueUrl>, buffered: bool) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        kept = keep.is_some(),
+        "cancelled"
+    );
+    let Some(dead_letters) = keep else {
+        return Job::Delete(receipt(&message.held, buffered));
+    };
+    let reason = LastError {
+        code: Some(CANCELLED.to_owned()),
+        http_status: None,
+        provider_message: "an operator cancelled its campaign's mail".to_owned(),
+    };
+    message.letter(dead_letters, &message.envelope, reason, None, buffered)
+}
+
+/// A recipient is excluded: delete it.
+pub(crate) fn excluded(message: &Message, buffered: bool) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        "deleted: its recipient is excluded"
+    );
+    Job::Delete(receipt(&message.held, buffered))
+}
+
+/// Deduplication knows that it was sent: delete this copy.
+pub(crate) fn already_sent(message: &Message) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        "deleted: it was sent already"
+    );
+    Job::Delete(receipt(&message.held, true))
+}
+
+/// Deduplication knows that it was possibly sent: dead-letter it, for a person to decide.
+pub(crate) fn unknown(message: &Message, mark: &Mark, dead_letters: &QueueUrl) -> Job {
+    tracing::error!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        since = %mark.since,
+        "dead-lettered: nobody knows whether it was sent"
+    );
+    let again = if mark.state == MarkState::Parked { ", and dead-lettered before" } else { "" };
+    let reason = LastError {
+        code: Some(OUTCOME_UNKNOWN.to_owned()),
+        http_status: None,
+        provider_message: format!(
+            "a poller set out to send it at {}, and its outcome is not known{again}",
+            mark.since
+        ),
+    };
+    // The last attempt's time, as far as it is known: the later of the first attempt and the mark's begin.
+    let at = message.envelope.first_attempt_at.map_or(mark.since, |first| first.max(mark.since));
+    let last = message.envelope.clone().put_back_uncounted(at, &reason.provider_message);
+    message.letter(dead_letters, &last, reason, Some(at), true)
+}
+
+/// It failed for a passing reason: back to its campaign, delayed (60 s doubling to 900 s). `jitter` is 0.0
+/// to 1.0. If not `counted`, this was no attempt.
+pub(crate) fn retry(
+    message: &Message,
+    failure: &Failure,
+    outcome: Outcome,
+    campaign: &QueueUrl,
+    at: EpochMillis,
+    jitter: f64,
+    counted: bool,
+) -> Job {
+    log(message, failure, outcome, "to be retried");
+    let code = failure.code.as_deref().unwrap_or(NO_CODE);
+    let said = format!("{code}: {}", failure.message);
+    let envelope = message.envelope.clone();
+    let envelope = if counted {
+        envelope.put_back_failed(at, &said)
+    } else {
+        envelope.put_back_uncounted(at, &said)
+    };
+    let outgoing = message.under(&envelope, retry::delay(envelope.attempt, jitter));
+    move_to(campaign, outgoing, &message.held, true)
+}
+
+/// It is under a limit: move it to that limit's queue, visible after `delay`.
+pub(crate) fn move_on(message: &Message, queue: &QueueUrl, delay: Duration) -> Job {
+    let outgoing = message.to_limit_queue(delay);
+    if delay.is_zero() {
+        move_to(queue, outgoing, &message.held, true)
+    } else {
+        move_now(queue, outgoing, &message.held)
+    }
+}
+
+/// The mail's campaign is held: put it back to the campaign queue, which is not asked meanwhile.
+pub(crate) fn put_back(message: &Message, campaign: &QueueUrl) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        "put back: its campaign is held"
+    );
+    let outgoing = message.under(&message.envelope.clone().put_back(), Duration::ZERO);
+    move_to(campaign, outgoing, &message.held, true)
+}
+
+/// It is over a limit that has no queue: put it back to the campaign queue, visible after `delay`.
+pub(crate) fn put_back_limited(message: &Message, campaign: &QueueUrl, delay: Duration) -> Job {
+    let outgoing = message.under(&message.envelope.clone().put_back(), delay);
+    move_now(campaign, outgoing, &message.held)
+}
+
+/// The one log event for a send that was not accepted.
+pub(crate) fn log(message: &Message, failure: &Failure, outcome: Outcome, then: &'static str) {
+    tracing::warn!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        outcome = outcome.as_str(),
+        code = failure.code.as_deref().unwrap_or(NO_CODE),
+        http_status = failure.http_status,
+        possibly_sent = outcome.possibly_sent(),
+        attempt = message.envelope.next_attempt(),
+        then,
+        "not sent"
+    );
 }

@@ -11,17 +11,31 @@
 //! so, it was not found empty before, or its last answer was as full as was asked. Example: nothing is
 //! known of a queue, so one receive asks for 10 messages. It brings 10, so 30 more are expected: three
 //! receives of 10 may run at once.
+//!
+//! The queues from which one line of mail comes: a campaign's by falling priority, or a single other one.
+//!
+//! The first queue that may hold mail is asked for all that is wanted, and the next one for what it does not
+//! give: while its first answer is awaited, or its last one was as full as was asked, the others wait. If a
+//! queue gives nothing and is not known to hold more, the others need not wait for proof that it is empty:
+//! one empty short poll will do.
 
 use std::time::Duration;
 
 use tidegate_core::allocation::{Ask, BATCH, Intake};
 use tidegate_core::breaker::Permit;
+use tidegate_core::cycle::Cycle;
+use tidegate_core::email::Priority;
+use tidegate_core::limiter::{Limiter, Line};
+use tidegate_core::turns::Turns;
 
-use crate::poll::plan::Plan;
+use super::message::{Message, Source};
+use crate::poll::context::Context;
+use crate::poll::plan::{IdleMode, Plan, PlannedCampaign};
+use crate::ports::{Environment, Monotonic, PortError, QueueUrl, Received};
 
 /// The most receives that feed and drain each have under way: a receive takes a connection, and an
 /// environment on Lambda has 1,024 file descriptors.
-pub(in crate::poll) const MOST_RECEIVES: usize = 100;
+pub(crate) const MOST_RECEIVES: usize = 100;
 /// Empty short polls in a row after which a queue counts as empty for this window.
 const EMPTY_POLLS: u32 = 3;
 /// The same for a queue that should have mail: it was counted, its last answer was as full as was asked, or
@@ -34,7 +48,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
 /// The conclusion from one answer about its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::poll) enum PollVerdict {
+pub(crate) enum PollVerdict {
     Mail,
     /// The answer leaves it open: the queue is asked again after a pause.
     Again,
@@ -46,32 +60,13 @@ pub(in crate::poll) enum PollVerdict {
 
 impl PollVerdict {
     /// Whether the queue is asked no more in this window, unless mail arrives.
-    pub(in crate::poll) const fn is_dry(self) -> bool {
+    pub(crate) const fn is_dry(self) -> bool {
         matches!(self, Self::Failing | Self::Empty)
-    }
-
-    /// Passes the conclusion on to the intake: `ask` brought `messages` with `recipients` together. After
-    /// an answer that leaves it open the ask is taken back, so that its recipients are wanted again.
-    pub(in crate::poll) fn apply_to(
-        self,
-        intake: &mut Intake,
-        ask: &Ask,
-        messages: u64,
-        recipients: u64,
-    ) {
-        match self {
-            Self::Mail | Self::Empty => intake.received(ask, messages, recipients),
-            Self::Again => intake.withdraw(ask),
-            Self::Failing => {
-                intake.withdraw(ask);
-                intake.mark_dry(ask.lane);
-            }
-        }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::poll) struct QueueSupply {
+pub(crate) struct QueueSupply {
     outstanding: u64,
     /// Messages that it probably holds: those counted, less those received, plus 30 after each full answer.
     expected: u64,
@@ -85,50 +80,50 @@ pub(in crate::poll) struct QueueSupply {
 
 impl QueueSupply {
     /// Supply of a queue that probably holds `expected` messages.
-    pub(in crate::poll) const fn expecting(expected: u64) -> Self {
+    pub(crate) const fn expecting(expected: u64) -> Self {
         Self { outstanding: 0, expected, plenty: false, vain: 0, short: false }
     }
 
     /// Supply of a campaign's queue. It is unbounded (`plenty`) if the queue was not found empty before.
-    pub(in crate::poll) const fn of(plenty: bool) -> Self {
+    pub(crate) const fn of(plenty: bool) -> Self {
         Self { plenty, ..Self::expecting(0) }
     }
 
     /// Whether another receive may run now. The first may, if its pause ends within `left`; a further one
     /// only if the last answer had mail, or none came yet, and the queue is expected to hold more than is
     /// already asked for.
-    pub(in crate::poll) fn may_ask(&self, left: Duration) -> bool {
+    pub(crate) fn may_ask(&self, left: Duration) -> bool {
         let more = self.vain == 0 && (self.plenty || self.outstanding < self.expected);
         (self.outstanding == 0 || more) && self.pause() <= left
     }
 
     /// Pause before the next receive: none after mail, then 4, 8, 16, 32, 64, 64, … ms after 1, 2, 3, …
     /// answers without a message.
-    pub(in crate::poll) fn pause(&self) -> Duration {
+    pub(crate) fn pause(&self) -> Duration {
         self.vain.checked_sub(1).map_or(Duration::ZERO, |times| FIRST_PAUSE * (1 << times.min(4)))
     }
 
     /// Whether an answer is awaited that may bring all that is wanted.
-    pub(in crate::poll) const fn may_give_all(&self) -> bool {
+    pub(crate) const fn may_give_all(&self) -> bool {
         self.outstanding > 0 && !self.short
     }
 
     /// Whether the queue should hold more mail.
-    pub(in crate::poll) const fn is_expected(&self) -> bool {
+    pub(crate) const fn is_expected(&self) -> bool {
         self.plenty || self.expected > 0
     }
 
-    pub(in crate::poll) const fn outstanding(&self) -> u64 {
+    pub(crate) const fn outstanding(&self) -> u64 {
         self.outstanding
     }
 
-    pub(in crate::poll) const fn asked(&mut self, messages: u64) {
+    pub(crate) const fn asked(&mut self, messages: u64) {
         self.outstanding = self.outstanding.saturating_add(messages);
     }
 
     /// A receive from a campaign that was found empty, to learn whether mail came. It asks for 10 messages,
     /// or for one if the breaker wants a single mail; its recipients are no part of the shares.
-    pub(in crate::poll) fn probe(&mut self, plan: &Plan, lane: usize) -> Ask {
+    pub(crate) fn probe(&mut self, plan: &Plan, lane: usize) -> Ask {
         let messages = if plan.permit == Permit::Probe { 1 } else { BATCH };
         self.asked(messages);
         Ask { lane, messages, recipients: 0 }
@@ -139,12 +134,7 @@ impl QueueSupply {
     ///
     /// Example: a short poll of a queue of unknown contents is empty: `Again`. Two more are empty: the
     /// third gives `Empty`. Had the queue been expected to hold 7 messages, only the sixth would.
-    pub(in crate::poll) fn answered(
-        &mut self,
-        asked: u64,
-        got: Option<u64>,
-        long: bool,
-    ) -> PollVerdict {
+    pub(crate) fn answered(&mut self, asked: u64, got: Option<u64>, long: bool) -> PollVerdict {
         self.outstanding = self.outstanding.saturating_sub(asked);
         let messages = got.unwrap_or(0);
         self.vain = if messages > 0 { 0 } else { self.vain.saturating_add(1) };
@@ -169,9 +159,394 @@ impl QueueSupply {
     }
 
     /// Notes that `messages` came to stand in it: it is asked at once, without the rest of the pause.
-    pub(in crate::poll) const fn arrived(&mut self, messages: u64) {
+    pub(crate) const fn arrived(&mut self, messages: u64) {
         self.expected = self.expected.saturating_add(messages);
         self.vain = 0;
+    }
+}
+
+struct LaneQueue {
+    source: Source,
+    supply: QueueSupply,
+    /// It is not asked, unless by a probe.
+    dry: bool,
+}
+
+pub(crate) struct LaneQueues {
+    queues: Vec<LaneQueue>,
+    /// Queues that were found empty and are due to be asked again, beside the shares.
+    due: Vec<usize>,
+}
+
+impl LaneQueues {
+    pub(crate) fn single(source: Source, supply: QueueSupply) -> Self {
+        Self { queues: vec![LaneQueue { source, supply, dry: false }], due: Vec::new() }
+    }
+
+    /// The queues of a campaign whose mail waits in `line`. A queue that was found empty is asked by a probe
+    /// once it is due. A limit's few slots leave no room beside them: there it is asked in its turn.
+    pub(crate) fn of(plan: &Plan, campaign: &PlannedCampaign, line: Line) -> Self {
+        let is_limited = matches!(line, Line::Limited(_));
+        let is_asked = if is_limited { plan.asks(campaign) } else { plan.asks_for_share(campaign) };
+        let in_turn = is_limited && plan.rest != IdleMode::Look;
+        let (mut queues, mut due) = (Vec::new(), Vec::new());
+        for (index, queue) in campaign.queues.iter().enumerate() {
+            let is_due = is_asked && plan.is_due(queue.idle);
+            let has_mail = is_due && queue.idle.is_none();
+            if is_due && !has_mail && !in_turn {
+                due.push(index);
+            }
+            let source = Source::campaign(campaign, queue, line);
+            let supply = QueueSupply::of(has_mail && queue.priority <= Priority::Normal);
+            let dry = if in_turn { !is_due } else { !has_mail };
+            queues.push(LaneQueue { source, supply, dry });
+        }
+        Self { queues, due }
+    }
+
+    /// The receives from queues that were found empty, to learn whether mail came; once.
+    pub(crate) fn probes(&mut self, plan: &Plan, lane: usize) -> Vec<(Ask, usize)> {
+        let due = std::mem::take(&mut self.due);
+        due.into_iter().map(|index| (self.queues[index].supply.probe(plan, lane), index)).collect()
+    }
+
+    /// The next queue that was found empty and is due, once.
+    pub(crate) fn next_due(&mut self) -> Option<usize> {
+        self.due.pop()
+    }
+
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.queues.iter().map(|queue| &queue.source)
+    }
+
+    pub(crate) fn source(&self, index: usize) -> &Source {
+        &self.queues[index].source
+    }
+
+    /// The queue to ask next, if one may be asked with `left` of the window.
+    pub(crate) fn next(&self, left: Duration) -> Option<usize> {
+        let mut live = self.queues.iter().enumerate().filter(|(_, queue)| !queue.dry);
+        let open = live.find(|(_, q)| q.supply.may_ask(left) || q.supply.may_give_all());
+        open.filter(|(_, queue)| queue.supply.may_ask(left)).map(|(index, _)| index)
+    }
+
+    /// Notes a receive; returns its queue and the pause before it.
+    pub(crate) fn asked(&mut self, index: usize, messages: u64) -> (QueueUrl, Duration) {
+        let queue = &mut self.queues[index];
+        queue.supply.asked(messages);
+        (queue.source.queue.clone(), queue.supply.pause())
+    }
+
+    /// Whether no other queue of the lane may give mail.
+    pub(crate) fn is_alone(&self, index: usize) -> bool {
+        self.queues.iter().enumerate().all(|(other, queue)| other == index || queue.dry)
+    }
+
+    /// Notes an answer (see [`QueueSupply::answered`]). The lane is empty only if all of its queues are.
+    pub(crate) fn answered(
+        &mut self,
+        index: usize,
+        asked: u64,
+        got: Option<u64>,
+        long: bool,
+    ) -> SourceAnswer {
+        let is_alone = self.is_alone(index);
+        let queue = &mut self.queues[index];
+        let of_queue = match queue.supply.answered(asked, got, long) {
+            PollVerdict::Again if got == Some(0) && !is_alone && !queue.supply.is_expected() => {
+                PollVerdict::Empty
+            }
+            verdict => verdict,
+        };
+        if of_queue != PollVerdict::Again {
+            queue.dry = of_queue.is_dry();
+        }
+        let verdict = if of_queue.is_dry() && !is_alone { PollVerdict::Again } else { of_queue };
+        SourceAnswer { source: queue.source.clone(), of_queue, verdict }
+    }
+
+    /// Notes that `messages` came to stand in the only queue.
+    pub(crate) fn arrived(&mut self, messages: u64) {
+        if let Some(queue) = self.queues.first_mut() {
+            queue.supply.arrived(messages);
+            queue.dry = false;
+        }
+    }
+
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.queues.iter().map(|queue| queue.supply.outstanding()).sum()
+    }
+
+    pub(crate) fn is_dry(&self) -> bool {
+        self.queues.iter().all(|queue| queue.dry)
+    }
+}
+
+/// The queues of campaigns and how much is wanted of each: one lane for each campaign of this window, or a single one
+/// for the merge queue.
+pub(crate) struct Lanes {
+    pub(crate) lanes: Vec<LaneQueues>,
+    pub(crate) intake: Intake,
+    /// Receives from queues that were found empty, still to be made; each with its queue's place in the lane.
+    probes: Vec<(Ask, usize)>,
+    /// By lane: true if more of its mail fell under limits than these let through soon.
+    had_limited_mail: Vec<bool>,
+    /// Recipients beyond their limits' room so far.
+    pub(crate) beyond: u64,
+}
+
+impl Lanes {
+    fn new(lanes: Vec<LaneQueues>, intake: Intake) -> Self {
+        let had_limited_mail = vec![false; lanes.len()];
+        Self { lanes, intake, probes: Vec::new(), had_limited_mail, beyond: 0 }
+    }
+
+    /// The campaigns of this window, of which `total` recipients are wanted by weight and debt. Queues that were found
+    /// empty get a probe if they are due.
+    pub(crate) fn of_campaigns<E: Environment>(ctx: &Context<'_, E>, total: u64) -> Self {
+        let plan = ctx.plan;
+        let debts: Vec<i64> = plan.lanes().map(|campaign| campaign.debt).collect();
+        let mean =
+            |campaign: &PlannedCampaign| ctx.running_means.recipients_per_mail(&campaign.name);
+        let means: Vec<f64> = plan.lanes().map(mean).collect();
+        let mut intake = Intake::new(&plan.turns, plan.slots.clone(), total, &debts, &means);
+        // Queues found empty before, or not asked, leave their share to the others from the start; probes
+        // may revive them.
+        let dry = plan
+            .lanes()
+            .enumerate()
+            .filter(|(_, campaign)| campaign.idle.is_some() || !plan.asks_for_share(campaign));
+        intake.mark_all_dry(dry.map(|(lane, _)| lane));
+        let lanes = plan.lanes().enumerate();
+        let lanes = lanes.map(|(lane, c)| LaneQueues::of(plan, c, Line::Campaign(lane)));
+        let mut all = Self::new(lanes.collect(), intake);
+        if plan.intake_amount() > 0 {
+            let each = all.lanes.iter_mut().enumerate();
+            all.probes = each.flat_map(|(lane, queues)| queues.probes(plan, lane)).collect();
+        }
+        all
+    }
+
+    /// The merge queue, of which `total` recipients are wanted.
+    pub(crate) fn of_merge<E: Environment>(
+        ctx: &Context<'_, E>,
+        merge: &QueueUrl,
+        total: u64,
+    ) -> Self {
+        let plan = ctx.plan;
+        let source = Source::mixed(merge.clone(), Line::Campaign(0), None);
+        let expected = u64::try_from(plan.depth).unwrap_or(0);
+        let mean = ctx.running_means.recipients_per_mail(merge.as_str());
+        let one = Turns::all(&Cycle::single(), 1);
+        let mut intake = Intake::new(&one, plan.slots.clone(), total, &[], &[mean]);
+        if !plan.asks_merge() {
+            intake.mark_dry(0); // until the feed brings something
+        }
+        let queues = LaneQueues::single(source, QueueSupply::expecting(expected));
+        Self::new(vec![queues], intake)
+    }
+
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.lanes.iter().map(LaneQueues::outstanding).sum()
+    }
+
+    /// The next receive from a queue that was found empty, to learn whether mail came. It is beside the shares: no slot
+    /// waits for its answer, so it may be a long poll.
+    pub(crate) fn probe(&mut self) -> Option<NextReceive> {
+        let (ask, index) = self.probes.pop()?;
+        let queue = self.lanes[ask.lane].source(index).queue.clone();
+        let (origin, messages) = (ReceiveOrigin::Lane(ask, index), ask.messages);
+        Some(NextReceive { origin, queue, messages, pause: Duration::ZERO, wait: Wait::Within })
+    }
+
+    /// The next receive for at most `most` recipients, if there is room for its messages and `left` is left of the
+    /// window. None if nothing is wanted beyond the receives under way, or no queue that may give it can be asked now:
+    /// then an answer has to come first.
+    pub(crate) fn next(&mut self, most: u64, room: u64, left: Duration) -> Option<NextReceive> {
+        let lanes = &self.lanes;
+        let may_ask = |lane: usize| lanes.get(lane).is_some_and(|lane| lane.next(left).is_some());
+        let ask = self.intake.ask_within(most, may_ask)?;
+        if room < ask.messages {
+            self.intake.withdraw(&ask);
+            return None;
+        }
+        // While another queue may have mail for these slots, a long poll would only delay it: the queue is asked by a
+        // short poll.
+        let others = self.intake.others_may_give(ask.lane);
+        let lane = &mut self.lanes[ask.lane];
+        let index = lane.next(left).unwrap_or(0);
+        let (queue, pause) = lane.asked(index, ask.messages);
+        let wait = if others || !lane.is_alone(index) { Wait::No } else { Wait::Within };
+        let (origin, messages) = (ReceiveOrigin::Lane(ask, index), ask.messages);
+        Some(NextReceive { origin, queue, messages, pause, wait })
+    }
+
+    /// Notes an answer of `got` messages; `None` is a failed receive, `long` a long poll.
+    pub(crate) fn answered(
+        &mut self,
+        ask: &Ask,
+        index: usize,
+        got: Option<u64>,
+        long: bool,
+    ) -> Option<SourceAnswer> {
+        let lane = self.lanes.get_mut(ask.lane)?;
+        if ask.recipients == 0 && got.unwrap_or(0) > 0 {
+            self.intake.revive(ask.lane); // the probe found mail again
+        }
+        Some(lane.answered(index, ask.messages, got, long))
+    }
+
+    /// Passes the conclusion on to the intake: `ask` brought `messages` with `recipients` together. After an answer that
+    /// leaves it open the ask is taken back, so that its recipients are wanted again.
+    pub(crate) fn took(&mut self, ask: &Ask, verdict: PollVerdict, messages: u64, recipients: u64) {
+        match verdict {
+            PollVerdict::Mail | PollVerdict::Empty => {
+                self.intake.received(ask, messages, recipients);
+            }
+            PollVerdict::Again => self.intake.withdraw(ask),
+            PollVerdict::Failing => {
+                self.intake.withdraw(ask);
+                self.intake.mark_dry(ask.lane);
+            }
+        }
+    }
+
+    /// Notes mail of a lane beyond its limits' room: the campaign had mail, but not for these slots, and earns no credit
+    /// by that.
+    pub(crate) fn went_beyond(&mut self, lane: usize, recipients: u64) {
+        self.beyond += recipients;
+        if let Some(had_limited_mail) = self.had_limited_mail.get_mut(lane) {
+            *had_limited_mail |= recipients > 0;
+        }
+    }
+
+    /// Changes of the campaigns' debts; `limited` are the recipients sent to from limit queues, by lane.
+    pub(crate) fn debt_changes(&self, limited: &[u64]) -> Vec<i64> {
+        self.intake.debt_changes(limited, &self.had_limited_mail)
+    }
+}
+
+/// The drain starts no receive later than this before the window's close.
+pub(crate) const LAST_RECEIVE: Duration = Duration::from_millis(50);
+
+/// Whether a receive waits for mail, for a second at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// No: a short poll.
+    No,
+    /// As long as the window lasts: a long poll if it ends before the window does, else a short poll.
+    Within,
+    /// Also past the window's close. The source hands over what comes too late for its slots.
+    Past,
+}
+
+/// The kind of queue that a receive asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReceiveOrigin {
+    Express,
+    /// The queue at this place of the ask's lane.
+    Lane(Ask, usize),
+    /// A queue of limited mail: its line's index among those that this window asks, and its place there.
+    Limited(usize, usize),
+}
+
+pub(crate) struct NextReceive {
+    pub(crate) origin: ReceiveOrigin,
+    pub(crate) queue: QueueUrl,
+    pub(crate) messages: u64,
+    /// The receive starts after this pause (see `QueueSupply::pause`).
+    pub(crate) pause: Duration,
+    pub(crate) wait: Wait,
+}
+
+impl NextReceive {
+    pub(crate) async fn made<E: Environment>(self, ctx: &Context<'_, E>) -> FinishedReceive {
+        let Self { origin, queue, messages, pause, wait } = self;
+        let (long, result) = ctx.receive(&queue, messages, pause, wait).await;
+        FinishedReceive { origin, asked: messages, long, result }
+    }
+}
+
+pub(crate) struct FinishedReceive {
+    pub(crate) origin: ReceiveOrigin,
+    pub(crate) asked: u64,
+    pub(crate) long: bool,
+    /// The messages, and the instant at which the receive began.
+    pub(crate) result: Result<(Vec<Received>, Monotonic), PortError>,
+}
+
+/// Mail that rules keep until the ledger has answered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeptMail {
+    /// Express mails.
+    pub(crate) express: u64,
+    /// Recipients of campaign mail, mail from limit queues included.
+    pub(crate) campaigns: u64,
+}
+
+impl KeptMail {
+    pub(crate) fn of(mail: &Message) -> Self {
+        match mail.line {
+            Line::Express => Self { express: 1, campaigns: 0 },
+            Line::Campaign(_) | Line::Limited(_) => {
+                Self { express: 0, campaigns: mail.recipients() }
+            }
+        }
+    }
+
+    pub(crate) const fn plus(self, more: Self) -> Self {
+        Self { express: self.express + more.express, campaigns: self.campaigns + more.campaigns }
+    }
+
+    pub(crate) const fn less(self, other: Self) -> Self {
+        Self {
+            express: self.express.saturating_sub(other.express),
+            campaigns: self.campaigns.saturating_sub(other.campaigns),
+        }
+    }
+}
+
+/// A receive's answer, as its source judges it.
+pub(crate) struct SourceAnswer {
+    pub(crate) source: Source,
+    /// The conclusion about the queue.
+    pub(crate) of_queue: PollVerdict,
+    /// The conclusion about all queues of its lane.
+    pub(crate) verdict: PollVerdict,
+}
+
+/// The mail at hand, and the slots that it may take.
+pub(crate) struct MailAtHand<'h> {
+    pub(crate) limiter: &'h Limiter<usize>,
+    pub(crate) kept: KeptMail,
+    /// Messages received and not yet settled.
+    pub(crate) buffered: u64,
+}
+
+impl MailAtHand<'_> {
+    pub(crate) fn slots_left(&self) -> u64 {
+        self.limiter.slots_left()
+    }
+
+    /// Recipients of campaign mail, mail from limit queues included.
+    pub(crate) fn campaigns(&self) -> u64 {
+        let waiting = self.limiter.recipients_waiting();
+        waiting.saturating_sub(self.limiter.express_waiting()) + self.kept.campaigns
+    }
+
+    /// Recipients of campaign mail without mail from limit queues, which waits for slots of its own limit.
+    pub(crate) fn unlimited(&self) -> u64 {
+        self.limiter.campaigns_waiting() + self.kept.campaigns
+    }
+
+    /// Express mails that wait for a slot or are kept.
+    pub(crate) fn express(&self) -> u64 {
+        self.limiter.express_mails() + self.kept.express
+    }
+
+    /// Slots of the express floor that are still ahead.
+    pub(crate) fn floor(&self) -> u64 {
+        self.limiter.floor_ahead(u64::MAX)
     }
 }
 

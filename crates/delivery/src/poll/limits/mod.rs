@@ -1,5 +1,9 @@
 //! Limits in one window: their slots, and the queues in which limited mail waits.
 
+mod queues;
+mod rule;
+mod window;
+
 use std::collections::BTreeMap;
 
 use tidegate_core::Window;
@@ -10,39 +14,44 @@ use tidegate_core::rate::{Rate, RateMargin};
 
 use crate::ports::{Idle, LimitTake, PreviousClaim, QueueUrl, Standing};
 
+pub(crate) use queues::LimitedLines;
+pub(crate) use rule::LimitRule;
+use window::LimitGates;
+pub(crate) use window::LimitWindow;
+
 #[derive(Clone, Debug)]
-pub(in crate::poll) struct PlannedQueue {
-    pub(in crate::poll) queue: QueueUrl,
+pub(crate) struct PlannedQueue {
+    pub(crate) queue: QueueUrl,
     /// Place in the configured list of limit queues, from 0.
-    pub(in crate::poll) place: usize,
+    pub(crate) place: usize,
     /// Recipients that the queue's limit lets through in this window; `None` if it has no limit, and mail
     /// in it is only sent on.
-    pub(in crate::poll) slots: Option<u64>,
+    pub(crate) slots: Option<u64>,
     /// The configuration has no group for it (any more).
-    pub(in crate::poll) former: bool,
+    pub(crate) former: bool,
     /// The limit that all of its mail falls under; `None` for that of `*`, and for one that no limit has.
-    pub(in crate::poll) limit: Option<LimitRef>,
+    pub(crate) limit: Option<LimitRef>,
     /// If it was found empty: its pause; see [`PlannedQueue::idle`].
-    pub(in crate::poll) idle: Option<Idle>,
+    pub(crate) idle: Option<Idle>,
     /// Recipients in it: fed less taken, as reported.
-    pub(in crate::poll) depth: i64,
+    pub(crate) depth: i64,
     /// It is the queue of `*`, whose mail may be delayed for minutes.
-    pub(in crate::poll) hides: bool,
+    pub(crate) hides: bool,
 }
 
 impl PlannedQueue {
     /// The pause until it is asked again; `None` if it may hold mail. Delayed mail of `*` is not received,
     /// so an empty answer counts only if the depth agrees.
-    pub(in crate::poll) fn idle(&self) -> Option<Idle> {
+    pub(crate) fn idle(&self) -> Option<Idle> {
         self.idle.filter(|_| !(self.hides && self.depth > 0))
     }
 }
 
 /// The limits of one window.
 #[derive(Clone, Debug)]
-pub(in crate::poll) struct PlannedLimits {
-    pub(in crate::poll) table: LimitTable,
-    pub(in crate::poll) queues: Vec<PlannedQueue>,
+pub(crate) struct PlannedLimits {
+    pub(crate) table: LimitTable,
+    pub(crate) queues: Vec<PlannedQueue>,
     rates: (Rate, RateMargin),
     account: SlotGrid,
     before: Option<SlotGrid>,
@@ -55,7 +64,7 @@ pub(in crate::poll) struct PlannedLimits {
 
 /// Key of the queue at `place` among the queues found empty, such as `.domain.1` for place 0. No campaign's
 /// name contains a dot.
-pub(in crate::poll) fn idle_key(place: usize) -> String {
+pub(crate) fn idle_key(place: usize) -> String {
     format!(".domain.{}", place + 1)
 }
 
@@ -64,7 +73,7 @@ pub(in crate::poll) fn idle_key(place: usize) -> String {
 const FED: &str = "domain_fed.";
 
 /// Names of the counters of recipients that were moved into the queue at `place`, and that left it.
-pub(in crate::poll) fn counters(place: usize) -> [String; 2] {
+pub(crate) fn counters(place: usize) -> [String; 2] {
     [format!("{FED}{}", place + 1), format!("domain_taken.{}", place + 1)]
 }
 
@@ -87,7 +96,7 @@ pub fn all_limits_waiting(sums: &BTreeMap<String, i64>) -> u64 {
 }
 
 impl PlannedLimits {
-    pub(in crate::poll) fn of(
+    pub(crate) fn of(
         config: &LimitsConfig,
         window: Window,
         quota: Rate,
@@ -146,7 +155,7 @@ impl PlannedLimits {
 
     /// The slots of a limit in this window; `None` if it paces nothing. Calendar, warm-up and the rise of an
     /// adaptive limit change its slots by themselves.
-    pub(in crate::poll) fn slots(&self, limit: &LimitRef) -> Option<LimitSlots> {
+    pub(crate) fn slots(&self, limit: &LimitRef) -> Option<LimitSlots> {
         let pace = self.table.pace(limit, self.window, self.rates);
         let slots = LimitSlots::of_pace(pace, self.account, self.before, self.window)?;
         let before = self.previous.map(|window| self.table.pace(limit, window, self.rates));
@@ -156,7 +165,7 @@ impl PlannedLimits {
 
     /// The slots of a limit in the next window in which the account has a slot, if nothing changes until then. At
     /// 0.3 recipients a second that is the third or the fourth window after this one.
-    pub(in crate::poll) fn next_slots(&self, limit: &LimitRef) -> Option<LimitSlots> {
+    pub(crate) fn next_slots(&self, limit: &LimitRef) -> Option<LimitSlots> {
         let first = self.account.slots_of(self.window).end;
         let next = Window::containing(self.account.at(first));
         let pace = self.table.pace(limit, next, self.rates);
@@ -164,12 +173,12 @@ impl PlannedLimits {
     }
 
     /// The limit of a campaign.
-    pub(in crate::poll) fn of_campaign(&self, name: &str) -> Option<LimitRef> {
+    pub(crate) fn of_campaign(&self, name: &str) -> Option<LimitRef> {
         self.table.find(Dimension::Campaign, name)
     }
 
     /// The limit that paces a campaign in this window; `None` if none does.
-    pub(in crate::poll) fn pacing(&self, campaign: &str) -> Option<LimitRef> {
+    pub(crate) fn pacing(&self, campaign: &str) -> Option<LimitRef> {
         let paces = |limit: &LimitRef| {
             matches!(self.table.pace(limit, self.window, self.rates), Pace::Slots(_))
         };
@@ -178,17 +187,17 @@ impl PlannedLimits {
 
     /// Whether a campaign's limit lets nothing through in this window: outside its hours, before its begin,
     /// or after its end.
-    pub(in crate::poll) fn closes(&self, campaign: &str) -> bool {
+    pub(crate) fn closes(&self, campaign: &str) -> bool {
         self.table.closes_campaign(campaign, self.window)
     }
 
     /// The queue of a limit that has one of its own.
-    pub(in crate::poll) fn queue_of(&self, limit: &LimitRef) -> Option<&PlannedQueue> {
+    pub(crate) fn queue_of(&self, limit: &LimitRef) -> Option<&PlannedQueue> {
         self.find(self.table.queue_of(limit)?)
     }
 
     /// The keys of the limits that let nothing through in this window.
-    pub(in crate::poll) fn closed(&self) -> Vec<String> {
+    pub(crate) fn closed(&self) -> Vec<String> {
         let is_closed = |index| {
             let limit = LimitRef { index, name: None };
             matches!(self.table.pace(&limit, self.window, self.rates), Pace::Closed(_))
@@ -199,7 +208,7 @@ impl PlannedLimits {
 
     /// Whether mail over this limit waits in the queue of `*` or of its group. All other mail over a limit
     /// waits in its campaign's queue.
-    pub(in crate::poll) fn has_queue(&self, limit: &LimitRef) -> bool {
+    pub(crate) fn has_queue(&self, limit: &LimitRef) -> bool {
         let own = self.table.queue_of(limit).or_else(|| {
             let is_domain = self.table.dimension(limit) == Some(Dimension::Domain);
             self.others().filter(|_| is_domain)
@@ -209,14 +218,14 @@ impl PlannedLimits {
     }
 
     /// Whether mail over this limit is sent through another configuration set: not outside the limit's hours.
-    pub(in crate::poll) fn overflows(&self, limit: &LimitRef) -> bool {
+    pub(crate) fn overflows(&self, limit: &LimitRef) -> bool {
         self.table.overflows(limit)
             && matches!(self.table.pace(limit, self.window, self.rates), Pace::Slots(_))
     }
 
     /// Recipients that a mail takes from the shared buckets of its limits, for each limit with a rate below
     /// the account's.
-    pub(in crate::poll) fn takes(&self, demands: &Demands) -> Vec<LimitTake> {
+    pub(crate) fn takes(&self, demands: &Demands) -> Vec<LimitTake> {
         let take = |(limit, recipients): (&LimitRef, u32)| {
             let rate = self.table.rate(limit, self.rates.0)?;
             Some(LimitTake { name: self.table.name(limit), rate, recipients })
@@ -225,16 +234,16 @@ impl PlannedLimits {
     }
 
     /// The name of the limit whose queue is at `place`.
-    pub(in crate::poll) fn name(&self, place: usize) -> &str {
+    pub(crate) fn name(&self, place: usize) -> &str {
         self.table.queue_name(place).unwrap_or("none")
     }
 
     /// The place of the queue for mail under `*`, and under limits of domains that have no queue of their own.
-    pub(in crate::poll) fn others(&self) -> Option<usize> {
+    pub(crate) fn others(&self) -> Option<usize> {
         self.table.others_queue().filter(|place| self.find(*place).is_some())
     }
 
-    pub(in crate::poll) fn find(&self, place: usize) -> Option<&PlannedQueue> {
+    pub(crate) fn find(&self, place: usize) -> Option<&PlannedQueue> {
         self.queues.iter().find(|queue| queue.place == place)
     }
 }

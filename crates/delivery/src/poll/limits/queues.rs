@@ -9,23 +9,22 @@ use tidegate_core::limiter::Line;
 use tidegate_core::limits::LimitRef;
 use tidegate_core::turns::{self, Turns};
 
-use super::lane_queues::LaneQueues;
-use super::mail_at_hand::MailAtHand;
-use super::message::Source;
-use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin, Wait};
-use super::supply::{PollVerdict, QueueSupply};
-use crate::environment::Environment;
+use super::{LimitWindow, PlannedQueue};
 use crate::poll::context::Context;
-use crate::poll::limit_window::LimitWindow;
-use crate::poll::plan::limits::PlannedQueue;
 use crate::poll::plan::{IdleMode, PlannedCampaign};
+use crate::poll::sources::message::Source;
+use crate::poll::sources::supply::{
+    LAST_RECEIVE, LaneQueues, MailAtHand, NextReceive, PollVerdict, QueueSupply, ReceiveOrigin,
+    SourceAnswer, Wait,
+};
+use crate::ports::Environment;
 
 /// How long after the window's opening slots are kept for a queue that has not answered.
 const KEPT_FOR: Duration = Duration::from_millis(100);
 
 /// A queue of limited mail that this window asks, or a limited campaign's queues.
-pub(super) struct LimitedLine {
-    pub(super) queues: LaneQueues,
+pub(crate) struct LimitedLine {
+    pub(crate) queues: LaneQueues,
     /// The limit that all of its mail falls under; none for a queue that is only emptied, and for that of `*`.
     limit: Option<LimitRef>,
     /// The most mails that may find slots in this window.
@@ -37,7 +36,7 @@ pub(super) struct LimitedLine {
 }
 
 /// The queues of limited mail that this window asks.
-pub(super) struct LimitedLines<'a, E> {
+pub(crate) struct LimitedLines<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
     limits: &'a LimitWindow<'a>,
     lines: Vec<LimitedLine>,
@@ -98,7 +97,7 @@ fn campaign_lines<E: Environment>(
     }
     let limits_of_busy = lines.iter().filter(|(at, _)| busy[**at]);
     let limits_of_busy = limits_of_busy.filter_map(|(_, line)| line.limit.as_ref());
-    let turn = limits_of_busy.map(|limit| limits.gates().per_second(limit)).min();
+    let turn = limits_of_busy.map(|limit| limits.gates.borrow_mut().per_second(limit)).min();
     let turn = turn.unwrap_or(1).clamp(1, BATCH);
     let mut kept: u64 = lines.values().map(|line| line.kept).sum();
     let turns = Turns::taken(&plan.cycle, &busy, &[], plan.slots.clone(), turn);
@@ -127,7 +126,8 @@ fn campaign_line<E: Environment>(
         return None;
     }
     let limit = campaign.limit.clone();
-    let owned = limit.as_ref().map_or(Some(BATCH), |limit| limits.gates().whole(limit))?;
+    let owned =
+        limit.as_ref().map_or(Some(BATCH), |limit| limits.gates.borrow_mut().whole(limit))?;
     let (owned, part) = if campaign.probed { (owned.min(BATCH), 1) } else { (owned, part) };
     let queues = LaneQueues::of(ctx.plan, campaign, Line::Limited(index));
     let most = most(ctx, queues.source(0).queue.as_str(), owned);
@@ -147,38 +147,30 @@ fn most<E: Environment>(ctx: &Context<'_, E>, queue: &str, owned: u64) -> u64 {
     owned.min(ctx.running_means.limited_most(queue)).max(looks)
 }
 
-fn lines<E: Environment>(
-    ctx: &Context<'_, E>,
-    limits: &LimitWindow<'_>,
-) -> (Vec<LimitedLine>, bool) {
-    let plan = ctx.plan;
-    if plan.for_campaigns == 0 {
-        return (Vec::new(), false);
-    }
-    let queues = plan.limits.queues.iter().filter_map(|queue| limit_line(ctx, queue));
-    let mut free = plan.intake_amount();
-    let mut keep = |line: LimitedLine| {
-        let kept = line.kept.min(free);
-        free -= kept;
-        LimitedLine { kept, ..line }
-    };
-    let (campaigns, in_turns) = campaign_lines(ctx, limits);
-    (queues.chain(campaigns).map(&mut keep).collect(), in_turns)
-}
-
 impl<'a, E: Environment> LimitedLines<'a, E> {
-    pub(super) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
-        let (lines, in_turns) = lines(ctx, limits);
+    pub(crate) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
+        let plan = ctx.plan;
+        if plan.for_campaigns == 0 {
+            return Self { ctx, limits, lines: Vec::new(), in_turns: false };
+        }
+        let queues = plan.limits.queues.iter().filter_map(|queue| limit_line(ctx, queue));
+        let (campaigns, in_turns) = campaign_lines(ctx, limits);
+        let mut lines: Vec<LimitedLine> = queues.chain(campaigns).collect();
+        let mut free = plan.intake_amount();
+        for line in &mut lines {
+            line.kept = line.kept.min(free);
+            free -= line.kept;
+        }
         Self { ctx, limits, lines, in_turns }
     }
 
     /// Slots that other mail leaves to the queues of limited mail.
-    pub(super) fn kept(&self) -> u64 {
+    pub(crate) fn kept(&self) -> u64 {
         self.lines.iter().map(|line| line.kept).sum()
     }
 
     /// The slots that are kept no longer, once: 100 ms after the window's opening they go to the campaigns.
-    pub(super) fn give_up_kept(&mut self) -> u64 {
+    pub(crate) fn give_up_kept(&mut self) -> u64 {
         if self.ctx.now() < self.ctx.plan.window.opens() + KEPT_FOR {
             return 0;
         }
@@ -186,7 +178,7 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
     }
 
     /// The next receive, while the window has slots left. A breaker that probes wants one mail.
-    pub(super) fn next(&mut self, hand: &MailAtHand<'_>, is_probing: bool) -> Option<NextReceive> {
+    pub(crate) fn next(&mut self, hand: &MailAtHand<'_>, is_probing: bool) -> Option<NextReceive> {
         let (ctx, now) = (self.ctx, self.ctx.now());
         let mut slots = hand.slots_left();
         if self.in_turns {
@@ -207,15 +199,17 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
             if wanted <= under_way || slots == 0 {
                 continue;
             }
-            let room = line.limit.as_ref().and_then(|limit| self.limits.gates().room(limit, now));
+            let room = line
+                .limit
+                .as_ref()
+                .and_then(|limit| self.limits.gates.borrow_mut().room(limit, now));
             let (room, whole) = room.unwrap_or((slots, slots));
             // A look into all queues asks for one message even without a slot: it has to find out whether
             // there is mail.
             let looks = ctx.plan.rest == IdleMode::Look && line.got == 0;
             let room = if looks { room.max(1) } else { room };
             let source = line.queues.source(place);
-            let mean = source.campaign.as_deref().unwrap_or(source.queue.as_str());
-            let mean = ctx.running_means.recipients_per_mail(mean);
+            let mean = ctx.running_means.recipients_per_mail(source.lane());
             let fit = mails_in(room.min(slots), whole, mean);
             let messages = wanted.min(fit).saturating_sub(under_way).min(BATCH);
             let messages = if is_probing { messages.min(1) } else { messages };
@@ -229,31 +223,31 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
         None
     }
 
-    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut LimitedLine> {
-        self.lines.get_mut(index)
-    }
-
-    /// Takes a queue's answer of `got` messages. Returns the slots that are kept for it no longer: received
-    /// mail acquires slots by itself, and slots kept for more are given back once the queue gives no more.
-    pub(super) fn answered(
+    /// Judges a receive's answer of `got` messages. Beside it returns the slots that are kept for the queues no longer:
+    /// received mail acquires slots by itself, and slots kept for more are given back once they give no more.
+    pub(crate) fn answered(
         &mut self,
         index: usize,
-        got: u64,
-        verdict: PollVerdict,
+        place: usize,
+        asked: u64,
+        got: Option<u64>,
         long: bool,
-    ) -> u64 {
-        let Some(line) = self.lines.get_mut(index) else { return 0 };
-        if verdict == PollVerdict::Empty && long {
-            self.limits.note().empty.extend(line.queues.source(0).limit_queue);
+    ) -> Option<(SourceAnswer, u64)> {
+        let line = self.lines.get_mut(index)?;
+        let answer = line.queues.answered(place, asked, got, long);
+        if answer.of_queue == PollVerdict::Empty && long {
+            self.limits.note(line.queues.source(0).limit_queue, |moves| moves.empty = true);
         }
+        let got = got.unwrap_or(0);
         line.got += got;
-        let (kept, is_dry) = (line.kept.saturating_sub(got), line.queues.is_dry());
-        line.kept = if is_dry { 0 } else { kept };
-        if is_dry { kept } else { 0 }
+        let kept = line.kept.saturating_sub(got);
+        let freed = if line.queues.is_dry() { kept } else { 0 };
+        line.kept = kept - freed;
+        Some((answer, freed))
     }
 
     /// Notes that the feed, or this drain, brought `mails` into the queue at `place`.
-    pub(super) fn arrived(&mut self, place: usize, mails: u64) {
+    pub(crate) fn arrived(&mut self, place: usize, mails: u64) {
         let is_at = |line: &&mut LimitedLine| line.queues.source(0).limit_queue == Some(place);
         if let Some(line) = self.lines.iter_mut().find(is_at) {
             line.queues.arrived(mails);
@@ -262,12 +256,11 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
 
     /// Notes for the next windows how many mails of each queue found slots; `in_turn` recipients got
     /// one in their campaigns' turn.
-    pub(super) fn learn(&self, in_turn: u64) {
+    pub(crate) fn learn(&self, in_turn: u64) {
         self.ctx.running_means.took_in_turn(in_turn);
-        let moves = self.limits.moves();
         for line in self.lines.iter().filter(|line| line.got > 0) {
-            let left = |source: &Source| moves.left.get(source.queue.as_str()).copied();
-            let left = line.queues.sources().filter_map(left).sum();
+            let left = |source: &Source| self.limits.left(source.queue.as_str());
+            let left = line.queues.sources().map(left).sum();
             let first = line.queues.source(0).queue.as_str();
             self.ctx.running_means.served_limited(first, line.got, left);
         }

@@ -1,51 +1,66 @@
 //! Limits while a window is served: what their slots still let through, and the mail that came into and out of
 //! the limit queues. Feed, sources and the limits' rule share it.
 
-use std::cell::{Ref, RefCell, RefMut};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::counters::signed;
+use tidegate_core::counters::{Counter, signed};
 use tidegate_core::limits::{Demands, LimitRef, LimitSlots};
 use tidegate_core::timestamp::SECOND;
 
-use super::plan::limits::{PlannedLimits, PlannedQueue, counters};
-use super::running_means::{LONGEST_DELAY, RunningMeans};
-use crate::ports::LedgerReport;
+use super::{PlannedLimits, PlannedQueue, counters};
+use crate::poll::context::Context;
+use crate::poll::running_means::{LONGEST_DELAY, RunningMeans};
+use crate::ports::{Environment, LedgerReport};
 
 /// The limits' state of one window.
-pub(super) struct LimitWindow<'a> {
-    pub(super) planned: &'a PlannedLimits,
-    gates: RefCell<LimitGates<'a>>,
+pub(crate) struct LimitWindow<'a> {
+    pub(crate) planned: &'a PlannedLimits,
+    pub(super) gates: RefCell<LimitGates<'a>>,
     /// The next window's slots, as the feed gives them to the mail that it feeds.
-    fed: RefCell<LimitGates<'a>>,
-    /// The next window's slots, as the drain gives them to mail that came too early for them.
-    kept: RefCell<LimitGates<'a>>,
-    moves: RefCell<QueueMoves>,
-}
-
-impl<'a> LimitWindow<'a> {
-    pub(super) fn new(planned: &'a PlannedLimits) -> Self {
-        let next = || RefCell::new(LimitGates::new(planned, PlannedLimits::next_slots));
-        let gates = RefCell::new(LimitGates::new(planned, PlannedLimits::slots));
-        Self { planned, gates, fed: next(), kept: next(), moves: RefCell::default() }
-    }
-
-    /// The next window's slots for mail that the feed moves.
     ///
     /// Mail that is fed in a window is sent in the next one where the merge queue is about one window deep. If
     /// the merge queue is empty, it is sent at once: then this window's slots were left by the feed before.
-    pub(super) fn fed(&self) -> RefMut<'_, LimitGates<'a>> {
-        self.fed.borrow_mut()
-    }
+    fed: RefCell<LimitGates<'a>>,
+    /// The next window's slots, as the drain gives them to mail that came too early for them.
+    pub(super) kept: RefCell<LimitGates<'a>>,
+    moves: RefCell<BTreeMap<usize, QueueMoves>>,
+    /// Mails that were received and got no slot, by queue.
+    left: RefCell<BTreeMap<String, u64>>,
+    /// Recipients that still count for each limit queue, by its place: what two windows of its limit let through, less
+    /// what waits in it already.
+    rooms: RefCell<BTreeMap<usize, u64>>,
+}
 
-    pub(super) fn kept(&self) -> RefMut<'_, LimitGates<'a>> {
-        self.kept.borrow_mut()
-    }
+/// What this window knows of a limit queue: recipients that feed or drain moved into it, and received from it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QueueMoves {
+    pub(crate) fed: u64,
+    pub(crate) taken: u64,
+    pub(crate) back: u64,
+    pub(crate) empty: bool,
+    /// SQS counts no message at all in it.
+    pub(crate) gone: bool,
+}
 
-    pub(super) fn gates(&self) -> RefMut<'_, LimitGates<'a>> {
-        self.gates.borrow_mut()
+impl<'a> LimitWindow<'a> {
+    pub(crate) fn new(planned: &'a PlannedLimits) -> Self {
+        let next = || RefCell::new(LimitGates::new(planned, PlannedLimits::next_slots));
+        let room = |queue: &PlannedQueue| {
+            let depth = u64::try_from(queue.depth).unwrap_or(0);
+            (queue.place, (2 * queue.slots.unwrap_or(0)).saturating_sub(depth))
+        };
+        Self {
+            planned,
+            gates: RefCell::new(LimitGates::new(planned, PlannedLimits::slots)),
+            fed: next(),
+            kept: next(),
+            moves: RefCell::default(),
+            left: RefCell::default(),
+            rooms: RefCell::new(planned.queues.iter().map(room).collect()),
+        }
     }
 
     /// The place of the queue to which a mail from elsewhere goes: that of its slowest limit with a queue of its
@@ -62,21 +77,118 @@ impl<'a> LimitWindow<'a> {
         now: Timestamp,
         is_new: bool,
     ) -> Option<usize> {
-        let moves = self.moves();
         let in_queue = |limit: &LimitRef| {
             let queue = self.planned.queue_of(limit)?;
-            Some(if is_new { moves.waiting(queue) } else { 0 })
+            Some(if is_new { self.waiting(queue) } else { 0 })
         };
         let place = gates.place_of(demands)?;
         gates.is_over_behind(demands, now, in_queue).then_some(place)
     }
 
-    pub(super) fn moves(&self) -> Ref<'_, QueueMoves> {
-        self.moves.borrow()
+    /// Recipients in a queue, as far as this window knows.
+    fn waiting(&self, queue: &PlannedQueue) -> u64 {
+        let QueueMoves { fed, taken, back, .. } = self.moves(queue.place);
+        u64::try_from(queue.depth + signed(fed + back) - signed(taken)).unwrap_or(0)
     }
 
-    pub(super) fn note(&self) -> RefMut<'_, QueueMoves> {
-        self.moves.borrow_mut()
+    /// The way of a mail that the feed brings: the place of the limit queue to which it goes, if its limit has no slot
+    /// for it in the next window; none for the merge queue. As an error the time for which it stays away, because a limit
+    /// without a queue has no slot in the next window for it beside the mail that was fed for it.
+    pub(crate) fn dispatch(
+        &self,
+        demands: &Demands,
+        now: Timestamp,
+        means: &RunningMeans,
+    ) -> Result<Option<usize>, Duration> {
+        let mut next = self.fed.borrow_mut();
+        let place = self.queue_for(&mut next, demands, Timestamp::default(), true);
+        if next.wait_if_it_fits(demands, |limit| !self.planned.has_queue(limit)) {
+            Ok(place)
+        } else {
+            Err(next.away(demands, now, means))
+        }
+    }
+
+    /// Takes room in a limit queue for a mail of the feed; false if it is beyond. Mail within the room counts as its
+    /// campaign's part of the window, since it is sent soon. Mail beyond it is moved too, so that it does not block the
+    /// campaign's other mail, but other mail is received for its slots.
+    ///
+    /// Example: a limit gives 2 slots a window, and 1 recipient waits in its queue: the room is 2 · 2 − 1 = 3.
+    /// Of five mails with one recipient each, three count, and two are beyond. At 100 slots a window the feed
+    /// stops receiving once 600 recipients are beyond (4 · 100 + 200).
+    pub(crate) fn takes_room(&self, place: usize, recipients: u64) -> bool {
+        let mut rooms = self.rooms.borrow_mut();
+        let room = rooms.entry(place).or_insert(0);
+        let rest = room.checked_sub(recipients);
+        *room = rest.unwrap_or(*room);
+        rest.is_some()
+    }
+
+    /// Lets a mail wait for its limits' slots.
+    pub(crate) fn wait(&self, demands: &Demands) {
+        self.gates.borrow_mut().wait(demands);
+    }
+
+    /// Whether all limits of a mail that waits let it start at `slot`.
+    pub(crate) fn admits(&self, demands: &Demands, slot: u64) -> bool {
+        self.gates.borrow().admits(demands, slot)
+    }
+
+    /// Spends the limits' slots of a mail that starts at `slot`.
+    pub(crate) fn take(&self, demands: &Demands, slot: u64) {
+        self.gates.borrow_mut().take(demands, slot);
+    }
+
+    /// What this window knows of the limit queue at `place`.
+    pub(crate) fn moves(&self, place: usize) -> QueueMoves {
+        self.moves.borrow().get(&place).copied().unwrap_or_default()
+    }
+
+    /// Notes a change of the limit queue at `place`; does nothing for mail of another queue.
+    pub(crate) fn note(&self, place: Option<usize>, change: impl FnOnce(&mut QueueMoves)) {
+        if let Some(place) = place {
+            change(self.moves.borrow_mut().entry(place).or_default());
+        }
+    }
+
+    /// Notes and counts mail that was moved into the limit queue at `place`.
+    pub(crate) fn fed<E: Environment>(&self, ctx: &Context<'_, E>, place: usize, recipients: u64) {
+        self.note(Some(place), |moves| moves.fed += recipients);
+        ctx.count_for(Counter::LimitFed, self.planned.name(place), recipients);
+    }
+
+    /// Notes that a mail from `queue` got no slot.
+    pub(crate) fn note_left(&self, queue: &str) {
+        *self.left.borrow_mut().entry(queue.to_owned()).or_insert(0) += 1;
+    }
+
+    /// Mails of a queue that were received and got no slot.
+    pub(super) fn left(&self, queue: &str) -> u64 {
+        self.left.borrow().get(queue).copied().unwrap_or(0)
+    }
+
+    /// Adds the window's moves to the report's counters, and corrects wrong depths. A depth below 0 is set
+    /// to 0. If a queue was found empty, half of its depth is taken off: other pollers may hold the rest.
+    /// Example: depth 9 and an empty queue take off 5, then 2, then 1, then 1.
+    pub(super) fn tell(&self, report: &mut LedgerReport) {
+        for queue in &self.planned.queues {
+            let moves = self.moves(queue.place);
+            let fed = signed(moves.fed) - queue.depth.min(0);
+            // Delayed mail of `*` is not received but counted by SQS: `gone` says that there is none.
+            let lost = if moves.gone {
+                queue.depth.max(0)
+            } else if moves.empty && !queue.hides {
+                (queue.depth.max(0) + 1) / 2
+            } else {
+                0
+            };
+            let taken = signed(moves.taken) - signed(moves.back) + lost;
+            for (name, added) in counters(queue.place).into_iter().zip([fed, taken]) {
+                if added != 0 {
+                    *report.counters.entry(name).or_insert(0) += added;
+                }
+            }
+        }
     }
 }
 
@@ -245,58 +357,4 @@ impl<'a> LimitGates<'a> {
         }
         self.slots.get(key).and_then(Option::as_ref)
     }
-}
-
-/// Recipients that feed or drain moved into limit queues and received from them, by place.
-#[derive(Clone, Debug, Default)]
-pub(super) struct QueueMoves {
-    pub(super) fed: BTreeMap<usize, u64>,
-    pub(super) taken: BTreeMap<usize, u64>,
-    pub(super) back: BTreeMap<usize, u64>,
-    /// Mails that were received and got no slot, by queue.
-    pub(super) left: BTreeMap<String, u64>,
-    pub(super) empty: BTreeSet<usize>,
-    /// Queues in which SQS counts no message at all.
-    pub(super) gone: BTreeSet<usize>,
-}
-
-impl QueueMoves {
-    pub(super) fn add(sums: &mut BTreeMap<usize, u64>, place: usize, recipients: u64) {
-        *sums.entry(place).or_insert(0) += recipients;
-    }
-
-    /// Recipients in a queue, as far as this window knows.
-    fn waiting(&self, queue: &PlannedQueue) -> u64 {
-        let (fed, taken) = (sum(&self.fed, queue.place), sum(&self.taken, queue.place));
-        let back = sum(&self.back, queue.place);
-        u64::try_from(queue.depth + signed(fed + back) - signed(taken)).unwrap_or(0)
-    }
-
-    /// Adds the window's moves to the report's counters, and corrects wrong depths. A depth below 0 is set
-    /// to 0. If a queue was found empty, half of its depth is taken off: other pollers may hold the rest.
-    /// Example: depth 9 and an empty queue take off 5, then 2, then 1, then 1.
-    pub(super) fn tell(&self, planned: &PlannedLimits, report: &mut LedgerReport) {
-        for queue in &planned.queues {
-            let place = queue.place;
-            let fed = signed(sum(&self.fed, place)) - queue.depth.min(0);
-            // Delayed mail of `*` is not received but counted by SQS: `gone` says that there is none.
-            let lost = if self.gone.contains(&place) {
-                queue.depth.max(0)
-            } else if self.empty.contains(&place) && !queue.hides {
-                (queue.depth.max(0) + 1) / 2
-            } else {
-                0
-            };
-            let taken = signed(sum(&self.taken, place)) - signed(sum(&self.back, place)) + lost;
-            for (name, added) in counters(place).into_iter().zip([fed, taken]) {
-                if added != 0 {
-                    *report.counters.entry(name).or_insert(0) += added;
-                }
-            }
-        }
-    }
-}
-
-fn sum(sums: &BTreeMap<usize, u64>, place: usize) -> u64 {
-    sums.get(&place).copied().unwrap_or(0)
 }

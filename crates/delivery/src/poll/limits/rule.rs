@@ -12,22 +12,20 @@ use tidegate_core::limiter::Line;
 use tidegate_core::limits::{Dimension, LimitRef, is_alone};
 use tidegate_core::outcome::Outcome;
 
-use super::effect::{Effect, EndedSend, Kept, Leave};
-use crate::environment::Environment;
+use super::{LimitGates, LimitWindow};
 use crate::poll::context::Context;
-use crate::poll::jobs::{move_on, put_back_limited, receipt};
-use crate::poll::limit_window::{LimitGates, LimitWindow, QueueMoves};
+use crate::poll::rules::{Effect, EndedSend, Kept, Leave};
 use crate::poll::running_means::LONGEST_DELAY;
 use crate::poll::settle::Job;
-use crate::poll::sources::message::Message;
-use crate::ports::{Entropy as _, LedgerReport, QueueDepth, Queues as _};
+use crate::poll::sources::message::{Message, move_on, put_back_limited, receipt};
+use crate::ports::{Entropy as _, Environment, LedgerReport, QueueDepth, Queues as _};
 
 /// First delay of a mail that is over a limit and waits in a queue beside other mail.
 const FIRST_DELAY: Duration = Duration::from_secs(15);
 /// Longest time, in seconds, for which an express mail over its limit is invisible.
 const EXPRESS_AWAY: u32 = 30;
 
-pub(in crate::poll) struct LimitRule<'a, E> {
+pub(crate) struct LimitRule<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
     limits: &'a LimitWindow<'a>,
     /// Mail that came too early for its limits: the next window has slots for it.
@@ -50,7 +48,7 @@ enum OverLimit {
 }
 
 impl<'a, E: Environment> LimitRule<'a, E> {
-    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
         Self { ctx, limits, early: RefCell::default() }
     }
 
@@ -63,10 +61,10 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     /// the mail under one busy limit would be received again and again.
     fn way(&self, mail: &Message, now: Timestamp) -> Option<OverLimit> {
         let planned = self.limits.planned;
-        let mut gates = self.limits.gates();
+        let mut gates = self.limits.gates.borrow_mut();
         if mail.line == Line::Express {
             let most = Duration::from_secs(mail.held.receive_count.min(EXPRESS_AWAY).into());
-            let away = most.mul_f64(self.ctx.env.entropy().unit()).as_secs() + 1;
+            let away = most.mul_f64(self.ctx.env.entropy.unit()).as_secs() + 1;
             let over = gates.is_over(&mail.demands, now, |_| true);
             return over.then(|| OverLimit::ComeAgain(Duration::from_secs(away)));
         }
@@ -121,7 +119,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
             }
         }
         let since = now.saturating_since(mail.held.put_at.into());
-        let away = delay(is_back.then_some(since), self.ctx.env.entropy().unit());
+        let away = delay(is_back.then_some(since), self.ctx.env.entropy.unit());
         Some(OverLimit::Move(place, gates.aligned(&mail.demands, now, away)))
     }
 
@@ -131,7 +129,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         let over = mail.demands.iter().map(|(limit, _)| limit).find(|limit| {
             let is_it = |of: &LimitRef| of == *limit;
             self.limits.planned.overflows(limit)
-                && self.limits.gates().is_over(&mail.demands, now, is_it)
+                && self.limits.gates.borrow_mut().is_over(&mail.demands, now, is_it)
         });
         let Some((demands, set)) = over.and_then(|over| table.overflow(&mail.demands, over)) else {
             return;
@@ -153,7 +151,8 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         mail.held.receive_count < CLOSE_RECEIVES
             && self
                 .limits
-                .kept()
+                .kept
+                .borrow_mut()
                 .wait_if_it_fits(&mail.demands, |limit| self.is_without_queue(mail, limit))
     }
 
@@ -192,18 +191,15 @@ impl<'a, E: Environment> LimitRule<'a, E> {
             return effects.push(Effect::Leave(mail, Leave::BySettings));
         };
         let (line, recipients) = (mail.line, mail.recipients());
-        QueueMoves::add(&mut self.limits.note().fed, place, recipients);
-        self.ctx.count_for(Counter::LimitFed, self.limits.planned.name(place), recipients);
+        self.limits.fed(self.ctx, place, recipients);
         let job = move_on(&mail, queue, delay);
         effects.extend([Effect::Settle(mail, job), Effect::MovedAway(line, recipients)]);
         if delay.is_zero() {
             effects.push(Effect::Arrived(place, 1));
         }
     }
-}
 
-impl<'a, E: Environment> LimitRule<'a, E> {
-    pub(super) fn received(
+    pub(crate) fn received(
         &self,
         mut mail: Box<Message>,
         effects: &mut Vec<Effect>,
@@ -233,28 +229,28 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     }
 
     /// A mail that missed its last moment was not sent: its limits' slots are free again.
-    pub(super) fn ended(&self, send: &EndedSend) {
+    pub(crate) fn ended(&self, send: &EndedSend) {
         if send.outcome() == Some(Outcome::NotSent) {
-            self.limits.gates().give_back(&send.message.demands, send.slot);
+            self.limits.gates.borrow_mut().give_back(&send.message.demands, send.slot);
         }
     }
 
-    pub(super) fn shown_after(&self, mail: &Message) -> Option<Duration> {
+    pub(crate) fn shown_after(&self, mail: &Message) -> Option<Duration> {
         self.is_kept_close(mail).then_some(Duration::ZERO)
     }
 
     /// Notes that the queue of `*` is empty if SQS counts nothing in it, in every 16th window. Its mail is
     /// invisible for minutes at a time, so an empty receive proves nothing.
-    pub(super) fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
+    pub(crate) fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
         let (ctx, limits) = (self.ctx, self.limits);
         let queue = limits.planned.queues.iter().find(|queue| queue.hides && queue.depth > 0)?;
         if !ctx.counts_merge() {
             return None;
         }
         let counting = async move {
-            match ctx.env.queues().depth(&queue.queue).await {
+            match ctx.env.queues.depth(&queue.queue).await {
                 Ok(depth) if depth == QueueDepth::default() => {
-                    limits.note().gone.insert(queue.place);
+                    limits.note(Some(queue.place), |moves| moves.gone = true);
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -266,7 +262,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         Some(counting.boxed_local())
     }
 
-    pub(super) fn slots_over(&self) -> Vec<Effect> {
+    pub(crate) fn slots_over(&self) -> Vec<Effect> {
         let show = |mail: Message| {
             let job = Job::Show(receipt(&mail.held, true), Duration::ZERO);
             Effect::Settle(Box::new(mail), job)
@@ -274,8 +270,8 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         self.early.take().into_iter().map(show).collect()
     }
 
-    pub(super) fn report(&self, entry: &mut LedgerReport) {
-        self.limits.moves().tell(self.limits.planned, entry);
+    pub(crate) fn report(&self, entry: &mut LedgerReport) {
+        self.limits.tell(entry);
     }
 }
 
