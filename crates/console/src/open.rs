@@ -4,9 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::engine::{Engine, StackPorts};
-use crate::http::{About, Access, AccessError, App, StackMenu, serve};
-use crate::state_file::StateFile;
+use crate::http::{About, Access, AccessError, App, serve};
 use crate::stream::StreamLimits;
+use futures_util::FutureExt as _;
 use thiserror::Error;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_adapters::aws::{ChannelAccount, CloudWatch, DynamoLedger, SqsQueues, SystemClock};
@@ -49,9 +49,7 @@ impl OpenConsole {
         listener: TcpListener,
         access: Access,
         limits: StreamLimits,
-        memory: Option<StateFile>,
         settings: StatusSettings,
-        stacks: Option<StackMenu>,
     ) -> Result<Self, ConsoleError> {
         let (addresses, ses_price) = (settings.addresses, settings.ses_price);
         let ports = ports(stack, settings).await;
@@ -63,17 +61,17 @@ impl OpenConsole {
             ses_price,
             operator: ports.operator.clone(),
             shows_addresses: addresses == AddressVisibility::Shown,
-            stacks,
         };
-        let (engine, handle) = Engine::start(ports, limits, memory).await?;
+        let (engine, handle) = Engine::start(ports, limits).await?;
         let app = App::new(handle, access, about, Box::new(|| SystemClock::new().wall().into()))?;
         Ok(Self { listener, engine, app })
     }
 
-    /// Serves it until the futures that `stop` makes complete.
-    pub async fn serve<S: Future<Output = ()>>(self, stop: impl Fn() -> S) {
-        let serving = serve(self.listener, self.app, stop());
-        tokio::join!(self.engine.run(stop()), serving);
+    /// Serves it until `stop` completes.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let stop = stop.shared();
+        let serving = serve(self.listener, self.app, stop.clone());
+        tokio::join!(self.engine.run(stop), serving);
     }
 }
 

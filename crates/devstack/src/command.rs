@@ -112,7 +112,7 @@ impl Session<'_> {
         }
         tokio::select! {
             outcome = self.campaigns(aws, &stack, Some(&url), reported) => outcome,
-            () = console.serve(pending::<()>) => Ok(RunOutcome::Interrupted),
+            () = console.serve(pending()) => Ok(RunOutcome::Interrupted),
         }
     }
 

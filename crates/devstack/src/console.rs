@@ -10,7 +10,6 @@ use std::sync::Mutex;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_console::http::{Access, Tokens, bind};
 use tidegate_console::open::{OpenConsole, shown_of};
-use tidegate_console::state_file::StateFile;
 use tidegate_console::stream::StreamLimits;
 use tidegate_operator::redact::AddressVisibility;
 use tracing_subscriber::filter::Targets;
@@ -21,7 +20,7 @@ use super::error::LocalError;
 use super::prerequisites;
 
 /// Opens a console of `stack` on `port` of loopback, or a free one where that is none, and returns its
-/// URL with it. Its log and its memory go into `folder`.
+/// URL with it. Its log goes into `folder`.
 pub(super) async fn open(
     stack: &Stack,
     port: Option<u16>,
@@ -34,10 +33,8 @@ pub(super) async fn open(
     let listener = bind(listen).map_err(failed)?;
     let access =
         Access { listen, tokens: Tokens::default(), public_url: None, trusted_proxies: Vec::new() };
-    // Without its memory it works as well, but for pages that come back after a restart.
-    let memory = StateFile::open(&folder.join("console.json"), &stack.poller_function.arn).ok();
     let (limits, shown) = (StreamLimits::default(), shown_of(stack, AddressVisibility::Masked));
-    let opened = OpenConsole::open(stack, listener, access, limits, memory, shown, None);
+    let opened = OpenConsole::open(stack, listener, access, limits, shown);
     let console = Box::pin(opened).await?;
     Ok((format!("http://{listen}/"), console))
 }

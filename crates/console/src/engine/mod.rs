@@ -15,7 +15,6 @@ mod stack_view;
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +35,6 @@ pub use stack_ports::{PortTypes, StackPorts};
 pub use stack_view::LatestFigures;
 
 use crate::event::{StateChange, Telemetry};
-use crate::state_file::StateFile;
 use crate::stream::{ChangeLog, Hub, StreamLimits, StreamRegistry};
 use stack_view::StackView;
 
@@ -56,8 +54,6 @@ pub struct EngineHandle {
     /// The figures of the newest look, for metrics.
     pub shown: watch::Receiver<Arc<LatestFigures>>,
     pub jobs: Jobs,
-    /// The file that remembers logouts; none where nothing is remembered over a restart.
-    pub logouts: Option<PathBuf>,
 }
 
 /// Reads the state of one stack periodically, and carries out jobs on it.
@@ -65,7 +61,6 @@ pub struct Engine<P: PortTypes> {
     site: StackPorts<P>,
     hub: Arc<Hub>,
     stack_view: RefCell<StackView>,
-    memory: Option<StateFile>,
     shown: watch::Sender<Arc<LatestFigures>>,
     jobs: mpsc::Receiver<EngineJob>,
     /// Wakes the periodic look, because an operator changed something.
@@ -82,34 +77,26 @@ pub struct Engine<P: PortTypes> {
 }
 
 impl<P: PortTypes> Engine<P> {
-    /// Reads the stack for the first time. Differences to the saved state are published as changes.
+    /// Reads the stack for the first time.
     ///
     /// # Errors
     /// [`PortError`]: the stack is out of reach.
     pub async fn start(
         site: StackPorts<P>,
         limits: StreamLimits,
-        memory: Option<StateFile>,
     ) -> Result<(Self, EngineHandle), PortError> {
         let facts = site.look().await?;
-        let recalled = memory.as_ref().and_then(StateFile::recall);
-        let (history, seen) = match recalled {
-            Some((history, seen)) => (history, Some(seen)),
-            None => (ChangeLog::new(name(), Vec::new()), None),
-        };
-        let registry = StreamRegistry::new(limits, history);
-        let hub = Arc::new(Hub::new(registry));
-        let curves = memory.as_ref().and_then(StateFile::recall_curves).unwrap_or_default();
-        let (stack_view, changes) = StackView::new(facts, seen, &curves);
+        // A random name, so that cursors of another log are recognised.
+        let history = ChangeLog::new(format!("{:08x}", rand::random::<u32>()));
+        let hub = Arc::new(Hub::new(StreamRegistry::new(limits, history)));
+        let stack_view = StackView::new(facts);
         let first = stack_view.figures();
         let (shown, watched) = watch::channel(Arc::new(LatestFigures::first(first)));
         let (asks, jobs) = mpsc::channel(JOBS);
-        let logouts = memory.as_ref().map(StateFile::logouts);
         let engine = Self {
             site,
             hub: Arc::clone(&hub),
             stack_view: RefCell::new(stack_view),
-            memory,
             shown,
             jobs,
             look_now: Notify::new(),
@@ -119,9 +106,8 @@ impl<P: PortTypes> Engine<P> {
             reader: tokio::sync::Mutex::new(()),
             reviews: RefCell::default(),
         };
-        engine.tell(changes);
         engine.show();
-        Ok((engine, EngineHandle { hub, shown: watched, jobs: Jobs(asks), logouts }))
+        Ok((engine, EngineHandle { hub, shown: watched, jobs: Jobs(asks) }))
     }
 
     /// Looks at the stack and carries out jobs until `stop` completes.
@@ -143,7 +129,6 @@ impl<P: PortTypes> Engine<P> {
             () = &mut going_on => return,
             () = stop => {}
         }
-        engine.remember_curves();
         // Letters that were received would stay invisible to everybody until the visibility timeout.
         self.ending.send_replace(true);
         let let_go = async {
@@ -256,7 +241,7 @@ impl<P: PortTypes> Engine<P> {
         Author { by, ..author }
     }
 
-    /// Publishes changes to all streams, and saves them for the next start.
+    /// Publishes changes to all streams.
     fn tell(&self, changes: Vec<StateChange>) {
         if changes.is_empty() {
             return;
@@ -271,24 +256,6 @@ impl<P: PortTypes> Engine<P> {
         }
         self.hub
             .change(|stack_view| changes.into_iter().for_each(|change| stack_view.publish(change)));
-        self.remember();
-    }
-
-    fn remember(&self) {
-        let Some(memory) = &self.memory else { return };
-        let history = self.hub.look(|stack_view| stack_view.history().clone());
-        if let Err(error) = memory.remember(&history, &self.stack_view.borrow().seen) {
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::warn!(%error, source, "what was seen is not remembered");
-        }
-    }
-
-    fn remember_curves(&self) {
-        let Some(memory) = &self.memory else { return };
-        if let Err(error) = memory.remember_curves(&self.stack_view.borrow().long.saved()) {
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::warn!(%error, source, "the curves are not remembered");
-        }
     }
 
     /// Publishes the figures of the newest look to streams and metrics.
@@ -313,11 +280,6 @@ impl<P: PortTypes> Engine<P> {
 /// Serialises a value whose JSON cannot fail: it holds only text, numbers and lists.
 pub(crate) fn to_json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
-}
-
-/// A random name for a new change log, so that cursors of another log are recognised.
-fn name() -> String {
-    format!("{:08x}", rand::random::<u32>())
 }
 
 #[cfg(test)]

@@ -15,15 +15,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Changes by any operator after which a forecast is out of date.
 const FORECAST_ANEW: [ChangeKind; 4] =
     [ChangeKind::Hold, ChangeKind::Pause, ChangeKind::Quota, ChangeKind::Change];
-/// The interval at which the long curves are saved: a console that is killed loses those since.
-const CURVES_SAVED_EVERY: Duration = Duration::from_mins(5);
 /// The interval of looks while no page is open.
 const UNWATCHED: Duration = Duration::from_secs(15);
 
 impl<P: PortTypes> Engine<P> {
     pub(super) async fn keep_refreshing(&self) {
         let mut counted = Instant::now();
-        let mut saved = Instant::now();
         loop {
             let is_watched = self.hub.look(crate::stream::StreamRegistry::streams) > 0;
             let pause = if is_watched { EVERY } else { UNWATCHED };
@@ -38,10 +35,6 @@ impl<P: PortTypes> Engine<P> {
                 counted = Instant::now();
             }
             self.refresh(is_due).await;
-            if saved.elapsed() >= CURVES_SAVED_EVERY {
-                saved = Instant::now();
-                self.remember_curves();
-            }
         }
     }
 

@@ -2,7 +2,7 @@ use tidegate_core::counters::Counter;
 use tidegate_operator::status::{LiveStatus, StackFacts};
 
 use crate::event::StateChange;
-use crate::figures::{LongHistory, MonitorFigures, RateHistory, SavedCurves, StackFigures};
+use crate::figures::{LongHistory, MonitorFigures, RateHistory, StackFigures};
 use crate::watch::LastSeen;
 
 /// The figures of the newest look, with counts of looks.
@@ -34,29 +34,16 @@ pub(super) struct StackView {
     pub(super) series: RateHistory,
     pub(super) long: LongHistory,
     pub(super) monitor: MonitorFigures,
-    pub(super) seen: LastSeen,
+    seen: LastSeen,
 }
 
 impl StackView {
-    /// Starts with the first look. If an earlier console saved `seen`, the changes since then are
-    /// returned. Its curves go on.
-    pub(super) fn new(
-        facts: StackFacts,
-        seen: Option<LastSeen>,
-        curves: &SavedCurves,
-    ) -> (Self, Vec<StateChange>) {
+    /// Starts with the first look.
+    pub(super) fn new(facts: StackFacts) -> Self {
         let live = LiveStatus::new(&facts);
-        let mut changes = Vec::new();
-        let seen = match seen {
-            Some(mut seen) => {
-                changes = seen.changes(live.status(), true);
-                seen
-            }
-            None => LastSeen::first(live.status()),
-        };
-        let (series, long) = (RateHistory::default(), LongHistory::new(curves));
-        let monitor = MonitorFigures::default();
-        (Self { facts, live, series, long, monitor, seen }, changes)
+        let seen = LastSeen::first(live.status());
+        let (series, long) = (RateHistory::default(), LongHistory::default());
+        Self { facts, live, series, long, monitor: MonitorFigures::default(), seen }
     }
 
     /// Adds a look. `counted` tells whether the queues were counted for it.

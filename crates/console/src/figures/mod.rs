@@ -5,7 +5,7 @@ mod rate_history;
 
 pub use current::{CampaignFigures, ExpressFigures, MonitorFigures, StackFigures};
 pub(crate) use current::{precise, seconds, size};
-pub use rate_history::{Curves, LongHistory, LongSpan, RateHistory, SavedCurves};
+pub use rate_history::{Curves, LongHistory, LongSpan, RateHistory};
 
 #[cfg(test)]
 mod tests;

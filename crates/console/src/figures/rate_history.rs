@@ -31,7 +31,7 @@ impl From<&PastRates> for RatePoint {
 }
 
 /// The curves as JSON: one list of times, and one list of values for each curve.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curves {
     /// Seconds since 1970.
     t: Vec<f64>,
@@ -57,21 +57,6 @@ impl Curves {
             quota: points.iter().map(|point| point.quota).collect(),
             campaigns,
         }
-    }
-
-    fn points(&self) -> VecDeque<RatePoint> {
-        let value = |list: &[Option<f64>], place: usize| list.get(place).copied().flatten();
-        let point = |(place, at): (usize, &f64)| RatePoint {
-            at: *at,
-            rate: value(&self.rate, place),
-            quota: value(&self.quota, place),
-            campaigns: self
-                .campaigns
-                .iter()
-                .filter_map(|(name, rates)| Some((name.clone(), value(rates, place)?)))
-                .collect(),
-        };
-        self.t.iter().enumerate().map(point).collect()
     }
 }
 
@@ -200,8 +185,8 @@ struct LongCurve {
 }
 
 impl LongCurve {
-    fn new(span: LongSpan, curves: &Curves) -> Self {
-        Self { span, points: curves.points(), last: None, has_past: false }
+    const fn new(span: LongSpan) -> Self {
+        Self { span, points: VecDeque::new(), last: None, has_past: false }
     }
 
     /// Adds the steps in which the curve has no point of its own.
@@ -244,22 +229,13 @@ pub struct LongHistory {
     days: LongCurve,
 }
 
-/// The curves in the form of the file that remembers them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SavedCurves {
-    hours: Curves,
-    days: Curves,
+impl Default for LongHistory {
+    fn default() -> Self {
+        Self { hours: LongCurve::new(LongSpan::Hours), days: LongCurve::new(LongSpan::Days) }
+    }
 }
 
 impl LongHistory {
-    /// Goes on with curves that were remembered.
-    pub fn new(saved: &SavedCurves) -> Self {
-        Self {
-            hours: LongCurve::new(LongSpan::Hours, &saved.hours),
-            days: LongCurve::new(LongSpan::Days, &saved.days),
-        }
-    }
-
     pub fn add(&mut self, figures: &StackFigures) {
         self.hours.add(figures);
         self.days.add(figures);
@@ -287,10 +263,6 @@ impl LongHistory {
             LongSpan::Hours => self.hours.fill(past),
             LongSpan::Days => self.days.fill(past),
         }
-    }
-
-    pub fn saved(&self) -> SavedCurves {
-        SavedCurves { hours: self.curves(LongSpan::Hours), days: self.curves(LongSpan::Days) }
     }
 }
 

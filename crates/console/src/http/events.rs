@@ -14,7 +14,7 @@ use super::auth::Credential;
 use super::client::Client;
 use super::error_response::{ErrorResponse, QueryString};
 use super::excuses::{Excuse, Excuses};
-use crate::rate_limit::{ClientAddress, StreamClient, TooManyStreams};
+use crate::rate_limit::ClientAddress;
 use crate::stream::Frame;
 
 /// SSE's `retry`: how long a client waits before it reconnects.
@@ -23,10 +23,6 @@ const RETRY: Duration = Duration::from_secs(2);
 const REFUSED_FOR_S: u64 = 5;
 /// Interval of SSE comments, which keep proxies from closing a quiet stream.
 const HEARTBEAT: Duration = Duration::from_secs(25);
-
-/// The number of the connection that a request came by; none of a proxy's.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ConnectionNumber(pub(super) Option<u64>);
 
 #[derive(Debug, Deserialize)]
 pub(super) struct EventsQuery {
@@ -40,17 +36,15 @@ pub(super) async fn events(
     Client(client): Client,
     Extension(credential): Extension<Credential>,
     Extension(excuses): Extension<Excuses>,
-    connection: Option<Extension<ConnectionNumber>>,
     QueryString(query): QueryString<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, ErrorResponse> {
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let last = header.map(str::to_owned).or(query.last_event_id).filter(|id| !id.is_empty());
-    let address = ClientAddress::of(client);
-    let session = app.auth.client_session(&credential, address);
-    let connection = connection.and_then(|Extension(ConnectionNumber(number))| number);
-    let client = StreamClient { connection, session, address };
-    let stream = app.shared.hub.subscribe(client, last.as_deref()).map_err(refusal)?;
+    let client = app.auth.stream_client(&credential, ClientAddress::of(client));
+    let stream = app.shared.hub.subscribe(client, last.as_deref());
+    let stream =
+        stream.map_err(|refusal| ErrorResponse::too_many(REFUSED_FOR_S, refusal.to_string()))?;
     let excuse = excuses.add(Excuse::Stream(credential.clone()));
     let open = (stream, app, credential, excuse);
     let events = unfold(open, async |(mut stream, app, credential, excuse)| {
@@ -63,24 +57,9 @@ pub(super) async fn events(
     Ok(([("x-accel-buffering", "no")], Sse::new(events).keep_alive(alive)))
 }
 
-fn refusal(error: TooManyStreams) -> ErrorResponse {
-    let of = match error {
-        TooManyStreams::OfSession => "your session has as many streams as it may",
-        TooManyStreams::OfAddress => "your address has as many streams as it may",
-        TooManyStreams::OfAll => "the console has as many streams as it may",
-        TooManyStreams::TooOften(seconds) => {
-            return ErrorResponse::too_many(
-                seconds,
-                format!("streams are opened too often: wait {seconds} s"),
-            );
-        }
-    };
-    ErrorResponse::too_many(REFUSED_FOR_S, of)
-}
-
 fn event(frame: &Frame) -> Event {
     let event = Event::default().event(frame.event).data(&*frame.data);
-    let event = if frame.is_first { event.retry(RETRY) } else { event };
+    let event = if frame.event == "state" { event.retry(RETRY) } else { event };
     match &frame.id {
         Some(id) => event.id(id),
         None => event,

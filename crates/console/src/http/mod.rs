@@ -9,11 +9,9 @@ mod error_response;
 mod events;
 mod excuses;
 mod history;
-mod logouts;
 mod metrics;
 mod serve;
 mod session;
-mod stacks;
 mod tokens;
 
 use std::fmt;
@@ -33,12 +31,10 @@ use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::timeout::RequestBodyDeadlineLayer;
 
 pub use serve::{bind, serve};
-pub use stacks::{StackMenu, StackRequest};
 pub use tokens::{InvalidToken, InvalidTokens, Role, Token, TokenHolder, Tokens};
 
 use crate::engine::EngineHandle;
 use auth::{Auth, Credential};
-use logouts::Logouts;
 
 /// An action is a few lines.
 const MOST_BYTES: usize = 64 * 1024;
@@ -110,8 +106,6 @@ pub struct About {
     pub ses_price: Option<f64>,
     pub operator: String,
     pub shows_addresses: bool,
-    /// The other stacks that a page may open; none where there is no such menu.
-    pub stacks: Option<StackMenu>,
 }
 
 /// A clock that handlers may call from any task.
@@ -144,9 +138,7 @@ impl App {
         now: ClockFn,
     ) -> Result<Arc<Self>, AccessError> {
         access.check()?;
-        let logouts = Logouts::open(shared.logouts.clone());
-        let stack = [about.stack.as_str(), &about.region];
-        let auth = Auth::new(access.tokens.clone(), access.listen.port(), stack, logouts);
+        let auth = Auth::new(access.tokens.clone(), access.listen.port());
         Ok(Arc::new(Self { shared, access, about, auth, now }))
     }
 
@@ -170,7 +162,6 @@ pub fn router(app: &Arc<App>) -> Router {
     let app = Arc::clone(app);
     let acting = Router::new()
         .route("/api/steer", post(actions::steer))
-        .route("/api/stacks/open", post(stacks::open))
         .route("/api/dead/discard", post(actions::discard))
         .route("/api/dead/review", post(actions::review).layer(DefaultBodyLimit::max(MOST_LETTER)))
         .route("/api/dead/replay", post(actions::replay))
@@ -183,7 +174,6 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/api/events", get(events::events))
         .route("/api/history", get(history::history))
         .route("/api/changes", get(history::changes))
-        .route("/api/stacks", get(stacks::list))
         .route("/api/why", post(actions::why))
         .route("/api/dead/read", post(actions::read_dead))
         .route("/api/dead/show", post(actions::show_letter))

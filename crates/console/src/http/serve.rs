@@ -16,7 +16,6 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt as _;
 
-use super::events::ConnectionNumber;
 use super::excuses::{Excuses, SILENCE};
 use super::{App, router};
 use crate::rate_limit::ClientAddress;
@@ -77,7 +76,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Outpu
     let graceful = GracefulShutdown::new();
     let builder = Arc::new(builder());
     tokio::pin!(stop);
-    for number in 0.. {
+    loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = &mut stop => break,
@@ -93,10 +92,15 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Outpu
         };
         // A proxy connects for many clients.
         let is_proxy = app.access.is_trusted(peer.ip());
-        let most_of_one =
-            if is_proxy { usize::MAX } else { limits.address.streams + OTHERS_OF_ADDRESS };
+        let most_of_one = if is_proxy {
+            usize::MAX
+        } else {
+            usize::from(limits.streams_per_address) + OTHERS_OF_ADDRESS
+        };
         let address = ClientAddress::of(peer.ip());
-        let Some(place) = connections.enter(address, most_of_one, limits.streams + OTHERS) else {
+        let Some(place) =
+            connections.enter(address, most_of_one, usize::from(limits.streams) + OTHERS)
+        else {
             tracing::warn!(%peer, "too many connections: one is closed");
             continue;
         };
@@ -106,7 +110,6 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Outpu
         let service = service_fn(move |mut request: Request<Incoming>| {
             let (excuses, router) = (of_requests.clone(), router.clone());
             request.extensions_mut().insert(ConnectInfo(peer));
-            request.extensions_mut().insert(ConnectionNumber((!is_proxy).then_some(number)));
             request.extensions_mut().insert(excuses.clone());
             async move { excuses.until_head(router.oneshot(request)).await }
         });

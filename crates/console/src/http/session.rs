@@ -33,7 +33,6 @@ pub(super) async fn session(
         "addresses_shown": about.shows_addresses,
         "csrf": app.auth.csrf(&credential),
         "token_required": app.auth.needs_token(),
-        "stacks": about.stacks.is_some(),
         "ses_price": (about.channel == Channel::Email)
             .then(|| about.ses_price.unwrap_or_else(ses_price)),
         "words": about.channel.words(),
@@ -56,7 +55,7 @@ pub(super) async fn login(
     let holder = check_token(&app, client, &login.token)?;
     let name = app.auth.holder(&Credential::Bearer { holder }).and_then(|of| of.name.as_deref());
     tracing::info!(client = %client.0, name, "a login");
-    let session = app.auth.session(holder, app.seconds() + SESSION.as_secs());
+    let session = app.auth.log_in(holder, app.seconds());
     Ok((StatusCode::NO_CONTENT, cookie(&app, &session, SESSION)))
 }
 
@@ -68,7 +67,7 @@ pub(super) async fn logout(
     headers: HeaderMap,
 ) -> (StatusCode, SessionCookie) {
     if let Some(session) = session_cookie(&app, &headers) {
-        app.auth.end(session, app.seconds());
+        app.auth.log_out(session);
         tracing::info!(%client, "a logout");
     }
     (StatusCode::NO_CONTENT, cookie(&app, "", Duration::ZERO))

@@ -35,7 +35,6 @@ fn about() -> About {
         ses_price: None,
         operator: "ops".to_owned(),
         shows_addresses: false,
-        stacks: None,
     }
 }
 
@@ -85,19 +84,11 @@ async fn call(app: &Arc<App>, method: &str, path: &str, headers: &[&str], body: 
 
 /// A console on a stack in memory, for as long as `script` takes.
 fn console<'a>(access: Access, script: impl AsyncFnOnce(Arc<App>) + 'a) -> LocalBoxFuture<'a, ()> {
-    console_about(about(), access, script)
-}
-
-fn console_about<'a>(
-    about: About,
-    access: Access,
-    script: impl AsyncFnOnce(Arc<App>) + 'a,
-) -> LocalBoxFuture<'a, ()> {
     Box::pin(async {
         let world = world();
         let now = EpochMillis::from(world.universe.clock().wall());
-        on(&world, None, async |shared| {
-            script(App::new(shared, access, about, Box::new(move || now)).unwrap()).await;
+        on(&world, async |shared| {
+            script(App::new(shared, access, about(), Box::new(move || now)).unwrap()).await;
         })
         .await;
     })
