@@ -1,22 +1,32 @@
-//! `tidegate console`: its options, and the addresses that it prints.
+//! `tidegate console`: its options, the addresses that it prints, and the console of a stack that listens on one.
 
+use std::future::Future;
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
+use futures_util::FutureExt as _;
 use serde::Serialize;
+use thiserror::Error;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_adapters::aws::{ChannelAccount, CloudWatch, DynamoLedger, SqsQueues, SystemClock};
+use tidegate_delivery::ports::{Clock as _, PortError};
 use tidegate_operator::page::{Page, Tone, View};
 use tidegate_operator::plan::ses_price;
+use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::shell::{CommandEnd, CommandError, Shell, text_file};
 use tidegate_operator::stack::OnStack;
-use tidegate_operator::status::StatusSettings;
+use tidegate_operator::status::{StatusSettings, other_queues};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::unbounded_channel;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::http::{Access, Token, Tokens, bind};
-use crate::open::{ConsoleError, OpenConsole, shown_of};
+use crate::engine::{Engine, StackPorts};
+use crate::http::{About, Access, AccessError, App, Token, Tokens, bind, serve};
 use crate::stream::StreamLimits;
 
 /// Serve a live page of a running stack: its figures, and everything that steers it
@@ -191,6 +201,96 @@ impl View for ConsoleLink {
             page.line(Tone::Warning, warning);
         }
         page.line(Tone::Faint, "Ctrl-C ends it; what it shows goes on without it.");
+    }
+}
+
+/// Changes by operators that a page of the history shows.
+const CHANGES: usize = 300;
+
+/// The reasons why a console cannot be opened.
+#[derive(Debug, Error)]
+pub enum ConsoleError {
+    /// It would let anybody in.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The stack is out of reach.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+type AwsPorts = (SqsQueues, DynamoLedger, ChannelAccount, SystemClock, CloudWatch);
+
+/// A console that listens, and answers as soon as it is served.
+pub struct OpenConsole {
+    listener: TcpListener,
+    engine: Engine<AwsPorts>,
+    app: Arc<App>,
+}
+
+impl OpenConsole {
+    /// Opens a console of `stack` on `listener`, whose address is `access.listen`.
+    ///
+    /// # Errors
+    /// [`ConsoleError`].
+    pub async fn open(
+        stack: &Stack,
+        listener: TcpListener,
+        access: Access,
+        limits: StreamLimits,
+        settings: StatusSettings,
+    ) -> Result<Self, ConsoleError> {
+        let (addresses, ses_price) = (settings.addresses, settings.ses_price);
+        let ports = ports(stack, settings).await;
+        let about = About {
+            stack: stack.name.clone(),
+            region: stack.region.clone(),
+            is_local: stack.is_local(),
+            channel: stack.poller.rules.channel,
+            ses_price,
+            operator: ports.operator.clone(),
+            shows_addresses: addresses == AddressVisibility::Shown,
+        };
+        let (engine, handle) = Engine::start(ports, limits).await?;
+        let app = App::new(handle, access, about, Box::new(|| SystemClock::new().wall().into()))?;
+        Ok(Self { listener, engine, app })
+    }
+
+    /// Serves it until `stop` completes.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let stop = stop.shared();
+        let serving = serve(self.listener, self.app, stop.clone());
+        tokio::join!(self.engine.run(stop), serving);
+    }
+}
+
+/// The settings of `stack` for its console.
+pub fn shown_of(stack: &Stack, addresses: AddressVisibility) -> StatusSettings {
+    StatusSettings::of(&stack.name, &stack.poller, &stack.scheduler, addresses, CHANGES)
+}
+
+/// The stack, as a console sees it.
+async fn ports(stack: &Stack, settings: StatusSettings) -> StackPorts<AwsPorts> {
+    let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
+    let (wake, mut asked) = unbounded_channel();
+    let asleep = stack.clone();
+    tokio::spawn(async move {
+        while asked.recv().await.is_some() {
+            asleep.wake().await;
+        }
+    });
+    let functions = [&stack.scheduler_function, &stack.poller_function].map(|of| of.name.clone());
+    StackPorts {
+        settings,
+        operator: stack.operator().await,
+        places: other_queues(&poller),
+        poller,
+        scheduler,
+        queues: stack.queues(),
+        ledger: stack.ledger(),
+        account: stack.account(),
+        clock: stack.clock(),
+        monitor: stack.clients().monitor(&stack.name, functions),
+        wake,
     }
 }
 

@@ -15,7 +15,6 @@ pub mod engine;
 pub mod event;
 pub mod figures;
 pub mod http;
-pub mod open;
 pub mod rate_limit;
 pub mod stream;
 pub mod watch;

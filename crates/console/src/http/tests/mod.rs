@@ -69,7 +69,7 @@ async fn send(app: &Arc<App>, method: &str, path: &str, headers: &[&str], body: 
     let peer = SocketAddr::from(([127, 0, 0, 1], 40_000));
     let router = router(app)
         .layer(axum::Extension(ConnectInfo(peer)))
-        .layer(axum::Extension(excuses::Excuses::default()));
+        .layer(axum::Extension(super::serve::Excuses::default()));
     router.oneshot(request.body(body).unwrap()).await.unwrap()
 }
 
