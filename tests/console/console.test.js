@@ -1,5 +1,5 @@
-// The console in a real browser: figures, what operators do, other stacks, restarts, security. `frames` measures.
+// The console in a real browser: figures, what operators do, restarts, security. `frames` measures.
 
 import { parts } from './lib/parts.js';
 
-await parts(['vendored', 'figures', 'states', 'actions', 'campaigns', 'stacks', 'restart', 'security'], ['frames']);
+await parts(['vendored', 'figures', 'states', 'actions', 'campaigns', 'restart', 'security'], ['frames']);

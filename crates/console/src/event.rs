@@ -1,25 +1,14 @@
 //! Events on a stream. A change of state is delivered or reported as missing; of telemetry only the
 //! newest value is delivered.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 use tidegate_core::identity::EpochMillis;
 
 /// Kinds of changes, in order of importance: when events have to wait, the first kind in this list
 /// goes first.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    IntoStaticStr,
-    VariantArray,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, IntoStaticStr, VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -55,7 +44,7 @@ impl ChangeKind {
 }
 
 /// Severity of a change, which the page shows as a colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeTone {
     /// Mail does not go out as it should.
@@ -69,7 +58,7 @@ pub enum ChangeTone {
 }
 
 /// A change of state that was seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StateChange {
     /// Sequence number in the change log, from 1.
     pub seq: u64,

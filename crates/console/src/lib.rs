@@ -2,8 +2,7 @@
 //!
 //! - [`engine`] reads a stack through [`StackPorts`](engine::StackPorts), and carries out what
 //!   pages ask for.
-//! - [`watch`] derives changes from successive looks, [`figures`] current values; [`state_file`]
-//!   saves changes for a restart.
+//! - [`watch`] derives changes from successive looks, [`figures`] current values.
 //! - [`stream`] holds the events that wait for each page, [`rate_limit`] limits their rate. Both
 //!   take the time as an argument.
 //! - [`http`] serves pages, streams, actions and metrics, and controls access.
@@ -16,9 +15,7 @@ pub mod engine;
 pub mod event;
 pub mod figures;
 pub mod http;
-pub mod open;
 pub mod rate_limit;
-pub mod state_file;
 pub mod stream;
 pub mod watch;
 

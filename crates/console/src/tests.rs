@@ -16,16 +16,13 @@ use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::engine::{Engine, EngineHandle, StackPorts};
-use crate::rate_limit::GroupLimits;
-use crate::state_file::StateFile;
 use crate::stream::StreamLimits;
 
 pub(crate) type MemoryStackPorts =
     StackPorts<(MemoryQueues, MemoryLedger, MemoryAccount, SimClock, MemoryMonitor)>;
 
 pub(crate) fn limits() -> StreamLimits {
-    let session = GroupLimits { streams: 3, ..GroupLimits::OF_SESSION };
-    StreamLimits { session, streams: 100, ..StreamLimits::default() }
+    StreamLimits { streams_per_session: 3, streams: 100, ..StreamLimits::default() }
 }
 
 /// Two campaigns, `big` and `small`, at 20 recipients a second.
@@ -73,11 +70,10 @@ pub(crate) fn site_with<L: Ledger + Marks + History + Runs>(
 /// Runs a console on `world` for as long as `script` takes.
 pub(crate) fn on<'a, T: 'a>(
     world: &'a World,
-    memory: Option<StateFile>,
     script: impl AsyncFnOnce(EngineHandle) -> T + 'a,
 ) -> LocalBoxFuture<'a, T> {
     Box::pin(async move {
-        let (engine, shared) = Engine::start(site(world), limits(), memory).await.unwrap();
+        let (engine, shared) = Engine::start(site(world), limits()).await.unwrap();
         tokio::select! {
             said = script(shared) => said,
             () = engine.run(std::future::pending()) => panic!("nobody stopped it"),

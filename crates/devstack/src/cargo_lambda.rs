@@ -8,13 +8,11 @@ use std::process::Stdio;
 use tidegate_adapters::aws::stack::Stack;
 use tokio::process::Command;
 
-use super::aws::{KEY, LocalAws};
-use super::error::LocalError;
-use super::fill::fill;
-use super::place;
-use super::plan::LocalPlan;
-use super::programs::{ProgramOutput, REGION};
-use super::setup::Setup;
+use crate::aws::{self, KEY, LocalAws};
+use crate::error::LocalError;
+use crate::programs::{ProgramOutput, REGION};
+use crate::run::fill;
+use crate::setup::{LocalPlan, Setup};
 
 /// cargo-lambda reaches its functions over IPv6 alone.
 const HOST: &str = "::1";
@@ -31,10 +29,10 @@ pub(super) async fn watch(
     stack: &Stack,
 ) -> Result<(), LocalError> {
     present().await?;
-    let file = place::write(aws.folder(), "watch.env", &environment(aws, stack))?;
-    let mut plan = setup.settings.plan();
+    let file = aws::write(&aws.folder, "watch.env", &environment(aws, stack))?;
+    let mut plan = setup.settings.plan.clone();
     plan.campaigns.iter_mut().for_each(|campaign| campaign.mails = campaign.mails.min(MAILS));
-    fill(aws.queues(), &plan, &aws.stack().campaigns()?, |_| {}).await?;
+    fill(&aws.sdk.queues, &plan, &aws.stack.campaigns()?, |_| {}).await?;
     tell(aws, &plan);
     let command = cargo_lambda(&setup.root, &file);
     aws.process_group.start("cargo lambda watch", command, ProgramOutput::Inherited)?;
@@ -105,6 +103,6 @@ fn tell(aws: &LocalAws, plan: &LocalPlan) {
          \x20 cargo lambda invoke scheduler --data-file events/scheduled_event.json   a minute of ticks\n\
          or `make invoke FUNCTION=poller EVENT=events/empty_tick.json`. Ctrl-C ends everything.\n",
         plan.in_words(),
-        aws.sandbox().url()
+        aws.sandbox.url()
     );
 }

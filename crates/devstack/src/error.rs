@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 use tidegate_adapters::aws::stack::StackError;
-use tidegate_console::open::ConsoleError;
+use tidegate_console::command::ConsoleError;
 use tidegate_delivery::ports::{EntryError, PortError};
 
 /// A local run could not be started, or could not go on.

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::plan::LocalPlan;
+use crate::setup::LocalPlan;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The number of first windows that do not count: utilisation counts from the fifth with mail.
@@ -34,7 +34,7 @@ impl MailArrival {
 }
 
 /// Everything that is computed from the arrivals of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunFigures {
     /// Mails of the plan that arrived, each counted once.
     pub arrived: u64,
@@ -119,7 +119,7 @@ pub(crate) fn float(count: u64) -> f64 {
 }
 
 /// Recipients that arrived, by whole second of the wall clock and by campaign; duplicates count.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ArrivalSeries {
     /// The first second, since the epoch.
     pub start: u64,
@@ -167,7 +167,7 @@ impl ArrivalSeries {
 /// quota. `all_waiting` covers the first part, `after_first_end` the second, and `backlogged` both.
 /// The first four windows are left out, in which the pollers start, and the last two windows' worth
 /// of mail, which cannot fill its windows.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunPhases {
     /// From the fifth window with mail, while at least two windows' worth was still to arrive.
     pub backlogged: RunPhase,
@@ -179,7 +179,7 @@ pub struct RunPhases {
 }
 
 /// A number of consecutive windows of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunPhase {
     /// First window of the phase, in whole seconds since the first mail arrived.
     pub from: u64,
@@ -194,7 +194,7 @@ pub struct RunPhase {
 }
 
 /// A campaign's share of a phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ShareInPhase {
     /// The campaign's part of the recipients of the phase, 0 to 1.
     pub share: f64,

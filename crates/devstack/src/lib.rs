@@ -7,34 +7,23 @@
 mod aws;
 mod cargo_lambda;
 mod command;
-mod console;
-mod cpu;
-mod display;
 mod error;
 mod figures;
-mod fill;
-mod http;
-mod mailbox;
-mod options;
-mod place;
-mod plan;
-mod prerequisites;
 mod programs;
 mod report;
 mod run;
 mod setup;
 
-pub use aws::LocalAws;
-pub use command::{RunOutcome, run};
-pub use cpu::{FunctionWatch, ProcessUsage};
+pub use aws::{LocalAws, Sdk};
+pub use command::{LocalArgs, RunOutcome, run};
 pub use error::LocalError;
 pub use figures::{
     ArrivalSeries, MailArrival, RunFigures, RunPhase, RunPhases, ShareInPhase, figures,
 };
-pub use fill::{body, fill, is_of_plan};
-pub use mailbox::{SandboxStats, SesSandboxClient};
-pub use options::LocalArgs;
-pub use plan::{InvalidWeightPair, LocalCampaign, LocalChannel, LocalPlan, WeightPair, split};
-pub use programs::DeployedStack;
+pub use programs::{DeployedStack, FunctionWatch, ProcessUsage};
 pub use report::{Ending, LocalReport, Mails, PollerUsage, Promise, SqsCalls};
-pub use setup::{Infra, Mode, RunSettings, Setup, Sqs};
+pub use run::{SandboxStats, SesSandboxClient, body, fill, is_of_plan};
+pub use setup::{
+    Infra, InvalidWeightPair, LocalCampaign, LocalPlan, Mode, RunSettings, Setup, Sqs, WeightPair,
+    split,
+};

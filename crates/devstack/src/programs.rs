@@ -1,5 +1,5 @@
-//! The programs of a local AWS: how each is started, when it is ready, and one process group for all, so that
-//! nothing of them outlives the run.
+//! The programs of a local AWS: how each is started, when it is ready, its pages, and one process group for all, so
+//! that nothing of them outlives the run; and the processor time and memory of the functions' processes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -8,18 +8,23 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
-use http::Method;
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tidegate_core::in_full;
 use tidegate_delivery::ports::QueueUrl;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::error::LocalError;
-use super::http::Http;
-use super::prerequisites::{Files, StackFile};
-use super::setup::Setup;
+use crate::aws::Files;
+use crate::error::LocalError;
 
 const READY_SECONDS: u64 = 30;
 const LOOK: Duration = Duration::from_millis(50);
@@ -61,59 +66,47 @@ pub(super) fn ministack(python: &Path, port: u16, scratch: &Path) -> Command {
     command
 }
 
-/// Starts one of our own servers, and returns the URL that it prints as JSON. Port 0 takes a free one.
-async fn start_server(
-    process_group: &mut ProcessGroup,
-    name: &'static str,
-    mut command: Command,
-    port: u16,
-    folder: &Path,
-) -> Result<String, LocalError> {
-    #[derive(Deserialize)]
-    struct Told {
-        url: String,
-    }
-    let log = folder.join(format!("{name}.log"));
-    command.args(["--json", "--listen", &format!("127.0.0.1:{port}")]).env("RUST_LOG", "info");
-    let output = process_group.start(name, command, ProgramOutput::Piped(&log))?.stdout.take();
-    let mut line = String::new();
-    if let Some(output) = output {
-        let mut output = BufReader::new(output);
-        let _ = timeout(Duration::from_secs(READY_SECONDS), output.read_line(&mut line)).await;
-    }
-    if let Ok(told) = serde_json::from_str::<Told>(&line) {
-        return Ok(told.url);
-    }
-    if line.is_empty() {
-        // The program closed its output, so it is ending: wait for its exit status.
-        let _ = timeout(Duration::from_secs(1), process_group.wait_for_last()).await;
-    }
-    process_group.check()?;
-    Err(LocalError::NotReady { program: name, seconds: READY_SECONDS, log })
+/// One of our own servers.
+pub(super) struct Server<'a> {
+    pub(super) name: &'static str,
+    pub(super) binary: &'a Path,
+    /// 0 takes a free one.
+    pub(super) port: u16,
 }
 
-pub(super) async fn start_ses(
-    process_group: &mut ProcessGroup,
-    setup: &Setup,
-    binary: &Path,
-    port: u16,
-    folder: &Path,
-) -> Result<String, LocalError> {
-    let mut command = isolated(binary, folder);
-    command.args(setup.sandbox_options());
-    start_server(process_group, "ses-sandbox", command, port, folder).await
-}
-
-/// Starts the SQS sandbox with `--create`: queues are created at their first use, under the names
-/// that the stack gives them.
-pub(super) async fn start_sqs(
-    process_group: &mut ProcessGroup,
-    binary: &Path,
-    folder: &Path,
-) -> Result<String, LocalError> {
-    let mut command = isolated(binary, folder);
-    command.arg("--create");
-    start_server(process_group, "sqs-sandbox", command, 0, folder).await
+impl Server<'_> {
+    /// Starts it, and returns the URL that it prints as JSON.
+    pub(super) async fn start(
+        self,
+        process_group: &mut ProcessGroup,
+        options: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        folder: &Path,
+    ) -> Result<String, LocalError> {
+        #[derive(Deserialize)]
+        struct Told {
+            url: String,
+        }
+        let Self { name, binary, port } = self;
+        let log = folder.join(format!("{name}.log"));
+        let mut command = isolated(binary, folder);
+        command.args(options).args(["--json", "--listen", &format!("127.0.0.1:{port}")]);
+        command.env("RUST_LOG", "info");
+        let output = process_group.start(name, command, ProgramOutput::Piped(&log))?.stdout.take();
+        let mut line = String::new();
+        if let Some(output) = output {
+            let mut output = BufReader::new(output);
+            let _ = timeout(Duration::from_secs(READY_SECONDS), output.read_line(&mut line)).await;
+        }
+        if let Ok(told) = serde_json::from_str::<Told>(&line) {
+            return Ok(told.url);
+        }
+        if line.is_empty() {
+            // The program closed its output, so it is ending: wait for its exit status.
+            let _ = timeout(Duration::from_secs(1), process_group.wait_for_last()).await;
+        }
+        process_group.check()?;
+        Err(LocalError::NotReady { program: name, seconds: READY_SECONDS, log })
+    }
 }
 
 pub(super) async fn wait_until_ready(
@@ -144,10 +137,7 @@ pub(super) async fn deploy(
     let mut command = isolated(&files.python, &std::env::temp_dir());
     command.arg("-B").arg(&files.script).args(["deploy", "--region", REGION]);
     command.args(["--endpoint", endpoint]);
-    match &files.stack {
-        StackFile::Sam(template) => command.arg("--template").arg(template),
-        StackFile::Cdk(app) => command.arg("--cdk").arg(app),
-    };
+    command.arg(files.stack_option).arg(&files.stack);
     command.arg("--scheduler").arg(&files.scheduler).arg("--poller").arg(&files.poller);
     for (name, value) in parameters {
         command.arg("--parameter").arg(format!("{name}={value}"));
@@ -381,6 +371,157 @@ fn tail(log: &Path) -> String {
     format!("; the end of {}:\n  {last}", log.display())
 }
 
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One server's pages; clones share its connections.
+#[derive(Clone, Debug)]
+pub(super) struct Http {
+    client: Client<HttpConnector, Full<Bytes>>,
+    base: String,
+}
+
+impl Http {
+    pub(super) fn new(base: impl Into<String>) -> Self {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Self { client, base: base.into() }
+    }
+
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, LocalError> {
+        let text = self.call(Method::GET, path, &[], String::new()).await?;
+        serde_json::from_slice(&text).map_err(|error| self.failed(path, &error))
+    }
+
+    /// Any call that succeeds: its answer's body.
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: String,
+    ) -> Result<Vec<u8>, LocalError> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::from(body)).map_err(|error| self.failed(path, &error))?;
+        let answer = tokio::time::timeout(TIMEOUT, async {
+            let answer = self.client.request(request).await.map_err(|e| self.failed(path, &e))?;
+            let status = answer.status();
+            let body = answer.into_body().collect().await.map_err(|e| self.failed(path, &e))?;
+            Ok::<_, LocalError>((status, body.to_bytes().to_vec()))
+        });
+        let (status, body) = answer.await.map_err(|error| self.failed(path, &error))??;
+        if status.is_success() {
+            return Ok(body);
+        }
+        Err(LocalError::Http {
+            url: format!("{}{path}", self.base),
+            reason: format!("{status}: {}", String::from_utf8_lossy(&body)),
+        })
+    }
+
+    fn failed(&self, path: &str, error: &(dyn std::error::Error + 'static)) -> LocalError {
+        LocalError::Http { url: format!("{}{path}", self.base), reason: in_full(error) }
+    }
+}
+
+/// Resources that all processes of one function used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ProcessUsage {
+    pub processes: u64,
+    /// Processor time of all of them, user and system, in seconds.
+    pub cpu_seconds: f64,
+    /// The most memory that one of them held, in bytes.
+    pub peak_rss_bytes: u64,
+}
+
+/// Measures those processes of a group that are Lambda functions, from `/proc`. On other systems than
+/// Linux it sees nothing.
+#[derive(Debug)]
+pub struct FunctionWatch {
+    group: i32,
+    seen: BTreeMap<(i32, u64), ProcessSample>,
+}
+
+/// A process of a function; of others the name is none.
+#[derive(Debug, Default)]
+struct ProcessSample {
+    function: Option<String>,
+    cpu_seconds: f64,
+    peak_rss_bytes: u64,
+}
+
+impl FunctionWatch {
+    pub fn new(group: i32) -> Self {
+        Self { group, seen: BTreeMap::new() }
+    }
+
+    /// The resources of the processes whose function's name ends with `name`, including those that
+    /// have ended; none if no such process was seen.
+    pub fn usage(&self, name: &str) -> Option<ProcessUsage> {
+        let of_it = self
+            .seen
+            .values()
+            .filter(|seen| seen.function.as_ref().is_some_and(|function| function.ends_with(name)));
+        let usage = of_it.fold(ProcessUsage::default(), |sum, seen| ProcessUsage {
+            processes: sum.processes + 1,
+            cpu_seconds: sum.cpu_seconds + seen.cpu_seconds,
+            peak_rss_bytes: sum.peak_rss_bytes.max(seen.peak_rss_bytes),
+        });
+        (usage.processes > 0).then_some(usage)
+    }
+
+    /// Reads all processes of the group once. Time that a process used between the last look and its end
+    /// is missed, so look often.
+    #[cfg(target_os = "linux")]
+    pub fn look(&mut self) {
+        let Ok(processes) = procfs::process::all_processes() else { return };
+        for process in processes.flatten() {
+            // The process ended meanwhile: its last sample counts.
+            let Ok(stat) = process.stat() else { continue };
+            if stat.pgrp != self.group {
+                continue;
+            }
+            let seen = self.seen.entry((stat.pid, stat.starttime)).or_default();
+            if seen.function.is_none() {
+                seen.function = function_of(&process);
+            }
+            if seen.function.is_none() {
+                // Between fork and exec a process still has its parent's environment and memory: do not
+                // count it yet.
+                continue;
+            }
+            seen.cpu_seconds = seconds(stat.utime + stat.stime);
+            if let Ok(status) = process.status() {
+                let peak = status.vmhwm.unwrap_or_default() * 1024;
+                seen.peak_rss_bytes = seen.peak_rss_bytes.max(peak);
+            }
+        }
+    }
+
+    /// Does nothing: only Linux tells which process runs which function.
+    #[cfg(not(target_os = "linux"))]
+    pub fn look(&mut self) {}
+}
+
+/// The name of the function that a process runs, from the environment variable that Lambda sets.
+#[cfg(target_os = "linux")]
+fn function_of(process: &procfs::process::Process) -> Option<String> {
+    let environment = process.environ().ok()?;
+    let name = environment.get(std::ffi::OsStr::new("AWS_LAMBDA_FUNCTION_NAME"))?;
+    Some(name.to_string_lossy().into_owned())
+}
+
+#[cfg(target_os = "linux")]
+#[expect(clippy::cast_precision_loss, reason = "hundredths of seconds of a run")]
+fn seconds(ticks: u64) -> f64 {
+    ticks as f64 / procfs::ticks_per_second() as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -442,5 +583,45 @@ mod tests {
         fs::remove_file(&log).unwrap();
         assert!(error.starts_with("talker ended (exit status: 3); the end of"), "{error}");
         assert!(error.ends_with("out\n  no such option"), "{error}");
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod cpu_tests {
+    use std::process::{Child, Command};
+    use std::time::Duration;
+
+    use rustix::process::{Pid, Signal, kill_process_group};
+
+    use super::*;
+
+    fn busy(function: &str) -> Child {
+        use std::os::unix::process::CommandExt as _;
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]).process_group(0);
+        command.env("AWS_LAMBDA_FUNCTION_NAME", function).spawn().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_functions_time_and_memory_are_seen_and_kept_after_its_end() {
+        let mut child = busy("tidegate-poller");
+        let group = i32::try_from(child.id()).unwrap();
+        let mut watch = FunctionWatch::new(group);
+        for _ in 0..500 {
+            watch.look();
+            if watch.usage("poller").is_some_and(|usage| usage.cpu_seconds > 0.05) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        kill_process_group(Pid::from_raw(group).unwrap(), Signal::KILL).unwrap();
+        child.wait().unwrap();
+        watch.look();
+        let usage = watch.usage("poller").unwrap();
+        assert_eq!(usage.processes, 1);
+        assert!((0.05..5.0).contains(&usage.cpu_seconds), "{usage:?}");
+        assert!(usage.peak_rss_bytes > 100_000, "{usage:?}");
+        assert_eq!(watch.usage("scheduler"), None);
     }
 }

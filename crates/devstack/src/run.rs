@@ -1,24 +1,28 @@
-//! One run: two campaigns onto the queues, and what became of them.
+//! One run: two campaigns onto the queues, what its sandbox tells of them, and what became of them.
 
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, TryStreamExt as _};
+use http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::channel::Channel;
+use tidegate_core::format::percent;
+use tidegate_delivery::ports::{BATCH, Outgoing, QueueUrl, Queues};
 use tidegate_operator::redact::AddressVisibility;
-use tidegate_operator::status::facts;
-use tidegate_operator::status::{HoldStatus, QueueStatus, StackFacts, Status};
+use tidegate_operator::status::{HoldStatus, QueueStatus, StackFacts, Status, facts};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::aws::LocalAws;
-use super::cpu::FunctionWatch;
-use super::error::LocalError;
-use super::figures::figures;
-use super::fill::is_of_plan;
-use super::mailbox::Mailbox;
-use super::options::LocalArgs;
-use super::plan::LocalPlan;
-use super::report::{self, Ending, LocalReport, Mails};
-use super::setup::RunSettings;
+use crate::aws::LocalAws;
+use crate::error::LocalError;
+use crate::figures::{MailArrival, figures};
+use crate::programs::{FunctionWatch, Http};
+use crate::report::{self, Ending, LocalReport, Mails};
+use crate::setup::{LocalCampaign, LocalPlan, RunSettings};
 
 /// A run without an arrival for this long has stalled.
 const STALLED: Duration = Duration::from_secs(90);
@@ -58,8 +62,9 @@ async fn patiently<T>(
 pub(super) struct LocalRun<'a> {
     aws: &'a mut LocalAws,
     stack: &'a Stack,
-    args: &'a LocalArgs,
-    plan: LocalPlan,
+    settings: &'a RunSettings,
+    /// The time from the first arrival after which it ends in any case.
+    most: Option<Duration>,
     mailbox: Mailbox,
     functions: FunctionWatch,
     begun: Instant,
@@ -77,24 +82,24 @@ impl<'a> LocalRun<'a> {
     pub(super) fn new(
         aws: &'a mut LocalAws,
         stack: &'a Stack,
-        args: &'a LocalArgs,
-        plan: LocalPlan,
+        settings: &'a RunSettings,
+        most: Option<Duration>,
         progress: watch::Sender<String>,
     ) -> Self {
         // Invoked earlier, the scheduler's minute would end before EventBridge's first run begins,
         // and leave a gap.
-        let earliest = aws.first_trigger().checked_sub(RUN);
+        let earliest = aws.first_trigger.checked_sub(RUN);
         Self {
-            mailbox: Mailbox::new(aws.sandbox().clone()),
-            functions: FunctionWatch::new(aws.group().unwrap_or_default()),
+            mailbox: Mailbox::new(aws.sandbox.clone()),
+            functions: FunctionWatch::new(aws.process_group.group().unwrap_or_default()),
             begun: Instant::now(),
             fire_at: Some(earliest.unwrap_or_else(Instant::now)),
             arrived: None,
             held: Vec::new(),
             aws,
             stack,
-            args,
-            plan,
+            settings,
+            most,
             progress,
         }
     }
@@ -119,7 +124,12 @@ impl<'a> LocalRun<'a> {
 
     async fn look(&mut self) -> Result<(), LocalError> {
         self.functions.look();
-        if patiently(|| self.aws.check(), async || self.mailbox.look(&self.plan).await).await? {
+        if patiently(
+            || self.aws.process_group.check(),
+            async || self.mailbox.look(&self.settings.plan).await,
+        )
+        .await?
+        {
             let now = Instant::now();
             self.arrived = Some((self.arrived.map_or(now, |(first, _)| first), now));
         }
@@ -128,18 +138,18 @@ impl<'a> LocalRun<'a> {
         } else {
             Vec::new()
         };
-        let progress = format!("{}\n{}", self.headline(), self.mailbox.line(&self.plan));
+        let progress = format!("{}\n{}", self.headline(), self.mailbox.line(&self.settings.plan));
         self.progress.send_replace(progress);
         Ok(())
     }
 
     fn is_complete(&self) -> bool {
-        self.mailbox.arrived() == self.plan.mails()
+        self.mailbox.arrived() == self.settings.plan.mails()
     }
 
     fn headline(&self) -> String {
         if self.is_complete() {
-            let all = self.plan.in_words();
+            let all = self.settings.plan.in_words();
             return format!("All {all} arrived; a few more windows show what comes late");
         }
         if !self.held.is_empty() {
@@ -160,7 +170,7 @@ impl<'a> LocalRun<'a> {
 
     fn ending(&self) -> Option<Ending> {
         let over = |since: Instant, most: Duration| since.elapsed() >= most;
-        let limit = self.args.seconds.map(Duration::from_secs).zip(self.arrived);
+        let limit = self.most.zip(self.arrived);
         if self.is_complete() {
             Some(Ending::Complete)
         } else if limit.is_some_and(|(most, (first, _))| over(first, most)) {
@@ -172,13 +182,13 @@ impl<'a> LocalRun<'a> {
 
     /// The last arrival, or when mail could first arrive.
     fn quiet_since(&self) -> Instant {
-        let before = self.aws.first_trigger().max(self.begun);
+        let before = self.aws.first_trigger.max(self.begun);
         self.arrived.map_or(before, |(_, last)| last)
     }
 
     /// Follows the run to its end, and reports. A few windows go by before, in which late duplicates would
     /// show.
-    pub(super) async fn report(mut self, settings: RunSettings) -> Result<LocalReport, LocalError> {
+    pub(super) async fn report(mut self) -> Result<LocalReport, LocalError> {
         let ending = self.watch().await?;
         if ending == Ending::Complete {
             let empty_by = Instant::now() + QUEUES_EMPTY;
@@ -194,13 +204,13 @@ impl<'a> LocalRun<'a> {
             self.look().await?;
         }
         let end = self.facts().await?;
-        Ok(self.put_together(settings, ending, &settled, end))
+        Ok(self.put_together(ending, &settled, end))
     }
 
     async fn facts(&mut self) -> Result<StackFacts, LocalError> {
         let stack = self.stack;
         let look = async || Ok(facts(stack, AddressVisibility::Masked, 0).await?);
-        patiently(|| self.aws.check(), look).await
+        patiently(|| self.aws.process_group.check(), look).await
     }
 
     /// Keeps looking at the run for this long.
@@ -213,17 +223,12 @@ impl<'a> LocalRun<'a> {
         Ok(())
     }
 
-    fn put_together(
-        self,
-        settings: RunSettings,
-        ending: Ending,
-        settled: &StackFacts,
-        end: StackFacts,
-    ) -> LocalReport {
-        let Self { plan, mut mailbox, .. } = self;
+    fn put_together(self, ending: Ending, settled: &StackFacts, end: StackFacts) -> LocalReport {
+        let Self { settings, mut mailbox, .. } = self;
+        let plan = &settings.plan;
         mailbox.arrivals.sort_by_key(|arrival| arrival.at_ns);
-        let mine = |campaign: &str, key: &str| is_of_plan(&plan, campaign, key);
-        let figures = figures(&plan, &mailbox.arrivals, mine);
+        let mine = |campaign: &str, key: &str| is_of_plan(plan, campaign, key);
+        let figures = figures(plan, &mailbox.arrivals, mine);
         let (dead_lettered, waiting) = (depth(&end, "dead_letters"), waiting(&end));
         let lost = figures.missing.saturating_sub(dead_lettered + waiting);
         let mails = Mails {
@@ -241,7 +246,7 @@ impl<'a> LocalRun<'a> {
             ending,
             held,
             promises: report::promises(ending, mails, &mailbox.stats, plan.channel.words().message),
-            settings,
+            settings: settings.clone(),
             mails,
             sqs: report::sqs_calls(&settled.standing.counters, &counters),
             poller: poller.map(|usage| report::poller_usage(usage, figures.arrived)),
@@ -249,7 +254,7 @@ impl<'a> LocalRun<'a> {
             figures,
             sandbox: mailbox.stats,
             counters,
-            package_bytes: self.aws.stack().package_bytes.clone(),
+            package_bytes: self.aws.stack.package_bytes.clone(),
         }
     }
 }
@@ -281,6 +286,282 @@ fn scheduled_event() -> serde_json::Value {
     serde_json::json!({ "source": "aws.events", "detail-type": "Scheduled Event", "detail": {} })
 }
 
+/// The tag that names a mail's campaign.
+const CAMPAIGN_TAG: &str = "tidegate_campaign";
+/// Mails of one page: the most that the sandbox gives.
+const PAGE: usize = 10_000;
+
+/// Reads mails and counters from a running `ses-sandbox`.
+#[derive(Clone, Debug)]
+pub struct SesSandboxClient {
+    http: Http,
+}
+
+/// The sandbox's counters that a report shows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SandboxStats {
+    /// Refusals by error code, injected ones too.
+    pub refused: BTreeMap<String, u64>,
+    pub faults: BTreeMap<String, u64>,
+    /// The most recipients accepted in any half-open second.
+    pub worst_sliding_second: u64,
+    /// The most recipients that arrived in any half-open second, refused or not.
+    pub worst_sliding_second_offered: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct MailboxEntry {
+    seq: u64,
+    arrived_ns: u64,
+    to: Vec<String>,
+    recipients: u32,
+    tags: BTreeMap<String, String>,
+}
+
+impl SesSandboxClient {
+    /// The sandbox at `url`, such as `http://127.0.0.1:4579`.
+    pub fn at(url: &str) -> Self {
+        Self { http: Http::new(url) }
+    }
+
+    /// The sandbox's address; a browser shows the mailbox there.
+    pub fn url(&self) -> &str {
+        self.http.base()
+    }
+
+    /// The mails after number `seq` (0: all that are kept), and the number of the last one.
+    ///
+    /// # Errors
+    /// [`LocalError::Http`] where it does not answer.
+    pub async fn mails_after(&self, mut seq: u64) -> Result<(Vec<MailArrival>, u64), LocalError> {
+        let mut arrivals = Vec::new();
+        loop {
+            let path = format!("/_sandbox/mails?after={seq}&limit={PAGE}");
+            let mails: Vec<MailboxEntry> = self.http.get(&path).await?;
+            let full = mails.len() == PAGE;
+            for mut mail in mails {
+                seq = mail.seq;
+                arrivals.push(MailArrival {
+                    at_ns: mail.arrived_ns,
+                    campaign: mail.tags.remove(CAMPAIGN_TAG).unwrap_or_default(),
+                    key: mail.to.into_iter().next().unwrap_or_default(),
+                    recipients: mail.recipients,
+                });
+            }
+            if !full {
+                return Ok((arrivals, seq));
+            }
+        }
+    }
+
+    /// Refusals, faults, and the fullest seconds.
+    ///
+    /// # Errors
+    /// [`LocalError::Http`] where it does not answer.
+    pub async fn stats(&self) -> Result<SandboxStats, LocalError> {
+        self.http.get("/_sandbox/stats").await
+    }
+
+    /// Changes settings while it runs; `change` is the JSON of `PATCH /_sandbox/config`, such as
+    /// `{"quota": 200}`.
+    ///
+    /// # Errors
+    /// [`LocalError::Http`] where it refuses the change, with the reason, or does not answer.
+    pub async fn change(&self, change: &serde_json::Value) -> Result<(), LocalError> {
+        let body = change.to_string();
+        self.http.call(Method::PATCH, "/_sandbox/config", &[], body).await.map(drop)
+    }
+}
+
+/// Rate and shares are those of so many seconds before the newest arrival.
+const RECENT_SECONDS: f64 = 10.0;
+
+/// The arrivals of a run so far, and the sandbox's counters.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    sandbox: SesSandboxClient,
+    seq: u64,
+    pub(super) arrivals: Vec<MailArrival>,
+    /// The keys of the plan's mails that arrived.
+    seen: HashSet<String>,
+    /// Of those, by campaign.
+    arrived: BTreeMap<String, u64>,
+    twice: u64,
+    pub(super) stats: SandboxStats,
+}
+
+impl Mailbox {
+    pub(super) fn new(sandbox: SesSandboxClient) -> Self {
+        Self {
+            sandbox,
+            seq: 0,
+            arrivals: Vec::new(),
+            seen: HashSet::new(),
+            arrived: BTreeMap::new(),
+            twice: 0,
+            stats: SandboxStats::default(),
+        }
+    }
+
+    /// Reads what arrived since the last look; whether that is anything.
+    pub(super) async fn look(&mut self, plan: &LocalPlan) -> Result<bool, LocalError> {
+        let (new, seq) = self.sandbox.mails_after(self.seq).await?;
+        // Both or nothing: what was read before a failure is read again.
+        (self.seq, self.stats) = (seq, self.sandbox.stats().await?);
+        let any = !new.is_empty();
+        self.take(plan, new);
+        Ok(any)
+    }
+
+    fn take(&mut self, plan: &LocalPlan, new: Vec<MailArrival>) {
+        for arrival in &new {
+            let planned = is_of_plan(plan, &arrival.campaign, &arrival.key);
+            match planned.then(|| self.seen.insert(arrival.key.clone())) {
+                Some(true) => *self.arrived.entry(arrival.campaign.clone()).or_default() += 1,
+                Some(false) => self.twice += 1,
+                None => {}
+            }
+        }
+        self.arrivals.extend(new);
+    }
+
+    /// Mails of the plan that arrived.
+    pub(super) fn arrived(&self) -> u64 {
+        self.seen.len() as u64
+    }
+
+    /// Rate, mails by campaign with their share, and faults in one line, such as
+    /// `13.7/s of 14  big 412/900 (90.1 %)  small 45/100 (9.9 %)  0 twice, 0 refused`.
+    pub(super) fn line(&self, plan: &LocalPlan) -> String {
+        let refused: u64 = self.stats.refused.values().sum();
+        let (rate, shares) = self.recent();
+        let campaigns = plan.campaigns.iter().map(|campaign| {
+            let arrived = self.arrived.get(&campaign.name).copied().unwrap_or_default();
+            let share = percent(shares.get(campaign.name.as_str()).copied().unwrap_or_default());
+            format!("{} {arrived}/{} ({share})", campaign.name, campaign.mails)
+        });
+        let campaigns = campaigns.collect::<Vec<_>>().join("  ");
+        format!(
+            "{rate:.1}/s of {}  {campaigns}  {} twice, {refused} refused",
+            plan.quota, self.twice
+        )
+    }
+
+    /// Recipients a second, and each campaign's share of them.
+    fn recent(&self) -> (f64, BTreeMap<&str, f64>) {
+        let Some((first, newest)) = self.arrivals.first().zip(self.arrivals.last()) else {
+            return (0.0, BTreeMap::new());
+        };
+        let since =
+            |from: u64| Duration::from_nanos(newest.at_ns.saturating_sub(from)).as_secs_f64();
+        let mut shares = BTreeMap::new();
+        let recent = self.arrivals.iter().rev().take_while(|a| since(a.at_ns) < RECENT_SECONDS);
+        for arrival in recent {
+            *shares.entry(arrival.campaign.as_str()).or_default() += f64::from(arrival.recipients);
+        }
+        let sum: f64 = shares.values().sum();
+        for share in shares.values_mut() {
+            *share /= sum;
+        }
+        (sum / since(first.at_ns).clamp(1.0, RECENT_SECONDS), shares)
+    }
+}
+
+/// Number of batches that are sent concurrently.
+const AT_ONCE: usize = 8;
+/// The domain of all recipients. RFC 2606 reserves it, so no mail can reach anybody.
+const DOMAIN: &str = "example.com";
+/// Characters of each of several parts of a text.
+const SEPTETS: usize = 153;
+
+/// The first recipient of a campaign's mail `number`, which no other mail has; of a text its phone number, from the
+/// exchange 555 of an area code of the campaign.
+fn key(plan: &LocalPlan, campaign: usize, number: u64) -> String {
+    let prefix = prefix(plan, campaign);
+    match plan.channel {
+        Channel::Email => format!("{prefix}{number:06}@{DOMAIN}"),
+        Channel::Sms => format!("{prefix}{number:06}"),
+    }
+}
+
+fn prefix(plan: &LocalPlan, campaign: usize) -> String {
+    match plan.channel {
+        Channel::Email => format!("{}-r", plan.campaigns[campaign].name),
+        Channel::Sms => format!("+1206{campaign}"),
+    }
+}
+
+/// Whether `key` is the first recipient of one of the mails of this plan.
+pub fn is_of_plan(plan: &LocalPlan, campaign: &str, key: &str) -> bool {
+    let Some(position) = plan.position(campaign) else { return false };
+    let Some(rest) = key.strip_prefix(&prefix(plan, position)) else { return false };
+    let number = match plan.channel {
+        Channel::Email => rest.strip_suffix(DOMAIN).and_then(|rest| rest.strip_suffix('@')),
+        Channel::Sms => Some(rest),
+    };
+    let number = number.and_then(|number| number.parse::<u64>().ok());
+    number.is_some_and(|number| number < plan.campaigns[position].mails)
+}
+
+/// The body of a campaign's mail or text `number`: the short form, or the long form if it has several recipients.
+pub fn body(plan: &LocalPlan, campaign: usize, number: u64) -> Value {
+    let LocalCampaign { name, recipients, .. } = &plan.campaigns[campaign];
+    let subject = format!("News {number} of {name}");
+    let text = format!("Hello,\n\nthis is mail {number} of the campaign {name}.\n");
+    let from = "news@example.org";
+    let id = format!("{name}-{number}");
+    let first = key(plan, campaign, number);
+    if plan.channel == Channel::Sms {
+        let text = format!("{subject}. ").repeat(SEPTETS);
+        let text: String = text.chars().take(SEPTETS * *recipients as usize).collect();
+        return json!({ "id": id, "to_phone": first, "text": text });
+    }
+    if *recipients == 1 {
+        return json!({
+            "id": id, "to_address": first, "from_address": from, "subject": subject, "body": text,
+        });
+    }
+    let others = (1..*recipients).map(|other| format!("copy{other}-{first}"));
+    let to: Vec<String> = std::iter::once(first.clone()).chain(others).collect();
+    json!({ "id": id, "to": to, "from": from, "subject": subject, "text": text })
+}
+
+/// Puts every mail of the plan onto its campaign's queue; `urls` are in the order of the
+/// campaigns. `done` is called after each batch with its number of mails.
+///
+/// # Errors
+/// [`LocalError`] of the first mail that its queue did not take.
+pub async fn fill(
+    queues: &impl Queues,
+    plan: &LocalPlan,
+    urls: &[QueueUrl],
+    mut done: impl FnMut(u64),
+) -> Result<(), LocalError> {
+    let batches = plan.campaigns.iter().zip(urls).enumerate().flat_map(|(place, (of, url))| {
+        let starts = (0..of.mails).step_by(BATCH);
+        starts.map(move |start| (url, place, start..of.mails.min(start + BATCH as u64)))
+    });
+    let mut sent = stream::iter(batches)
+        .map(|(url, campaign, numbers)| async move {
+            let messages: Vec<_> =
+                numbers.map(|number| outgoing(body(plan, campaign, number).to_string())).collect();
+            for entry in queues.send(url, &messages).await? {
+                let queue = url.to_string();
+                entry.map_err(|source| LocalError::Fill { queue, source })?;
+            }
+            Ok::<_, LocalError>(messages.len() as u64)
+        })
+        .buffer_unordered(AT_ONCE);
+    while let Some(mails) = sent.try_next().await? {
+        done(mails);
+    }
+    Ok(())
+}
+
+fn outgoing(body: String) -> Outgoing {
+    Outgoing { body: body.into(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,5 +590,141 @@ mod tests {
         assert_eq!(asked(3, 0).await, (3, seconds(2), true));
         assert_eq!(asked(0, 0).await, (61, seconds(60), false));
         assert_eq!(asked(0, 3).await, (2, seconds(2), false));
+    }
+}
+
+#[cfg(test)]
+mod mailbox_tests {
+    use serde_json::json;
+    use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig};
+
+    use super::*;
+    use crate::setup::LocalCampaign;
+
+    async fn send(http: &Http, to: &[&str], id: &str) {
+        let mail = json!({
+            "FromEmailAddress": "news@example.org",
+            "Destination": { "ToAddresses": to },
+            "Content": { "Simple": { "Subject": { "Data": "x" }, "Body": { "Text": { "Data": "x" } } } },
+            "EmailTags": [{ "Name": CAMPAIGN_TAG, "Value": "big" }, { "Name": "tidegate_id", "Value": id }],
+        });
+        let headers = [("content-type", "application/json")];
+        let path = "/v2/email/outbound-emails";
+        http.call(Method::POST, path, &headers, mail.to_string()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_arrived_is_read_once_with_campaign_and_recipients() {
+        let config = SesSandboxConfig::default();
+        let running = SesSandbox::start(config, "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let sandbox = SesSandboxClient::at(running.url());
+        assert_eq!(sandbox.mails_after(0).await.unwrap(), (Vec::new(), 0));
+        send(&sandbox.http, &["a@example.com", "b@example.com"], "1").await;
+        let (first, seq) = sandbox.mails_after(0).await.unwrap();
+        assert_eq!((first[0].campaign.as_str(), first[0].key.as_str()), ("big", "a@example.com"));
+        assert_eq!(first[0].recipients, 2);
+        send(&sandbox.http, &["c@example.com"], "2").await;
+        let (second, _) = sandbox.mails_after(seq).await.unwrap();
+        assert_eq!(
+            second.iter().map(|mail| mail.key.as_str()).collect::<Vec<_>>(),
+            ["c@example.com"]
+        );
+        assert_eq!(sandbox.stats().await.unwrap().worst_sliding_second, 3);
+        let refused = sandbox.change(&json!({ "qouta": 1 })).await.unwrap_err().to_string();
+        assert!(refused.contains("unknown field `qouta`"), "{refused}");
+        running.shutdown().await;
+    }
+
+    #[test]
+    fn a_mail_counts_once_and_what_is_not_planned_completes_nothing() {
+        let big = LocalCampaign { name: "big".to_owned(), weight: 90, mails: 3, recipients: 1 };
+        let plan = LocalPlan { quota: 14.0, channel: Channel::Email, campaigns: vec![big] };
+        let arrival = |campaign: &str, number: u64| MailArrival {
+            at_ns: 1_795_206_967_000_000_000,
+            campaign: campaign.to_owned(),
+            key: format!("{campaign}-r{number:06}@example.com"),
+            recipients: 1,
+        };
+        let mut mailbox = Mailbox::new(SesSandboxClient::at("http://127.0.0.1:9"));
+        mailbox.take(&plan, vec![arrival("big", 0), arrival("big", 1)]);
+        mailbox.take(&plan, vec![arrival("big", 0), arrival("big", 3), arrival("other", 2)]);
+        assert_eq!(mailbox.arrivals.len(), 5);
+        assert_eq!(mailbox.arrived(), 2);
+        assert_eq!(mailbox.line(&plan), "5.0/s of 14  big 2/3 (80.0 %)  1 twice, 0 refused");
+    }
+
+    #[test]
+    fn rate_and_shares_are_those_of_the_last_ten_seconds() {
+        let campaign = |name: &str| LocalCampaign {
+            name: name.to_owned(),
+            weight: 50,
+            mails: 90,
+            recipients: 1,
+        };
+        let campaigns = vec![campaign("big"), campaign("small")];
+        let plan = LocalPlan { quota: 4.0, channel: Channel::Email, campaigns };
+        let mut mailbox = Mailbox::new(SesSandboxClient::at("http://127.0.0.1:9"));
+        // Both send one a second for half a minute, then big alone sends three a second.
+        for quarter in 0..160_u64 {
+            let second = quarter / 4;
+            let name = match (quarter % 4, second) {
+                (0, _) | (1..3, 30..) => "big",
+                (1, _) => "small",
+                _ => continue,
+            };
+            mailbox.take(
+                &plan,
+                vec![MailArrival {
+                    at_ns: quarter * 250_000_000,
+                    campaign: name.to_owned(),
+                    key: format!("{name}-r{quarter:06}@example.com"),
+                    recipients: 1,
+                }],
+            );
+        }
+        let line = mailbox.line(&plan);
+        assert!(line.starts_with("3.0/s of 4  big "), "{line}");
+        assert!(line.contains("(100.0 %)") && line.contains("(0.0 %)"), "{line}");
+    }
+}
+
+#[cfg(test)]
+mod fill_tests {
+    use tidegate_core::email;
+    use tidegate_core::text_message::TextMessage;
+
+    use super::*;
+
+    fn plan(channel: Channel, recipients: u32) -> LocalPlan {
+        let named =
+            |name: &str| LocalCampaign { name: name.to_owned(), weight: 10, mails: 42, recipients };
+        LocalPlan { quota: 14.0, channel, campaigns: vec![named("big"), named("small")] }
+    }
+
+    #[test]
+    fn a_mail_is_known_again_by_its_first_recipient() {
+        for (channel, member) in [(Channel::Email, "to_address"), (Channel::Sms, "to_phone")] {
+            let plan = plan(channel, 1);
+            let first = |number| body(&plan, 1, number)[member].as_str().unwrap().to_owned();
+            assert!(is_of_plan(&plan, "small", &first(0)));
+            assert!(is_of_plan(&plan, "small", &first(41)));
+            assert!(!is_of_plan(&plan, "small", &first(42)));
+            assert!(!is_of_plan(&plan, "big", &first(0)));
+            assert!(!is_of_plan(&plan, "small", "ada@example.com"));
+        }
+    }
+
+    #[test]
+    fn every_mail_is_one_that_tidegate_takes() {
+        let several = body(&plan(Channel::Email, 50), 0, 7);
+        assert_eq!(several["to"].as_array().unwrap().len(), 50);
+        for body in [several, body(&plan(Channel::Email, 1), 0, 7)] {
+            assert!(email::Email::parse(&body.to_string()).is_ok(), "{body}");
+        }
+        for parts in [1, 3] {
+            let body = body(&plan(Channel::Sms, parts), 1, 999_999);
+            let text = TextMessage::parse(&body.to_string());
+            assert_eq!(text.map(|text| text.parts), Ok(parts), "{body}");
+        }
     }
 }

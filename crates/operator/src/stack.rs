@@ -84,46 +84,6 @@ impl StackArgs {
         Box::pin(Stack::open(&name, &outputs, clients, run)).await
     }
 
-    /// The names between which `stack` or `local` chooses: the account's stacks in this region, or the local runs
-    /// that answer.
-    ///
-    /// # Errors
-    /// [`StackError`].
-    pub async fn names(&self) -> Result<Vec<String>, StackError> {
-        if self.local.is_some() {
-            let mut runs = self.runs().list().await;
-            runs.retain(|run| run.answers);
-            // A run may have a link and its folder in the list.
-            runs.dedup_by(|next, run| next.folder == run.folder);
-            return Ok(runs.into_iter().map(|run| run.name).collect());
-        }
-        let clients = Box::pin(self.clients()).await?;
-        let client = aws_sdk_cloudformation::Client::new(clients.config());
-        let mut pages = client.describe_stacks().into_paginator().items().send();
-        let mut names = Vec::new();
-        while let Some(stack) = pages.next().await {
-            let stack = stack
-                .map_err(|error| StackError::service("DescribeStacks", "all stacks", error))?;
-            let has = |output: &str| {
-                stack.outputs().iter().any(|known| known.output_key() == Some(output))
-            };
-            if has("SchedulerFunction") && has("PollerFunction") {
-                names.extend(stack.stack_name().map(str::to_owned));
-            }
-        }
-        names.sort_unstable();
-        Ok(names)
-    }
-
-    /// The same options for another of these names.
-    pub fn named(&self, name: &str) -> Self {
-        let name = name.to_owned();
-        if self.local.is_some() {
-            return Self { local: Some(name), ..self.clone() };
-        }
-        Self { stack: name, ..self.clone() }
-    }
-
     fn runs(&self) -> LocalRuns {
         self.local_runs.as_ref().map_or_else(LocalRuns::of_user, LocalRuns::below)
     }

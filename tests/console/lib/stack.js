@@ -61,10 +61,9 @@ export class Stack {
     else await rm(path.dirname(this.folder), { recursive: true, force: true });
   }
 
-  /** Starts a console, which remembers nothing unless it is told to. @param {string[]} [options] @param {NodeJS.ProcessEnv} [env] @param {string[]} [on] */
+  /** Starts a console. @param {string[]} [options] @param {NodeJS.ProcessEnv} [env] @param {string[]} [on] */
   async console(options = [], env = {}, on = this.on) {
-    const memory = options.includes('--memory') ? [] : ['--no-memory'];
-    const started = new Console(TIDEGATE, [...on, ...memory, ...options], { ...ENV, ...env });
+    const started = new Console(TIDEGATE, [...on, ...options], { ...ENV, ...env });
     this.consoles.push(started);
     await started.start('127.0.0.1:0');
     return started;

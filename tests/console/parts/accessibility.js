@@ -37,10 +37,6 @@ const DIALOGS = [
   ['weights', (tab) => tab.at('open-weights').click()],
   ['replay', (tab) => tab.at('dead-replay').click()],
   ['who', (tab) => tab.at('who').click()],
-  ['stacks', async (tab) => {
-    await tab.at('stacks').click();
-    await tab.at('stack-list').waitFor();
-  }],
   ['help', (tab) => tab.at('help').click()],
   ['letter', async (tab) => {
     // By the keyboard: where it is narrow the table's head stands over the row that is scrolled to.

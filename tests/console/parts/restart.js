@@ -1,7 +1,6 @@
-// A page that stays open while its console ends and comes back misses nothing, and tells nothing twice.
+// A page that stays open while its console ends and comes back knows that it missed something, and tells nothing twice.
 
 import assert from 'node:assert/strict';
-import path from 'node:path';
 
 import { promise } from '../lib/promise.js';
 import { until } from '../lib/wait.js';
@@ -19,9 +18,8 @@ async function mark(tab) {
 }
 
 for (const signal of /** @type {const} */ (['SIGTERM', 'SIGKILL'])) {
-  promise(`a console that ends by ${signal} and comes back tells the open page each change once`, async ({ stack, browser }) => {
-    const memory = path.join(stack.folder, `memory-${signal}.json`);
-    const restarted = await stack.console(['--memory', memory]);
+  promise(`a console that ends by ${signal} and comes back tells the open page of the gap, what stands, and each later change once`, async ({ stack, browser }) => {
+    const restarted = await stack.console();
     const tab = await browser.open(restarted, { errors: GONE });
     const stays = await mark(tab);
     const [before, meanwhile, after] = ['before', 'meanwhile', 'after'].map((when) => `${when} ${signal}`);
@@ -35,23 +33,18 @@ for (const signal of /** @type {const} */ (['SIGTERM', 'SIGKILL'])) {
     await stack.tidegate('weights', '--reset', '--reason', meanwhile);
     await restarted.again();
     await tab.live();
+    await tab.page.locator('[data-testid=event][data-kind=gap]').filter({ hasText: 'may be missing here' }).waitFor();
     await tab.at('hold').filter({ hasText: 'small is paused' }).getByText(meanwhile).waitFor();
-    await until('what happened meanwhile is told', async () => (await told(meanwhile)).length >= 3);
     await stack.tidegate('resume', 'small', '--reason', after);
     await until('what happens now is told', async () => (await told(after)).length > 0);
     await tab.anew();
 
     assert.deepEqual(await told(before), ['change']);
-    // Two changes by an operator, and that the campaign is paused.
-    assert.deepEqual((await told(meanwhile)).sort(), ['change', 'change', 'pause']);
     assert.deepEqual(await told(after), ['change']);
     const ends = (await tab.events()).filter(({ title }) => title === 'small is not paused any more');
     assert.equal(ends.length, 1);
-    assert.deepEqual((await tab.events()).filter(({ kind }) => kind === 'gap'), []);
+    assert.equal((await tab.events()).filter(({ kind }) => kind === 'gap').length, 1);
     assert.ok(await stays(), 'the page was loaded anew');
-    // What a page sees that is opened now is the same.
-    const fresh = await browser.open(restarted);
-    assert.deepEqual(await fresh.events(), await tab.events());
   });
 }
 
@@ -72,19 +65,4 @@ promise('a page whose console is silent says within five seconds since when noth
   thaw();
   await tab.live();
   await until('the figures are of now', async () => (await headline.getAttribute('data-kind')) !== 'blind');
-});
-
-promise('a console that remembers nothing tells the open page of the gap, and what stands', async ({ stack, browser }) => {
-  const restarted = await stack.console();
-  const tab = await browser.open(restarted, { errors: GONE });
-  const stays = await mark(tab);
-  await restarted.stop('SIGKILL');
-  await stack.tidegate('pause', 'small', '--reason', 'while nobody looked');
-  await restarted.again();
-  await tab.live();
-  await tab.page.locator('[data-testid=event][data-kind=gap]').filter({ hasText: 'may be missing here' }).waitFor();
-  await tab.at('hold').filter({ hasText: 'while nobody looked' }).waitFor();
-  assert.equal((await tab.events()).filter(({ kind }) => kind === 'gap').length, 1);
-  assert.ok(await stays(), 'the page was loaded anew');
-  await stack.tidegate('resume', 'small', '--reason', 'somebody looks');
 });

@@ -95,7 +95,7 @@ async fn the_poller_serves_by_hand_and_the_rule_takes_over() {
 
     // From here on nobody invokes anything but EventBridge; the retries are due within a minute.
     site.put(BIG, &["last@example.com"].map(mail)).await;
-    let rule = site.aws.first_trigger().saturating_duration_since(Instant::now()).as_secs();
+    let rule = site.aws.first_trigger.saturating_duration_since(Instant::now()).as_secs();
     site.wait_for(8, rule + 75).await;
     site.wait_until_empty(10).await;
     let keys = |text: &str| site.arrivals().iter().filter(|mail| mail.key.contains(text)).count();

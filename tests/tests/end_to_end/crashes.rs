@@ -140,7 +140,7 @@ impl Restarting {
     async fn stop(&self, site: &Site) {
         std::fs::write(self.folder.path().join("down"), "").unwrap();
         let port = site.aws.endpoint().rsplit_once(':').unwrap().1;
-        let file = site.aws.folder().join(format!("tmp/ministack-{port}.pid"));
+        let file = site.aws.folder.join(format!("tmp/ministack-{port}.pid"));
         let id = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
         let ministack = Pid::from_raw(id).unwrap();
         kill_process(ministack, Signal::TERM).unwrap();

@@ -25,7 +25,7 @@ pub(crate) fn folders(site: &Site) -> (TempDir, TempDir) {
     let state = TempDir::new().unwrap();
     let runs = state.path().join("tidegate/runs");
     std::fs::create_dir_all(&runs).unwrap();
-    symlink(site.aws.folder(), runs.join("first")).unwrap();
+    symlink(&site.aws.folder, runs.join("first")).unwrap();
     (TempDir::new().unwrap(), state)
 }
 

@@ -29,7 +29,7 @@ impl Run {
 
 /// The options that lead to a site's stack.
 fn on(site: &Site) -> Vec<String> {
-    let folder = site.aws.folder().display().to_string();
+    let folder = site.aws.folder.display().to_string();
     vec!["--local".to_owned(), "--local-runs".to_owned(), folder]
 }
 
@@ -143,7 +143,7 @@ async fn the_doctor_finds_what_is_wrong_and_then_nothing(site: &Site) {
         let expiry = TimeToLiveSpecification::builder().attribute_name("expires_at").enabled(is_on);
         aws_sdk_dynamodb::Client::new(&site.sdk)
             .update_time_to_live()
-            .table_name(site.aws.stack().output("LedgerTable").unwrap())
+            .table_name(site.aws.stack.output("LedgerTable").unwrap())
             .time_to_live_specification(expiry.build().unwrap())
             .send()
             .await
@@ -197,7 +197,7 @@ fn campaign(folder: &Path) -> Vec<String> {
 
 async fn a_file_is_sent_found_again_and_accounted_for(site: &mut Site) {
     site.change(json!({ "faults": ["BadRequestException,status=400,to=*@refused.example"] })).await;
-    let folder = site.aws.folder().to_owned();
+    let folder = site.aws.folder.clone();
     let mut args = campaign(&folder);
     let journal = folder.join("november.journal").display().to_string();
     // A misspelt column is found before anything is sent.

@@ -45,7 +45,7 @@ async fn an_sqs_that_does_not_answer_or_a_ledger_that_is_gone_loses_nothing() {
     assert!(said.iter().any(|event| event["message"] == "not fed"), "{answer:?}");
 
     let dynamodb = aws_sdk_dynamodb::Client::new(&site.sdk);
-    let table = site.aws.stack().output("LedgerTable").unwrap();
+    let table = site.aws.stack.output("LedgerTable").unwrap();
     dynamodb.delete_table().table_name(table).send().await.unwrap();
     let answer = site.poll("{}").await;
     assert!(answer.failed, "{answer:?}");

@@ -14,13 +14,14 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tidegate_adapters::aws::SystemClock;
 use tidegate_core::Timestamp;
+use tidegate_core::channel::Channel;
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_delivery::ports::{
     Clock as _, Ledger as _, Outgoing, QueueDepth, QueueUrl, Queues as _, Received,
 };
 use tidegate_devstack::{
-    Infra, LocalAws, LocalCampaign, LocalChannel, LocalPlan, MailArrival, Mode, RunFigures,
-    RunSettings, SandboxStats, Setup, Sqs, figures, fill, is_of_plan,
+    Infra, LocalAws, LocalCampaign, LocalPlan, MailArrival, Mode, RunFigures, RunSettings,
+    SandboxStats, Setup, Sqs, figures, fill, is_of_plan,
 };
 use tidegate_tests::local::sdk_config;
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard, Semaphore, SemaphorePermit};
@@ -86,7 +87,7 @@ pub(crate) fn plan(big: u64, small: u64) -> LocalPlan {
         recipients: 1,
     };
     LocalPlan {
-        channel: LocalChannel::Email,
+        channel: Channel::Email,
         quota: RATE,
         campaigns: vec![campaign("big", 90, big), campaign("small", 10, small)],
     }
@@ -126,11 +127,9 @@ pub(crate) fn mail(to: &str) -> Outgoing {
 }
 
 fn setup() -> Setup {
-    let campaigns = plan(0, 0).campaigns.try_into().unwrap();
     Setup {
         settings: RunSettings {
-            channel: LocalChannel::Email,
-            quota: RATE,
+            plan: plan(0, 0),
             rate_margin: None,
             infra: Infra::Sam,
             mode: Mode::Merge,
@@ -138,7 +137,6 @@ fn setup() -> Setup {
             latency: Some("80ms".to_owned()),
             bucket_seconds: None,
             strict: false,
-            campaigns,
         },
         faults: Vec::new(),
         parameters: Vec::new(),
@@ -229,7 +227,7 @@ impl Site {
 
     /// Invokes the poller with a payload, and waits for its answer.
     pub(crate) async fn poll(&self, payload: &str) -> Answer {
-        let poller = self.aws.stack().output("PollerFunction").unwrap();
+        let poller = self.aws.stack.output("PollerFunction").unwrap();
         let call = self.lambda.invoke().function_name(poller).log_type(LogType::Tail);
         let answer = call.payload(Blob::new(payload)).send().await.unwrap();
         let log = STANDARD.decode(answer.log_result().unwrap_or_default()).unwrap();
@@ -241,12 +239,12 @@ impl Site {
     }
 
     pub(crate) fn queue(&self, output: &'static str) -> QueueUrl {
-        self.aws.stack().queue(output).unwrap()
+        self.aws.stack.queue(output).unwrap()
     }
 
     /// Puts messages onto a queue, in one batch.
     pub(crate) async fn put(&self, output: &'static str, messages: &[Outgoing]) {
-        for entry in self.aws.queues().send(&self.queue(output), messages).await.unwrap() {
+        for entry in self.aws.sdk.queues.send(&self.queue(output), messages).await.unwrap() {
             entry.unwrap();
         }
     }
@@ -254,17 +252,17 @@ impl Site {
     /// Puts a plan's mails onto the campaigns' queues.
     pub(crate) async fn fill(&self, plan: &LocalPlan) {
         let urls = [self.queue(BIG), self.queue(SMALL)];
-        fill(self.aws.queues(), plan, &urls, |_| {}).await.unwrap();
+        fill(&self.aws.sdk.queues, plan, &urls, |_| {}).await.unwrap();
     }
 
     pub(crate) async fn depth(&self, output: &'static str) -> QueueDepth {
-        self.aws.queues().depth(&self.queue(output)).await.unwrap()
+        self.aws.sdk.queues.depth(&self.queue(output)).await.unwrap()
     }
 
     /// Reads new arrivals, and returns all.
     pub(crate) async fn look(&mut self) -> &[MailArrival] {
         self.aws.check().unwrap_or_else(|error| panic!("{error}"));
-        let (new, seq) = self.aws.sandbox().mails_after(self.seq).await.unwrap();
+        let (new, seq) = self.aws.sandbox.mails_after(self.seq).await.unwrap();
         self.seq = seq;
         self.arrivals.extend(new);
         self.arrivals.sort_by_key(|arrival| arrival.at_ns);
@@ -287,7 +285,7 @@ impl Site {
         loop {
             let mut left = BTreeMap::new();
             for queue in [BIG, SMALL, EXPRESS, "MergeQueueUrl"] {
-                if self.aws.stack().queue(queue).is_ok() {
+                if self.aws.stack.queue(queue).is_ok() {
                     left.insert(queue, self.depth(queue).await);
                 }
             }
@@ -310,11 +308,11 @@ impl Site {
     }
 
     pub(crate) async fn stats(&self) -> SandboxStats {
-        self.aws.sandbox().stats().await.unwrap()
+        self.aws.sandbox.stats().await.unwrap()
     }
 
     pub(crate) async fn change(&self, change: Value) {
-        self.aws.sandbox().change(&change).await.unwrap();
+        self.aws.sandbox.change(&change).await.unwrap();
     }
 
     /// The sums of the pollers' reports, once `name` has reached `sum` there: a poller reports when
@@ -351,7 +349,7 @@ impl Site {
 
     async fn take(&self, output: &'static str) -> Vec<Received> {
         let (queue, wait) = (self.queue(output), Duration::from_secs(1));
-        self.aws.queues().receive(&queue, 10, wait).await.unwrap()
+        self.aws.sdk.queues.receive(&queue, 10, wait).await.unwrap()
     }
 }
 

@@ -49,7 +49,7 @@ async fn a_campaign_is_added_to_a_running_stack_by_a_stack_of_its_own() {
 
     // What the next minute's run finds, without waiting for it.
     let queue = deploy_campaign(&site, "third", 100);
-    for entry in site.aws.queues().send(&queue, &mails("third", 10)).await.unwrap() {
+    for entry in site.aws.sdk.queues.send(&queue, &mails("third", 10)).await.unwrap() {
         entry.unwrap();
     }
     site.fire().await;

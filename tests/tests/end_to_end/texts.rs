@@ -1,14 +1,15 @@
 //! A stack for text messages, deployed by the template.
 
-use tidegate_devstack::{LocalChannel, MailArrival};
+use tidegate_core::channel::Channel;
+use tidegate_devstack::MailArrival;
 
 use crate::site::{BIG, Site, event, message, plan};
 
 #[tokio::test]
 async fn a_stack_for_text_messages_sends_texts_in_parts_and_dead_letters_mail() {
-    let mut site = Site::start(|setup| setup.settings.channel = LocalChannel::Sms).await;
+    let mut site = Site::start(|setup| setup.settings.plan.channel = Channel::Sms).await;
     let mut plan = plan(60, 6);
-    plan.channel = LocalChannel::Sms;
+    plan.channel = Channel::Sms;
     plan.campaigns[1].recipients = 3;
     site.fill(&plan).await;
     site.put(BIG, &[message(event("message_short.json"))]).await;

@@ -56,7 +56,7 @@ impl Site {
     /// The copies of each mail by its tags `tidegate_campaign` and `tidegate_id`, which identify a
     /// mail for SES.
     pub(crate) async fn copies(&self) -> BTreeMap<String, Copies> {
-        let url = format!("{}/_sandbox/mails?limit=10000", self.aws.sandbox().url());
+        let url = format!("{}/_sandbox/mails?limit=10000", self.aws.sandbox.url());
         let taken: Vec<Taken> = serde_json::from_str(&get(&url).await.unwrap()).unwrap();
         let mut copies: BTreeMap<String, Copies> = BTreeMap::new();
         for mail in taken {
@@ -72,7 +72,7 @@ impl Site {
     /// The functions' log events with this message. ministack writes a function's lines when its run
     /// has ended.
     pub(crate) fn events(&self, message: &str) -> Vec<Value> {
-        let log = std::fs::read(self.aws.folder().join("ministack.log")).unwrap();
+        let log = std::fs::read(self.aws.folder.join("ministack.log")).unwrap();
         let log = String::from_utf8_lossy(&log);
         let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         events.filter(|event| event["message"] == message).collect()
@@ -111,7 +111,7 @@ impl Site {
     pub(crate) fn pollers(&self) -> Vec<Pid> {
         // Both ministack's port and the function tell these from any other's.
         let port = self.aws.endpoint().rsplit_once(':').unwrap().1;
-        let function = self.aws.stack().output("PollerFunction").unwrap();
+        let function = self.aws.stack.output("PollerFunction").unwrap();
         let marks =
             [format!("GATEWAY_PORT={port}\0"), format!("AWS_LAMBDA_FUNCTION_NAME={function}\0")];
         let processes = std::fs::read_dir("/proc").unwrap().flatten();

@@ -22,7 +22,7 @@ echo '<title>The sale</title><p>https://example.org/sale</p>' > right.html
 #[tokio::test]
 async fn after_a_typo_everybody_gets_exactly_one_version_whatever_was_enqueued() {
     let mut site = Site::start(|setup| {
-        setup.settings.quota = 100.0;
+        setup.settings.plan.quota = 100.0;
         setup.schedule = true;
         setup.parameters.push(("Unsent".to_owned(), "release".to_owned()));
     })
@@ -43,7 +43,7 @@ async fn after_a_typo_everybody_gets_exactly_one_version_whatever_was_enqueued()
     assert!(said.starts_with("Cancelled: ") && said.contains("--rest-of=big"), "{said}");
     site.wait_for(READERS, 90).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let url = format!("{}/_sandbox/mails?limit=10000", site.aws.sandbox().url());
+    let url = format!("{}/_sandbox/mails?limit=10000", site.aws.sandbox.url());
     let mails: Vec<Value> = serde_json::from_str(&get(&url).await.unwrap()).unwrap();
     let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for mail in mails {

@@ -15,7 +15,6 @@ import { renderHeader, startHeader } from './header.js';
 import { pausedAll, startKeys } from './help.js';
 import { renderHolds } from './holds.js';
 import { startLetters } from './letter.js';
-import { renderStacks, startStacks } from './stacks.js';
 import { mayAct, model, onFrame, touch } from './model.js';
 import { start } from './stream.js';
 import { renderTiles, startTiles } from './tiles.js';
@@ -50,7 +49,6 @@ function build() {
     h('button', { type: 'button', 'aria-keyshortcuts': '/', title: 'Why is this message waiting? (/)', click: () => askWhy() }, icon('search'), h('span', { text: 'Why does it wait?' })));
   byId('open-weights').addEventListener('click', () => openWeights());
 
-  startStacks();
   startTiles();
   startChart();
   startCampaigns();
@@ -63,7 +61,7 @@ function build() {
   startEvents();
   startKeys();
 
-  for (const render of [renderView, renderStacks, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderRuns, renderDead, renderLimits, renderWhy, renderEvents, renderChanges]) onFrame(render);
+  for (const render of [renderView, renderActions, renderHolds, renderTiles, renderCampaignPage, renderChart, renderCampaigns, renderRuns, renderDead, renderLimits, renderWhy, renderEvents, renderChanges]) onFrame(render);
 }
 
 /** Tried until the console answers. */

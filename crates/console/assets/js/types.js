@@ -4,7 +4,7 @@
  * @typedef {'bad' | 'warn' | 'good' | 'info'} Tone
  *
  * @typedef {{stack: string, region: string | null, local: boolean, csrf: string, operator: string | null,
- *   name: string | null, role: 'look' | 'act', addresses_shown: boolean, token_required: boolean, stacks: boolean, ses_price: number | null, words: Words, version: string}} Session
+ *   name: string | null, role: 'look' | 'act', addresses_shown: boolean, token_required: boolean, ses_price: number | null, words: Words, version: string}} Session
  * @typedef {typeof import('./words.js').say} Words
  *
  * @typedef {{seq: number, at: string, kind: string, campaign: string | null, title: string,

@@ -1,22 +1,43 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use tidegate_core::format::{count, counted};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
-use tidegate_delivery::ports::{Clock as _, PortError};
+use tidegate_delivery::ports::{Clock as _, PortError, VISIBILITY_TIMEOUT};
 use tidegate_operator::dead::{
-    Grouping, LetterFilter, LetterGroup, LetterSnapshot, LetterSummary, groups, list,
+    self, DiscardReview, Grouping, LetterDetails, LetterError, LetterFilter, LetterGroup,
+    LetterProgress, LetterReport, LetterSnapshot, LetterSummary, ReplayPace, Review, ReviewOptions,
+    discard, groups, list, review, show,
 };
 use tidegate_operator::redact::AddressVisibility;
-use tokio::time::sleep;
+use tidegate_operator::steer::Author;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep};
 
 use super::stack_ports::LETTERS;
 use super::{Engine, PortTypes, to_json};
+use super::{JobError, ReplayRequest, ReviewRequest, ReviewSummary};
 use crate::event::Telemetry;
+use crate::figures::precise;
 
 /// Number of the newest letters that a page shows.
 const SHOWN: usize = 20;
+/// Interval of reads for a letter that somebody else hides.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Life time of a review: the letters on the queue change.
+const VALID_FOR: Duration = Duration::from_mins(10);
+/// Number of reviews that are kept; the oldest is dropped first.
+const MAX_PENDING: usize = 20;
+/// The part of the rate in force that a replay uses unless a rate is given; the same as in
+/// `tidegate dead replay`.
+const SHARE: f64 = 0.5;
+/// Mails a second where no rate is known.
+const SLOW: f64 = 1.0;
+/// A replay pauses while a campaign's queue is deeper than at its start by this many messages.
+const BACKLOG: u64 = 1_000;
 /// If this many letters were read, the limit was reached, and reading again would not show more.
 const MANY: u64 = LETTERS as u64;
 /// Shortest interval between reads, since reading hides the letters from everybody for a moment.
@@ -99,4 +120,249 @@ impl<P: PortTypes> Engine<P> {
         self.hub.change(|stack_view| stack_view.show(Telemetry::Dead, json.into()));
         Ok(dead)
     }
+}
+
+impl<P: PortTypes> Engine<P> {
+    /// All that is known of the letters with this id, with masked addresses unless the console shows them.
+    pub(super) async fn show_letter(&self, id: &str) -> Result<Vec<LetterDetails>, JobError> {
+        let reading = self.read_letter(id).await?;
+        let now = EpochMillis::from(self.site.clock.wall());
+        Ok(show(&reading, id, now, self.site.addresses(), true))
+    }
+
+    /// Reads until the letter with this id is seen, or all were. Another reader hides letters for as long as it
+    /// reads, or for the visibility timeout if it was killed.
+    pub(super) async fn read_letter(&self, id: &str) -> Result<LetterSnapshot, JobError> {
+        let begun = Instant::now();
+        loop {
+            let reading = self.read().await?;
+            if reading.letters.iter().any(|letter| letter.is(id)) {
+                return Ok(reading);
+            }
+            if reading.coverage.hidden_before == 0 || begun.elapsed() >= VISIBILITY_TIMEOUT {
+                return Err(JobError::NoLetter(id.to_owned()));
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Deletes the letter with this id for good. The history says who did it, and why.
+    pub(super) async fn discard(
+        &self,
+        id: String,
+        author: Author,
+    ) -> Result<LetterReport, JobError> {
+        let reading = self.read_letter(&id).await?;
+        let filter = LetterFilter { ids: vec![id], ..LetterFilter::default() };
+        let review = DiscardReview::of(&reading, &filter, self.site.addresses());
+        let report = {
+            let _reader = self.reader.lock().await;
+            let queue = self.site.dead_letters();
+            let ports = self.site.letter_ports(&queue);
+            discard(&ports, &review, &self.author(author), self.ended(), |_| {}).await?
+        };
+        tracing::info!(letters = report.dropped, by = report.by, "discarded a dead letter");
+        self.look_now.notify_one();
+        self.dead_now.notify_one();
+        Ok(report)
+    }
+}
+
+#[derive(Debug)]
+struct PendingReview {
+    review: Review,
+    per_second: f64,
+    at: Instant,
+}
+
+/// The reviews that wait to be replayed, and the replay that is under way.
+#[derive(Debug, Default)]
+pub(super) struct Reviews {
+    pending: BTreeMap<u64, PendingReview>,
+    made: u64,
+    /// Stops the replay that is under way.
+    stop: Option<Arc<Notify>>,
+}
+
+impl Reviews {
+    fn add(&mut self, pending: PendingReview) -> String {
+        self.made += 1;
+        self.pending.insert(self.made, pending);
+        while self.pending.len() > MAX_PENDING {
+            self.pending.pop_first();
+        }
+        format!("r{}", self.made)
+    }
+
+    /// A review can be replayed once, and is removed here.
+    fn take(&mut self, name: &str) -> Option<PendingReview> {
+        let number = name.strip_prefix('r')?.parse().ok()?;
+        self.pending.remove(&number).filter(|pending| pending.at.elapsed() < VALID_FOR)
+    }
+
+    pub(super) fn stop(&self) {
+        if let Some(stop) = &self.stop {
+            stop.notify_one();
+        }
+    }
+}
+
+/// Progress and result of a replay, as JSON for the page.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct ReplayView {
+    running: bool,
+    sent: u64,
+    of: u64,
+    waits: bool,
+    said: Option<String>,
+    error: Option<String>,
+}
+
+impl<P: PortTypes> Engine<P> {
+    pub(super) async fn review(&self, asked: ReviewRequest) -> Result<ReviewSummary, JobError> {
+        let reading = match (&asked.id, &asked.body) {
+            (Some(id), Some(body)) => self.read_letter(id).await?.corrected(id, body)?,
+            _ => self.read().await?,
+        };
+        let campaigns = self.stack_view.borrow().facts.campaigns.clone();
+        let options = ReviewOptions {
+            filter: LetterFilter {
+                ids: asked.id.into_iter().collect(),
+                campaigns: asked.campaign.into_iter().collect(),
+                codes: asked.code.into_iter().collect(),
+                ..LetterFilter::default()
+            },
+            include_unknown: asked.include_unknown,
+            drop_sent: asked.drop_sent,
+            campaign_queues: self.site.campaign_queues(&campaigns),
+            rules: self.site.poller.rules.clone(),
+            deduplication: self.site.poller.deduplication,
+        };
+        let now = self.site.clock.wall();
+        let review = review(&reading, &options, &self.site.ledger, now).await?;
+        let in_force = self.stack_view.borrow().facts.quota().in_force;
+        let per_second = in_force.map_or(SLOW, |in_force| in_force * SHARE);
+        let (to_send, to_drop) = (review.to_send(), review.to_drop);
+        let takes = Duration::try_from_secs_f64(precise(to_send) / per_second);
+        let (filter, guarded) = (review.filter.clone(), review.guarded);
+        let (groups, refusals) = (review.groups.clone(), review.refusals.clone());
+        let whole = review.coverage.is_whole();
+        let pending = PendingReview { review, per_second, at: Instant::now() };
+        Ok(ReviewSummary {
+            review: self.reviews.borrow_mut().add(pending),
+            expires_s: VALID_FOR.as_secs(),
+            filter,
+            guarded,
+            whole,
+            groups,
+            refusals,
+            to_send,
+            to_drop,
+            per_second,
+            takes_s: takes.map_or(u64::MAX, |takes| takes.as_secs()),
+        })
+    }
+
+    pub(super) async fn replay(
+        &self,
+        asked: ReplayRequest,
+        answer: oneshot::Sender<Result<u64, JobError>>,
+    ) {
+        let (pending, stop) = match self.begin(&asked) {
+            Ok(begun) => begun,
+            Err(error) => {
+                let _ = answer.send(Err(error));
+                return;
+            }
+        };
+        let of = pending.review.to_send();
+        let _ = answer.send(Ok(of));
+        let show = |shown: &ReplayView| {
+            let json = to_json(shown);
+            self.hub.change(|stack_view| stack_view.show(Telemetry::Replay, json.into()));
+        };
+        let running =
+            ReplayView { running: true, sent: 0, of, waits: false, said: None, error: None };
+        show(&running);
+        let ended = {
+            let _reader = self.reader.lock().await;
+            let queue = self.site.dead_letters();
+            let site = self.site.letter_ports(&queue);
+            let per_second = asked.per_second.unwrap_or(pending.per_second);
+            let rate_limit = ReplayPace { per_second, backlog: BACKLOG };
+            let author = self.author(asked.author);
+            let stopped = async {
+                tokio::select! {
+                    () = stop.notified() => {}
+                    () = self.ended() => {}
+                }
+            };
+            let progress = |done: LetterProgress| {
+                show(&ReplayView {
+                    sent: done.done,
+                    of: done.of,
+                    waits: done.waits,
+                    ..running.clone()
+                });
+            };
+            dead::replay(&site, &pending.review, &author, rate_limit, stopped, progress).await
+        };
+        self.reviews.borrow_mut().stop = None;
+        let shown = shown(&ended, of);
+        tracing::info!(sent = shown.sent, of, error = shown.error, "replayed dead letters");
+        show(&shown);
+        self.look_now.notify_one();
+        self.dead_now.notify_one();
+    }
+
+    fn begin(&self, asked: &ReplayRequest) -> Result<(PendingReview, Arc<Notify>), JobError> {
+        let mut reviews = self.reviews.borrow_mut();
+        if reviews.stop.is_some() {
+            return Err(JobError::Replaying);
+        }
+        let no_review = || JobError::NoReview(asked.review.clone());
+        let pending = reviews.take(&asked.review).ok_or_else(no_review)?;
+        let stop = Arc::new(Notify::new());
+        reviews.stop = Some(Arc::clone(&stop));
+        Ok((pending, stop))
+    }
+}
+
+fn shown(ended: &Result<LetterReport, LetterError>, of: u64) -> ReplayView {
+    let none = LetterReport::default();
+    let (replayed, error) = match ended {
+        Ok(replayed) => (replayed, None),
+        Err(LetterError::Broken { report: replayed, source }) => {
+            (&**replayed, Some(format!("it broke off: {}", in_full(source))))
+        }
+        Err(error) => (&none, Some(error.to_string())),
+    };
+    ReplayView {
+        running: false,
+        sent: replayed.sent,
+        of,
+        waits: false,
+        said: Some(summary(replayed, of)),
+        error,
+    }
+}
+
+fn summary(replayed: &LetterReport, of: u64) -> String {
+    let mut said = vec![format!("{} of {} sent", count(replayed.sent), counted(of, "mail"))];
+    for (number, what) in [
+        (replayed.dropped, "deleted, whose mails had been sent"),
+        (replayed.sent_meanwhile, "found sent meanwhile"),
+        (replayed.refused, "refused by SQS"),
+        (replayed.uncertain, "perhaps sent: SQS did not answer"),
+        (replayed.not_deleted, "sent, and not deleted"),
+        (replayed.not_found, "not found any more"),
+    ] {
+        if number > 0 {
+            said.push(format!("{} {what}", count(number)));
+        }
+    }
+    if replayed.interrupted {
+        said.push("it was stopped".to_owned());
+    }
+    said.join("; ")
 }

@@ -5,40 +5,35 @@
 
 mod dead_letters;
 mod forecasts;
-mod job;
-mod letters;
-mod monitoring;
 mod refresh;
-mod replays;
 mod stack_ports;
-mod stack_view;
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
+use refresh::StackView;
+use serde::{Deserialize, Deserializer, Serialize};
+use thiserror::Error;
 use tidegate_delivery::ports::PortError;
-use tidegate_operator::dead::LetterSnapshot;
-use tidegate_operator::steer::{self, Author, SteerAction, SteerReport};
-use tidegate_operator::why::{self, Explanation, MailQuery};
-use tokio::sync::{Notify, mpsc, watch};
-
-pub use dead_letters::DeadLetterView;
-pub use job::{
-    AnswerSender, EngineJob, JobError, Jobs, ReplayRequest, ReviewRequest, ReviewSummary,
+use tidegate_operator::dead::{
+    InvalidCorrection, LetterDetails, LetterReport, LetterSnapshot, ReviewGroup, ReviewRefusal,
 };
-pub use stack_ports::{PortTypes, StackPorts};
-pub use stack_view::LatestFigures;
+use tidegate_operator::steer::{self, Author, SteerAction, SteerError, SteerReport};
+use tidegate_operator::why::{self, Explanation, MailQuery};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::event::{StateChange, Telemetry};
-use crate::state_file::StateFile;
+use crate::figures::{Curves, LongSpan};
 use crate::stream::{ChangeLog, Hub, StreamLimits, StreamRegistry};
-use stack_view::StackView;
+
+pub use dead_letters::DeadLetterView;
+pub use refresh::LatestFigures;
+pub use stack_ports::{PortTypes, StackPorts};
 
 /// How long a console that ends waits until dead letters that it received are visible again.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -56,8 +51,6 @@ pub struct EngineHandle {
     /// The figures of the newest look, for metrics.
     pub shown: watch::Receiver<Arc<LatestFigures>>,
     pub jobs: Jobs,
-    /// The file that remembers logouts; none where nothing is remembered over a restart.
-    pub logouts: Option<PathBuf>,
 }
 
 /// Reads the state of one stack periodically, and carries out jobs on it.
@@ -65,7 +58,6 @@ pub struct Engine<P: PortTypes> {
     site: StackPorts<P>,
     hub: Arc<Hub>,
     stack_view: RefCell<StackView>,
-    memory: Option<StateFile>,
     shown: watch::Sender<Arc<LatestFigures>>,
     jobs: mpsc::Receiver<EngineJob>,
     /// Wakes the periodic look, because an operator changed something.
@@ -78,38 +70,30 @@ pub struct Engine<P: PortTypes> {
     ending: watch::Sender<bool>,
     /// Held while the dead-letter queue is read: two readers would hide letters from each other.
     reader: tokio::sync::Mutex<()>,
-    reviews: RefCell<replays::Reviews>,
+    reviews: RefCell<dead_letters::Reviews>,
 }
 
 impl<P: PortTypes> Engine<P> {
-    /// Reads the stack for the first time. Differences to the saved state are published as changes.
+    /// Reads the stack for the first time.
     ///
     /// # Errors
     /// [`PortError`]: the stack is out of reach.
     pub async fn start(
         site: StackPorts<P>,
         limits: StreamLimits,
-        memory: Option<StateFile>,
     ) -> Result<(Self, EngineHandle), PortError> {
         let facts = site.look().await?;
-        let recalled = memory.as_ref().and_then(StateFile::recall);
-        let (history, seen) = match recalled {
-            Some((history, seen)) => (history, Some(seen)),
-            None => (ChangeLog::new(name(), Vec::new()), None),
-        };
-        let registry = StreamRegistry::new(limits, history);
-        let hub = Arc::new(Hub::new(registry));
-        let curves = memory.as_ref().and_then(StateFile::recall_curves).unwrap_or_default();
-        let (stack_view, changes) = StackView::new(facts, seen, &curves);
+        // A random name, so that cursors of another log are recognised.
+        let history = ChangeLog::new(format!("{:08x}", rand::random::<u32>()));
+        let hub = Arc::new(Hub::new(StreamRegistry::new(limits, history)));
+        let stack_view = StackView::new(facts);
         let first = stack_view.figures();
         let (shown, watched) = watch::channel(Arc::new(LatestFigures::first(first)));
         let (asks, jobs) = mpsc::channel(JOBS);
-        let logouts = memory.as_ref().map(StateFile::logouts);
         let engine = Self {
             site,
             hub: Arc::clone(&hub),
             stack_view: RefCell::new(stack_view),
-            memory,
             shown,
             jobs,
             look_now: Notify::new(),
@@ -119,9 +103,8 @@ impl<P: PortTypes> Engine<P> {
             reader: tokio::sync::Mutex::new(()),
             reviews: RefCell::default(),
         };
-        engine.tell(changes);
         engine.show();
-        Ok((engine, EngineHandle { hub, shown: watched, jobs: Jobs(asks), logouts }))
+        Ok((engine, EngineHandle { hub, shown: watched, jobs: Jobs(asks) }))
     }
 
     /// Looks at the stack and carries out jobs until `stop` completes.
@@ -143,7 +126,6 @@ impl<P: PortTypes> Engine<P> {
             () = &mut going_on => return,
             () = stop => {}
         }
-        engine.remember_curves();
         // Letters that were received would stay invisible to everybody until the visibility timeout.
         self.ending.send_replace(true);
         let let_go = async {
@@ -256,7 +238,7 @@ impl<P: PortTypes> Engine<P> {
         Author { by, ..author }
     }
 
-    /// Publishes changes to all streams, and saves them for the next start.
+    /// Publishes changes to all streams.
     fn tell(&self, changes: Vec<StateChange>) {
         if changes.is_empty() {
             return;
@@ -271,24 +253,6 @@ impl<P: PortTypes> Engine<P> {
         }
         self.hub
             .change(|stack_view| changes.into_iter().for_each(|change| stack_view.publish(change)));
-        self.remember();
-    }
-
-    fn remember(&self) {
-        let Some(memory) = &self.memory else { return };
-        let history = self.hub.look(|stack_view| stack_view.history().clone());
-        if let Err(error) = memory.remember(&history, &self.stack_view.borrow().seen) {
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::warn!(%error, source, "what was seen is not remembered");
-        }
-    }
-
-    fn remember_curves(&self) {
-        let Some(memory) = &self.memory else { return };
-        if let Err(error) = memory.remember_curves(&self.stack_view.borrow().long.saved()) {
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::warn!(%error, source, "the curves are not remembered");
-        }
     }
 
     /// Publishes the figures of the newest look to streams and metrics.
@@ -315,9 +279,135 @@ pub(crate) fn to_json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
-/// A random name for a new change log, so that cursors of another log are recognised.
-fn name() -> String {
-    format!("{:08x}", rand::random::<u32>())
+/// The channel through which a job's answer returns to the request that asked.
+pub type AnswerSender<T> = oneshot::Sender<Result<T, JobError>>;
+
+/// The dead letters that a review is about, and what to do with them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReviewRequest {
+    #[serde(deserialize_with = "unless_blank")]
+    pub code: Option<String>,
+    #[serde(deserialize_with = "unless_blank")]
+    pub campaign: Option<String>,
+    #[serde(deserialize_with = "unless_blank")]
+    pub id: Option<String>,
+    /// Another body for the letter whose message id is `id`; addresses in it may be masked as they are shown.
+    pub body: Option<String>,
+    /// Include mails of which it is not known whether they were sent.
+    pub include_unknown: bool,
+    /// Letters of mails that were sent are deleted.
+    pub drop_sent: bool,
+}
+
+/// An empty field of a form filters nothing.
+fn unless_blank<'de, D: Deserializer<'de>>(text: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(text)?;
+    Ok(text.filter(|text| !text.trim().is_empty()))
+}
+
+/// The result of a review, as JSON for the page.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReviewSummary {
+    /// The name by which it can be replayed.
+    pub review: String,
+    /// Seconds for which the review can be replayed.
+    pub expires_s: u64,
+    /// The filter in words, such as "code `MessageRejected`".
+    pub filter: String,
+    /// Whether deduplication is on, so that its marks tell which mails were sent.
+    pub guarded: bool,
+    pub whole: bool,
+    /// The letters, by campaign and code.
+    pub groups: Vec<ReviewGroup>,
+    /// Letters that will not be sent, counted by reason.
+    pub refusals: Vec<ReviewRefusal>,
+    pub to_send: u64,
+    /// Letters that would be deleted, since their mails were sent.
+    pub to_drop: u64,
+    /// Mails a second, unless the request for the replay names another rate.
+    pub per_second: f64,
+    /// Estimated duration in seconds.
+    pub takes_s: u64,
+}
+
+/// A replay that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplayRequest {
+    /// The name of the review to replay.
+    pub review: String,
+    pub author: Author,
+    /// Mails a second; none for what the review said.
+    pub per_second: Option<f64>,
+}
+
+/// Requests from pages, each with the channel for its answer.
+#[derive(Debug)]
+pub enum EngineJob {
+    /// Pause, resume, lift, weights or cap.
+    Steer(SteerAction, Author, AnswerSender<SteerReport>),
+    /// Explain where a mail is.
+    Why(MailQuery, AnswerSender<Explanation>),
+    /// The curves of a long span.
+    Curves(LongSpan, AnswerSender<Curves>),
+    /// To read the dead letters now.
+    ReadDead(AnswerSender<DeadLetterView>),
+    /// All that is known of the letters with this id.
+    ShowLetter(String, AnswerSender<Vec<LetterDetails>>),
+    /// Delete the letter with this id for good.
+    Discard(String, Author, AnswerSender<LetterReport>),
+    /// Count what a replay of some dead letters would do, without sending.
+    Review(ReviewRequest, AnswerSender<ReviewSummary>),
+    /// To do it: answered when it begins, with how many mails it sends.
+    Replay(ReplayRequest, AnswerSender<u64>),
+    /// To end a replay before its time.
+    StopReplay(AnswerSender<()>),
+}
+
+/// The reasons why a job is not done.
+#[derive(Debug, Error)]
+pub enum JobError {
+    #[error(transparent)]
+    Steer(#[from] SteerError),
+    /// The review has expired, was used, or never was.
+    #[error(
+        "the review {0} is not known any more: it is older than ten minutes, or was gone through with; review again"
+    )]
+    NoReview(String),
+    #[error("there is no dead letter {0} any more: read the letters again")]
+    NoLetter(String),
+    #[error(transparent)]
+    Correction(#[from] InvalidCorrection),
+    #[error("a replay is under way: one goes at a time")]
+    Replaying,
+    #[error(transparent)]
+    Replay(#[from] tidegate_operator::dead::LetterError),
+    #[error(transparent)]
+    Service(#[from] PortError),
+    /// The queue of jobs is full, which means that the stack does not answer.
+    #[error("the console waits for the stack to answer: try again in a few seconds")]
+    Busy,
+    #[error("the console is ending")]
+    Ending,
+}
+
+/// The sending side of the queue of jobs; clones feed the same engine.
+#[derive(Clone, Debug)]
+pub struct Jobs(mpsc::Sender<EngineJob>);
+
+impl Jobs {
+    /// Hands in the job that is made around its answer's way, and waits for the answer.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub async fn ask<T>(
+        &self,
+        job: impl FnOnce(AnswerSender<T>) -> EngineJob,
+    ) -> Result<T, JobError> {
+        let (answer, answered) = oneshot::channel();
+        self.0.try_send(job(answer)).map_err(|_| JobError::Busy)?;
+        answered.await.map_err(|_| JobError::Ending)?
+    }
 }
 
 #[cfg(test)]

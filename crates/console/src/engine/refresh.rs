@@ -1,29 +1,36 @@
 use std::time::Duration;
 
+use tidegate_core::config::EXPRESS;
+use tidegate_core::counters::Counter;
 use tidegate_core::in_full;
+use tidegate_delivery::ports::{Clock as _, Monitor as _};
+use tidegate_operator::status::{LiveStatus, StackFacts};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Engine, PortTypes};
-use crate::event::ChangeKind;
+use crate::event::{ChangeKind, StateChange};
+use crate::figures::{LongHistory, LongSpan, MonitorFigures, RateHistory, StackFigures};
+use crate::watch::LastSeen;
 
 /// Intervals while a page is open: for the ledger; and for queues and account, which can wait longer,
 /// since SQS's counts lag by up to a minute.
 const EVERY: Duration = Duration::from_secs(1);
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
+/// Interval of reads while a page is open; metrics are no newer than a minute.
+const MONITOR_EVERY: Duration = Duration::from_mins(1);
+/// Metrics of the last minutes may be incomplete.
+const LAG: Duration = Duration::from_mins(2);
 /// A look that takes longer counts as failed, so that pages can say so.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Changes by any operator after which a forecast is out of date.
 const FORECAST_ANEW: [ChangeKind; 4] =
     [ChangeKind::Hold, ChangeKind::Pause, ChangeKind::Quota, ChangeKind::Change];
-/// The interval at which the long curves are saved: a console that is killed loses those since.
-const CURVES_SAVED_EVERY: Duration = Duration::from_mins(5);
 /// The interval of looks while no page is open.
 const UNWATCHED: Duration = Duration::from_secs(15);
 
 impl<P: PortTypes> Engine<P> {
     pub(super) async fn keep_refreshing(&self) {
         let mut counted = Instant::now();
-        let mut saved = Instant::now();
         loop {
             let is_watched = self.hub.look(crate::stream::StreamRegistry::streams) > 0;
             let pause = if is_watched { EVERY } else { UNWATCHED };
@@ -38,10 +45,6 @@ impl<P: PortTypes> Engine<P> {
                 counted = Instant::now();
             }
             self.refresh(is_due).await;
-            if saved.elapsed() >= CURVES_SAVED_EVERY {
-                saved = Instant::now();
-                self.remember_curves();
-            }
         }
     }
 
@@ -72,5 +75,116 @@ impl<P: PortTypes> Engine<P> {
             }
         }
         self.show();
+    }
+}
+
+impl<P: PortTypes> Engine<P> {
+    /// Reads alarms and failed invocations, while a page is open.
+    pub(super) async fn keep_monitoring(&self) {
+        loop {
+            self.hub.watched().await;
+            let report = self.site.monitor.report(self.site.clock.wall()).await;
+            let failed = report.as_ref().err().map(|error| in_full(error));
+            if let Some(error) = &failed {
+                tracing::warn!(error, "alarms and failed invocations are not known");
+            }
+            let figures = MonitorFigures { failed, report: report.ok() };
+            self.stack_view.borrow_mut().monitor = figures;
+            sleep(MONITOR_EVERY).await;
+        }
+    }
+
+    /// Fills the gaps of a long curve with the metrics of before this console, once. Without them the curve
+    /// begins with the console.
+    pub(super) async fn recall_past(&self, span: LongSpan) {
+        if self.stack_view.borrow().long.has_past(span) {
+            return;
+        }
+        let now = self.site.clock.wall();
+        let (from, step) = (now.saturating_sub(span.length()), span.past_step());
+        let facts = self.stack_view.borrow().facts.clone();
+        let names: Vec<String> = facts
+            .campaigns
+            .into_iter()
+            .map(|campaign| campaign.name)
+            .chain([EXPRESS.to_owned()])
+            .collect();
+        match self.site.monitor.past(&names, from, now.saturating_sub(LAG), step).await {
+            Ok(past) => self.stack_view.borrow_mut().long.fill(span, &past),
+            Err(error) => {
+                let error = in_full(&error);
+                tracing::warn!(error, "the curves of before this console are not known");
+            }
+        }
+    }
+}
+
+/// The figures of the newest look, with counts of looks.
+#[derive(Clone, Debug)]
+pub struct LatestFigures {
+    pub figures: StackFigures,
+    /// Looks at the stack since the console began.
+    pub looks: u64,
+    /// Number of looks that failed, out of `looks`.
+    pub failed: u64,
+}
+
+impl LatestFigures {
+    pub(super) fn first(figures: StackFigures) -> Self {
+        Self { figures, looks: 1, failed: 0 }
+    }
+
+    pub(super) fn next(&self, figures: StackFigures) -> Self {
+        let failed = self.failed + u64::from(figures.failed.is_some());
+        Self { figures, looks: self.looks + 1, failed }
+    }
+}
+
+/// Everything that is derived from successive looks at the stack.
+#[derive(Debug)]
+pub(super) struct StackView {
+    pub(super) facts: StackFacts,
+    live: LiveStatus,
+    pub(super) series: RateHistory,
+    pub(super) long: LongHistory,
+    pub(super) monitor: MonitorFigures,
+    seen: LastSeen,
+}
+
+impl StackView {
+    /// Starts with the first look.
+    pub(super) fn new(facts: StackFacts) -> Self {
+        let live = LiveStatus::new(&facts);
+        let seen = LastSeen::first(live.status());
+        let (series, long) = (RateHistory::default(), LongHistory::default());
+        Self { facts, live, series, long, monitor: MonitorFigures::default(), seen }
+    }
+
+    /// Adds a look. `counted` tells whether the queues were counted for it.
+    pub(super) fn see(&mut self, facts: StackFacts, counted: bool) -> Vec<StateChange> {
+        self.live.update(&facts);
+        self.facts = facts;
+        let changes = self.seen.changes(self.live.status(), counted);
+        let figures = self.figures();
+        self.series.add(&figures);
+        self.long.add(&figures);
+        changes
+    }
+
+    /// Records that a look failed, and why.
+    pub(super) fn miss(&mut self, why: String) {
+        self.live.set_error(why);
+    }
+
+    pub(super) fn figures(&self) -> StackFigures {
+        StackFigures::of(&self.live, &self.monitor)
+    }
+
+    /// Counter of dead letters, and the depth of their queue. When either changes, the letters are
+    /// read again.
+    pub(super) fn dead_letters(&self) -> (u64, u64) {
+        let status = self.live.status();
+        let waiting = status.queues.get("dead_letters").map_or(0, |depth| depth.all());
+        (status.counter(Counter::Dead), waiting)
     }
 }

@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::rate_limit::ClientAddress;
-use crate::state_file::StateFile;
 use crate::stream::{Frame, Subscription};
 use crate::tests::{limits, on, site, site_with, world};
 
@@ -41,7 +40,7 @@ async fn figures_are_the_ledgers_and_progress_is_told_to_the_end() {
     let world = world();
     world.fill("big", 300).await.unwrap();
     world.fill("small", 30).await.unwrap();
-    let told = on(&world, None, async |shared| {
+    let told = on(&world, async |shared| {
         let mut stream = watch(&shared);
         let state = next(&mut stream, "state").await;
         assert_eq!(state["figures"]["rows"][0]["waiting"], 300);
@@ -74,7 +73,7 @@ async fn figures_are_the_ledgers_and_progress_is_told_to_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_change_is_made_kept_in_the_history_and_told_to_every_page_at_once() {
     let world = world();
-    on(&world, None, async |shared| {
+    on(&world, async |shared| {
         let (mut one, mut two) = (watch(&shared), watch(&shared));
         let begun = Instant::now();
         let pause = SteerAction::Pause { campaign: Some("big".to_owned()), until: None };
@@ -101,7 +100,7 @@ async fn a_change_is_made_kept_in_the_history_and_told_to_every_page_at_once() {
 #[tokio::test(start_paused = true)]
 async fn without_a_reason_nothing_is_changed() {
     let world = world();
-    on(&world, None, async |shared| {
+    on(&world, async |shared| {
         let pause = SteerAction::Pause { campaign: None, until: None };
         let asked =
             shared.jobs.ask(|answer| EngineJob::Steer(pause, author("", " "), answer)).await;
@@ -114,7 +113,7 @@ async fn without_a_reason_nothing_is_changed() {
 #[tokio::test(start_paused = true)]
 async fn the_stack_is_looked_at_each_second_while_somebody_watches_and_seldom_else() {
     let world = world();
-    on(&world, None, async |shared| {
+    on(&world, async |shared| {
         let looks = || shared.shown.borrow().looks;
         sleep(Duration::from_mins(1)).await;
         let unwatched = looks();
@@ -132,7 +131,7 @@ async fn a_look_that_fails_is_said_and_what_stood_before_stays() {
     let world = world();
     world.fill("big", 10).await.unwrap();
     let ledger = world.ledger.clone().with_faults(&world.faults);
-    let (engine, shared) = Engine::start(site_with(&world, ledger), limits(), None).await.unwrap();
+    let (engine, shared) = Engine::start(site_with(&world, ledger), limits()).await.unwrap();
     let script = async {
         let mut stream = watch(&shared);
         next(&mut stream, "state").await;
@@ -155,7 +154,7 @@ async fn a_look_that_fails_is_said_and_what_stood_before_stays() {
 async fn a_forecast_is_made_of_what_stands_and_again_after_a_change() {
     let world = world();
     world.fill("big", 200).await.unwrap();
-    on(&world, None, async |shared| {
+    on(&world, async |shared| {
         let mut stream = watch(&shared);
         let forecast = next(&mut stream, "forecast").await;
         assert_eq!((&forecast["state"], &forecast["why"]), (&"ready".into(), &Value::Null));
@@ -186,7 +185,7 @@ async fn with_a_dead_letter() -> tidegate_simulator::World {
 #[tokio::test(start_paused = true)]
 async fn dead_letters_are_shown_reviewed_and_replayed_once() {
     let world = with_a_dead_letter().await;
-    on(&world, None, async |shared| {
+    on(&world, async |shared| {
         let mut stream = watch(&shared);
         let dead = next(&mut stream, "dead").await;
         assert_eq!((&dead["read"], &dead["letters"][0]["campaign"]), (&1.into(), &"big".into()));
@@ -222,7 +221,7 @@ async fn dead_letters_are_shown_reviewed_and_replayed_once() {
 #[tokio::test(start_paused = true)]
 async fn a_review_is_good_for_ten_minutes() {
     let world = with_a_dead_letter().await;
-    on(&world, None, async |shared| {
+    on(&world, async |shared| {
         let asked = ReviewRequest::default();
         let reviewed = shared.jobs.ask(|answer| EngineJob::Review(asked, answer)).await.unwrap();
         sleep(Duration::from_secs(reviewed.expires_s)).await;
@@ -237,7 +236,7 @@ async fn a_review_is_good_for_ten_minutes() {
 #[tokio::test(start_paused = true)]
 async fn a_console_that_ends_while_it_reads_lets_go_of_the_letters() {
     let world = with_a_dead_letter().await;
-    let (engine, shared) = Engine::start(site(&world), limits(), None).await.unwrap();
+    let (engine, shared) = Engine::start(site(&world), limits()).await.unwrap();
     world.queues.set_latency(Latency::always(Duration::from_secs(1)));
     let stop = tokio::sync::Notify::new();
     let script = async {
@@ -255,7 +254,7 @@ async fn a_console_that_ends_while_it_reads_lets_go_of_the_letters() {
 #[tokio::test(start_paused = true)]
 async fn why_a_mail_waits_is_answered() {
     let world = with_a_dead_letter().await;
-    on(&world, None, async |shared| {
+    on(&world, async |shared| {
         let asked = MailQuery { id: "big-3".to_owned(), campaign: None };
         let why = shared.jobs.ask(|answer| EngineJob::Why(asked, answer)).await.unwrap();
         assert_eq!(why.verdict, tidegate_operator::why::MailVerdict::Dead);
@@ -268,7 +267,7 @@ async fn what_lets_mail_go_wakes_the_stack_and_a_pause_does_not() {
     let world = world();
     let (wake, mut woken) = unbounded_channel();
     let ports = StackPorts { wake, ..site(&world) };
-    let (engine, shared) = Engine::start(ports, limits(), None).await.unwrap();
+    let (engine, shared) = Engine::start(ports, limits()).await.unwrap();
     let script = async {
         let campaign = || Some("big".to_owned());
         let pause = SteerAction::Pause { campaign: campaign(), until: None };
@@ -287,66 +286,10 @@ async fn what_lets_mail_go_wakes_the_stack_and_a_pause_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_a_page_is_told_what_it_missed_and_what_happened_meanwhile() {
-    let world = world();
-    let folder =
-        std::env::temp_dir().join(format!("tidegate-console-restart-{}", std::process::id()));
-    let memory = || StateFile::open(&folder.join("console.json"), "simulated").ok();
-    let steer = async |shared: &EngineHandle, action: SteerAction| {
-        shared.jobs.ask(|answer| EngineJob::Steer(action, author("", "x"), answer)).await.unwrap()
-    };
-    let pause =
-        |campaign: &str| SteerAction::Pause { campaign: Some(campaign.to_owned()), until: None };
-    let last = on(&world, memory(), async |shared| {
-        let mut stream = watch(&shared);
-        steer(&shared, pause("big")).await;
-        let id = loop {
-            let frame = stream.next().await.unwrap();
-            if frame.event == "pause" {
-                break frame.id.unwrap();
-            }
-        };
-        drop(stream);
-        // The page is gone when this happens, and the console ends before it comes back.
-        steer(&shared, pause("small")).await;
-        let told = async {
-            while shared.hub.look(|stack_view| stack_view.history().last()) < 4 {
-                sleep(Duration::from_millis(100)).await;
-            }
-        };
-        timeout(Duration::from_secs(30), told).await.unwrap();
-        id
-    })
-    .await;
-    // While there is no console.
-    let resume = |control: &mut Control| assert!(control.lift(Some("big"), HoldReason::Paused));
-    world.control(resume).await.unwrap();
-    let told = on(&world, memory(), async |shared| {
-        let address = ClientAddress::of([127, 0, 0, 1].into());
-        let mut stream = shared.hub.subscribe(address, Some(&last)).unwrap();
-        assert_eq!(stream.next().await.unwrap().event, "state");
-        let mut told = Vec::new();
-        while told.len() < 4 {
-            let frame = stream.next().await.unwrap();
-            let data: Value = serde_json::from_str(&frame.data).unwrap();
-            assert_ne!(frame.event, "gap");
-            told.extend(data["title"].as_str().map(str::to_owned));
-        }
-        told
-    })
-    .await;
-    std::fs::remove_dir_all(&folder).unwrap();
-    let (pauses, audits): (Vec<_>, Vec<_>) =
-        told.into_iter().partition(|title| !title.starts_with("ops"));
-    assert_eq!(pauses, ["small is paused", "big is not paused any more"]);
-    assert_eq!(audits.len(), 2, "{audits:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_change_that_another_program_made_is_forecast_too() {
     let world = world();
     world.fill("big", 200).await.unwrap();
-    on(&world, None, async |shared| {
+    on(&world, async |shared| {
         let mut stream = watch(&shared);
         assert_eq!(next(&mut stream, "forecast").await["state"], "ready");
         let pause = |control: &mut Control| {
@@ -370,7 +313,7 @@ async fn letters_that_another_reader_had_in_hand_are_read_once_they_are_back() {
     let queue = site(&world).dead_letters();
     let held = Queues::receive(&world.queues, &queue, 1, Duration::ZERO).await.unwrap();
     assert_eq!(held.len(), 1);
-    on(&world, None, async |shared| {
+    on(&world, async |shared| {
         let mut stream = watch(&shared);
         let dead = next(&mut stream, "dead").await;
         assert_eq!((&dead["read"], &dead["whole"]), (&0.into(), &false.into()));
@@ -398,7 +341,7 @@ async fn alarms_are_told_and_a_page_knows_why_they_are_not() {
     let denied = FailureKind::Denied("AccessDenied".to_owned());
     world.faults.add(Rule::new(Fault::Before(denied)).on(Operation::Monitor).nth(1));
     let ports = StackPorts { monitor: ports.monitor.with_faults(&world.faults), ..ports };
-    let (engine, shared) = Engine::start(ports, limits(), None).await.unwrap();
+    let (engine, shared) = Engine::start(ports, limits()).await.unwrap();
     let script = async {
         let mut stream = watch(&shared);
         loop {

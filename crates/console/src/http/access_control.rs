@@ -1,15 +1,22 @@
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderMap, Method, Uri, header};
+use axum::Json;
+use axum::extract::rejection::ExtensionRejection;
+use axum::extract::{ConnectInfo, Extension, FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
+use serde::Deserialize;
+use serde_json::json;
+use tidegate_core::channel::Channel;
+use tidegate_simulator::plan::ses_price;
 
 use super::App;
-use super::auth::{Credential, TokenRefusal};
-use super::client::{Client, host, is_forwarded, is_loopback, origin};
-use super::error_response::{ErrorResponse, Forbidden};
-use super::tokens::Role;
+use super::auth::{Credential, Role, SESSION, TokenRefusal};
+use super::error_response::{ErrorResponse, Forbidden, JsonBody};
 use crate::rate_limit::ClientAddress;
 
 /// Content security policy: only the console's own scripts, styles, images and endpoints, and no frames.
@@ -206,5 +213,193 @@ fn check_same_origin(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<(), Er
         Ok(())
     } else {
         elsewhere(said)
+    }
+}
+
+/// The address of the client that a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Client(pub(super) IpAddr);
+
+impl FromRequestParts<Arc<App>> for Client {
+    type Rejection = ExtensionRejection;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app: &Arc<App>,
+    ) -> Result<Self, Self::Rejection> {
+        let ConnectInfo::<SocketAddr>(peer) = ConnectInfo::from_request_parts(parts, app).await?;
+        Ok(Self(address(peer.ip(), &parts.headers, |ip| app.access.is_trusted(ip))))
+    }
+}
+
+/// Headers that show that a proxy forwarded the request.
+const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
+
+pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
+    FORWARDED.iter().any(|name| headers.contains_key(*name))
+}
+
+/// The client's address. It is the peer's, unless the peer is a trusted proxy: then it is the last
+/// address in
+/// `X-Forwarded-For` that is no trusted proxy, because a client can put anything before it.
+fn address(peer: IpAddr, headers: &HeaderMap, is_trusted: impl Fn(IpAddr) -> bool) -> IpAddr {
+    if !is_trusted(peer) {
+        return peer;
+    }
+    let lists = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+    let told: Vec<IpAddr> =
+        lists.flat_map(|list| list.split(',')).filter_map(|ip| ip.trim().parse().ok()).collect();
+    told.into_iter().rev().find(|ip| !is_trusted(*ip)).unwrap_or(peer)
+}
+
+/// The host that a request names.
+pub(super) fn host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
+    // HTTP/2 has it in the URI.
+    let named = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    named.map(str::to_owned).or_else(|| uri.authority().map(ToString::to_string))
+}
+
+/// Whether a host name always means this machine; names that only DNS resolves to it do not count.
+pub(super) fn is_loopback(host: &str) -> bool {
+    let Ok(authority) = host.parse::<axum::http::uri::Authority>() else { return false };
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+/// Scheme, host and port of an http or https URL, in the form of the header `Origin`.
+pub(super) fn origin(url: &str) -> Option<String> {
+    let uri: Uri = url.parse().ok()?;
+    let scheme = uri.scheme_str().filter(|scheme| ["http", "https"].contains(scheme))?;
+    Some(format!("{scheme}://{}", uri.authority()?.as_str().to_ascii_lowercase()))
+}
+
+/// The origin of a URL without path and query; none for any other URL.
+pub(super) fn root(url: &str) -> Option<String> {
+    let uri: Uri = url.parse().ok()?;
+    let is_root = ["", "/"].contains(&uri.path()) && uri.query().is_none();
+    origin(url).filter(|_| is_root)
+}
+
+/// Tells a page about the console, and gives it the CSRF token for its actions.
+pub(super) async fn session(
+    State(app): State<Arc<App>>,
+    Extension(credential): Extension<Credential>,
+) -> Json<serde_json::Value> {
+    let about = &app.about;
+    let holder = app.auth.holder(&credential);
+    Json(json!({
+        "stack": about.stack,
+        "region": about.region,
+        "local": about.is_local,
+        "operator": about.operator,
+        "name": holder.and_then(|holder| holder.name.as_deref()),
+        "role": holder.map_or(Role::Act, |holder| holder.role),
+        "addresses_shown": about.shows_addresses,
+        "csrf": app.auth.csrf(&credential),
+        "token_required": app.auth.needs_token(),
+        "ses_price": (about.channel == Channel::Email)
+            .then(|| about.ses_price.unwrap_or_else(ses_price)),
+        "words": about.channel.words(),
+        "version": env!("CARGO_PKG_VERSION"),
+    }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LoginBody {
+    token: String,
+}
+
+/// Exchanges the token for a session cookie.
+pub(super) async fn login(
+    State(app): State<Arc<App>>,
+    client: Client,
+    JsonBody(login): JsonBody<LoginBody>,
+) -> Result<(StatusCode, SessionCookie), ErrorResponse> {
+    let holder = check_token(&app, client, &login.token)?;
+    let name = app.auth.holder(&Credential::Bearer { holder }).and_then(|of| of.name.as_deref());
+    tracing::info!(client = %client.0, name, "a login");
+    let session = app.auth.log_in(holder, app.seconds());
+    Ok((StatusCode::NO_CONTENT, cookie(&app, &session, SESSION)))
+}
+
+/// Ends the session, also for whoever copied its cookie. Its streams end with their next event; the
+/// connection of one that takes no event is closed.
+pub(super) async fn logout(
+    State(app): State<Arc<App>>,
+    Client(client): Client,
+    headers: HeaderMap,
+) -> (StatusCode, SessionCookie) {
+    if let Some(session) = session_cookie(&app, &headers) {
+        app.auth.log_out(session);
+        tracing::info!(%client, "a logout");
+    }
+    (StatusCode::NO_CONTENT, cookie(&app, "", Duration::ZERO))
+}
+
+/// The header that sets the session cookie.
+type SessionCookie = [(HeaderName, String); 1];
+
+/// The session cookie, `HttpOnly` and `SameSite=Strict`: no script can read it, and a browser does
+/// not send it with requests of other sites.
+fn cookie(app: &App, value: &str, lifetime: Duration) -> SessionCookie {
+    let (name, seconds) = (app.auth.cookie_name(), lifetime.as_secs());
+    let secure = if app.access.is_https() { "; Secure" } else { "" };
+    let cookie =
+        format!("{name}={value}; HttpOnly; SameSite=Strict{secure}; Path=/; Max-Age={seconds}");
+    [(header::SET_COOKIE, cookie)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(forwarded: &[&'static str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in forwarded {
+            headers.append("x-forwarded-for", axum::http::HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn only_a_trusted_proxys_word_counts_and_only_its_own() {
+        let proxies = [ip("127.0.0.1"), ip("10.0.0.1")];
+        let of = |peer, forwarded: &[&'static str]| {
+            address(ip(peer), &headers(forwarded), |ip| proxies.contains(&ip))
+        };
+        assert_eq!(of("192.0.2.1", &["198.51.100.7"]), ip("192.0.2.1"));
+        assert_eq!(of("127.0.0.1", &["198.51.100.7"]), ip("198.51.100.7"));
+        // What the client said itself stands before what the proxy added.
+        assert_eq!(of("127.0.0.1", &["1.2.3.4, 198.51.100.7, 10.0.0.1"]), ip("198.51.100.7"));
+        assert_eq!(of("127.0.0.1", &["1.2.3.4", "198.51.100.7"]), ip("198.51.100.7"));
+        assert_eq!(of("127.0.0.1", &["nonsense"]), ip("127.0.0.1"));
+    }
+
+    #[test]
+    fn a_name_that_anybody_can_point_here_is_not_this_machine() {
+        for here in ["localhost", "localhost:7878", "127.0.0.1:7878", "[::1]:7878", "127.1.2.3"] {
+            assert!(is_loopback(here), "{here}");
+        }
+        for elsewhere in
+            ["evil.example:7878", "127.0.0.1.evil.example", "192.0.2.1", "", "localhost.evil"]
+        {
+            assert!(!is_loopback(elsewhere), "{elsewhere}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        assert_eq!(origin("https://Mail.example/console").as_deref(), Some("https://mail.example"));
+        assert_eq!(origin("http://localhost:80/").as_deref(), Some("http://localhost:80"));
+        assert_eq!(
+            (origin("mail.example"), origin("ftp://mail.example"), origin("null")),
+            (None, None, None)
+        );
     }
 }

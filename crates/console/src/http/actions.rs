@@ -5,8 +5,10 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tidegate_core::Timestamp;
+use tidegate_core::control::ChangeRecord;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limits::{InvalidKey, Limit};
 use tidegate_core::rate::Rate;
@@ -15,12 +17,13 @@ use tidegate_operator::steer::{Author, SteerAction, SteerReport};
 use tidegate_operator::why::{Explanation, MailQuery};
 
 use super::App;
-use super::auth::Credential;
-use super::error_response::{ErrorResponse, JsonBody};
-use super::tokens::MOST_NAME;
+use super::auth::{Credential, MOST_NAME};
+use super::error_response::{ErrorResponse, JsonBody, QueryString};
 use crate::engine::{
     DeadLetterView, EngineJob, JobError, ReplayRequest, ReviewRequest, ReviewSummary,
 };
+use crate::event::StateChange;
+use crate::figures::{Curves, LongSpan, seconds};
 
 /// The longest pause, seconds: as `tidegate pause --for` has it.
 const MOST_PAUSE_S: u64 = 30 * 24 * 3_600;
@@ -242,4 +245,38 @@ pub(super) async fn stop_replay(
 ) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
     app.shared.jobs.ask(EngineJob::StopReplay).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({}))))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HistoryQuery {
+    span: LongSpan,
+}
+
+/// The curves of a long span, and the changes that fall into it.
+#[derive(Debug, Serialize)]
+pub(super) struct History {
+    span: LongSpan,
+    series: Curves,
+    changes: Vec<StateChange>,
+}
+
+pub(super) async fn history(
+    State(app): State<Arc<App>>,
+    QueryString(query): QueryString<HistoryQuery>,
+) -> Result<Json<History>, ErrorResponse> {
+    let span = query.span;
+    let series = app.shared.jobs.ask(|answer| EngineJob::Curves(span, answer)).await?;
+    let begin = span.begin((app.now)().into());
+    let at = |change: &StateChange| seconds(Timestamp::from(change.at));
+    let changes = app.shared.hub.look(|registry| {
+        let changes = registry.history().all().map(|recorded| recorded.change.clone());
+        changes.filter(|change| at(change) >= begin).collect()
+    });
+    Ok(Json(History { span, series, changes }))
+}
+
+/// The newest changes by operators: more of them than a stream has.
+pub(super) async fn changes(State(app): State<Arc<App>>) -> Json<Vec<ChangeRecord>> {
+    Json(app.shared.shown.borrow().figures.status.changes.clone())
 }

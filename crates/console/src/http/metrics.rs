@@ -4,6 +4,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use strum::VariantArray as _;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::{Counter, CounterEntry, CounterUnit, LedgerSums, at_least_0};
 use tidegate_core::identity::EpochMillis;
@@ -12,7 +13,7 @@ use tidegate_operator::status::{QueueStatus, Status};
 
 use super::App;
 use crate::figures::{StackFigures, precise, size};
-use crate::rate_limit::EmptyBucket;
+use crate::stream::TooManyStreams;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -26,9 +27,9 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
 }
 
 /// The metrics and their meanings, but for the ledger's sums, whose meanings the list of counters has.
-pub(super) const METRICS: [(&str, &str); 38] = [
-    ("console_addresses", "Client addresses that are known"),
-    ("console_bucket_empty", "Events that had to wait for a token, by the bucket that had none"),
+pub(super) const METRICS: [(&str, &str); 36] = [
+    ("console_addresses", "Client addresses that have streams"),
+    ("console_bucket_empty", "Events that had to wait for a token of their stream's bucket"),
     ("console_changes", "Changes of state since the history began"),
     (
         "console_events_dropped",
@@ -46,20 +47,9 @@ pub(super) const METRICS: [(&str, &str); 38] = [
     ("console_queue_depth", "Changes that wait, of all streams"),
     ("console_queue_depth_max", "Changes that wait for the stream that most wait for"),
     ("console_reconnects", "Streams of clients that came back"),
-    (
-        "console_session_reconnects",
-        "Streams that a session opened when it came back, of the 50 sessions that were active last",
-    ),
     ("console_streams_open", "Streams that are open"),
     ("console_streams_opened", "Streams that were opened"),
-    (
-        "console_streams_refused",
-        "Streams that were refused with 429, by whose limit was reached, or for being opened too often",
-    ),
-    (
-        "console_tokens_consumed",
-        "Tokens that events took, of the 50 sessions that were active last",
-    ),
+    ("console_streams_refused", "Streams that were refused with 429, by whose limit was reached"),
     ("breaker", "The circuit breaker: 1 of the state that stands"),
     ("daily_recipients", "The daily quota, what of it is sent, and what campaigns may still use"),
     (
@@ -183,22 +173,11 @@ fn streams(app: &App, to: &mut MetricsText) {
     to.counters("console_events_sent", counts.sent.iter().map(kind));
     to.counters("console_events_dropped", counts.dropped.iter().map(kind));
     to.counters("console_events_produced", counts.produced.iter().map(kind));
-    let sessions = || counts.sessions.iter().map(|(of, count)| ([("session", of.label())], count));
-    let tokens = sessions().map(|(labels, count)| (labels, count.tokens));
-    to.counters("console_tokens_consumed", tokens);
-    let reconnects = sessions().map(|(labels, count)| (labels, count.reconnects));
-    to.counters("console_session_reconnects", reconnects);
-    let empty = [
-        (EmptyBucket::Stream, "stream"),
-        (EmptyBucket::Connection, "connection"),
-        (EmptyBucket::Session, "session"),
-        (EmptyBucket::Address, "address"),
-    ];
-    let empty = empty
-        .map(|(of, bucket)| ([("bucket", bucket)], counts.empty.get(&of).copied().unwrap_or(0)));
-    to.counters("console_bucket_empty", empty);
-    let refused = ["session", "address", "all", "often"]
-        .map(|of| ([("of", of)], counts.refused.get(of).copied().unwrap_or(0)));
+    to.counter("console_bucket_empty", counts.waited);
+    let refused = TooManyStreams::VARIANTS.iter().map(|of| {
+        let of: &'static str = of.into();
+        ([("of", of)], counts.refused.get(of).copied().unwrap_or(0))
+    });
     to.counters("console_streams_refused", refused);
 }
 

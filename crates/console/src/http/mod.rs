@@ -4,23 +4,16 @@ mod access_control;
 mod actions;
 mod assets;
 mod auth;
-mod client;
 mod error_response;
-mod events;
-mod excuses;
-mod history;
-mod logouts;
 mod metrics;
 mod serve;
-mod session;
-mod stacks;
-mod tokens;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth::{Auth, Credential};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue};
@@ -32,13 +25,10 @@ use tidegate_core::identity::EpochMillis;
 use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::timeout::RequestBodyDeadlineLayer;
 
-pub use serve::{bind, serve};
-pub use stacks::{StackMenu, StackRequest};
-pub use tokens::{InvalidToken, InvalidTokens, Role, Token, TokenHolder, Tokens};
-
 use crate::engine::EngineHandle;
-use auth::{Auth, Credential};
-use logouts::Logouts;
+
+pub use auth::{InvalidToken, InvalidTokens, Role, Token, TokenHolder, Tokens};
+pub use serve::{bind, serve};
 
 /// An action is a few lines.
 const MOST_BYTES: usize = 64 * 1024;
@@ -82,14 +72,16 @@ impl Access {
             return Err(AccessError::NoToken(self.listen));
         }
         match &self.public_url {
-            Some(url) if client::root(url).is_none() => Err(AccessError::PublicUrl(url.clone())),
+            Some(url) if access_control::root(url).is_none() => {
+                Err(AccessError::PublicUrl(url.clone()))
+            }
             _ => Ok(()),
         }
     }
 
     /// Whether browsers reach the console by https.
     pub fn is_https(&self) -> bool {
-        let origin = self.public_url.as_deref().and_then(client::origin);
+        let origin = self.public_url.as_deref().and_then(access_control::origin);
         origin.is_some_and(|origin| origin.starts_with("https://"))
     }
 
@@ -110,8 +102,6 @@ pub struct About {
     pub ses_price: Option<f64>,
     pub operator: String,
     pub shows_addresses: bool,
-    /// The other stacks that a page may open; none where there is no such menu.
-    pub stacks: Option<StackMenu>,
 }
 
 /// A clock that handlers may call from any task.
@@ -144,9 +134,7 @@ impl App {
         now: ClockFn,
     ) -> Result<Arc<Self>, AccessError> {
         access.check()?;
-        let logouts = Logouts::open(shared.logouts.clone());
-        let stack = [about.stack.as_str(), &about.region];
-        let auth = Auth::new(access.tokens.clone(), access.listen.port(), stack, logouts);
+        let auth = Auth::new(access.tokens.clone(), access.listen.port());
         Ok(Arc::new(Self { shared, access, about, auth, now }))
     }
 
@@ -170,7 +158,6 @@ pub fn router(app: &Arc<App>) -> Router {
     let app = Arc::clone(app);
     let acting = Router::new()
         .route("/api/steer", post(actions::steer))
-        .route("/api/stacks/open", post(stacks::open))
         .route("/api/dead/discard", post(actions::discard))
         .route("/api/dead/review", post(actions::review).layer(DefaultBodyLimit::max(MOST_LETTER)))
         .route("/api/dead/replay", post(actions::replay))
@@ -179,19 +166,18 @@ pub fn router(app: &Arc<App>) -> Router {
     let guarded = Router::new()
         .route("/", get(assets::index))
         .route("/metrics", get(metrics::metrics))
-        .route("/api/session", get(session::session))
-        .route("/api/events", get(events::events))
-        .route("/api/history", get(history::history))
-        .route("/api/changes", get(history::changes))
-        .route("/api/stacks", get(stacks::list))
+        .route("/api/session", get(access_control::session))
+        .route("/api/events", get(serve::events))
+        .route("/api/history", get(actions::history))
+        .route("/api/changes", get(actions::changes))
         .route("/api/why", post(actions::why))
         .route("/api/dead/read", post(actions::read_dead))
         .route("/api/dead/show", post(actions::show_letter))
         .merge(acting)
         .route_layer(from_fn_with_state(Arc::clone(&app), access_control::require_credential));
     let logins = Router::new()
-        .route("/api/login", post(session::login))
-        .route("/api/logout", post(session::logout))
+        .route("/api/login", post(access_control::login))
+        .route("/api/logout", post(access_control::logout))
         .route_layer(from_fn_with_state(Arc::clone(&app), access_control::require_same_origin));
     let all = Router::new()
         .route("/login", get(assets::login))

@@ -7,7 +7,7 @@ use tidegate_delivery::ports::Monotonic;
 
 use super::*;
 use crate::event::{ChangeKind, ChangeTone, StateChange, Telemetry};
-use crate::rate_limit::{ClientAddress, TooManyStreams};
+use crate::rate_limit::ClientAddress;
 
 pub(crate) fn change(kind: ChangeKind, title: &str) -> StateChange {
     StateChange {
@@ -22,10 +22,7 @@ pub(crate) fn change(kind: ChangeKind, title: &str) -> StateChange {
 }
 
 fn registry(most: usize) -> StreamRegistry {
-    StreamRegistry::new(
-        StreamLimits::default(),
-        ChangeLog::with_capacity("h".to_owned(), Vec::new(), most),
-    )
+    StreamRegistry::new(StreamLimits::default(), ChangeLog::with_capacity("h".to_owned(), most))
 }
 
 fn address(last: u8) -> ClientAddress {
@@ -94,18 +91,10 @@ proptest! {
         let mut registry = registry(most);
         let mut client = Client::default();
         let (mut now, mut published, mut figures) = (at(0), 0_u64, 0_u64);
-        let open = |registry: &mut StreamRegistry, client: &mut Client, now: &mut Monotonic| {
-            let opened = loop {
-                match registry.open(address(1), client.last.as_deref(), *now) {
-                    Err(TooManyStreams::TooOften(seconds)) => {
-                        *now = *now + Duration::from_secs(seconds);
-                    }
-                    opened => break opened,
-                }
-            };
-            client.stream = Some(opened.unwrap());
+        let open = |registry: &mut StreamRegistry, client: &mut Client, now: Monotonic| {
+            client.stream = Some(registry.open(address(1), client.last.as_deref(), now).unwrap());
         };
-        open(&mut registry, &mut client, &mut now);
+        open(&mut registry, &mut client, now);
         for step in steps {
             match step {
                 Step::Publish(kind, count) => for _ in 0..count {
@@ -135,7 +124,7 @@ proptest! {
                     went[..arrived].iter().for_each(|frame| client.hear(frame));
                     if lost.is_some() {
                         registry.close(stream);
-                        open(&mut registry, &mut client, &mut now);
+                        open(&mut registry, &mut client, now);
                     }
                 }
             }
@@ -183,7 +172,6 @@ fn the_whole_state_comes_first_and_says_where_the_client_is() {
     let stream = registry.open(address(1), None, at(0)).unwrap();
     let frames = drain(&mut registry, stream, &mut at(0));
     assert_eq!(names(&frames), ["state"]);
-    assert!(frames[0].is_first);
     assert_eq!(frames[0].id.as_deref(), Some("h-1"));
     let state: serde_json::Value = serde_json::from_str(&frames[0].data).unwrap();
     assert_eq!(state["figures"]["rate"], 14);
@@ -220,9 +208,8 @@ fn while_tokens_are_missing_the_weightiest_goes_first_and_figures_fourth_as_thei
     let ids: Vec<_> = frames.iter().map(|frame| frame.id.as_deref()).collect();
     assert_eq!(ids, [Some("h-9"), Some("h-9"), Some("h-9"), None, Some("h-13")]);
     let counts = registry.counts();
-    let tokens: u64 = counts.sessions.iter().map(|(_, count)| count.tokens).sum();
-    assert_eq!((counts.dropped["figures"], tokens), (2, 15));
-    assert_eq!(counts.empty.values().sum::<u64>(), 5);
+    assert_eq!((counts.dropped["figures"], counts.sent.values().sum::<u64>()), (2, 15));
+    assert_eq!(counts.waited, 5);
 }
 
 #[test]
@@ -286,6 +273,32 @@ fn a_stalled_stream_holds_marks_and_a_queue_and_costs_the_others_nothing() {
     assert!(
         matches!(registry.next(stalled, now), StreamStep::Frame(frame) if frame.event == "state")
     );
+}
+
+#[test]
+fn a_session_an_address_and_all_together_have_so_many_streams() {
+    let limits = StreamLimits {
+        streams_per_session: 1,
+        streams_per_address: 2,
+        streams: 3,
+        ..StreamLimits::default()
+    };
+    let mut registry = StreamRegistry::new(limits, ChangeLog::new("h".to_owned()));
+    let mut open = |last: u8, session: &str| {
+        let client = StreamClient { session: session.to_owned(), address: address(last) };
+        registry.open(client, None, at(0))
+    };
+    let first = open(1, "ada").unwrap();
+    assert_eq!(open(1, "ada"), Err(TooManyStreams::Session));
+    open(1, "bob").unwrap();
+    assert_eq!(open(1, "eve"), Err(TooManyStreams::Address));
+    open(2, "eve").unwrap();
+    assert_eq!(open(3, "sam"), Err(TooManyStreams::All));
+    registry.close(first);
+    assert_eq!((registry.streams(), registry.addresses()), (2, 2));
+    registry.open(address(1), None, at(0)).unwrap();
+    let refused = [("address", 1), ("all", 1), ("session", 1)];
+    assert_eq!(registry.counts().refused, refused.into());
 }
 
 #[tokio::test(start_paused = true)]

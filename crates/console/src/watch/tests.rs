@@ -208,16 +208,35 @@ fn every_operators_change_is_told_once_the_oldest_first() {
 }
 
 #[test]
-fn what_was_seen_is_kept_and_a_restart_tells_what_changed_meanwhile() {
-    let before = LastSeen::first(&status());
-    let kept = serde_json::to_string(&before).unwrap();
-    let mut snapshots: LastSeen = serde_json::from_str(&kept).unwrap();
-    assert_eq!(snapshots, before);
-    let mut now = status();
-    now.holds = vec![hold(None, "paused")];
-    now.changes = vec![record(5, "x")];
+fn a_run_is_told_by_its_tenths_and_by_its_end() {
+    let mut run = SendingRun::default();
+    let looks = [(0, 1_000), (50, 950), (100, 900), (350, 650), (360, 640), (990, 10), (1_000, 0)];
+    let said: Vec<_> = looks.map(|(sent, waiting)| run.look(sent, waiting, 0)).into();
+    let tenths = |tenths| Some(Milestone::Tenths(tenths));
     assert_eq!(
-        titles(&snapshots.changes(&now, true)),
-        ["All sending is paused", "user/ada: weights"]
+        said,
+        [Some(Milestone::Started(1_000)), None, tenths(1), tenths(3), None, tenths(9), None]
     );
+    assert_eq!(run.look(1_000, 0, 0), Some(Milestone::Finished(1_000)));
+    assert_eq!(run.look(1_000, 0, 0), None);
+    // The next one counts from there.
+    assert_eq!(run.look(1_000, 100, 0), Some(Milestone::Started(100)));
+    assert_eq!(run.look(1_050, 50, 0), tenths(5));
+}
+
+#[test]
+fn a_run_that_is_under_way_at_the_first_look_counts_from_there() {
+    let mut run = SendingRun::first_seen(1_000_000);
+    assert_eq!(run.look(1_000_000, 1_000, 0), Some(Milestone::Started(1_000)));
+    assert_eq!(run.look(1_000_350, 650, 0), Some(Milestone::Tenths(3)));
+    assert_eq!(run.look(1_001_000, 0, 0), None);
+    assert_eq!(run.look(1_001_000, 0, 0), Some(Milestone::Finished(1_000)));
+}
+
+#[test]
+fn a_queue_that_is_counted_empty_once_has_not_ended() {
+    let mut run = SendingRun::default();
+    run.look(0, 100, 0);
+    assert_eq!(run.look(20, 0, 0), None);
+    assert_eq!(run.look(30, 70, 0), Some(Milestone::Tenths(3)));
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_console::engine::{Engine, EngineHandle, StackPorts};
 use tidegate_console::http::{About, Access, App, bind, serve};
-use tidegate_console::rate_limit::{BucketRate, GroupLimits};
+use tidegate_console::rate_limit::BucketRate;
 use tidegate_console::stream::{Hub, StreamLimits};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::QueueUrl;
@@ -24,11 +24,10 @@ pub(crate) type MemoryEngine =
 
 /// The limits of `tidegate console` without options.
 pub(crate) fn defaults() -> StreamLimits {
-    let allowance = |rate, burst| BucketRate::new(rate, burst).unwrap();
     StreamLimits {
-        stream: allowance(5.0, 10),
-        session: GroupLimits { events: allowance(30.0, 60), streams: 20 },
-        address: GroupLimits { events: allowance(300.0, 600), streams: 200 },
+        stream_rate: BucketRate::new(5.0, 10).unwrap(),
+        streams_per_session: 20,
+        streams_per_address: 200,
         streams: 2_000,
     }
 }
@@ -74,7 +73,7 @@ fn site(
 
 /// A console that has looked once.
 pub(crate) async fn engine(world: &World, limits: StreamLimits) -> (MemoryEngine, EngineHandle) {
-    Engine::start(site(world), limits, None).await.unwrap()
+    Engine::start(site(world), limits).await.unwrap()
 }
 
 /// A console's HTTP server, in a task of this runtime.
@@ -101,7 +100,6 @@ impl Server {
             ses_price: None,
             operator: "ada".to_owned(),
             shows_addresses: false,
-            stacks: None,
         };
         let hub = Arc::clone(&shared.hub);
         let clock = || EpochMillis::new(1_795_206_967_042);

@@ -16,7 +16,7 @@ use super::stack::{Server, defaults};
 use super::{QUEUE, change, files, show, soon};
 
 const STREAMS: usize = 1_000;
-/// Streams of an address: as many as its bucket feeds at the pace of their own.
+/// Streams of an address, far fewer than it may have.
 const OF_ADDRESS: usize = 5;
 /// Every so manieth reads its first frame and no more.
 const STALLED: usize = 10;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tidegate_console::rate_limit::GroupLimits;
 use tidegate_console::stream::StreamLimits;
 use tokio::time::{Instant, sleep};
 
@@ -52,8 +51,7 @@ async fn silence_is_broken_by_a_comment_every_twenty_five_seconds() {
 
 #[tokio::test]
 async fn a_stream_too_many_is_refused_before_it_opens_and_none_is_closed_for_it() {
-    let session = GroupLimits { streams: 3, ..GroupLimits::OF_SESSION };
-    let limits = StreamLimits { session, ..defaults() };
+    let limits = StreamLimits { streams_per_session: 3, ..defaults() };
     let server = Server::start(limits, 2).await;
     let mut open = Vec::new();
     for _ in 0..3 {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::{Request, Response, StatusCode};
 use h2::RecvStream;
-use tidegate_console::rate_limit::GroupLimits;
 use tidegate_console::stream::StreamLimits;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -126,8 +125,7 @@ async fn an_http1_client_that_asks_and_asks_and_reads_nothing_is_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn one_address_cannot_take_the_places_of_the_others() {
-    let address = GroupLimits { streams: 20, ..GroupLimits::OF_ADDRESS };
-    let limits = StreamLimits { streams: 2, address, ..defaults() };
+    let limits = StreamLimits { streams: 2, streams_per_address: 20, ..defaults() };
     let server = Server::start(limits, 2).await;
     let mut silent = Vec::new();
     for beginning in beginnings().iter().cycle().take(300) {

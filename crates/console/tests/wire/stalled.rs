@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::Request;
-use tidegate_console::rate_limit::{BucketRate, GroupLimits};
+use tidegate_console::rate_limit::BucketRate;
 use tidegate_console::stream::{StreamLimits, StreamRegistry};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep};
@@ -23,10 +23,7 @@ const FIGURES: usize = 100_000;
 
 /// So fast that nothing waits for a token: this is about who reads.
 fn fast() -> StreamLimits {
-    let fast = BucketRate::new(1_000.0, 10_000).unwrap();
-    let of = |limits| GroupLimits { events: fast, ..limits };
-    let (session, address) = (of(GroupLimits::OF_SESSION), of(GroupLimits::OF_ADDRESS));
-    StreamLimits { stream: fast, session, address, ..defaults() }
+    StreamLimits { stream_rate: BucketRate::new(1_000.0, 10_000).unwrap(), ..defaults() }
 }
 
 /// Publishes all, round by round, each when the reader has the one before; with new figures each time.
@@ -46,7 +43,7 @@ async fn it_has_a_full_queue_wait_and_no_more_and_the_others_get_every_change() 
     let slow = Ask { buffer: Some(4_096), ..Ask::from(client(2)) };
     let mut stalled = slow.open(server.address).await;
     assert_eq!(soon(stalled.next()).await.event, "state");
-    // Of the same address: it is not its neighbour's buckets that keep a client waiting.
+    // Of the same address: it is not its neighbour that keeps a client waiting.
     let mut reader = Ask::from(client(2)).open(server.address).await;
     publish_all(&server, &mut reader).await;
     let (waiting, dropped) =

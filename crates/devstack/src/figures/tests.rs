@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::LocalCampaign;
+use crate::setup::LocalCampaign;
 
 const START: u64 = 1_795_206_967;
 
@@ -13,7 +13,7 @@ fn plan(quota: f64, big: u64, small: u64) -> LocalPlan {
         recipients: 1,
     };
     let campaigns = vec![campaign("big", 90, big), campaign("small", 10, small)];
-    LocalPlan { quota, channel: crate::plan::LocalChannel::Email, campaigns }
+    LocalPlan { quota, channel: tidegate_core::channel::Channel::Email, campaigns }
 }
 
 /// A perfect regulator's arrivals: a mail a slot, every tenth of the small campaign while it lasts.

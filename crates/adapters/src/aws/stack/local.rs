@@ -55,7 +55,7 @@ impl LocalEndpoint {
 
 /// Where Tidegate's programs keep state for this user: `$XDG_STATE_HOME/tidegate`, or
 /// `~/.local/state/tidegate` (XDG Base Directory Specification). None without a home.
-pub fn state_folder() -> Option<PathBuf> {
+fn state_folder() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = || Some(Path::new(&std::env::var_os("HOME")?).join(".local/state"));
     let folder = state.filter(|path| path.is_absolute()).or_else(home)?;

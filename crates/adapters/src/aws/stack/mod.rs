@@ -18,7 +18,7 @@ use tidegate_core::deferral::Location;
 use tidegate_delivery::ports::{Ledger as _, PortError, QueueUrl, Standing};
 
 pub use error::StackError;
-pub use local::{KnownRun, LocalEndpoint, LocalRuns, state_folder};
+pub use local::{KnownRun, LocalEndpoint, LocalRuns};
 
 use crate::aws::{ChannelAccount, Clients, DynamoLedger, SqsQueues, SystemClock, Waker};
 
@@ -115,12 +115,6 @@ impl Stack {
     pub fn label(&self) -> String {
         let run = self.run.as_ref().and_then(|folder| folder.file_name());
         run.map_or_else(|| self.name.clone(), |run| format!("{} ({})", self.name, run.display()))
-    }
-
-    /// The name among the stacks of this kind: of the run for a local one, whose stacks may have one name.
-    pub fn menu_name(&self) -> String {
-        let run = self.run.as_ref().and_then(|folder| folder.file_name());
-        run.map_or_else(|| self.name.clone(), |run| run.display().to_string())
     }
 
     pub const fn is_local(&self) -> bool {

@@ -12,9 +12,9 @@ use tokio::time::sleep;
 
 use super::{App, Arc, access, call, console};
 use crate::event::ChangeKind;
-use crate::rate_limit::{ClientAddress, ClientSession, StreamClient};
-use crate::stream::Subscription;
+use crate::rate_limit::ClientAddress;
 use crate::stream::tests::change;
+use crate::stream::{StreamClient, Subscription};
 
 /// The environment variable with the path of `promtool`.
 const PROMTOOL: &str = "TIDEGATE_PROMTOOL";
@@ -22,10 +22,9 @@ const PROMTOOL: &str = "TIDEGATE_PROMTOOL";
 const QUIET: usize = 12;
 const WRONG: usize = 12;
 
-const ALERTS: [(&str, Cause); 4] = [
+const ALERTS: [(&str, Cause); 3] = [
     ("TidegateConsoleDropsChanges", Cause::Slow(300)),
     ("TidegateConsoleQueueDeep", Cause::Slow(150)),
-    ("TidegateConsolePaced", Cause::Busy),
     ("TidegateConsoleReconnects", Cause::Returning),
 ];
 
@@ -33,15 +32,13 @@ const ALERTS: [(&str, Cause); 4] = [
 enum Cause {
     /// A client reads nothing while so many changes come.
     Slow(usize),
-    /// Thirty streams of one connection are to have five events a second each.
-    Busy,
     /// A client comes back ten times a minute.
     Returning,
 }
 
-fn client(session: &str, connection: Option<u64>) -> StreamClient {
+fn client(session: &str) -> StreamClient {
     let address = ClientAddress::of([192, 0, 2, 7].into());
-    StreamClient { connection, session: ClientSession::new(session), address }
+    StreamClient { session: session.to_owned(), address }
 }
 
 fn read(mut stream: Subscription) -> JoinHandle<()> {
@@ -65,23 +62,15 @@ async fn scrape(app: &Arc<App>) -> BTreeMap<String, String> {
 /// A scrape a minute, of a console with one good reader, and after [`QUIET`] minutes with a cause.
 async fn scrapes(app: &Arc<App>, cause: Cause) -> Vec<BTreeMap<String, String>> {
     let hub = &app.shared.hub;
-    let good = read(hub.subscribe(client("good", Some(1)), None).unwrap());
+    let good = read(hub.subscribe(client("good"), None).unwrap());
     let mut scrapes = Vec::new();
     let mut open: Vec<Subscription> = Vec::new();
-    let mut readers = vec![good];
     for minute in 0..QUIET + WRONG {
         if minute == QUIET {
             match cause {
                 Cause::Slow(changes) => {
-                    open.push(hub.subscribe(client("slow", Some(2)), None).unwrap());
+                    open.push(hub.subscribe(client("slow"), None).unwrap());
                     publish(app, changes);
-                }
-                Cause::Busy => {
-                    let ten = (0..10).flat_map(|session| [session; 3]);
-                    readers.extend(ten.map(|session| {
-                        let client = client(&format!("login {session}"), Some(2));
-                        read(hub.subscribe(client, None).unwrap())
-                    }));
                 }
                 Cause::Returning => {}
             }
@@ -91,18 +80,14 @@ async fn scrapes(app: &Arc<App>, cause: Cause) -> Vec<BTreeMap<String, String>> 
                 publish(app, 1);
                 if minute >= QUIET && matches!(cause, Cause::Returning) {
                     let last = Some("h-0");
-                    // It may be told to wait: that is a return, too many as it is.
-                    drop(hub.subscribe(client("returning", Some(2)), last));
+                    drop(hub.subscribe(client("returning"), last));
                 }
-            }
-            if minute >= QUIET && matches!(cause, Cause::Busy) {
-                publish(app, 5);
             }
             sleep(Duration::from_secs(1)).await;
         }
         scrapes.push(scrape(app).await);
     }
-    readers.iter().for_each(JoinHandle::abort);
+    good.abort();
     scrapes
 }
 
@@ -123,7 +108,7 @@ fn promtool_test(alert: &str, scrapes: &[BTreeMap<String, String>]) -> Value {
         "interval": "1m",
         "input_series": series.collect::<Vec<_>>(),
         "promql_expr_test": [
-            at(QUIET - 1, firing("=~\"TidegateConsole[DPQRU].*\""), json!([])),
+            at(QUIET - 1, firing("=~\"TidegateConsole[DQR].*\""), json!([])),
             at(QUIET + WRONG - 1, firing(&format!("=\"{alert}\"")), json!([{"labels": "{}", "value": 1}])),
         ],
     })

@@ -35,7 +35,6 @@ fn about() -> About {
         ses_price: None,
         operator: "ops".to_owned(),
         shows_addresses: false,
-        stacks: None,
     }
 }
 
@@ -70,7 +69,7 @@ async fn send(app: &Arc<App>, method: &str, path: &str, headers: &[&str], body: 
     let peer = SocketAddr::from(([127, 0, 0, 1], 40_000));
     let router = router(app)
         .layer(axum::Extension(ConnectInfo(peer)))
-        .layer(axum::Extension(excuses::Excuses::default()));
+        .layer(axum::Extension(super::serve::Excuses::default()));
     router.oneshot(request.body(body).unwrap()).await.unwrap()
 }
 
@@ -85,19 +84,11 @@ async fn call(app: &Arc<App>, method: &str, path: &str, headers: &[&str], body: 
 
 /// A console on a stack in memory, for as long as `script` takes.
 fn console<'a>(access: Access, script: impl AsyncFnOnce(Arc<App>) + 'a) -> LocalBoxFuture<'a, ()> {
-    console_about(about(), access, script)
-}
-
-fn console_about<'a>(
-    about: About,
-    access: Access,
-    script: impl AsyncFnOnce(Arc<App>) + 'a,
-) -> LocalBoxFuture<'a, ()> {
     Box::pin(async {
         let world = world();
         let now = EpochMillis::from(world.universe.clock().wall());
-        on(&world, None, async |shared| {
-            script(App::new(shared, access, about, Box::new(move || now)).unwrap()).await;
+        on(&world, async |shared| {
+            script(App::new(shared, access, about(), Box::new(move || now)).unwrap()).await;
         })
         .await;
     })
