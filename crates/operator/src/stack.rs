@@ -17,8 +17,8 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_types::os_shim_internal::{Env, Fs};
 use clap::Args;
-use tidegate_adapters::aws::Clients;
 use tidegate_adapters::aws::stack::{LocalRuns, Stack, StackError};
+use tidegate_adapters::aws::{Clients, port_error};
 
 use crate::shell::OutputArgs;
 
@@ -96,8 +96,7 @@ impl StackArgs {
         let mut pages = client.describe_stacks().into_paginator().items().send();
         let mut names = Vec::new();
         while let Some(stack) = pages.next().await {
-            let stack = stack
-                .map_err(|error| StackError::service("DescribeStacks", "all stacks", error))?;
+            let stack = stack.map_err(|error| port_error("DescribeStacks", "all stacks", error))?;
             let has = |output: &str| {
                 stack.outputs().iter().any(|known| known.output_key() == Some(output))
             };
@@ -184,7 +183,7 @@ async fn outputs(name: &str, clients: &Clients) -> Result<BTreeMap<String, Strin
         if error.code() == Some("ValidationError") {
             StackError::NoStack { stack: name.to_owned(), region }
         } else {
-            StackError::service("DescribeStacks", name, error)
+            port_error("DescribeStacks", name, error).into()
         }
     })?;
     let stack = answer.stacks().first();

@@ -13,8 +13,8 @@ use crate::doctor::{ChannelFacts, DeploymentFacts, DoctorReport, Environments, R
 use crate::status;
 use crate::status::Status;
 use clap::Args;
-use tidegate_adapters::aws::ChannelAccount;
-use tidegate_adapters::aws::stack::{Stack, StackError};
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_adapters::aws::{ChannelAccount, port_error};
 use tidegate_core::deduplication::Deduplication;
 use tidegate_delivery::ports::{DeferralStore as _, FailureKind};
 
@@ -105,23 +105,21 @@ async fn expiry(stack: &Stack) -> ReadResult<bool> {
     Ok(status.is_some_and(|status| ["ENABLED", "ENABLING"].contains(&status.as_str())))
 }
 
-/// Describes on one line why something could not be read.
-fn why(error: &StackError) -> String {
-    match error {
-        StackError::Service { operation, code: Some(code), .. } => format!("{operation}: {code}"),
-        error => in_full(error),
-    }
-}
-
 /// Turns an SDK error into one line of text, so that a check can report "unknown" and its reason.
-fn read<T, E, R>(
+fn read<T, E>(
     operation: &'static str,
     resource: &str,
-    answer: Result<T, aws_sdk_sqs::error::SdkError<E, R>>,
+    answer: Result<T, aws_sdk_sqs::error::SdkError<E>>,
 ) -> ReadResult<T>
 where
     E: std::error::Error + aws_sdk_sqs::error::ProvideErrorMetadata + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
 {
-    answer.map_err(|error| why(&StackError::service(operation, resource, error)))
+    let error = match answer {
+        Ok(answer) => return Ok(answer),
+        Err(error) => port_error(operation, resource, error),
+    };
+    Err(match &error.kind {
+        FailureKind::Denied(code) | FailureKind::Refused(code) => format!("{operation}: {code}"),
+        _ => in_full(&error),
+    })
 }
