@@ -23,19 +23,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod environment;
-mod error;
 mod lambda;
 pub mod mail;
 pub mod measure;
-mod names;
 pub mod plan;
 mod settings;
 mod world;
 
-pub use environment::{LambdaEnvironment, LateStarts, PollerEnd, PollerRun, SimulatedPorts};
-pub use error::{PutError, SettingsError};
+pub use lambda::{LambdaEnvironment, LateStarts, PollerEnd, PollerRun, SimulatedPorts};
 pub use mail::{BodyForm, ProducedMail};
-pub use names::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, limit_queue};
 pub use settings::{Deployment, WorldSettings};
-pub use world::World;
+pub use world::{
+    DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, PutError, SettingsError, World, limit_queue,
+};

@@ -11,8 +11,8 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::WindowReport;
 use tidegate_fakes::{QueuedMessage, SesArrival};
 
-use crate::names::{DEAD_LETTERS, url};
 use crate::world::World;
+use crate::world::{DEAD_LETTERS, url};
 
 /// The time from the opening of the first window of a range to the end of its last.
 pub fn span(first: Window, windows: Range<u64>) -> Range<Timestamp> {

@@ -1,3 +1,5 @@
+//! The names and URLs of the queues.
+
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -6,18 +8,19 @@ use std::time::Duration;
 use futures_util::future::{LocalBoxFuture, join, join_all};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
-use tidegate_core::config::{PollerConfig, SchedulerConfig, queue_key};
+use tidegate_core::config::{ConfigError, PollerConfig, SchedulerConfig, queue_key};
 use tidegate_core::control::Control;
 use tidegate_core::identity::CAMPAIGN_QUEUE_BYTES;
 use tidegate_core::outcome::Failure;
-use tidegate_core::rate::Rate;
+use tidegate_core::rate::{InvalidRate, Rate};
 use tidegate_core::tick::Tick;
 use tidegate_core::timestamp::SECOND;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{
-    BATCH, BATCH_BYTES, Entry, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing,
+    BATCH, BATCH_BYTES, Entry, EntryError, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _,
+    Standing,
 };
 use tidegate_delivery::schedule::minute::{self, SchedulerRunReport, SumsMemory};
 use tidegate_delivery::schedule::{self, SchedulePorts, ScheduleReport};
@@ -27,10 +30,8 @@ use tidegate_fakes::{
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::environment::{LambdaEnvironment, LateStarts, PollerRun};
-use crate::error::{PutError, SettingsError};
+use crate::lambda::{LambdaEnvironment, LateStarts, PollerRun};
 use crate::mail::{ProducedMail, produced};
-use crate::names::{DEAD_LETTERS, DOMAIN, EXPRESS, FEEDBACK, MERGE, limit_queue, url};
 use crate::settings::WorldSettings;
 
 fn create(queues: &MemoryQueues, name: &str, settings: QueueSettings) {
@@ -415,4 +416,44 @@ impl World {
 /// `at`, or a second from now if `at` has passed.
 fn later(at: Timestamp, now: Timestamp) -> Timestamp {
     if at > now { at } else { now + Duration::from_secs(1) }
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The account's quota or the rate that SES enforces is out of range.
+    #[error("a quota is out of range")]
+    Quota(#[from] InvalidRate),
+    /// The poller or the scheduler would refuse these variables at start-up.
+    #[error("the functions would not start")]
+    Variables(#[from] ConfigError),
+}
+
+/// A simulated queue did not accept messages.
+#[derive(Debug, thiserror::Error)]
+pub enum PutError {
+    #[error("{queue} takes no message")]
+    Batch { queue: String, source: PortError },
+    /// The queue refused one message, for example because it is too large.
+    #[error("{queue} refuses a message: {}", .entry.message)]
+    Entry { queue: String, entry: EntryError },
+}
+
+/// The merge queue's name. Campaign names contain no dots, so it cannot clash with one.
+pub const MERGE: &str = "merge.fifo";
+pub const EXPRESS: &str = "express";
+pub const DEAD_LETTERS: &str = "dead.letters";
+/// The name of the queue with SES's bounces and complaints.
+pub const FEEDBACK: &str = "feedback.events";
+
+/// The prefix of the limit queues' names.
+pub(crate) const DOMAIN: &str = "domain.";
+
+/// The name of the recipient domain's queue at `place`, from 0.
+pub fn limit_queue(place: usize) -> String {
+    format!("{DOMAIN}{}", place + 1)
+}
+
+/// The URL of the queue of this name; a campaign's queue has the campaign's name.
+pub(crate) fn url(name: &str) -> QueueUrl {
+    QueueUrl::new(format!("https://sqs.example/{name}"))
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use tidegate_core::daily::DailyPace;
 use tidegate_fakes::Latency;
 
-use super::error::PlanError;
+use super::scenario::PlanError;
 use super::scenario::{CampaignLoad, DailyQuotaSettings, Scenario};
 
 fn refused(field: &str, value: &str, allowed: &str) -> PlanError {

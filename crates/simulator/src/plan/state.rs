@@ -10,15 +10,15 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::{Outgoing, QueueUrl};
 
-use super::domains::{DomainShare, domain_of};
-use super::error::PlanError;
 use super::gate::{Gates, MailState};
 use super::record::{ServiceUsage, WindowRecord, as_f64, floor, number};
+use super::scenario::PlanError;
 use super::scenario::Scenario;
-use crate::environment::PollerRun;
+use super::scenario::{DomainShare, domain_of};
+use crate::lambda::PollerRun;
 use crate::mail::{BodyForm, ProducedMail, produced};
-use crate::names::{EXPRESS, MERGE, limit_queue, url};
 use crate::world::World;
+use crate::world::{EXPRESS, MERGE, limit_queue, url};
 
 /// The pollers of a window have reported this many windows later.
 const REPORTED_AFTER: u64 = 3;
