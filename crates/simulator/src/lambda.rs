@@ -1,15 +1,13 @@
-//! Lambda's part of the simulation: environments, invocations, kills.
-//!
-//! An execution environment, and what a poller's run in it gave.
+//! Lambda's part of the simulation: environments, invocations, and what a poller's run gave.
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
-use tidegate_core::config::{POLLER_TIMEOUT, PollerConfig};
+use tidegate_core::Timestamp;
+use tidegate_core::config::POLLER_TIMEOUT;
 use tidegate_core::tick::Tick;
-use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
@@ -118,62 +116,6 @@ impl World {
             end: start,
         });
     }
-
-    /// Kills every poller that is serving, by dropping its future.
-    pub fn crash(&self) {
-        for environment in self.environments.borrow().iter().flatten() {
-            if environment.is_busy() {
-                environment.crash.notify_one();
-            }
-        }
-    }
-
-    /// Waits until shortly before the next window opens, as its tick does, and returns the window.
-    pub async fn next_lead(&self) -> Window {
-        let window = self.next_window();
-        let at = window.opens().saturating_sub(Duration::from_millis(330));
-        self.universe.sleep_until(at).await;
-        window
-    }
-
-    /// Serves the next window and kills the poller at the first call that hangs: a send if `mail`,
-    /// else any other call. Returns whether a call hung.
-    pub async fn crash_where_it_hangs(&self, mail: bool) -> bool {
-        let window = self.next_lead().await;
-        let hung = tokio::select! {
-            biased;
-            () = self.serve(Some(self.tick(window))) => false,
-            () = self.faults.hung(), if !mail => true,
-            () = self.mail_faults.hung(), if mail => true,
-        };
-        if hung {
-            // The environment is gone with it.
-            self.forget_environments();
-        }
-        hung
-    }
-
-    /// Deploys a new poller configuration. Pollers that are serving finish with the old one; new
-    /// environments get the new one.
-    pub fn deploy(&self, poller: PollerConfig) {
-        self.poller.replace(poller);
-        for environment in self.environments.borrow_mut().iter_mut() {
-            environment.take_if(|environment| !environment.is_busy());
-        }
-        for environment in self.environments.borrow().iter().flatten() {
-            environment.retired.set(true);
-        }
-    }
-
-    /// Drops all environments, busy or not. To be called after the future of [`World::serve`] was
-    /// dropped, which is a crash.
-    pub fn forget_environments(&self) {
-        self.environments.borrow_mut().iter_mut().for_each(|environment| *environment = None);
-    }
-
-    pub fn warm(&self) -> Vec<Rc<LambdaEnvironment>> {
-        self.environments.borrow().iter().flatten().cloned().collect()
-    }
 }
 
 /// The ports of one execution environment's poller: fakes with fault injection.
@@ -203,8 +145,9 @@ pub struct LambdaEnvironment {
     pub clock: SimClock,
     pub(crate) busy: Cell<bool>,
     /// The environment belongs to an older deployment and gets no more ticks.
-    pub(crate) retired: Cell<bool>,
-    pub(crate) crash: Notify,
+    pub retired: Cell<bool>,
+    /// Ends a run of its poller.
+    pub crash: Notify,
 }
 
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! The names and URLs of the queues.
 
 use std::cell::{Cell, RefCell, RefMut};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -71,16 +70,15 @@ pub struct World {
     pub schedule_reports: RefCell<Vec<ScheduleReport>>,
     /// The reports of the scheduler's other work: feedback, back-pressure, replay of deferred mail.
     pub minute_reports: RefCell<Vec<SchedulerRunReport>>,
-    pub(crate) poller: RefCell<PollerConfig>,
+    pub poller: RefCell<PollerConfig>,
     scheduler: SchedulerConfig,
     gauge: BackPressureMemory,
     incidents: IncidentMemory,
     sums: SumsMemory,
-    rate: Rate,
     pub(crate) entropy: SeededEntropy,
-    pub(crate) environments: RefCell<Vec<Option<Rc<LambdaEnvironment>>>>,
+    /// The execution environments in the order of creation; `None` for one that is gone.
+    pub environments: RefCell<Vec<Option<Rc<LambdaEnvironment>>>>,
     pub(crate) poller_runs: RefCell<Vec<PollerRun>>,
-    pub(crate) enqueued: RefCell<BTreeMap<String, u32>>,
     ticks: RefCell<Option<UnboundedReceiver<Tick>>>,
 }
 
@@ -91,7 +89,7 @@ impl World {
     /// [`SettingsError`] on settings that the functions or SES would refuse.
     pub fn new(settings: WorldSettings) -> Result<Self, SettingsError> {
         let (poller, scheduler) = (settings.poller()?, settings.scheduler()?);
-        let (ses, rate) = (settings.ses()?, Rate::per_second(settings.quota)?);
+        let ses = settings.ses()?;
         let universe = Universe::starting_at(settings.epoch);
         let seed = settings.seed.wrapping_mul(1_000);
         let queues = MemoryQueues::new(universe, seed.wrapping_add(1));
@@ -129,11 +127,9 @@ impl World {
             gauge: BackPressureMemory::default(),
             incidents: IncidentMemory::default(),
             sums: SumsMemory::default(),
-            rate,
             entropy: SeededEntropy::new(seed.wrapping_add(6)),
             environments: RefCell::default(),
             poller_runs: RefCell::default(),
-            enqueued: RefCell::default(),
             ticks: RefCell::new(Some(ticks)),
             settings,
         })
@@ -144,35 +140,7 @@ impl World {
         self.poller.borrow().limits.queues.len()
     }
 
-    /// Creates a queue of this name, as another stack could.
-    pub fn add_queue(&self, name: &str) {
-        create(&self.queues, name, self.settings.queues);
-    }
-
-    /// Deletes the queue of this name with all that is on it.
-    pub fn remove_queue(&self, name: &str) {
-        self.queues.remove(&url(name));
-    }
-
-    /// Sets a tag of the queue of this name, or removes it if `value` is `None`.
-    pub fn tag(&self, queue: &str, tag: &str, value: Option<&str>) {
-        self.queues.tag(&url(queue), tag, value);
-    }
-
-    /// Puts mails on the queue of this name, as producers do, and remembers them, so that
-    /// [`World::lost`] can find missing ones.
-    ///
-    /// # Errors
-    /// [`PutError`] where the queue does not take them.
-    pub async fn put(&self, queue: &str, mails: &[ProducedMail]) -> Result<(), PutError> {
-        let bodies: Vec<Outgoing> = mails.iter().map(|mail| produced(mail.body())).collect();
-        self.put_raw(queue, &bodies).await?;
-        let mut enqueued = self.enqueued.borrow_mut();
-        enqueued.extend(mails.iter().map(|mail| (mail.id.clone(), mail.recipients)));
-        Ok(())
-    }
-
-    /// Puts any messages on the queue of this name, without remembering them.
+    /// Puts messages on the queue of this name.
     ///
     /// # Errors
     /// [`PutError`] where the queue does not take one; others may stand on it.
@@ -217,7 +185,9 @@ impl World {
     /// # Errors
     /// [`PutError`] where the queue does not take them.
     pub async fn fill(&self, campaign: &str, count: usize) -> Result<(), PutError> {
-        self.put(campaign, &ProducedMail::several(campaign, count, 1)).await
+        let mails = ProducedMail::several(campaign, count, 1);
+        let bodies: Vec<Outgoing> = mails.iter().map(|mail| produced(mail.body())).collect();
+        self.put_raw(campaign, &bodies).await
     }
 
     /// All messages on the queue of this name.
@@ -225,26 +195,10 @@ impl World {
         self.queues.contents(&url(queue))
     }
 
-    /// The identities of the messages that Tidegate ever put on the queue of this name, each with
-    /// the time.
-    pub fn taken(&self, queue: &str) -> Vec<(Timestamp, String)> {
-        self.queues.taken(&url(queue))
-    }
-
-    /// The tick of a window at the quota.
-    pub fn tick(&self, window: Window) -> Tick {
-        Tick { window, rate: self.tick_rate.get().unwrap_or(self.rate) }
-    }
-
     /// The next window that a scheduler starting now would send a tick for.
     pub fn next_window(&self) -> Window {
         let lead = self.scheduler.lead;
         Window::containing(self.universe.now() + lead).plus(1)
-    }
-
-    /// Sleeps until `after` past the opening of window number `number`, where `first` has number 0.
-    pub async fn until(&self, first: Window, number: u64, after: Duration) {
-        self.universe.sleep_until(first.plus(number).opens() + after).await;
     }
 
     /// All poller runs that have ended, in the order of their ends.
@@ -350,22 +304,14 @@ impl World {
     /// EventBridge's trigger of a minute, which may be late.
     async fn trigger(&self) {
         tokio::time::sleep(self.starts.get().trigger).await;
-        self.schedule().await;
-    }
-
-    /// One run of the production scheduler, invoked by EventBridge.
-    pub async fn schedule(&self) {
         self.run_scheduler(false).await;
     }
 
-    /// One run of the production scheduler, invoked by somebody else.
-    pub async fn wake(&self) {
-        self.run_scheduler(true).await;
-    }
-
+    /// One run of the production scheduler, invoked by EventBridge, or (`woken`) by somebody else.
+    ///
     /// Boxed by a function that is not async: the compiler translates an async function in each program that
     /// awaits it, and a box of it here. A test binary would else contain all of the scheduler and the poller, which takes 15 s.
-    fn run_scheduler(&self, woken: bool) -> LocalBoxFuture<'_, ()> {
+    pub fn run_scheduler(&self, woken: bool) -> LocalBoxFuture<'_, ()> {
         Box::pin(self.run_whole_scheduler(woken))
     }
 
@@ -446,7 +392,7 @@ pub const DEAD_LETTERS: &str = "dead.letters";
 pub const FEEDBACK: &str = "feedback.events";
 
 /// The prefix of the limit queues' names.
-pub(crate) const DOMAIN: &str = "domain.";
+const DOMAIN: &str = "domain.";
 
 /// The name of the recipient domain's queue at `place`, from 0.
 pub fn limit_queue(place: usize) -> String {
@@ -454,6 +400,6 @@ pub fn limit_queue(place: usize) -> String {
 }
 
 /// The URL of the queue of this name; a campaign's queue has the campaign's name.
-pub(crate) fn url(name: &str) -> QueueUrl {
+pub fn url(name: &str) -> QueueUrl {
     QueueUrl::new(format!("https://sqs.example/{name}"))
 }
