@@ -19,12 +19,10 @@ use super::record::{WindowRecord, as_f64, floor, number, sum_within};
 use super::report::{
     CampaignForecast, EndEstimate, Forecast, Simulation, Timeline, assumptions, phases,
 };
-use super::scenario::PlanError;
-use super::scenario::Scenario;
+use super::scenario::{PlanError, Scenario};
 use super::skip::{HORIZON, Skip};
 use super::state::{CampaignRun, SimulationState};
-use crate::world::World;
-use crate::world::{DEAD_LETTERS, MERGE};
+use crate::world::{DEAD_LETTERS, MERGE, World};
 
 /// How long a running stack is without mail before the start.
 const WARM_UP: Duration = Duration::from_secs(25);

@@ -5,16 +5,7 @@ use std::str::FromStr;
 use tidegate_core::daily::DailyPace;
 use tidegate_fakes::Latency;
 
-use super::scenario::PlanError;
-use super::scenario::{CampaignLoad, DailyQuotaSettings, Scenario};
-
-fn refused(field: &str, value: &str, allowed: &str) -> PlanError {
-    PlanError::Value {
-        field: field.to_owned(),
-        value: value.to_owned(),
-        allowed: allowed.to_owned(),
-    }
-}
+use super::scenario::{CampaignLoad, DailyQuotaSettings, PlanError, Scenario, refused};
 
 /// Reads a latency as `devstack --latency` does: `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`.
 ///
@@ -115,11 +106,7 @@ impl WeightList {
 /// # Errors
 /// [`PlanError::Value`] on any other word.
 pub fn pace(text: &str) -> Result<DailyPace, PlanError> {
-    match text.trim() {
-        "full" => Ok(DailyPace::Full),
-        "spread" => Ok(DailyPace::Spread),
-        _ => Err(refused("daily", text, "full or spread")),
-    }
+    text.trim().parse().map_err(|_| refused("daily", text, "full or spread"))
 }
 
 /// A variant of a scenario: its name and the settings that it changes.

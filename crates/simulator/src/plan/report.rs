@@ -14,7 +14,7 @@ use tidegate_core::limits::Dimension;
 
 use super::cost::Cost;
 use super::gate::MailState;
-use super::record::{ReportSums, WindowRecord, as_f64};
+use super::record::{Sum, WindowRecord, as_f64};
 use super::scenario::Scenario;
 
 /// Seconds after the start, within what is thought likely.
@@ -219,13 +219,12 @@ pub struct Phase {
 type PhaseKey = (Vec<MailState>, u64, bool, bool, bool);
 
 fn key(record: &WindowRecord, first: u64) -> PhaseKey {
-    let ReportSums { held, blocked, .. } = record.sums;
     let windows = as_f64(record.windows);
     (
         record.states.clone(),
         record.faults,
-        held > 0.5 * windows,
-        blocked > 0.3 * windows,
+        record.sums[Sum::Held] > 0.5 * windows,
+        record.sums[Sum::Blocked] > 0.3 * windows,
         record.from < first && record.is_any(MailState::is_sent),
     )
 }
@@ -297,31 +296,31 @@ fn phase(scenario: &Scenario, run: &WindowRecord, starts: bool) -> Phase {
 fn limit(scenario: &Scenario, run: &WindowRecord) -> Bottleneck {
     let (sums, windows) = (&run.sums, as_f64(run.windows.max(1)));
     let part = |of: f64| of / windows;
-    let slots = sums.slots.max(1.0);
+    let slots = sums[Sum::Slots].max(1.0);
     // The order matters: the first cause that applies explains the effects of the later ones.
     if !run.is_any(MailState::is_sent) {
         let why = [(MailState::Held, Bottleneck::Hold), (MailState::Closed, Bottleneck::Closed)];
         let why = why.into_iter().find(|(state, _)| run.is_any(|of| of == *state));
         return why.map_or(Bottleneck::NothingLeft, |(_, limit)| limit);
     }
-    if part(sums.held) > 0.05 || (part(sums.spread) > 0.5 && scenario.daily.is_some()) {
+    if part(sums[Sum::Held]) > 0.05 || (part(sums[Sum::Spread]) > 0.5 && scenario.daily.is_some()) {
         return Bottleneck::DailyQuota;
     }
-    if part(sums.blocked) > 0.3 {
+    if part(sums[Sum::Blocked]) > 0.3 {
         return Bottleneck::Breaker;
     }
-    if part(sums.slowed) > 0.5 {
+    if part(sums[Sum::Slowed]) > 0.5 {
         return Bottleneck::Throttling;
     }
-    if (sums.failed + sums.refused) / slots > 0.02 {
+    if (sums[Sum::Failed] + sums[Sum::Refused]) / slots > 0.02 {
         return Bottleneck::Failures;
     }
     if !run.is_any(|state| state == MailState::Open) {
         return Bottleneck::Limit;
     }
-    if (sums.unused + sums.skipped) / slots > 0.03 {
+    if (sums[Sum::Unused] + sums[Sum::Skipped]) / slots > 0.03 {
         // Slots without mail point to the feed, slots that were missed to late sends.
-        return if sums.skipped + sums.late > sums.unused {
+        return if sums[Sum::Skipped] + sums[Sum::Late] > sums[Sum::Unused] {
             Bottleneck::Lateness
         } else {
             Bottleneck::Feed

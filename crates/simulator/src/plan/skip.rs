@@ -21,9 +21,8 @@ use std::time::Duration;
 use tidegate_core::turns;
 
 use super::gate::{DailyLimit, MailState};
-use super::record::{ReportSums, ServiceUsage, WindowRecord, as_f64, floor};
-use super::scenario::Scenario;
-use super::scenario::SendFault;
+use super::record::{Sum, Sums, WindowRecord, as_f64, floor};
+use super::scenario::{Scenario, SendFault};
 use super::state::{SimulationState, grid_rate};
 
 pub(super) const HORIZON: u64 = 120 * 86_400;
@@ -171,8 +170,8 @@ impl SimulationState {
 
 impl WindowRecord {
     pub(super) fn dead_of_a_mail(&self) -> f64 {
-        let accepted = self.sums.accepted;
-        if accepted > 0.0 { self.sums.dead / accepted } else { 0.0 }
+        let accepted = self.sums[Sum::Accepted];
+        if accepted > 0.0 { self.sums[Sum::Dead] / accepted } else { 0.0 }
     }
 
     pub(super) fn has_mail(&self, campaign: usize) -> bool {
@@ -401,17 +400,17 @@ impl Sample {
         let sent: Vec<f64> = sent.into_iter().chain([express]).collect();
         let (all, measured) = (sent.iter().sum::<f64>(), &self.each);
         let load = if measured.total() > 0.0 { all / measured.total() } else { 1.0 };
-        let mut usage = ServiceUsage::default();
-        usage.add(&measured.usage, load);
-        (usage.pollers, usage.claims) = (measured.usage.pollers, measured.usage.claims);
-        let of_windows = measured.sums;
-        let mut sums = ReportSums::default();
-        sums.add(&of_windows, load);
-        (sums.spread, sums.slowed, sums.blocked) =
-            (of_windows.spread, of_windows.slowed, of_windows.blocked);
-        sums.held = if is_of_day { 1.0 } else { of_windows.held };
+        let mut sums = Sums::default();
+        sums.add(&measured.sums, load);
+        // These do not depend on how much a window sends.
+        for of in [Sum::Pollers, Sum::Claims, Sum::Spread, Sum::Slowed, Sum::Blocked, Sum::Held] {
+            sums[of] = measured.sums[of];
+        }
+        if is_of_day {
+            sums[Sum::Held] = 1.0;
+        }
         let (faults, rate) = (measured.faults, measured.rate);
-        let each = WindowRecord { from, windows: 1, sent, states, faults, rate, sums, usage };
+        let each = WindowRecord { from, windows: 1, sent, states, faults, rate, sums };
         WindowRecord { windows, ..each.times(as_f64(windows)) }
     }
 }
