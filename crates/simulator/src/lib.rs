@@ -31,6 +31,4 @@ mod world;
 pub use lambda::{LambdaEnvironment, LateStarts, PollerEnd, PollerRun, SimulatedPorts};
 pub use mail::{BodyForm, ProducedMail};
 pub use settings::{Deployment, WorldSettings};
-pub use world::{
-    DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, PutError, SettingsError, World, limit_queue, url,
-};
+pub use world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, SettingsError, World, limit_queue, url};

@@ -18,8 +18,8 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{
-    BATCH, BATCH_BYTES, Entry, EntryError, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _,
-    Standing,
+    BATCH, BATCH_BYTES, EntryError, FailureKind, Ledger as _, Outgoing, PortError, QueueUrl,
+    Queues as _, Standing,
 };
 use tidegate_delivery::schedule::minute::{self, SchedulerRunReport, SumsMemory};
 use tidegate_delivery::schedule::{self, SchedulePorts, ScheduleReport};
@@ -143,48 +143,41 @@ impl World {
     /// Puts messages on the queue of this name.
     ///
     /// # Errors
-    /// [`PutError`] where the queue does not take one; others may stand on it.
-    pub async fn put_raw(&self, queue: &str, messages: &[Outgoing]) -> Result<(), PutError> {
+    /// [`PortError`] where the queue does not take one; others may stand on it.
+    pub async fn put_raw(&self, queue: &str, messages: &[Outgoing]) -> Result<(), PortError> {
         let url = url(queue);
         let sends = messages.chunks(BATCH).map(|batch| self.put_batch(&url, batch.to_vec()));
-        for answer in join_all(sends).await {
-            let named = || queue.to_owned();
-            let entries = answer.map_err(|source| PutError::Batch { queue: named(), source })?;
-            for entry in entries {
-                entry.map_err(|entry| PutError::Entry { queue: named(), entry })?;
+        join_all(sends).await.into_iter().collect()
+    }
+
+    /// Sends a batch. Entries that fail with `InternalError` are sent again; the first other one that is refused is
+    /// the error.
+    async fn put_batch(&self, url: &QueueUrl, mut batch: Vec<Outgoing>) -> Result<(), PortError> {
+        while !batch.is_empty() {
+            let mut answers = self.queues.send(url, &batch).await?.into_iter();
+            let mut refused = None;
+            batch.retain(|_| match answers.next() {
+                Some(Err(error)) if error.code == "InternalError" => true,
+                Some(Err(error)) => {
+                    refused.get_or_insert(error);
+                    false
+                }
+                _ => false,
+            });
+            if let Some(EntryError { code, message }) = refused {
+                let kind = FailureKind::Refused(format!("{code}: {message}"));
+                let (operation, resource) = ("SendMessageBatch", url.to_string());
+                return Err(PortError { operation, resource, kind, source: None });
             }
         }
         Ok(())
     }
 
-    /// Sends a batch. Entries that fail with `InternalError` are sent again; entries that are
-    /// refused are returned.
-    async fn put_batch(
-        &self,
-        url: &QueueUrl,
-        mut batch: Vec<Outgoing>,
-    ) -> Result<Vec<Entry>, PortError> {
-        let mut refused = Vec::new();
-        while !batch.is_empty() {
-            let answers = self.queues.send(url, &batch).await?;
-            let mut answers = answers.into_iter();
-            batch.retain(|_| match answers.next() {
-                Some(Err(error)) if error.code == "InternalError" => true,
-                Some(Err(error)) => {
-                    refused.push(Err(error));
-                    false
-                }
-                _ => false,
-            });
-        }
-        Ok(refused)
-    }
-
     /// Puts `count` mails of one recipient on a campaign's queue, `name-0` and so on.
     ///
     /// # Errors
-    /// [`PutError`] where the queue does not take them.
-    pub async fn fill(&self, campaign: &str, count: usize) -> Result<(), PutError> {
+    /// [`PortError`] where the queue does not take them.
+    pub async fn fill(&self, campaign: &str, count: usize) -> Result<(), PortError> {
         let mails = ProducedMail::several(campaign, count, 1);
         let bodies: Vec<Outgoing> = mails.iter().map(|mail| produced(mail.body())).collect();
         self.put_raw(campaign, &bodies).await
@@ -372,16 +365,6 @@ pub enum SettingsError {
     /// The poller or the scheduler would refuse these variables at start-up.
     #[error("the functions would not start")]
     Variables(#[from] ConfigError),
-}
-
-/// A simulated queue did not accept messages.
-#[derive(Debug, thiserror::Error)]
-pub enum PutError {
-    #[error("{queue} takes no message")]
-    Batch { queue: String, source: PortError },
-    /// The queue refused one message, for example because it is too large.
-    #[error("{queue} refuses a message: {}", .entry.message)]
-    Entry { queue: String, entry: EntryError },
 }
 
 /// The merge queue's name. Campaign names contain no dots, so it cannot clash with one.

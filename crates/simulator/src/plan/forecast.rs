@@ -1,17 +1,15 @@
-//! The run of one seed: simulated windows, with skips between them.
-//!
-//! Combines the runs of several seeds into a forecast.
+//! A forecast from runs of several seeds. The run of a seed is simulated windows, with skips between them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tidegate_core::Window;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::control::{Control, HoldReason, Holds};
 use tidegate_core::identity::Identity;
 use tidegate_core::memory::Memory;
+use tidegate_core::{Timestamp, Window};
 
 use super::cost::Cost;
 use super::gate::{self, DailyLimit};
@@ -19,7 +17,7 @@ use super::record::{WindowRecord, as_f64, floor, number, sum_within};
 use super::report::{
     CampaignForecast, EndEstimate, Forecast, Simulation, Timeline, assumptions, phases,
 };
-use super::scenario::{PlanError, Scenario};
+use super::scenario::{CampaignLoad, PlanError, Scenario};
 use super::skip::{HORIZON, Skip};
 use super::state::{CampaignRun, SimulationState};
 use crate::world::{DEAD_LETTERS, MERGE, World};
@@ -301,43 +299,31 @@ pub fn forecast(
     };
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let every_send = is_uneven(scenario) || scenario.is_limited_by_domain();
-    let run = |seed: u64| {
+    let one = |seed: u64| -> Result<(u64, SimulationState), PlanError> {
         let told = |part| tell(seed, part);
         let hooks = Hooks { progress: &told, every_window: options.every_window, every_send };
-        Ok((seed, run_in_own_runtime(scenario, seed, hooks)?))
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build()?;
+        Ok((seed, runtime.block_on(run(scenario, seed, hooks))?))
     };
     // Each thread takes the seeds that are a number of threads apart.
-    let work = |first: u64| (first..=seeds).step_by(cores).map(run).collect();
-    let results: Vec<Result<Vec<(u64, SimulationState)>, PlanError>> = thread::scope(|scope| {
-        let workers: Vec<_> = (1..=seeds)
-            .take(cores)
-            .map(|first| (first, scope.spawn(move || work(first))))
-            .collect();
+    let work = |first: u64| (first..=seeds).step_by(cores).map(one).collect();
+    let results = thread::scope(|scope| {
+        let spawn = |first| (first, scope.spawn(move || work(first)));
+        let workers: Vec<_> = (1..=seeds).take(cores).map(spawn).collect();
         let joined = workers.into_iter();
-        joined.map(|(seed, worker)| worker.join().unwrap_or(Err(PlanError::Lost(seed)))).collect()
+        joined
+            .map(|(seed, worker)| worker.join().unwrap_or(Err(PlanError::Lost(seed))))
+            .collect::<Result<Vec<Vec<_>>, PlanError>>()
     });
-    let mut runs = Vec::new();
-    for result in results {
-        runs.extend(result?);
-    }
-    runs.sort_by_key(|(seed, _)| *seed);
-    let runs: Vec<SimulationState> = runs.into_iter().map(|(_, run)| run).collect();
-    combine_runs(scenario, &runs)
-}
-
-fn run_in_own_runtime(
-    scenario: &Scenario,
-    seed: u64,
-    hooks: Hooks<'_>,
-) -> Result<SimulationState, PlanError> {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_time().start_paused(true).build()?;
-    runtime.block_on(run(scenario, seed, hooks))
+    let runs: BTreeMap<u64, SimulationState> = results?.into_iter().flatten().collect();
+    combine_runs(scenario, &runs.into_values().collect::<Vec<_>>())
 }
 
 fn combine_runs(scenario: &Scenario, runs: &[SimulationState]) -> Result<Forecast, PlanError> {
+    let loads = scenario.campaigns.iter().enumerate();
     let campaigns: Vec<CampaignForecast> =
-        (0..scenario.campaigns.len()).map(|index| campaign(scenario, runs, index)).collect();
+        loads.map(|(index, load)| campaign(scenario.start, load, runs, index)).collect();
     let ends: Vec<Option<(f64, f64)>> = runs.iter().map(last_end).collect();
     // Costs, phases and timeline are those of the run with the median end.
     let mut order: Vec<usize> = (0..runs.len()).collect();
@@ -395,20 +381,23 @@ fn span(ends: &[Option<(f64, f64)>]) -> Option<EndEstimate> {
     Some(EndEstimate { earliest: (early - model).max(0.0), expected, latest: late + model })
 }
 
-fn campaign(scenario: &Scenario, runs: &[SimulationState], index: usize) -> CampaignForecast {
-    let load = scenario.campaigns.get(index);
+fn campaign(
+    start: Timestamp,
+    load: &CampaignLoad,
+    runs: &[SimulationState],
+    index: usize,
+) -> CampaignForecast {
     let campaigns: Vec<_> = runs.iter().filter_map(|run| run.campaigns.get(index)).collect();
-    let ends: Vec<Option<(f64, f64)>> =
-        campaigns.iter().map(|campaign| campaign.end(scenario.start)).collect();
+    let ends: Vec<_> = campaigns.iter().map(|campaign| campaign.end(start)).collect();
     let ends_after_seconds = span(&ends);
     let runs = as_f64(campaigns.len().max(1) as u64);
     let accepted = campaigns.iter().map(|campaign| campaign.accepted).sum::<f64>() / runs;
-    let at = |span: EndEstimate| scenario.start + Duration::from_secs_f64(span.expected);
+    let at = |span: EndEstimate| start + Duration::from_secs_f64(span.expected);
     CampaignForecast {
-        name: load.map(|load| load.name.clone()).unwrap_or_default(),
-        weight: load.map_or(0, |load| load.weight),
-        mails: load.map_or(0, |load| load.mails),
-        recipients_per_mail: load.map_or(1, |load| load.recipients),
+        name: load.name.clone(),
+        weight: load.weight,
+        mails: load.mails,
+        recipients_per_mail: load.recipients,
         ends_after_seconds,
         ends_at: ends_after_seconds.map(|span| Window::containing(at(span))),
         accepted: floor(accepted.round()),

@@ -1,6 +1,5 @@
-//! The gates that a campaign's mail passes: weight, holds and limit, until one of them changes by itself.
-//!
-//! The daily quota in a stretch: when it is used up, and when sends of the day before free it again.
+//! The gates that a campaign's mail passes: weight, holds and limit, until one of them changes by itself. And
+//! the daily quota: when it is used up, and when sends of the day before free it again.
 //!
 //! SES counts the recipients of the last 24 hours. Once the quota is used up, as much is sent as leaves that count.
 //! Example: a quota of 100,000 and a rate of 14/s use it up after about 2 h; nothing is sent until 24 hours after the

@@ -1,8 +1,4 @@
-//! The forecast as it is shown and written as JSON.
-//!
-//! The assumptions of a forecast.
-//!
-//! Splits a forecast into phases and finds the bottleneck of each.
+//! The forecast as it is shown and written as JSON: its assumptions, and its phases with the bottleneck of each.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! The recipient domains of a forecast's mails: a given share goes to each named domain, and each
-//! other mail goes to a domain of its own.
+//! The scenario of a forecast: campaigns, settings, faults, and recipient domains.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -18,7 +17,7 @@ use tidegate_delivery::ports::PortError;
 use tidegate_fakes::{Counting, Fault, Latency, Operation, Rule, failures};
 
 use crate::settings::{Deployment, WorldSettings};
-use crate::world::{PutError, SettingsError};
+use crate::world::SettingsError;
 
 /// The most mails of a campaign and the largest daily quota that a forecast accepts.
 pub const MOST_MAILS: u64 = 1_000_000_000;
@@ -296,9 +295,6 @@ pub enum PlanError {
     NoWeight,
     #[error("the settings cannot be simulated")]
     World(#[from] SettingsError),
-    /// A simulated queue refuses a mail.
-    #[error("a mail cannot be simulated")]
-    Put(#[from] PutError),
     #[error("the simulation failed")]
     Port(#[from] PortError),
     /// The thread or the timer for the simulation cannot be started.
@@ -398,7 +394,7 @@ impl PlannedFault {
     }
 }
 
-/// The part of the mails that goes to one domain.
+/// The part of the mails that goes to one domain; each other mail goes to a domain of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DomainShare {
     pub domain: String,

@@ -3,14 +3,14 @@
 //! A forecast of days would take hours if each of its windows were simulated. While the same campaigns may be sent and
 //! the same faults are active, all windows are statistically alike. So a run simulates some windows after each change,
 //! and measures them. Where they are as the weights, holds and limits let expect, which is known for every time to come
-//! too, the rest of the run is stepped through ([`crate::plan::skip`]) and not simulated. Else simulation resumes shortly
+//! too, the rest of the run is stepped through and not simulated. Else simulation resumes shortly
 //! before the next change.
 //!
 //! Example: 900,000 mails of `big` and 50,000 of `small` at 14/s with weights 90 and 10. After 12 windows to settle, 30
 //! windows are measured; they show 12.35 and 1.37 recipients per window, as is due. `small` ends after some 36,400
 //! windows, and from then on `big` has all slots.
 //!
-//! Steps through windows that are not simulated, from one change to the next.
+//! The steps go from one change to the next.
 //!
 //! In a stretch every window sends the same: each campaign its share of the capacity, as far as holds, its limit and the
 //! daily quota let it. A stretch ends where a campaign's mails do, and where a hold, a limit or the daily quota changes.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use futures_util::future::try_join_all;
+use tidegate_core::channel::Channel;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
@@ -304,17 +305,15 @@ impl SimulationState {
 
 impl CampaignRun {
     fn new(load: &super::scenario::CampaignLoad, scenario: &Scenario) -> Self {
+        let is_text = scenario.channel == Channel::Sms;
+        let body = if is_text { BodyForm::TextMessage } else { BodyForm::Repeated };
         Self {
             name: load.name.clone(),
             url: url(&load.name),
             weight: f64::from(load.weight),
             recipients: f64::from(load.recipients),
             reservoir: load.mails,
-            mail: ProducedMail {
-                recipients: load.recipients,
-                body: scenario.channel.into(),
-                ..ProducedMail::new("")
-            },
+            mail: ProducedMail { recipients: load.recipients, body, ..ProducedMail::new("") },
             domains: scenario.domains.clone(),
             enqueued: 0,
             enqueued_accepted: 0,
