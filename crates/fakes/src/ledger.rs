@@ -539,10 +539,10 @@ pub(crate) fn of_claim(stored: &StoredControl) -> usize {
         "prev_initial_limits",
         "limits",
         "claimed_limits",
-        "prev_limits",
+        "prev_claimed_limits",
         "control_version",
     ];
-    const FACTORS: [&str; 3] = ["factor", "claimed_factor", "prev_factor"];
+    const FACTORS: [&str; 3] = ["factor", "claimed_factor", "prev_claimed_factor"];
     "pk".len()
         + "regulator".len()
         + NUMBERS.iter().map(|name| name.len() + NUMBER).sum::<usize>()

@@ -17,8 +17,8 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_types::os_shim_internal::{Env, Fs};
 use clap::Args;
-use tidegate_adapters::aws::Clients;
 use tidegate_adapters::aws::stack::{LocalRuns, Stack, StackError};
+use tidegate_adapters::aws::{Clients, port_error};
 
 use crate::shell::OutputArgs;
 
@@ -150,7 +150,7 @@ async fn outputs(name: &str, clients: &Clients) -> Result<BTreeMap<String, Strin
         if error.code() == Some("ValidationError") {
             StackError::NoStack { stack: name.to_owned(), region }
         } else {
-            StackError::service("DescribeStacks", name, error)
+            port_error("DescribeStacks", name, error).into()
         }
     })?;
     let stack = answer.stacks().first();

@@ -1,19 +1,22 @@
-//! Lambda's part of the simulation: environments, invocations, kills.
+//! Lambda's part of the simulation: environments, invocations, and what a poller's run gave.
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
-use tidegate_core::Window;
-use tidegate_core::config::{POLLER_TIMEOUT, PollerConfig};
+use tidegate_core::Timestamp;
+use tidegate_core::config::POLLER_TIMEOUT;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::bucketed::Bucketed;
-use tidegate_delivery::poll::Poller;
+use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::{Entropy as _, Ports};
+use tidegate_fakes::{
+    MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryLedger, MemoryMailer, MemoryQueues,
+    SeededEntropy, SimClock,
+};
 use tokio::sync::Notify;
 
-use crate::environment::{LambdaEnvironment, PollerEnd, PollerRun, SimulatedPorts};
 use crate::world::World;
 
 impl World {
@@ -112,60 +115,72 @@ impl World {
             end: start,
         });
     }
+}
 
-    /// Kills every poller that is serving, by dropping its future.
-    pub fn crash(&self) {
-        for environment in self.environments.borrow().iter().flatten() {
-            if environment.is_busy() {
-                environment.crash.notify_one();
-            }
+/// The ports of one execution environment's poller: fakes with fault injection.
+pub type SimulatedPorts = (
+    MemoryQueues,
+    Bucketed<MemoryMailer, MemoryBucket>,
+    MemoryAccount,
+    MemoryLedger,
+    SimClock,
+    SeededEntropy,
+    MemoryDeferralStore,
+);
+
+/// How late functions start; not at all by default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LateStarts {
+    /// From the minute until EventBridge's trigger starts a scheduler.
+    pub trigger: Duration,
+    /// The start of a new environment for a poller.
+    pub cold: Duration,
+}
+
+/// An execution environment: a poller that serves one window at a time.
+#[derive(Debug)]
+pub struct LambdaEnvironment {
+    pub poller: Poller<SimulatedPorts>,
+    pub clock: SimClock,
+    pub(crate) busy: Cell<bool>,
+    /// The environment belongs to an older deployment and gets no more ticks.
+    pub retired: Cell<bool>,
+    /// Ends a run of its poller.
+    pub crash: Notify,
+}
+
+#[derive(Debug)]
+pub enum PollerEnd {
+    Reported(Box<WindowReport>),
+    Failed(PollError),
+    /// A test or Lambda's time-out killed it.
+    Crashed,
+}
+
+#[derive(Debug)]
+pub struct PollerRun {
+    /// The tick it was started with.
+    pub tick: Option<Tick>,
+    pub at: Timestamp,
+    pub ended: Timestamp,
+    /// The index of its environment, in the order of creation.
+    pub environment: usize,
+    pub end: PollerEnd,
+}
+
+impl PollerRun {
+    /// The window report, if the poller ended with one.
+    pub fn report(&self) -> Option<&WindowReport> {
+        match &self.end {
+            PollerEnd::Reported(report) => Some(report),
+            PollerEnd::Failed(_) | PollerEnd::Crashed => None,
         }
     }
+}
 
-    /// Waits until shortly before the next window opens, as its tick does, and returns the window.
-    pub async fn next_lead(&self) -> Window {
-        let window = self.next_window();
-        let at = window.opens().saturating_sub(Duration::from_millis(330));
-        self.universe.sleep_until(at).await;
-        window
-    }
-
-    /// Serves the next window and kills the poller at the first call that hangs: a send if `mail`,
-    /// else any other call. Returns whether a call hung.
-    pub async fn crash_where_it_hangs(&self, mail: bool) -> bool {
-        let window = self.next_lead().await;
-        let hung = tokio::select! {
-            biased;
-            () = self.serve(Some(self.tick(window))) => false,
-            () = self.faults.hung(), if !mail => true,
-            () = self.mail_faults.hung(), if mail => true,
-        };
-        if hung {
-            // The environment is gone with it.
-            self.forget_environments();
-        }
-        hung
-    }
-
-    /// Deploys a new poller configuration. Pollers that are serving finish with the old one; new
-    /// environments get the new one.
-    pub fn deploy(&self, poller: PollerConfig) {
-        self.poller.replace(poller);
-        for environment in self.environments.borrow_mut().iter_mut() {
-            environment.take_if(|environment| !environment.is_busy());
-        }
-        for environment in self.environments.borrow().iter().flatten() {
-            environment.retired.set(true);
-        }
-    }
-
-    /// Drops all environments, busy or not. To be called after the future of [`World::serve`] was
-    /// dropped, which is a crash.
-    pub fn forget_environments(&self) {
-        self.environments.borrow_mut().iter_mut().for_each(|environment| *environment = None);
-    }
-
-    pub fn warm(&self) -> Vec<Rc<LambdaEnvironment>> {
-        self.environments.borrow().iter().flatten().cloned().collect()
+impl LambdaEnvironment {
+    /// Whether it serves a window now.
+    pub fn is_busy(&self) -> bool {
+        self.busy.get()
     }
 }

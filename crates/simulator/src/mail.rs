@@ -3,7 +3,6 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use tidegate_core::channel::Channel;
 use tidegate_core::compression::compress;
 use tidegate_delivery::ports::{Body, Outgoing};
 
@@ -32,15 +31,6 @@ pub enum BodyForm {
     Compressed,
     /// A text message, with as many parts as the mail would have recipients.
     TextMessage,
-}
-
-impl From<Channel> for BodyForm {
-    fn from(channel: Channel) -> Self {
-        match channel {
-            Channel::Email => Self::Repeated,
-            Channel::Sms => Self::TextMessage,
-        }
-    }
 }
 
 impl ProducedMail {

@@ -11,7 +11,7 @@ use tidegate_core::limits::InitialLimits;
 use tidegate_core::rate::{InvalidRate, Rate};
 use tidegate_fakes::{Counting, Latency, QueueSettings, SesSettings};
 
-use super::names::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, limit_queue, url};
+use crate::world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, limit_queue, url};
 
 const LIMITS: &str = "TIDEGATE_LIMITS";
 

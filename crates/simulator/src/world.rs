@@ -1,23 +1,25 @@
+//! The names and URLs of the queues.
+
 use std::cell::{Cell, RefCell, RefMut};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::{LocalBoxFuture, join, join_all};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
-use tidegate_core::config::{PollerConfig, SchedulerConfig, queue_key};
+use tidegate_core::config::{ConfigError, PollerConfig, SchedulerConfig, queue_key};
 use tidegate_core::control::Control;
 use tidegate_core::identity::CAMPAIGN_QUEUE_BYTES;
 use tidegate_core::outcome::Failure;
-use tidegate_core::rate::Rate;
+use tidegate_core::rate::{InvalidRate, Rate};
 use tidegate_core::tick::Tick;
 use tidegate_core::timestamp::SECOND;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{
-    BATCH, BATCH_BYTES, Entry, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing,
+    BATCH, BATCH_BYTES, EntryError, FailureKind, Ledger as _, Outgoing, PortError, QueueUrl,
+    Queues as _, Standing,
 };
 use tidegate_delivery::schedule::minute::{self, SchedulerRunReport, SumsMemory};
 use tidegate_delivery::schedule::{self, SchedulePorts, ScheduleReport};
@@ -27,10 +29,8 @@ use tidegate_fakes::{
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::environment::{LambdaEnvironment, LateStarts, PollerRun};
-use crate::error::{PutError, SettingsError};
+use crate::lambda::{LambdaEnvironment, LateStarts, PollerRun};
 use crate::mail::{ProducedMail, produced};
-use crate::names::{DEAD_LETTERS, DOMAIN, EXPRESS, FEEDBACK, MERGE, limit_queue, url};
 use crate::settings::WorldSettings;
 
 fn create(queues: &MemoryQueues, name: &str, settings: QueueSettings) {
@@ -70,16 +70,15 @@ pub struct World {
     pub schedule_reports: RefCell<Vec<ScheduleReport>>,
     /// The reports of the scheduler's other work: feedback, back-pressure, replay of deferred mail.
     pub minute_reports: RefCell<Vec<SchedulerRunReport>>,
-    pub(crate) poller: RefCell<PollerConfig>,
+    pub poller: RefCell<PollerConfig>,
     scheduler: SchedulerConfig,
     gauge: BackPressureMemory,
     incidents: IncidentMemory,
     sums: SumsMemory,
-    rate: Rate,
     pub(crate) entropy: SeededEntropy,
-    pub(crate) environments: RefCell<Vec<Option<Rc<LambdaEnvironment>>>>,
+    /// The execution environments in the order of creation; `None` for one that is gone.
+    pub environments: RefCell<Vec<Option<Rc<LambdaEnvironment>>>>,
     pub(crate) poller_runs: RefCell<Vec<PollerRun>>,
-    pub(crate) enqueued: RefCell<BTreeMap<String, u32>>,
     ticks: RefCell<Option<UnboundedReceiver<Tick>>>,
 }
 
@@ -90,7 +89,7 @@ impl World {
     /// [`SettingsError`] on settings that the functions or SES would refuse.
     pub fn new(settings: WorldSettings) -> Result<Self, SettingsError> {
         let (poller, scheduler) = (settings.poller()?, settings.scheduler()?);
-        let (ses, rate) = (settings.ses()?, Rate::per_second(settings.quota)?);
+        let ses = settings.ses()?;
         let universe = Universe::starting_at(settings.epoch);
         let seed = settings.seed.wrapping_mul(1_000);
         let queues = MemoryQueues::new(universe, seed.wrapping_add(1));
@@ -128,11 +127,9 @@ impl World {
             gauge: BackPressureMemory::default(),
             incidents: IncidentMemory::default(),
             sums: SumsMemory::default(),
-            rate,
             entropy: SeededEntropy::new(seed.wrapping_add(6)),
             environments: RefCell::default(),
             poller_runs: RefCell::default(),
-            enqueued: RefCell::default(),
             ticks: RefCell::new(Some(ticks)),
             settings,
         })
@@ -143,80 +140,47 @@ impl World {
         self.poller.borrow().limits.queues.len()
     }
 
-    /// Creates a queue of this name, as another stack could.
-    pub fn add_queue(&self, name: &str) {
-        create(&self.queues, name, self.settings.queues);
-    }
-
-    /// Deletes the queue of this name with all that is on it.
-    pub fn remove_queue(&self, name: &str) {
-        self.queues.remove(&url(name));
-    }
-
-    /// Sets a tag of the queue of this name, or removes it if `value` is `None`.
-    pub fn tag(&self, queue: &str, tag: &str, value: Option<&str>) {
-        self.queues.tag(&url(queue), tag, value);
-    }
-
-    /// Puts mails on the queue of this name, as producers do, and remembers them, so that
-    /// [`World::lost`] can find missing ones.
+    /// Puts messages on the queue of this name.
     ///
     /// # Errors
-    /// [`PutError`] where the queue does not take them.
-    pub async fn put(&self, queue: &str, mails: &[ProducedMail]) -> Result<(), PutError> {
-        let bodies: Vec<Outgoing> = mails.iter().map(|mail| produced(mail.body())).collect();
-        self.put_raw(queue, &bodies).await?;
-        let mut enqueued = self.enqueued.borrow_mut();
-        enqueued.extend(mails.iter().map(|mail| (mail.id.clone(), mail.recipients)));
-        Ok(())
-    }
-
-    /// Puts any messages on the queue of this name, without remembering them.
-    ///
-    /// # Errors
-    /// [`PutError`] where the queue does not take one; others may stand on it.
-    pub async fn put_raw(&self, queue: &str, messages: &[Outgoing]) -> Result<(), PutError> {
+    /// [`PortError`] where the queue does not take one; others may stand on it.
+    pub async fn put_raw(&self, queue: &str, messages: &[Outgoing]) -> Result<(), PortError> {
         let url = url(queue);
         let sends = messages.chunks(BATCH).map(|batch| self.put_batch(&url, batch.to_vec()));
-        for answer in join_all(sends).await {
-            let named = || queue.to_owned();
-            let entries = answer.map_err(|source| PutError::Batch { queue: named(), source })?;
-            for entry in entries {
-                entry.map_err(|entry| PutError::Entry { queue: named(), entry })?;
+        join_all(sends).await.into_iter().collect()
+    }
+
+    /// Sends a batch. Entries that fail with `InternalError` are sent again; the first other one that is refused is
+    /// the error.
+    async fn put_batch(&self, url: &QueueUrl, mut batch: Vec<Outgoing>) -> Result<(), PortError> {
+        while !batch.is_empty() {
+            let mut answers = self.queues.send(url, &batch).await?.into_iter();
+            let mut refused = None;
+            batch.retain(|_| match answers.next() {
+                Some(Err(error)) if error.code == "InternalError" => true,
+                Some(Err(error)) => {
+                    refused.get_or_insert(error);
+                    false
+                }
+                _ => false,
+            });
+            if let Some(EntryError { code, message }) = refused {
+                let kind = FailureKind::Refused(format!("{code}: {message}"));
+                let (operation, resource) = ("SendMessageBatch", url.to_string());
+                return Err(PortError { operation, resource, kind, source: None });
             }
         }
         Ok(())
     }
 
-    /// Sends a batch. Entries that fail with `InternalError` are sent again; entries that are
-    /// refused are returned.
-    async fn put_batch(
-        &self,
-        url: &QueueUrl,
-        mut batch: Vec<Outgoing>,
-    ) -> Result<Vec<Entry>, PortError> {
-        let mut refused = Vec::new();
-        while !batch.is_empty() {
-            let answers = self.queues.send(url, &batch).await?;
-            let mut answers = answers.into_iter();
-            batch.retain(|_| match answers.next() {
-                Some(Err(error)) if error.code == "InternalError" => true,
-                Some(Err(error)) => {
-                    refused.push(Err(error));
-                    false
-                }
-                _ => false,
-            });
-        }
-        Ok(refused)
-    }
-
     /// Puts `count` mails of one recipient on a campaign's queue, `name-0` and so on.
     ///
     /// # Errors
-    /// [`PutError`] where the queue does not take them.
-    pub async fn fill(&self, campaign: &str, count: usize) -> Result<(), PutError> {
-        self.put(campaign, &ProducedMail::several(campaign, count, 1)).await
+    /// [`PortError`] where the queue does not take them.
+    pub async fn fill(&self, campaign: &str, count: usize) -> Result<(), PortError> {
+        let mails = ProducedMail::several(campaign, count, 1);
+        let bodies: Vec<Outgoing> = mails.iter().map(|mail| produced(mail.body())).collect();
+        self.put_raw(campaign, &bodies).await
     }
 
     /// All messages on the queue of this name.
@@ -224,26 +188,10 @@ impl World {
         self.queues.contents(&url(queue))
     }
 
-    /// The identities of the messages that Tidegate ever put on the queue of this name, each with
-    /// the time.
-    pub fn taken(&self, queue: &str) -> Vec<(Timestamp, String)> {
-        self.queues.taken(&url(queue))
-    }
-
-    /// The tick of a window at the quota.
-    pub fn tick(&self, window: Window) -> Tick {
-        Tick { window, rate: self.tick_rate.get().unwrap_or(self.rate) }
-    }
-
     /// The next window that a scheduler starting now would send a tick for.
     pub fn next_window(&self) -> Window {
         let lead = self.scheduler.lead;
         Window::containing(self.universe.now() + lead).plus(1)
-    }
-
-    /// Sleeps until `after` past the opening of window number `number`, where `first` has number 0.
-    pub async fn until(&self, first: Window, number: u64, after: Duration) {
-        self.universe.sleep_until(first.plus(number).opens() + after).await;
     }
 
     /// All poller runs that have ended, in the order of their ends.
@@ -349,22 +297,14 @@ impl World {
     /// EventBridge's trigger of a minute, which may be late.
     async fn trigger(&self) {
         tokio::time::sleep(self.starts.get().trigger).await;
-        self.schedule().await;
-    }
-
-    /// One run of the production scheduler, invoked by EventBridge.
-    pub async fn schedule(&self) {
         self.run_scheduler(false).await;
     }
 
-    /// One run of the production scheduler, invoked by somebody else.
-    pub async fn wake(&self) {
-        self.run_scheduler(true).await;
-    }
-
+    /// One run of the production scheduler, invoked by EventBridge, or (`woken`) by somebody else.
+    ///
     /// Boxed by a function that is not async: the compiler translates an async function in each program that
     /// awaits it, and a box of it here. A test binary would else contain all of the scheduler and the poller, which takes 15 s.
-    fn run_scheduler(&self, woken: bool) -> LocalBoxFuture<'_, ()> {
+    pub fn run_scheduler(&self, woken: bool) -> LocalBoxFuture<'_, ()> {
         Box::pin(self.run_whole_scheduler(woken))
     }
 
@@ -415,4 +355,34 @@ impl World {
 /// `at`, or a second from now if `at` has passed.
 fn later(at: Timestamp, now: Timestamp) -> Timestamp {
     if at > now { at } else { now + Duration::from_secs(1) }
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The account's quota or the rate that SES enforces is out of range.
+    #[error("a quota is out of range")]
+    Quota(#[from] InvalidRate),
+    /// The poller or the scheduler would refuse these variables at start-up.
+    #[error("the functions would not start")]
+    Variables(#[from] ConfigError),
+}
+
+/// The merge queue's name. Campaign names contain no dots, so it cannot clash with one.
+pub const MERGE: &str = "merge.fifo";
+pub const EXPRESS: &str = "express";
+pub const DEAD_LETTERS: &str = "dead.letters";
+/// The name of the queue with SES's bounces and complaints.
+pub const FEEDBACK: &str = "feedback.events";
+
+/// The prefix of the limit queues' names.
+const DOMAIN: &str = "domain.";
+
+/// The name of the recipient domain's queue at `place`, from 0.
+pub fn limit_queue(place: usize) -> String {
+    format!("{DOMAIN}{}", place + 1)
+}
+
+/// The URL of the queue of this name; a campaign's queue has the campaign's name.
+pub fn url(name: &str) -> QueueUrl {
+    QueueUrl::new(format!("https://sqs.example/{name}"))
 }

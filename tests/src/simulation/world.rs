@@ -1,31 +1,44 @@
 #![expect(clippy::unwrap_used, reason = "a test's own settings, and fakes that answer")]
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+use std::time::Duration;
 
+use tidegate_core::config::PollerConfig;
 use tidegate_core::control::Control;
 use tidegate_core::counters::Counter;
 use tidegate_core::dead_letter::DeadLetter;
+use tidegate_core::identity::CAMPAIGN_QUEUE_BYTES;
+use tidegate_core::tick::Tick;
+use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{Outgoing, Standing};
-use tidegate_fakes::QueuedMessage;
-use tidegate_simulator::{DEAD_LETTERS, ProducedMail, WorldSettings, measure};
+use tidegate_fakes::{QueueSettings, QueuedMessage};
+use tidegate_simulator::mail::produced;
+use tidegate_simulator::{DEAD_LETTERS, LambdaEnvironment, ProducedMail, WorldSettings, url};
 
-use super::rate;
+use super::{measure, rate};
 
 /// A [`tidegate_simulator::World`] for tests: what fails is a panic.
 #[derive(Debug)]
-pub struct World(tidegate_simulator::World);
+pub struct World {
+    simulated: tidegate_simulator::World,
+    /// The recipients of each mail that was put on a queue, by id, to find missing ones.
+    pub(super) enqueued: RefCell<BTreeMap<String, u32>>,
+}
 
 impl Deref for World {
     type Target = tidegate_simulator::World;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.simulated
     }
 }
 
 impl DerefMut for World {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
+        &mut self.simulated
     }
 }
 
@@ -35,7 +48,107 @@ impl World {
     /// # Panics
     /// On settings that make none.
     pub fn new(settings: WorldSettings) -> Self {
-        Self(tidegate_simulator::World::new(settings).unwrap())
+        let simulated = tidegate_simulator::World::new(settings).unwrap();
+        Self { simulated, enqueued: RefCell::default() }
+    }
+
+    /// Creates a queue of this name, as another stack could.
+    pub fn add_queue(&self, name: &str) {
+        let max_message_bytes = CAMPAIGN_QUEUE_BYTES;
+        let settings = QueueSettings { max_message_bytes, ..self.settings.queues };
+        self.queues.create(&url(name), settings);
+    }
+
+    /// Deletes the queue of this name with all that is on it.
+    pub fn remove_queue(&self, name: &str) {
+        self.queues.remove(&url(name));
+    }
+
+    /// Sets a tag of the queue of this name, or removes it if `value` is `None`.
+    pub fn tag(&self, queue: &str, tag: &str, value: Option<&str>) {
+        self.queues.tag(&url(queue), tag, value);
+    }
+
+    /// The identities of the messages that Tidegate ever put on the queue of this name, each with
+    /// the time.
+    pub fn taken(&self, queue: &str) -> Vec<(Timestamp, String)> {
+        self.queues.taken(&url(queue))
+    }
+
+    /// The tick of a window at the quota.
+    pub fn tick(&self, window: Window) -> Tick {
+        Tick { window, rate: self.tick_rate.get().unwrap_or(rate(self.settings.quota)) }
+    }
+
+    /// Sleeps until `after` past the opening of window number `number`, where `first` has number 0.
+    pub async fn until(&self, first: Window, number: u64, after: Duration) {
+        self.universe.sleep_until(first.plus(number).opens() + after).await;
+    }
+
+    /// One run of the production scheduler, invoked by EventBridge.
+    pub async fn schedule(&self) {
+        self.run_scheduler(false).await;
+    }
+
+    /// One run of the production scheduler, invoked by somebody else.
+    pub async fn wake(&self) {
+        self.run_scheduler(true).await;
+    }
+
+    /// Kills every poller that is serving, by dropping its future.
+    pub fn crash(&self) {
+        for environment in self.environments.borrow().iter().flatten() {
+            if environment.is_busy() {
+                environment.crash.notify_one();
+            }
+        }
+    }
+
+    /// Waits until shortly before the next window opens, as its tick does, and returns the window.
+    pub async fn next_lead(&self) -> Window {
+        let window = self.next_window();
+        let at = window.opens().saturating_sub(Duration::from_millis(330));
+        self.universe.sleep_until(at).await;
+        window
+    }
+
+    /// Serves the next window and kills the poller at the first call that hangs: a send if `mail`,
+    /// else any other call. Returns whether a call hung.
+    pub async fn crash_where_it_hangs(&self, mail: bool) -> bool {
+        let window = self.next_lead().await;
+        let hung = tokio::select! {
+            biased;
+            () = self.serve(Some(self.tick(window))) => false,
+            () = self.faults.hung(), if !mail => true,
+            () = self.mail_faults.hung(), if mail => true,
+        };
+        if hung {
+            // The environment is gone with it.
+            self.forget_environments();
+        }
+        hung
+    }
+
+    /// Deploys a new poller configuration. Pollers that are serving finish with the old one; new
+    /// environments get the new one.
+    pub fn deploy(&self, poller: PollerConfig) {
+        self.poller.replace(poller);
+        for environment in self.environments.borrow_mut().iter_mut() {
+            environment.take_if(|environment| !environment.is_busy());
+        }
+        for environment in self.environments.borrow().iter().flatten() {
+            environment.retired.set(true);
+        }
+    }
+
+    /// Drops all environments, busy or not. To be called after the future of [`tidegate_simulator::World::serve`] was
+    /// dropped, which is a crash.
+    pub fn forget_environments(&self) {
+        self.environments.borrow_mut().iter_mut().for_each(|environment| *environment = None);
+    }
+
+    pub fn warm(&self) -> Vec<Rc<LambdaEnvironment>> {
+        self.environments.borrow().iter().flatten().cloned().collect()
     }
 
     /// The sum of a counter over all reports.
@@ -48,7 +161,10 @@ impl World {
     /// # Panics
     /// Where the queue does not take them.
     pub async fn put(&self, queue: &str, mails: &[ProducedMail]) {
-        self.0.put(queue, mails).await.unwrap();
+        let bodies: Vec<Outgoing> = mails.iter().map(|mail| produced(mail.body())).collect();
+        self.put_raw(queue, &bodies).await;
+        let recipients = mails.iter().map(|mail| (mail.id.clone(), mail.recipients));
+        self.enqueued.borrow_mut().extend(recipients);
     }
 
     /// Puts messages on the queue of this name, whatever they are.
@@ -56,7 +172,7 @@ impl World {
     /// # Panics
     /// Where the queue does not take them.
     pub async fn put_raw(&self, queue: &str, messages: &[Outgoing]) {
-        self.0.put_raw(queue, messages).await.unwrap();
+        self.simulated.put_raw(queue, messages).await.unwrap();
     }
 
     /// Puts `count` mails of one recipient on a campaign's queue, `name-0` and so on.
@@ -64,7 +180,7 @@ impl World {
     /// # Panics
     /// Where the queue does not take them.
     pub async fn fill(&self, campaign: &str, count: usize) {
-        self.0.fill(campaign, count).await.unwrap();
+        self.put(campaign, &ProducedMail::several(campaign, count, 1)).await;
     }
 
     /// What stands in the ledger.
@@ -72,7 +188,7 @@ impl World {
     /// # Panics
     /// Never: the memory ledger answers.
     pub async fn ledger_now(&self) -> Standing {
-        self.0.ledger_now().await.unwrap()
+        self.simulated.ledger_now().await.unwrap()
     }
 
     /// Changes the control record, as an operator does.
@@ -80,7 +196,7 @@ impl World {
     /// # Panics
     /// Where another writer came in between.
     pub async fn control(&self, change: impl FnOnce(&mut Control)) {
-        assert!(self.0.control(change).await.unwrap(), "another writer");
+        assert!(self.simulated.control(change).await.unwrap(), "another writer");
     }
 
     /// The dead letters.

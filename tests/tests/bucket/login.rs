@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_adapters::redis::{RedisBucket, Trust};
+use tidegate_adapters::redis::RedisBucket;
 use tidegate_core::config::{BucketUrl, KeyPrefix};
 use tidegate_delivery::ports::{Bucket as _, FailureKind};
 use tokio::io::copy_bidirectional;
@@ -75,8 +75,7 @@ async fn by_tls_it_takes_from_whom_it_trusts_and_from_nobody_else() {
     let url = |host: &str| format!("rediss://:hush@{host}:{port}").parse::<BucketUrl>().unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(certificate).unwrap();
-    let trusting =
-        |host| RedisBucket::trusting(url(host), KeyPrefix::default(), Trust::Only(roots.clone()));
+    let trusting = |host| RedisBucket::trusting(url(host), KeyPrefix::default(), || roots.clone());
     assert!(is_granted(&trusting("localhost"), 14.0).await.unwrap());
     // Another name than the certificate's, and a certificate of nobody the system trusts.
     for stranger in [trusting("127.0.0.1"), of(url("localhost"))] {

@@ -2,16 +2,18 @@
 
 use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_sdk_sqs::config::StalledStreamProtectionConfig;
-
 use tidegate_core::channel::Channel;
 use tidegate_core::config::{Cap, PollerConfig};
+use tidegate_core::control::TenantStatus;
 use tidegate_core::deferral::Location;
 use tidegate_core::text_message::Origins;
-use tidegate_delivery::ports::PortError;
+use tidegate_delivery::ports::{Account, AccountStatus, PortError};
 
-use crate::aws::{
-    AwsMailer, ChannelAccount, DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount,
-    SesSuppressionList, SnsTopic, SqsFeedback, SqsQueues, SystemClock, Wire,
+#[cfg(feature = "sms")]
+use super::SmsAccount;
+use super::{
+    AwsMailer, DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount, SesSuppressionList,
+    SnsTopic, SqsFeedback, SqsQueues, SystemClock, Wire,
 };
 
 /// The SDK's configuration and the one HTTP client that all adapters share.
@@ -159,5 +161,31 @@ fn at(config: SdkConfig, url: Option<String>) -> SdkConfig {
     match url {
         Some(url) => config.into_builder().endpoint_url(url).build(),
         None => config,
+    }
+}
+
+/// The quota of SES, or of text messages.
+#[derive(Clone, Debug)]
+pub enum ChannelAccount {
+    Email(SesAccount),
+    #[cfg(feature = "sms")]
+    Sms(SmsAccount),
+}
+
+impl Account for ChannelAccount {
+    async fn account(&self) -> Result<AccountStatus, PortError> {
+        match self {
+            Self::Email(account) => account.account().await,
+            #[cfg(feature = "sms")]
+            Self::Sms(account) => account.account().await,
+        }
+    }
+
+    async fn tenant(&self, name: &str) -> Result<Option<TenantStatus>, PortError> {
+        match self {
+            Self::Email(account) => account.tenant(name).await,
+            #[cfg(feature = "sms")]
+            Self::Sms(account) => account.tenant(name).await,
+        }
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_cloudwatch::Client;
-use aws_sdk_cloudwatch::config::timeout::TimeoutConfig;
 use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricAlarm, MetricDataQuery, MetricStat, StateValue,
@@ -15,7 +14,7 @@ use tidegate_delivery::ports::{
     FailedInvocations, Monitor, MonitorReport, PastRates, PortError, RingingAlarm,
 };
 
-use crate::aws::error::port_error;
+use crate::aws::error::{port_error, time_limits};
 
 /// The time limit of a call with its retries.
 const OPERATION: Duration = Duration::from_secs(10);
@@ -50,8 +49,8 @@ pub struct CloudWatch {
 impl CloudWatch {
     /// Those of the stack `stack` with these functions, through `client`, whose time limit is replaced.
     pub fn new(client: &Client, stack: &str, functions: [String; 2]) -> Self {
-        let timeouts = TimeoutConfig::builder().operation_timeout(OPERATION).build();
-        let config = client.config().to_builder().timeout_config(timeouts).build();
+        let limits = time_limits(OPERATION, OPERATION);
+        let config = client.config().to_builder().timeout_config(limits).build();
         Self { client: Client::from_conf(config), stack: stack.to_owned(), functions }
     }
 

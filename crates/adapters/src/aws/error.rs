@@ -1,11 +1,13 @@
-//! Classifies failed calls, in the same way for all services.
+//! Classifies failed calls, in the same way for all services, and limits their time.
 
 use std::error::Error;
+use std::time::Duration;
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use aws_smithy_types::timeout::TimeoutConfig;
 use tidegate_delivery::ports::{FailureKind, PortError};
 
 /// Codes of a queue, table, function or topic that does not exist. SQS answers with the second one, which belongs
@@ -38,7 +40,7 @@ const DENIED: [&str; 12] = [
 ];
 
 /// Classifies the failure of `operation` on `resource`.
-pub(crate) fn port_error<E>(
+pub fn port_error<E>(
     operation: &'static str,
     resource: &str,
     error: SdkError<E, HttpResponse>,
@@ -49,6 +51,11 @@ where
     let kind = kind(&error);
     let source = error.into_source().unwrap_or_else(Into::into);
     PortError { operation, resource: resource.to_owned(), kind, source: Some(source) }
+}
+
+/// The time limits of one attempt and of a call with its retries.
+pub(crate) fn time_limits(attempt: Duration, call: Duration) -> TimeoutConfig {
+    TimeoutConfig::builder().operation_attempt_timeout(attempt).operation_timeout(call).build()
 }
 
 /// The error of `operation` on `resource` that this process finds, so that no other error is its source.
@@ -96,20 +103,15 @@ where
         SdkError::ResponseError(answer) => {
             FailureKind::Refused(format!("an unreadable answer, HTTP {}", answer.raw().status()))
         }
-        _ => match find::<CredentialsError>(error) {
-            Some(CredentialsError::ProviderTimedOut(_)) => FailureKind::TimedOut,
-            Some(_) => FailureKind::Denied("no credentials".to_owned()),
-            None => undelivered(error),
+        _ => match (find::<CredentialsError>(error), error) {
+            (Some(CredentialsError::ProviderTimedOut(_)), _) => FailureKind::TimedOut,
+            (Some(_), _) => FailureKind::Denied("no credentials".to_owned()),
+            (None, SdkError::DispatchFailure(failure)) if failure.is_timeout() => {
+                FailureKind::TimedOut
+            }
+            (None, SdkError::DispatchFailure(_)) => FailureKind::Unreachable,
+            _ => FailureKind::Refused("a request that cannot be built".to_owned()),
         },
-    }
-}
-
-/// The kind of a failure that happened before there was an answer.
-fn undelivered<E>(error: &SdkError<E, HttpResponse>) -> FailureKind {
-    match error {
-        SdkError::DispatchFailure(failure) if failure.is_timeout() => FailureKind::TimedOut,
-        SdkError::DispatchFailure(_) => FailureKind::Unreachable,
-        _ => FailureKind::Refused("a request that cannot be built".to_owned()),
     }
 }
 

@@ -18,11 +18,11 @@ use tidegate_core::in_full;
 use tidegate_core::outcome::{Failure, Stage};
 use tidegate_delivery::ports::{Mail, Mailer, Monotonic};
 
-use crate::aws::clock::SystemClock;
 use crate::aws::error::find;
 #[cfg(feature = "sms")]
 use crate::aws::sms::{self, Manner, SmsClient};
-use crate::aws::wire::{RequestKind, RequestProgress, Ticket};
+use crate::aws::system::SystemClock;
+use crate::aws::wire::{RequestKind, Ticket};
 use crate::aws::{json, ses};
 
 /// Sends mail, or text messages, each once: nothing is retried here.
@@ -82,8 +82,8 @@ impl Mailer for AwsMailer {
         let default_set = self.configuration_set.as_deref();
         match (&self.service, mail.content) {
             (SendService::Email(client), Content::Email(email)) => {
-                let request = ses::content::request(&mail, email, default_set);
-                let body = written(&request, ses::content::size(email))?;
+                let request = ses::request(&mail, email, default_set);
+                let body = written(&request, ses::size(email))?;
                 let call = client.send_email().customize().interceptor(kind);
                 let call = call.mutate_request(move |request| json::put(&body, request));
                 let answer = once(&ticket, self.send_timeout, call.send()).await?;
@@ -91,7 +91,7 @@ impl Mailer for AwsMailer {
             }
             #[cfg(feature = "sms")]
             (SendService::Texts(client), Content::Text(text)) => {
-                let request = sms::content::request(&mail, text, default_set);
+                let request = sms::request(&mail, text, default_set);
                 let body = written(&request, text.text.len())?;
                 let call = client.call("SendTextMessage", body, Manner::Once(kind));
                 let answer = once(&ticket, self.send_timeout, call).await?;
@@ -143,7 +143,7 @@ where
             http_status: None,
             code: None,
             message: format!("no answer within {limit:?}"),
-            stage: stage(ticket),
+            stage: ticket.stage(),
         }),
     }
 }
@@ -168,9 +168,12 @@ where
         // The services' own code for a request without credentials. The cause is never the mail.
         _ if lacks_credentials(error) => verdict("MissingAuthenticationToken", error),
         SdkError::ConstructionFailure(_) => unwritable(error),
-        _ => {
-            Failure { http_status: None, code: None, message: in_full(error), stage: stage(ticket) }
-        }
+        _ => Failure {
+            http_status: None,
+            code: None,
+            message: in_full(error),
+            stage: ticket.stage(),
+        },
     }
 }
 
@@ -199,15 +202,6 @@ fn verdict(code: &str, error: &(dyn Error + 'static)) -> Failure {
         code: Some(code.to_owned()),
         message: in_full(error),
         stage: Stage::Answered,
-    }
-}
-
-/// How far a request without an answer got.
-fn stage(ticket: &Ticket) -> Stage {
-    match ticket.progress() {
-        RequestProgress::Refused => Stage::NotSent,
-        RequestProgress::Waiting => Stage::Connect,
-        RequestProgress::HandedOver => Stage::AfterWrite,
     }
 }
 

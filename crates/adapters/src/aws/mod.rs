@@ -23,14 +23,11 @@
 //! [`emf`] formats metrics that `CloudWatch` extracts from the log. [`stack`] is a deployed stack, as the
 //! operator's tools reach it.
 
-mod channel;
 mod clients;
-mod clock;
 #[cfg(feature = "cloudwatch")]
 mod cloudwatch;
 mod dynamodb;
 pub mod emf;
-mod entropy;
 mod error;
 mod json;
 mod lambda;
@@ -42,20 +39,15 @@ mod sms;
 mod sns;
 mod sqs;
 pub mod stack;
-mod waker;
+mod system;
 mod wire;
 
-#[cfg(test)]
-mod tests;
-
-pub use channel::ChannelAccount;
-pub use clients::Clients;
-pub use clock::SystemClock;
+pub use clients::{ChannelAccount, Clients};
 #[cfg(feature = "cloudwatch")]
 pub use cloudwatch::CloudWatch;
 pub use dynamodb::DynamoLedger;
-pub use entropy::SystemEntropy;
-pub use lambda::LambdaInvoke;
+pub use error::port_error;
+pub use lambda::{LambdaInvoke, Waker};
 pub use mailer::AwsMailer;
 pub use s3::S3DeferralStore;
 pub use ses::{SesAccount, SesSuppressionList};
@@ -63,6 +55,9 @@ pub use ses::{SesAccount, SesSuppressionList};
 pub use sms::SmsAccount;
 pub use sns::SnsTopic;
 pub use sqs::{SqsFeedback, SqsQueues};
-pub use waker::Waker;
+pub use system::{SystemClock, SystemEntropy};
 pub use wire::Wire;
 pub(crate) use wire::trust_roots;
+
+#[cfg(test)]
+mod tests;

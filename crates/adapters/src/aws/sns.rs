@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use aws_sdk_sns::Client;
-use aws_sdk_sns::config::timeout::TimeoutConfig;
 use tidegate_delivery::ports::{Announce, PortError};
 
-use crate::aws::error::port_error;
+use crate::aws::error::{port_error, time_limits};
 
 /// The time limit of a call with its retries. The scheduler tells after its ticks, in a run of at most 90 s.
 const OPERATION: Duration = Duration::from_secs(5);
@@ -21,8 +20,8 @@ pub struct SnsTopic {
 impl SnsTopic {
     /// The topic with the ARN `arn`, through `client`, whose time limit is replaced.
     pub fn new(client: &Client, arn: impl Into<String>) -> Self {
-        let timeouts = TimeoutConfig::builder().operation_timeout(OPERATION).build();
-        let config = client.config().to_builder().timeout_config(timeouts).build();
+        let limits = time_limits(OPERATION, OPERATION);
+        let config = client.config().to_builder().timeout_config(limits).build();
         Self { client: Client::from_conf(config), arn: arn.into() }
     }
 }

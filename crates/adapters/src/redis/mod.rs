@@ -14,18 +14,20 @@
 //!
 //! The take after a failure opens a new connection. No take waits longer than [`TIME_LIMIT`].
 
-mod bucket;
-mod cluster;
-mod connect;
-mod error;
-mod link;
+mod connection;
 
+use std::fmt;
 use std::time::Duration;
 
-pub use bucket::RedisBucket;
-pub use connect::Trust;
-pub use error::LinkError;
-use tidegate_core::config::LAST_START;
+use connection::{Link, RedisConnector};
+use redis::aio::MultiplexedConnection;
+use redis::{ErrorKind, RedisResult, Script};
+use rustls::RootCertStore;
+use tidegate_core::bucket::Terms;
+use tidegate_core::config::{BucketUrl, KeyPrefix, LAST_START};
+use tidegate_delivery::ports::{Answer, Bucket, PortError, TakeRequest, Taken};
+
+use crate::aws::trust_roots;
 
 /// The Lua script of a take. The comment at its head tells programs in any language how to call it.
 pub const SCRIPT: &str = include_str!("bucket.lua");
@@ -36,7 +38,87 @@ const _: () = assert!(TIME_LIMIT.as_millis() <= LAST_START.as_millis());
 
 /// The script's SHA-1 digest in hex, by which `EVALSHA` calls it.
 pub fn digest() -> String {
-    redis::Script::new(SCRIPT).get_hash().to_owned()
+    Script::new(SCRIPT).get_hash().to_owned()
+}
+
+/// The shared bucket on a server of the Redis protocol. It connects at its first take, so it is cheap to
+/// create.
+pub struct RedisBucket {
+    link: Link,
+    script: Script,
+    prefix: KeyPrefix,
+}
+
+impl RedisBucket {
+    /// Uses the bucket at `url` whose keys begin with `prefix`. If the scheme is `rediss`, the system's
+    /// certificate authorities are read here.
+    pub fn new(url: BucketUrl, prefix: KeyPrefix) -> Self {
+        Self::trusting(url, prefix, trust_roots)
+    }
+
+    /// The same as [`RedisBucket::new`] with other certificate authorities.
+    pub fn trusting(
+        url: BucketUrl,
+        prefix: KeyPrefix,
+        trusted: impl FnOnce() -> RootCertStore,
+    ) -> Self {
+        let link = Link::new(RedisConnector::new(url, trusted));
+        Self { link, script: Script::new(SCRIPT), prefix }
+    }
+}
+
+/// Converts the script's four numbers to a take's answer.
+fn answer(request: &TakeRequest<'_>, told: (u64, u64, usize, u64)) -> RedisResult<Taken> {
+    let (granted, wait, key, at_micros) = told;
+    let answer = if granted > 0 {
+        let count = u32::try_from(granted).map_err(|_| {
+            (ErrorKind::UnexpectedReturnType, "the script's answer", format!("{told:?}"))
+        })?;
+        Answer::Granted(count)
+    } else {
+        let by = key.checked_sub(2).and_then(|index| request.limits.get(index));
+        let by = by.map(|domain| domain.name.clone());
+        Answer::Refused { after: Duration::from_micros(wait), by }
+    };
+    Ok(Taken { answer, at_micros })
+}
+
+impl Bucket for RedisBucket {
+    async fn take(&self, request: &TakeRequest<'_>) -> Result<Taken, PortError> {
+        let mut call = self.script.key(self.prefix.key(None));
+        let Terms { period, tolerance } = Terms::of(request.pace);
+        call.arg(request.least).arg(period).arg(tolerance).arg(request.wanted);
+        for domain in request.limits {
+            let Terms { period, tolerance } = domain.terms(request.pace);
+            call.key(self.prefix.key(Some(&domain.name)));
+            call.arg(period).arg(tolerance).arg(domain.recipients);
+        }
+        let told = self.link.call("EVALSHA", async |mut connection: MultiplexedConnection| {
+            answer(request, call.invoke_async(&mut connection).await?)
+        });
+        told.await
+    }
+
+    /// Connects and loads the script. This also detects a connection that died while it was idle.
+    async fn warm(&self) {
+        let load = async |mut connection: MultiplexedConnection| {
+            // A cluster sends a key's command to its node; a script is loaded wherever the call comes to.
+            let mut get = redis::cmd("GET");
+            let get = get.arg(self.prefix.key(None));
+            get.query_async::<Option<String>>(&mut connection).await?;
+            self.script.load_async(&mut connection).await
+        };
+        if self.link.call("SCRIPT LOAD", load).await.is_err() {
+            // A failure is reported by the take that meets it.
+            let _ = self.link.call("SCRIPT LOAD", load).await;
+        }
+    }
+}
+
+impl fmt::Debug for RedisBucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisBucket({}, {})", self.link.connector.url, self.prefix)
+    }
 }
 
 #[cfg(test)]

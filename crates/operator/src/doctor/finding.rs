@@ -1,8 +1,10 @@
 //! The result of a check, and of the reading before it.
 
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use serde::Serialize;
-use tidegate_adapters::aws::stack::StackError;
+use tidegate_adapters::aws::port_error;
 use tidegate_core::in_full;
+use tidegate_delivery::ports::FailureKind;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -80,17 +82,20 @@ impl Finding {
 }
 
 /// Turns an SDK error into one line of text, so that a check can report "unknown" and its reason.
-pub(super) fn answered<T, E, R>(
+pub(super) fn answered<T, E>(
     operation: &'static str,
     resource: &str,
-    answer: Result<T, aws_sdk_sqs::error::SdkError<E, R>>,
+    answer: Result<T, SdkError<E>>,
 ) -> ReadResult<T>
 where
-    E: std::error::Error + aws_sdk_sqs::error::ProvideErrorMetadata + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
+    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
 {
-    answer.map_err(|error| match &StackError::service(operation, resource, error) {
-        StackError::Service { operation, code: Some(code), .. } => format!("{operation}: {code}"),
-        error => in_full(error),
+    let error = match answer {
+        Ok(answer) => return Ok(answer),
+        Err(error) => port_error(operation, resource, error),
+    };
+    Err(match &error.kind {
+        FailureKind::Denied(code) | FailureKind::Refused(code) => format!("{operation}: {code}"),
+        _ => in_full(&error),
     })
 }

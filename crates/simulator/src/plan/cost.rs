@@ -8,7 +8,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::memory::Memory;
 use tidegate_core::parts::parts_for;
 
-use super::record::{ServiceUsage, WindowRecord, as_f64};
+use super::record::{Sum, Sums, WindowRecord, as_f64};
 use super::scenario::Scenario;
 
 /// AWS's published prices in us-east-1, US dollars, each with its source. Compare them before you budget: AWS
@@ -125,14 +125,14 @@ impl Tariff {
     }
 
     /// SQS calls: those that were counted, and the producers', who send in batches of ten.
-    fn sqs(&self, scenario: &Scenario, usage: &ServiceUsage) -> f64 {
+    fn sqs(&self, scenario: &Scenario, usage: &Sums) -> f64 {
         let mails = as_f64(scenario.mails());
         let more = mails * self.more_requests(scenario.mail_kb);
         let (standard, fifo) = (self.price("sqs_standard"), self.price("sqs_fifo"));
         // A large mail is sent and received, and with a merge queue once more.
         let merged = if scenario.merge { 2.0 * more } else { 0.0 };
-        (usage.sqs_standard + mails / 10.0 + 2.0 * more) * standard
-            + (usage.sqs_fifo + merged) * fifo
+        (usage[Sum::SqsStandard] + mails / 10.0 + 2.0 * more) * standard
+            + (usage[Sum::SqsFifo] + merged) * fifo
     }
 
     /// Requests a mail beside the call's own. Ten mails of 200 KB cross as 400 KB, which are seven requests:
@@ -145,15 +145,15 @@ impl Tariff {
 
     /// The ledger's claims and reports, and marks: two writes a mail, one when its send begins, one when it
     /// is sent.
-    fn dynamodb(&self, scenario: &Scenario, usage: &ServiceUsage, minutes: f64) -> f64 {
+    fn dynamodb(&self, scenario: &Scenario, usage: &Sums, minutes: f64) -> f64 {
         let units = |unit| self.ledger_units(scenario.campaigns.len(), unit);
         let is_deduplicated = scenario.deployed.as_ref().is_some_and(|deployed| {
             use tidegate_core::deduplication::Deduplication::Off;
             deployed.poller.deduplication != Off
         });
-        let marks = if is_deduplicated { 2.0 * usage.mails } else { 0.0 };
-        (usage.claims * (1.0 + units(1_024.0)) + marks) * self.price("dynamodb_write")
-            + (usage.claims + 2.0 * minutes) * units(4_096.0) * self.price("dynamodb_read")
+        let marks = if is_deduplicated { 2.0 * usage[Sum::Mails] } else { 0.0 };
+        (usage[Sum::Claims] * (1.0 + units(1_024.0)) + marks) * self.price("dynamodb_write")
+            + (usage[Sum::Claims] + 2.0 * minutes) * units(4_096.0) * self.price("dynamodb_read")
     }
 
     /// Units of this many bytes in all parts of the ledger, each of which a report writes and a claim reads.
@@ -180,13 +180,14 @@ impl Tariff {
         gb * self.price("log_gb") + kept * self.price("log_gb_month")
     }
 
-    fn lambda(&self, scenario: &Scenario, usage: &ServiceUsage, minutes: f64) -> f64 {
+    fn lambda(&self, scenario: &Scenario, usage: &Sums, minutes: f64) -> f64 {
         let needed = Memory::needed(scenario.quota, scenario.mail_kb);
         let megabytes = scenario.memory().as_megabytes().max(needed.as_megabytes());
         let scheduler_ms = self.measured.idle_minute.ticked.scheduler.billed_ms * minutes;
-        let gb_s =
-            (usage.poller_ms * f64::from(megabytes) / 1_024.0 + scheduler_ms * SCHEDULER_GB) / 1e3;
-        (usage.pollers + minutes) * self.price("lambda_request")
+        let gb_s = (usage[Sum::PollerMs] * f64::from(megabytes) / 1_024.0
+            + scheduler_ms * SCHEDULER_GB)
+            / 1e3;
+        (usage[Sum::Pollers] + minutes) * self.price("lambda_request")
             + gb_s * self.price("lambda_gb_s_arm64")
     }
 
@@ -265,9 +266,9 @@ impl Cost {
         records: &[WindowRecord],
     ) -> Result<Self, serde_json::Error> {
         let tariff = Tariff::read()?;
-        let mut usage = ServiceUsage::default();
+        let mut usage = Sums::default();
         for record in records {
-            usage.add(&record.usage, 1.0);
+            usage.add(&record.sums, 1.0);
         }
         let windows: u64 = records.iter().map(|record| record.windows).sum();
         let minutes = as_f64(windows) / 60.0;
@@ -281,8 +282,9 @@ impl Cost {
             lambda: tariff.lambda(scenario, &usage, minutes),
             dynamodb: tariff.dynamodb(scenario, &usage, minutes),
             metrics: tariff.metrics(scenario, minutes),
-            logs: tariff.logs(usage.claims * tariff.assumed("busy_window_log_bytes")),
-            sqs_calls_per_mail: (usage.sqs_standard + usage.sqs_fifo) / usage.mails.max(1.0),
+            logs: tariff.logs(usage[Sum::Claims] * tariff.assumed("busy_window_log_bytes")),
+            sqs_calls_per_mail: (usage[Sum::SqsStandard] + usage[Sum::SqsFifo])
+                / usage[Sum::Mails].max(1.0),
             idle_month: tariff
                 .idle_month(&IdleStack {
                     channel: scenario.channel,

@@ -1,23 +1,248 @@
-//! Combines the runs of several seeds into a forecast.
+//! A forecast from runs of several seeds. The run of a seed is simulated windows, with skips between them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tidegate_core::memory::Memory;
-
-use super::assumptions::assumptions;
-use super::cost::Cost;
-use super::error::PlanError;
-use super::phases::phases;
-use super::record::{WindowRecord, as_f64, floor, sum_within};
-use super::report::{CampaignForecast, EndEstimate, Forecast, Simulation, Timeline};
-use super::run::{Hooks, MOST_SIMULATED, run};
-use super::scenario::Scenario;
-use super::skip::HORIZON;
-use super::state::{CampaignRun, SimulationState};
-use tidegate_core::Window;
 use tidegate_core::config::EXPRESS;
+use tidegate_core::control::{Control, HoldReason, Holds};
+use tidegate_core::identity::Identity;
+use tidegate_core::memory::Memory;
+use tidegate_core::{Timestamp, Window};
+
+use super::cost::Cost;
+use super::gate::{self, DailyLimit};
+use super::record::{WindowRecord, as_f64, floor, number, sum_within};
+use super::report::{
+    CampaignForecast, EndEstimate, Forecast, Simulation, Timeline, assumptions, phases,
+};
+use super::scenario::{CampaignLoad, PlanError, Scenario};
+use super::skip::{HORIZON, Skip};
+use super::state::{CampaignRun, SimulationState};
+use crate::world::{DEAD_LETTERS, MERGE, World};
+
+/// How long a running stack is without mail before the start.
+const WARM_UP: Duration = Duration::from_secs(25);
+/// Nothing sent for so many windows: nothing will be.
+const STALLED_AFTER: u64 = 7 * 86_400;
+/// Before so many windows or mails are simulated, a rate that is not known but measured is not relied on.
+const MEASURED_WINDOWS: u64 = 600;
+const MEASURED_MAILS: f64 = 20_000.0;
+/// A run ends after so many simulated windows, whatever is left.
+pub(super) const MOST_SIMULATED: u64 = 30_000;
+
+/// The caller's control over a run.
+#[derive(Clone, Copy)]
+pub(super) struct Hooks<'a> {
+    /// Told the part of the mails that is done; false stops the run.
+    pub(super) progress: &'a (dyn Fn(f64) -> bool + Sync),
+    /// Whether no window is skipped.
+    pub(super) every_window: bool,
+    /// Whether only windows in which nothing is sent are skipped.
+    pub(super) every_send: bool,
+}
+
+enum NextStep {
+    Done,
+    StepOver(Box<Skip>),
+}
+
+/// Runs `scenario` with the random seed `seed`. Must be called inside a paused tokio runtime.
+pub(super) async fn run(
+    scenario: &Scenario,
+    seed: u64,
+    hooks: Hooks<'_>,
+) -> Result<SimulationState, PlanError> {
+    let mut settings = scenario.settings(seed);
+    // Each seed starts at another point of the scheduler's minute.
+    let early = WARM_UP + Duration::from_millis(seed * 7_300 % 30_000);
+    let early = if scenario.warm { early } else { Duration::from_millis(1_700) };
+    settings.epoch = scenario.start.saturating_sub(early);
+    let world = World::new(settings)?;
+    scenario.faults.iter().for_each(|fault| world.mail_faults.add(fault.rule(scenario.start)));
+    hold(scenario, &world).await?;
+    let rate_margin = world.poller.borrow().rate_margin;
+    let mut state = SimulationState::new(scenario, rate_margin);
+    let day = DailyLimit::of(scenario, &world);
+    if !scenario.warm {
+        world.universe.sleep_until(scenario.start).await;
+    }
+    let mut begun = false;
+    loop {
+        let script =
+            async |_| simulate(&world, scenario, &mut state, &day, &mut begun, hooks).await;
+        match world.play_until_done(script).await? {
+            NextStep::Done => {
+                state.observe(&world, scenario);
+                state.close_all(state.now(&world) + 1);
+                break;
+            }
+            NextStep::StepOver(skip) if skip.rest.is_some() => {
+                state.close_all(skip.from);
+                state.apply(&skip);
+                break;
+            }
+            NextStep::StepOver(skip) => step_over(&world, scenario, &mut state, &skip).await,
+        }
+    }
+    state.end(&world, &world.ledger_now().await?.control);
+    Ok(state)
+}
+
+/// Writes the holds and limits at the start into the simulated ledger, where pollers read them as the deployed ones do;
+/// a hold with an end lets go then. SES refuses as long as it is the account that is held, because the simulated
+/// scheduler would lift that hold otherwise.
+async fn hold(scenario: &Scenario, world: &World) -> Result<(), PlanError> {
+    let given = &scenario.control;
+    if given.holds.get(HoldReason::Account).is_some() {
+        world.ses.configure(|settings| settings.sending_enabled = false);
+    }
+    let write = |control: &mut Control| {
+        control.holds.clone_from(&given.holds);
+        control.campaign_holds.clone_from(&given.campaign_holds);
+        // Nobody knows when SES will accept such mail: a second hold keeps the simulated pollers from a probe.
+        for holds in control.campaign_holds.values_mut() {
+            if let Some(hold) = holds.get(HoldReason::Refusals).cloned() {
+                holds.add(HoldReason::Reputation, hold);
+            }
+        }
+        control.limits.clone_from(&given.limits);
+        control.adapted.clone_from(&given.adapted);
+    };
+    let is_any = given.named_holds().next().is_some() || !given.limits.is_empty();
+    while is_any && !world.control(write).await? {}
+    Ok(())
+}
+
+async fn simulate(
+    world: &World,
+    scenario: &Scenario,
+    state: &mut SimulationState,
+    day: &DailyLimit,
+    begun: &mut bool,
+    hooks: Hooks<'_>,
+) -> Result<NextStep, PlanError> {
+    if !std::mem::replace(begun, true) {
+        world.universe.sleep_until(scenario.start).await;
+        world.ses.send_as_another(scenario.daily.map_or(0, |daily| daily.sent));
+        state.begin(world, scenario);
+    }
+    loop {
+        state.top_up(world).await?;
+        let next = Window::containing(world.universe.now()).plus(1);
+        world.universe.sleep_until(next.opens()).await;
+        state.observe(world, scenario);
+        let too_many = state.simulated > MOST_SIMULATED && !hooks.every_window && !hooks.every_send;
+        if state.is_done(world) || state.now(world) > HORIZON || state.is_stuck() || too_many {
+            return Ok(NextStep::Done);
+        }
+        if !(hooks.progress)(state.progress(scenario)) {
+            return Err(PlanError::Stopped);
+        }
+        if !hooks.every_window
+            && let Some(skip) = state.find_skip(world, scenario, day, hooks.every_send)
+        {
+            return Ok(NextStep::StepOver(Box::new(skip)));
+        }
+        // Other tasks, such as the one that stops a forecast, get a turn once per window.
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn step_over(world: &World, scenario: &Scenario, state: &mut SimulationState, skip: &Skip) {
+    state.observe(world, scenario);
+    state.close_all(skip.from);
+    let first = state.records.len();
+    state.apply(skip);
+    let Some(record) = state.records.last().cloned() else { return };
+    let sending = state.records.iter().skip(first).filter(|record| record.total() > 0.0);
+    if scenario.daily.is_some() {
+        for (until, recipients) in sending.flat_map(gate::portions) {
+            let at = state.first_window.plus(until.saturating_sub(1)).opens();
+            world.universe.sleep_until(at).await;
+            world.ses.send_as_another(recipients);
+        }
+    }
+    // The next window's tick is sent from the window before it.
+    let resume = state.first_window.plus(record.end().saturating_sub(1)).opens();
+    world.universe.sleep_until(resume + Duration::from_millis(100)).await;
+}
+
+impl SimulationState {
+    /// Notes what is left at the end of a run, and which holds keep it.
+    fn end(&mut self, world: &World, control: &Control) {
+        let merging = on_queue(world, MERGE);
+        for campaign in &mut self.campaigns {
+            let queued = world.queues.true_depth(&campaign.url).all();
+            let merging = merging.get(&campaign.name).copied().unwrap_or(0);
+            campaign.left.get_or_insert(campaign.reservoir + queued + merging);
+            campaign.held = control.holds_on(Some(&campaign.name)).map(lasting).unwrap_or_default();
+        }
+        self.held = lasting(&control.holds);
+    }
+
+    /// Whether a measured rate may be off: express mail and shares even out over minutes.
+    fn is_early(&self) -> bool {
+        let accepted: f64 = self.campaigns.iter().map(|campaign| campaign.accepted).sum();
+        self.simulated < MEASURED_WINDOWS && accepted < MEASURED_MAILS
+    }
+
+    /// The part of the mails that is done.
+    fn progress(&self, scenario: &Scenario) -> f64 {
+        let accepted: f64 = self.campaigns.iter().map(|campaign| campaign.accepted).sum();
+        accepted / as_f64(scenario.mails().max(1))
+    }
+
+    /// Whether nothing was sent for [`STALLED_AFTER`] windows although it could be, so that the run can end.
+    fn is_stuck(&self) -> bool {
+        let quiet = self.records.iter().rev().take_while(|record| record.total() <= 0.0);
+        let open = quiet.filter(|record| record.is_any(super::gate::MailState::is_sent));
+        open.map(|record| record.windows).sum::<u64>() > STALLED_AFTER
+    }
+
+    /// The skip that is possible now, if there is one.
+    fn find_skip(
+        &self,
+        world: &World,
+        scenario: &Scenario,
+        day: &DailyLimit,
+        every_send: bool,
+    ) -> Option<Skip> {
+        let sample = self.sample(scenario, day)?;
+        if sample.each.total() > 0.0 && (every_send || (sample.error > 0.0 && self.is_early())) {
+            return None;
+        }
+        let dead = on_queue(world, DEAD_LETTERS);
+        let left = self.campaigns.iter().map(|campaign| {
+            let dead = dead.get(&campaign.name).copied().unwrap_or(0);
+            let fed = campaign.enqueued.saturating_sub(campaign.enqueued_accepted + dead);
+            as_f64(campaign.reservoir + fed) * campaign.recipients
+        });
+        let resumes = number(world.next_window(), self.first_window);
+        self.skip(scenario, day, &sample, self.now(world), resumes, left.collect())
+    }
+}
+
+/// The mails on a queue that Tidegate alone writes, by campaign.
+fn on_queue(world: &World, queue: &str) -> BTreeMap<String, u64> {
+    let mut mails = BTreeMap::new();
+    for message in world.contents(queue) {
+        let identity = message.attributes.get("identity");
+        let identity = identity.and_then(|text| Identity::parse(text).ok());
+        if let Some(campaign) = identity.and_then(|identity| identity.campaign()) {
+            *mails.entry(campaign).or_default() += 1;
+        }
+    }
+    mails
+}
+
+/// The reasons of holds that stay until an operator lifts them.
+fn lasting(holds: &Holds) -> Vec<String> {
+    let passing = [HoldReason::DailyQuota, HoldReason::DailyBudget].map(HoldReason::as_str);
+    let lasting = holds.reasons().filter(|reason| !passing.contains(reason));
+    lasting.map(str::to_owned).collect()
+}
 
 /// The largest error that was measured against local runs, in seconds and as a share of the
 /// duration. The forecast's range is at least this wide.
@@ -74,43 +299,31 @@ pub fn forecast(
     };
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let every_send = is_uneven(scenario) || scenario.is_limited_by_domain();
-    let run = |seed: u64| {
+    let one = |seed: u64| -> Result<(u64, SimulationState), PlanError> {
         let told = |part| tell(seed, part);
         let hooks = Hooks { progress: &told, every_window: options.every_window, every_send };
-        Ok((seed, run_in_own_runtime(scenario, seed, hooks)?))
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build()?;
+        Ok((seed, runtime.block_on(run(scenario, seed, hooks))?))
     };
     // Each thread takes the seeds that are a number of threads apart.
-    let work = |first: u64| (first..=seeds).step_by(cores).map(run).collect();
-    let results: Vec<Result<Vec<(u64, SimulationState)>, PlanError>> = thread::scope(|scope| {
-        let workers: Vec<_> = (1..=seeds)
-            .take(cores)
-            .map(|first| (first, scope.spawn(move || work(first))))
-            .collect();
+    let work = |first: u64| (first..=seeds).step_by(cores).map(one).collect();
+    let results = thread::scope(|scope| {
+        let spawn = |first| (first, scope.spawn(move || work(first)));
+        let workers: Vec<_> = (1..=seeds).take(cores).map(spawn).collect();
         let joined = workers.into_iter();
-        joined.map(|(seed, worker)| worker.join().unwrap_or(Err(PlanError::Lost(seed)))).collect()
+        joined
+            .map(|(seed, worker)| worker.join().unwrap_or(Err(PlanError::Lost(seed))))
+            .collect::<Result<Vec<Vec<_>>, PlanError>>()
     });
-    let mut runs = Vec::new();
-    for result in results {
-        runs.extend(result?);
-    }
-    runs.sort_by_key(|(seed, _)| *seed);
-    let runs: Vec<SimulationState> = runs.into_iter().map(|(_, run)| run).collect();
-    combine_runs(scenario, &runs)
-}
-
-fn run_in_own_runtime(
-    scenario: &Scenario,
-    seed: u64,
-    hooks: Hooks<'_>,
-) -> Result<SimulationState, PlanError> {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_time().start_paused(true).build()?;
-    runtime.block_on(run(scenario, seed, hooks))
+    let runs: BTreeMap<u64, SimulationState> = results?.into_iter().flatten().collect();
+    combine_runs(scenario, &runs.into_values().collect::<Vec<_>>())
 }
 
 fn combine_runs(scenario: &Scenario, runs: &[SimulationState]) -> Result<Forecast, PlanError> {
+    let loads = scenario.campaigns.iter().enumerate();
     let campaigns: Vec<CampaignForecast> =
-        (0..scenario.campaigns.len()).map(|index| campaign(scenario, runs, index)).collect();
+        loads.map(|(index, load)| campaign(scenario.start, load, runs, index)).collect();
     let ends: Vec<Option<(f64, f64)>> = runs.iter().map(last_end).collect();
     // Costs, phases and timeline are those of the run with the median end.
     let mut order: Vec<usize> = (0..runs.len()).collect();
@@ -168,20 +381,23 @@ fn span(ends: &[Option<(f64, f64)>]) -> Option<EndEstimate> {
     Some(EndEstimate { earliest: (early - model).max(0.0), expected, latest: late + model })
 }
 
-fn campaign(scenario: &Scenario, runs: &[SimulationState], index: usize) -> CampaignForecast {
-    let load = scenario.campaigns.get(index);
+fn campaign(
+    start: Timestamp,
+    load: &CampaignLoad,
+    runs: &[SimulationState],
+    index: usize,
+) -> CampaignForecast {
     let campaigns: Vec<_> = runs.iter().filter_map(|run| run.campaigns.get(index)).collect();
-    let ends: Vec<Option<(f64, f64)>> =
-        campaigns.iter().map(|campaign| campaign.end(scenario.start)).collect();
+    let ends: Vec<_> = campaigns.iter().map(|campaign| campaign.end(start)).collect();
     let ends_after_seconds = span(&ends);
     let runs = as_f64(campaigns.len().max(1) as u64);
     let accepted = campaigns.iter().map(|campaign| campaign.accepted).sum::<f64>() / runs;
-    let at = |span: EndEstimate| scenario.start + Duration::from_secs_f64(span.expected);
+    let at = |span: EndEstimate| start + Duration::from_secs_f64(span.expected);
     CampaignForecast {
-        name: load.map(|load| load.name.clone()).unwrap_or_default(),
-        weight: load.map_or(0, |load| load.weight),
-        mails: load.map_or(0, |load| load.mails),
-        recipients_per_mail: load.map_or(1, |load| load.recipients),
+        name: load.name.clone(),
+        weight: load.weight,
+        mails: load.mails,
+        recipients_per_mail: load.recipients,
         ends_after_seconds,
         ends_at: ends_after_seconds.map(|span| Window::containing(at(span))),
         accepted: floor(accepted.round()),

@@ -5,16 +5,7 @@ use std::str::FromStr;
 use tidegate_core::daily::DailyPace;
 use tidegate_fakes::Latency;
 
-use super::error::PlanError;
-use super::scenario::{CampaignLoad, DailyQuotaSettings, Scenario};
-
-fn refused(field: &str, value: &str, allowed: &str) -> PlanError {
-    PlanError::Value {
-        field: field.to_owned(),
-        value: value.to_owned(),
-        allowed: allowed.to_owned(),
-    }
-}
+use super::scenario::{CampaignLoad, DailyQuotaSettings, PlanError, Scenario, refused};
 
 /// Reads a latency as `devstack --latency` does: `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`.
 ///
@@ -93,19 +84,15 @@ impl WeightList {
     /// # Errors
     /// [`PlanError::Unknown`] where one names no campaign; nothing is set then.
     pub fn set(&self, scenario: &mut Scenario) -> Result<(), PlanError> {
-        for (name, _) in &self.0 {
-            if !scenario.campaigns.iter().any(|load| load.name == *name) {
-                let all: Vec<&str> =
-                    scenario.campaigns.iter().map(|load| load.name.as_str()).collect();
-                let known = all.join(", ");
-                let field = "a weight".to_owned();
-                return Err(PlanError::Unknown { field, name: name.clone(), known });
-            }
-        }
+        let mut campaigns = scenario.campaigns.clone();
         for (name, weight) in &self.0 {
-            let named = scenario.campaigns.iter_mut().filter(|load| load.name == *name);
-            named.for_each(|load| load.weight = *weight);
+            let Some(load) = campaigns.iter_mut().find(|load| load.name == *name) else {
+                let (field, known) = ("a weight".to_owned(), names(scenario, ", "));
+                return Err(PlanError::Unknown { field, name: name.clone(), known });
+            };
+            load.weight = *weight;
         }
+        scenario.campaigns = campaigns;
         Ok(())
     }
 }
@@ -115,11 +102,7 @@ impl WeightList {
 /// # Errors
 /// [`PlanError::Value`] on any other word.
 pub fn pace(text: &str) -> Result<DailyPace, PlanError> {
-    match text.trim() {
-        "full" => Ok(DailyPace::Full),
-        "spread" => Ok(DailyPace::Spread),
-        _ => Err(refused("daily", text, "full or spread")),
-    }
+    text.trim().parse().map_err(|_| refused("daily", text, "full or spread"))
 }
 
 /// A variant of a scenario: its name and the settings that it changes.
@@ -186,12 +169,9 @@ impl Variant {
                 "daily-quota" => {
                     let allowed = "a number of recipients in 24 hours, or none";
                     let quota = count(value).ok_or_else(|| refused(setting, value, allowed))?;
-                    let before = scenario.daily.unwrap_or(DailyQuotaSettings {
-                        quota,
-                        sent: 0,
-                        pace: DailyPace::Full,
-                    });
-                    scenario.daily = Some(DailyQuotaSettings { quota, ..before });
+                    let (sent, pace) =
+                        scenario.daily.map(|daily| (daily.sent, daily.pace)).unwrap_or_default();
+                    scenario.daily = Some(DailyQuotaSettings { quota, sent, pace });
                 }
                 "mode" => {
                     scenario.merge = match value.as_str() {
@@ -222,13 +202,17 @@ fn weights(value: &str, scenario: &mut Scenario) -> Result<(), PlanError> {
     }
     let numbers: Option<Vec<u32>> = value.split('/').map(|part| part.trim().parse().ok()).collect();
     let numbers = numbers.filter(|numbers| numbers.len() == scenario.campaigns.len());
-    let allowed = || {
-        let all: Vec<&str> = scenario.campaigns.iter().map(|load| load.name.as_str()).collect();
-        refused("weights", value, &format!("one number for each of {}", all.join("/")))
-    };
-    let numbers = numbers.ok_or_else(allowed)?;
+    let numbers = numbers.ok_or_else(|| {
+        refused("weights", value, &format!("one number for each of {}", names(scenario, "/")))
+    })?;
     for (load, weight) in scenario.campaigns.iter_mut().zip(numbers) {
         load.weight = weight;
     }
     Ok(())
+}
+
+/// The campaigns' names.
+fn names(scenario: &Scenario, separator: &str) -> String {
+    let names: Vec<&str> = scenario.campaigns.iter().map(|load| load.name.as_str()).collect();
+    names.join(separator)
 }

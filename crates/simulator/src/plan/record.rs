@@ -1,44 +1,95 @@
 //! Records of a simulated run: one for each simulated window and one for each skip, with recipients
 //! sent and service calls.
 
-use std::ops::Range;
+use std::ops::{Index, IndexMut, Range};
 
+use strum::EnumCount as _;
 use tidegate_core::Window;
 use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::{End, WindowReport};
 
 use super::gate::MailState;
 
-/// Calls to the services, for the cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct ServiceUsage {
-    pub(super) sqs_standard: f64,
-    pub(super) sqs_fifo: f64,
-    pub(super) pollers: f64,
-    pub(super) poller_ms: f64,
+/// The figures of a window.
+#[derive(Clone, Copy, Debug, strum::EnumCount)]
+pub(super) enum Sum {
+    Slots,
+    Unused,
+    Skipped,
+    Late,
+    Refused,
+    Failed,
+    /// Windows that a hold kept from sending, and those that the breaker did.
+    Held,
+    Blocked,
+    /// Windows served below the rate that the tick brought.
+    Slowed,
+    /// Windows at a rate below the quota that the tick brought: the day's quota is spread.
+    Spread,
+    Dead,
+    /// Mails that SES accepted, and said so.
+    Accepted,
+    /// Calls to the services, for the cost.
+    SqsStandard,
+    SqsFifo,
+    Pollers,
+    PollerMs,
     /// Windows that were claimed: a write then, and one with the report.
-    pub(super) claims: f64,
-    pub(super) mails: f64,
+    Claims,
+    Mails,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct ReportSums {
-    pub(super) slots: f64,
-    pub(super) unused: f64,
-    pub(super) skipped: f64,
-    pub(super) late: f64,
-    pub(super) refused: f64,
-    pub(super) failed: f64,
-    /// Windows that a hold kept from sending, and those that the breaker did.
-    pub(super) held: f64,
-    pub(super) blocked: f64,
-    /// Windows served below the rate that the tick brought.
-    pub(super) slowed: f64,
-    /// Windows at a rate below the quota that the tick brought: the day's quota is spread.
-    pub(super) spread: f64,
-    pub(super) dead: f64,
-    /// Mails that SES accepted, and said so.
-    pub(super) accepted: f64,
+pub(super) struct Sums([f64; Sum::COUNT]);
+
+impl Index<Sum> for Sums {
+    type Output = f64;
+
+    fn index(&self, of: Sum) -> &f64 {
+        &self.0[of as usize]
+    }
+}
+
+impl IndexMut<Sum> for Sums {
+    fn index_mut(&mut self, of: Sum) -> &mut f64 {
+        &mut self.0[of as usize]
+    }
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, other: &Self, times: f64) {
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum += more * times;
+        }
+    }
+
+    /// Adds what a poller reported; `quota` is the account's and `tick` what its tick brought.
+    #[expect(clippy::cast_precision_loss, reason = "counts of one window")]
+    pub(super) fn report(&mut self, report: &WindowReport, quota: f64, tick: Option<f64>) {
+        self[Sum::Slots] += report.slots as f64;
+        for (sum, counter) in [
+            (Sum::Unused, Counter::Unused),
+            (Sum::Skipped, Counter::Skipped),
+            (Sum::Late, Counter::Late),
+            (Sum::Late, Counter::Left),
+            (Sum::Refused, Counter::Refused),
+            (Sum::Failed, Counter::Failed),
+            (Sum::Dead, Counter::Dead),
+            (Sum::Accepted, Counter::Mails),
+        ] {
+            self[sum] += report.count(counter) as f64;
+        }
+        let tick = tick.unwrap_or(quota);
+        let is_slowed = report.rate_per_second.is_some_and(|rate| f64::from(rate) < tick * 0.999);
+        for (sum, is_one) in [
+            (Sum::Held, report.end == End::Held),
+            (Sum::Blocked, report.end == End::Blocked),
+            (Sum::Slowed, is_slowed),
+            (Sum::Spread, tick < quota * 0.999),
+        ] {
+            self[sum] += f64::from(u8::from(is_one));
+        }
+    }
 }
 
 /// The record of one simulated window, or of the windows of a skip.
@@ -55,63 +106,7 @@ pub(super) struct WindowRecord {
     pub(super) faults: u64,
     /// The rate at which its poller served it, in recipients per second; 0 without a report.
     pub(super) rate: f64,
-    pub(super) sums: ReportSums,
-    pub(super) usage: ServiceUsage,
-}
-
-impl ServiceUsage {
-    pub(super) fn add(&mut self, other: &Self, times: f64) {
-        self.sqs_standard += other.sqs_standard * times;
-        self.sqs_fifo += other.sqs_fifo * times;
-        self.pollers += other.pollers * times;
-        self.poller_ms += other.poller_ms * times;
-        self.claims += other.claims * times;
-        self.mails += other.mails * times;
-    }
-}
-
-impl ReportSums {
-    pub(super) fn add(&mut self, other: &Self, times: f64) {
-        self.slots += other.slots * times;
-        self.unused += other.unused * times;
-        self.skipped += other.skipped * times;
-        self.late += other.late * times;
-        self.refused += other.refused * times;
-        self.failed += other.failed * times;
-        self.held += other.held * times;
-        self.blocked += other.blocked * times;
-        self.slowed += other.slowed * times;
-        self.spread += other.spread * times;
-        self.dead += other.dead * times;
-        self.accepted += other.accepted * times;
-    }
-
-    /// Adds what a poller reported; `quota` is the account's and `tick` what its tick brought.
-    #[expect(clippy::cast_precision_loss, reason = "counts of one window")]
-    pub(super) fn report(&mut self, report: &WindowReport, quota: f64, tick: Option<f64>) {
-        self.slots += report.slots as f64;
-        let count = |counter| report.count(counter) as f64;
-        self.unused += count(Counter::Unused);
-        self.skipped += count(Counter::Skipped);
-        self.late += count(Counter::Late) + count(Counter::Left);
-        self.refused += count(Counter::Refused);
-        self.failed += count(Counter::Failed);
-        self.dead += count(Counter::Dead);
-        self.accepted += count(Counter::Mails);
-        match report.end {
-            End::Held => self.held += 1.0,
-            End::Blocked => self.blocked += 1.0,
-            _ => {}
-        }
-        let tick = tick.unwrap_or(quota);
-        let rate = report.rate_per_second.map(f64::from);
-        if rate.is_some_and(|rate| rate < tick * 0.999) {
-            self.slowed += 1.0;
-        }
-        if tick < quota * 0.999 {
-            self.spread += 1.0;
-        }
-    }
+    pub(super) sums: Sums,
 }
 
 impl WindowRecord {
@@ -125,7 +120,6 @@ impl WindowRecord {
             *sum += sent * times;
         }
         self.sums.add(&other.sums, times);
-        self.usage.add(&other.usage, times);
     }
 
     pub(super) fn is_any(&self, state: impl Fn(MailState) -> bool) -> bool {

@@ -1,4 +1,7 @@
+//! The scenario of a forecast: campaigns, settings, faults, and recipient domains.
+
 use std::collections::BTreeSet;
+use std::str::FromStr;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
@@ -8,13 +11,13 @@ use tidegate_core::control::Control;
 use tidegate_core::daily::DailyPace;
 use tidegate_core::limits::{Dimension, InitialLimits, LimitChanges, LimitTable};
 use tidegate_core::memory::Memory;
+use tidegate_core::outcome::Failure;
 use tidegate_core::rate::{Rate, RateMargin};
-use tidegate_fakes::{Counting, Latency};
+use tidegate_delivery::ports::PortError;
+use tidegate_fakes::{Counting, Fault, Latency, Operation, Rule, failures};
 
-use super::domains::DomainShare;
-use super::error::PlanError;
-use super::fault::PlannedFault;
 use crate::settings::{Deployment, WorldSettings};
+use crate::world::SettingsError;
 
 /// The most mails of a campaign and the largest daily quota that a forecast accepts.
 pub const MOST_MAILS: u64 = 1_000_000_000;
@@ -270,9 +273,193 @@ impl Scenario {
 
 /// Refuses a value that is not `right`.
 fn check(right: bool, field: &str, value: &impl ToString, allowed: &str) -> Result<(), PlanError> {
-    if right {
-        return Ok(());
+    if right { Ok(()) } else { Err(refused(field, &value.to_string(), allowed)) }
+}
+
+pub(super) fn refused(field: &str, value: &str, allowed: &str) -> PlanError {
+    let (field, value, allowed) = (field.to_owned(), value.to_owned(), allowed.to_owned());
+    PlanError::Value { field, value, allowed }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error("{field} is `{value}`; allowed is {allowed}")]
+    Value { field: String, value: String, allowed: String },
+    /// A weight or a variant names a campaign that does not exist.
+    #[error("{field} names the campaign `{name}`; there is {known}")]
+    Unknown { field: String, name: String, known: String },
+    #[error("no campaign has mail: there is nothing to forecast")]
+    NoMails,
+    /// Every campaign with mail has the weight 0.
+    #[error("every campaign with mail has the weight 0: none would be sent")]
+    NoWeight,
+    #[error("the settings cannot be simulated")]
+    World(#[from] SettingsError),
+    #[error("the simulation failed")]
+    Port(#[from] PortError),
+    /// The thread or the timer for the simulation cannot be started.
+    #[error("the simulation cannot be started")]
+    Start(#[from] std::io::Error),
+    #[error("the forecast was stopped")]
+    Stopped,
+    /// A thread of the simulation ended without a result.
+    #[error(
+        "the simulation of seed {0} ended without a result: please report this with the options"
+    )]
+    Lost(u64),
+}
+
+const ALLOWED: &str = "`throttle`, `5xx`, `outage`, `reset`, `lost-answer` or `rejected`, then any of `ratio=0.01`, `from=10m` and `to=1h`";
+
+/// A duration such as `80ms`, `10m` or `1h 30m`, at most ten years.
+fn span(text: &str) -> Option<Duration> {
+    let longest = Duration::from_hours(24 * 3_650);
+    humantime::parse_duration(text.trim()).ok().filter(|span| *span <= longest)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "kebab-case")]
+pub enum SendFault {
+    /// SES refuses for the rate although the quota is respected (`TooManyRequestsException`).
+    Throttle,
+    #[strum(serialize = "5xx", serialize = "outage")]
+    ServerError,
+    /// The connection breaks before SES acts.
+    Reset,
+    /// SES accepts the mail and its answer is lost, so the mail is sent again.
+    LostAnswer,
+    /// SES refuses this mail for good.
+    Rejected,
+}
+
+/// A fault that strikes a share of the sends during a span of time.
+///
+/// ```
+/// use tidegate_simulator::plan::PlannedFault;
+/// let fault: PlannedFault = "5xx,ratio=0.05,from=10m,to=1h".parse()?;
+/// assert_eq!((fault.ratio, fault.from.as_secs()), (0.05, 600));
+/// assert!("5xx,ratio=2".parse::<PlannedFault>().is_err());
+/// # Ok::<(), tidegate_simulator::plan::PlanError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlannedFault {
+    pub kind: SendFault,
+    /// The share of the sends that it strikes, 0 to 1.
+    pub ratio: f64,
+    /// When it begins, as a time after the start.
+    pub from: Duration,
+    /// When it ends, as a time after the start; `None` if it never does.
+    pub to: Option<Duration>,
+}
+
+impl FromStr for PlannedFault {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        let refused = || refused("fault", text, ALLOWED);
+        let mut members = text.split(',').map(str::trim);
+        let kind = members.next().and_then(|kind| kind.parse().ok()).ok_or_else(refused)?;
+        let mut fault = Self { kind, ratio: 1.0, from: Duration::ZERO, to: None };
+        for member in members {
+            match member.split_once('=').ok_or_else(refused)? {
+                ("ratio", share) => fault.ratio = share.parse().map_err(|_| refused())?,
+                ("from", at) => fault.from = span(at).ok_or_else(refused)?,
+                ("to", at) => fault.to = Some(span(at).ok_or_else(refused)?),
+                _ => return Err(refused()),
+            }
+        }
+        let rising = fault.to.is_none_or(|to| fault.from < to);
+        ((0.0..=1.0).contains(&fault.ratio) && rising).then_some(fault).ok_or_else(refused)
     }
-    let (field, value, allowed) = (field.to_owned(), value.to_string(), allowed.to_owned());
-    Err(PlanError::Value { field, value, allowed })
+}
+
+impl PlannedFault {
+    /// The fault plan's rule for it, with the start of the forecast at `start`.
+    pub(super) fn rule(&self, start: Timestamp) -> Rule<Failure> {
+        let fault = match self.kind {
+            SendFault::Throttle => Fault::Before(failures::rate_exceeded()),
+            SendFault::ServerError => Fault::Before(failures::server_error()),
+            SendFault::Reset => Fault::Before(failures::answer_lost()),
+            SendFault::LostAnswer => Fault::After(failures::answer_lost()),
+            SendFault::Rejected => Fault::Before(failures::rejected()),
+        };
+        let end = self.to.map_or(Timestamp::from_nanos(u64::MAX), |to| start + to);
+        let rule = Rule::new(fault).on(Operation::Mail).chance(self.ratio);
+        rule.during(start + self.from..end)
+    }
+
+    /// Whether it is active at this time after the start.
+    pub(super) fn strikes_at(&self, after: Duration) -> bool {
+        self.ratio > 0.0 && after >= self.from && self.to.is_none_or(|to| after < to)
+    }
+}
+
+/// The part of the mails that goes to one domain; each other mail goes to a domain of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DomainShare {
+    pub domain: String,
+    /// The share of all mails, above 0 and at most 1.
+    pub share: f64,
+}
+
+impl FromStr for DomainShare {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || {
+            format!(
+                "`{text}` is no share; allowed is a domain and a part of the mails such as gmail.com=40%"
+            )
+        };
+        let (domain, share) = text.split_once('=').ok_or_else(wrong)?;
+        let percent = share.trim().strip_suffix('%').ok_or_else(wrong)?;
+        let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
+        let domain = domain.trim().to_ascii_lowercase();
+        let named = domain.contains('.') && !domain.contains(['@', '"', ' ', '\\']);
+        if named && percent > 0.0 && percent <= 100.0 {
+            Ok(Self { domain, share: percent / 100.0 })
+        } else {
+            Err(wrong())
+        }
+    }
+}
+
+/// The domain of mail number `n`. The fractional parts of the multiples of the golden ratio are
+/// spread evenly over 0 to 1, so any run of mails has nearly the exact shares. Example: with
+/// gmail.com=40%, mail 1 has the place 0.618 and goes elsewhere, mail 2 has 0.236 and goes to
+/// gmail.com.
+#[expect(clippy::cast_precision_loss, reason = "at most a billion mails")]
+pub(super) fn domain_of(shares: &[DomainShare], n: u64) -> String {
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    let place = (n as f64 * GOLDEN).fract();
+    let mut sum = 0.0;
+    for share in shares {
+        sum += share.share;
+        if place < sum {
+            return share.domain.clone();
+        }
+    }
+    format!("d{n}.example")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mails_are_spread_by_the_shares_in_every_stretch() {
+        let shares = ["gmail.com=40%", "yahoo.com=15%"].map(|text| text.parse().unwrap());
+        for from in [0, 12_345] {
+            let of = |domain: &str| {
+                (from..from + 1_000).filter(|n| domain_of(&shares, *n) == domain).count()
+            };
+            assert!(
+                (395..=405).contains(&of("gmail.com")) && (145..=155).contains(&of("yahoo.com"))
+            );
+        }
+        for wrong in ["gmail.com", "gmail.com=0%", "gmail.com=101%", "gmail=4%", "gmail.com=4"] {
+            let error = wrong.parse::<DomainShare>().unwrap_err();
+            assert!(error.contains("gmail.com=40%"), "{error}");
+        }
+    }
 }

@@ -4,21 +4,19 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use futures_util::future::try_join_all;
+use tidegate_core::channel::Channel;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::{Outgoing, QueueUrl};
 
-use super::domains::{DomainShare, domain_of};
-use super::error::PlanError;
 use super::gate::{Gates, MailState};
-use super::record::{ServiceUsage, WindowRecord, as_f64, floor, number};
-use super::scenario::Scenario;
-use crate::environment::PollerRun;
+use super::record::{Sum, WindowRecord, as_f64, floor, number};
+use super::scenario::{DomainShare, PlanError, Scenario, domain_of};
+use crate::lambda::PollerRun;
 use crate::mail::{BodyForm, ProducedMail, produced};
-use crate::names::{EXPRESS, MERGE, limit_queue, url};
-use crate::world::World;
+use crate::world::{EXPRESS, MERGE, World, limit_queue, url};
 
 /// The pollers of a window have reported this many windows later.
 const REPORTED_AFTER: u64 = 3;
@@ -150,7 +148,7 @@ impl SimulationState {
                 self.first_arrival.get_or_insert(arrival.at);
             }
             let record = self.at(window);
-            record.usage.mails += 1.0;
+            record.sums[Sum::Mails] += 1.0;
             if arrival.verdict.is_ok()
                 && let Some(sent) = record.sent.get_mut(index)
             {
@@ -162,15 +160,15 @@ impl SimulationState {
     fn started(&mut self, started: &PollerRun, quota: f64) {
         let of = started.tick.map_or(Window::containing(started.at), |tick| tick.window);
         let record = self.at(number(of, self.first_window));
-        record.usage.pollers += 1.0;
+        record.sums[Sum::Pollers] += 1.0;
         let ran = started.ended.saturating_since(started.at);
-        record.usage.poller_ms += ran.as_secs_f64() * 1e3;
+        record.sums[Sum::PollerMs] += ran.as_secs_f64() * 1e3;
         let tick = started.tick.map(|tick| f64::from(tick.rate));
         if let Some(report) = started.report()
             && !matches!(report.end, End::Duplicate | End::Expired | End::Early | End::Owed)
         {
             record.rate = report.rate_per_second.map_or(record.rate, f64::from);
-            record.usage.claims += 1.0;
+            record.sums[Sum::Claims] += 1.0;
             record.sums.report(report, quota, tick);
         }
     }
@@ -178,12 +176,9 @@ impl SimulationState {
     fn calls(&mut self, world: &World, now: u64) {
         let (standard, fifo) = world.queues.calls_by_kind();
         let was = std::mem::replace(&mut self.calls, (standard, fifo));
-        let usage = ServiceUsage {
-            sqs_standard: as_f64(standard - was.0),
-            sqs_fifo: as_f64(fifo - was.1),
-            ..ServiceUsage::default()
-        };
-        self.at(now).usage.add(&usage, 1.0);
+        let sums = &mut self.at(now).sums;
+        sums[Sum::SqsStandard] += as_f64(standard - was.0);
+        sums[Sum::SqsFifo] += as_f64(fifo - was.1);
     }
 
     /// The open record of a window. Events of a window that is closed already go to the oldest open
@@ -199,11 +194,12 @@ impl SimulationState {
     }
 
     fn close(&mut self, known: u64) {
+        let is_held = |record: &WindowRecord| record.sums[Sum::Held] > 0.0;
         while let Some(record) = self.open.pop_front_if(|record| record.from < known) {
             self.simulated += 1;
             let alike = |last: &WindowRecord| {
                 (&last.states, last.faults) == (&record.states, record.faults)
-                    && last.is_held() == record.is_held()
+                    && is_held(last) == is_held(&record)
             };
             if !self.records.last().is_some_and(alike) {
                 self.unchanged_since = record.from;
@@ -259,7 +255,7 @@ impl SimulationState {
     }
 
     pub(super) fn dead(&self) -> f64 {
-        self.records.iter().map(|record| record.sums.dead).sum()
+        self.records.iter().map(|record| record.sums[Sum::Dead]).sum()
     }
 
     /// Whether every mail is sent or dead-lettered.
@@ -307,26 +303,17 @@ impl SimulationState {
     }
 }
 
-impl WindowRecord {
-    /// Whether a hold kept everything from being sent.
-    pub(super) fn is_held(&self) -> bool {
-        self.sums.held > 0.0
-    }
-}
-
 impl CampaignRun {
     fn new(load: &super::scenario::CampaignLoad, scenario: &Scenario) -> Self {
+        let is_text = scenario.channel == Channel::Sms;
+        let body = if is_text { BodyForm::TextMessage } else { BodyForm::Repeated };
         Self {
             name: load.name.clone(),
             url: url(&load.name),
             weight: f64::from(load.weight),
             recipients: f64::from(load.recipients),
             reservoir: load.mails,
-            mail: ProducedMail {
-                recipients: load.recipients,
-                body: scenario.channel.into(),
-                ..ProducedMail::new("")
-            },
+            mail: ProducedMail { recipients: load.recipients, body, ..ProducedMail::new("") },
             domains: scenario.domains.clone(),
             enqueued: 0,
             enqueued_accepted: 0,

@@ -1,12 +1,10 @@
-//! The simulator's worlds and forecasts.
+//! The simulator's forecasts.
 
 #![expect(clippy::unwrap_used, reason = "a panic is a finding")]
 
 mod cost;
-mod deferral;
 mod forecast;
 mod from_stack;
-mod memory;
 mod stepping;
 
 use mimalloc::MiMalloc;

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::builders::UpdateBuilder;
 use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use tidegate_core::control::{
     Control, ControlError, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages,
@@ -35,10 +35,6 @@ impl ControlCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn of(&self, token: &str) -> Option<Remembered> {
-        self.get().filter(|remembered| remembered.token == token)
-    }
-
     fn set(&self, remembered: Remembered) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(remembered);
     }
@@ -58,8 +54,8 @@ pub(super) async fn read(
         let reader = table.reader(&item);
         let version = reader.number("control_version")?.unwrap_or_default();
         let token = reader.text("control_token").unwrap_or_default().to_owned();
-        let remembered = memory.of(&token).filter(|it| {
-            it.version == version
+        let remembered = memory.get().filter(|it| {
+            (it.token.as_str(), it.version) == (token.as_str(), version)
                 && (is_claim
                     || it.stored.references().all(|(name, _)| it.stored.apart.contains_key(name)))
         });
@@ -152,46 +148,37 @@ pub(super) async fn set_control(
         return Err(refused(table, why));
     }
     let token = format!("{:032x}", rand::random::<u128>());
-    let written = WrittenControl { version, next, token: &token, stored: &stored };
-    let made = replace(table, &written, control.limits_digest()).await?;
+    let record = Remembered { token, version: next, stored, control: control.clone() };
+    let made = replace(table, version, &record).await?;
     if made {
-        let control = control.clone();
-        memory.set(Remembered { token, version: next, stored, control });
+        memory.set(record);
     }
     Ok(made)
 }
 
-/// A record that replaces that of `version`.
-struct WrittenControl<'a> {
-    version: u64,
-    next: u64,
-    token: &'a str,
-    stored: &'a StoredControl,
-}
-
-/// Writes the record: by one update, or, if members are in items of their own, by one transaction.
+/// Writes the record in place of that of `version`: by one update, or, if members are in items of their own, by one transaction.
 async fn replace(
     table: &LedgerTable,
-    record: &WrittenControl<'_>,
-    limits: u64,
+    version: u64,
+    record: &Remembered,
 ) -> Result<bool, PortError> {
     const REPLACE: &str = "SET control = :control, control_version = :next, control_token = :token, \
         limits = :limits";
-    let WrittenControl { version, next, token, stored } = *record;
+    let Remembered { token, version: next, stored, control } = record;
     let condition = match version {
         0 => "attribute_not_exists(control_version)",
         _ => "control_version = :version",
     };
     let mut values = Item::from([
         (":control".to_owned(), table.json(&stored.inline)?),
-        (":token".to_owned(), text(token)),
-        (":next".to_owned(), number(&next)),
-        (":limits".to_owned(), number(&limits)),
+        (":token".to_owned(), text(token.as_str())),
+        (":next".to_owned(), number(next)),
+        (":limits".to_owned(), number(&control.limits_digest())),
     ]);
     if version > 0 {
         values.insert(":version".to_owned(), number(&version));
     }
-    let pages = written(stored, next);
+    let pages = written(stored, *next);
     if pages.is_empty() {
         let update = table.update(REPLACE, condition);
         let update = update.set_expression_attribute_values(Some(values));
@@ -199,7 +186,7 @@ async fn replace(
             Ok(_) => true,
             // An earlier attempt of this same write took effect, and its answer was lost. Making it again
             // would apply the change twice.
-            Err(item) => table.reader(&item).text("control_token") == Some(token),
+            Err(item) => table.reader(&item).text("control_token") == Some(token.as_str()),
         });
     }
     let record = Update::builder()
@@ -214,12 +201,13 @@ async fn replace(
             .key(KEY, text(key))
             .update_expression(PAGE)
             .set_expression_attribute_names(names(&[PAGE]))
-            .expression_attribute_values(":version", number(&next))
+            .expression_attribute_values(":version", number(next))
             .expression_attribute_values(":text", text(page))
     });
-    let updates = std::iter::once(record).chain(pages).map(UpdateBuilder::build);
-    let updates: Vec<Update> = updates
-        .collect::<Result<_, _>>()
+    let updates = std::iter::once(record).chain(pages);
+    let updates = updates
+        .map(|update| Ok(TransactWriteItem::builder().update(update.build()?).build()))
+        .collect::<Result<_, BuildError>>()
         .map_err(|error| refused(table, format!("a request that cannot be built: {error}")))?;
     transact(table, token, updates).await
 }
@@ -238,12 +226,8 @@ fn written(stored: &StoredControl, next: u64) -> BTreeMap<String, &str> {
 async fn transact(
     table: &LedgerTable,
     token: &str,
-    updates: Vec<Update>,
+    updates: Vec<TransactWriteItem>,
 ) -> Result<bool, PortError> {
-    let updates: Vec<_> = updates
-        .into_iter()
-        .map(|update| TransactWriteItem::builder().update(update).build())
-        .collect();
     let call = table.client.transact_write_items().client_request_token(token);
     let call = call.set_transact_items(Some(updates));
     for tried in 1.. {

@@ -7,9 +7,9 @@
 //! | `window`, `token`, `rate` | N S N | the newest claim: its (last) window, its token, its quota |
 //! | `margin`, `claimed_factor` | N S | its rate margin, and the rate factor in force then, JSON |
 //! | `opened` | N | the window it was made for; `window` is later if the claim was advanced |
-//! | `prev_window`, `prev_rate`, `prev_margin`, `prev_factor` | N N N S | the claim before |
+//! | `prev_window`, `prev_rate`, `prev_margin`, `prev_claimed_factor` | N N N S | the claim before |
 //! | `factor` | S | the rate factor, JSON |
-//! | `limits`, `claimed_limits`, `prev_limits` | N N N | the digest of the control record's limits: now, and as each claim was made |
+//! | `limits`, `claimed_limits`, `prev_claimed_limits` | N N N | the digest of the control record's limits: now, and as each claim was made |
 //! | `control` | S | the control record's small members, and references to the others, JSON |
 //! | `control_version`, `control_token` | N S | the number of its changes; the token of the last one |
 //!
@@ -65,14 +65,13 @@
 //!
 //! The item `history` holds `changes`: a list of operators' changes in JSON, the newest first.
 
-mod claim;
 mod control;
-mod exclusions;
+mod lists;
 mod marks;
-mod newest_first;
 mod parts;
-mod runs;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -80,9 +79,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::types::ReturnValue;
 use futures_util::future::join;
-use table::{LedgerTable, NEWEST, REGULATOR, number, text};
+use lists::NewestFirst;
+use table::{BEFORE, Item, LedgerTable, NEWEST, REGULATOR, number, text};
 use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control};
 use tidegate_core::factor::RateFactor;
@@ -92,9 +92,8 @@ use tidegate_delivery::ports::{
 };
 use tokio::time::timeout;
 
-use newest_first::NewestFirst;
-
-use crate::aws::wire::RequestKind;
+use super::error::time_limits;
+use super::wire::RequestKind;
 
 /// The time limit of a claim with its retry. A later answer would be too late for the window.
 const CLAIM_TIMEOUT: Duration = Duration::from_millis(300);
@@ -121,10 +120,9 @@ impl DynamoLedger {
     pub fn new(client: &Client, table: impl Into<String>) -> Self {
         let name = table.into();
         let reached = |retries: RetryConfig, whole: Duration, attempt: Duration| {
-            let timeouts = TimeoutConfig::builder();
-            let timeouts = timeouts.operation_timeout(whole).operation_attempt_timeout(attempt);
             let config = client.config().to_builder().retry_config(retries);
-            let client = Client::from_conf(config.timeout_config(timeouts.build()).build());
+            let client =
+                Client::from_conf(config.timeout_config(time_limits(attempt, whole)).build());
             LedgerTable { client, name: name.clone() }
         };
         let hurried = RetryConfig::standard()
@@ -150,7 +148,7 @@ impl Ledger for DynamoLedger {
 
     async fn claim(&self, request: &ClaimRequest) -> Result<Claim, PortError> {
         let beside = timeout(CLAIM_TIMEOUT, parts::read(&self.urgent, &self.parts));
-        let (claim, parts) = join(claim::claim(&self.urgent, request), beside).await;
+        let (claim, parts) = join(claim(&self.urgent, request), beside).await;
         let (mut standing, item) = match claim? {
             (Claim::Claimed(standing), item) => (standing, item),
             (taken @ Claim::Taken { .. }, _) => return Ok(taken),
@@ -177,7 +175,7 @@ impl Ledger for DynamoLedger {
         let beside = parts::read(&self.table, &self.parts);
         let (item, parts) = join(self.table.item(REGULATOR), beside).await;
         let item = item?;
-        let mut standing = self.table.reader(&item).standing(&NEWEST)?;
+        let mut standing = self.table.reader(&item).standing(NEWEST)?;
         control::read(&self.table, &self.control, &item, false, &mut standing).await?;
         let newest = standing.previous.map(|claim| claim.window).unwrap_or_default();
         parts?.beside(&self.table, standing, newest)
@@ -219,7 +217,48 @@ impl History for DynamoLedger {
     }
 }
 
+/// In an update, the right-hand sides are the values before it. The previous claim is stored beside the new
+/// one, so that the claim's answer can be read again if it was lost.
+const CLAIM: &str = "SET prev_window = if_not_exists(#window, :zero), \
+    prev_rate = if_not_exists(rate, :zero), \
+    prev_margin = if_not_exists(margin, :zero), \
+    prev_initial_limits = if_not_exists(initial_limits, :zero), \
+    prev_claimed_factor = if_not_exists(claimed_factor, :full), \
+    claimed_factor = if_not_exists(factor, :full), \
+    prev_claimed_limits = if_not_exists(claimed_limits, :zero), \
+    claimed_limits = if_not_exists(limits, :zero), \
+    #window = :window, opened = :window, #token = :token, rate = :rate, margin = :margin, \
+    initial_limits = :limits";
+const ONLY_NEWER: &str = "attribute_not_exists(#window) OR #window < :window";
+
+/// Returns the item after the claim, and the standing without the control record and the parts.
+async fn claim(table: &LedgerTable, request: &ClaimRequest) -> Result<(Claim, Item), PortError> {
+    let update = table
+        .update(CLAIM, ONLY_NEWER)
+        .expression_attribute_values(":window", number(&request.window.epoch_second()))
+        .expression_attribute_values(":token", text(&request.token))
+        .expression_attribute_values(":rate", number(&request.rate.as_per_second()))
+        .expression_attribute_values(":margin", number(&request.rate_margin.as_share()))
+        .expression_attribute_values(":limits", number(&request.limits))
+        .expression_attribute_values(":zero", number(&0))
+        .expression_attribute_values(":full", table.json(&RateFactor::default())?)
+        .return_values(ReturnValue::AllNew);
+    let item = match table.make(update).await? {
+        Ok(item) => return Ok((Claim::Claimed(table.reader(&item).standing(BEFORE)?), item)),
+        Err(item) => item,
+    };
+    let reader = table.reader(&item);
+    let (newest, opened) = (reader.window("window")?, reader.window("opened")?);
+    if reader.text("token") == Some(&request.token) && newest == request.window {
+        // The condition failed because of an earlier attempt of this same call, whose answer was lost. The
+        // window is served with the factor that was in force then.
+        let factor = reader.json("claimed_factor")?.unwrap_or_default();
+        let standing = Standing { factor, ..reader.standing(BEFORE)? };
+        return Ok((Claim::Claimed(standing), item));
+    }
+    let owed = opened < request.window && request.window <= newest;
+    Ok((Claim::Taken { newest, owed }, item))
+}
+
 #[cfg(test)]
 mod marks_tests;
-#[cfg(test)]
-mod tests;

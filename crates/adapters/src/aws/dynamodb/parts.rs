@@ -1,7 +1,6 @@
 //! The parts: data per campaign in items of their own. A claim reads them, and reports add to them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -146,21 +145,16 @@ fn changes(change: PartChange) -> Vec<AttributeChange> {
     let counters = change.counters.into_iter();
     let counters =
         counters.map(|(name, added)| AttributeChange::Add(format!("{COUNTER}{name}"), added));
+    let set = |name: String, value: Option<AttributeValue>| match value {
+        Some(value) => AttributeChange::Set(name, value),
+        None => AttributeChange::Remove(name),
+    };
     let idle = change.idle.into_iter().map(|(queue, idle)| {
-        let name = format!("{IDLE}{queue}");
-        match idle {
-            Some(Idle { until, pause }) => {
-                AttributeChange::Set(name, text(format!("{} {pause}", until.epoch_second())))
-            }
-            None => AttributeChange::Remove(name),
-        }
+        let shown = |Idle { until, pause }| text(format!("{} {pause}", until.epoch_second()));
+        set(format!("{IDLE}{queue}"), idle.map(shown))
     });
     let left = change.left.into_iter().map(|(campaign, at)| {
-        let name = format!("{LEFT}{campaign}");
-        at.map_or_else(
-            || AttributeChange::Remove(name.clone()),
-            |at| AttributeChange::Set(name.clone(), number(&at.epoch_second())),
-        )
+        set(format!("{LEFT}{campaign}"), at.map(|at| number(&at.epoch_second())))
     });
     let past = change.past.iter().flat_map(|campaign| {
         let counters = counters_of(campaign).map(|counter| format!("{COUNTER}{counter}"));
@@ -199,39 +193,38 @@ async fn write(
     place: u32,
     changes: &[AttributeChange],
 ) -> Result<(), PortError> {
-    let (mut set, mut remove, mut add) =
-        ("SET last_report = :token".to_owned(), String::new(), String::new());
-    for (index, change) in changes.iter().enumerate() {
-        // Writing to a `String` cannot fail.
-        let _ = match change {
-            AttributeChange::Set(..) => write!(set, ", #{index} = :{index}"),
-            AttributeChange::Remove(_) => {
-                write!(remove, "{} #{index}", if remove.is_empty() { " REMOVE" } else { "," })
-            }
-            AttributeChange::Add(..) => {
-                write!(add, "{} #{index} :{index}", if add.is_empty() { " ADD" } else { "," })
-            }
-        };
-    }
     let token = format!("{:032x}", rand::random::<u128>());
     let condition = "attribute_not_exists(last_report) OR last_report <> :token";
     let mut call = table
-        .update_of(text(key_of(place)), &format!("{set}{remove}{add}"), condition)
+        .update_of(text(key_of(place)), "", condition)
         .expression_attribute_values(":token", text(token));
+    let (mut set, mut remove, mut add) =
+        (vec!["last_report = :token".to_owned()], Vec::new(), Vec::new());
     for (index, change) in changes.iter().enumerate() {
-        let (AttributeChange::Set(name, _)
-        | AttributeChange::Remove(name)
-        | AttributeChange::Add(name, _)) = change;
-        call = call.expression_attribute_names(format!("#{index}"), name);
-        let value = match change {
-            AttributeChange::Set(_, value) => Some(value.clone()),
-            AttributeChange::Add(_, added) => Some(number(added)),
-            AttributeChange::Remove(_) => None,
+        let (name, value) = match change {
+            AttributeChange::Set(name, value) => {
+                set.push(format!("#{index} = :{index}"));
+                (name, Some(value.clone()))
+            }
+            AttributeChange::Remove(name) => {
+                remove.push(format!("#{index}"));
+                (name, None)
+            }
+            AttributeChange::Add(name, added) => {
+                add.push(format!("#{index} :{index}"));
+                (name, Some(number(added)))
+            }
         };
+        call = call.expression_attribute_names(format!("#{index}"), name);
         if let Some(value) = value {
             call = call.expression_attribute_values(format!(":{index}"), value);
         }
     }
+    let actions = [("SET", set), ("REMOVE", remove), ("ADD", add)];
+    let actions = actions.iter().filter(|(_, of)| !of.is_empty());
+    let actions: Vec<_> =
+        actions.map(|(action, of)| format!("{action} {}", of.join(", "))).collect();
+    let call = call.update_expression(actions.join(" "));
     // If the condition fails, the item shows this call's token, so the changes were made.
     table.make(call).await.map(drop)
 }

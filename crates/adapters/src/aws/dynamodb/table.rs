@@ -13,7 +13,6 @@ use aws_sdk_dynamodb::types::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidegate_core::Window;
-use tidegate_core::factor::RateFactor;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{FailureKind, PortError, PreviousClaim, Standing};
 
@@ -25,9 +24,11 @@ pub(super) const TRIES: usize = 5;
 pub(super) const PAUSE: Duration = Duration::from_millis(15);
 
 const BATCH: &str = "BatchGetItem";
-/// How often a call is made for keys that `DynamoDB` left unprocessed. The pauses between are 50, 100, 200,
+/// Keys per call, DynamoDB's maximum.
+const BATCH_KEYS: usize = 100;
+/// How often a call is made again for keys that `DynamoDB` left unprocessed. The pauses before are 50, 100, 200,
 /// 400 and 800 ms: 1.55 s in all.
-const BATCH_TRIES: u32 = 6;
+const BATCH_PAUSES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) type Item = HashMap<String, AttributeValue>;
@@ -56,33 +57,9 @@ pub(super) fn names(expressions: &[&str]) -> Option<HashMap<String, String>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// The names of the attributes that hold a claim.
-pub(super) struct ClaimAttributes {
-    window: &'static str,
-    rate: &'static str,
-    rate_margin: &'static str,
-    limits: &'static str,
-    changed_limits: &'static str,
-    factor: &'static str,
-}
-
-pub(super) const NEWEST: ClaimAttributes = ClaimAttributes {
-    window: "window",
-    rate: "rate",
-    rate_margin: "margin",
-    limits: "initial_limits",
-    changed_limits: "claimed_limits",
-    factor: "claimed_factor",
-};
-/// The claim before the newest one.
-pub(super) const BEFORE: ClaimAttributes = ClaimAttributes {
-    window: "prev_window",
-    rate: "prev_rate",
-    rate_margin: "prev_margin",
-    limits: "prev_initial_limits",
-    changed_limits: "prev_limits",
-    factor: "prev_factor",
-};
+/// The prefix of the attributes that hold the newest claim, and of those that hold the one before it.
+pub(super) const NEWEST: &str = "";
+pub(super) const BEFORE: &str = "prev_";
 
 /// A table's name and the client for it.
 #[derive(Clone, Debug)]
@@ -112,18 +89,22 @@ impl LedgerTable {
         let key = |key: &&String| Item::from([(KEY.to_owned(), text(key.as_str()))]);
         let mut wanted: Vec<Item> = keys.iter().map(key).collect();
         let mut found = HashMap::new();
-        for tried in 0..BATCH_TRIES {
+        let mut pauses = (0..BATCH_PAUSES).map(|tried| FIRST_PAUSE * 2_u32.pow(tried));
+        while !wanted.is_empty() {
+            let later = wanted.split_off(wanted.len().min(BATCH_KEYS));
             let (items, rest) = self.ask(wanted).await?;
             let key = |item: &Item| item.get(KEY).and_then(|key| key.as_s().ok()).cloned();
             found.extend(items.into_iter().filter_map(|item| Some((key(&item)?, item))));
-            if rest.is_empty() {
-                return Ok(found);
+            if !rest.is_empty() {
+                let Some(pause) = pauses.next() else {
+                    let why = format!("{} keys were never processed", rest.len());
+                    return Err(own_error(BATCH, &self.name, FailureKind::Refused(why)));
+                };
+                tokio::time::sleep(pause).await;
             }
-            wanted = rest;
-            tokio::time::sleep(FIRST_PAUSE * 2_u32.pow(tried)).await;
+            wanted = [rest, later].concat();
         }
-        let kind = FailureKind::Refused(format!("{} keys were never processed", wanted.len()));
-        Err(own_error(BATCH, &self.name, kind))
+        Ok(found)
     }
 
     /// One call: returns the items, and the keys left unprocessed.
@@ -248,35 +229,30 @@ impl ItemReader<'_> {
         Ok(Window::from_epoch_second(self.number(name)?.unwrap_or_default()))
     }
 
-    /// Reads a claim; `None` if none was made yet.
-    fn claim(&self, at: &ClaimAttributes) -> Result<Option<PreviousClaim>, PortError> {
-        let window = self.window(at.window)?;
+    /// Reads the claim whose attributes' names begin with `prefix`; `None` if none was made yet.
+    fn claim(&self, prefix: &str) -> Result<Option<PreviousClaim>, PortError> {
+        let name = |name: &str| format!("{prefix}{name}");
+        let window = self.window(&name("window"))?;
         if window == Window::default() {
             return Ok(None);
         }
-        let unreadable = |name| move || self.unreadable(name);
-        let rate = self.number(at.rate)?.and_then(|rate| Rate::per_second(rate).ok());
-        let rate_margin =
-            self.number(at.rate_margin)?.and_then(|rate_margin| RateMargin::new(rate_margin).ok());
+        let unreadable = |of: &str| self.unreadable(&name(of));
+        let rate = self.number(&name("rate"))?.and_then(|rate| Rate::per_second(rate).ok());
+        let margin = self.number(&name("margin"))?.and_then(|margin| RateMargin::new(margin).ok());
         Ok(Some(PreviousClaim {
             window,
-            rate: rate.ok_or_else(unreadable(at.rate))?,
-            rate_margin: rate_margin.ok_or_else(unreadable(at.rate_margin))?,
-            limits: self.number(at.limits)?.unwrap_or_default(),
-            changed_limits: self.number(at.changed_limits)?.unwrap_or_default(),
-            factor: self.json::<RateFactor>(at.factor)?.unwrap_or_default(),
+            rate: rate.ok_or_else(|| unreadable("rate"))?,
+            rate_margin: margin.ok_or_else(|| unreadable("margin"))?,
+            limits: self.number(&name("initial_limits"))?.unwrap_or_default(),
+            changed_limits: self.number(&name("claimed_limits"))?.unwrap_or_default(),
+            factor: self.json(&name("claimed_factor"))?.unwrap_or_default(),
         }))
     }
 
-    /// The rate factor in force when the newest claim was made.
-    pub(super) fn claimed_factor(&self) -> Result<RateFactor, PortError> {
-        Ok(self.json(NEWEST.factor)?.unwrap_or_default())
-    }
-
-    /// The item's content without the control record, with the claim at `previous`.
-    pub(super) fn standing(&self, previous: &ClaimAttributes) -> Result<Standing, PortError> {
+    /// The item's content without the control record, with the claim whose attributes' names begin with `prefix`.
+    pub(super) fn standing(&self, prefix: &str) -> Result<Standing, PortError> {
         Ok(Standing {
-            previous: self.claim(previous)?,
+            previous: self.claim(prefix)?,
             factor: self.json("factor")?.unwrap_or_default(),
             ..Standing::default()
         })

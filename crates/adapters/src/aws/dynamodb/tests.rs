@@ -87,8 +87,8 @@ fn claimed_item() -> Value {
         "window": {"N": "101"}, "opened": {"N": "101"},
         "rate": {"N": "14.5"}, "margin": {"N": "0.02"}, "initial_limits": {"N": "7"}, "claimed_factor": factor(lowered),
         "prev_window": {"N": "100"}, "prev_rate": {"N": "14"}, "prev_margin": {"N": "0.05"}, "prev_initial_limits": {"N": "6"},
-        "prev_factor": factor(RateFactor::default()), "factor": factor(lowered),
-        "limits": {"N": "13"}, "claimed_limits": {"N": "12"}, "prev_limits": {"N": "11"},
+        "prev_claimed_factor": factor(RateFactor::default()), "factor": factor(lowered),
+        "limits": {"N": "13"}, "claimed_limits": {"N": "12"}, "prev_claimed_limits": {"N": "11"},
         "control": {"S": r#"{"weights":{"spring":80}}"#}, "control_version": {"N": "4"},
         // An attribute in the format of an older version.
         "n.fed": {"N": "7"}, "idle": {"S": r#"{"spring":{"until":"1970-01-01T00:01:45Z","pause":4}}"#},

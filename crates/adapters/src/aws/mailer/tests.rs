@@ -12,7 +12,7 @@ use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Clock as _, Mailer as _};
 
 use super::*;
-use crate::aws::clock::SystemClock;
+use crate::aws::system::SystemClock;
 use crate::aws::tests::fake::{Fake, FakeAnswer};
 use crate::aws::tests::loopback::{EndpointBehaviour, Loopback};
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
-use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata as _;
@@ -13,7 +12,7 @@ use tidegate_delivery::ports::{
     DeferralStore, DeferredObject, DeferredPage, FailureKind, PortError, Version,
 };
 
-use crate::aws::error::{incomplete, port_error, refused};
+use crate::aws::error::{incomplete, port_error, refused, time_limits};
 
 const MAIL: &str = "mail";
 const PROGRESS: &str = "progress";
@@ -41,12 +40,7 @@ impl S3DeferralStore {
             .config()
             .to_builder()
             .retry_config(RetryConfig::standard().with_max_attempts(3))
-            .timeout_config(
-                TimeoutConfig::builder()
-                    .operation_attempt_timeout(ATTEMPT)
-                    .operation_timeout(OPERATION)
-                    .build(),
-            )
+            .timeout_config(time_limits(ATTEMPT, OPERATION))
             .build();
         Self { client: Client::from_conf(config), location, page: PAGE }
     }

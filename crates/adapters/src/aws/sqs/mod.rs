@@ -1,8 +1,5 @@
 //! `Queues`, `Directory` and `Feedback` on SQS.
 
-mod receive;
-mod send;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,25 +7,28 @@ use std::time::Duration;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::retry::RetryConfig;
-use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use aws_sdk_sqs::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_sqs::error::SdkError;
 use aws_sdk_sqs::types::{
     BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry,
     ChangeMessageVisibilityBatchResultEntry, DeleteMessageBatchRequestEntry,
-    DeleteMessageBatchResultEntry, QueueAttributeName,
+    DeleteMessageBatchResultEntry, MessageSystemAttributeName, QueueAttributeName,
+    SendMessageBatchResultEntry,
 };
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextRef;
 use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
+use serde::{Deserialize, Serialize};
 use tidegate_core::config::QUEUE_CALL;
 use tidegate_delivery::ports::{
     BATCH, Directory, Entry, EntryError, Feedback, FeedbackMessage, Outgoing, PortError,
     QueueDepth, QueueUrl, Queues, Received,
 };
 
-use crate::aws::error::{incomplete, port_error};
-use crate::aws::waker::Waker;
-use crate::aws::wire::RequestKind;
+use super::error::{incomplete, port_error, time_limits};
+use super::json::{self, Reader, Text};
+use super::lambda::Waker;
+use super::wire::RequestKind;
 
 /// The time limit of one attempt; a long poll's wait is added to it. It is less than [`QUEUE_CALL`], so that
 /// there is time for a second attempt if a connection had died unnoticed.
@@ -37,6 +37,8 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// mail at 1 Mbit/s. It is below the visibility timeout (30 s), so that received messages are still
 /// invisible.
 const PATIENT_TIMEOUT: Duration = Duration::from_secs(25);
+/// The time of a receive beyond its first attempt: enough for a second attempt if the first failed at once.
+const RETRY_TIME: Duration = Duration::from_millis(500);
 /// Queues per page, SQS's maximum. SQS returns a token for the next page only if `MaxResults` is set.
 const PAGE: i32 = 1_000;
 
@@ -87,14 +89,13 @@ impl SqsQueues {
 
     fn within(client: &Client, call: Duration, attempt: Duration) -> Self {
         let calls = Arc::new(AtomicU64::new(0));
-        let timeouts = TimeoutConfig::builder();
-        let timeouts = timeouts.operation_timeout(call).operation_attempt_timeout(attempt).build();
         let retries = RetryConfig::standard()
             .with_max_attempts(3)
             .with_initial_backoff(Duration::from_millis(20))
             .with_max_backoff(Duration::from_millis(100));
         let config = client.config().to_builder().interceptor(CountAttempts(Arc::clone(&calls)));
-        let config = config.timeout_config(timeouts).retry_config(retries).build();
+        let config =
+            config.timeout_config(time_limits(attempt, call)).retry_config(retries).build();
         let client = Client::from_conf(config);
         Self { client, call, answer: attempt, calls, waker: None }
     }
@@ -107,15 +108,52 @@ impl Queues for SqsQueues {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Received>, PortError> {
-        receive::receive(&self.client, queue, max, wait, self.answer).await
+        let attempt = wait + self.answer;
+        let timeouts = time_limits(attempt, attempt + RETRY_TIME);
+        let call = self
+            .client
+            .receive_message()
+            .queue_url(queue.as_str())
+            .max_number_of_messages(i32::try_from(max).unwrap_or(10))
+            .wait_time_seconds(seconds(wait))
+            .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
+            .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
+            .message_attribute_names("All")
+            // If the answer to a receive was lost, a retry with the same attempt id returns the same messages
+            // (FIFO queues only).
+            .set_receive_request_attempt_id(
+                queue.is_fifo().then(|| format!("{:032x}", rand::random::<u128>())),
+            );
+        let overrides = aws_sdk_sqs::config::Config::builder().timeout_config(timeouts);
+        let reader: Reader<ReceiveOutput> = Reader::new();
+        let call = call.customize().interceptor(reader.clone()).config_override(overrides);
+        let answered = call.send().await;
+        answered.map_err(|error| port_error("ReceiveMessage", queue.as_str(), error))?;
+        let messages = reader.take().and_then(|answer| answer.messages).unwrap_or_default();
+        Ok(messages.into_iter().filter_map(Delivery::received).collect())
     }
 
     async fn send(&self, queue: &QueueUrl, messages: &[Outgoing]) -> Result<Vec<Entry>, PortError> {
-        let sent = send::send(&self.client, queue, messages, self.call).await?;
+        let failed = |error| port_error("SendMessageBatch", queue.as_str(), error);
+        let entries = messages.iter().enumerate();
+        let entries = entries.map(|(index, message)| BatchEntry::of(index, message)).collect();
+        let batch = SendBatchBody { queue_url: queue.as_str(), entries };
+        let body = json::written(&batch, messages.iter().map(Outgoing::bytes).sum());
+        let body = body.map_err(|error| failed(SdkError::construction_failure(error)))?;
+        // A FIFO queue recognises a message that is sent twice. To other queues an attempt that timed out is not
+        // repeated, because it may have arrived.
+        let mut overrides = aws_sdk_sqs::config::Config::builder();
+        if !queue.is_fifo() {
+            overrides = overrides.timeout_config(time_limits(self.call, self.call));
+        }
+        let call = self.client.send_message_batch().queue_url(queue.as_str()).customize();
+        let call = call.mutate_request(move |request| json::put(&body, request));
+        let answer = call.config_override(overrides).send().await.map_err(failed)?;
         if let Some(waker) = &self.waker {
             waker.wake().await;
         }
-        Ok(sent)
+        let done = answer.successful().iter().map(SendMessageBatchResultEntry::id);
+        Ok(in_order(messages.len(), done, answer.failed()))
     }
 
     async fn delete(&self, queue: &QueueUrl, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
@@ -276,6 +314,99 @@ fn in_order<'a>(
         set(refused.id(), Err(EntryError { code: refused.code().to_owned(), message }));
     }
     answer
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ReceiveOutput {
+    messages: Option<Vec<Delivery>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Delivery {
+    message_id: Option<String>,
+    receipt_handle: Option<String>,
+    body: Option<String>,
+    attributes: Option<System>,
+    message_attributes: Option<BTreeMap<String, ReceivedAttribute>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct System {
+    sent_timestamp: Option<String>,
+    approximate_receive_count: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ReceivedAttribute {
+    string_value: Option<String>,
+}
+
+impl Delivery {
+    /// `None` if the message has no id or receipt, which SQS always gives.
+    fn received(self) -> Option<Received> {
+        let system = self.attributes.unwrap_or_default();
+        let number = |text: Option<String>| text?.parse::<u64>().ok();
+        let receive_count = number(system.approximate_receive_count);
+        let attributes = self.message_attributes.unwrap_or_default().into_iter();
+        Some(Received {
+            message_id: self.message_id?,
+            receipt: self.receipt_handle?,
+            body: self.body.unwrap_or_default().into(),
+            attributes: attributes.filter_map(|(name, a)| Some((name, a.string_value?))).collect(),
+            sent_at_millis: number(system.sent_timestamp).unwrap_or_default(),
+            receive_count: u32::try_from(receive_count.unwrap_or(1)).unwrap_or(u32::MAX),
+        })
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct SendBatchBody<'a> {
+    queue_url: &'a str,
+    entries: Vec<BatchEntry<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct BatchEntry<'a> {
+    id: String,
+    message_body: Text<'a>,
+    // A FIFO queue refuses this member, whatever its value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_seconds: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_group_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_deduplication_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    message_attributes: BTreeMap<&'static str, AttributeBody<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AttributeBody<'a> {
+    data_type: &'static str,
+    string_value: &'a str,
+}
+
+impl<'a> BatchEntry<'a> {
+    fn of(index: usize, message: &'a Outgoing) -> Self {
+        let fifo = message.fifo.as_ref();
+        let attribute = |value| AttributeBody { data_type: "String", string_value: value };
+        let attributes = message.attributes.iter();
+        Self {
+            id: index.to_string(),
+            message_body: Text(&message.body),
+            delay_seconds: (!message.delay.is_zero()).then(|| seconds(message.delay)),
+            message_group_id: fifo.map(|fifo| fifo.group.as_str()),
+            message_deduplication_id: fifo.map(|fifo| fifo.deduplication.as_str()),
+            message_attributes: attributes.map(|(name, value)| (*name, attribute(value))).collect(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::connect::{Connector, Sender};
-use super::error::WireError;
-use super::origin::Origin;
-use super::request_kind::Ticket;
-use crate::aws::clock::SystemClock;
+use super::Origin;
+use super::Ticket;
+use super::WireError;
+use super::{Connector, Sender};
+use crate::aws::system::SystemClock;
 
 /// How long an idle connection is kept: many windows. An older one may have been closed by the server, and
 /// the close is not noticed while Lambda keeps the process frozen.

@@ -7,7 +7,7 @@ use tidegate_core::in_full;
 use tidegate_delivery::ports::{Clock as _, Monotonic};
 
 use super::*;
-use crate::aws::clock::SystemClock;
+use crate::aws::system::SystemClock;
 use crate::aws::tests::loopback::{EndpointBehaviour, Loopback};
 
 const OK: EndpointBehaviour = EndpointBehaviour::Answer("{}", Duration::ZERO);
@@ -68,10 +68,10 @@ async fn a_late_request_is_not_written_and_leaves_its_connection_to_the_next() {
     let ticket = late().await;
     let refused = get(&wire, &service.url(), Some(RequestKind::Send(ticket.clone()))).await;
     assert!(in_full(&refused.unwrap_err()).contains("its slot had passed"));
-    assert_eq!(ticket.progress(), RequestProgress::Refused);
+    assert_eq!(ticket.stage(), Stage::NotSent);
     let ticket = in_time();
     get(&wire, &service.url(), Some(RequestKind::Send(ticket.clone()))).await.unwrap();
-    assert_eq!(ticket.progress(), RequestProgress::HandedOver);
+    assert_eq!(ticket.stage(), Stage::AfterWrite);
     assert_eq!((service.connections(), service.requests()), (1, 1));
 }
 
@@ -97,7 +97,7 @@ async fn a_request_that_was_written_is_never_written_again() {
             let lost = get(&wire, &service.url(), Some(RequestKind::Send(ticket.clone()))).await;
             let error = lost.unwrap_err();
             assert!(error.is_io(), "the SDK's retries take this for transient: {error:?}");
-            assert_eq!(ticket.progress(), RequestProgress::HandedOver);
+            assert_eq!(ticket.stage(), Stage::AfterWrite);
         }
         assert_eq!(service.requests(), 2, "{habit:?}");
     }
@@ -113,7 +113,7 @@ async fn without_a_connection_nothing_counts_as_written() {
         get(&Wire::new(), &url, Some(RequestKind::Send(ticket.clone()))).await.unwrap_err();
     assert!(refused.is_io());
     assert!(in_full(&refused).contains("refused"), "{}", in_full(&refused));
-    assert_eq!(ticket.progress(), RequestProgress::Waiting);
+    assert_eq!(ticket.stage(), Stage::Connect);
     // Warming returns no error here, and gives up before it has tried 900 times.
     let _ = get(&Wire::new(), &url, Some(RequestKind::Warm(900))).await;
 }
@@ -224,7 +224,7 @@ async fn a_mail_for_which_there_is_no_room_was_not_sent() {
         refused = crowded => refused.unwrap_err(),
     };
     assert!(in_full(&refused).contains("as many connections are open as may be"));
-    assert_eq!(soon.progress(), RequestProgress::Refused);
+    assert_eq!(soon.stage(), Stage::NotSent);
     assert_eq!(service.requests(), 1);
 }
 
@@ -288,5 +288,5 @@ async fn a_request_that_a_closed_connection_gives_back_takes_the_next() {
     assert_eq!(wire.pool.idle(&origin), 1);
     let ticket = in_time();
     get(&wire, &url, Some(RequestKind::Send(ticket.clone()))).await.unwrap();
-    assert_eq!(ticket.progress(), RequestProgress::HandedOver);
+    assert_eq!(ticket.stage(), Stage::AfterWrite);
 }

@@ -1,5 +1,7 @@
 //! Overload with deferral on: what is deferred, what is not, and that all of it arrives in the end.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
 use std::time::Duration;
 
 use tidegate_core::Window;
@@ -7,7 +9,7 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::counters::Counter;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_fakes::{Fault, Operation, Rule};
-use tidegate_simulator::{ProducedMail, World, WorldSettings, measure};
+use tidegate_tests::simulation::{ProducedMail, World, WorldSettings, measure};
 
 /// Windows of a minute.
 const MINUTE: u64 = 60;
@@ -90,9 +92,9 @@ async fn until_drained(world: &World, minutes: usize) {
 #[tokio::test(start_paused = true)]
 async fn mail_on_limit_queues_counts_for_the_level() {
     let settings = settings(true).variable("TIDEGATE_LIMITS", "gmail.com=1/s");
-    let world = World::new(settings).unwrap();
+    let world = World::new(settings);
     let limited = mails("high", 600).into_iter().map(|mail| mail.to("gmail.com"));
-    world.put("big", &limited.collect::<Vec<_>>()).await.unwrap();
+    world.put("big", &limited.collect::<Vec<_>>()).await;
     world.run(3 * MINUTE).await;
     let minutes = world.minute_reports.borrow();
     let last = minutes.last().unwrap().back_pressure.as_ref().unwrap().reading.figures;
@@ -102,14 +104,14 @@ async fn mail_on_limit_queues_counts_for_the_level() {
 }
 
 async fn under_overload(merge: bool) {
-    let world = World::new(settings(merge)).unwrap();
+    let world = World::new(settings(merge));
     let all = mixed(&[
         mails("low", 3_000),
         mails("normal", 1_600),
         mails("high", 500),
         mails("critical", 100),
     ]);
-    world.put("big", &all).await.unwrap();
+    world.put("big", &all).await;
     let first = world.run(3 * MINUTE).await;
     let deferred = world.deferred();
     assert!(deferred.len() > 1_000, "{}", deferred.len());
@@ -151,9 +153,9 @@ async fn deferring_costs_no_slot() {
     let mut sent = Vec::new();
     for deferral in [true, false] {
         let settings = if deferral { settings(true) } else { WorldSettings::new(14.0, true) };
-        let world = World::new(settings).unwrap();
+        let world = World::new(settings);
         let all = mixed(&[mails("low", 4_000), mails("high", 4_000)]);
-        world.put("big", &all).await.unwrap();
+        world.put("big", &all).await;
         let first = world.run(4 * MINUTE).await;
         let span = measure::span(first, MINUTE..4 * MINUTE);
         sent.push(measure::sent(&world.ses.arrivals(), &span));
@@ -164,10 +166,10 @@ async fn deferring_costs_no_slot() {
 
 #[tokio::test(start_paused = true)]
 async fn a_campaign_of_nothing_else_is_moved_once_and_leaves_its_slots_to_the_others() {
-    let world = World::new(settings(true)).unwrap();
+    let world = World::new(settings(true));
     let low: Vec<ProducedMail> = mails("low", 3_000);
-    world.put("big", &low).await.unwrap();
-    world.put("small", &mails("high", 1_000)).await.unwrap();
+    world.put("big", &low).await;
+    world.put("small", &mails("high", 1_000)).await;
     // No quota is known in the first minute there ever was: its backlog is not judged.
     let first = world.run(3 * MINUTE).await;
     let span = measure::span(first, MINUTE + 5..MINUTE + 55);
@@ -188,8 +190,8 @@ async fn a_campaign_of_nothing_else_is_moved_once_and_leaves_its_slots_to_the_ot
 async fn pollers_that_die_between_object_and_delete_leave_copies_and_lose_nothing() {
     for after in [false, true] {
         let settings = settings(true).variable("TIDEGATE_DEDUPLICATION", "resend");
-        let world = World::new(settings).unwrap();
-        world.put("big", &mixed(&[mails("low", 1_500), mails("high", 500)])).await.unwrap();
+        let world = World::new(settings);
+        world.put("big", &mixed(&[mails("low", 1_500), mails("high", 500)])).await;
         let fault = if after { Fault::HangAfter } else { Fault::HangBefore };
         world.faults.add(Rule::new(fault).on(Operation::PutDeferred).chance(0.3));
         world.run(3 * MINUTE).await;
@@ -202,8 +204,8 @@ async fn pollers_that_die_between_object_and_delete_leave_copies_and_lose_nothin
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_written_stays_on_its_queue() {
-    let world = World::new(settings(true)).unwrap();
-    world.put("big", &mixed(&[mails("low", 1_500), mails("high", 500)])).await.unwrap();
+    let world = World::new(settings(true));
+    world.put("big", &mixed(&[mails("low", 1_500), mails("high", 500)])).await;
     let unreachable = Rule::new(Fault::Before(FailureKind::Unreachable)).on(Operation::PutDeferred);
     world.faults.add(unreachable);
     world.run(3 * MINUTE).await;
@@ -218,18 +220,14 @@ async fn what_cannot_be_written_stays_on_its_queue() {
 /// A dead scheduler, or one without the list of campaigns: nothing is deferred for ever.
 #[tokio::test(start_paused = true)]
 async fn a_level_that_nobody_renews_ends() {
-    let world = World::new(settings(true)).unwrap();
-    world.put("big", &mails("high", 2_000)).await.unwrap();
+    let world = World::new(settings(true));
+    world.put("big", &mails("high", 2_000)).await;
     world.run(MINUTE).await;
     assert!(
-        world.ledger_now().await.unwrap().control.back_pressure.unwrap().level
-            > BackPressureLevel::Clear
+        world.ledger_now().await.control.back_pressure.unwrap().level > BackPressureLevel::Clear
     );
     world.unscheduled.set(true);
     world.universe.sleep_until(world.universe.now() + Duration::from_mins(16)).await;
     let now = world.universe.now();
-    assert_eq!(
-        world.ledger_now().await.unwrap().control.level(now.into()),
-        BackPressureLevel::Clear
-    );
+    assert_eq!(world.ledger_now().await.control.level(now.into()), BackPressureLevel::Clear);
 }

@@ -1,11 +1,11 @@
-//! The system's clocks. No other module reads them.
+//! The system's clocks, which no other module reads, and randomness from the operating system's generator.
 
 use std::future::Future;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Timestamp;
 use tidegate_core::timestamp::nanos;
-use tidegate_delivery::ports::{Clock, Monotonic};
+use tidegate_delivery::ports::{Clock, Entropy, Monotonic};
 use tokio::time::Instant;
 
 /// The system's clocks. Copies share one origin, so their monotonic instants can be compared.
@@ -51,6 +51,20 @@ impl Clock for SystemClock {
     }
 }
 
+/// The process's random generator, seeded by the operating system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    fn token(&self) -> String {
+        format!("{:032x}", rand::random::<u128>())
+    }
+
+    fn unit(&self) -> f64 {
+        rand::random()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -71,5 +85,26 @@ mod tests {
     #[tokio::test]
     async fn the_wall_clock_stands_where_this_code_was_written_or_later() {
         assert!(SystemClock::new().wall() > Timestamp::from_millis(1_760_000_000_000));
+    }
+}
+
+#[cfg(test)]
+mod entropy_tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn tokens_are_128_bits_in_hex_and_none_is_drawn_twice() {
+        let tokens: BTreeSet<String> = (0..1_000).map(|_| SystemEntropy.token()).collect();
+        assert_eq!(tokens.len(), 1_000);
+        assert!(tokens.iter().all(|t| t.len() == 32 && t.chars().all(|c| c.is_ascii_hexdigit())));
+    }
+
+    #[test]
+    fn units_lie_in_zero_to_one_and_spread() {
+        let units: Vec<f64> = (0..1_000).map(|_| SystemEntropy.unit()).collect();
+        assert!(units.iter().all(|u| (0.0..1.0).contains(u)));
+        assert!(units.iter().any(|u| *u < 0.1) && units.iter().any(|u| *u > 0.9));
     }
 }

@@ -1,14 +1,14 @@
 //! Large mails: what a poller holds of them fits into its memory, and they go out all the same.
 
 use tidegate_core::memory::Memory;
-use tidegate_simulator::{BodyForm, ProducedMail, World, WorldSettings, measure};
+use tidegate_tests::simulation::{BodyForm, ProducedMail, World, WorldSettings, measure};
 
 const MODES: [bool; 2] = [true, false];
 
 async fn run(settings: WorldSettings, mails: Vec<ProducedMail>, windows: u64) -> World {
-    let world = World::new(settings).unwrap();
+    let world = World::new(settings);
     for mail in mails {
-        world.put("big", &[mail]).await.unwrap();
+        world.put("big", &[mail]).await;
     }
     world.run(windows).await;
     assert_eq!(world.lost(), Vec::<String>::new(), "lost");
@@ -63,13 +63,12 @@ async fn newsletters_go_as_fast_as_with_all_the_memory() {
         (true, 60.0, 200, 256),
     ] {
         let sent = async |memory_mb| {
-            let world = World::new(settings(quota, merge, memory_mb)).unwrap();
+            let world = World::new(settings(quota, merge, memory_mb));
             for (campaign, count) in [("big", 1_600), ("small", 300)] {
                 for mail in ProducedMail::several(campaign, count, 1) {
                     world
                         .put(campaign, &[mail.of_bytes(kilobytes * 1_000, BodyForm::Random)])
-                        .await
-                        .unwrap();
+                        .await;
                 }
             }
             let first = world.run(12).await;
