@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::channel::Channel;
 use tidegate_core::format::percent;
-use tidegate_delivery::ports::{BATCH, Outgoing, QueueUrl, Queues};
+use tidegate_delivery::ports::{BATCH, Outgoing, QueueDepth, QueueUrl, Queues};
 use tidegate_operator::redact::AddressVisibility;
-use tidegate_operator::status::{HoldStatus, QueueStatus, StackFacts, Status, facts};
+use tidegate_operator::status::{HoldStatus, StackFacts, Status, facts};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -262,7 +262,7 @@ impl<'a> LocalRun<'a> {
 /// Messages that are not sent yet: on the campaign queues and the merge queue, in flight and delayed
 /// ones too.
 fn waiting(facts: &StackFacts) -> u64 {
-    let campaigns = facts.backlogs.values().map(|depth| QueueStatus::from(*depth).all());
+    let campaigns = facts.backlogs.values().map(|depth| depth.all());
     campaigns.sum::<u64>() + depth(facts, "merge")
 }
 
@@ -278,7 +278,7 @@ fn held(facts: &StackFacts) -> Vec<String> {
 }
 
 fn depth(facts: &StackFacts, queue: &str) -> u64 {
-    facts.depths.get(queue).map_or(0, |depth| QueueStatus::from(*depth).all())
+    facts.depths.get(queue).map_or(0, |depth| depth.all())
 }
 
 /// The members of EventBridge's event that a scheduler may read.

@@ -1,7 +1,7 @@
 use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::PastRates;
-use tidegate_operator::status::QueueStatus;
+use tidegate_delivery::ports::QueueDepth;
 
 use super::*;
 use crate::watch::tests::status;
@@ -61,7 +61,7 @@ fn a_campaign_that_comes_later_has_gaps_before() {
 fn express_mail_has_a_curve_where_there_is_an_express_queue() {
     let with_queue = |second, sent: i64| {
         let mut figures = figures(second, 1.0);
-        figures.status.queues.insert("express", QueueStatus::default());
+        figures.status.queues.insert("express", QueueDepth::default());
         figures.status.counters.insert("sent.express".to_owned(), sent);
         let express = ExpressFigures { per_second: 2.0, waited_s: 0.5, p99_s: None };
         figures.express = (sent > 0).then_some(express);

@@ -9,7 +9,8 @@ use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::{Counter, CounterEntry, CounterUnit, LedgerSums, at_least_0};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::waits::WaitHistogram;
-use tidegate_operator::status::{QueueStatus, Status};
+use tidegate_delivery::ports::QueueDepth;
+use tidegate_operator::status::Status;
 
 use super::App;
 use crate::figures::{StackFigures, precise, size};
@@ -309,7 +310,7 @@ fn name(counter: Counter) -> String {
 type DepthSample<'a> = ([(&'a str, &'a str); 2], f64);
 
 fn depths(status: &Status) -> Vec<DepthSample<'_>> {
-    let parts = |depth: QueueStatus| {
+    let parts = |depth: QueueDepth| {
         [("visible", depth.visible), ("in_flight", depth.in_flight), ("delayed", depth.delayed)]
     };
     let campaigns =

@@ -4,9 +4,10 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::channel::Channel;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::QueueDepth;
 use tidegate_operator::status::{
-    BreakerStatus, CampaignStatus, HoldStatus, LevelStatus, QueueStatus, QuotaStatus,
-    ServingStatus, Status, WaitingStatus,
+    BreakerStatus, CampaignStatus, HoldStatus, LevelStatus, QuotaStatus, ServingStatus, Status,
+    WaitingStatus,
 };
 
 use super::*;
@@ -44,7 +45,7 @@ pub(crate) fn status() -> Status {
             refused: 0,
             dead: 0,
             feedback: None,
-            backlog: QueueStatus { visible: 900, ..QueueStatus::default() },
+            backlog: QueueDepth { visible: 900, ..QueueDepth::default() },
             priority_queues: BTreeMap::new(),
             held: false,
         }],

@@ -153,6 +153,18 @@ impl QueueDepth {
     }
 }
 
+impl std::ops::Add for QueueDepth {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            visible: self.visible + other.visible,
+            in_flight: self.in_flight + other.in_flight,
+            delayed: self.delayed + other.delayed,
+        }
+    }
+}
+
 /// Access to SQS. A batch has 1 to 10 entries; answers are in the order of the entries.
 pub trait Queues {
     /// Receives up to `max` (1 to 10) messages and waits up to `wait` (whole seconds) for the first one. A

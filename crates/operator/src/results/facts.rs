@@ -136,10 +136,7 @@ pub async fn waiting(
 async fn depth(queues: &impl Queues, all: &[QueueUrl]) -> Result<QueueDepth, PortError> {
     let mut sum = QueueDepth::default();
     for queue in all {
-        let depth = queues.depth(queue).await?;
-        sum.visible += depth.visible;
-        sum.in_flight += depth.in_flight;
-        sum.delayed += depth.delayed;
+        sum = sum + queues.depth(queue).await?;
     }
     Ok(sum)
 }

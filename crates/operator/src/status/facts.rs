@@ -16,7 +16,7 @@ use tidegate_delivery::ports::{
 };
 use tidegate_delivery::quota;
 
-use super::{DailyQuotaStatus, LimitStatus, QueueStatus, QuotaStatus};
+use super::{DailyQuotaStatus, LimitStatus, QuotaStatus};
 use crate::redact::AddressVisibility;
 
 /// Runs that a status looks at: as many as a list of them has room for.
@@ -213,7 +213,7 @@ impl StackFacts {
                 self.backlogs.get(&queue_key(&campaign.name, priority)).copied()
             })
         });
-        depths.flatten().map(|depth| QueueStatus::from(depth).all()).sum()
+        depths.flatten().map(|depth| depth.all()).sum()
     }
 
     fn limit(

@@ -70,7 +70,7 @@ pub struct Status {
     /// All that waits, by where it does.
     pub waiting: WaitingStatus,
     /// All queues but the campaigns', by name: `merge`, `express`, `dead_letters`.
-    pub queues: BTreeMap<&'static str, QueueStatus>,
+    pub queues: BTreeMap<&'static str, QueueDepth>,
     /// Sums since the ledger began: `sent` and `mails`, `refused`, `failed`, `retried`, `dead`, …
     pub counters: BTreeMap<String, i64>,
     /// The newest changes by operators, the newest first.
@@ -182,10 +182,10 @@ pub struct CampaignStatus {
     /// where they are not counted.
     pub feedback: Option<ReputationFigures>,
     /// The depth of all of its queues together.
-    pub backlog: QueueStatus,
+    pub backlog: QueueDepth,
     /// The depths of its priority queues, by [`queue_key`], such as `news.high`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub priority_queues: BTreeMap<String, QueueStatus>,
+    pub priority_queues: BTreeMap<String, QueueDepth>,
     /// Whether this campaign is held, apart from holds on all sending.
     pub held: bool,
 }
@@ -252,35 +252,6 @@ impl LimitStatus {
     }
 }
 
-/// A queue's depth by SQS's counts, which are approximate and up to a minute late.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct QueueStatus {
-    pub visible: u64,
-    /// Received, and neither deleted nor visible again.
-    pub in_flight: u64,
-    pub delayed: u64,
-}
-
-impl QueueStatus {
-    pub const fn all(self) -> u64 {
-        self.visible + self.in_flight + self.delayed
-    }
-
-    const fn plus(self, more: Self) -> Self {
-        Self {
-            visible: self.visible + more.visible,
-            in_flight: self.in_flight + more.in_flight,
-            delayed: self.delayed + more.delayed,
-        }
-    }
-}
-
-impl From<QueueDepth> for QueueStatus {
-    fn from(depth: QueueDepth) -> Self {
-        Self { visible: depth.visible, in_flight: depth.in_flight, delayed: depth.delayed }
-    }
-}
-
 impl Status {
     pub fn of(facts: &StackFacts) -> Self {
         let now = EpochMillis::from(facts.at);
@@ -306,7 +277,7 @@ impl Status {
             limits: facts.limits(),
             waiting: WaitingStatus::of(facts, &runs),
             runs,
-            queues: facts.depths.iter().map(|(name, depth)| (*name, (*depth).into())).collect(),
+            queues: facts.depths.clone(),
             counters: facts.standing.counters.clone(),
             changes: history::newest(&facts.changes, facts.settings.changes, addresses),
         }
@@ -418,16 +389,16 @@ fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
     let (window, holds) = (Window::containing(facts.at), &control.campaign_holds);
     let in_force =
         |campaign: &Campaign| control.weight_at(campaign, &facts.campaigns, &limits, window);
-    let letters = facts.depths.get("dead_letters").map(|depth| QueueStatus::from(*depth).all());
+    let letters = facts.depths.get("dead_letters").map(|depth| depth.all());
     let total: u64 = facts.campaigns.iter().map(|campaign| u64::from(in_force(campaign))).sum();
     let status = |campaign: &Campaign| {
         let weight = in_force(campaign);
-        let depth = |key: &str| facts.backlogs.get(key).copied().unwrap_or_default().into();
+        let depth = |key: &str| facts.backlogs.get(key).copied().unwrap_or_default();
         let others = campaign.priority_queues.keys();
         let others = others.map(|priority| queue_key(&campaign.name, *priority));
-        let priority_queues: BTreeMap<String, QueueStatus> =
+        let priority_queues: BTreeMap<String, QueueDepth> =
             others.map(|key| (key.clone(), depth(&key))).collect();
-        let own: QueueStatus = depth(&campaign.name);
+        let own = depth(&campaign.name);
         let sum =
             |counter: Counter| at_least_0(counter.sum_of(&campaign.name, &facts.standing.counters));
         let sent = sum(Counter::Sent);
@@ -446,7 +417,7 @@ fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
             refused: sum(Counter::Refused),
             dead: sum(Counter::Dead).min(letters.unwrap_or(u64::MAX)),
             feedback,
-            backlog: priority_queues.values().fold(own, |sum, more| sum.plus(*more)),
+            backlog: priority_queues.values().fold(own, |sum, more| sum + *more),
             priority_queues,
             held: holds.get(&campaign.name).is_some_and(|holds| !holds.is_empty()),
         }

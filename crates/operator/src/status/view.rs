@@ -1,4 +1,4 @@
-use super::{CampaignStatus, HoldStatus, LimitStatus, QueueStatus, QuotaStatus, Status};
+use super::{CampaignStatus, HoldStatus, LimitStatus, QuotaStatus, Status};
 use crate::page::{Page, Span, TextTable, Tone, View};
 use crate::suggest::SuggestedCommand;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use tidegate_core::control::HoldReason;
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::format::{count, percent, rate, span, time};
 use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::QueueDepth;
 
 impl View for Status {
     fn view(&self, page: &mut Page) {
@@ -130,7 +131,7 @@ impl Status {
     fn table(&self) -> TextTable {
         let names = ["name", "weight", "share", "sent", "waiting", "in flight", "delayed", ""];
         let mut table = (1..7).fold(TextTable::new(names), TextTable::right);
-        let depths = |depth: &QueueStatus| {
+        let depths = |depth: &QueueDepth| {
             [depth.visible, depth.in_flight, depth.delayed].map(|number| Span::from(count(number)))
         };
         if let Some(depth) = self.queues.get("express") {

@@ -1,7 +1,7 @@
 use serde::Serialize;
 use tidegate_delivery::poll::all_limits_waiting;
 
-use super::{QueueStatus, RunStatus, StackFacts};
+use super::{RunStatus, StackFacts};
 use tidegate_core::format::count;
 
 /// All that waits, by where it does. Nothing is in two of them.
@@ -21,8 +21,7 @@ pub struct WaitingStatus {
 
 impl WaitingStatus {
     pub(super) fn of(facts: &StackFacts, runs: &[RunStatus]) -> Self {
-        let depth =
-            |name| facts.depths.get(name).map_or(0, |depth| QueueStatus::from(*depth).all());
+        let depth = |name| facts.depths.get(name).map_or(0, |depth| depth.all());
         Self {
             express: depth("express"),
             campaigns: facts.backlog_of(|_| true),

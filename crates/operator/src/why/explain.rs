@@ -4,13 +4,13 @@ use std::time::Duration;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
-use tidegate_delivery::ports::{QueueUrl, VISIBILITY_TIMEOUT};
+use tidegate_delivery::ports::{QueueDepth, QueueUrl, VISIBILITY_TIMEOUT};
 
 use super::limits::limits;
 use super::limits::{backlog, limit_in_words, limited, merged, turn};
 use super::{Explanation, MailFacts, MailVerdict, Obstacle, Statement};
 use crate::dead::{Letter, LetterFilter, LetterVerdict, ReviewOptions, judge};
-use crate::status::{LimitStatus, QueueStatus, Status};
+use crate::status::{LimitStatus, Status};
 use crate::suggest::SuggestedCommand;
 use tidegate_core::format::{count, rate, span, time};
 
@@ -344,7 +344,7 @@ fn wait_for_limit(facts: &MailFacts, status: &Status) -> Obstacle {
     }
 }
 
-fn wait_for_retry(facts: &MailFacts, own: QueueStatus) -> Obstacle {
+fn wait_for_retry(facts: &MailFacts, own: QueueDepth) -> Obstacle {
     let until = EpochMillis::from(facts.status.at + LONGEST_RETRY);
     Obstacle {
         verdict: MailVerdict::Retry,
@@ -357,7 +357,7 @@ fn wait_for_retry(facts: &MailFacts, own: QueueStatus) -> Obstacle {
     }
 }
 
-fn wait_for_turn(facts: &MailFacts, status: &Status, campaign: &str, own: QueueStatus) -> Obstacle {
+fn wait_for_turn(facts: &MailFacts, status: &Status, campaign: &str, own: QueueDepth) -> Obstacle {
     let Some(turn) = turn(status, campaign) else {
         let (what, lets_go) = ("for its turn".to_owned(), "at a rate that is not known".to_owned());
         return Obstacle { verdict: MailVerdict::Waiting, what, lets_go, until: None };
@@ -432,7 +432,7 @@ fn readings(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Vec<S
             format!("{} since {}, message {}", code, time(letter.since), letter.message_id),
         );
     }
-    let depth = |depth: QueueStatus| {
+    let depth = |depth: QueueDepth| {
         format!(
             "{} waiting, {} in flight, {} delayed",
             count(depth.visible),

@@ -11,8 +11,9 @@ use tidegate_core::format::{count, span, time};
 use tidegate_core::identity::EpochMillis;
 
 use super::{MailVerdict, Obstacle};
-use crate::status::{HoldStatus, LimitStatus, QueueStatus, Status, as_f64};
+use crate::status::{HoldStatus, LimitStatus, Status, as_f64};
 use crate::suggest::SuggestedCommand;
+use tidegate_delivery::ports::QueueDepth;
 
 /// EventBridge triggers once a minute, sometimes some seconds late. Without a window for this long
 /// the pollers have stopped.
@@ -201,7 +202,7 @@ pub(super) struct TurnEstimate {
 }
 
 /// How deep the queue of `campaign` is.
-pub(super) fn backlog(status: &Status, campaign: &str) -> QueueStatus {
+pub(super) fn backlog(status: &Status, campaign: &str) -> QueueDepth {
     if campaign == EXPRESS {
         return status.queues.get("express").copied().unwrap_or_default();
     }
@@ -210,7 +211,7 @@ pub(super) fn backlog(status: &Status, campaign: &str) -> QueueStatus {
 }
 
 /// How deep the merge queue is.
-pub(super) fn merged(status: &Status) -> QueueStatus {
+pub(super) fn merged(status: &Status) -> QueueDepth {
     status.queues.get("merge").copied().unwrap_or_default()
 }
 
