@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::channel::Channel;
 use tidegate_core::format::percent;
-use tidegate_delivery::ports::{BATCH, Outgoing, QueueDepth, QueueUrl, Queues};
+use tidegate_delivery::ports::{BATCH, Outgoing, QueueUrl, Queues};
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status::{HoldStatus, StackFacts, Status, facts};
 use tokio::sync::watch;
