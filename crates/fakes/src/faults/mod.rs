@@ -8,9 +8,7 @@ use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{FailureKind, PortError};
 use tokio::sync::Notify;
 
-use crate::clock::SeededEntropy;
-use crate::clock::Universe;
-use crate::clock::{Latency, wait};
+use crate::clock::{Latency, SeededEntropy, Universe, wait};
 use crate::shared::SharedState;
 
 /// The faults of one handle on a fake; none unless the handle was given a plan. `E` is the error of
@@ -78,6 +76,51 @@ impl Faults {
     ) -> Result<R, PortError> {
         let decision = self.decide(operation, &resource);
         self.run(decision, act).await.map_err(|kind| operation.failed(resource, kind))
+    }
+}
+
+/// A port in memory: its state, and the faults of this handle. A clone is another handle on the same state.
+#[derive(Debug)]
+pub struct Fake<S> {
+    pub(crate) state: SharedState<S>,
+    faults: Faults,
+}
+
+impl<S: Default> Default for Fake<S> {
+    fn default() -> Self {
+        Self { state: SharedState::default(), faults: Faults::default() }
+    }
+}
+
+impl<S> Clone for Fake<S> {
+    fn clone(&self) -> Self {
+        Self { state: self.state.clone(), faults: self.faults.clone() }
+    }
+}
+
+impl<S> Fake<S> {
+    /// A handle on the same state whose calls fail as `plan` says.
+    pub fn with_faults(self, plan: &FaultPlan) -> Self {
+        Self { faults: plan.into(), ..self }
+    }
+
+    /// One call, which fails only if the plan says so.
+    pub(crate) async fn call<R>(
+        &self,
+        operation: Operation,
+        resource: impl Display,
+        act: impl FnOnce(&mut S) -> R,
+    ) -> Result<R, PortError> {
+        self.try_call(operation, resource, |state| Ok(act(state))).await
+    }
+
+    pub(crate) async fn try_call<R>(
+        &self,
+        operation: Operation,
+        resource: impl Display,
+        act: impl FnOnce(&mut S) -> Result<R, FailureKind>,
+    ) -> Result<R, PortError> {
+        self.faults.call(operation, resource, async { self.state.with(act) }).await
     }
 }
 

@@ -5,8 +5,7 @@ use tidegate_delivery::ports::{
     PortError, SuppressedAddress, SuppressionList, SuppressionPage, SuppressionReason,
 };
 
-use crate::faults::{FaultPlan, Faults, Operation};
-use crate::shared::SharedState;
+use crate::faults::{Fake, Operation};
 
 /// A suppression list in memory. A clone is the same list.
 ///
@@ -23,60 +22,52 @@ use crate::shared::SharedState;
 /// assert!(list.find("ada@example.com").await.unwrap().is_none());
 /// # }
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct MemorySuppressionList {
-    addresses: SharedState<BTreeMap<String, SuppressedAddress>>,
-    faults: Faults,
-}
+pub type MemorySuppressionList = Fake<BTreeMap<String, SuppressedAddress>>;
 
 impl MemorySuppressionList {
-    /// A handle on this list whose calls fail as `plan` says.
-    pub fn with_faults(self, plan: &FaultPlan) -> Self {
-        Self { faults: plan.into(), ..self }
-    }
-
     /// Puts an address on the list, or changes its entry.
     pub fn put(&self, address: &str, reason: SuppressionReason, since: EpochMillis) {
         let address = address.to_owned();
         let entry = SuppressedAddress { address: address.clone(), reason, since, tenant: None };
-        self.addresses.with(|all| all.insert(address, entry));
+        self.state.with(|all| all.insert(address, entry));
     }
 
     /// Takes an address off the list, if it is there.
     pub(crate) fn remove(&self, address: &str) -> Option<SuppressedAddress> {
-        self.addresses.with(|all| all.remove(address))
+        self.state.with(|all| all.remove(address))
     }
 
     /// At most `size` addresses after the cursor.
     pub(crate) fn page_of(&self, size: usize, after: Option<&str>) -> SuppressionPage {
-        let Some(after) = after else {
-            return SuppressionPage { addresses: Vec::new(), next: Some(String::new()) };
-        };
-        self.addresses.with(|all| {
-            let mut rest = all.iter().filter(|(key, _)| key.as_str() > after);
-            let page: Vec<_> = rest.by_ref().take(size).collect();
-            let last = page.last().map(|(key, _)| (*key).clone());
-            SuppressionPage {
-                addresses: page.into_iter().map(|(_, entry)| entry.clone()).collect(),
-                next: last.filter(|_| rest.next().is_some()),
-            }
-        })
+        self.state.with(|all| page_of(all, size, after))
     }
 
     pub(crate) fn entry(&self, address: &str) -> Option<SuppressedAddress> {
-        self.addresses.with(|all| all.get(address).cloned())
+        self.state.with(|all| all.get(address).cloned())
     }
 }
 
 impl SuppressionList for MemorySuppressionList {
     async fn page(&self, after: Option<&str>) -> Result<SuppressionPage, PortError> {
         const SIZE: usize = 2;
-        let page = async { Ok(self.page_of(SIZE, after)) };
-        self.faults.call(Operation::ListSuppressed, "", page).await
+        self.call(Operation::ListSuppressed, "", |all| page_of(all, SIZE, after)).await
     }
 
     async fn find(&self, address: &str) -> Result<Option<SuppressedAddress>, PortError> {
-        let find = async { Ok(self.entry(address)) };
-        self.faults.call(Operation::FindSuppressed, address, find).await
+        self.call(Operation::FindSuppressed, address, |all| all.get(address).cloned()).await
     }
+}
+
+fn page_of(
+    all: &BTreeMap<String, SuppressedAddress>,
+    size: usize,
+    after: Option<&str>,
+) -> SuppressionPage {
+    let Some(after) = after else {
+        return SuppressionPage { addresses: Vec::new(), next: Some(String::new()) };
+    };
+    let mut rest = all.iter().filter(|(key, _)| key.as_str() > after);
+    let addresses: Vec<_> = rest.by_ref().take(size).map(|(_, entry)| entry.clone()).collect();
+    let last = addresses.last().map(|entry| entry.address.clone());
+    SuppressionPage { addresses, next: last.filter(|_| rest.next().is_some()) }
 }
