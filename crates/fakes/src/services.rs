@@ -78,7 +78,7 @@ impl Invoke for MemoryInvoke {
             }
             Ok(())
         };
-        let done = self.faults.run(decision, act).await;
+        let done = decision.run(act).await;
         done.map_err(|kind| Operation::Tick.failed(tick.window, kind))
     }
 }
