@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{Clock, Entropy, Monotonic};
 use tokio::time::Instant;
@@ -99,11 +99,6 @@ impl SimClock {
         self.pause.with(|next| *next = pause);
     }
 
-    /// How far the wall clock is ahead of true time, in nanoseconds.
-    pub fn offset_nanos(&self) -> i64 {
-        self.offset_nanos.with(|offset| *offset)
-    }
-
     pub fn universe(&self) -> Universe {
         self.universe
     }
@@ -112,7 +107,7 @@ impl SimClock {
 impl Clock for SimClock {
     fn wall(&self) -> Timestamp {
         let now = self.universe.now().saturating_sub(self.pause.with(std::mem::take)).as_nanos();
-        Timestamp::from_nanos(now.saturating_add_signed(self.offset_nanos()))
+        Timestamp::from_nanos(now.saturating_add_signed(self.offset_nanos.with(|offset| *offset)))
     }
 
     fn monotonic(&self) -> Monotonic {
@@ -146,8 +141,7 @@ const Z99: f64 = 2.326_347_874_040_841;
 /// assert_eq!("60ms..100ms".parse(), Ok(Latency::between(ms(60), ms(100))));
 /// assert_eq!("p50=80ms,p99=400ms".parse(), Ok(Latency::log_normal(ms(80), ms(400))));
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "serde_json::Value")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     least: Duration,
     most: Duration,
@@ -224,15 +218,6 @@ impl FromStr for Latency {
             Some(Self::always(span(text)?))
         };
         read.ok_or_else(refused)
-    }
-}
-
-impl TryFrom<serde_json::Value> for Latency {
-    type Error = ValueError;
-
-    fn try_from(value: serde_json::Value) -> Result<Self, ValueError> {
-        let text = value.as_str().ok_or_else(|| ValueError::new(&value, Self::ALLOWED))?;
-        text.parse()
     }
 }
 

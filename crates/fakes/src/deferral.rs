@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::ops::Bound;
 
 use tidegate_core::deferral::{ObjectName, Progress};
@@ -7,8 +6,7 @@ use tidegate_delivery::ports::{
     DeferralStore, DeferredObject, DeferredPage, FailureKind, PortError, Version,
 };
 
-use crate::faults::{FaultPlan, Faults, Operation};
-use crate::shared::SharedState;
+use crate::faults::{Fake, Operation};
 
 /// S3 lists at most this many objects in one page.
 const PAGE: usize = 1_000;
@@ -25,45 +23,27 @@ const PAGE: usize = 1_000;
 /// assert_eq!(deferral.list(None).await.unwrap().objects[0].name, name);
 /// # }
 /// ```
-#[derive(Clone, Debug)]
-pub struct MemoryDeferralStore {
-    state: SharedState<StoreState>,
-    page: usize,
-    faults: Faults,
-}
+pub type MemoryDeferralStore = Fake<StoreState>;
 
-#[derive(Debug, Default)]
-struct StoreState {
+#[derive(Debug)]
+pub struct StoreState {
     objects: BTreeMap<String, Vec<u8>>,
     progress: BTreeMap<String, (Progress, u64)>,
     writes: u64,
+    page: usize,
 }
 
-impl Default for MemoryDeferralStore {
+impl Default for StoreState {
     fn default() -> Self {
-        let state = SharedState::new(StoreState::default());
-        Self { state, page: PAGE, faults: Faults::default() }
+        Self { objects: BTreeMap::new(), progress: BTreeMap::new(), writes: 0, page: PAGE }
     }
 }
 
 impl MemoryDeferralStore {
     /// This store, with pages of so many objects.
     pub fn with_pages_of(self, page: usize) -> Self {
-        Self { page: page.max(1), ..self }
-    }
-
-    /// A handle on this store whose calls fail as `plan` says.
-    pub fn with_faults(self, plan: &FaultPlan) -> Self {
-        Self { faults: plan.into(), ..self }
-    }
-
-    async fn call<R>(
-        &self,
-        operation: Operation,
-        resource: impl Display,
-        act: impl FnOnce(&mut StoreState) -> Result<R, FailureKind>,
-    ) -> Result<R, PortError> {
-        self.faults.call(operation, resource, async { self.state.with(act) }).await
+        self.state.with(|state| state.page = page.max(1));
+        self
     }
 
     /// Every object with its bytes, the oldest first; names that are not Tidegate's are left out.
@@ -82,11 +62,11 @@ impl MemoryDeferralStore {
 }
 
 impl StoreState {
-    fn list(&self, after: Option<&str>, most: usize) -> DeferredPage {
+    fn list(&self, after: Option<&str>) -> DeferredPage {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut left = self.objects.range::<str, _>((from, Bound::Unbounded)).peekable();
         let mut page = DeferredPage::default();
-        for (name, bytes) in left.by_ref().take(most) {
+        for (name, bytes) in left.by_ref().take(self.page) {
             match name.parse() {
                 Ok(name) => page.objects.push(DeferredObject { name, bytes: bytes.len() as u64 }),
                 Err(_) => page.strange.push(name.clone()),
@@ -96,56 +76,34 @@ impl StoreState {
         page.next = page.next.filter(|_| left.peek().is_some());
         page
     }
-
-    fn set_progress(
-        &mut self,
-        name: &ObjectName,
-        progress: &Progress,
-        stands: Option<&Version>,
-    ) -> Option<Version> {
-        let name = name.to_string();
-        let standing = self.progress.get(&name).map(|(_, version)| version.to_string());
-        if standing.as_deref() != stands.map(Version::as_str) {
-            return None;
-        }
-        self.writes += 1;
-        self.progress.insert(name, (progress.clone(), self.writes));
-        Some(Version::new(self.writes.to_string()))
-    }
 }
 
 impl DeferralStore for MemoryDeferralStore {
     async fn put(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<(), PortError> {
-        let put = |state: &mut StoreState| {
-            state.objects.insert(name.to_string(), bytes);
-            Ok(())
-        };
+        let put = |state: &mut StoreState| drop(state.objects.insert(name.to_string(), bytes));
         self.call(Operation::PutDeferred, name, put).await
     }
 
     async fn list(&self, after: Option<&str>) -> Result<DeferredPage, PortError> {
-        self.call(Operation::ListDeferred, "", |state| Ok(state.list(after, self.page))).await
+        self.call(Operation::ListDeferred, "", |state| state.list(after)).await
     }
 
     async fn get(&self, name: &ObjectName) -> Result<Vec<u8>, PortError> {
         let get = |state: &mut StoreState| {
             state.objects.get(&name.to_string()).cloned().ok_or(FailureKind::NotFound)
         };
-        self.call(Operation::GetDeferred, name, get).await
+        self.try_call(Operation::GetDeferred, name, get).await
     }
 
     async fn delete(&self, name: &ObjectName) -> Result<(), PortError> {
-        let delete = |state: &mut StoreState| {
-            state.objects.remove(&name.to_string());
-            Ok(())
-        };
+        let delete = |state: &mut StoreState| drop(state.objects.remove(&name.to_string()));
         self.call(Operation::DeleteDeferred, name, delete).await
     }
 
     async fn progress(&self, name: &ObjectName) -> Result<Option<(Progress, Version)>, PortError> {
         let read = |state: &mut StoreState| {
-            let stands = state.progress.get(&name.to_string()).cloned();
-            Ok(stands.map(|(progress, version)| (progress, Version::new(version.to_string()))))
+            let (progress, version) = state.progress.get(&name.to_string())?;
+            Some((progress.clone(), Version::new(version.to_string())))
         };
         self.call(Operation::ReadProgress, name, read).await
     }
@@ -156,15 +114,21 @@ impl DeferralStore for MemoryDeferralStore {
         progress: &Progress,
         stands: Option<&Version>,
     ) -> Result<Option<Version>, PortError> {
-        let set = |state: &mut StoreState| Ok(state.set_progress(name, progress, stands));
+        let set = |state: &mut StoreState| {
+            let key = name.to_string();
+            let standing = state.progress.get(&key).map(|(_, version)| version.to_string());
+            if standing.as_deref() != stands.map(Version::as_str) {
+                return None;
+            }
+            state.writes += 1;
+            state.progress.insert(key, (progress.clone(), state.writes));
+            Some(Version::new(state.writes.to_string()))
+        };
         self.call(Operation::SetProgress, name, set).await
     }
 
     async fn forget_progress(&self, name: &ObjectName) -> Result<(), PortError> {
-        let forget = |state: &mut StoreState| {
-            state.progress.remove(&name.to_string());
-            Ok(())
-        };
+        let forget = |state: &mut StoreState| drop(state.progress.remove(&name.to_string()));
         self.call(Operation::ForgetProgress, name, forget).await
     }
 }

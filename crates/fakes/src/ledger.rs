@@ -1,10 +1,6 @@
-//! The control record in the memory ledger.
-//!
-//! Sizes of the ledger's items in DynamoDB, and the units that reading and writing them would use
-//! there.
+//! The ledger in memory, its control record, and the sizes that its items would have in DynamoDB.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 
 use tidegate_core::control::{ChangeRecord, Control, LONGEST, NOT_FOR_POLLERS, StoredControl};
 use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
@@ -21,8 +17,7 @@ use tidegate_delivery::ports::{
     Standing, StoredRun,
 };
 
-use crate::faults::{FaultPlan, Faults, Operation};
-use crate::shared::SharedState;
+use crate::faults::{Fake, Operation};
 
 /// The ledger in memory: good for the pollers of one process. A clone is the same ledger.
 ///
@@ -44,14 +39,10 @@ use crate::shared::SharedState;
 /// assert!(matches!(ledger.claim(&request).await, Ok(Claim::Taken { .. })));
 /// # }
 /// ```
-#[derive(Clone, Debug)]
-pub struct MemoryLedger {
-    state: SharedState<LedgerState>,
-    faults: Faults,
-}
+pub type MemoryLedger = Fake<LedgerState>;
 
 #[derive(Debug, Default)]
-struct LedgerState {
+pub struct LedgerState {
     newest: Option<NewestClaim>,
     factor: RateFactor,
     control: ControlItems,
@@ -87,27 +78,7 @@ struct NewestClaim {
     previous: Option<PreviousClaim>,
 }
 
-impl Default for MemoryLedger {
-    fn default() -> Self {
-        Self { state: SharedState::new(LedgerState::default()), faults: Faults::default() }
-    }
-}
-
 impl MemoryLedger {
-    /// A handle on this ledger whose calls fail as `plan` says.
-    pub fn with_faults(self, plan: &FaultPlan) -> Self {
-        Self { faults: plan.into(), ..self }
-    }
-
-    async fn call<R>(
-        &self,
-        operation: Operation,
-        resource: impl Display,
-        act: impl FnOnce(&mut LedgerState) -> Result<R, FailureKind>,
-    ) -> Result<R, PortError> {
-        self.faults.call(operation, resource, async { self.state.with(act) }).await
-    }
-
     /// The DynamoDB units that the calls so far would have used, without those of marks.
     pub fn units(&self) -> LedgerUnits {
         self.state.with(|state| state.units)
@@ -156,16 +127,6 @@ impl LedgerState {
         let previous = self.newest.as_ref().and_then(|newest| newest.previous);
         let control = self.control.for_pollers.clone();
         Claim::Claimed(self.standing(previous, request.window, control))
-    }
-
-    fn advance(&mut self, token: &str, through: Window) -> bool {
-        match &mut self.newest {
-            Some(newest) if newest.token == token && newest.claim.window <= through => {
-                newest.claim.window = through;
-                true
-            }
-            _ => false,
-        }
     }
 
     fn report(&mut self, report: &LedgerReport) -> Result<(), FailureKind> {
@@ -242,33 +203,6 @@ impl LedgerState {
         MarkResult::Ours
     }
 
-    fn set_sent(&mut self, identity: &Identity, accepted: &Acceptance) -> bool {
-        let Some(StoredMark { mark, .. }) = self.marks.get_mut(identity) else { return false };
-        (mark.state, mark.accepted) = (MarkState::Sent, Some(accepted.clone()));
-        true
-    }
-
-    fn set_parked(&mut self, identity: &Identity, token: &str, pass: u32) -> bool {
-        match self.marks.get_mut(identity) {
-            Some(StoredMark { mark, .. }) if mark.token == token => {
-                (mark.state, mark.pass) = (MarkState::Parked, pass);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn unmark(&mut self, identity: &Identity, token: &str) -> bool {
-        let ours = |stored_mark: &StoredMark| {
-            stored_mark.mark.token == token && stored_mark.mark.state == MarkState::Sending
-        };
-        let stands = self.marks.get(identity).is_some_and(ours);
-        if stands {
-            self.marks.remove(identity);
-        }
-        stands
-    }
-
     /// The ledger's state at `now`. DynamoDB deletes expired items days late, so items that have
     /// expired are skipped here.
     fn standing(
@@ -323,11 +257,18 @@ const LEDGER: &str = "memory ledger";
 
 impl Ledger for MemoryLedger {
     async fn claim(&self, request: &ClaimRequest) -> Result<Claim, PortError> {
-        self.call(Operation::Claim, request.window, |state| Ok(state.claim(request))).await
+        self.call(Operation::Claim, request.window, |state| state.claim(request)).await
     }
 
     async fn advance(&self, token: &str, through: Window) -> Result<bool, PortError> {
-        self.call(Operation::Advance, through, |state| Ok(state.advance(token, through))).await
+        let advance = |state: &mut LedgerState| match &mut state.newest {
+            Some(newest) if newest.token == token && newest.claim.window <= through => {
+                newest.claim.window = through;
+                true
+            }
+            _ => false,
+        };
+        self.call(Operation::Advance, through, advance).await
     }
 
     /// A read claims nothing, so its `previous` is the newest claim.
@@ -336,13 +277,13 @@ impl Ledger for MemoryLedger {
             let newest = state.newest.as_ref().map(|newest| newest.claim);
             let now = newest.map(|claim| claim.window).unwrap_or_default();
             let control = state.control.whole.clone();
-            Ok(state.standing(newest, now, control))
+            state.standing(newest, now, control)
         };
         self.call(Operation::Read, LEDGER, read).await
     }
 
     async fn report(&self, report: &LedgerReport) -> Result<(), PortError> {
-        self.call(Operation::Report, LEDGER, |state| state.report(report)).await
+        self.try_call(Operation::Report, LEDGER, |state| state.report(report)).await
     }
 
     async fn set_factor(&self, from: RateFactor, to: RateFactor) -> Result<bool, PortError> {
@@ -351,14 +292,14 @@ impl Ledger for MemoryLedger {
             if stands {
                 state.factor = to;
             }
-            Ok(stands)
+            stands
         };
         self.call(Operation::SetFactor, LEDGER, set).await
     }
 
     async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
         let set = |state: &mut LedgerState| state.set_control(version, control);
-        self.call(Operation::SetControl, LEDGER, set).await
+        self.try_call(Operation::SetControl, LEDGER, set).await
     }
 }
 
@@ -367,19 +308,18 @@ impl History for MemoryLedger {
         let add = |state: &mut LedgerState| {
             state.changes.insert(0, change.clone());
             state.changes.truncate(CHANGES_KEPT);
-            Ok(())
         };
         self.call(Operation::AddChange, &change.action, add).await
     }
 
     async fn changes(&self) -> Result<Vec<ChangeRecord>, PortError> {
-        self.call(Operation::ReadChanges, LEDGER, |state| Ok(state.changes.clone())).await
+        self.call(Operation::ReadChanges, LEDGER, |state| state.changes.clone()).await
     }
 }
 
 impl Marks for MemoryLedger {
     async fn mark(&self, request: &MarkRequest) -> Result<MarkResult, PortError> {
-        let mark = |state: &mut LedgerState| Ok(state.mark(request));
+        let mark = |state: &mut LedgerState| state.mark(request);
         self.call(Operation::Mark, request.identity.as_str(), mark).await
     }
 
@@ -388,7 +328,11 @@ impl Marks for MemoryLedger {
         identity: &Identity,
         accepted: &Acceptance,
     ) -> Result<bool, PortError> {
-        let set = |state: &mut LedgerState| Ok(state.set_sent(identity, accepted));
+        let set = |state: &mut LedgerState| {
+            let Some(StoredMark { mark, .. }) = state.marks.get_mut(identity) else { return false };
+            (mark.state, mark.accepted) = (MarkState::Sent, Some(accepted.clone()));
+            true
+        };
         self.call(Operation::SetMark, identity.as_str(), set).await
     }
 
@@ -398,19 +342,30 @@ impl Marks for MemoryLedger {
         token: &str,
         pass: u32,
     ) -> Result<bool, PortError> {
-        let set = |state: &mut LedgerState| Ok(state.set_parked(identity, token, pass));
+        let set = |state: &mut LedgerState| match state.marks.get_mut(identity) {
+            Some(StoredMark { mark, .. }) if mark.token == token => {
+                (mark.state, mark.pass) = (MarkState::Parked, pass);
+                true
+            }
+            _ => false,
+        };
         self.call(Operation::SetMark, identity.as_str(), set).await
     }
 
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
-        let unmark = |state: &mut LedgerState| Ok(state.unmark(identity, token));
+        let unmark = |state: &mut LedgerState| {
+            let ours = state.marks.get(identity).is_some_and(|StoredMark { mark, .. }| {
+                mark.token == token && mark.state == MarkState::Sending
+            });
+            ours && state.marks.remove(identity).is_some()
+        };
         self.call(Operation::Unmark, identity.as_str(), unmark).await
     }
 
     async fn find(&self, identities: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
         let find = |state: &mut LedgerState| {
             let mark = |identity| Some(state.marks.get(identity)?.mark.clone());
-            Ok(identities.iter().map(mark).collect())
+            identities.iter().map(mark).collect()
         };
         self.call(Operation::FindMarks, LEDGER, find).await
     }
@@ -420,7 +375,7 @@ impl Exclusions for MemoryLedger {
     async fn shards(&self, numbers: &[u8]) -> Result<Vec<ExclusionShard>, PortError> {
         let read = |state: &mut LedgerState| {
             let shard = |number| state.exclusions.get(number).cloned().unwrap_or_default();
-            Ok(numbers.iter().map(shard).collect())
+            numbers.iter().map(shard).collect()
         };
         self.call(Operation::ReadExclusions, LEDGER, read).await
     }
@@ -432,7 +387,7 @@ impl Exclusions for MemoryLedger {
             if is_same {
                 *stands = ExclusionShard { version: shard.version + 1, keys: shard.keys.clone() };
             }
-            Ok(is_same)
+            is_same
         };
         self.call(Operation::SetExclusions, number, set).await
     }
@@ -440,7 +395,7 @@ impl Exclusions for MemoryLedger {
 
 impl Runs for MemoryLedger {
     async fn runs(&self, most: usize) -> Result<Vec<StoredRun>, PortError> {
-        let read = |state: &mut LedgerState| Ok(state.runs.iter().take(most).cloned().collect());
+        let read = |state: &mut LedgerState| state.runs.iter().take(most).cloned().collect();
         self.call(Operation::ReadRuns, LEDGER, read).await
     }
 
@@ -451,10 +406,10 @@ impl Runs for MemoryLedger {
             match state.runs.iter_mut().find(|known| of(&known.run) == of(&stored.run)) {
                 Some(known) if known.version == stored.version => *known = next,
                 None if stored.version == 0 => state.runs.insert(0, next),
-                _ => return Ok(false),
+                _ => return false,
             }
             state.runs.truncate(RUNS_KEPT);
-            Ok(true)
+            true
         };
         self.call(Operation::SetRun, &stored.run.name, set).await
     }
@@ -462,28 +417,14 @@ impl Runs for MemoryLedger {
 
 /// The control record as it is stored, and as it is read. Each claim reads it, so it is read once when it is written.
 #[derive(Debug)]
-pub(crate) struct ControlItems {
-    pub(crate) stored: StoredControl,
-    pub(crate) version: u64,
-    pub(crate) whole: Control,
+struct ControlItems {
+    stored: StoredControl,
+    version: u64,
+    whole: Control,
     /// The record without what a claim does not return.
-    pub(crate) for_pollers: Control,
+    for_pollers: Control,
     /// Size of the claim's item, of which the record is the largest part.
-    pub(crate) claim_bytes: usize,
-}
-
-impl ControlItems {
-    pub(crate) fn new(stored: StoredControl, version: u64) -> Self {
-        let mut claimed = stored.clone();
-        claimed.apart.remove(NOT_FOR_POLLERS);
-        Self {
-            whole: read(&stored),
-            for_pollers: read(&claimed),
-            claim_bytes: of_claim(&stored),
-            stored,
-            version,
-        }
-    }
+    claim_bytes: usize,
 }
 
 impl Default for ControlItems {
@@ -492,12 +433,22 @@ impl Default for ControlItems {
     }
 }
 
-/// Reads a control record that was written by this ledger, so it always parses.
-fn read(stored: &StoredControl) -> Control {
-    stored.control().unwrap_or_default()
+impl ControlItems {
+    /// The record was written by this ledger, so it always parses.
+    fn new(stored: StoredControl, version: u64) -> Self {
+        let mut claimed = stored.clone();
+        claimed.apart.remove(NOT_FOR_POLLERS);
+        Self {
+            whole: stored.control().unwrap_or_default(),
+            for_pollers: claimed.control().unwrap_or_default(),
+            claim_bytes: of_claim(&stored),
+            stored,
+            version,
+        }
+    }
 }
 
-pub(crate) const LARGEST: usize = 400 * 1_024;
+const LARGEST: usize = 400 * 1_024;
 
 /// Bytes of a number with up to ten digits: DynamoDB stores two digits in a byte, and one byte
 /// more.
@@ -516,17 +467,17 @@ pub struct LedgerUnits {
 }
 
 impl LedgerUnits {
-    pub(crate) fn add_read(&mut self, bytes: usize) {
+    fn add_read(&mut self, bytes: usize) {
         self.read += bytes.div_ceil(4 * 1_024).max(1);
     }
 
-    pub(crate) fn add_written(&mut self, bytes: usize) {
+    fn add_written(&mut self, bytes: usize) {
         self.written += bytes.div_ceil(1_024).max(1);
     }
 }
 
 /// Bytes of the claim's item: the names of its attributes and their values.
-pub(crate) fn of_claim(stored: &StoredControl) -> usize {
+fn of_claim(stored: &StoredControl) -> usize {
     const NUMBERS: [&str; 13] = [
         "window",
         "opened",
@@ -552,7 +503,7 @@ pub(crate) fn of_claim(stored: &StoredControl) -> usize {
         + stored.inline_bytes()
 }
 
-pub(crate) fn of_part(part: &Part) -> usize {
+fn of_part(part: &Part) -> usize {
     let digits = |number: u64| number.checked_ilog10().map_or(1, |digits| digits as usize + 1);
     let counters = part.counters.iter();
     let counters = counters

@@ -38,7 +38,7 @@ mod value;
 pub use bucket::MemoryBucket;
 pub use clock::{Latency, SeededEntropy, SimClock, Universe};
 pub use deferral::MemoryDeferralStore;
-pub use faults::{Fault, FaultPlan, Operation, Rule, Strike};
+pub use faults::{Fake, Fault, FaultPlan, Operation, Rule, Strike};
 pub use ledger::{LedgerUnits, MemoryLedger};
 pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
 pub use services::{MemoryFeedback, MemoryInvoke, MemoryMonitor, MemoryTopic};

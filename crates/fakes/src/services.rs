@@ -9,7 +9,7 @@ use tidegate_delivery::ports::{
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::clock::{Latency, SeededEntropy, Universe};
-use crate::faults::{FaultPlan, Faults, Operation};
+use crate::faults::{Fake, FaultPlan, Faults, Operation};
 use crate::queues::MemoryQueues;
 use crate::shared::SharedState;
 
@@ -78,33 +78,23 @@ impl Invoke for MemoryInvoke {
             }
             Ok(())
         };
-        let done = self.faults.run(decision, act).await;
+        let done = decision.run(act).await;
         done.map_err(|kind| Operation::Tick.failed(tick.window, kind))
     }
 }
 
 /// A monitoring service in memory that reports what it was told, and knows no past. A clone is the same.
-#[derive(Clone, Debug, Default)]
-pub struct MemoryMonitor {
-    report: SharedState<MonitorReport>,
-    faults: Faults,
-}
+pub type MemoryMonitor = Fake<MonitorReport>;
 
 impl MemoryMonitor {
-    /// A handle on the same service whose calls fail as `plan` says.
-    pub fn with_faults(self, plan: &FaultPlan) -> Self {
-        Self { faults: plan.into(), ..self }
-    }
-
     pub fn set_report(&self, report: MonitorReport) {
-        self.report.with(|told| *told = report);
+        self.state.with(|told| *told = report);
     }
 }
 
 impl Monitor for MemoryMonitor {
     async fn report(&self, _: Timestamp) -> Result<MonitorReport, PortError> {
-        let act = async { Ok(self.report.with(|told| told.clone())) };
-        self.faults.call(Operation::Monitor, "monitor", act).await
+        self.call(Operation::Monitor, "monitor", |told| told.clone()).await
     }
 
     async fn past(
@@ -118,7 +108,7 @@ impl Monitor for MemoryMonitor {
             step.as_secs() > 0 && step.as_secs().is_multiple_of(60),
             "CloudWatch refuses {step:?}"
         );
-        self.faults.call(Operation::Monitor, "monitor", async { Ok(Vec::new()) }).await
+        self.call(Operation::Monitor, "monitor", |_| Vec::new()).await
     }
 }
 

@@ -4,13 +4,12 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
 
+use strum::IntoStaticStr;
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{FailureKind, PortError};
 use tokio::sync::Notify;
 
-use crate::clock::SeededEntropy;
-use crate::clock::Universe;
-use crate::clock::{Latency, wait};
+use crate::clock::{Latency, SeededEntropy, Universe, wait};
 use crate::shared::SharedState;
 
 /// The faults of one handle on a fake; none unless the handle was given a plan. `E` is the error of
@@ -31,40 +30,13 @@ impl<E: Clone> From<&FaultPlan<E>> for Faults<E> {
 }
 
 impl<E: Clone> Faults<E> {
-    /// The faults that strike a call, to be given to [`Faults::run`].
+    /// The faults that strike a call, which then [runs](CallFaults::run) under them.
     pub(crate) fn decide(&self, operation: Operation, resource: impl Display) -> CallFaults<E> {
-        let Some(plan) = &self.0 else { return CallFaults::default() };
-        plan.decide(operation, &resource.to_string())
-    }
-
-    /// Runs one call: fails, delays or hangs it before and after `act` takes effect.
-    pub(crate) async fn run<R>(
-        &self,
-        decision: CallFaults<E>,
-        act: impl Future<Output = Result<R, E>>,
-    ) -> Result<R, E> {
-        match &self.0 {
-            Some(plan) => plan.run(decision, act).await,
-            None => act.await,
-        }
-    }
-
-    /// Delays or hangs a call that cannot fail.
-    pub(crate) async fn delay_or_hang(&self, operation: Operation) {
+        let mut decision = CallFaults::none(self.0.clone());
         if let Some(plan) = &self.0 {
-            plan.delay_or_hang(&plan.decide(operation, "")).await;
+            plan.decide(operation, &resource.to_string(), &mut decision);
         }
-    }
-
-    /// Which of `count` entries an entry fault hits.
-    pub(crate) fn pick(&self, count: usize, share: f64) -> Vec<bool> {
-        self.0.as_ref().map_or_else(|| vec![false; count], |plan| plan.pick(count, share))
-    }
-
-    /// The true time at which the messages of a receive are delivered once more; `None` without that
-    /// fault.
-    pub(crate) fn duplicate_at(&self, decision: &CallFaults<E>) -> Option<Timestamp> {
-        decision.duplicate_at(self.0.as_ref()?)
+        decision
     }
 }
 
@@ -77,7 +49,52 @@ impl Faults {
         act: impl Future<Output = Result<R, FailureKind>>,
     ) -> Result<R, PortError> {
         let decision = self.decide(operation, &resource);
-        self.run(decision, act).await.map_err(|kind| operation.failed(resource, kind))
+        decision.run(act).await.map_err(|kind| operation.failed(resource, kind))
+    }
+}
+
+/// A port in memory: its state, and the faults of this handle. A clone is another handle on the same state.
+#[derive(Debug)]
+pub struct Fake<S> {
+    pub(crate) state: SharedState<S>,
+    faults: Faults,
+}
+
+impl<S: Default> Default for Fake<S> {
+    fn default() -> Self {
+        Self { state: SharedState::default(), faults: Faults::default() }
+    }
+}
+
+impl<S> Clone for Fake<S> {
+    fn clone(&self) -> Self {
+        Self { state: self.state.clone(), faults: self.faults.clone() }
+    }
+}
+
+impl<S> Fake<S> {
+    /// A handle on the same state whose calls fail as `plan` says.
+    pub fn with_faults(self, plan: &FaultPlan) -> Self {
+        Self { faults: plan.into(), ..self }
+    }
+
+    /// One call, which fails only if the plan says so.
+    pub(crate) async fn call<R>(
+        &self,
+        operation: Operation,
+        resource: impl Display,
+        act: impl FnOnce(&mut S) -> R,
+    ) -> Result<R, PortError> {
+        self.try_call(operation, resource, |state| Ok(act(state))).await
+    }
+
+    pub(crate) async fn try_call<R>(
+        &self,
+        operation: Operation,
+        resource: impl Display,
+        act: impl FnOnce(&mut S) -> Result<R, FailureKind>,
+    ) -> Result<R, PortError> {
+        self.faults.call(operation, resource, async { self.state.with(act) }).await
     }
 }
 
@@ -157,75 +174,38 @@ impl<E: Clone> FaultPlan<E> {
         self.hung.notified().await;
     }
 
-    fn decide(&self, operation: Operation, resource: &str) -> CallFaults<E> {
+    fn decide(&self, operation: Operation, resource: &str, decision: &mut CallFaults<E>) {
         let now = self.universe.now();
         self.state.with(|state| {
-            let mut decision = CallFaults::default();
-            for counted in &mut state.rules {
-                let rule = &counted.rule;
-                if !rule.covers(operation, resource) || !holds(rule.during.as_ref(), now) {
+            for CountedRule { rule, matched } in &mut state.rules {
+                if !rule.covers(operation, resource, now) {
                     continue;
                 }
                 // Counted before `nth` and `chance` decide, so that `nth` means the nth call that
                 // the rule covers.
-                counted.matched += 1;
-                if rule.nth.is_some_and(|nth| nth != counted.matched)
-                    || !self.entropy.chance(rule.chance)
-                {
-                    continue;
+                *matched += 1;
+                if rule.nth.is_none_or(|nth| nth == *matched) && self.entropy.chance(rule.chance) {
+                    decision.take(rule.fault.clone());
+                    let resource = resource.to_owned();
+                    state.strikes.push(Strike { at: now, operation, resource });
                 }
-                decision.take(rule.fault.clone());
-                let resource = resource.to_owned();
-                state.strikes.push(Strike { at: now, operation, resource });
             }
-            decision
-        })
+        });
     }
+}
 
-    /// Which of `count` entries an entry fault hits.
-    fn pick(&self, count: usize, share: f64) -> Vec<bool> {
-        (0..count).map(|_| self.entropy.chance(share)).collect()
-    }
-
-    /// Runs one call, which `act` makes, under the faults of `decision`.
-    async fn run<R>(
-        &self,
-        decision: CallFaults<E>,
-        act: impl Future<Output = Result<R, E>>,
-    ) -> Result<R, E> {
-        self.delay_or_hang(&decision).await;
-        if let Some(error) = decision.before {
-            return Err(error);
-        }
-        let done = act.await?;
-        if decision.hang_after {
-            self.hang().await;
-        }
-        decision.after.map_or(Ok(done), Err)
-    }
-
-    /// Applies the faults that strike before the call has an effect: a delay, or a hang.
-    async fn delay_or_hang(&self, decision: &CallFaults<E>) {
-        wait(decision.slow.draw(&self.entropy)).await;
-        if decision.hang_before {
-            self.hang().await;
-        }
-    }
-
+impl<E> FaultPlan<E> {
     async fn hang(&self) {
         self.hung.notify_one();
         std::future::pending::<()>().await;
     }
 }
 
-fn holds(during: Option<&Range<Timestamp>>, now: Timestamp) -> bool {
-    during.is_none_or(|span| span.contains(&now))
-}
-
 /// The faults that strike one call: at most one of each kind, and a later rule overrides an earlier
 /// one.
 #[derive(Debug)]
 pub(crate) struct CallFaults<E> {
+    plan: Option<FaultPlan<E>>,
     slow: Latency,
     before: Option<E>,
     after: Option<E>,
@@ -237,9 +217,10 @@ pub(crate) struct CallFaults<E> {
     pub(crate) nothing: bool,
 }
 
-impl<E> Default for CallFaults<E> {
-    fn default() -> Self {
+impl<E> CallFaults<E> {
+    fn none(plan: Option<FaultPlan<E>>) -> Self {
         Self {
+            plan,
             slow: Latency::NONE,
             before: None,
             after: None,
@@ -251,9 +232,7 @@ impl<E> Default for CallFaults<E> {
             nothing: false,
         }
     }
-}
 
-impl<E> CallFaults<E> {
     fn take(&mut self, fault: Fault<E>) {
         match fault {
             Fault::Before(error) => self.before = Some(error),
@@ -268,23 +247,55 @@ impl<E> CallFaults<E> {
         }
     }
 
-    /// The true time at which the duplicate is delivered; `None` without that fault.
-    fn duplicate_at(&self, plan: &FaultPlan<E>) -> Option<Timestamp>
-    where
-        E: Clone,
-    {
-        let later = self.duplicate?;
-        Some(plan.universe.now() + later.draw(&plan.entropy))
+    /// Runs one call: fails, delays or hangs it before and after `act` takes effect.
+    pub(crate) async fn run<R>(self, act: impl Future<Output = Result<R, E>>) -> Result<R, E> {
+        self.delay_or_hang().await;
+        if let Some(error) = self.before {
+            return Err(error);
+        }
+        let done = act.await?;
+        if let Some(plan) = self.plan.filter(|_| self.hang_after) {
+            plan.hang().await;
+        }
+        self.after.map_or(Ok(done), Err)
+    }
+
+    /// Applies the faults that strike before the call has an effect: a delay, or a hang.
+    pub(crate) async fn delay_or_hang(&self) {
+        let Some(plan) = &self.plan else { return };
+        wait(self.slow.draw(&plan.entropy)).await;
+        if self.hang_before {
+            plan.hang().await;
+        }
+    }
+
+    /// Which of `count` entries an entry fault of this share hits.
+    pub(crate) fn pick(&self, count: usize, share: f64) -> Vec<bool> {
+        let plan = self.plan.as_ref();
+        (0..count).map(|_| plan.is_some_and(|plan| plan.entropy.chance(share))).collect()
+    }
+
+    /// The true time at which the messages of a receive are delivered once more; `None` without that
+    /// fault.
+    pub(crate) fn duplicate_at(&self) -> Option<Timestamp> {
+        let plan = self.plan.as_ref()?;
+        Some(plan.universe.now() + self.duplicate?.draw(&plan.entropy))
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The calls of the ports. Errors name those of the queues as SQS does, the others as they are named here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr)]
 pub enum Operation {
     /// `Queues::receive`; the resource is the queue's URL, as for all five of `Queues`.
+    #[strum(serialize = "ReceiveMessage")]
     Receive,
+    #[strum(serialize = "SendMessageBatch")]
     Send,
+    #[strum(serialize = "DeleteMessageBatch")]
     Delete,
+    #[strum(serialize = "ChangeMessageVisibilityBatch")]
     SetVisibility,
+    #[strum(serialize = "GetQueueAttributes")]
     Depth,
     Mail,
     /// `Mailer::warm`; without resource. It can only be slow or hang.
@@ -338,47 +349,9 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The service's operation, as errors name it.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Receive | Self::ReceiveFeedback => "ReceiveMessage",
-            Self::Send => "SendMessageBatch",
-            Self::Delete | Self::DeleteFeedback => "DeleteMessageBatch",
-            Self::SetVisibility => "ChangeMessageVisibilityBatch",
-            Self::Depth => "GetQueueAttributes",
-            Self::Mail | Self::Warm => "SendEmail",
-            Self::Read | Self::ReadChanges => "GetItem",
-            Self::Claim
-            | Self::Advance
-            | Self::Report
-            | Self::SetFactor
-            | Self::SetControl
-            | Self::AddChange
-            | Self::Mark
-            | Self::SetMark
-            | Self::SetExclusions
-            | Self::SetRun => "UpdateItem",
-            Self::Unmark => "DeleteItem",
-            Self::FindMarks | Self::ReadExclusions | Self::ReadRuns => "BatchGetItem",
-            Self::ListQueues => "ListQueues",
-            Self::ListTags => "ListQueueTags",
-            Self::PutDeferred | Self::SetProgress => "PutObject",
-            Self::ListDeferred => "ListObjectsV2",
-            Self::GetDeferred | Self::ReadProgress => "GetObject",
-            Self::DeleteDeferred | Self::ForgetProgress => "DeleteObject",
-            Self::Account => "GetAccount",
-            Self::Tenant => "GetTenant",
-            Self::ListSuppressed => "ListSuppressedDestinations",
-            Self::FindSuppressed => "GetSuppressedDestination",
-            Self::Tick => "Invoke",
-            Self::Announce => "Publish",
-            Self::Monitor => "GetMetricData",
-        }
-    }
-
     pub(crate) fn failed(self, resource: impl Display, kind: FailureKind) -> PortError {
         let resource = resource.to_string();
-        PortError { operation: self.name(), resource, kind, source: None }
+        PortError { operation: self.into(), resource, kind, source: None }
     }
 }
 
@@ -457,9 +430,10 @@ impl<E> Rule<E> {
         self
     }
 
-    fn covers(&self, operation: Operation, resource: &str) -> bool {
+    fn covers(&self, operation: Operation, resource: &str, now: Timestamp) -> bool {
         (self.operations.is_empty() || self.operations.contains(&operation))
             && self.resource.as_ref().is_none_or(|part| resource.contains(part))
+            && self.during.as_ref().is_none_or(|span| span.contains(&now))
     }
 }
 

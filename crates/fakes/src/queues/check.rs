@@ -28,22 +28,16 @@ pub(super) fn internal_error() -> EntryError {
     entry_error("InternalError", text)
 }
 
-/// A batch has 1 to 10 entries.
-pub(super) fn entries(count: usize) -> Result<(), FailureKind> {
+/// A batch has 1 to 10 entries, of 1 MiB at most together.
+pub(super) fn batch(count: usize, bytes: usize) -> Result<(), FailureKind> {
     match count {
         0 => Err(refused("AWS.SimpleQueueService.EmptyBatchRequest")),
+        1..=BATCH if bytes > BATCH_BYTES => {
+            Err(refused("AWS.SimpleQueueService.BatchRequestTooLong"))
+        }
         1..=BATCH => Ok(()),
         _ => Err(refused("AWS.SimpleQueueService.TooManyEntriesInBatchRequest")),
     }
-}
-
-/// A batch's messages have 1 MiB at most together.
-pub(super) fn batch_bytes(messages: &[Outgoing]) -> Result<(), FailureKind> {
-    let bytes: usize = messages.iter().map(Outgoing::bytes).sum();
-    if bytes > BATCH_BYTES {
-        return Err(refused("AWS.SimpleQueueService.BatchRequestTooLong"));
-    }
-    Ok(())
 }
 
 /// A receive asks for 1 to 10 messages and waits whole seconds, 20 at most.

@@ -16,21 +16,12 @@ use tidegate_delivery::ports::{
     BATCH_BYTES, Directory, Entropy as _, Entry, EntryError, FailureKind, Outgoing, PortError,
     QueueDepth, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
 };
-use tokio::sync::Notify;
 
 use crate::clock::Latency;
 use crate::clock::SeededEntropy;
 use crate::clock::Universe;
 use crate::faults::{FaultPlan, Faults, Operation};
 use crate::shared::SharedState;
-
-/// A queue, with the notifier that wakes long polls.
-#[derive(Debug)]
-struct QueueEntry {
-    queue: Queue,
-    changed: Arc<Notify>,
-    tags: BTreeMap<String, String>,
-}
 
 /// SQS in memory. A clone is the same client; [`MemoryQueues::client`] is another client of the
 /// same queues.
@@ -59,7 +50,7 @@ pub struct MemoryQueues {
     universe: Universe,
     entropy: SeededEntropy,
     latency: SharedState<Latency>,
-    queues: SharedState<BTreeMap<QueueUrl, QueueEntry>>,
+    queues: SharedState<BTreeMap<QueueUrl, Queue>>,
     calls: Arc<AtomicU64>,
     /// The bodies that this client has received; those still alive are counted as held memory.
     received_bodies: SharedState<Vec<Weak<String>>>,
@@ -123,27 +114,20 @@ impl MemoryQueues {
     /// Creates an empty queue, FIFO if its name ends in `.fifo`. An existing queue of this name is
     /// replaced.
     pub fn create(&self, url: &QueueUrl, settings: QueueSettings) {
-        let made = self.empty(url, settings);
+        let made = Queue::new(settings, url.is_fifo(), self.entropy.bits());
         self.queues.with(|queues| queues.insert(url.clone(), made));
     }
 
     /// As [`MemoryQueues::create`], but an existing queue stays as it is.
     #[cfg(feature = "sandbox")]
     pub(crate) fn create_missing(&self, url: &QueueUrl, settings: QueueSettings) {
-        let made = self.empty(url, settings);
-        self.queues.with(|queues| {
-            queues.entry(url.clone()).or_insert(made);
-        });
-    }
-
-    fn empty(&self, url: &QueueUrl, settings: QueueSettings) -> QueueEntry {
-        let queue = Queue::new(settings, url.is_fifo(), self.entropy.bits());
-        QueueEntry { queue, changed: Arc::default(), tags: BTreeMap::new() }
+        let made = Queue::new(settings, url.is_fifo(), self.entropy.bits());
+        self.queues.with(|queues| queues.entry(url.clone()).or_insert(made).settings);
     }
 
     #[cfg(feature = "sandbox")]
     pub(crate) fn settings(&self, url: &QueueUrl) -> Option<QueueSettings> {
-        self.queues.with(|queues| queues.get(url).map(|served| served.queue.settings))
+        self.look_at(url, |queue, _| Some(queue.settings))
     }
 
     /// Deletes a queue with all its messages.
@@ -154,28 +138,30 @@ impl MemoryQueues {
     /// Changes a queue's settings; does nothing if there is no such queue. Messages in flight keep
     /// the visibility timeout that they were received with.
     pub fn reconfigure(&self, url: &QueueUrl, settings: QueueSettings) {
-        self.queues.with(|queues| {
-            if let Some(served) = queues.get_mut(url) {
-                served.queue.settings = settings;
-            }
-        });
+        self.look_at(url, |queue, _| queue.settings = settings);
     }
 
     /// All messages of a queue, the oldest first, without receiving them; empty if there is no such
     /// queue.
     pub fn contents(&self, url: &QueueUrl) -> Vec<QueuedMessage> {
-        let now = self.universe.now();
-        self.queues
-            .with(|queues| queues.get_mut(url).map(|served| served.queue.contents(now)))
-            .unwrap_or_default()
+        self.look_at(url, Queue::contents)
     }
 
     /// The exact depth of a queue, without a call and without SQS's delay; zero if there is no such
     /// queue.
     pub fn true_depth(&self, url: &QueueUrl) -> QueueDepth {
+        self.look_at(url, Queue::depth)
+    }
+
+    /// Looks at a queue without a call; the default if there is no such queue.
+    fn look_at<R: Default>(
+        &self,
+        url: &QueueUrl,
+        look: impl FnOnce(&mut Queue, Timestamp) -> R,
+    ) -> R {
         let now = self.universe.now();
         self.queues
-            .with(|queues| queues.get_mut(url).map(|served| served.queue.depth(now)))
+            .with(|queues| queues.get_mut(url).map(|queue| look(queue, now)))
             .unwrap_or_default()
     }
 
@@ -204,17 +190,13 @@ impl MemoryQueues {
     /// Every message that was ever put on the queue with an identity, with the time. Messages fresh
     /// from their producer have no identity yet, so these were put by Tidegate.
     pub fn taken(&self, url: &QueueUrl) -> Vec<(Timestamp, String)> {
-        self.queues
-            .with(|queues| queues.get(url).map(|served| served.queue.taken().to_vec()))
-            .unwrap_or_default()
+        self.look_at(url, |queue, _| queue.taken.clone())
     }
 
     /// The bodies of the messages that a queue delivered twice ([`QueueSettings::doubled`]), each
     /// with the time of that decision.
     pub fn doubled(&self, url: &QueueUrl) -> Vec<(Timestamp, String)> {
-        self.queues
-            .with(|queues| queues.get(url).map(|served| served.queue.doubled().to_vec()))
-            .unwrap_or_default()
+        self.look_at(url, |queue, _| queue.doubled.clone())
     }
 
     pub fn urls(&self) -> Vec<QueueUrl> {
@@ -230,7 +212,8 @@ impl MemoryQueues {
         queue: &QueueUrl,
         messages: &[Outgoing],
     ) -> Result<Vec<Result<String, EntryError>>, PortError> {
-        self.batch(Operation::Send, queue, messages, check::batch_bytes, |served, now, message| {
+        let bytes = messages.iter().map(Outgoing::bytes).sum();
+        self.batch(Operation::Send, queue, messages, bytes, |served, now, message| {
             let id = self.entropy.uuid();
             served.send(now, message, id.clone()).map(|()| id)
         })
@@ -244,30 +227,32 @@ impl MemoryQueues {
         act: impl FnOnce(&mut Queue, Timestamp) -> Result<R, FailureKind>,
     ) -> Result<R, FailureKind> {
         let act = async {
-            let done = self.on_queue(url, act);
-            self.wake(url);
-            done
+            self.on_queue(url, |queue, now| {
+                let done = act(queue, now);
+                // Long polls wait for a message of the queue.
+                queue.changed.notify_waiters();
+                done
+            })
         };
         self.latency.with(|latency| *latency).around(&self.entropy, act).await
     }
 
-    /// One call with a batch that `fits`, `act` for each entry. SQS may fail single
+    /// One call with a batch of so many bytes, `act` for each entry. SQS may fail single
     /// entries of a batch that it answers with 200.
     async fn batch<T, R>(
         &self,
         operation: Operation,
         url: &QueueUrl,
         entries: &[T],
-        fits: impl FnOnce(&[T]) -> Result<(), FailureKind>,
+        bytes: usize,
         mut act: impl FnMut(&mut Queue, Timestamp, &T) -> Result<R, EntryError>,
     ) -> Result<Vec<Result<R, EntryError>>, PortError> {
         self.count_call(url, operation);
         let decision = self.faults.decide(operation, url);
-        let refused = self.faults.pick(entries.len(), decision.refuse_entries);
-        let lost = self.faults.pick(entries.len(), decision.lose_entries);
+        let refused = decision.pick(entries.len(), decision.refuse_entries);
+        let lost = decision.pick(entries.len(), decision.lose_entries);
         let done = self.reach(url, |queue, now| {
-            check::entries(entries.len())?;
-            fits(entries)?;
+            check::batch(entries.len(), bytes)?;
             let one = |(entry, (refused, lost)): (&T, (bool, bool))| {
                 if refused || self.entropy.chance(queue.settings.failing) {
                     return Err(check::internal_error());
@@ -277,7 +262,7 @@ impl MemoryQueues {
             };
             Ok(entries.iter().zip(refused.into_iter().zip(lost)).map(one).collect())
         });
-        let done = self.faults.run(decision, done).await;
+        let done = decision.run(done).await;
         done.map_err(|kind| operation.failed(url, kind))
     }
 
@@ -288,22 +273,10 @@ impl MemoryQueues {
     ) -> Result<R, FailureKind> {
         let now = self.universe.now();
         self.queues.with(|queues| {
-            let served = queues.get_mut(url).ok_or(FailureKind::NotFound)?;
-            served.queue.refresh_depth(now);
-            act(&mut served.queue, now)
+            let queue = queues.get_mut(url).ok_or(FailureKind::NotFound)?;
+            queue.refresh_depth(now);
+            act(queue, now)
         })
-    }
-
-    /// Wakes the long polls that wait for a message of the queue.
-    fn wake(&self, url: &QueueUrl) {
-        if let Ok(changed) = self.changed(url) {
-            changed.notify_waiters();
-        }
-    }
-
-    fn changed(&self, url: &QueueUrl) -> Result<Arc<Notify>, FailureKind> {
-        let changed = self.queues.with(|queues| queues.get(url).map(|s| Arc::clone(&s.changed)));
-        changed.ok_or(FailureKind::NotFound)
     }
 
     fn poll_once(
@@ -313,7 +286,7 @@ impl MemoryQueues {
         short: bool,
     ) -> Result<Vec<Received>, FailureKind> {
         self.on_queue(url, |queue, now| {
-            if !queue.is_fifo() && queue.is_at_limit(now) {
+            if !queue.fifo && queue.is_at_limit(now) {
                 return Err(FailureKind::Refused("OverLimit".to_owned()));
             }
             let asked = if short { self.sample(queue.settings.sampling) } else { ALL_SERVERS };
@@ -343,7 +316,7 @@ impl MemoryQueues {
     ) -> Result<Vec<Received>, FailureKind> {
         let until = self.universe.now() + wait;
         loop {
-            let changed = self.changed(url)?;
+            let changed = self.on_queue(url, |queue, _| Ok(Arc::clone(&queue.changed)))?;
             let notified = changed.notified();
             tokio::pin!(notified);
             // Before looking, so that what arrives after the look is not missed.
@@ -372,7 +345,7 @@ impl Queues for MemoryQueues {
     ) -> Result<Vec<Received>, PortError> {
         self.count_call(queue, Operation::Receive);
         let decision = self.faults.decide(Operation::Receive, queue);
-        let (nothing, again) = (decision.nothing, self.faults.duplicate_at(&decision));
+        let (nothing, again) = (decision.nothing, decision.duplicate_at());
         let receive = async {
             check::receive(max, wait)?;
             let received =
@@ -390,7 +363,7 @@ impl Queues for MemoryQueues {
         // A long poll's future is large; boxed, it does not make those of its callers large.
         let receive = Box::pin(receive);
         let receive = self.latency.with(|latency| *latency).around(&self.entropy, receive);
-        let received = self.faults.run(decision, receive).await;
+        let received = decision.run(receive).await;
         received.map_err(|kind| Operation::Receive.failed(queue, kind))
     }
 
@@ -400,16 +373,10 @@ impl Queues for MemoryQueues {
     }
 
     async fn delete(&self, queue: &QueueUrl, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
-        self.batch(
-            Operation::Delete,
-            queue,
-            receipts,
-            |_| Ok(()),
-            |served, now, receipt| {
-                let in_vain = self.entropy.chance(served.settings.doubled);
-                served.delete(now, receipt, in_vain)
-            },
-        )
+        self.batch(Operation::Delete, queue, receipts, 0, |served, now, receipt| {
+            let in_vain = self.entropy.chance(served.settings.doubled);
+            served.delete(now, receipt, in_vain)
+        })
         .await
     }
 
@@ -419,13 +386,9 @@ impl Queues for MemoryQueues {
         receipts: &[String],
         after: Duration,
     ) -> Result<Vec<Entry>, PortError> {
-        self.batch(
-            Operation::SetVisibility,
-            queue,
-            receipts,
-            |_| Ok(()),
-            |served, now, receipt| served.set_visibility(now, receipt, after),
-        )
+        self.batch(Operation::SetVisibility, queue, receipts, 0, |served, now, receipt| {
+            served.set_visibility(now, receipt, after)
+        })
         .await
     }
 
@@ -515,12 +478,9 @@ impl MemoryQueues {
     /// Sets a tag of a queue, or removes it if `value` is `None`. Without such a queue this does
     /// nothing.
     pub fn tag(&self, url: &QueueUrl, name: &str, value: Option<&str>) {
-        self.queues.with(|queues| {
-            let Some(served) = queues.get_mut(url) else { return };
-            match value {
-                Some(value) => drop(served.tags.insert(name.to_owned(), value.to_owned())),
-                None => drop(served.tags.remove(name)),
-            }
+        self.look_at(url, |queue, _| match value {
+            Some(value) => drop(queue.tags.insert(name.to_owned(), value.to_owned())),
+            None => drop(queue.tags.remove(name)),
         });
     }
 
@@ -547,7 +507,7 @@ impl Directory for MemoryQueues {
 
     async fn tags(&self, queue: &QueueUrl) -> Result<BTreeMap<String, String>, PortError> {
         let tags = || {
-            let tags = self.queues.with(|queues| queues.get(queue).map(|s| s.tags.clone()));
+            let tags = self.queues.with(|queues| queues.get(queue).map(|queue| queue.tags.clone()));
             tags.ok_or(FailureKind::NotFound)
         };
         self.look(Operation::ListTags, queue.as_str(), tags).await

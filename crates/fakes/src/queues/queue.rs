@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{Body, Entry, EntryError, Outgoing, QueueDepth, Received};
+use tokio::sync::Notify;
 
 use super::check;
 use super::{MessageState, QueueSettings, QueuedMessage};
@@ -42,7 +43,10 @@ struct StoredMessage {
 // More than 12 fields: one for each attribute of an SQS queue, and the messages.
 pub(super) struct Queue {
     pub(super) settings: QueueSettings,
-    fifo: bool,
+    pub(super) fifo: bool,
+    pub(super) tags: BTreeMap<String, String>,
+    /// Wakes long polls.
+    pub(super) changed: Arc<Notify>,
     /// Part of every receipt, so that receipts of other queues are refused.
     tag: u64,
     next: u64,
@@ -60,10 +64,10 @@ pub(super) struct Queue {
     /// Deliveries that come once more, each from a time on, though the message may be deleted.
     again: Vec<(Timestamp, Received)>,
     /// Identities of the messages that were put here with one, each with the time.
-    taken: Vec<(Timestamp, String)>,
+    pub(super) taken: Vec<(Timestamp, String)>,
     /// Bodies of messages that were delivered twice without a need, each with the time of that
     /// decision.
-    doubled: Vec<(Timestamp, String)>,
+    pub(super) doubled: Vec<(Timestamp, String)>,
 }
 
 impl Queue {
@@ -71,6 +75,8 @@ impl Queue {
         Self {
             settings,
             fifo,
+            tags: BTreeMap::new(),
+            changed: Arc::default(),
             tag,
             next: 0,
             messages: BTreeMap::new(),
@@ -85,10 +91,6 @@ impl Queue {
             taken: Vec::new(),
             doubled: Vec::new(),
         }
-    }
-
-    pub(super) fn is_fifo(&self) -> bool {
-        self.fifo
     }
 
     /// Puts `message` on the queue. If its deduplication id is remembered, the message is
@@ -126,11 +128,6 @@ impl Queue {
             self.put(sequence, MessageState::Delayed(now + message.delay));
         }
         Ok(())
-    }
-
-    /// Identities of the messages that were ever put here with one, each with the time.
-    pub(super) fn taken(&self) -> &[(Timestamp, String)] {
-        &self.taken
     }
 
     /// The bit of the server that stores a message. All messages of a FIFO group are on one server.
@@ -278,12 +275,6 @@ impl Queue {
             self.doubled.push((now, stored.body.to_string()));
             self.put(sequence, MessageState::InFlight(now + after));
         }
-    }
-
-    /// The bodies of messages that were delivered twice without a need, each with the time of that
-    /// decision.
-    pub(super) fn doubled(&self) -> &[(Timestamp, String)] {
-        &self.doubled
     }
 
     pub(super) fn depth(&mut self, now: Timestamp) -> QueueDepth {

@@ -2,15 +2,11 @@
 //!
 //! AWS's endpoints speak TLS only, and handshakes and encryption are a considerable part of a poller's
 //! processor time: a measurement without TLS would be too good. They also close idle connections.
-//!
-//! A connection with an idle timeout.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use clap::Args;
@@ -18,22 +14,25 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, Sleep, sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
 /// Longest time for a TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+
+/// A connection, without TLS or with it.
+pub type Stream = Either<TcpStream, TlsStream<TcpStream>>;
 
 /// Accepts connections; with TLS, those whose handshake is done.
 pub struct Listener {
     tcp: TcpListener,
     addr: SocketAddr,
     tls: Option<TlsAcceptor>,
-    idle: Option<Duration>,
+    /// How long a connection may wait for a request.
+    pub(super) idle: Option<Duration>,
     /// Handshakes run concurrently, so that a slow client delays no other.
     handshakes: JoinSet<Option<Stream>>,
 }
@@ -80,8 +79,8 @@ impl Listener {
                     // Answers are small; waiting to fill a packet would add 40 ms to some of them.
                     let _ = tcp.set_nodelay(true);
                     match &self.tls {
-                        None => return Ok(Stream::plain(tcp, self.idle)),
-                        Some(tls) => drop(self.handshakes.spawn(handshake(tls.clone(), tcp, self.idle))),
+                        None => return Ok(Either::Left(tcp)),
+                        Some(tls) => drop(self.handshakes.spawn(handshake(tls.clone(), tcp))),
                     }
                 }
                 Some(done) = self.handshakes.join_next(), if !self.handshakes.is_empty() => {
@@ -95,10 +94,10 @@ impl Listener {
 }
 
 /// None if the client rejects the certificate, gives up, or does not speak TLS.
-async fn handshake(tls: TlsAcceptor, tcp: TcpStream, idle: Option<Duration>) -> Option<Stream> {
+async fn handshake(tls: TlsAcceptor, tcp: TcpStream) -> Option<Stream> {
     let done = tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(tcp)).await;
     match done.map_err(io::Error::from).flatten() {
-        Ok(stream) => Some(Stream::encrypted(stream, idle)),
+        Ok(stream) => Some(Either::Right(stream)),
         Err(error) => {
             tracing::info!(%error, "a TLS handshake failed");
             None
@@ -127,8 +126,7 @@ pub struct ListenOptions {
     /// The certificate's private key, a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Close a connection on which nothing came or went for so long, as AWS's endpoints do; longer
-    /// than any request lasts [default: never]
+    /// Close a connection on which no request came for so long, as AWS's endpoints do [default: never]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_seconds: Option<u64>,
 }
@@ -174,108 +172,5 @@ impl ListenOptions {
         let config = ServerConfig::builder().with_no_client_auth();
         let config = config.with_single_cert(chain, key).map_err(TlsError::Pair)?;
         Ok(Some(TlsAcceptor::from(Arc::new(config))))
-    }
-}
-
-/// A connection, with TLS or without.
-#[derive(Debug)]
-pub struct Stream {
-    transport: Transport,
-    idle: Option<IdleTimer>,
-}
-
-#[derive(Debug)]
-enum Transport {
-    Tcp(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-/// Ends the stream if nothing was read or written within the limit.
-#[derive(Debug)]
-struct IdleTimer {
-    limit: Duration,
-    end: Pin<Box<Sleep>>,
-}
-
-impl Stream {
-    pub(crate) fn plain(tcp: TcpStream, idle: Option<Duration>) -> Self {
-        Self { transport: Transport::Tcp(tcp), idle: idle.map(IdleTimer::new) }
-    }
-
-    pub(crate) fn encrypted(tls: TlsStream<TcpStream>, idle: Option<Duration>) -> Self {
-        Self { transport: Transport::Tls(Box::new(tls)), idle: idle.map(IdleTimer::new) }
-    }
-
-    /// The underlying TCP connection.
-    pub fn tcp(&self) -> &TcpStream {
-        match &self.transport {
-            Transport::Tcp(tcp) => tcp,
-            Transport::Tls(tls) => tls.get_ref().0,
-        }
-    }
-
-    fn used(&mut self) {
-        if let Some(idle) = &mut self.idle {
-            idle.end.as_mut().reset(Instant::now() + idle.limit);
-        }
-    }
-
-    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
-        self.idle.as_mut().is_some_and(|idle| idle.end.as_mut().poll(cx).is_ready())
-    }
-}
-
-impl IdleTimer {
-    fn new(limit: Duration) -> Self {
-        Self { limit, end: Box::pin(sleep(limit)) }
-    }
-}
-
-/// Delegates a poll to the transport, TCP or TLS.
-macro_rules! either {
-    ($self:ident.$method:ident($($argument:expr),*)) => {
-        match &mut $self.transport {
-            Transport::Tcp(tcp) => Pin::new(tcp).$method($($argument),*),
-            Transport::Tls(tls) => Pin::new(tls.as_mut()).$method($($argument),*),
-        }
-    };
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let read = either!(self.poll_read(cx, buf));
-        if read.is_ready() {
-            self.used();
-        } else if self.is_over(cx) {
-            // A read of nothing is the end of the stream, and makes the server close it.
-            return Poll::Ready(Ok(()));
-        }
-        read
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = either!(self.poll_write(cx, buf));
-        if written.is_ready() {
-            self.used();
-        }
-        written
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self.poll_flush(cx))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self.poll_shutdown(cx))
     }
 }

@@ -22,13 +22,14 @@ use clap::Args;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use thiserror::Error;
 use tidegate_core::in_full;
 use tokio::io::AsyncWriteExt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::either::Either;
 use tower_service::Service;
 use tracing_subscriber::EnvFilter;
 
@@ -158,13 +159,15 @@ pub(super) enum DroppedConnection {
 }
 
 async fn accept_all(mut listener: Listener, router: Router, stop: Stop) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(listener.idle);
     let mut connections = JoinSet::new();
     let mut stopped = pin!(stop.asked());
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(stream) => {
-                    connections.spawn(connection(stream, router.clone(), stop.clone()));
+                    connections.spawn(connection(stream, http.clone(), router.clone(), stop.clone()));
                 }
                 Err(error) => wait_after_accept_error(&error).await,
             },
@@ -179,9 +182,9 @@ async fn accept_all(mut listener: Listener, router: Router, stop: Stop) {
     }
 }
 
-async fn connection(stream: Stream, router: Router, stop: Stop) {
+async fn connection(stream: Stream, http: http1::Builder, router: Router, stop: Stop) {
     let service = service_fn(move |request| Box::pin(answer(router.clone(), request)));
-    let mut connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let mut connection = http.serve_connection(TokioIo::new(stream), service);
     let mut stop = pin!(stop.asked());
     let mut stopping = false;
     let ended = loop {
@@ -196,7 +199,11 @@ async fn connection(stream: Stream, router: Router, stop: Stop) {
     let mut stream = connection.into_parts().io.into_inner();
     if ended.is_err_and(|error| severed(&error) == Some(DroppedConnection::Reset)) {
         // Dropped without lingering, the socket answers with a reset.
-        let _ = stream.tcp().set_zero_linger();
+        let tcp = match &stream {
+            Either::Left(tcp) => tcp,
+            Either::Right(tls) => tls.get_ref().0,
+        };
+        let _ = tcp.set_zero_linger();
     } else {
         let _ = stream.shutdown().await;
     }

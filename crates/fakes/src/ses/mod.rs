@@ -3,12 +3,12 @@
 
 pub mod failures;
 pub(crate) mod quota;
-mod suppression;
 mod tenant;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use quota::{as_double, worst_second};
 use tidegate_core::Timestamp;
 use tidegate_core::channel::Content;
 use tidegate_core::control::TenantStatus;
@@ -23,12 +23,10 @@ use tidegate_delivery::ports::{
 use crate::clock::{Latency, SeededEntropy, SimClock, Universe, wait};
 use crate::faults::{FaultPlan, Faults, Operation};
 use crate::shared::SharedState;
-use quota::{as_double, worst_second};
 
 pub(crate) use quota::{QuotaGate, QuotaRules};
-pub use suppression::MemorySuppressionList;
-pub use tenant::SesTenant;
 pub(crate) use tenant::admit;
+pub use tenant::{MemorySuppressionList, SesTenant};
 
 /// How a second's recipients are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -323,11 +321,11 @@ impl Mailer for MemoryMailer {
     async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
         let resource = format!("{}/{}", mail.campaign, mail.id);
         let decision = self.faults.decide(Operation::Mail, resource);
-        self.faults.run(decision, self.reach(mail, latest)).await
+        decision.run(self.reach(mail, latest)).await
     }
 
     async fn warm(&self, connections: usize) {
-        self.faults.delay_or_hang(Operation::Warm).await;
+        self.faults.decide(Operation::Warm, "").delay_or_hang().await;
         self.ses.state.with(|state| state.warmed += connections);
     }
 }

@@ -10,6 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
 use tidegate_fakes::sandbox::listener::{ListenOptions, Listener, TlsError};
+use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
@@ -90,16 +91,18 @@ async fn who_trusts_the_certificate_is_served_however_slow_or_wrong_others_are()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_is_closed_once_nothing_came_or_went_for_so_long_and_not_before() {
+async fn a_connection_is_closed_once_no_request_came_for_so_long_and_not_before() {
     let options = ListenOptions { idle_seconds: Some(60), ..ListenOptions::default() };
-    let addr = echo(listening(&options).await.unwrap());
-    let mut stream = TcpStream::connect(addr).await.unwrap();
+    let listener = listening(&options).await.unwrap();
+    let sandbox = SesSandbox::start_on(SesSandboxConfig::default(), listener);
+    let mut stream = TcpStream::connect(sandbox.addr()).await.unwrap();
     let began = Instant::now();
-    let mut back = [0; 6];
+    let mut back = [0; 4_096];
     for _ in 0..3 {
         sleep(Duration::from_secs(40)).await;
-        stream.write_all(b"a mail").await.unwrap();
-        stream.read_exact(&mut back).await.unwrap();
+        stream.write_all(b"GET /_sandbox/config HTTP/1.1\r\nhost: sandbox\r\n\r\n").await.unwrap();
+        let read = stream.read(&mut back).await.unwrap();
+        assert!(back[..read].starts_with(b"HTTP/1.1 200"), "{read}");
     }
     assert_eq!(stream.read(&mut back).await.unwrap(), 0, "closed");
     assert_eq!(began.elapsed().as_secs(), 3 * 40 + 60);
