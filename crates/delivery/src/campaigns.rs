@@ -27,28 +27,9 @@ const A_WRITE: usize = 100;
 const A_RUN: u64 = 1_000;
 
 /// Reads the tags of all queues whose names begin with `prefix`, and writes the campaigns they describe into
-/// the control record if they differ from the list there. Returns the number of campaigns then listed, or
-/// `None` if a call failed; the next run tries again.
+/// the control record if they differ from the list there. Returns the number of campaigns then listed. If a call fails,
+/// the next run tries again.
 pub(crate) async fn keep(
-    prefix: &str,
-    clock: &impl Clock,
-    directory: &impl Directory,
-    ledger: &impl Ledger,
-    standing: &Standing,
-) -> Option<usize> {
-    match try_keep(prefix, clock, directory, ledger, standing).await {
-        Ok(campaigns) => Some(campaigns),
-        Err(error) => {
-            tracing::warn!(
-                error = &error as &dyn StdError,
-                "the campaigns' queues are not known: the list stays as it is"
-            );
-            None
-        }
-    }
-}
-
-async fn try_keep(
     prefix: &str,
     clock: &impl Clock,
     directory: &impl Directory,

@@ -6,12 +6,13 @@ use futures_util::future::try_join;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tidegate_core::Window;
 use tidegate_core::config::{BackPressureConfig, Campaign, Campaigns, queue_key};
+use tidegate_core::counters::Counter;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::RUN;
 use tidegate_core::limits::InitialLimits;
 use tidegate_core::weight_rule::{FinishBy, Remainder, WeightRule};
 
-use crate::back_pressure::{BackPressure, SendSums};
+use crate::back_pressure::{BackPressure, mean_recipients};
 use crate::poll::was_used;
 use crate::ports::{Clock, Ledger, MERGE_QUEUE, PortError, QueueDepth, QueueUrl, Queues, Standing};
 use crate::{control, quota};
@@ -184,5 +185,6 @@ fn others<'a>(
 /// The recipients of so many mails, by the mean of all mails that were sent.
 #[expect(clippy::cast_precision_loss, reason = "mails stay below 2^52")]
 fn recipients(mails: u64, standing: &Standing) -> f64 {
-    mails as f64 * SendSums::of(&standing.counters).mean()
+    let sum = |counter: Counter| u64::try_from(counter.sum(&standing.counters)).unwrap_or(0);
+    mails as f64 * mean_recipients(sum)
 }

@@ -11,16 +11,15 @@
 //! invalid" for one. Seven are deleted, one counts as failed at once, since the same call would fail again;
 //! two are tried again after 50 ms, then after 100, 200, 400, 800 ms, and every second from then on.
 
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem::take;
+use std::mem::{replace, take};
 use std::time::Duration;
 
 use futures_channel::mpsc::UnboundedReceiver;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::config::MOVED;
-use tidegate_core::counters::{Counter, WindowCounts};
+use tidegate_core::counters::Counter;
 
 use super::context::Context;
 use crate::ports::{
@@ -51,14 +50,9 @@ pub(super) struct Receipt {
     pub(super) buffered: bool,
 }
 
-/// Settles the messages that come through `jobs`, until it is closed and every call has ended. `buffered`
-/// counts the messages that take room in the drain's buffer.
-pub(super) async fn settle<E: Environment>(
-    ctx: &Context<'_, E>,
-    mut jobs: UnboundedReceiver<Job>,
-    buffered: &Cell<usize>,
-) {
-    let mut state = Settlement { pending: Pending::default(), counts: &ctx.counts, buffered };
+/// Settles the messages that come through `jobs`, until it is closed and every call has ended.
+pub(super) async fn settle<E: Environment>(ctx: &Context<'_, E>, mut jobs: UnboundedReceiver<Job>) {
+    let mut state = Settlement { ctx, pending: Pending::default() };
     let mut batches = FuturesUnordered::new();
     let mut open = true;
     loop {
@@ -89,9 +83,7 @@ pub(super) async fn settle<E: Environment>(
             batches.next().await
         };
         if let Some((batch, result)) = ended {
-            // The pause must end, and the call begin, by `MOVED`: 2 s are left for it.
-            let in_time = |pause| ctx.monotonic() + pause <= ctx.after_close(MOVED);
-            let again = state.finish(batch, &result, in_time);
+            let again = state.finish(batch, &result);
             batches.extend(again.map(|batch| run(ctx, batch)));
         }
     }
@@ -148,7 +140,7 @@ impl Pending {
         for (queue, receipts) in &mut self.deletes {
             while receipts.len() >= BATCH || (all && !receipts.is_empty()) {
                 let rest = receipts.split_off(receipts.len().min(BATCH));
-                batches.push(Batch::Delete(queue.clone(), std::mem::replace(receipts, rest), 0));
+                batches.push(Batch::Delete(queue.clone(), replace(receipts, rest), 0));
             }
         }
         for ((queue, after), receipts) in &mut self.shows {
@@ -156,7 +148,7 @@ impl Pending {
             let all = all || after.is_zero();
             while receipts.len() >= BATCH || (all && !receipts.is_empty()) {
                 let rest = receipts.split_off(receipts.len().min(BATCH));
-                batches.push(Batch::Show(queue.clone(), *after, std::mem::replace(receipts, rest)));
+                batches.push(Batch::Show(queue.clone(), *after, replace(receipts, rest)));
             }
         }
         let bodies = self.moves.values().flatten().map(|(message, _)| message.bytes());
@@ -223,26 +215,21 @@ async fn run<E: Environment>(
     (batch, result)
 }
 
-struct Settlement<'a> {
+struct Settlement<'a, E: Environment> {
+    ctx: &'a Context<'a, E>,
     pending: Pending,
-    counts: &'a RefCell<WindowCounts>,
-    buffered: &'a Cell<usize>,
 }
 
-impl Settlement<'_> {
-    /// Notes how a batch ended. Returns the deletes to try again: those whose error may pass, if a call
-    /// that begins after their pause is `in_time`.
-    fn finish(
-        &mut self,
-        batch: Batch,
-        result: &Result<Vec<Entry>, PortError>,
-        in_time: impl Fn(Duration) -> bool,
-    ) -> Option<Batch> {
+impl<E: Environment> Settlement<'_, E> {
+    /// Notes how a batch ended. Returns the deletes to try again: those whose error may pass, if there is time for it.
+    fn finish(&mut self, batch: Batch, result: &Result<Vec<Entry>, PortError>) -> Option<Batch> {
+        let ctx = self.ctx;
         log_failures(batch.queue(), result);
         let done = |index| result.as_ref().is_ok_and(|all| matches!(all.get(index), Some(Ok(()))));
         match batch {
             Batch::Delete(queue, receipts, tries) => {
-                let in_time = in_time(pause(tries + 1));
+                // The pause must end, and the call begin, by `MOVED`: 2 s are left for it.
+                let in_time = ctx.monotonic() + pause(tries + 1) <= ctx.after_close(MOVED);
                 let mut again = Vec::new();
                 for (index, mut receipt) in receipts.into_iter().enumerate() {
                     // SES, or the next queue, has the mail whatever becomes of the delete: the drain may
@@ -254,7 +241,7 @@ impl Settlement<'_> {
                     if in_time && may_pass(result, index) {
                         again.push(receipt);
                     } else {
-                        self.counts.borrow_mut().add(Counter::DeleteFailed, 1);
+                        ctx.count(Counter::DeleteFailed, 1);
                     }
                 }
                 return (!again.is_empty()).then(|| Batch::Delete(queue, again, tries + 1));
@@ -270,7 +257,7 @@ impl Settlement<'_> {
                         // The next queue acknowledged it: only now may it be deleted here.
                         self.pending.push(Job::Delete(receipt));
                     } else {
-                        self.counts.borrow_mut().add(Counter::MoveFailed, 1);
+                        ctx.count(Counter::MoveFailed, 1);
                         self.free(&mut receipt);
                     }
                 }
@@ -281,8 +268,9 @@ impl Settlement<'_> {
 
     /// Gives the message's place in the drain's buffer free, once.
     fn free(&self, receipt: &mut Receipt) {
-        let buffered = usize::from(std::mem::take(&mut receipt.buffered));
-        self.buffered.set(self.buffered.get().saturating_sub(buffered));
+        if take(&mut receipt.buffered) {
+            self.ctx.free();
+        }
     }
 }
 

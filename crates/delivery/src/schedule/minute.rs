@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::error::Error as StdError;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use futures_util::future::{Either, select};
 use tidegate_core::config::FeedbackConfig;
 use tidegate_core::counters::Counter;
 
-use super::ticks_first;
+use super::{read, ticks_first};
 use crate::back_pressure::{BackPressure, BackPressureReport};
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
 use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Marks, Queues, Standing};
@@ -29,22 +28,14 @@ const SHORT: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub struct SumsMemory(RefCell<Option<BTreeMap<String, i64>>>);
 
-impl SumsMemory {
-    /// Returns by how much each counter's total grew since the run before; after a cold start since the sums
-    /// `first`. A counter that did not grow is left out.
-    fn grown(
-        &self,
-        first: &BTreeMap<String, i64>,
-        now: &BTreeMap<String, i64>,
-    ) -> BTreeMap<Counter, u64> {
-        let before = self.0.replace(Some(now.clone()));
-        let before = before.as_ref().unwrap_or(first);
-        let grown = |counter: &Counter| {
-            let by = counter.sum(now) - counter.sum(before);
-            u64::try_from(by).ok().filter(|by| *by > 0).map(|by| (*counter, by))
-        };
-        Counter::ALL.iter().filter_map(grown).collect()
-    }
+/// By how much each counter's total grew; a counter that did not grow is left out.
+pub(crate) fn grown(
+    before: &BTreeMap<String, i64>,
+    now: &BTreeMap<String, i64>,
+) -> BTreeMap<Counter, u64> {
+    let by = |counter: &Counter| u64::try_from(counter.sum(now) - counter.sum(before)).ok();
+    let grown = Counter::ALL.iter().filter_map(|counter| Some((*counter, by(counter)?)));
+    grown.filter(|(_, by)| *by > 0).collect()
 }
 
 /// The results of a scheduler's run apart from the ticks.
@@ -145,8 +136,10 @@ pub async fn run<T, R: Future<Output = T>>(
         _ => read(ledger).await,
     };
     let grown = standing.as_ref().map(|now| {
+        let last = sums.0.replace(Some(now.counters.clone()));
+        // After a cold start since the beginning of the run.
         let first = before.as_ref().unwrap_or(now);
-        sums.grown(&first.counters, &now.counters)
+        grown(last.as_ref().unwrap_or(&first.counters), &now.counters)
     });
     let report = SchedulerRunReport {
         feedback: heard.take(),
@@ -156,13 +149,4 @@ pub async fn run<T, R: Future<Output = T>>(
     };
     report.log();
     (ticked, report)
-}
-
-/// Reads the ledger; `None`, with a warning in the log, if it does not answer.
-async fn read(ledger: &impl Ledger) -> Option<Standing> {
-    let answer = ledger.read().await;
-    if let Err(error) = &answer {
-        tracing::warn!(error = error as &dyn StdError, "the ledger does not answer");
-    }
-    answer.ok()
 }

@@ -30,7 +30,7 @@ use tidegate_core::limiter::Line;
 use tidegate_core::outcome::{Failure, Outcome};
 
 use super::context::Context;
-use super::limits::{LimitRule, LimitWindow};
+use super::limits::LimitRule;
 use super::settle::Job;
 use super::sources::message::{Message, Rejected};
 use super::sources::supply::PollVerdict;
@@ -50,21 +50,17 @@ pub(super) struct Rules<'a, E: Environment> {
 }
 
 impl<'a, E: Environment> Rules<'a, E> {
-    pub(super) fn new(
-        ctx: &'a Context<'a, E>,
-        limits: &'a LimitWindow<'a>,
-        jobs: &UnboundedSender<Job>,
-    ) -> Self {
+    pub(super) fn new(ctx: &'a Context<'a, E>, jobs: &UnboundedSender<Job>) -> Self {
         Self {
             cancels: CancelledMail::new(ctx, jobs),
             exclusions: ExcludedRecipients::new(ctx),
             deferral: Deferral::new(ctx),
             bucket: SharedBucket::new(ctx),
-            limits: LimitRule::new(ctx, limits),
+            limits: LimitRule::new(ctx),
             refusals: RefusalsInARow::new(ctx),
             marks: SendMarks::new(ctx),
             breaker: BreakerRule::new(ctx),
-            idle: IdleQueues::new(ctx, limits),
+            idle: IdleQueues::new(ctx),
         }
     }
 

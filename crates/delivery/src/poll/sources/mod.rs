@@ -23,7 +23,7 @@ use tidegate_core::limiter::Line;
 use tidegate_core::prefetch::Outlook;
 
 use super::context::Context;
-use super::limits::{LimitWindow, LimitedLines};
+use super::limits::LimitedLines;
 use crate::ports::{Environment, QueueUrl};
 use message::Source;
 use std::time::Duration;
@@ -46,9 +46,9 @@ pub(super) struct Sources<'a, E: Environment> {
 }
 
 impl<'a, E: Environment> Sources<'a, E> {
-    pub(super) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
+    pub(super) fn new(ctx: &'a Context<'a, E>) -> Self {
         let plan = ctx.plan;
-        let limited = LimitedLines::new(ctx, limits);
+        let limited = LimitedLines::new(ctx);
         let wanted = plan.intake_amount() - limited.kept();
         let campaigns = match &plan.merge {
             Some(merge) => Lanes::of_merge(ctx, merge, wanted),
