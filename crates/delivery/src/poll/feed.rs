@@ -44,8 +44,8 @@ pub(super) struct Arrival {
     pub(super) mails: u64,
 }
 
-/// Feeds `merge` with `Plan::feed_amount` recipients, and tells the drain through `arrivals` how many mails
-/// each queue acknowledged. Returns none if nothing was to be fed.
+/// Feeds the merge queue with `Plan::feed_amount` recipients, and tells the drain through `arrivals` how many mails
+/// each queue acknowledged. Returns none if nothing was to be fed, or there is no merge queue.
 ///
 /// The intake divides the amount by weight and debt into asks of at most 10 messages. Receives of several
 /// queues run side by side. Each answer changes what is asked next: a campaign that turns out empty leaves
@@ -57,8 +57,9 @@ pub(super) struct Arrival {
 ///
 /// The loop ends when nothing more is wanted, or 100 ms before the close, once every receive and every
 /// batch on its way has ended.
-pub(super) async fn feed<E: Environment>(feed: &Feed<'_, E>, merge: &QueueUrl) -> Option<Lanes> {
+pub(super) async fn feed<E: Environment>(feed: Feed<'_, E>) -> Option<Lanes> {
     let (ctx, plan) = (feed.ctx, feed.ctx.plan);
+    let merge = plan.merge.as_ref()?;
     let amount = plan.feed_amount();
     if amount == 0 || plan.campaigns.is_empty() {
         return None;

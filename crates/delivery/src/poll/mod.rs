@@ -34,7 +34,7 @@ use context::{Context, ExclusionCache};
 use drain::{DrainResult, drain};
 use feed::{Feed, feed};
 use futures_channel::mpsc::unbounded;
-use futures_util::future::{OptionFuture, join, join3};
+use futures_util::future::{join, join3};
 use limits::LimitWindow;
 use plan::Plan;
 use rules::Rules;
@@ -142,15 +142,9 @@ async fn serve_slots<E: Environment>(ctx: &Context<'_, E>, report: WindowReport)
     let (jobs, to_settle) = unbounded();
     let rules = Rc::new(Rules::new(ctx, &jobs));
     let (arrivals, arrived) = unbounded();
-    let feeding = {
-        let (rules, jobs) = (Rc::clone(&rules), jobs.clone());
-        async move {
-            let compressing = Cell::default();
-            let parts = Feed { ctx, rules, jobs, arrivals, compressing };
-            let feeding = ctx.plan.merge.as_ref().map(|merge| feed(&parts, merge));
-            OptionFuture::from(feeding).await.flatten()
-        }
-    };
+    let (compressing, feeding_rules) = (Cell::default(), Rc::clone(&rules));
+    let feeding =
+        feed(Feed { ctx, rules: feeding_rules, jobs: jobs.clone(), arrivals, compressing });
     let draining = drain(ctx, Rc::clone(&rules), jobs.clone(), arrived);
     let serving = async {
         let ended = join(feeding, draining).await;

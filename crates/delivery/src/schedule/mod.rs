@@ -99,7 +99,8 @@ pub async fn run(
     let now = wall + clock.monotonic().saturating_since(started);
     let first = Window::containing(now + config.lead).plus(1);
     report.first_window = Some(first);
-    let mut ticks = Ticks::new(clock, invoke, wall, started, config.lead, rate, report);
+    let (lead, under_way) = (config.lead, FuturesUnordered::new());
+    let mut ticks = Ticks { clock, invoke, wall, started, lead, rate, under_way, report };
     let end = || clock.sleep_until(started + LISTED_WITHIN);
     let lifting = async {
         let Some(before) = &before else { return false };
@@ -244,19 +245,6 @@ struct Ticks<'a, C, I> {
 }
 
 impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
-    fn new(
-        clock: &'a C,
-        invoke: &'a I,
-        wall: Timestamp,
-        started: Monotonic,
-        lead: Duration,
-        rate: Rate,
-        report: ScheduleReport,
-    ) -> Self {
-        let under_way = FuturesUnordered::new();
-        Self { clock, invoke, wall, started, lead, rate, under_way, report }
-    }
-
     /// The first window whose tick is not yet due. With a lead of 400 ms it is window 11 at 10.5 s (that
     /// tick is due at 10.6 s) and window 12 at 10.7 s.
     fn first_open(&self) -> Window {
