@@ -18,7 +18,6 @@ use crate::ports::{
     Clock, DeferralStore, Entropy, Ledger, PortError, QueueDepth, QueueUrl, Queues, Standing,
 };
 use crate::replay::{Bounds, BroughtBack, DeferralReplayPorts, Destinations, bring_back};
-use crate::schedule::minute::grown;
 use crate::waiting::listed;
 use crate::{control, quota, waiting};
 
@@ -67,6 +66,16 @@ pub struct BackPressure<'a, Q, S, E> {
     pub entropy: &'a E,
     /// The figures remembered from earlier runs.
     pub gauge: &'a BackPressureMemory,
+}
+
+/// By how much each counter's total grew; a counter that did not grow is left out.
+pub(crate) fn grown(
+    before: &BTreeMap<String, i64>,
+    now: &BTreeMap<String, i64>,
+) -> BTreeMap<Counter, u64> {
+    let by = |counter: &Counter| u64::try_from(counter.sum(now) - counter.sum(before)).ok();
+    let grown = Counter::ALL.iter().filter_map(|counter| Some((*counter, by(counter)?)));
+    grown.filter(|(_, by)| *by > 0).collect()
 }
 
 /// Mean recipients per mail by the sums of the counters, at least 1; 1 if no mail was sent. 3,000 recipients in 1,000

@@ -11,10 +11,10 @@ use tidegate_core::config::FeedbackConfig;
 use tidegate_core::counters::Counter;
 
 use super::{read, ticks_first};
-use crate::back_pressure::{BackPressure, BackPressureReport};
+use crate::back_pressure::{BackPressure, BackPressureReport, grown};
+use crate::campaigns;
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
 use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Marks, Queues, Standing};
-use crate::waiting;
 
 /// Counted from the run's start: how long the run waits for the look at the back-pressure, and for the first
 /// round of feedback, if the ticks end earlier.
@@ -27,16 +27,6 @@ const SHORT: Duration = Duration::from_secs(5);
 /// The ledger's sums at the end of the run before, which a scheduler keeps in memory.
 #[derive(Debug, Default)]
 pub struct SumsMemory(RefCell<Option<BTreeMap<String, i64>>>);
-
-/// By how much each counter's total grew; a counter that did not grow is left out.
-pub(crate) fn grown(
-    before: &BTreeMap<String, i64>,
-    now: &BTreeMap<String, i64>,
-) -> BTreeMap<Counter, u64> {
-    let by = |counter: &Counter| u64::try_from(counter.sum(now) - counter.sum(before)).ok();
-    let grown = Counter::ALL.iter().filter_map(|counter| Some((*counter, by(counter)?)));
-    grown.filter(|(_, by)| *by > 0).collect()
-}
 
 /// The results of a scheduler's run apart from the ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -126,7 +116,7 @@ pub async fn run<T, R: Future<Output = T>>(
         }
     };
     let look = Box::pin(async {
-        waiting::adjust(&back_pressure, clock, ledger, before.as_ref()).await;
+        campaigns::adjust(&back_pressure, clock, ledger, before.as_ref()).await;
         back_pressure.look(clock, ledger, before.as_ref(), &looked).await;
     });
     let (ticked, _) = ticks_first(ticked, look, clock.sleep_until(end)).await;

@@ -244,7 +244,7 @@ struct Ticks<'a, C, I> {
     report: ScheduleReport,
 }
 
-impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
+impl<C: Clock, I: Invoke> Ticks<'_, C, I> {
     /// The first window whose tick is not yet due. With a lead of 400 ms it is window 11 at 10.5 s (that
     /// tick is due at 10.6 s) and window 12 at 10.7 s.
     fn first_open(&self) -> Window {

@@ -59,6 +59,7 @@ pub(crate) struct DrainResult {
     pub(crate) waiting: Option<WaitingMails>,
 }
 
+// More than 12 fields: the state of one loop, which every event may change.
 pub(super) struct Drain<'a, E: Environment> {
     pub(super) ctx: &'a Context<'a, E>,
     pub(super) rules: Rc<Rules<'a, E>>,

@@ -14,7 +14,7 @@ use tidegate_core::outcome::Outcome;
 
 use super::LimitGates;
 use crate::poll::context::Context;
-use crate::poll::rules::{Effect, EndedSend, Kept, Leave};
+use crate::poll::rules::effect::{Effect, EndedSend, Kept, Leave};
 use crate::poll::running_means::LONGEST_DELAY;
 use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, move_on, put_back_limited, receipt};

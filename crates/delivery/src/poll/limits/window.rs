@@ -35,7 +35,7 @@ pub(crate) struct LimitWindow {
     rooms: RefCell<BTreeMap<usize, u64>>,
 }
 
-/// What this window knows of a limit queue: recipients that feed or drain moved into it, and received from it.
+/// Recipients that feed or drain moved into a limit queue in this window, and received from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueMoves {
     pub(crate) fed: u64,
@@ -140,7 +140,7 @@ impl LimitWindow {
         self.gates.borrow_mut().take(demands, slot);
     }
 
-    /// What this window knows of the limit queue at `place`.
+    /// The moves into and out of the limit queue at `place`.
     pub(crate) fn moves(&self, place: usize) -> QueueMoves {
         self.moves.borrow().get(&place).copied().unwrap_or_default()
     }
