@@ -37,7 +37,7 @@ const LOOKED: Duration = Duration::from_mins(6);
 /// age and the share of refusals are unknown for one minute.
 #[derive(Debug, Default)]
 pub struct BackPressureMemory {
-    sums: RefCell<Option<(Timestamp, SendSums)>>,
+    sums: RefCell<Option<(Timestamp, BTreeMap<String, i64>)>>,
     /// When no deferred mail was left, and the counter of mails ever deferred at that time.
     empty: Cell<Option<(Timestamp, i64)>>,
 }
@@ -68,52 +68,22 @@ pub struct BackPressure<'a, Q, S, E> {
     pub gauge: &'a BackPressureMemory,
 }
 
-/// The sums of the ledger's counters from which the figures are computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SendSums {
-    sent: i64,
-    mails: i64,
-    refused: i64,
-    /// Recipients of campaign mail sent in its first pass, and the sum of the seconds they had waited.
-    first: i64,
-    first_waited: i64,
-    deferred: i64,
+/// By how much each counter's total grew; a counter that did not grow is left out.
+pub(crate) fn grown(
+    before: &BTreeMap<String, i64>,
+    now: &BTreeMap<String, i64>,
+) -> BTreeMap<Counter, u64> {
+    let by = |counter: &Counter| u64::try_from(counter.sum(now) - counter.sum(before)).ok();
+    let grown = Counter::ALL.iter().filter_map(|counter| Some((*counter, by(counter)?)));
+    grown.filter(|(_, by)| *by > 0).collect()
 }
 
-impl SendSums {
-    pub(crate) fn of(counters: &BTreeMap<String, i64>) -> Self {
-        let of = |counter: Counter| counter.sum(counters);
-        Self {
-            sent: of(Counter::Sent),
-            mails: of(Counter::Mails),
-            refused: of(Counter::Refused),
-            first: of(Counter::First),
-            first_waited: of(Counter::FirstWaited),
-            deferred: of(Counter::Deferred),
-        }
-    }
-
-    fn since(self, before: Self) -> Self {
-        Self {
-            sent: self.sent - before.sent,
-            mails: self.mails - before.mails,
-            refused: self.refused - before.refused,
-            first: self.first - before.first,
-            first_waited: self.first_waited - before.first_waited,
-            deferred: self.deferred - before.deferred,
-        }
-    }
-
-    /// Mean recipients per mail, at least 1; 1 if no mail was sent. 3,000 recipients in 1,000 mails give
-    /// 3.0.
-    #[expect(clippy::cast_precision_loss, reason = "sums stay below 2^52")]
-    pub(crate) fn mean(self) -> f64 {
-        if self.mails > 0 { (self.sent as f64 / self.mails as f64).max(1.0) } else { 1.0 }
-    }
-}
-
-fn unsigned(value: i64) -> u64 {
-    u64::try_from(value).unwrap_or(0)
+/// Mean recipients per mail by the sums of the counters, at least 1; 1 if no mail was sent. 3,000 recipients in 1,000
+/// mails give 3.0.
+#[expect(clippy::cast_precision_loss, reason = "sums stay below 2^52")]
+pub(crate) fn mean_recipients(sum: impl Fn(Counter) -> u64) -> f64 {
+    let (sent, mails) = (sum(Counter::Sent), sum(Counter::Mails));
+    if mails > 0 { (sent as f64 / mails as f64).max(1.0) } else { 1.0 }
 }
 
 impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
@@ -138,13 +108,18 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         let began = clock.monotonic();
         let now = clock.wall();
         let campaigns = listed(&back_pressure.campaigns, standing);
-        let sums = SendSums::of(&standing.counters);
+        let (sums, deferred) = (&standing.counters, Counter::Deferred.sum(&standing.counters));
         let lately = self.lately(sums, now);
-        let recipients = lately.filter(|lately| lately.mails > 0).unwrap_or(sums).mean();
+        let by = |counter| lately.as_ref().map(|grown| grown.get(&counter).copied().unwrap_or(0));
+        let recipients = if by(Counter::Mails) > Some(0) {
+            mean_recipients(|counter| by(counter).unwrap_or(0))
+        } else {
+            mean_recipients(|counter| u64::try_from(counter.sum(sums)).unwrap_or(0))
+        };
         let mails = self.backlog(back_pressure, standing, recipients, now).await;
         let rate = quota::remembered(Some(&standing.control), &self.config.cap);
         let mails_a_second = rate.map(|rate| standing.factor.of(rate).as_per_second() / recipients);
-        let figures = figures(mails, mails_a_second, lately);
+        let figures = figures(mails, mails_a_second, by);
         let stood = standing.control.back_pressure;
         let reading = back_pressure.policy.judge(stood.as_ref(), figures, now.into());
         let destinations = destinations(campaigns, standing, now);
@@ -158,7 +133,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         }
         let may = reading.clear_for(now.into()).is_some_and(|clear| clear >= BACK_AFTER);
         if let Some(deferral) = self.deferral.filter(|_| back_pressure.replays && may)
-            && self.may_hold(sums.deferred, now)
+            && self.may_hold(deferred, now)
         {
             let per_minute = mails_a_second.map_or(0, |rate| whole(rate * 60.0));
             let bounds = Bounds {
@@ -175,17 +150,21 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
                 destinations: &destinations,
                 me: &me,
             };
-            self.bring_back(site, &bounds, sums.deferred, now, report).await;
+            self.bring_back(site, &bounds, deferred, now, report).await;
         }
     }
 
     /// The growth of the sums since the run before; `None` if that run is unknown, older than [`SUMS_KEPT`],
     /// or the counters were reset.
-    fn lately(&self, sums: SendSums, now: Timestamp) -> Option<SendSums> {
-        let before = self.gauge.sums.replace(Some((now, sums)));
-        let (at, before) = before?;
-        (now.saturating_since(at) <= SUMS_KEPT && sums.sent >= before.sent)
-            .then(|| sums.since(before))
+    fn lately(
+        &self,
+        sums: &BTreeMap<String, i64>,
+        now: Timestamp,
+    ) -> Option<BTreeMap<Counter, u64>> {
+        let (at, before) = self.gauge.sums.replace(Some((now, sums.clone())))?;
+        let is_known = now.saturating_since(at) <= SUMS_KEPT
+            && Counter::Sent.sum(sums) >= Counter::Sent.sum(&before);
+        is_known.then(|| grown(&before, sums))
     }
 
     /// Whether the store may contain deferred mail. False if it was found empty less than an hour ago and
@@ -299,21 +278,21 @@ fn whole(value: f64) -> u64 {
 fn figures(
     mails: Option<u64>,
     mails_a_second: Option<f64>,
-    lately: Option<SendSums>,
+    by: impl Fn(Counter) -> Option<u64>,
 ) -> BackPressureFigures {
     let seconds = |mails: u64| match mails_a_second {
         _ if mails == 0 => Some(0),
         Some(rate) if rate > 0.0 => Some(whole(mails as f64 / rate)),
         _ => None,
     };
-    let first = lately.filter(|lately| lately.first > 0);
+    let share = |of: Counter, all: Counter| Some((by(of)?, by(all)?));
     BackPressureFigures {
         backlog_mails: mails,
         backlog_seconds: mails.and_then(seconds),
-        age_seconds: first.map(|sums| unsigned(sums.first_waited) / unsigned(sums.first)),
-        refused_millionths: lately.and_then(|sums| {
-            BackPressureFigures::refused_share(unsigned(sums.refused), unsigned(sums.mails))
-        }),
+        age_seconds: share(Counter::FirstWaited, Counter::First)
+            .and_then(|(waited, first)| waited.checked_div(first)),
+        refused_millionths: share(Counter::Refused, Counter::Mails)
+            .and_then(|(refused, mails)| BackPressureFigures::refused_share(refused, mails)),
     }
 }
 

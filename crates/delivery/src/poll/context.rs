@@ -12,6 +12,7 @@ use tidegate_core::config::PollerConfig;
 use tidegate_core::counters::{Counter, WindowCounts};
 use tidegate_core::exclusions::ExclusionList;
 
+use super::limits::LimitWindow;
 use super::plan::Plan;
 use super::running_means::RunningMeans;
 use super::sources::supply::Wait;
@@ -40,6 +41,10 @@ pub(super) struct Context<'a, E: Environment> {
     pub(super) token: String,
     /// Everything that was counted in this window so far.
     pub(super) counts: RefCell<WindowCounts>,
+    /// The window's limits: their slots, and the mail in their queues.
+    pub(super) limits: LimitWindow,
+    /// Messages that the drain received and that are not yet settled.
+    pub(super) buffered: Cell<usize>,
     /// The highest receive count of any message of this window.
     pub(super) highest_receive_count: Cell<u32>,
 }
@@ -65,6 +70,11 @@ impl<E: Environment> Context<'_, E> {
         let age = self.now().saturating_since(Timestamp::from_millis(received.sent_at_millis));
         self.count(Counter::ReceivedOften, u64::from(count > MANY_RECEIVES));
         self.count(Counter::Old, u64::from(age > OLD));
+    }
+
+    /// Gives one message's place in the drain's buffer free.
+    pub(super) fn free(&self) {
+        self.buffered.set(self.buffered.get().saturating_sub(1));
     }
 
     pub(super) fn monotonic(&self) -> Monotonic {

@@ -14,14 +14,11 @@ use futures_util::{StreamExt as _, select_biased};
 use tidegate_core::counters::Counter;
 
 use super::context::Context;
-use super::limits::LimitWindow;
 use super::rules::{Kept, Rules};
 use super::settle::{Job, Receipt, pack};
-use super::sources::message::{Message, Source, read, receipt, reject};
+use super::sources::message::{Message, read, receipt, reject};
 use super::sources::supply::{FinishedReceive, Lanes, MOST_RECEIVES, ReceiveOrigin, SourceAnswer};
-use crate::ports::{
-    Body, Entry, Environment, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received,
-};
+use crate::ports::{Body, Entry, Environment, Outgoing, PortError, QueueUrl, Queues as _};
 
 /// The feed starts no receive later than this before the window's close.
 const LAST_RECEIVE: Duration = Duration::from_millis(100);
@@ -34,7 +31,6 @@ const MOST_COMPRESSING: Duration = Duration::from_millis(50);
 pub(super) struct Feed<'a, E: Environment> {
     pub(super) ctx: &'a Context<'a, E>,
     pub(super) rules: Rc<Rules<'a, E>>,
-    pub(super) limits: &'a LimitWindow<'a>,
     pub(super) jobs: UnboundedSender<Job>,
     pub(super) arrivals: UnboundedSender<Arrival>,
     /// Time that this window has spent on compressing bodies.
@@ -48,8 +44,8 @@ pub(super) struct Arrival {
     pub(super) mails: u64,
 }
 
-/// Feeds `merge` with `Plan::feed_amount` recipients, and tells the drain through `arrivals` how many mails
-/// each queue acknowledged. Returns none if nothing was to be fed.
+/// Feeds the merge queue with `Plan::feed_amount` recipients, and tells the drain through `arrivals` how many mails
+/// each queue acknowledged. Returns none if nothing was to be fed, or there is no merge queue.
 ///
 /// The intake divides the amount by weight and debt into asks of at most 10 messages. Receives of several
 /// queues run side by side. Each answer changes what is asked next: a campaign that turns out empty leaves
@@ -61,8 +57,9 @@ pub(super) struct Arrival {
 ///
 /// The loop ends when nothing more is wanted, or 100 ms before the close, once every receive and every
 /// batch on its way has ended.
-pub(super) async fn feed<E: Environment>(feed: &Feed<'_, E>, merge: &QueueUrl) -> Option<Lanes> {
+pub(super) async fn feed<E: Environment>(feed: Feed<'_, E>) -> Option<Lanes> {
     let (ctx, plan) = (feed.ctx, feed.ctx.plan);
+    let merge = plan.merge.as_ref()?;
     let amount = plan.feed_amount();
     if amount == 0 || plan.campaigns.is_empty() {
         return None;
@@ -104,17 +101,6 @@ pub(super) async fn feed<E: Environment>(feed: &Feed<'_, E>, merge: &QueueUrl) -
     Some(lanes)
 }
 
-/// The messages of one receive.
-#[derive(Default)]
-struct Taken {
-    /// Mails to move.
-    mails: Vec<Forward>,
-    /// A rule left some: their campaign is asked no more.
-    left: bool,
-    /// Recipients of mail that was over its limits.
-    away: u64,
-}
-
 /// A mail on its way into the merge queue, or into the limit queue at `place`.
 struct Forward {
     place: Option<usize>,
@@ -125,7 +111,8 @@ struct Forward {
 }
 
 impl<E: Environment> Feed<'_, E> {
-    /// Takes a receive's answer, and returns the mails to move.
+    /// Takes a receive's answer: invalid messages are dead-lettered, the rules may take some, and mail over its limits
+    /// stays away; the others are returned, to be moved.
     fn received(&self, lanes: &mut Lanes, answer: FinishedReceive) -> Vec<Forward> {
         let FinishedReceive { origin: ReceiveOrigin::Lane(ask, index), long, result, .. } = answer
         else {
@@ -135,50 +122,25 @@ impl<E: Environment> Feed<'_, E> {
         let Some(answer) = lanes.answered(&ask, index, counted, long) else { return Vec::new() };
         let SourceAnswer { source, of_queue, verdict } = answer;
         self.rules.answered(&source.idle_key(), of_queue, long);
-        let Taken { mails, left, away } = self.take(&source, result);
-        lanes.went_beyond(ask.lane, away);
-        let merged = mails.iter().filter(|mail| mail.place.is_none());
-        let merged = merged.map(|mail| mail.recipients).sum();
-        // Only what goes to the merge queue fills slots of this window. Limited mail counts as far
-        // as its limits let it through soon; the intake asks for other mail in place of the rest.
-        lanes.took(&ask, verdict, counted.unwrap_or(0), merged);
-        let mut soon = 0;
-        for (place, recipients) in mails.iter().filter_map(|m| Some((m.place?, m.recipients))) {
-            if self.limits.takes_room(place, recipients) {
-                soon += recipients;
-            } else {
-                lanes.went_beyond(ask.lane, recipients);
-            }
-        }
-        lanes.intake.count_for_limit_queue(ask.lane, soon);
-        if left {
-            lanes.intake.mark_dry(ask.lane); // for this window: its slots go to the others
-        }
-        mails
-    }
-
-    /// Reads the received messages: invalid ones are dead-lettered, the rules may take some, and mail over
-    /// its limits stays away; the others are returned.
-    fn take(
-        &self,
-        source: &Source,
-        result: Result<(Vec<Received>, Monotonic), PortError>,
-    ) -> Taken {
         let (ctx, campaign) = (self.ctx, source.campaign.as_deref().unwrap_or_default());
         let (messages, since) = result.unwrap_or_else(|error| {
             tracing::error!(campaign, error = &error as &dyn StdError, "not fed");
             (Vec::new(), ctx.monotonic())
         });
-        let mut taken = Taken::default();
+        let (mut mails, mut is_left) = (Vec::with_capacity(messages.len()), false);
         for received in messages {
             ctx.note_received(&received);
-            match read(ctx, received, source, since) {
+            match read(ctx, received, &source, since) {
                 Ok(message) => {
-                    ctx.running_means.received(campaign, message.recipients());
+                    let recipients = message.recipients();
+                    ctx.running_means.received(campaign, recipients);
                     match self.rules.collect(Box::new(message)) {
-                        Ok(message) => self.dispatch(*message, &mut taken),
+                        Ok(message) => match self.dispatch(*message) {
+                            Some(mail) => mails.push(mail),
+                            None => lanes.went_beyond(ask.lane, recipients),
+                        },
                         Err(Kept::Gone | Kept::Later(_)) => {}
-                        Err(Kept::Left) => taken.left = true,
+                        Err(Kept::Left) => is_left = true,
                     }
                 }
                 Err(rejected) if self.rules.may_reject(&rejected) => {
@@ -186,25 +148,42 @@ impl<E: Environment> Feed<'_, E> {
                     let job = reject(&rejected, &ctx.plan.dead_letter, false);
                     let _ = self.jobs.unbounded_send(job);
                 }
-                Err(_) => taken.left = true,
+                Err(_) => is_left = true,
             }
         }
-        taken
+        let merged = mails.iter().filter(|mail| mail.place.is_none());
+        let merged = merged.map(|mail| mail.recipients).sum();
+        // Only what goes to the merge queue fills slots of this window. Limited mail counts as far
+        // as its limits let it through soon; the intake asks for other mail in place of the rest.
+        lanes.took(&ask, verdict, counted.unwrap_or(0), merged);
+        let mut soon = 0;
+        for (place, recipients) in mails.iter().filter_map(|m| Some((m.place?, m.recipients))) {
+            if ctx.limits.takes_room(place, recipients) {
+                soon += recipients;
+            } else {
+                lanes.went_beyond(ask.lane, recipients);
+            }
+        }
+        lanes.intake.count_for_limit_queue(ask.lane, soon);
+        if is_left {
+            lanes.intake.mark_dry(ask.lane); // for this window: its slots go to the others
+        }
+        mails
     }
 
-    /// Sends a mail on to the merge queue, or to its limit's queue if that limit has no slot for it in the next
-    /// window; leaves it where it is if a limit without a queue has none.
-    fn dispatch(&self, mut message: Message, taken: &mut Taken) {
-        let (ctx, recipients) = (self.ctx, message.recipients());
-        match self.limits.dispatch(&message.demands, ctx.now(), ctx.running_means) {
+    /// A mail on its way to the merge queue, or to its limit's queue if that limit has no slot for it in the next
+    /// window. None if a limit without a queue has none: it is left where it is, invisible until that may have a slot.
+    fn dispatch(&self, mut message: Message) -> Option<Forward> {
+        let ctx = self.ctx;
+        match ctx.limits.dispatch(&message.demands, ctx.now(), ctx.running_means) {
             Ok(place) => {
                 message.held.body = self.compressed(message.held.body);
-                taken.mails.push(self.forward(message, place));
+                Some(self.forward(message, place))
             }
             Err(away) => {
-                taken.away += recipients;
-                ctx.count(Counter::LimitedAgain, recipients);
+                ctx.count(Counter::LimitedAgain, message.recipients());
                 let _ = self.jobs.unbounded_send(Job::Show(receipt(&message.held, false), away));
+                None
             }
         }
     }
@@ -268,7 +247,7 @@ impl<E: Environment> Feed<'_, E> {
     fn count(&self, place: Option<usize>, forward: &Forward) {
         let recipients = forward.recipients;
         match place {
-            Some(place) => self.limits.fed(self.ctx, place, recipients),
+            Some(place) => self.ctx.limits.fed(self.ctx, place, recipients),
             None => self.ctx.count_for(Counter::Fed, &forward.campaign, recipients),
         }
     }

@@ -31,10 +31,10 @@ use std::time::Duration;
 
 use claim::{ClaimedWindow, claim};
 use context::{Context, ExclusionCache};
-use drain::{DrainParts, DrainResult, drain};
+use drain::{DrainResult, drain};
 use feed::{Feed, feed};
 use futures_channel::mpsc::unbounded;
-use futures_util::future::{OptionFuture, join, join3};
+use futures_util::future::{join, join3};
 use limits::LimitWindow;
 use plan::Plan;
 use rules::Rules;
@@ -101,6 +101,8 @@ impl<E: Environment> Poller<E> {
             time,
             token: request.token,
             counts: RefCell::new(arrival),
+            limits: LimitWindow::new(&plan.limits),
+            buffered: Cell::default(),
             highest_receive_count: Cell::new(0),
         };
         let mut report = WindowReport::new(window, End::Served);
@@ -137,23 +139,13 @@ fn idle_end(plan: &Plan) -> Option<End> {
 /// when all senders of `jobs` are dropped: those of feed, drain and sweep, and at last that of the rules.
 async fn serve_slots<E: Environment>(ctx: &Context<'_, E>, report: WindowReport) -> WindowReport {
     let calls = ctx.env.queues.calls();
-    let buffered = Cell::new(0);
-    let limits = LimitWindow::new(&ctx.plan.limits);
     let (jobs, to_settle) = unbounded();
-    let rules = Rc::new(Rules::new(ctx, &limits, &jobs));
+    let rules = Rc::new(Rules::new(ctx, &jobs));
     let (arrivals, arrived) = unbounded();
-    let feeding = {
-        let (rules, limits, jobs) = (Rc::clone(&rules), &limits, jobs.clone());
-        async move {
-            let compressing = Cell::default();
-            let parts = Feed { ctx, rules, limits, jobs, arrivals, compressing };
-            let feeding = ctx.plan.merge.as_ref().map(|merge| feed(&parts, merge));
-            OptionFuture::from(feeding).await.flatten()
-        }
-    };
-    let (limits, buffered) = (&limits, &buffered);
-    let parts = DrainParts { ctx, rules: Rc::clone(&rules), limits, buffered };
-    let draining = drain(parts, jobs.clone(), arrived);
+    let (compressing, feeding_rules) = (Cell::default(), Rc::clone(&rules));
+    let feeding =
+        feed(Feed { ctx, rules: feeding_rules, jobs: jobs.clone(), arrivals, compressing });
+    let draining = drain(ctx, Rc::clone(&rules), jobs.clone(), arrived);
     let serving = async {
         let ended = join(feeding, draining).await;
         for job in rules.close().await {
@@ -163,7 +155,7 @@ async fn serve_slots<E: Environment>(ctx: &Context<'_, E>, report: WindowReport)
         ended
     };
     let beside = join(warm(ctx), rules.beside());
-    let ((fed, drained), (), _) = join3(serving, settle(ctx, to_settle, buffered), beside).await;
+    let ((fed, drained), (), _) = join3(serving, settle(ctx, to_settle), beside).await;
     ctx.count(Counter::SqsCalls, ctx.env.queues.calls() - calls);
     ctx.count(Counter::Windows, 1);
     tell(ctx, &rules, report, fed, drained).await

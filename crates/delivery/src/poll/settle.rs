@@ -11,16 +11,15 @@
 //! invalid" for one. Seven are deleted, one counts as failed at once, since the same call would fail again;
 //! two are tried again after 50 ms, then after 100, 200, 400, 800 ms, and every second from then on.
 
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem::take;
+use std::mem::{replace, take};
 use std::time::Duration;
 
 use futures_channel::mpsc::UnboundedReceiver;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::config::MOVED;
-use tidegate_core::counters::{Counter, WindowCounts};
+use tidegate_core::counters::Counter;
 
 use super::context::Context;
 use crate::ports::{
@@ -51,14 +50,9 @@ pub(super) struct Receipt {
     pub(super) buffered: bool,
 }
 
-/// Settles the messages that come through `jobs`, until it is closed and every call has ended. `buffered`
-/// counts the messages that take room in the drain's buffer.
-pub(super) async fn settle<E: Environment>(
-    ctx: &Context<'_, E>,
-    mut jobs: UnboundedReceiver<Job>,
-    buffered: &Cell<usize>,
-) {
-    let mut state = Settlement { pending: Pending::default(), counts: &ctx.counts, buffered };
+/// Settles the messages that come through `jobs`, until it is closed and every call has ended.
+pub(super) async fn settle<E: Environment>(ctx: &Context<'_, E>, mut jobs: UnboundedReceiver<Job>) {
+    let mut state = Settlement { ctx, pending: Pending::default() };
     let mut batches = FuturesUnordered::new();
     let mut open = true;
     loop {
@@ -89,9 +83,7 @@ pub(super) async fn settle<E: Environment>(
             batches.next().await
         };
         if let Some((batch, result)) = ended {
-            // The pause must end, and the call begin, by `MOVED`: 2 s are left for it.
-            let in_time = |pause| ctx.monotonic() + pause <= ctx.after_close(MOVED);
-            let again = state.finish(batch, &result, in_time);
+            let again = state.finish(batch, &result);
             batches.extend(again.map(|batch| run(ctx, batch)));
         }
     }
@@ -99,22 +91,41 @@ pub(super) async fn settle<E: Environment>(
 
 #[derive(Default)]
 struct Pending {
-    deletes: BTreeMap<QueueUrl, Vec<Receipt>>,
-    shows: BTreeMap<(QueueUrl, Duration), Vec<Receipt>>,
-    moves: BTreeMap<QueueUrl, Vec<(Outgoing, Receipt)>>,
+    entries: BTreeMap<Call, Vec<Pended>>,
+    /// The queues to which a move may not wait for its batch to fill.
     urgent: BTreeSet<QueueUrl>,
 }
 
-enum Batch {
-    /// The number counts the failed tries before this one.
-    Delete(QueueUrl, Vec<Receipt>, u32),
-    Show(QueueUrl, Duration, Vec<Receipt>),
-    Move(QueueUrl, Vec<(Outgoing, Receipt)>),
+/// The call that a batch makes: to delete, show again, or move to a queue.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Call {
+    Delete(QueueUrl),
+    Show(QueueUrl, Duration),
+    Move(QueueUrl),
 }
 
-impl Batch {
+/// A message in a batch, and what a move sends of it.
+struct Pended {
+    receipt: Receipt,
+    message: Option<Outgoing>,
+}
+
+impl Pended {
+    fn bytes(&self) -> usize {
+        self.message.as_ref().map_or(0, Outgoing::bytes)
+    }
+}
+
+struct Batch {
+    call: Call,
+    entries: Vec<Pended>,
+    /// The failed tries before this one.
+    tries: u32,
+}
+
+impl Call {
     const fn queue(&self) -> &QueueUrl {
-        let (Self::Delete(queue, ..) | Self::Show(queue, ..) | Self::Move(queue, _)) = self;
+        let (Self::Delete(queue) | Self::Show(queue, _) | Self::Move(queue)) = self;
         queue
     }
 }
@@ -126,49 +137,38 @@ fn pause(tries: u32) -> Duration {
 
 impl Pending {
     fn push(&mut self, job: Job) {
-        match job {
-            Job::Delete(receipt) => {
-                self.deletes.entry(receipt.queue.clone()).or_default().push(receipt);
-            }
-            Job::Show(receipt, after) => {
-                self.shows.entry((receipt.queue.clone(), after)).or_default().push(receipt);
-            }
+        let (call, receipt, message) = match job {
+            Job::Delete(receipt) => (Call::Delete(receipt.queue.clone()), receipt, None),
+            Job::Show(receipt, after) => (Call::Show(receipt.queue.clone(), after), receipt, None),
             Job::Move { to, message, from, at_once } => {
-                if at_once {
-                    self.urgent.insert(to.clone());
-                }
-                self.moves.entry(to).or_default().push((*message, from));
+                self.urgent.extend(at_once.then(|| to.clone()));
+                (Call::Move(to), from, Some(*message))
             }
-        }
+        };
+        self.entries.entry(call).or_default().push(Pended { receipt, message });
     }
 
     /// Takes the batches that are full; if `all`, every job that waits.
     fn full(&mut self, all: bool) -> Vec<Batch> {
-        let mut batches = Vec::new();
-        for (queue, receipts) in &mut self.deletes {
-            while receipts.len() >= BATCH || (all && !receipts.is_empty()) {
-                let rest = receipts.split_off(receipts.len().min(BATCH));
-                batches.push(Batch::Delete(queue.clone(), std::mem::replace(receipts, rest), 0));
-            }
-        }
-        for ((queue, after), receipts) in &mut self.shows {
-            // At once means at once: the next window's poller waits for it.
-            let all = all || after.is_zero();
-            while receipts.len() >= BATCH || (all && !receipts.is_empty()) {
-                let rest = receipts.split_off(receipts.len().min(BATCH));
-                batches.push(Batch::Show(queue.clone(), *after, std::mem::replace(receipts, rest)));
-            }
-        }
-        let bodies = self.moves.values().flatten().map(|(message, _)| message.bytes());
         // The bodies of waiting moves occupy memory that receives need: above 1 MiB in all, none waits for
         // its batch to fill.
-        let crowded = bodies.sum::<usize>() > BATCH_BYTES;
-        for (queue, moves) in &mut self.moves {
-            let urgent = self.urgent.remove(queue);
-            if moves.len() >= BATCH || crowded || urgent || all {
-                let packed = pack(take(moves), |(message, _)| message.bytes());
-                batches.extend(packed.into_iter().map(|moves| Batch::Move(queue.clone(), moves)));
-            }
+        let crowded =
+            self.entries.values().flatten().map(Pended::bytes).sum::<usize>() > BATCH_BYTES;
+        let mut batches = Vec::new();
+        for (call, entries) in &mut self.entries {
+            let is_over = match call {
+                Call::Delete(_) => false,
+                // At once means at once: the next window's poller waits for it.
+                Call::Show(_, after) => after.is_zero(),
+                Call::Move(to) => {
+                    let is_urgent = self.urgent.remove(to);
+                    is_urgent || crowded || entries.len() >= BATCH
+                }
+            };
+            let kept = if all || is_over { 0 } else { entries.len() % BATCH };
+            let rest = entries.split_off(entries.len() - kept);
+            let packed = pack(replace(entries, rest), Pended::bytes).into_iter();
+            batches.extend(packed.map(|entries| Batch { call: call.clone(), entries, tries: 0 }));
         }
         batches
     }
@@ -202,87 +202,67 @@ async fn run<E: Environment>(
     ctx: &Context<'_, E>,
     batch: Batch,
 ) -> (Batch, Result<Vec<Entry>, PortError>) {
-    let receipts = |all: &[Receipt]| all.iter().map(|r| r.handle.clone()).collect::<Vec<_>>();
     let queues = &ctx.env.queues;
-    let result = match &batch {
-        Batch::Delete(queue, all, tries) => {
-            if *tries > 0 {
-                ctx.env.clock.sleep_until(ctx.monotonic() + pause(*tries)).await;
+    let receipts = || batch.entries.iter().map(|e| e.receipt.handle.clone()).collect::<Vec<_>>();
+    let result = match &batch.call {
+        Call::Delete(queue) => {
+            if batch.tries > 0 {
+                ctx.env.clock.sleep_until(ctx.monotonic() + pause(batch.tries)).await;
             }
-            queues.delete(queue, &receipts(all)).await
+            queues.delete(queue, &receipts()).await
         }
-        Batch::Show(queue, after, all) => {
-            queues.set_visibility(queue, &receipts(all), *after).await
-        }
-        Batch::Move(to, moves) => {
-            let messages: Vec<Outgoing> =
-                moves.iter().map(|(message, _)| message.clone()).collect();
-            queues.send(to, &messages).await
+        Call::Show(queue, after) => queues.set_visibility(queue, &receipts(), *after).await,
+        Call::Move(to) => {
+            let messages = batch.entries.iter().filter_map(|entry| entry.message.clone());
+            queues.send(to, &messages.collect::<Vec<Outgoing>>()).await
         }
     };
     (batch, result)
 }
 
-struct Settlement<'a> {
+struct Settlement<'a, E: Environment> {
+    ctx: &'a Context<'a, E>,
     pending: Pending,
-    counts: &'a RefCell<WindowCounts>,
-    buffered: &'a Cell<usize>,
 }
 
-impl Settlement<'_> {
-    /// Notes how a batch ended. Returns the deletes to try again: those whose error may pass, if a call
-    /// that begins after their pause is `in_time`.
-    fn finish(
-        &mut self,
-        batch: Batch,
-        result: &Result<Vec<Entry>, PortError>,
-        in_time: impl Fn(Duration) -> bool,
-    ) -> Option<Batch> {
-        log_failures(batch.queue(), result);
+impl<E: Environment> Settlement<'_, E> {
+    /// Notes how a batch ended. Returns the deletes to try again: those whose error may pass, if there is time for it.
+    fn finish(&mut self, batch: Batch, result: &Result<Vec<Entry>, PortError>) -> Option<Batch> {
+        let (ctx, Batch { call, entries, tries }) = (self.ctx, batch);
+        log_failures(call.queue(), result);
         let done = |index| result.as_ref().is_ok_and(|all| matches!(all.get(index), Some(Ok(()))));
-        match batch {
-            Batch::Delete(queue, receipts, tries) => {
-                let in_time = in_time(pause(tries + 1));
-                let mut again = Vec::new();
-                for (index, mut receipt) in receipts.into_iter().enumerate() {
-                    // SES, or the next queue, has the mail whatever becomes of the delete: the drain may
-                    // receive another in its place.
-                    self.free(&mut receipt);
-                    if done(index) {
-                        continue;
-                    }
+        // The pause must end, and the call begin, by `MOVED`: 2 s are left for it.
+        let in_time = ctx.monotonic() + pause(tries + 1) <= ctx.after_close(MOVED);
+        let mut again = Vec::new();
+        for (index, Pended { mut receipt, .. }) in entries.into_iter().enumerate() {
+            if matches!(call, Call::Move(_)) && done(index) {
+                // The next queue acknowledged it: only now may it be deleted here.
+                self.pending.push(Job::Delete(receipt));
+                continue;
+            }
+            // Whatever becomes of a delete, SES or the next queue has the mail: the drain may receive another in its
+            // place.
+            self.free(&mut receipt);
+            match call {
+                Call::Move(_) => ctx.count(Counter::MoveFailed, 1),
+                Call::Delete(_) if !done(index) => {
                     if in_time && may_pass(result, index) {
-                        again.push(receipt);
+                        again.push(Pended { receipt, message: None });
                     } else {
-                        self.counts.borrow_mut().add(Counter::DeleteFailed, 1);
+                        ctx.count(Counter::DeleteFailed, 1);
                     }
                 }
-                return (!again.is_empty()).then(|| Batch::Delete(queue, again, tries + 1));
-            }
-            Batch::Show(_, _, receipts) => {
-                for mut receipt in receipts {
-                    self.free(&mut receipt);
-                }
-            }
-            Batch::Move(_, moves) => {
-                for (index, (_, mut receipt)) in moves.into_iter().enumerate() {
-                    if done(index) {
-                        // The next queue acknowledged it: only now may it be deleted here.
-                        self.pending.push(Job::Delete(receipt));
-                    } else {
-                        self.counts.borrow_mut().add(Counter::MoveFailed, 1);
-                        self.free(&mut receipt);
-                    }
-                }
+                Call::Delete(_) | Call::Show(..) => {}
             }
         }
-        None
+        (!again.is_empty()).then(|| Batch { call, entries: again, tries: tries + 1 })
     }
 
     /// Gives the message's place in the drain's buffer free, once.
     fn free(&self, receipt: &mut Receipt) {
-        let buffered = usize::from(std::mem::take(&mut receipt.buffered));
-        self.buffered.set(self.buffered.get().saturating_sub(buffered));
+        if take(&mut receipt.buffered) {
+            self.ctx.free();
+        }
     }
 }
 

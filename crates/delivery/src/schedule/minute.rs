@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::error::Error as StdError;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -11,11 +10,11 @@ use futures_util::future::{Either, select};
 use tidegate_core::config::FeedbackConfig;
 use tidegate_core::counters::Counter;
 
-use super::ticks_first;
-use crate::back_pressure::{BackPressure, BackPressureReport};
+use super::{read, ticks_first};
+use crate::back_pressure::{BackPressure, BackPressureReport, grown};
+use crate::campaigns;
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
 use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Marks, Queues, Standing};
-use crate::waiting;
 
 /// Counted from the run's start: how long the run waits for the look at the back-pressure, and for the first
 /// round of feedback, if the ticks end earlier.
@@ -28,24 +27,6 @@ const SHORT: Duration = Duration::from_secs(5);
 /// The ledger's sums at the end of the run before, which a scheduler keeps in memory.
 #[derive(Debug, Default)]
 pub struct SumsMemory(RefCell<Option<BTreeMap<String, i64>>>);
-
-impl SumsMemory {
-    /// Returns by how much each counter's total grew since the run before; after a cold start since the sums
-    /// `first`. A counter that did not grow is left out.
-    fn grown(
-        &self,
-        first: &BTreeMap<String, i64>,
-        now: &BTreeMap<String, i64>,
-    ) -> BTreeMap<Counter, u64> {
-        let before = self.0.replace(Some(now.clone()));
-        let before = before.as_ref().unwrap_or(first);
-        let grown = |counter: &Counter| {
-            let by = counter.sum(now) - counter.sum(before);
-            u64::try_from(by).ok().filter(|by| *by > 0).map(|by| (*counter, by))
-        };
-        Counter::ALL.iter().filter_map(grown).collect()
-    }
-}
 
 /// The results of a scheduler's run apart from the ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -135,7 +116,7 @@ pub async fn run<T, R: Future<Output = T>>(
         }
     };
     let look = Box::pin(async {
-        waiting::adjust(&back_pressure, clock, ledger, before.as_ref()).await;
+        campaigns::adjust(&back_pressure, clock, ledger, before.as_ref()).await;
         back_pressure.look(clock, ledger, before.as_ref(), &looked).await;
     });
     let (ticked, _) = ticks_first(ticked, look, clock.sleep_until(end)).await;
@@ -145,8 +126,10 @@ pub async fn run<T, R: Future<Output = T>>(
         _ => read(ledger).await,
     };
     let grown = standing.as_ref().map(|now| {
+        let last = sums.0.replace(Some(now.counters.clone()));
+        // After a cold start since the beginning of the run.
         let first = before.as_ref().unwrap_or(now);
-        sums.grown(&first.counters, &now.counters)
+        grown(last.as_ref().unwrap_or(&first.counters), &now.counters)
     });
     let report = SchedulerRunReport {
         feedback: heard.take(),
@@ -156,13 +139,4 @@ pub async fn run<T, R: Future<Output = T>>(
     };
     report.log();
     (ticked, report)
-}
-
-/// Reads the ledger; `None`, with a warning in the log, if it does not answer.
-async fn read(ledger: &impl Ledger) -> Option<Standing> {
-    let answer = ledger.read().await;
-    if let Err(error) = &answer {
-        tracing::warn!(error = error as &dyn StdError, "the ledger does not answer");
-    }
-    answer.ok()
 }

@@ -86,16 +86,7 @@ pub async fn run(
 ) -> Result<ScheduleReport, PortError> {
     let SchedulePorts { clock, account, ledger, invoke, directory, queues } = ports;
     let (wall, started) = clock.now();
-    let mut report = ScheduleReport {
-        first_window: None,
-        rate_per_second: None,
-        ticks: 0,
-        ticks_failed: 0,
-        ticks_late: 0,
-        idle_ticks: 0,
-        quota_known: false,
-        campaigns: None,
-    };
+    let mut report = ScheduleReport::default();
     let rate = match read_quota(config, clock, account, ledger, before.as_ref()).await? {
         (Some(rate), known) => {
             report.quota_known = known;
@@ -108,7 +99,8 @@ pub async fn run(
     let now = wall + clock.monotonic().saturating_since(started);
     let first = Window::containing(now + config.lead).plus(1);
     report.first_window = Some(first);
-    let mut ticks = Ticks::new(clock, invoke, wall, started, config.lead, rate, report);
+    let (lead, under_way) = (config.lead, FuturesUnordered::new());
+    let mut ticks = Ticks { clock, invoke, wall, started, lead, rate, under_way, report };
     let end = || clock.sleep_until(started + LISTED_WITHIN);
     let lifting = async {
         let Some(before) = &before else { return false };
@@ -134,7 +126,15 @@ pub async fn run(
         ticks.finish().await
     };
     let ticks = Box::pin(async { ticks_first(ticks, lifting.clone(), end()).await.0 });
-    let campaigns = Box::pin(list_campaigns(config, clock, directory, ledger, before.as_ref()));
+    let campaigns = Box::pin(async {
+        let prefix = config.campaign_queues.as_deref()?;
+        let kept = campaigns::keep(prefix, clock, directory, ledger, before.as_ref()?).await;
+        let kept = kept.inspect_err(|error| {
+            let error = error as &dyn StdError;
+            tracing::warn!(error, "the campaigns' queues are not known: the list stays as it is");
+        });
+        kept.ok()
+    });
     let (mut report, campaigns) = ticks_first(ticks, campaigns, end()).await;
     if campaigns.is_none() {
         tracing::warn!("the campaigns were not found within the run: the list stays as it is");
@@ -149,17 +149,6 @@ fn is_ticked(standing: &Standing, first: Window) -> bool {
     let newest = standing.previous.map(|previous| previous.window);
     newest.is_some_and(|newest| newest.plus(LATELY) >= first)
         && standing.looks.rest(first).is_none()
-}
-
-async fn list_campaigns(
-    config: &SchedulerConfig,
-    clock: &impl Clock,
-    directory: &impl Directory,
-    ledger: &impl Ledger,
-    before: Option<&Standing>,
-) -> Option<usize> {
-    let prefix = config.campaign_queues.as_deref()?;
-    campaigns::keep(prefix, clock, directory, ledger, before?).await
 }
 
 /// Returns the quota, and whether SES answered with it in this run. Keeps SES's answer in the ledger.
@@ -205,7 +194,7 @@ async fn ticks_first<T, R>(
 }
 
 /// The outcome of one scheduler run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ScheduleReport {
     /// The first window of the run; `None` if no quota is known.
     pub first_window: Option<Window>,
@@ -255,20 +244,7 @@ struct Ticks<'a, C, I> {
     report: ScheduleReport,
 }
 
-impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
-    fn new(
-        clock: &'a C,
-        invoke: &'a I,
-        wall: Timestamp,
-        started: Monotonic,
-        lead: Duration,
-        rate: Rate,
-        report: ScheduleReport,
-    ) -> Self {
-        let under_way = FuturesUnordered::new();
-        Self { clock, invoke, wall, started, lead, rate, under_way, report }
-    }
-
+impl<C: Clock, I: Invoke> Ticks<'_, C, I> {
     /// The first window whose tick is not yet due. With a lead of 400 ms it is window 11 at 10.5 s (that
     /// tick is due at 10.6 s) and window 12 at 10.7 s.
     fn first_open(&self) -> Window {
@@ -410,7 +386,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
 async fn read(ledger: &impl Ledger) -> Option<Standing> {
     let answer = ledger.read().await;
     if let Err(error) = &answer {
-        tracing::warn!(error = error as &dyn StdError, "not known whether anything waits");
+        tracing::warn!(error = error as &dyn StdError, "the ledger does not answer");
     }
     answer.ok()
 }

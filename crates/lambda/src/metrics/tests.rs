@@ -1,5 +1,6 @@
 use super::*;
 use tidegate_core::Window;
+use tidegate_delivery::replay::BroughtBack;
 
 #[test]
 fn a_functions_name_tells_its_stack() {

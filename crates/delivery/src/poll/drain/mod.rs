@@ -10,6 +10,7 @@ mod slots;
 mod state;
 
 use std::pin::pin;
+use std::rc::Rc;
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender};
 use futures_util::future::pending;
@@ -20,6 +21,7 @@ use tidegate_core::config::DECIDED;
 
 use super::context::Context;
 use super::feed::Arrival;
+use super::rules::Rules;
 use super::settle::Job;
 use super::sources::message::Message;
 use super::sources::supply::MOST_RECEIVES;
@@ -27,20 +29,20 @@ use crate::ports::{Clock as _, Environment, Mail, Mailer as _, Monotonic};
 use outcomes::FinishedSend;
 use slots::Wake;
 use state::Drain;
-pub(super) use state::{DrainParts, DrainResult};
+pub(super) use state::DrainResult;
 
 /// Serves the window's slots. `arrivals` tells how many mails the feed brought into each queue.
 ///
 /// It ends when no slot is left and nothing is under way, when nothing waits and nothing can come, or 6.5 s
 /// after the window's close (`DECIDED`). Mail that got no slot is left; work that rules began is waited
 /// for.
-pub(super) async fn drain<E: Environment>(
-    parts: DrainParts<'_, E>,
+pub(super) async fn drain<'a, E: Environment>(
+    ctx: &'a Context<'a, E>,
+    rules: Rc<Rules<'a, E>>,
     jobs: UnboundedSender<Job>,
     mut arrivals: UnboundedReceiver<Arrival>,
 ) -> DrainResult {
-    let ctx = parts.ctx;
-    let mut state = Drain::new(parts, jobs);
+    let mut state = Drain::new(ctx, rules, jobs);
     let mut receives = FuturesUnordered::new();
     let mut sends = FuturesUnordered::new();
     let mut work = FuturesUnordered::new();

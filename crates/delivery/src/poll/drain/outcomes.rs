@@ -34,7 +34,7 @@ impl<E: Environment> Drain<'_, E> {
         if has_answer {
             self.result.answers.0 += latency;
             self.result.answers.1 += 1;
-            let ctx = self.parts.ctx;
+            let ctx = self.ctx;
             ctx.running_means.answered(latency, ctx.monotonic());
         }
         let is_held = self.is_held(&message);
@@ -44,7 +44,7 @@ impl<E: Environment> Drain<'_, E> {
         });
         let send = EndedSend { message, slot, result, latency, counts: true, is_held };
         let mut effects = Vec::new();
-        let step = self.parts.rules.ended(Box::new(send), &mut effects);
+        let step = self.rules.ended(Box::new(send), &mut effects);
         self.apply(effects);
         match step {
             Ok(send) => self.decide(*send),
@@ -64,7 +64,7 @@ impl<E: Environment> Drain<'_, E> {
         };
         match outcome {
             Outcome::NotSent => {
-                self.parts.ctx.count(Counter::Late, 1);
+                self.ctx.count(Counter::Late, 1);
                 self.wait_again(message);
             }
             Outcome::RateExceeded => self.refused(&message, &failure),
@@ -82,7 +82,7 @@ impl<E: Environment> Drain<'_, E> {
     }
 
     fn accepted(&mut self, message: &Message, ses_message_id: &str, latency: Duration) {
-        let (ctx, campaign) = (self.parts.ctx, &message.envelope.campaign);
+        let (ctx, campaign) = (self.ctx, &message.envelope.campaign);
         let recipients = message.recipients();
         let waited = ctx.now().saturating_since(message.envelope.enqueued_at.into());
         ctx.count(Counter::Mails, 1);
@@ -122,7 +122,7 @@ impl<E: Environment> Drain<'_, E> {
     /// SES refused for the rate: the slot is spent, the mail becomes visible again in 1 or 2 s, and this
     /// window starts no further send. Only the window's first refusal asks for a lower rate factor.
     fn refused(&mut self, message: &Message, failure: &Failure) {
-        let ctx = self.parts.ctx;
+        let ctx = self.ctx;
         log(message, failure, Outcome::RateExceeded, "kept");
         let is_first = ctx.counts.borrow().of(Counter::Refused) == 0;
         ctx.count_for(Counter::Refused, &message.envelope.campaign, 1);
@@ -152,14 +152,14 @@ impl<E: Environment> Drain<'_, E> {
     }
 
     fn failed(&self, outcome: Outcome) {
-        self.parts.ctx.count_for(Counter::Failed, outcome.as_str(), 1);
+        self.ctx.count_for(Counter::Failed, outcome.as_str(), 1);
         if outcome == Outcome::Ambiguous {
-            self.parts.ctx.count(Counter::PossiblySent, 1);
+            self.ctx.count(Counter::PossiblySent, 1);
         }
     }
 
     fn give_up(&mut self, message: &Message, failure: &Failure, outcome: Outcome) {
-        let ctx = self.parts.ctx;
+        let ctx = self.ctx;
         self.failed(outcome);
         ctx.count_for(Counter::Dead, &message.envelope.campaign, 1);
         self.take(message);
@@ -178,7 +178,7 @@ impl<E: Environment> Drain<'_, E> {
         outcome: Outcome,
         counts: bool,
     ) {
-        let ctx = self.parts.ctx;
+        let ctx = self.ctx;
         if counts && message.envelope.next_attempt() >= ctx.config.max_attempts {
             return self.give_up(message, failure, outcome);
         }
@@ -221,7 +221,7 @@ impl<E: Environment> Drain<'_, E> {
     /// Notes that a campaign's mail exceeds what the daily quota leaves to this window. If it exceeds the
     /// window's whole allowance, campaigns are held for the day.
     pub(super) fn end_the_day(&mut self, recipients: u64) {
-        let plan = self.parts.ctx.plan;
+        let plan = self.ctx.plan;
         if recipients > plan.for_campaigns {
             self.ask_to_hold(None, HoldReason::DailyBudget, plan.day_in_words());
         }
@@ -230,7 +230,7 @@ impl<E: Environment> Drain<'_, E> {
     pub(super) fn put_back(&mut self, message: &Message) {
         match self.home(message) {
             Some(queue) => {
-                self.parts.ctx.count(Counter::PutBack, 1);
+                self.ctx.count(Counter::PutBack, 1);
                 self.take(message);
                 let job = put_back(message, &queue);
                 self.settle(message, Some(Fate::Unsent), Some(job));
@@ -242,7 +242,7 @@ impl<E: Environment> Drain<'_, E> {
     /// The queue to which a mail is put back: its campaign's, or express. None if the campaign is not
     /// configured.
     fn home(&self, message: &Message) -> Option<QueueUrl> {
-        let plan = self.parts.ctx.plan;
+        let plan = self.ctx.plan;
         match message.line {
             Line::Express => plan.express.clone(),
             Line::Campaign(_) | Line::Limited(_) => {
@@ -255,9 +255,9 @@ impl<E: Environment> Drain<'_, E> {
     /// again: the reported depth must not include mail that no poller can receive.
     pub(super) fn take(&self, message: &Message) {
         if self.is_merged(message.line) {
-            self.parts.ctx.count(Counter::Taken, message.recipients());
+            self.ctx.count(Counter::Taken, message.recipients());
         }
-        self.parts.limits.note(message.limit_queue, |moves| moves.taken += message.recipients());
+        self.ctx.limits.note(message.limit_queue, |moves| moves.taken += message.recipients());
     }
 
     /// Leaves a mail that got no slot. `slots_left` says whether some were: then a mail of several recipients came too late
@@ -275,7 +275,7 @@ impl<E: Environment> Drain<'_, E> {
     /// Shows an express mail that came too late for this window to the next one's poller, which waits for
     /// it, whatever `TIDEGATE_UNSENT` says. It does not count as left: it waits for one call.
     pub(super) fn hand_over(&mut self, message: &Message) {
-        let after = self.parts.rules.shown_after(message).unwrap_or_default();
+        let after = self.rules.shown_after(message).unwrap_or_default();
         let job = Job::Show(receipt(&message.held, true), after);
         self.settle(message, Some(Fate::Unsent), Some(job));
     }
@@ -288,39 +288,39 @@ impl<E: Environment> Drain<'_, E> {
 
     fn leave_until(&mut self, message: &Message, shown: Option<Duration>) {
         self.count_left(message);
-        let after = self.parts.rules.shown_after(message);
-        let is_released = self.parts.ctx.config.unsent == Unsent::Release;
+        let after = self.rules.shown_after(message);
+        let is_released = self.ctx.config.unsent == Unsent::Release;
         let released = is_released.then_some(Duration::ZERO);
         let job = after.or(shown).or(released);
         let job = job.map(|after| Job::Show(receipt(&message.held, true), after));
         if job.is_none() {
-            self.free();
+            self.ctx.free();
         }
         self.settle(message, Some(Fate::Unsent), job);
     }
 
     /// Leaves a mail to its visibility timeout, whatever the settings. It has no mark.
     pub(super) fn leave_hidden(&self, message: &Message) {
-        self.parts.ctx.count(Counter::Left, 1);
+        self.ctx.count(Counter::Left, 1);
         self.take(message);
-        self.free();
+        self.ctx.free();
     }
 
     fn count_left(&self, message: &Message) {
-        let parts = &self.parts;
-        parts.ctx.count(Counter::Left, 1);
+        let ctx = self.ctx;
+        ctx.count(Counter::Left, 1);
         self.take(message);
         if matches!(message.line, Line::Limited(_)) {
-            parts.limits.note_left(message.held.queue.as_str());
+            ctx.limits.note_left(message.held.queue.as_str());
         }
         if let Some(place) = message.limit_queue {
-            parts.ctx.count_for(Counter::LimitLeft, parts.limits.planned.name(place), 1);
+            ctx.count_for(Counter::LimitLeft, ctx.plan.limits.name(place), 1);
         }
     }
 
     /// Lets the rules do their work for a mail that has come to its end, then runs the job `then`.
     fn settle(&mut self, message: &Message, fate: Option<Fate>, then: Option<Job>) {
-        let rules = &self.parts.rules;
+        let rules = &self.rules;
         let Some(work) = fate.and_then(|fate| rules.before_settling(message, &fate)) else {
             return then.into_iter().for_each(|job| self.job(job));
         };

@@ -13,7 +13,7 @@ use crate::ports::Monotonic;
 /// The slots of one window, and the mails that wait for them.
 pub(super) struct Slots<'a> {
     plan: &'a Plan,
-    limits: &'a LimitWindow<'a>,
+    limits: &'a LimitWindow,
     pub(super) limiter: Limiter<usize>,
     /// The mails by ticket; none once they have left.
     messages: Vec<Option<Box<Message>>>,
@@ -38,7 +38,7 @@ pub(super) enum Wake {
 
 /// A mail may start at a slot if its limits admit it.
 struct LimitedSlots<'g, 'a> {
-    limits: &'a LimitWindow<'a>,
+    limits: &'a LimitWindow,
     messages: &'g [Option<Box<Message>>],
 }
 
@@ -63,11 +63,7 @@ impl Gates<usize> for LimitedSlots<'_, '_> {
 }
 
 impl<'a> Slots<'a> {
-    pub(super) fn new(
-        plan: &'a Plan,
-        limits: &'a LimitWindow<'a>,
-        limiter: Limiter<usize>,
-    ) -> Self {
+    pub(super) fn new(plan: &'a Plan, limits: &'a LimitWindow, limiter: Limiter<usize>) -> Self {
         Self { plan, limits, limiter, messages: Vec::new(), oversize: None, claims_more: false }
     }
 

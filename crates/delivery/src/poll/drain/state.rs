@@ -1,6 +1,5 @@
 //! State of the drain, and its changes with each event: no IO, no waiting.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
 use std::rc::Rc;
@@ -18,7 +17,6 @@ use tidegate_core::limiter::{Limiter, Line, WaitingMails};
 use super::slots::{Slots, Wake};
 use crate::poll::context::Context;
 use crate::poll::control_record;
-use crate::poll::limits::LimitWindow;
 use crate::poll::rules::{Effect, Kept, Leave, NextRule, Rules};
 use crate::poll::running_means::LONGEST_DELAY;
 use crate::poll::settle::Job;
@@ -61,17 +59,10 @@ pub(crate) struct DrainResult {
     pub(crate) waiting: Option<WaitingMails>,
 }
 
-/// The parts of the window that the drain works with.
-pub(crate) struct DrainParts<'a, E: Environment> {
-    pub(crate) ctx: &'a Context<'a, E>,
-    pub(crate) rules: Rc<Rules<'a, E>>,
-    pub(crate) limits: &'a LimitWindow<'a>,
-    /// Messages received and not yet settled; settling counts them down.
-    pub(crate) buffered: &'a Cell<usize>,
-}
-
+// More than 12 fields: the state of one loop, which every event may change.
 pub(super) struct Drain<'a, E: Environment> {
-    pub(super) parts: DrainParts<'a, E>,
+    pub(super) ctx: &'a Context<'a, E>,
+    pub(super) rules: Rc<Rules<'a, E>>,
     jobs: UnboundedSender<Job>,
     sources: Sources<'a, E>,
     slots: Slots<'a>,
@@ -90,8 +81,12 @@ pub(super) struct Drain<'a, E: Environment> {
 }
 
 impl<'a, E: Environment> Drain<'a, E> {
-    pub(super) fn new(parts: DrainParts<'a, E>, jobs: UnboundedSender<Job>) -> Self {
-        let (ctx, plan) = (parts.ctx, parts.ctx.plan);
+    pub(super) fn new(
+        ctx: &'a Context<'a, E>,
+        rules: Rc<Rules<'a, E>>,
+        jobs: UnboundedSender<Job>,
+    ) -> Self {
+        let plan = ctx.plan;
         let rate = plan.rate.as_per_second();
         let in_flight = || ctx.running_means.max_in_flight(rate, ctx.config.send_timeout);
         let cycle = if plan.merge.is_some() { Cycle::single() } else { plan.turns.cycle.clone() };
@@ -100,9 +95,10 @@ impl<'a, E: Environment> Drain<'a, E> {
             .with_turns(plan.cycle.clone(), plan.lines_of_campaigns());
         Self {
             jobs,
-            sources: Sources::new(ctx, parts.limits),
-            slots: Slots::new(plan, parts.limits, limiter),
-            parts,
+            sources: Sources::new(ctx),
+            slots: Slots::new(plan, &ctx.limits, limiter),
+            ctx,
+            rules,
             max_in_flight: ctx.config.max_in_flight.unwrap_or_else(in_flight),
             for_campaigns: plan.for_campaigns,
             kept: KeptMail::default(),
@@ -116,10 +112,10 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     /// The next receive to start, if any; the caller repeats it until there is none.
     pub(super) fn next_receive(&mut self) -> Option<NextReceive> {
-        if self.stage > DrainStage::Sending || !self.parts.rules.want_mail() {
+        if self.stage > DrainStage::Sending || !self.rules.want_mail() {
             return None;
         }
-        let buffered = self.parts.buffered.get() as u64;
+        let buffered = self.ctx.buffered.get() as u64;
         self.sources.next(&MailAtHand { limiter: &self.slots.limiter, kept: self.kept, buffered })
     }
 
@@ -130,7 +126,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// poller may have it (left); the daily quota does not suffice (left). The slot of such a mail is
     /// spent.
     pub(super) fn next_send(&mut self, in_flight: usize) -> Wake {
-        let ctx = self.parts.ctx;
+        let ctx = self.ctx;
         loop {
             if in_flight >= self.max_in_flight && self.slots.limiter.slots_left() > 0 {
                 return Wake::Full;
@@ -166,16 +162,16 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// Takes a receive's answer: counts it, reads its messages, and passes each through the rules.
     pub(super) fn received(&mut self, answer: FinishedReceive) {
         let FinishedReceive { origin, asked, long, result } = answer;
-        let ctx = self.parts.ctx;
+        let ctx = self.ctx;
         let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
         let judged = self.sources.judge(&origin, asked, counted, long);
         let Some(SourceAnswer { source, of_queue, verdict }) = judged else { return };
-        self.parts.rules.answered(&source.idle_key(), of_queue, long);
+        self.rules.answered(&source.idle_key(), of_queue, long);
         let (messages, since) = result.unwrap_or_else(|error| {
             tracing::warn!(error = &error as &dyn StdError, ?verdict, "not received");
             (Vec::new(), ctx.monotonic())
         });
-        self.parts.buffered.set(self.parts.buffered.get() + messages.len());
+        self.ctx.buffered.set(self.ctx.buffered.get() + messages.len());
         let (mut usable, mut is_left) = (0, false);
         for received in messages {
             let count = received.receive_count;
@@ -196,7 +192,7 @@ impl<'a, E: Environment> Drain<'a, E> {
                         Err(Kept::Gone | Kept::Later(_)) => {}
                     }
                 }
-                Err(rejected) if self.parts.rules.may_reject(&rejected) => {
+                Err(rejected) if self.rules.may_reject(&rejected) => {
                     self.reject(&rejected, &source, count);
                 }
                 Err(rejected) => {
@@ -206,7 +202,7 @@ impl<'a, E: Environment> Drain<'a, E> {
                         // Out of the way of a valid mail, for which the next probe looks behind it.
                         self.job(Job::Show(receipt(&rejected.held, true), LONGEST_DELAY));
                     } else {
-                        self.free();
+                        self.ctx.free();
                     }
                 }
             }
@@ -218,34 +214,34 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// Whether an express mail came after the window's last slot. It is handed over before any rule does
     /// work for it: the next window's poller waits for it.
     fn is_too_late(&self, message: &Message) -> bool {
-        let is_over = || self.parts.ctx.now() >= self.parts.ctx.plan.window.closes();
+        let is_over = || self.ctx.now() >= self.ctx.plan.window.closes();
         message.line == Line::Express && (self.slots.limiter.slots_left() == 0 || is_over())
     }
 
     /// Counts a mail that was received before: it was counted as taken then.
     fn came_back(&self, source: &Source, recipients: u64) {
         if self.is_merged(source.line) {
-            self.parts.ctx.count(Counter::Back, recipients);
+            self.ctx.count(Counter::Back, recipients);
         }
-        self.parts.limits.note(source.limit_queue, |moves| moves.back += recipients);
+        self.ctx.limits.note(source.limit_queue, |moves| moves.back += recipients);
     }
 
     /// Dead-letters a message that is not a valid mail.
     fn reject(&self, rejected: &Rejected, source: &Source, receive_count: u32) {
-        let ctx = self.parts.ctx;
+        let ctx = self.ctx;
         ctx.count_for(Counter::Dead, &rejected.envelope.campaign, 1);
         if self.is_merged(source.line) {
             ctx.count(Counter::Back, u64::from(receive_count > 1));
             ctx.count(Counter::Taken, 1);
         }
-        self.parts.limits.note(source.limit_queue, |moves| moves.taken += 1);
+        self.ctx.limits.note(source.limit_queue, |moves| moves.taken += 1);
         self.job(reject(rejected, &ctx.plan.dead_letter, true));
     }
 
     /// The line in which a message waits: its campaign's limited line if it comes from a limit queue.
     fn line_of(&self, message: &Message) -> Line {
         let campaign = || {
-            let mut campaigns = self.parts.ctx.plan.campaigns.iter();
+            let mut campaigns = self.ctx.plan.campaigns.iter();
             campaigns.position(|campaign| campaign.name == message.envelope.campaign)
         };
         match message.limit_queue {
@@ -257,22 +253,17 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// Shows a mail from a campaign's own queue to the rules that collect. Mail that one of them takes
     /// has no place in the buffer.
     fn collect(&self, source: &Source, message: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
-        let is_own = self.parts.ctx.plan.merge.is_none() || matches!(source.line, Line::Limited(_));
+        let is_own = self.ctx.plan.merge.is_none() || matches!(source.line, Line::Limited(_));
         let is_fresh = is_own && source.limit_queue.is_none();
         if !is_fresh || source.line == Line::Express {
             return Ok(message);
         }
-        self.parts.rules.collect(message).inspect_err(|_| self.free())
-    }
-
-    /// Gives one message's place in the buffer free.
-    pub(super) fn free(&self) {
-        self.parts.buffered.set(self.parts.buffered.get().saturating_sub(1));
+        self.rules.collect(message).inspect_err(|_| self.ctx.free())
     }
 
     /// Takes a received mail in. Returns the recipients that will use slots.
     fn admit(&mut self, message: Box<Message>) -> u64 {
-        let ctx = self.parts.ctx;
+        let ctx = self.ctx;
         if message.line != Line::Express {
             // The mean is kept by queue where several campaigns share one, else by campaign.
             let lane = match &ctx.plan.merge {
@@ -301,7 +292,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         }
         let (recipients, kept) = (message.recipients(), KeptMail::of(&message));
         let mut effects = Vec::new();
-        let used = match self.parts.rules.admit(message, next, &mut effects) {
+        let used = match self.rules.admit(message, next, &mut effects) {
             Ok(message) => self.wait_for_slot(message),
             Err(Kept::Later(work)) => {
                 self.begin(kept, work);
@@ -341,7 +332,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// that will use slots.
     pub(super) fn wait_for_slot(&mut self, message: Box<Message>) -> u64 {
         let recipients = message.recipients();
-        let ctx = self.parts.ctx;
+        let ctx = self.ctx;
         if recipients <= ctx.plan.slot_count() {
             self.slots.wait(message);
         } else if self.slots.claims_more() {
@@ -361,7 +352,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// Notes whether the following windows were claimed for the oversize mail: it takes all slots that are
     /// left here, or is left to its queue.
     fn advanced(&mut self, advanced: bool) {
-        if let Some(message) = self.slots.advanced(advanced, self.parts.ctx.now()) {
+        if let Some(message) = self.slots.advanced(advanced, self.ctx.now()) {
             self.leave(&message);
         }
     }
@@ -373,7 +364,7 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     pub(super) fn is_held(&self, message: &Message) -> bool {
         let name = &message.envelope.campaign;
-        self.held.contains(name) || self.parts.ctx.plan.holds(name)
+        self.held.contains(name) || self.ctx.plan.holds(name)
     }
 
     /// Asks for a hold once a window: hundreds of mails in flight may get the same answer.
@@ -386,7 +377,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         if !self.asked_to_hold.insert((campaign.clone(), reason)) {
             return;
         }
-        let ctx = self.parts.ctx;
+        let ctx = self.ctx;
         let tenant = campaign.as_ref().filter(|_| reason == HoldReason::Tenant);
         let tenant = tenant.and_then(|campaign| ctx.plan.tenants.get(campaign));
         let beside = ctx.plan.tenants.iter().filter(|(_, other)| Some(*other) == tenant);
@@ -404,7 +395,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     }
 
     pub(super) fn is_merged(&self, line: Line) -> bool {
-        self.parts.ctx.plan.merge.is_some() && matches!(line, Line::Campaign(_))
+        self.ctx.plan.merge.is_some() && matches!(line, Line::Campaign(_))
     }
 
     pub(super) fn not_used(&mut self, message: &Message) {
@@ -449,7 +440,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// Leaves all mail that got no slot to its queue. The rules hand over what they still keep.
     pub(super) fn leave_the_rest(&mut self) {
         self.stage = DrainStage::Over;
-        let effects = self.parts.rules.slots_over();
+        let effects = self.rules.slots_over();
         self.apply(effects);
         self.leave_what_waits();
     }
@@ -465,7 +456,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     }
 
     pub(super) fn finish(mut self) -> DrainResult {
-        let ctx = self.parts.ctx;
+        let ctx = self.ctx;
         let state = self.slots.limiter.state();
         ctx.count(Counter::Skipped, state.skipped);
         ctx.count(Counter::Unused, state.unused + state.slots_left);

@@ -9,7 +9,7 @@ use tidegate_core::limiter::Line;
 use tidegate_core::limits::LimitRef;
 use tidegate_core::turns::{self, Turns};
 
-use super::{LimitWindow, PlannedQueue};
+use super::PlannedQueue;
 use crate::poll::context::Context;
 use crate::poll::plan::{IdleMode, PlannedCampaign};
 use crate::poll::sources::message::Source;
@@ -38,7 +38,6 @@ pub(crate) struct LimitedLine {
 /// The queues of limited mail that this window asks.
 pub(crate) struct LimitedLines<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
-    limits: &'a LimitWindow<'a>,
     lines: Vec<LimitedLine>,
     /// The campaigns take turns: no more mail is received than there are slots.
     in_turns: bool,
@@ -76,18 +75,15 @@ fn limit_line<E: Environment>(ctx: &Context<'_, E>, queue: &PlannedQueue) -> Opt
 ///
 /// Example: 1,000 campaigns with a limit of 2/s each, at 200 slots a window: a turn is two slots. The 100 campaigns
 /// whose turn it is are asked, and those of the next window in place of the ones that have no mail.
-fn campaign_lines<E: Environment>(
-    ctx: &Context<'_, E>,
-    limits: &LimitWindow<'_>,
-) -> (Vec<LimitedLine>, bool) {
+fn campaign_lines<E: Environment>(ctx: &Context<'_, E>) -> (Vec<LimitedLine>, bool) {
     let plan = ctx.plan;
     let weight = |(campaign, weight): (&PlannedCampaign, &u64)| {
         if campaign.held || campaign.idle.is_some() { 0 } else { *weight }
     };
     let weights = plan.campaigns.iter().zip(plan.cycle.weights()).map(weight).collect::<Vec<_>>();
     let campaigns = plan.campaigns.iter().enumerate().zip(divide(plan.slot_count(), &weights));
-    let lines = campaigns
-        .filter_map(|((at, own), part)| Some((at, campaign_line(ctx, limits, at, own, part)?)));
+    let lines =
+        campaigns.filter_map(|((at, own), part)| Some((at, campaign_line(ctx, at, own, part)?)));
     let mut lines: BTreeMap<usize, LimitedLine> = lines.collect();
     let has_mail = |index: usize| plan.campaigns[index].idle.is_none();
     let busy: Vec<bool> =
@@ -97,7 +93,7 @@ fn campaign_lines<E: Environment>(
     }
     let limits_of_busy = lines.iter().filter(|(at, _)| busy[**at]);
     let limits_of_busy = limits_of_busy.filter_map(|(_, line)| line.limit.as_ref());
-    let turn = limits_of_busy.map(|limit| limits.gates.borrow_mut().per_second(limit)).min();
+    let turn = limits_of_busy.map(|limit| ctx.limits.gates.borrow_mut().per_second(limit)).min();
     let turn = turn.unwrap_or(1).clamp(1, BATCH);
     let mut kept: u64 = lines.values().map(|line| line.kept).sum();
     let turns = Turns::taken(&plan.cycle, &busy, &[], plan.slots.clone(), turn);
@@ -117,7 +113,6 @@ fn campaign_lines<E: Environment>(
 /// are no valid mail do not stand in its way.
 fn campaign_line<E: Environment>(
     ctx: &Context<'_, E>,
-    limits: &LimitWindow<'_>,
     index: usize,
     campaign: &PlannedCampaign,
     part: u64,
@@ -127,7 +122,7 @@ fn campaign_line<E: Environment>(
     }
     let limit = campaign.limit.clone();
     let owned =
-        limit.as_ref().map_or(Some(BATCH), |limit| limits.gates.borrow_mut().whole(limit))?;
+        limit.as_ref().map_or(Some(BATCH), |limit| ctx.limits.gates.borrow_mut().whole(limit))?;
     let (owned, part) = if campaign.probed { (owned.min(BATCH), 1) } else { (owned, part) };
     let queues = LaneQueues::of(ctx.plan, campaign, Line::Limited(index));
     let most = most(ctx, queues.source(0).queue.as_str(), owned);
@@ -148,20 +143,20 @@ fn most<E: Environment>(ctx: &Context<'_, E>, queue: &str, owned: u64) -> u64 {
 }
 
 impl<'a, E: Environment> LimitedLines<'a, E> {
-    pub(crate) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
         let plan = ctx.plan;
         if plan.for_campaigns == 0 {
-            return Self { ctx, limits, lines: Vec::new(), in_turns: false };
+            return Self { ctx, lines: Vec::new(), in_turns: false };
         }
         let queues = plan.limits.queues.iter().filter_map(|queue| limit_line(ctx, queue));
-        let (campaigns, in_turns) = campaign_lines(ctx, limits);
+        let (campaigns, in_turns) = campaign_lines(ctx);
         let mut lines: Vec<LimitedLine> = queues.chain(campaigns).collect();
         let mut free = plan.intake_amount();
         for line in &mut lines {
             line.kept = line.kept.min(free);
             free -= line.kept;
         }
-        Self { ctx, limits, lines, in_turns }
+        Self { ctx, lines, in_turns }
     }
 
     /// Slots that other mail leaves to the queues of limited mail.
@@ -202,7 +197,7 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
             let room = line
                 .limit
                 .as_ref()
-                .and_then(|limit| self.limits.gates.borrow_mut().room(limit, now));
+                .and_then(|limit| self.ctx.limits.gates.borrow_mut().room(limit, now));
             let (room, whole) = room.unwrap_or((slots, slots));
             // A look into all queues asks for one message even without a slot: it has to find out whether
             // there is mail.
@@ -236,7 +231,7 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
         let line = self.lines.get_mut(index)?;
         let answer = line.queues.answered(place, asked, got, long);
         if answer.of_queue == PollVerdict::Empty && long {
-            self.limits.note(line.queues.source(0).limit_queue, |moves| moves.empty = true);
+            self.ctx.limits.note(line.queues.source(0).limit_queue, |moves| moves.empty = true);
         }
         let got = got.unwrap_or(0);
         line.got += got;
@@ -259,7 +254,7 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
     pub(crate) fn learn(&self, in_turn: u64) {
         self.ctx.running_means.took_in_turn(in_turn);
         for line in self.lines.iter().filter(|line| line.got > 0) {
-            let left = |source: &Source| self.limits.left(source.queue.as_str());
+            let left = |source: &Source| self.ctx.limits.left(source.queue.as_str());
             let left = line.queues.sources().map(left).sum();
             let first = line.queues.source(0).queue.as_str();
             self.ctx.running_means.served_limited(first, line.got, left);

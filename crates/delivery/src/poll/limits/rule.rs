@@ -12,9 +12,9 @@ use tidegate_core::limiter::Line;
 use tidegate_core::limits::{Dimension, LimitRef, is_alone};
 use tidegate_core::outcome::Outcome;
 
-use super::{LimitGates, LimitWindow};
+use super::LimitGates;
 use crate::poll::context::Context;
-use crate::poll::rules::{Effect, EndedSend, Kept, Leave};
+use crate::poll::rules::effect::{Effect, EndedSend, Kept, Leave};
 use crate::poll::running_means::LONGEST_DELAY;
 use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, move_on, put_back_limited, receipt};
@@ -27,7 +27,6 @@ const EXPRESS_AWAY: u32 = 30;
 
 pub(crate) struct LimitRule<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
-    limits: &'a LimitWindow<'a>,
     /// Mail that came too early for its limits: the next window has slots for it.
     early: RefCell<Vec<Message>>,
 }
@@ -48,8 +47,8 @@ enum OverLimit {
 }
 
 impl<'a, E: Environment> LimitRule<'a, E> {
-    pub(crate) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
-        Self { ctx, limits, early: RefCell::default() }
+    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
+        Self { ctx, early: RefCell::default() }
     }
 
     /// The way of a received mail whose limit has no slot for it now; none if it may wait here.
@@ -60,8 +59,8 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     /// with a delay, only if it is over a limit: its queue holds mail under many limits, and without delays
     /// the mail under one busy limit would be received again and again.
     fn way(&self, mail: &Message, now: Timestamp) -> Option<OverLimit> {
-        let planned = self.limits.planned;
-        let mut gates = self.limits.gates.borrow_mut();
+        let planned = &self.ctx.plan.limits;
+        let mut gates = self.ctx.limits.gates.borrow_mut();
         if mail.line == Line::Express {
             let most = Duration::from_secs(mail.held.receive_count.min(EXPRESS_AWAY).into());
             let away = most.mul_f64(self.ctx.env.entropy.unit()).as_secs() + 1;
@@ -72,7 +71,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         let is_new = self.ctx.plan.merge.is_none();
         if own.is_some()
             && mail.limit_queue != own
-            && let Some(place) = self.limits.queue_for(&mut gates, &mail.demands, now, is_new)
+            && let Some(place) = self.ctx.limits.queue_for(&mut gates, &mail.demands, now, is_new)
         {
             return Some(OverLimit::Move(place, Duration::ZERO));
         }
@@ -105,7 +104,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         mail: &Message,
         place: usize,
         now: Timestamp,
-        gates: &LimitGates<'_>,
+        gates: &LimitGates,
     ) -> Option<OverLimit> {
         let is_back = mail.limit_queue == Some(place);
         if is_back && self.is_kept_close(mail) && !gates.has_waiting(&mail.demands) {
@@ -125,11 +124,11 @@ impl<'a, E: Environment> LimitRule<'a, E> {
 
     /// Sends a mail through another configuration set if it is over a limit that has one for the rest.
     fn overflow(&self, mail: &mut Message, now: Timestamp) {
-        let table = &self.limits.planned.table;
+        let table = &self.ctx.plan.limits.table;
         let over = mail.demands.iter().map(|(limit, _)| limit).find(|limit| {
             let is_it = |of: &LimitRef| of == *limit;
-            self.limits.planned.overflows(limit)
-                && self.limits.gates.borrow_mut().is_over(&mail.demands, now, is_it)
+            self.ctx.plan.limits.overflows(limit)
+                && self.ctx.limits.gates.borrow_mut().is_over(&mail.demands, now, is_it)
         });
         let Some((demands, set)) = over.and_then(|over| table.overflow(&mail.demands, over)) else {
             return;
@@ -140,7 +139,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
 
     /// Whether mail over this limit has no queue to wait in. A limited campaign's mail has: its own.
     fn is_without_queue(&self, mail: &Message, limit: &LimitRef) -> bool {
-        let planned = self.limits.planned;
+        let planned = &self.ctx.plan.limits;
         let is_campaign = planned.table.dimension(limit) == Some(Dimension::Campaign);
         !(planned.has_queue(limit) || is_campaign && is_limited_campaigns(mail))
     }
@@ -150,6 +149,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     fn waits_for_next(&self, mail: &Message) -> bool {
         mail.held.receive_count < CLOSE_RECEIVES
             && self
+                .ctx
                 .limits
                 .kept
                 .borrow_mut()
@@ -171,7 +171,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     /// limit, one under `*`, and one under a limit without a queue. After 5 receives it is delayed as others
     /// are: it costs a receive each time.
     fn is_kept_close(&self, mail: &Message) -> bool {
-        let planned = self.limits.planned;
+        let planned = &self.ctx.plan.limits;
         let of_others = mail.limit_queue.is_some() && mail.limit_queue == planned.others();
         let is_kept = of_others
             || (mail.limit_queue.is_some() && has_several(mail))
@@ -187,11 +187,11 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         delay: Duration,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(queue) = self.limits.planned.find(place).map(|queue| &queue.queue) else {
+        let Some(queue) = self.ctx.plan.limits.find(place).map(|queue| &queue.queue) else {
             return effects.push(Effect::Leave(mail, Leave::BySettings));
         };
         let (line, recipients) = (mail.line, mail.recipients());
-        self.limits.fed(self.ctx, place, recipients);
+        self.ctx.limits.fed(self.ctx, place, recipients);
         let job = move_on(&mail, queue, delay);
         effects.extend([Effect::Settle(mail, job), Effect::MovedAway(line, recipients)]);
         if delay.is_zero() {
@@ -231,7 +231,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     /// A mail that missed its last moment was not sent: its limits' slots are free again.
     pub(crate) fn ended(&self, send: &EndedSend) {
         if send.outcome() == Some(Outcome::NotSent) {
-            self.limits.gates.borrow_mut().give_back(&send.message.demands, send.slot);
+            self.ctx.limits.gates.borrow_mut().give_back(&send.message.demands, send.slot);
         }
     }
 
@@ -242,15 +242,15 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     /// Notes that the queue of `*` is empty if SQS counts nothing in it, in every 16th window. Its mail is
     /// invisible for minutes at a time, so an empty receive proves nothing.
     pub(crate) fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
-        let (ctx, limits) = (self.ctx, self.limits);
-        let queue = limits.planned.queues.iter().find(|queue| queue.hides && queue.depth > 0)?;
+        let ctx = self.ctx;
+        let queue = ctx.plan.limits.queues.iter().find(|queue| queue.hides && queue.depth > 0)?;
         if !ctx.counts_merge() {
             return None;
         }
         let counting = async move {
             match ctx.env.queues.depth(&queue.queue).await {
                 Ok(depth) if depth == QueueDepth::default() => {
-                    limits.note(Some(queue.place), |moves| moves.gone = true);
+                    ctx.limits.note(Some(queue.place), |moves| moves.gone = true);
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -271,7 +271,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     }
 
     pub(crate) fn report(&self, entry: &mut LedgerReport) {
-        self.limits.tell(entry);
+        self.ctx.limits.tell(entry);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
@@ -16,16 +17,16 @@ use crate::poll::running_means::{LONGEST_DELAY, RunningMeans};
 use crate::ports::{Environment, LedgerReport};
 
 /// The limits' state of one window.
-pub(crate) struct LimitWindow<'a> {
-    pub(crate) planned: &'a PlannedLimits,
-    pub(super) gates: RefCell<LimitGates<'a>>,
+pub(crate) struct LimitWindow {
+    planned: Rc<PlannedLimits>,
+    pub(super) gates: RefCell<LimitGates>,
     /// The next window's slots, as the feed gives them to the mail that it feeds.
     ///
     /// Mail that is fed in a window is sent in the next one where the merge queue is about one window deep. If
     /// the merge queue is empty, it is sent at once: then this window's slots were left by the feed before.
-    fed: RefCell<LimitGates<'a>>,
+    fed: RefCell<LimitGates>,
     /// The next window's slots, as the drain gives them to mail that came too early for them.
-    pub(super) kept: RefCell<LimitGates<'a>>,
+    pub(super) kept: RefCell<LimitGates>,
     moves: RefCell<BTreeMap<usize, QueueMoves>>,
     /// Mails that were received and got no slot, by queue.
     left: RefCell<BTreeMap<String, u64>>,
@@ -34,7 +35,7 @@ pub(crate) struct LimitWindow<'a> {
     rooms: RefCell<BTreeMap<usize, u64>>,
 }
 
-/// What this window knows of a limit queue: recipients that feed or drain moved into it, and received from it.
+/// Recipients that feed or drain moved into a limit queue in this window, and received from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueMoves {
     pub(crate) fed: u64,
@@ -45,18 +46,18 @@ pub(crate) struct QueueMoves {
     pub(crate) gone: bool,
 }
 
-impl<'a> LimitWindow<'a> {
-    pub(crate) fn new(planned: &'a PlannedLimits) -> Self {
-        let next = || RefCell::new(LimitGates::new(planned, PlannedLimits::next_slots));
+impl LimitWindow {
+    pub(crate) fn new(planned: &Rc<PlannedLimits>) -> Self {
+        let gates = |slots_of| RefCell::new(LimitGates::new(planned, slots_of));
         let room = |queue: &PlannedQueue| {
             let depth = u64::try_from(queue.depth).unwrap_or(0);
             (queue.place, (2 * queue.slots.unwrap_or(0)).saturating_sub(depth))
         };
         Self {
-            planned,
-            gates: RefCell::new(LimitGates::new(planned, PlannedLimits::slots)),
-            fed: next(),
-            kept: next(),
+            planned: Rc::clone(planned),
+            gates: gates(PlannedLimits::slots),
+            fed: gates(PlannedLimits::next_slots),
+            kept: gates(PlannedLimits::next_slots),
             moves: RefCell::default(),
             left: RefCell::default(),
             rooms: RefCell::new(planned.queues.iter().map(room).collect()),
@@ -72,7 +73,7 @@ impl<'a> LimitWindow<'a> {
     /// crossing the queue; the 7th goes there.
     pub(super) fn queue_for(
         &self,
-        gates: &mut LimitGates<'_>,
+        gates: &mut LimitGates,
         demands: &Demands,
         now: Timestamp,
         is_new: bool,
@@ -139,7 +140,7 @@ impl<'a> LimitWindow<'a> {
         self.gates.borrow_mut().take(demands, slot);
     }
 
-    /// What this window knows of the limit queue at `place`.
+    /// The moves into and out of the limit queue at `place`.
     pub(crate) fn moves(&self, place: usize) -> QueueMoves {
         self.moves.borrow().get(&place).copied().unwrap_or_default()
     }
@@ -193,8 +194,8 @@ impl<'a> LimitWindow<'a> {
 }
 
 /// The limits' slots in one window, as it learns of limits by the mails that fall under them.
-pub(super) struct LimitGates<'a> {
-    limits: &'a PlannedLimits,
+pub(super) struct LimitGates {
+    limits: Rc<PlannedLimits>,
     slots_of: fn(&PlannedLimits, &LimitRef) -> Option<LimitSlots>,
     /// Slots by limit; `None` for a limit that is no tighter than the account's.
     slots: BTreeMap<LimitRef, Option<LimitSlots>>,
@@ -202,11 +203,12 @@ pub(super) struct LimitGates<'a> {
     waiting: BTreeMap<LimitRef, u64>,
 }
 
-impl<'a> LimitGates<'a> {
+impl LimitGates {
     fn new(
-        limits: &'a PlannedLimits,
+        limits: &Rc<PlannedLimits>,
         slots_of: fn(&PlannedLimits, &LimitRef) -> Option<LimitSlots>,
     ) -> Self {
+        let limits = Rc::clone(limits);
         Self { limits, slots_of, slots: BTreeMap::new(), waiting: BTreeMap::new() }
     }
 
@@ -353,7 +355,7 @@ impl<'a> LimitGates<'a> {
 
     fn learn(&mut self, key: &LimitRef) -> Option<&LimitSlots> {
         if !self.slots.contains_key(key) {
-            self.slots.insert(key.clone(), (self.slots_of)(self.limits, key));
+            self.slots.insert(key.clone(), (self.slots_of)(&self.limits, key));
         }
         self.slots.get(key).and_then(Option::as_ref)
     }

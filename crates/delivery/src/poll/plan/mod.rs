@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use tidegate_core::breaker::{Breaker, Permit};
 use tidegate_core::config::{Campaign, Campaigns, EXPRESS, PollerConfig, queue_key};
@@ -89,7 +90,7 @@ pub(super) struct Plan {
     pub(super) express: Option<QueueUrl>,
     /// Express mail is held for refusals, and this window sends one of it.
     pub(super) probes_express: bool,
-    pub(super) limits: PlannedLimits,
+    pub(super) limits: Rc<PlannedLimits>,
     /// Recipients of limit queues that get a slot in their campaigns' turn in a window, as a running mean.
     pub(super) limited_in_turn: u64,
     pub(super) dead_letter: QueueUrl,
@@ -187,7 +188,7 @@ impl Plan {
             slots,
             campaigns: campaigns.collect(),
             tenants: config.campaigns.tenants(&standing.control),
-            limits,
+            limits: Rc::new(limits),
             turns: Turns::all(&cycle, 0),
             cycle,
             merge: config.merge_queue_url.as_deref().map(QueueUrl::new),

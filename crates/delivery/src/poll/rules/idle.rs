@@ -39,7 +39,6 @@ const LIMITED_PAUSE: u64 = 60;
 /// Notes which queues were empty, and tells the ledger.
 pub(crate) struct IdleQueues<'a, E: Environment> {
     ctx: &'a Context<'a, E>,
-    limits: &'a LimitWindow<'a>,
     answers: RefCell<QueueAnswers>,
     /// Correction to the merge queue's reported depth, in recipients.
     drift: Rc<Cell<i64>>,
@@ -48,10 +47,9 @@ pub(crate) struct IdleQueues<'a, E: Environment> {
 }
 
 impl<'a, E: Environment> IdleQueues<'a, E> {
-    pub(crate) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
+    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
         Self {
             ctx,
-            limits,
             answers: RefCell::default(),
             drift: Rc::default(),
             first_mail: RefCell::default(),
@@ -88,7 +86,7 @@ impl<'a, E: Environment> IdleQueues<'a, E> {
         if drift != 0 {
             *entry.counters.entry(Counter::Fed.name().to_owned()).or_insert(0) += drift;
         }
-        answers.tell(plan, self.ctx.config.idle_windows, self.limits, entry);
+        answers.tell(plan, self.ctx.config.idle_windows, &self.ctx.limits, entry);
     }
 }
 
@@ -148,7 +146,7 @@ impl QueueAnswers {
     /// Adds to the report which queues to leave alone and which to ask again; `most` is the longest pause
     /// in windows. A window that did not serve normally, found nothing and has no news reports nothing at
     /// all.
-    fn tell(&self, plan: &Plan, most: u64, limits: &LimitWindow<'_>, report: &mut LedgerReport) {
+    fn tell(&self, plan: &Plan, most: u64, limits: &LimitWindow, report: &mut LedgerReport) {
         report.idle = self.idle(plan, most, limits);
         report.looks = self.looks(plan);
         if plan.rest == IdleMode::No || self.found {
@@ -189,12 +187,7 @@ impl QueueAnswers {
     ///
     /// Example: a campaign that was left alone for 2 windows is asked in window 100 and is empty: it is
     /// left alone for 4, until window 104.
-    fn idle(
-        &self,
-        plan: &Plan,
-        most: u64,
-        limits: &LimitWindow<'_>,
-    ) -> BTreeMap<String, Option<Idle>> {
+    fn idle(&self, plan: &Plan, most: u64, limits: &LimitWindow) -> BTreeMap<String, Option<Idle>> {
         let before = known(plan);
         let mut news = BTreeMap::new();
         let mut found_empty = |queue: &str, most: u64| {

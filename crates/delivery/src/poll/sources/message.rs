@@ -229,7 +229,7 @@ impl Message {
         u64::from(self.content.slots())
     }
 
-    /// Its body under `envelope`, for a standard queue.
+    /// The body under `envelope`, for a standard queue.
     fn under(&self, envelope: &Envelope, delay: Duration) -> Outgoing {
         let body = self.held.body.to_queue();
         Outgoing { body, attributes: envelope.to_attributes(), delay, fifo: None }

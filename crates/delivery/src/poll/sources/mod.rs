@@ -23,7 +23,7 @@ use tidegate_core::limiter::Line;
 use tidegate_core::prefetch::Outlook;
 
 use super::context::Context;
-use super::limits::{LimitWindow, LimitedLines};
+use super::limits::LimitedLines;
 use crate::ports::{Environment, QueueUrl};
 use message::Source;
 use std::time::Duration;
@@ -46,9 +46,9 @@ pub(super) struct Sources<'a, E: Environment> {
 }
 
 impl<'a, E: Environment> Sources<'a, E> {
-    pub(super) fn new(ctx: &'a Context<'a, E>, limits: &'a LimitWindow<'a>) -> Self {
+    pub(super) fn new(ctx: &'a Context<'a, E>) -> Self {
         let plan = ctx.plan;
-        let limited = LimitedLines::new(ctx, limits);
+        let limited = LimitedLines::new(ctx);
         let wanted = plan.intake_amount() - limited.kept();
         let campaigns = match &plan.merge {
             Some(merge) => Lanes::of_merge(ctx, merge, wanted),
@@ -60,7 +60,7 @@ impl<'a, E: Environment> Sources<'a, E> {
         // Enough that no slot waits for a receive: half a window's mail, the sends in flight, and 10
         // messages for each receive that may be under way. Example: 100 slots, 25 sends in flight and one
         // queue give 20 + 50 + 25 + 10 = 105 messages.
-        let lanes = campaigns.lanes.len() as u64;
+        let lanes = campaigns.queues.len() as u64;
         let capacity = 2 * BATCH + plan.slot_count() / 2 + in_flight + BATCH * lanes;
         let express = plan.express.clone().map(|queue| ExpressQueue::new(ctx, queue));
         let not_used = vec![0; plan.turns.lanes.len()];
@@ -120,7 +120,7 @@ impl<'a, E: Environment> Sources<'a, E> {
     fn recipients_per_mail(&self) -> f64 {
         let mean =
             |lane: &LaneQueues| self.ctx.running_means.recipients_per_mail(lane.source(0).lane());
-        self.campaigns.lanes.iter().map(mean).fold(1.0, f64::max)
+        self.campaigns.queues.iter().map(mean).fold(1.0, f64::max)
     }
 
     /// Reduces the campaigns' intake by the slots that passed or that express took, but not below the
@@ -181,7 +181,7 @@ impl<'a, E: Environment> Sources<'a, E> {
         match place {
             Some(place) => self.limited.arrived(place, mails),
             None => {
-                if let Some(lane) = self.campaigns.lanes.first_mut() {
+                if let Some(lane) = self.campaigns.queues.first_mut() {
                     lane.arrived(mails);
                     self.campaigns.intake.revive(0);
                 }

@@ -285,7 +285,7 @@ impl LaneQueues {
 /// The queues of campaigns and how much is wanted of each: one lane for each campaign of this window, or a single one
 /// for the merge queue.
 pub(crate) struct Lanes {
-    pub(crate) lanes: Vec<LaneQueues>,
+    pub(crate) queues: Vec<LaneQueues>,
     pub(crate) intake: Intake,
     /// Receives from queues that were found empty, still to be made; each with its queue's place in the lane.
     probes: Vec<(Ask, usize)>,
@@ -296,9 +296,9 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    fn new(lanes: Vec<LaneQueues>, intake: Intake) -> Self {
-        let had_limited_mail = vec![false; lanes.len()];
-        Self { lanes, intake, probes: Vec::new(), had_limited_mail, beyond: 0 }
+    fn new(queues: Vec<LaneQueues>, intake: Intake) -> Self {
+        let had_limited_mail = vec![false; queues.len()];
+        Self { queues, intake, probes: Vec::new(), had_limited_mail, beyond: 0 }
     }
 
     /// The campaigns of this window, of which `total` recipients are wanted by weight and debt. Queues that were found
@@ -321,7 +321,7 @@ impl Lanes {
         let lanes = lanes.map(|(lane, c)| LaneQueues::of(plan, c, Line::Campaign(lane)));
         let mut all = Self::new(lanes.collect(), intake);
         if plan.intake_amount() > 0 {
-            let each = all.lanes.iter_mut().enumerate();
+            let each = all.queues.iter_mut().enumerate();
             all.probes = each.flat_map(|(lane, queues)| queues.probes(plan, lane)).collect();
         }
         all
@@ -347,14 +347,14 @@ impl Lanes {
     }
 
     pub(crate) fn outstanding(&self) -> u64 {
-        self.lanes.iter().map(LaneQueues::outstanding).sum()
+        self.queues.iter().map(LaneQueues::outstanding).sum()
     }
 
     /// The next receive from a queue that was found empty, to learn whether mail came. It is beside the shares: no slot
     /// waits for its answer, so it may be a long poll.
     pub(crate) fn probe(&mut self) -> Option<NextReceive> {
         let (ask, index) = self.probes.pop()?;
-        let queue = self.lanes[ask.lane].source(index).queue.clone();
+        let queue = self.queues[ask.lane].source(index).queue.clone();
         let (origin, messages) = (ReceiveOrigin::Lane(ask, index), ask.messages);
         Some(NextReceive { origin, queue, messages, pause: Duration::ZERO, wait: Wait::Within })
     }
@@ -363,7 +363,7 @@ impl Lanes {
     /// window. None if nothing is wanted beyond the receives under way, or no queue that may give it can be asked now:
     /// then an answer has to come first.
     pub(crate) fn next(&mut self, most: u64, room: u64, left: Duration) -> Option<NextReceive> {
-        let lanes = &self.lanes;
+        let lanes = &self.queues;
         let may_ask = |lane: usize| lanes.get(lane).is_some_and(|lane| lane.next(left).is_some());
         let ask = self.intake.ask_within(most, may_ask)?;
         if room < ask.messages {
@@ -373,7 +373,7 @@ impl Lanes {
         // While another queue may have mail for these slots, a long poll would only delay it: the queue is asked by a
         // short poll.
         let others = self.intake.others_may_give(ask.lane);
-        let lane = &mut self.lanes[ask.lane];
+        let lane = &mut self.queues[ask.lane];
         let index = lane.next(left).unwrap_or(0);
         let (queue, pause) = lane.asked(index, ask.messages);
         let wait = if others || !lane.is_alone(index) { Wait::No } else { Wait::Within };
@@ -389,7 +389,7 @@ impl Lanes {
         got: Option<u64>,
         long: bool,
     ) -> Option<SourceAnswer> {
-        let lane = self.lanes.get_mut(ask.lane)?;
+        let lane = self.queues.get_mut(ask.lane)?;
         if ask.recipients == 0 && got.unwrap_or(0) > 0 {
             self.intake.revive(ask.lane); // the probe found mail again
         }
