@@ -15,7 +15,7 @@ use crate::event::{ChangeKind, ChangeTone, StateChange};
 /// The last look, and what of the looks before is needed to derive changes.
 #[derive(Clone, Debug)]
 pub struct LastSeen {
-    /// Its account's quota is the last that SES told.
+    /// The account's quota in it is the last that SES told.
     status: Status,
     runs: BTreeMap<String, SendingRun>,
     /// Time of the newest operator's change that was published.

@@ -1,32 +1,25 @@
-//! The local AWS: ministack with the real template deployed into it, and the SES sandbox.
-//!
-//! Checks that all files and programs that a run needs are there, before anything is started.
-//!
-//! The place of the files that a run needs: a checkout, or the prefix below which a package installed them; and
-//! the folder of a run, with its logs and its report.
+//! The local AWS: ministack with the real template deployed into it, and the SES sandbox; and the files and programs
+//! that must be there before anything is started.
 
+use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use std::{env, fs, io};
 
 use http::Method;
 use tidegate_adapters::aws::stack::{LocalEndpoint, LocalRuns, Stack};
 use tidegate_adapters::aws::{Clients, DynamoLedger, SqsQueues};
 use tidegate_fakes::unused_port;
-use time::OffsetDateTime;
-use time::macros::format_description;
 use tokio::process::Command;
 use tokio::time::Instant;
 
 use crate::error::LocalError;
-use crate::programs::Http;
+use crate::place::Place;
 use crate::programs::{
-    DeployedStack, MINISTACK, ProcessGroup, ProgramOutput, REGION, Scratch, Server, deploy,
-    ministack, wait_until_ready,
+    DeployedStack, Http, MINISTACK, ProcessGroup, ProgramOutput, REGION, Scratch, Server,
+    SesSandboxClient, isolated, ministack, wait_until_ready,
 };
-use crate::run::SesSandboxClient;
 use crate::setup::{Infra, Setup, Sqs};
 
 /// Credentials that are worth nothing anywhere else.
@@ -92,9 +85,9 @@ impl LocalAws {
         let mut parameters = setup.parameters(&url);
         let ministack = Http::new(format!("http://127.0.0.1:{port}"));
         let mut sqs_url = ministack.base().to_owned();
-        if setup.settings.sqs == Sqs::Sandbox {
+        if let Some(binary) = &files.sqs_sandbox {
             // Its queues are created at their first use, under the names that the stack gives them.
-            let sqs = Server { name: "sqs-sandbox", binary: &files.sqs_sandbox()?, port: 0 };
+            let sqs = Server { name: "sqs-sandbox", binary, port: 0 };
             sqs_url = sqs.start(&mut process_group, ["--create"], folder).await?;
             parameters.push(("SqsEndpointUrl".to_owned(), sqs_url.clone()));
         }
@@ -197,6 +190,29 @@ fn first_trigger(started: Instant, deployed: Instant) -> Instant {
     started + Duration::from_secs(due.div_ceil(tick) * tick)
 }
 
+async fn deploy(
+    process_group: &ProcessGroup,
+    files: &Files,
+    endpoint: &str,
+    parameters: &[(String, String)],
+) -> Result<DeployedStack, LocalError> {
+    let mut command = isolated(&files.python, &std::env::temp_dir());
+    command.arg("-B").arg(&files.script).args(["deploy", "--region", REGION]);
+    command.args(["--endpoint", endpoint]);
+    command.arg(files.stack_option).arg(&files.stack);
+    command.arg("--scheduler").arg(&files.scheduler).arg("--poller").arg(&files.poller);
+    for (name, value) in parameters {
+        command.arg("--parameter").arg(format!("{name}={value}"));
+    }
+    let output = process_group.run("the deployment", command).await?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(LocalError::Deploy(said.trim().to_owned()));
+    }
+    let stack = serde_json::from_slice(&output.stdout);
+    stack.map_err(|error| LocalError::Deploy(format!("its answer cannot be read: {error}")))
+}
+
 /// The Python packages that ministack and the deployment script import.
 const MODULES: &str = "ministack boto3 yaml";
 const FIND_MODULES: &str = "import importlib.util as u, sys; \
@@ -204,21 +220,23 @@ const FIND_MODULES: &str = "import importlib.util as u, sys; \
 
 /// Files that a run uses, all of them there.
 #[derive(Clone, Debug)]
-pub(super) struct Files {
-    pub(super) python: PathBuf,
-    pub(super) script: PathBuf,
+struct Files {
+    python: PathBuf,
+    script: PathBuf,
     /// The stack's description: the SAM template, or the CDK app, compiled to JavaScript.
-    pub(super) stack: PathBuf,
+    stack: PathBuf,
     /// The script's option for it.
-    pub(super) stack_option: &'static str,
-    pub(super) scheduler: PathBuf,
-    pub(super) poller: PathBuf,
-    pub(super) sandbox: PathBuf,
+    stack_option: &'static str,
+    scheduler: PathBuf,
+    poller: PathBuf,
+    sandbox: PathBuf,
+    /// The SQS sandbox's binary; none where the queues are ministack's.
+    sqs_sandbox: Option<PathBuf>,
 }
 
 impl Files {
     /// Looks for all of them, and for the Python packages.
-    pub(super) async fn find(setup: &Setup) -> Result<Self, LocalError> {
+    async fn find(setup: &Setup) -> Result<Self, LocalError> {
         let Setup { root, python, bin_dir, .. } = setup;
         let remedies = Place::of_this_program().remedies();
         let file = |path: &str, remedy| present(&root.join(path), "the file", remedy);
@@ -235,15 +253,13 @@ impl Files {
             scheduler: binary("scheduler")?,
             poller: binary("poller")?,
             sandbox: binary("ses-sandbox")?,
+            sqs_sandbox: match setup.settings.sqs {
+                Sqs::Sandbox => Some(binary("sqs-sandbox")?),
+                Sqs::Ministack => None,
+            },
         };
         modules(&files.python, remedies.python).await?;
         Ok(files)
-    }
-
-    /// The SQS sandbox's binary, which not every run needs.
-    pub(super) fn sqs_sandbox(&self) -> Result<PathBuf, LocalError> {
-        let remedy = Place::of_this_program().remedies().program;
-        present(&self.sandbox.with_file_name("sqs-sandbox"), "the binary", remedy)
     }
 }
 
@@ -264,164 +280,31 @@ async fn modules(python: &Path, remedy: &str) -> Result<(), LocalError> {
     let output = command.output().await;
     let output = output.map_err(|source| LocalError::Start { program, source })?;
     let missing = String::from_utf8_lossy(&output.stdout).trim().replace(' ', ", ");
-    if output.status.success() && missing.is_empty() {
-        return Ok(());
-    }
-    let what = if output.status.success() { missing } else { "a Python that works".to_owned() };
+    let what = match output.status.success() {
+        true if missing.is_empty() => return Ok(()),
+        true => missing.as_str(),
+        false => "a Python that works",
+    };
     let what = format!("{what} (in {})", python.display());
     Err(LocalError::Missing { what, remedy: remedy.to_owned() })
 }
 
 /// A port on loopback that is free now: the requested one, or any.
 pub(super) fn free_port(asked: Option<u16>, option: &'static str) -> Result<u16, LocalError> {
-    let found = match asked {
-        Some(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|_| port),
-        None => unused_port(),
+    let Some(port) = asked else {
+        let program = "a server on a free port".to_owned();
+        return unused_port().map_err(|source| LocalError::Start { program, source });
     };
-    match (found, asked) {
-        (Ok(port), _) => Ok(port),
-        (Err(error), Some(port)) if error.kind() == io::ErrorKind::AddrInUse => {
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+        Ok(_) => Ok(port),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             Err(LocalError::PortTaken { port, option })
         }
-        (Err(source), _) => {
-            let program = match asked {
-                Some(port) => format!("a server on port {port} ({option})"),
-                None => "a server on a free port".to_owned(),
-            };
+        Err(source) => {
+            let program = format!("a server on port {port} ({option})");
             Err(LocalError::Start { program, source })
         }
     }
-}
-
-/// Below a prefix: this program and those of a local run.
-const PROGRAMS: &str = "libexec/tidegate";
-/// Below a prefix: what deploys the stack, as in a checkout.
-const FILES: &str = "share/tidegate";
-
-/// Decides where a run looks for its files unless its options say so, and what to do where one is missing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// The current folder is Tidegate's checkout.
-    Checkout,
-    /// A package is installed below this prefix, such as `/usr/local` or a virtual environment.
-    Installed(PathBuf),
-}
-
-impl Place {
-    /// The place of this program.
-    pub(super) fn of_this_program() -> Self {
-        let program = env::current_exe().and_then(|program| program.canonicalize());
-        program.map_or(Self::Checkout, |program| Self::of(&program))
-    }
-
-    fn of(program: &Path) -> Self {
-        let folder = program.parent().filter(|folder| folder.ends_with(PROGRAMS));
-        let prefix = folder.and_then(Path::parent).and_then(Path::parent);
-        prefix.map_or(Self::Checkout, |prefix| Self::Installed(prefix.to_owned()))
-    }
-
-    pub(super) fn bin_dir(&self) -> PathBuf {
-        match self {
-            Self::Checkout => "target/local".into(),
-            Self::Installed(prefix) => prefix.join(PROGRAMS),
-        }
-    }
-
-    pub(super) fn root(&self) -> PathBuf {
-        match self {
-            Self::Checkout => ".".into(),
-            Self::Installed(prefix) => prefix.join(FILES),
-        }
-    }
-
-    /// The Python of the virtual environment that the package is in, else the first on the `PATH`.
-    pub(super) fn python(&self) -> PathBuf {
-        let Self::Installed(prefix) = self else { return ".tools/local/bin/python".into() };
-        let path = env::var_os("PATH").unwrap_or_default();
-        let folders = std::iter::once(prefix.join("bin")).chain(env::split_paths(&path));
-        let found = folders.map(|folder| folder.join("python3")).find(|python| python.is_file());
-        found.unwrap_or_else(|| "python3".into())
-    }
-
-    /// The folder in which each run makes its own.
-    pub(super) fn runs(&self, root: &Path) -> PathBuf {
-        match self {
-            Self::Checkout if root == Path::new(".") => ".local".into(),
-            Self::Checkout => root.join(".local"),
-            Self::Installed(_) => LocalRuns::of_user().folder().to_owned(),
-        }
-    }
-
-    const fn remedies(&self) -> &'static Remedies {
-        match self {
-            Self::Checkout => &Remedies {
-                python: "run `make tools`, or name another Python with --python",
-                program: "run `make binaries`, or name another folder with --bin-dir",
-                file: "run it in Tidegate's checkout, or name that with --root",
-                cdk: "run `make cdk`",
-            },
-            Self::Installed(_) => &Remedies {
-                python: "install it with `pip install 'tidegate[local]'` into a virtual environment (or run \
-                         `uvx 'tidegate[local]' local`), or name a Python that has it with --python",
-                program: "install Tidegate again, or name another folder with --bin-dir",
-                file: "install Tidegate again, or name a checkout with --root",
-                cdk: "only a checkout has it: run `make cdk` there, and name it with --root",
-            },
-        }
-    }
-}
-
-/// The advice for each kind of thing that may be missing.
-struct Remedies {
-    python: &'static str,
-    program: &'static str,
-    file: &'static str,
-    cdk: &'static str,
-}
-
-/// The folder asked for, or a new one in `runs`, named for the time.
-pub(super) fn create_folder(
-    asked: Option<&Path>,
-    runs: &Path,
-    now_ns: u64,
-) -> Result<PathBuf, LocalError> {
-    let failed = |path: &Path, source| LocalError::Write { path: path.to_owned(), source };
-    if let Some(asked) = asked {
-        fs::create_dir_all(asked).map_err(|source| failed(asked, source))?;
-        return Ok(asked.to_owned());
-    }
-    fs::create_dir_all(runs).map_err(|source| failed(runs, source))?;
-    let name = format!("run-{}", stamp(now_ns));
-    let others = (2..).map(|number| format!("{name}-{number}"));
-    for name in std::iter::once(name.clone()).chain(others) {
-        let path = runs.join(name);
-        match fs::create_dir(&path) {
-            Ok(()) => return Ok(path),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(source) => return Err(failed(&path, source)),
-        }
-    }
-    Ok(runs.to_owned())
-}
-
-/// Removes it where nothing was written into it.
-pub(super) fn remove_empty(folder: &Path) {
-    let _ = fs::remove_dir(folder);
-}
-
-pub(super) fn write(folder: &Path, name: &str, content: &str) -> Result<PathBuf, LocalError> {
-    let path = folder.join(name);
-    match fs::write(&path, content) {
-        Ok(()) => Ok(path),
-        Err(source) => Err(LocalError::Write { path, source }),
-    }
-}
-
-/// A time that sorts as text, in UTC.
-fn stamp(now_ns: u64) -> String {
-    let format = format_description!("[year][month][day]-[hour][minute][second]");
-    let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(now_ns)).ok();
-    at.and_then(|at| at.format(format).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -468,40 +351,5 @@ mod tests {
             error.starts_with("not found: a Python that works (in /bin/false); do it"),
             "{error}"
         );
-    }
-}
-
-#[cfg(test)]
-mod place_tests {
-    use super::*;
-
-    #[test]
-    fn a_program_of_a_package_finds_what_lies_below_its_prefix() {
-        let place = Place::of(Path::new("/opt/venv/libexec/tidegate/devstack"));
-        assert_eq!(place, Place::Installed("/opt/venv".into()));
-        assert_eq!(place.bin_dir(), Path::new("/opt/venv/libexec/tidegate"));
-        assert_eq!(place.root(), Path::new("/opt/venv/share/tidegate"));
-    }
-
-    #[test]
-    fn any_other_program_expects_a_checkout() {
-        for program in
-            ["/src/tidegate/target/local/devstack", "/usr/local/bin/devstack", "devstack"]
-        {
-            let place = Place::of(Path::new(program));
-            assert_eq!(place, Place::Checkout, "{program}");
-            assert_eq!(place.root(), Path::new("."));
-            assert_eq!(place.runs(Path::new("/src/tidegate")), Path::new("/src/tidegate/.local"));
-        }
-    }
-
-    #[test]
-    fn two_runs_of_one_second_have_two_folders() {
-        let root = std::env::temp_dir().join(format!("tidegate-folder-{}", std::process::id()));
-        let folders =
-            [(); 2].map(|()| create_folder(None, &root, 1_795_206_967_000_000_000).unwrap());
-        let names = folders.map(|folder| folder.file_name().unwrap().to_str().unwrap().to_owned());
-        fs::remove_dir_all(&root).unwrap();
-        assert_eq!(names, ["run-20261120-203607", "run-20261120-203607-2"]);
     }
 }

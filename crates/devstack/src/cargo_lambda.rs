@@ -8,8 +8,9 @@ use std::process::Stdio;
 use tidegate_adapters::aws::stack::Stack;
 use tokio::process::Command;
 
-use crate::aws::{self, KEY, LocalAws};
+use crate::aws::{KEY, LocalAws};
 use crate::error::LocalError;
+use crate::place;
 use crate::programs::{ProgramOutput, REGION};
 use crate::run::fill;
 use crate::setup::{LocalPlan, Setup};
@@ -29,7 +30,7 @@ pub(super) async fn watch(
     stack: &Stack,
 ) -> Result<(), LocalError> {
     present().await?;
-    let file = aws::write(&aws.folder, "watch.env", &environment(aws, stack))?;
+    let file = place::write(&aws.folder, "watch.env", &environment(aws, stack))?;
     let mut plan = setup.settings.plan.clone();
     plan.campaigns.iter_mut().for_each(|campaign| campaign.mails = campaign.mails.min(MAILS));
     fill(&aws.sdk.queues, &plan, &aws.stack.campaigns()?, |_| {}).await?;

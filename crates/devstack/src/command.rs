@@ -28,9 +28,10 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::aws::{self, KEY, LocalAws, Place};
+use crate::aws::{KEY, LocalAws, free_port};
 use crate::cargo_lambda;
 use crate::error::LocalError;
+use crate::place::{self, Place};
 use crate::programs::REGION;
 use crate::report::LocalReport;
 use crate::run::{LocalRun, fill};
@@ -157,13 +158,13 @@ pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
     let setup = args.setup()?;
     let now = SystemClock::new().wall().as_nanos();
     let runs = Place::of_this_program().runs(&setup.root);
-    let folder = aws::create_folder(args.out.as_deref(), &runs, now)?;
+    let folder = place::create_folder(args.out.as_deref(), &runs, now)?;
     let session = Session { args, setup, folder };
     let folder = session.folder.as_path();
     session.say(&format!("Starting ministack and the SES sandbox (logs in {})", folder.display()));
     let mut aws = tokio::select! {
         aws = LocalAws::start(&session.setup, folder) => {
-            aws.inspect_err(|_| aws::remove_empty(folder))?
+            aws.inspect_err(|_| place::remove_empty(folder))?
         }
         () = signals.notified() => return Ok(RunOutcome::Interrupted),
     };
@@ -293,7 +294,7 @@ impl Session<'_> {
     fn tell(&self, report: &LocalReport) -> Result<(), LocalError> {
         let json = serde_json::to_string_pretty(report)
             .map_err(|error| LocalError::Option(error.to_string()))?;
-        let written = aws::write(&self.folder, "report.json", &json)?;
+        let written = place::write(&self.folder, "report.json", &json)?;
         // A closed pipe means that the reader wants no more; that is no error.
         let mut out = stdout().lock();
         if self.args.json {
@@ -359,7 +360,7 @@ async fn open_console(
     folder: &Path,
 ) -> Result<(String, OpenConsole), LocalError> {
     log(folder)?;
-    let port = aws::free_port(port, "--console-port")?;
+    let port = free_port(port, "--console-port")?;
     let failed = |source| LocalError::Start { program: "the console".to_owned(), source };
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = bind(listen).map_err(failed)?;

@@ -9,6 +9,7 @@ mod cargo_lambda;
 mod command;
 mod error;
 mod figures;
+mod place;
 mod programs;
 mod report;
 mod run;
@@ -20,9 +21,9 @@ pub use error::LocalError;
 pub use figures::{
     ArrivalSeries, MailArrival, RunFigures, RunPhase, RunPhases, ShareInPhase, figures,
 };
-pub use programs::{DeployedStack, FunctionWatch, ProcessUsage};
+pub use programs::{DeployedStack, FunctionWatch, ProcessUsage, SandboxStats, SesSandboxClient};
 pub use report::{Ending, LocalReport, Mails, PollerUsage, Promise, SqsCalls};
-pub use run::{SandboxStats, SesSandboxClient, body, fill, is_of_plan};
+pub use run::{body, fill, is_of_plan};
 pub use setup::{
     Infra, InvalidWeightPair, LocalCampaign, LocalPlan, Mode, RunSettings, Setup, Sqs, WeightPair,
     split,

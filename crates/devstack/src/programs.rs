@@ -2,6 +2,7 @@
 //! that nothing of them outlives the run; and the processor time and memory of the functions' processes.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -23,8 +24,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::aws::Files;
 use crate::error::LocalError;
+use crate::figures::MailArrival;
 
 const READY_SECONDS: u64 = 30;
 const LOOK: Duration = Duration::from_millis(50);
@@ -44,7 +45,7 @@ sys.argv = ['ministack']
 main()
 ";
 /// A command with an almost empty environment, because the functions inherit ministack's.
-fn isolated(program: impl AsRef<OsStr>, scratch: &Path) -> Command {
+pub(super) fn isolated(program: impl AsRef<OsStr>, scratch: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("HOME", scratch).env("TMPDIR", scratch);
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -128,29 +129,6 @@ pub(super) async fn wait_until_ready(
     }
 }
 
-pub(super) async fn deploy(
-    process_group: &ProcessGroup,
-    files: &Files,
-    endpoint: &str,
-    parameters: &[(String, String)],
-) -> Result<DeployedStack, LocalError> {
-    let mut command = isolated(&files.python, &std::env::temp_dir());
-    command.arg("-B").arg(&files.script).args(["deploy", "--region", REGION]);
-    command.args(["--endpoint", endpoint]);
-    command.arg(files.stack_option).arg(&files.stack);
-    command.arg("--scheduler").arg(&files.scheduler).arg("--poller").arg(&files.poller);
-    for (name, value) in parameters {
-        command.arg("--parameter").arg(format!("{name}={value}"));
-    }
-    let output = process_group.run("the deployment", command).await?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return Err(LocalError::Deploy(said.trim().to_owned()));
-    }
-    let stack = serde_json::from_slice(&output.stdout);
-    stack.map_err(|error| LocalError::Deploy(format!("its answer cannot be read: {error}")))
-}
-
 /// A folder for temporary files, removed with all that is in it.
 #[derive(Debug)]
 pub(super) struct Scratch(PathBuf);
@@ -161,8 +139,8 @@ impl Scratch {
     }
 
     pub(super) fn create(folder: &Path) -> Result<Self, LocalError> {
-        let path = std::path::absolute(folder).map(|folder| folder.join("tmp"));
-        let path = path.unwrap_or_else(|_| folder.join("tmp"));
+        let path = folder.join("tmp");
+        let path = std::path::absolute(&path).unwrap_or(path);
         let failed = |source| LocalError::Write { path: path.clone(), source };
         fs::create_dir_all(&path).map_err(failed)?;
         Ok(Self(path))
@@ -392,7 +370,10 @@ impl Http {
 
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, LocalError> {
         let text = self.call(Method::GET, path, &[], String::new()).await?;
-        serde_json::from_slice(&text).map_err(|error| self.failed(path, &error))
+        serde_json::from_slice(&text).map_err(|error| LocalError::Http {
+            url: format!("{}{path}", self.base),
+            reason: error.to_string(),
+        })
     }
 
     /// Any call that succeeds: its answer's body.
@@ -403,29 +384,111 @@ impl Http {
         headers: &[(&str, &str)],
         body: String,
     ) -> Result<Vec<u8>, LocalError> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        let url = format!("{}{path}", self.base);
+        let mut request = Request::builder().method(method).uri(&url);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Full::from(body)).map_err(|error| self.failed(path, &error))?;
-        let answer = tokio::time::timeout(TIMEOUT, async {
-            let answer = self.client.request(request).await.map_err(|e| self.failed(path, &e))?;
+        let answer = async {
+            let answer = self.client.request(request.body(Full::from(body))?).await?;
             let status = answer.status();
-            let body = answer.into_body().collect().await.map_err(|e| self.failed(path, &e))?;
-            Ok::<_, LocalError>((status, body.to_bytes().to_vec()))
-        });
-        let (status, body) = answer.await.map_err(|error| self.failed(path, &error))??;
-        if status.is_success() {
-            return Ok(body);
-        }
-        Err(LocalError::Http {
-            url: format!("{}{path}", self.base),
-            reason: format!("{status}: {}", String::from_utf8_lossy(&body)),
-        })
+            let body = answer.into_body().collect().await?.to_bytes();
+            Ok::<_, Box<dyn Error + Send + Sync>>((status, body))
+        };
+        let reason = match timeout(TIMEOUT, answer).await {
+            Ok(Ok((status, body))) if status.is_success() => return Ok(body.to_vec()),
+            Ok(Ok((status, body))) => format!("{status}: {}", String::from_utf8_lossy(&body)),
+            Ok(Err(error)) => in_full(&*error),
+            Err(late) => late.to_string(),
+        };
+        Err(LocalError::Http { url, reason })
+    }
+}
+
+/// The tag that names a mail's campaign.
+const CAMPAIGN_TAG: &str = "tidegate_campaign";
+/// Mails of one page: the most that the sandbox gives.
+const PAGE: usize = 10_000;
+
+/// Reads mails and counters from a running `ses-sandbox`.
+#[derive(Clone, Debug)]
+pub struct SesSandboxClient {
+    http: Http,
+}
+
+/// The sandbox's counters that a report shows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SandboxStats {
+    /// Refusals by error code, injected ones too.
+    pub refused: BTreeMap<String, u64>,
+    pub faults: BTreeMap<String, u64>,
+    /// The most recipients accepted in any half-open second.
+    pub worst_sliding_second: u64,
+    /// The most recipients that arrived in any half-open second, refused or not.
+    pub worst_sliding_second_offered: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct MailboxEntry {
+    seq: u64,
+    arrived_ns: u64,
+    to: Vec<String>,
+    recipients: u32,
+    tags: BTreeMap<String, String>,
+}
+
+impl SesSandboxClient {
+    /// The sandbox at `url`, such as `http://127.0.0.1:4579`.
+    pub fn at(url: &str) -> Self {
+        Self { http: Http::new(url) }
     }
 
-    fn failed(&self, path: &str, error: &(dyn std::error::Error + 'static)) -> LocalError {
-        LocalError::Http { url: format!("{}{path}", self.base), reason: in_full(error) }
+    /// The sandbox's address; a browser shows the mailbox there.
+    pub fn url(&self) -> &str {
+        self.http.base()
+    }
+
+    /// The mails after number `seq` (0: all that are kept), and the number of the last one.
+    ///
+    /// # Errors
+    /// [`LocalError::Http`] where it does not answer.
+    pub async fn mails_after(&self, mut seq: u64) -> Result<(Vec<MailArrival>, u64), LocalError> {
+        let mut arrivals = Vec::new();
+        loop {
+            let path = format!("/_sandbox/mails?after={seq}&limit={PAGE}");
+            let mails: Vec<MailboxEntry> = self.http.get(&path).await?;
+            let full = mails.len() == PAGE;
+            for mut mail in mails {
+                seq = mail.seq;
+                arrivals.push(MailArrival {
+                    at_ns: mail.arrived_ns,
+                    campaign: mail.tags.remove(CAMPAIGN_TAG).unwrap_or_default(),
+                    key: mail.to.into_iter().next().unwrap_or_default(),
+                    recipients: mail.recipients,
+                });
+            }
+            if !full {
+                return Ok((arrivals, seq));
+            }
+        }
+    }
+
+    /// Refusals, faults, and the fullest seconds.
+    ///
+    /// # Errors
+    /// [`LocalError::Http`] where it does not answer.
+    pub async fn stats(&self) -> Result<SandboxStats, LocalError> {
+        self.http.get("/_sandbox/stats").await
+    }
+
+    /// Changes settings while it runs; `change` is the JSON of `PATCH /_sandbox/config`, such as
+    /// `{"quota": 200}`.
+    ///
+    /// # Errors
+    /// [`LocalError::Http`] where it refuses the change, with the reason, or does not answer.
+    pub async fn change(&self, change: &serde_json::Value) -> Result<(), LocalError> {
+        let body = change.to_string();
+        self.http.call(Method::PATCH, "/_sandbox/config", &[], body).await.map(drop)
     }
 }
 
@@ -451,8 +514,7 @@ pub struct FunctionWatch {
 #[derive(Debug, Default)]
 struct ProcessSample {
     function: Option<String>,
-    cpu_seconds: f64,
-    peak_rss_bytes: u64,
+    usage: ProcessUsage,
 }
 
 impl FunctionWatch {
@@ -469,8 +531,8 @@ impl FunctionWatch {
             .filter(|seen| seen.function.as_ref().is_some_and(|function| function.ends_with(name)));
         let usage = of_it.fold(ProcessUsage::default(), |sum, seen| ProcessUsage {
             processes: sum.processes + 1,
-            cpu_seconds: sum.cpu_seconds + seen.cpu_seconds,
-            peak_rss_bytes: sum.peak_rss_bytes.max(seen.peak_rss_bytes),
+            cpu_seconds: sum.cpu_seconds + seen.usage.cpu_seconds,
+            peak_rss_bytes: sum.peak_rss_bytes.max(seen.usage.peak_rss_bytes),
         });
         (usage.processes > 0).then_some(usage)
     }
@@ -495,10 +557,10 @@ impl FunctionWatch {
                 // count it yet.
                 continue;
             }
-            seen.cpu_seconds = seconds(stat.utime + stat.stime);
+            seen.usage.cpu_seconds = seconds(stat.utime + stat.stime);
             if let Ok(status) = process.status() {
                 let peak = status.vmhwm.unwrap_or_default() * 1024;
-                seen.peak_rss_bytes = seen.peak_rss_bytes.max(peak);
+                seen.usage.peak_rss_bytes = seen.usage.peak_rss_bytes.max(peak);
             }
         }
     }
@@ -524,7 +586,44 @@ fn seconds(ticks: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig};
+
     use super::*;
+
+    async fn send(http: &Http, to: &[&str], id: &str) {
+        let mail = json!({
+            "FromEmailAddress": "news@example.org",
+            "Destination": { "ToAddresses": to },
+            "Content": { "Simple": { "Subject": { "Data": "x" }, "Body": { "Text": { "Data": "x" } } } },
+            "EmailTags": [{ "Name": CAMPAIGN_TAG, "Value": "big" }, { "Name": "tidegate_id", "Value": id }],
+        });
+        let headers = [("content-type", "application/json")];
+        let path = "/v2/email/outbound-emails";
+        http.call(Method::POST, path, &headers, mail.to_string()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_arrived_is_read_once_with_campaign_and_recipients() {
+        let config = SesSandboxConfig::default();
+        let running = SesSandbox::start(config, "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let sandbox = SesSandboxClient::at(running.url());
+        assert_eq!(sandbox.mails_after(0).await.unwrap(), (Vec::new(), 0));
+        send(&sandbox.http, &["a@example.com", "b@example.com"], "1").await;
+        let (first, seq) = sandbox.mails_after(0).await.unwrap();
+        assert_eq!((first[0].campaign.as_str(), first[0].key.as_str()), ("big", "a@example.com"));
+        assert_eq!(first[0].recipients, 2);
+        send(&sandbox.http, &["c@example.com"], "2").await;
+        let (second, _) = sandbox.mails_after(seq).await.unwrap();
+        assert_eq!(
+            second.iter().map(|mail| mail.key.as_str()).collect::<Vec<_>>(),
+            ["c@example.com"]
+        );
+        assert_eq!(sandbox.stats().await.unwrap().worst_sliding_second, 3);
+        let refused = sandbox.change(&json!({ "qouta": 1 })).await.unwrap_err().to_string();
+        assert!(refused.contains("unknown field `qouta`"), "{refused}");
+        running.shutdown().await;
+    }
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");

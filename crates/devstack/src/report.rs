@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tidegate_operator::page::{Page, Span, TextTable, Tone, View};
 
-use super::figures::{RunFigures, RunPhase, ShareInPhase, float};
-use super::setup::RunSettings;
-use crate::programs::ProcessUsage;
-use crate::run::SandboxStats;
+use crate::figures::{RunFigures, RunPhase, ShareInPhase, float};
+use crate::programs::{ProcessUsage, SandboxStats};
+use crate::setup::RunSettings;
 
 /// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -177,8 +176,8 @@ impl View for LocalReport {
             page.line(Tone::Warning, held.as_str());
         }
         page.line(Tone::Plain, "");
-        let rows = [self.utilisation(), self.shares(), self.counts(), self.resources()];
-        page.fields(rows.iter().flatten().map(|(name, value)| (name.as_str(), Span::from(value))));
+        let fields = self.fields();
+        page.fields(fields.iter().map(|(name, value)| (name.as_str(), Span::from(value))));
         page.line(Tone::Plain, "");
         let mut promises = TextTable::bare();
         for promise in &self.promises {
@@ -191,80 +190,55 @@ impl View for LocalReport {
     }
 }
 
-type Rows = Vec<(String, String)>;
-
-fn row(name: &str, value: String) -> (String, String) {
-    (name.to_owned(), value)
-}
-
 impl LocalReport {
     fn message(&self) -> &'static str {
         self.settings.plan.channel.words().message
     }
 
-    fn utilisation(&self) -> Rows {
-        let phases = &self.figures.phases;
-        let worst = self.sandbox.worst_sliding_second_offered;
-        vec![
-            row("utilisation", used(&phases.backlogged)),
-            row("  both campaigns waiting", used(&phases.all_waiting)),
-            row("  after the first one's end", used(&phases.after_first_end)),
-            row(
-                "worst sliding second",
-                format!("{worst} arrived, quota {}", self.settings.plan.quota),
-            ),
-        ]
-    }
-
-    fn shares(&self) -> Rows {
-        let phases = &self.figures.phases;
-        let named = [
+    /// The figures, each with its name.
+    fn fields(&self) -> Vec<(String, String)> {
+        let (phases, mails, message) = (&self.figures.phases, self.mails, self.message());
+        let (worst, quota) = (self.sandbox.worst_sliding_second_offered, self.settings.plan.quota);
+        let mut fields = Vec::new();
+        let mut field = |name: &str, value: String| fields.push((name.to_owned(), value));
+        field("utilisation", used(&phases.backlogged));
+        field("  both campaigns waiting", used(&phases.all_waiting));
+        field("  after the first one's end", used(&phases.after_first_end));
+        field("worst sliding second", format!("{worst} arrived, quota {quota}"));
+        for (mut name, phase) in [
             ("shares, both waiting", &phases.all_waiting),
             ("shares, after that end", &phases.after_first_end),
-        ];
-        let shares = named.into_iter().flat_map(|(name, phase)| {
-            let names = std::iter::once(name).chain(std::iter::repeat(""));
-            let shares =
-                phase.shares.iter().map(|(campaign, its)| format!("{campaign} {}", share(its)));
-            names.zip(shares).map(|(name, share)| row(name, share))
-        });
-        let ended = self.figures.ended_after_seconds.iter().map(|(campaign, after)| {
-            row(
-                &format!("{campaign} ended"),
-                format!("{after:.1} s after the first {}", self.message()),
-            )
-        });
-        shares.chain(ended).collect()
-    }
-
-    fn counts(&self) -> Rows {
+        ] {
+            for (campaign, its) in &phase.shares {
+                field(name, format!("{campaign} {}", share(its)));
+                name = "";
+            }
+        }
+        for (campaign, after) in &self.figures.ended_after_seconds {
+            field(&format!("{campaign} ended"), format!("{after:.1} s after the first {message}"));
+        }
         let refused = self.sandbox.refused.iter().filter(|(_, count)| **count > 0);
         let refused: Vec<_> = refused.map(|(code, count)| format!("{count} {code}")).collect();
-        let refused = if refused.is_empty() { "none".to_owned() } else { refused.join(", ") };
-        let mails = self.mails;
+        field("refusals", if refused.is_empty() { "none".to_owned() } else { refused.join(", ") });
         let lost = mails.lost.map_or_else(|| "not told".to_owned(), |lost| lost.to_string());
         let (twice, dead, waiting) = (mails.duplicates, mails.dead_lettered, mails.waiting);
-        let mails =
+        let ends =
             format!("{lost} lost, {twice} duplicates, {dead} dead-lettered, {waiting} waiting");
-        vec![row("refusals", refused), row(&format!("{}s", self.message()), mails)]
-    }
-
-    fn resources(&self) -> Rows {
-        let calls = self.sqs.calls_per_mail.map(|calls| {
+        field(&format!("{message}s"), ends);
+        if let Some(calls) = self.sqs.calls_per_mail {
             let idle = match self.sqs.idle_windows {
                 0 => String::new(),
                 windows => format!("; {} in {windows} idle windows", self.sqs.idle_calls),
             };
-            row("SQS calls", format!("{calls:.3} a {}{idle}", self.message()))
-        });
-        let poller = self.poller.map(|poller| {
-            let cpu = poller.cpu_ms_per_mail.unwrap_or_default();
-            let memory = float(poller.usage.peak_rss_bytes) / 1e6;
-            let processes = poller.usage.processes;
-            let cpu = format!("{cpu:.2} ms CPU a {}", self.message());
-            row("poller", format!("{cpu}, {memory:.1} MB at most, {processes} processes"))
-        });
-        calls.into_iter().chain(poller).collect()
+            field("SQS calls", format!("{calls:.3} a {message}{idle}"));
+        }
+        if let Some(PollerUsage { usage, cpu_ms_per_mail }) = self.poller {
+            let cpu = format!("{:.2} ms CPU a {message}", cpu_ms_per_mail.unwrap_or_default());
+            let memory = float(usage.peak_rss_bytes) / 1e6;
+            let processes = usage.processes;
+            field("poller", format!("{cpu}, {memory:.1} MB at most, {processes} processes"));
+        }
+        fields
     }
 }
 

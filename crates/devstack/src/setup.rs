@@ -13,7 +13,7 @@ use tidegate_core::InvalidText;
 use tidegate_core::channel::{Channel, Words};
 use tidegate_core::rate::{Rate, RateMargin};
 
-use crate::aws::Place;
+use crate::place::Place;
 
 /// The most recipients of one mail, as SES has it.
 pub(super) const MOST_RECIPIENTS: u32 = 50;

@@ -7,6 +7,7 @@ mod dead_letters;
 mod forecasts;
 mod refresh;
 mod stack_ports;
+mod stack_view;
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -16,7 +17,6 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
-use refresh::StackView;
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 use tidegate_delivery::ports::PortError;
@@ -32,8 +32,9 @@ use crate::figures::{Curves, LongSpan};
 use crate::stream::{ChangeLog, Hub, StreamLimits, StreamRegistry};
 
 pub use dead_letters::DeadLetterView;
-pub use refresh::LatestFigures;
 pub use stack_ports::{PortTypes, StackPorts};
+pub use stack_view::LatestFigures;
+use stack_view::StackView;
 
 /// How long a console that ends waits until dead letters that it received are visible again.
 const PATIENCE: Duration = Duration::from_secs(3);
