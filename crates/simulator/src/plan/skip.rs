@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use tidegate_core::turns;
 
-use super::gate::{DailyLimit, MailState};
-use super::record::{Sum, Sums, WindowRecord, as_f64, floor};
+use super::gate::DailyLimit;
+use super::record::{MailState, Sum, Sums, WindowRecord, as_f64, floor};
 use super::scenario::{Scenario, SendFault};
 use super::state::{SimulationState, grid_rate};
 

@@ -11,12 +11,13 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::{Outgoing, QueueUrl};
 
-use super::gate::{Gates, MailState};
-use super::record::{Sum, WindowRecord, as_f64, floor, number};
+use super::gate::Gates;
+use super::record::{MailState, Sum, WindowRecord, as_f64, floor, number};
 use super::scenario::{DomainShare, PlanError, Scenario, domain_of};
-use crate::lambda::PollerRun;
 use crate::mail::{BodyForm, ProducedMail, produced};
-use crate::world::{EXPRESS, MERGE, World, limit_queue, url};
+use crate::settings::{EXPRESS, MERGE, limit_queue, url};
+use crate::world::PollerRun;
+use crate::world::World;
 
 /// The pollers of a window have reported this many windows later.
 const REPORTED_AFTER: u64 = 3;
