@@ -22,13 +22,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod lambda;
 pub mod mail;
 pub mod plan;
 mod settings;
 mod world;
 
-pub use lambda::{LambdaEnvironment, LateStarts, PollerEnd, PollerRun, SimulatedPorts};
 pub use mail::{BodyForm, ProducedMail};
-pub use settings::{Deployment, WorldSettings};
-pub use world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, SettingsError, World, limit_queue, url};
+pub use settings::{
+    DEAD_LETTERS, Deployment, EXPRESS, FEEDBACK, MERGE, SettingsError, WorldSettings, limit_queue,
+    url,
+};
+pub use world::{LambdaEnvironment, LateStarts, PollerEnd, PollerRun, SimulatedPorts, World};

@@ -9,9 +9,8 @@ use tidegate_core::daily::DailyPolicy;
 use tidegate_core::email::Priority;
 use tidegate_core::limits::InitialLimits;
 use tidegate_core::rate::{InvalidRate, Rate};
+use tidegate_delivery::ports::QueueUrl;
 use tidegate_fakes::{Counting, Latency, QueueSettings, SesSettings};
-
-use crate::world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, limit_queue, url};
 
 const LIMITS: &str = "TIDEGATE_LIMITS";
 
@@ -228,4 +227,34 @@ impl WorldSettings {
             ..SesSettings::of_rate(enforced)
         })
     }
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The account's quota or the rate that SES enforces is out of range.
+    #[error("a quota is out of range")]
+    Quota(#[from] InvalidRate),
+    /// The poller or the scheduler would refuse these variables at start-up.
+    #[error("the functions would not start")]
+    Variables(#[from] ConfigError),
+}
+
+/// The merge queue's name. Campaign names contain no dots, so it cannot clash with one.
+pub const MERGE: &str = "merge.fifo";
+pub const EXPRESS: &str = "express";
+pub const DEAD_LETTERS: &str = "dead.letters";
+/// The name of the queue with SES's bounces and complaints.
+pub const FEEDBACK: &str = "feedback.events";
+
+/// The prefix of the limit queues' names.
+pub(crate) const DOMAIN: &str = "domain.";
+
+/// The name of the recipient domain's queue at `place`, from 0.
+pub fn limit_queue(place: usize) -> String {
+    format!("{DOMAIN}{}", place + 1)
+}
+
+/// The URL of the queue of this name; a campaign's queue has the campaign's name.
+pub fn url(name: &str) -> QueueUrl {
+    QueueUrl::new(format!("https://sqs.example/{name}"))
 }

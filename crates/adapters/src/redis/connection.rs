@@ -13,14 +13,16 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ErrorKind, RedisConnectionInfo, RedisError, RedisResult};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
-use tidegate_core::config::BucketUrl;
+use tidegate_core::config::{BucketUrl, LAST_START};
 use tidegate_delivery::ports::{FailureKind, PortError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use super::TIME_LIMIT;
+/// The time limit of a take, including the time to connect.
+pub const TIME_LIMIT: Duration = Duration::from_millis(300);
+const _: () = assert!(TIME_LIMIT.as_millis() <= LAST_START.as_millis());
 
 /// How often a call is made if a cluster sends it to another node: to the one that has the keys, and while they
 /// move, from there to the next one, which may not know the script yet.

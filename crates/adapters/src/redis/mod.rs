@@ -19,22 +19,19 @@ mod connection;
 use std::fmt;
 use std::time::Duration;
 
+pub use connection::TIME_LIMIT;
 use connection::{Link, RedisConnector};
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisResult, Script};
 use rustls::RootCertStore;
 use tidegate_core::bucket::Terms;
-use tidegate_core::config::{BucketUrl, KeyPrefix, LAST_START};
+use tidegate_core::config::{BucketUrl, KeyPrefix};
 use tidegate_delivery::ports::{Answer, Bucket, PortError, TakeRequest, Taken};
 
 use crate::aws::trust_roots;
 
 /// The Lua script of a take. The comment at its head tells programs in any language how to call it.
 pub const SCRIPT: &str = include_str!("bucket.lua");
-
-/// The time limit of a take, including the time to connect.
-pub const TIME_LIMIT: Duration = Duration::from_millis(300);
-const _: () = assert!(TIME_LIMIT.as_millis() <= LAST_START.as_millis());
 
 /// The script's SHA-1 digest in hex, by which `EVALSHA` calls it.
 pub fn digest() -> String {

@@ -13,14 +13,15 @@ use tidegate_core::{Timestamp, Window};
 
 use super::cost::Cost;
 use super::gate::{self, DailyLimit};
-use super::record::{WindowRecord, as_f64, floor, number, sum_within};
+use super::record::{MailState, WindowRecord, as_f64, floor, number, sum_within};
 use super::report::{
     CampaignForecast, EndEstimate, Forecast, Simulation, Timeline, assumptions, phases,
 };
 use super::scenario::{CampaignLoad, PlanError, Scenario};
 use super::skip::{HORIZON, Skip};
 use super::state::{CampaignRun, SimulationState};
-use crate::world::{DEAD_LETTERS, MERGE, World};
+use crate::settings::{DEAD_LETTERS, MERGE};
+use crate::world::World;
 
 /// How long a running stack is without mail before the start.
 const WARM_UP: Duration = Duration::from_secs(25);
@@ -197,7 +198,7 @@ impl SimulationState {
     /// Whether nothing was sent for [`STALLED_AFTER`] windows although it could be, so that the run can end.
     fn is_stuck(&self) -> bool {
         let quiet = self.records.iter().rev().take_while(|record| record.total() <= 0.0);
-        let open = quiet.filter(|record| record.is_any(super::gate::MailState::is_sent));
+        let open = quiet.filter(|record| record.is_any(MailState::is_sent));
         open.map(|record| record.windows).sum::<u64>() > STALLED_AFTER
     }
 

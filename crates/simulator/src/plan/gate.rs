@@ -13,33 +13,12 @@ use tidegate_core::limits::{Dimension, LimitRef, LimitTable, Pace};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 
-use super::record::{WindowRecord, as_f64, floor, sum_within};
+use super::record::{MailState, WindowRecord, as_f64, floor, sum_within};
 use super::scenario::{CampaignLoad, Scenario};
 use crate::world::World;
 
 /// How long the rate of a limit that deferrals have lowered is taken to stay: it recovers in steps.
 const RECOVERY: Duration = Duration::from_hours(1);
-
-/// Whether a campaign's mail is sent, or why not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum MailState {
-    /// There is none.
-    #[default]
-    Empty,
-    Weightless,
-    Held,
-    /// A limit lets nothing through: outside its hours, before its begin, after its end.
-    Closed,
-    /// The rate of a limit is below its share.
-    Limited,
-    Open,
-}
-
-impl MailState {
-    pub(super) fn is_sent(self) -> bool {
-        self >= Self::Limited
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Gate {

@@ -8,7 +8,26 @@ use tidegate_core::Window;
 use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::{End, WindowReport};
 
-use super::gate::MailState;
+/// Whether a campaign's mail is sent, or why not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum MailState {
+    /// There is none.
+    #[default]
+    Empty,
+    Weightless,
+    Held,
+    /// A limit lets nothing through: outside its hours, before its begin, after its end.
+    Closed,
+    /// The rate of a limit is below its share.
+    Limited,
+    Open,
+}
+
+impl MailState {
+    pub(super) fn is_sent(self) -> bool {
+        self >= Self::Limited
+    }
+}
 
 /// The figures of a window.
 #[derive(Clone, Copy, Debug, strum::EnumCount)]

@@ -9,8 +9,7 @@ use tidegate_core::format::{count, time};
 use tidegate_core::limits::Dimension;
 
 use super::cost::Cost;
-use super::gate::MailState;
-use super::record::{Sum, WindowRecord, as_f64};
+use super::record::{MailState, Sum, WindowRecord, as_f64};
 use super::scenario::Scenario;
 
 /// Seconds after the start, within what is thought likely.

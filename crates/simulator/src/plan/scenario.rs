@@ -16,8 +16,7 @@ use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::PortError;
 use tidegate_fakes::{Counting, Fault, Latency, Operation, Rule, failures};
 
-use crate::settings::{Deployment, WorldSettings};
-use crate::world::SettingsError;
+use crate::settings::{Deployment, SettingsError, WorldSettings};
 
 /// The most mails of a campaign and the largest daily quota that a forecast accepts.
 pub const MOST_MAILS: u64 = 1_000_000_000;

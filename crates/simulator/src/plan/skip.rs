@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use tidegate_core::turns;
 
-use super::gate::{DailyLimit, MailState};
-use super::record::{Sum, Sums, WindowRecord, as_f64, floor};
+use super::gate::DailyLimit;
+use super::record::{MailState, Sum, Sums, WindowRecord, as_f64, floor};
 use super::scenario::{Scenario, SendFault};
 use super::state::{SimulationState, grid_rate};
 
@@ -34,13 +34,6 @@ const MAX_MEASURED_WINDOWS: u64 = 1_800;
 const MIN_SENT: f64 = 300.0;
 /// Windows show that they are as expected only if this many recipients are expected in them.
 const MIN_EXPECTED: f64 = 400.0;
-
-/// How many windows pass after a change before the rate is measured, and how many are measured.
-#[derive(Clone, Copy, Debug)]
-struct MeasureWindows {
-    settle: u64,
-    windows: u64,
-}
 
 /// The average of the measured windows.
 #[derive(Clone, Debug)]
@@ -63,19 +56,18 @@ impl SimulationState {
         }
         let (full, exact) = self.expected(last, scenario, day);
         let expected: f64 = exact.iter().sum();
-        let measure = measure(last, expected, scenario.quota).of_mails(self.largest());
         let campaigns = exact.iter().filter(|due| **due > 0.0).count() as u64;
-        let measure = measure.of_turns(self.turn(last), campaigns, expected);
+        let (settle, windows) = self.measured_windows(last, expected, campaigns, scenario.quota);
         // Measure only windows since the last change, after those in which the rate settles.
-        let first = self.unchanged_since + measure.settle;
-        if last.end() < first + measure.windows {
+        let first = self.unchanged_since + settle;
+        if last.end() < first + windows {
             return None;
         }
         let newest = self.records.iter().rev().take_while(|record| record.from >= first);
         let mut newest: Vec<&WindowRecord> = newest.collect();
         let enough = floor((MIN_EXPECTED / expected.max(1e-9)).ceil());
-        let enough = enough.clamp(measure.windows, MAX_MEASURED_WINDOWS);
-        let enough = if expected > 0.0 { enough } else { measure.windows };
+        let enough = enough.clamp(windows, MAX_MEASURED_WINDOWS);
+        let enough = if expected > 0.0 { enough } else { windows };
         let recent = usize::try_from(enough).ok().and_then(|enough| newest.get(..enough));
         // The exact rates are only known while all windows were served at one rate and no fault was active.
         if let Some(recent) = recent
@@ -103,6 +95,40 @@ impl SimulationState {
         let (_, due) = self.gates.share(capacity, |index| last.has_mail(index));
         let by_share = self.is_as(&each, &due, windows, 1.0);
         Some(Sample { each, capacity, error, by_share })
+    }
+
+    /// How many windows pass after a change before the rate is measured, and how many are measured. In each, so many
+    /// recipients of so many campaigns are expected.
+    fn measured_windows(
+        &self,
+        last: &WindowRecord,
+        expected: f64,
+        campaigns: u64,
+        quota: f64,
+    ) -> (u64, u64) {
+        let (mut settle, mut windows) = if last.faults != 0 {
+            (60, 240)
+        } else if expected <= 0.0 {
+            (5, 15)
+        } else {
+            // At a high rate fewer windows show as much.
+            (12, floor((420.0 / quota).ceil()).clamp(10, 30))
+        };
+        // With several recipients per mail the rate oscillates: mails that find every slot of a window used come back
+        // after a visibility timeout (30 s). The measurement must cover several of these periods.
+        if self.largest() > 1.0 {
+            (settle, windows) = (settle.max(60), windows.max(300));
+        }
+        // Where so many campaigns take turns, they are found a few in each window, the first of them have more than
+        // their shares for half a minute, and each has its share only after all had a turn.
+        let turn = self.turn(last);
+        if turn > 0.0 {
+            let round = floor((turn * as_f64(campaigns) / expected.max(1e-9)).ceil());
+            let found = campaigns / (turns::probes(floor(expected)) as u64).max(1);
+            settle = settle.max(30) + found;
+            windows = windows.max(round).min(MAX_MEASURED_WINDOWS);
+        }
+        (settle, windows)
     }
 
     /// The recipients of campaigns that can be sent in a window, and each campaign's part of them.
@@ -183,48 +209,12 @@ impl WindowRecord {
     }
 }
 
-impl MeasureWindows {
-    /// With several recipients per mail the rate oscillates: mails that find every slot of a
-    /// window used come back after a visibility timeout (30 s). The measurement must cover several of these
-    /// periods.
-    fn of_mails(self, largest: f64) -> Self {
-        if largest <= 1.0 {
-            return self;
-        }
-        Self { settle: self.settle.max(60), windows: self.windows.max(300) }
-    }
-
-    /// Where so many campaigns take turns, they are found a few in each window, the first of them have more than their
-    /// shares for half a minute, and each has its share only after all had a turn.
-    fn of_turns(self, turn: f64, campaigns: u64, expected: f64) -> Self {
-        if turn <= 0.0 {
-            return self;
-        }
-        let round = floor((turn * as_f64(campaigns) / expected.max(1e-9)).ceil());
-        let found = campaigns / (turns::probes(floor(expected)) as u64).max(1);
-        let windows = self.windows.max(round).min(MAX_MEASURED_WINDOWS);
-        Self { settle: self.settle.max(30) + found, windows }
-    }
-}
-
 /// Whether SES's answers get lost now. Mails then reach SES more than once, so the arrivals do not
 /// show how many mails are left.
 fn answers_get_lost(last: &WindowRecord, scenario: &Scenario) -> bool {
     let strikes = |index: usize| last.faults >> index.min(63) & 1 == 1;
     let mut faults = scenario.faults.iter().enumerate();
     faults.any(|(index, fault)| fault.kind == SendFault::LostAnswer && strikes(index))
-}
-
-fn measure(last: &WindowRecord, expected: f64, quota: f64) -> MeasureWindows {
-    if last.faults != 0 {
-        MeasureWindows { settle: 60, windows: 240 }
-    } else if expected <= 0.0 {
-        MeasureWindows { settle: 5, windows: 15 }
-    } else {
-        // At a high rate fewer windows show as much.
-        let windows = floor((420.0 / quota).ceil()).clamp(10, 30);
-        MeasureWindows { settle: 12, windows }
-    }
 }
 
 /// The relative standard error of the mean rate. Neighbouring windows are correlated, so the

@@ -11,12 +11,13 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::{Outgoing, QueueUrl};
 
-use super::gate::{Gates, MailState};
-use super::record::{Sum, WindowRecord, as_f64, floor, number};
+use super::gate::Gates;
+use super::record::{MailState, Sum, WindowRecord, as_f64, floor, number};
 use super::scenario::{DomainShare, PlanError, Scenario, domain_of};
-use crate::lambda::PollerRun;
 use crate::mail::{BodyForm, ProducedMail, produced};
-use crate::world::{EXPRESS, MERGE, World, limit_queue, url};
+use crate::settings::{EXPRESS, MERGE, limit_queue, url};
+use crate::world::PollerRun;
+use crate::world::World;
 
 /// The pollers of a window have reported this many windows later.
 const REPORTED_AFTER: u64 = 3;
@@ -61,8 +62,6 @@ pub(super) struct SimulationState {
     /// Records of finished windows and skips, in order of time.
     pub(super) records: Vec<WindowRecord>,
     open: VecDeque<WindowRecord>,
-    /// A placeholder for events outside all windows; never read.
-    stray: WindowRecord,
     pub(super) start: Timestamp,
     /// The window that contains the start; it has number 0.
     pub(super) first_window: Window,
@@ -91,7 +90,6 @@ impl SimulationState {
             full: grid_rate(scenario.quota, rate_margin).unwrap_or(0.0),
             records: Vec::new(),
             open: VecDeque::new(),
-            stray: WindowRecord::of(0, scenario.campaigns.len() + 1),
             start: scenario.start,
             first_window: Window::containing(scenario.start),
             first_arrival: None,
@@ -189,8 +187,9 @@ impl SimulationState {
         let next = self.open.back().map_or(done, WindowRecord::end);
         self.open.extend((next..=window.max(done)).map(|from| WindowRecord::of(from, campaigns)));
         let index = usize::try_from(window.saturating_sub(done)).unwrap_or(usize::MAX);
+        // There is one: a window that is not open yet was just opened, or later ones are open.
         let index = index.min(self.open.len().saturating_sub(1));
-        self.open.get_mut(index).unwrap_or(&mut self.stray)
+        &mut self.open[index]
     }
 
     fn close(&mut self, known: u64) {

@@ -12,28 +12,27 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tidegate_core::control::ChangeRecord;
 use tidegate_core::exclusions::{pack, unpack};
 use tidegate_core::runs::{RUNS_KEPT, Run};
-use tidegate_delivery::ports::{ExclusionShard, Exclusions, PortError, Runs, StoredRun};
+use tidegate_delivery::ports::{
+    CHANGES_KEPT, ExclusionShard, Exclusions, History, PortError, Runs, StoredRun,
+};
 
 use super::DynamoLedger;
 use super::table::{Item, LedgerTable, number, text};
 
 /// A list: its item's key, and how many entries it keeps.
-pub(super) struct NewestFirst {
-    pub(super) key: &'static str,
-    pub(super) kept: usize,
+struct NewestFirst {
+    key: &'static str,
+    kept: usize,
 }
 
 const ENTRIES: &str = "changes";
 
 impl NewestFirst {
     /// Puts `entry` before the others, then deletes those beyond the number that is kept.
-    pub(super) async fn add(
-        &self,
-        table: &LedgerTable,
-        entry: &impl Serialize,
-    ) -> Result<(), PortError> {
+    async fn add(&self, table: &LedgerTable, entry: &impl Serialize) -> Result<(), PortError> {
         const ADD: &str = "SET changes = list_append(:new, if_not_exists(changes, :none))";
         let none = AttributeValue::L(Vec::new());
         let update = table
@@ -55,10 +54,7 @@ impl NewestFirst {
 
     /// The entries, the newest first. Those that cannot be read are left out, because no decision of a poller depends on
     /// them.
-    pub(super) async fn read<T: DeserializeOwned>(
-        &self,
-        table: &LedgerTable,
-    ) -> Result<Vec<T>, PortError> {
+    async fn read<T: DeserializeOwned>(&self, table: &LedgerTable) -> Result<Vec<T>, PortError> {
         let item = table.item(self.key).await?;
         let texts = list(&item).iter().filter_map(|entry| entry.as_s().ok());
         Ok(texts.filter_map(|text| serde_json::from_str(text).ok()).collect())
@@ -67,6 +63,19 @@ impl NewestFirst {
 
 fn list(item: &Item) -> &[AttributeValue] {
     item.get(ENTRIES).and_then(|entries| entries.as_l().ok()).map_or(&[], Vec::as_slice)
+}
+
+/// The changes of operators.
+const CHANGES: NewestFirst = NewestFirst { key: "history", kept: CHANGES_KEPT };
+
+impl History for DynamoLedger {
+    async fn add(&self, change: &ChangeRecord) -> Result<(), PortError> {
+        CHANGES.add(&self.table, change).await
+    }
+
+    async fn changes(&self) -> Result<Vec<ChangeRecord>, PortError> {
+        CHANGES.read(&self.table).await
+    }
 }
 
 const KEYS: NewestFirst = NewestFirst { key: "runs", kept: RUNS_KEPT };

@@ -81,15 +81,12 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::ReturnValue;
 use futures_util::future::join;
-use lists::NewestFirst;
 use table::{BEFORE, Item, LedgerTable, NEWEST, REGULATOR, number, text};
 use tidegate_core::Window;
-use tidegate_core::control::{ChangeRecord, Control};
+use tidegate_core::control::Control;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::parts::MOST_PARTS;
-use tidegate_delivery::ports::{
-    CHANGES_KEPT, Claim, ClaimRequest, History, Ledger, LedgerReport, PortError, Standing,
-};
+use tidegate_delivery::ports::{Claim, ClaimRequest, Ledger, LedgerReport, PortError, Standing};
 use tokio::time::timeout;
 
 use super::error::time_limits;
@@ -201,19 +198,6 @@ impl Ledger for DynamoLedger {
 
     async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
         control::set_control(&self.table, &self.control, version, control).await
-    }
-}
-
-/// The changes of operators.
-const CHANGES: NewestFirst = NewestFirst { key: "history", kept: CHANGES_KEPT };
-
-impl History for DynamoLedger {
-    async fn add(&self, change: &ChangeRecord) -> Result<(), PortError> {
-        CHANGES.add(&self.table, change).await
-    }
-
-    async fn changes(&self) -> Result<Vec<ChangeRecord>, PortError> {
-        CHANGES.read(&self.table).await
     }
 }
 

@@ -2,7 +2,7 @@
 //! `ListSuppressedDestinations` and `GetSuppressedDestination`.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use aws_sdk_sesv2::Client;
@@ -29,7 +29,7 @@ use super::json::Text;
 #[serde(rename_all = "PascalCase")]
 pub(in crate::aws) struct Request<'a> {
     from_email_address: String,
-    destination: Destination,
+    destination: BTreeMap<&'static str, Vec<String>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reply_to_addresses: Vec<String>,
     content: SesContent<'a>,
@@ -38,17 +38,6 @@ pub(in crate::aws) struct Request<'a> {
     configuration_set_name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant_name: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Destination {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    to_addresses: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    cc_addresses: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    bcc_addresses: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -132,11 +121,15 @@ pub(in crate::aws) fn request<'a>(
 ) -> Request<'a> {
     Request {
         from_email_address: email.from.header_value(),
-        destination: Destination {
-            to_addresses: addresses(&email.to),
-            cc_addresses: addresses(&email.cc),
-            bcc_addresses: addresses(&email.bcc),
-        },
+        destination: [
+            ("ToAddresses", &email.to),
+            ("CcAddresses", &email.cc),
+            ("BccAddresses", &email.bcc),
+        ]
+        .into_iter()
+        .filter(|(_, listed)| !listed.is_empty())
+        .map(|(name, listed)| (name, addresses(listed)))
+        .collect(),
         reply_to_addresses: addresses(&email.reply_to),
         content: content(email),
         email_tags: tags(mail, email),

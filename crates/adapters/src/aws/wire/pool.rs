@@ -12,10 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::Origin;
-use super::Ticket;
-use super::WireError;
-use super::{Connector, Sender};
+use super::connect::{Connector, Origin, Sender, Ticket, WireError};
 use crate::aws::system::SystemClock;
 
 /// How long an idle connection is kept: many windows. An older one may have been closed by the server, and

@@ -4,6 +4,7 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use futures_util::future::{FutureExt as _, join_all};
 use tidegate_core::in_full;
+use tidegate_core::outcome::Stage;
 use tidegate_delivery::ports::{Clock as _, Monotonic};
 
 use super::*;
