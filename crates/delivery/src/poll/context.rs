@@ -15,7 +15,6 @@ use tidegate_core::exclusions::ExclusionList;
 use super::limits::LimitWindow;
 use super::plan::Plan;
 use super::running_means::RunningMeans;
-use super::sources::supply::Wait;
 use crate::ports::{
     Body, Clock, Environment, Monotonic, PortError, Ports, QueueUrl, Queues as _, Received,
 };
@@ -29,6 +28,17 @@ const LONG_POLL: Duration = Duration::from_secs(1);
 const MANY_RECEIVES: u32 = 100;
 /// Age above which a message is old. SQS deletes Tidegate's messages after 14 days.
 const OLD: Duration = Duration::from_hours(240);
+
+/// Whether a receive waits for mail, for a second at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// No: a short poll.
+    No,
+    /// As long as the window lasts: a long poll if it ends before the window does, else a short poll.
+    Within,
+    /// Also past the window's close. The source hands over what comes too late for its slots.
+    Past,
+}
 
 pub(super) struct Context<'a, E: Environment> {
     pub(super) env: &'a Ports<E>,
@@ -75,6 +85,12 @@ impl<E: Environment> Context<'_, E> {
     /// Gives one message's place in the drain's buffer free.
     pub(super) fn free(&self) {
         self.buffered.set(self.buffered.get().saturating_sub(1));
+    }
+
+    /// Notes and counts mail that was moved into the limit queue at `place`.
+    pub(super) fn note_limited(&self, place: usize, recipients: u64) {
+        self.limits.note(Some(place), |moves| moves.fed += recipients);
+        self.count_for(Counter::LimitFed, self.plan.limits.name(place), recipients);
     }
 
     pub(super) fn monotonic(&self) -> Monotonic {

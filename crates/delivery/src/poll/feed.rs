@@ -247,7 +247,7 @@ impl<E: Environment> Feed<'_, E> {
     fn count(&self, place: Option<usize>, forward: &Forward) {
         let recipients = forward.recipients;
         match place {
-            Some(place) => self.ctx.limits.fed(self.ctx, place, recipients),
+            Some(place) => self.ctx.note_limited(place, recipients),
             None => self.ctx.count_for(Counter::Fed, &forward.campaign, recipients),
         }
     }

@@ -16,7 +16,6 @@ use crate::ports::{Idle, LimitTake, PreviousClaim, QueueUrl, Standing};
 
 pub(crate) use queues::LimitedLines;
 pub(crate) use rule::LimitRule;
-use window::LimitGates;
 pub(crate) use window::LimitWindow;
 
 #[derive(Clone, Debug)]

@@ -10,12 +10,12 @@ use tidegate_core::limits::LimitRef;
 use tidegate_core::turns::{self, Turns};
 
 use super::PlannedQueue;
-use crate::poll::context::Context;
+use crate::poll::context::{Context, Wait};
 use crate::poll::plan::{IdleMode, PlannedCampaign};
 use crate::poll::sources::message::Source;
 use crate::poll::sources::supply::{
     LAST_RECEIVE, LaneQueues, MailAtHand, NextReceive, PollVerdict, QueueSupply, ReceiveOrigin,
-    SourceAnswer, Wait,
+    SourceAnswer,
 };
 use crate::ports::Environment;
 

@@ -12,7 +12,7 @@ use tidegate_core::limiter::Line;
 use tidegate_core::limits::{Dimension, LimitRef, is_alone};
 use tidegate_core::outcome::Outcome;
 
-use super::LimitGates;
+use super::window::LimitGates;
 use crate::poll::context::Context;
 use crate::poll::rules::effect::{Effect, EndedSend, Kept, Leave};
 use crate::poll::running_means::LONGEST_DELAY;
@@ -191,7 +191,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
             return effects.push(Effect::Leave(mail, Leave::BySettings));
         };
         let (line, recipients) = (mail.line, mail.recipients());
-        self.ctx.limits.fed(self.ctx, place, recipients);
+        self.ctx.note_limited(place, recipients);
         let job = move_on(&mail, queue, delay);
         effects.extend([Effect::Settle(mail, job), Effect::MovedAway(line, recipients)]);
         if delay.is_zero() {

@@ -7,14 +7,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::counters::{Counter, signed};
+use tidegate_core::counters::signed;
 use tidegate_core::limits::{Demands, LimitRef, LimitSlots};
 use tidegate_core::timestamp::SECOND;
 
 use super::{PlannedLimits, PlannedQueue, counters};
-use crate::poll::context::Context;
 use crate::poll::running_means::{LONGEST_DELAY, RunningMeans};
-use crate::ports::{Environment, LedgerReport};
+use crate::ports::LedgerReport;
 
 /// The limits' state of one window.
 pub(crate) struct LimitWindow {
@@ -150,12 +149,6 @@ impl LimitWindow {
         if let Some(place) = place {
             change(self.moves.borrow_mut().entry(place).or_default());
         }
-    }
-
-    /// Notes and counts mail that was moved into the limit queue at `place`.
-    pub(crate) fn fed<E: Environment>(&self, ctx: &Context<'_, E>, place: usize, recipients: u64) {
-        self.note(Some(place), |moves| moves.fed += recipients);
-        ctx.count_for(Counter::LimitFed, self.planned.name(place), recipients);
     }
 
     /// Notes that a mail from `queue` got no slot.

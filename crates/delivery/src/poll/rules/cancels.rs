@@ -37,10 +37,9 @@ use tidegate_core::exclusions::{ExclusionList, ExclusionState};
 use tidegate_core::limiter::Line;
 
 use super::{Effect, Kept, Leave, NextRule};
-use crate::poll::context::Context;
+use crate::poll::context::{Context, Wait};
 use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, Source, cancelled, excluded, read, receipt, reject};
-use crate::poll::sources::supply::Wait;
 use crate::ports::{
     Environment, ExclusionShard, Exclusions as _, Monotonic, QueueUrl, Received, VISIBLE_AGAIN,
 };

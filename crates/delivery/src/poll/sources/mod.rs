@@ -22,14 +22,14 @@ use tidegate_core::counters::signed;
 use tidegate_core::limiter::Line;
 use tidegate_core::prefetch::Outlook;
 
-use super::context::Context;
+use super::context::{Context, Wait};
 use super::limits::LimitedLines;
 use crate::ports::{Environment, QueueUrl};
 use message::Source;
 use std::time::Duration;
 use supply::{
     LAST_RECEIVE, LaneQueues, Lanes, MailAtHand, NextReceive, PollVerdict, QueueSupply,
-    ReceiveOrigin, SourceAnswer, Wait,
+    ReceiveOrigin, SourceAnswer,
 };
 
 /// The queues that the drain asks in one window.

@@ -29,7 +29,7 @@ use tidegate_core::limiter::{Limiter, Line};
 use tidegate_core::turns::Turns;
 
 use super::message::{Message, Source};
-use crate::poll::context::Context;
+use crate::poll::context::{Context, Wait};
 use crate::poll::plan::{IdleMode, Plan, PlannedCampaign};
 use crate::ports::{Environment, Monotonic, PortError, QueueUrl, Received};
 
@@ -428,17 +428,6 @@ impl Lanes {
 
 /// The drain starts no receive later than this before the window's close.
 pub(crate) const LAST_RECEIVE: Duration = Duration::from_millis(50);
-
-/// Whether a receive waits for mail, for a second at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// No: a short poll.
-    No,
-    /// As long as the window lasts: a long poll if it ends before the window does, else a short poll.
-    Within,
-    /// Also past the window's close. The source hands over what comes too late for its slots.
-    Past,
-}
 
 /// The kind of queue that a receive asks.
 #[derive(Clone, Copy, Debug)]
