@@ -55,14 +55,8 @@ pub(super) fn isolated(program: impl AsRef<OsStr>, scratch: &Path) -> Command {
 pub(super) fn ministack(python: &Path, port: u16, scratch: &Path) -> Command {
     let mut command = isolated(python, scratch);
     command.args(["-u", "-c", LAUNCHER]).current_dir(scratch);
-    for (name, value) in [
-        ("BIND_HOST", "127.0.0.1"),
-        ("MINISTACK_HOST", "127.0.0.1"),
-        ("SFTP_ENABLED", "0"),
-        ("IOT_MTLS_ENABLED", "0"),
-    ] {
-        command.env(name, value);
-    }
+    command.env("BIND_HOST", "127.0.0.1").env("MINISTACK_HOST", "127.0.0.1");
+    command.env("SFTP_ENABLED", "0").env("IOT_MTLS_ENABLED", "0");
     command.env("GATEWAY_PORT", port.to_string());
     command
 }
