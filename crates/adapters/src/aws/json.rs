@@ -109,23 +109,13 @@ pub(crate) fn put(body: &Bytes, request: &mut HttpRequest) {
 }
 
 /// Reads an operation's answer in place of the SDK, which then finds an empty one. Clones share the answer.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reader<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Reader<T> {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(None)))
-    }
-
     /// Takes the answer; `None` if no successful answer was read.
     pub(crate) fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl<T> Clone for Reader<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
     }
 }
 

@@ -447,11 +447,9 @@ fn warnings(
             days(end.latest)
         ));
     }
-    for campaign in campaigns.iter().filter(|campaign| campaign.left > 0) {
-        let own = run.campaigns.iter().zip(&scenario.campaigns);
-        let own =
-            own.filter(|(_, load)| load.name == campaign.name).map(|(campaign, _)| &campaign.held);
-        let held: Vec<&str> = own.chain([&run.held]).flatten().map(String::as_str).collect();
+    let left = campaigns.iter().zip(&run.campaigns).filter(|(campaign, _)| campaign.left > 0);
+    for (campaign, own) in left {
+        let held: Vec<&str> = own.held.iter().chain(&run.held).map(String::as_str).collect();
         let why = if campaign.weight == 0 {
             "its weight is 0".to_owned()
         } else if !held.is_empty() {

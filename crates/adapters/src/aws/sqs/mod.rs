@@ -125,7 +125,7 @@ impl Queues for SqsQueues {
                 queue.is_fifo().then(|| format!("{:032x}", rand::random::<u128>())),
             );
         let overrides = aws_sdk_sqs::config::Config::builder().timeout_config(timeouts);
-        let reader: Reader<ReceiveOutput> = Reader::new();
+        let reader: Reader<ReceiveOutput> = Reader::default();
         let call = call.customize().interceptor(reader.clone()).config_override(overrides);
         let answered = call.send().await;
         answered.map_err(|error| port_error("ReceiveMessage", queue.as_str(), error))?;
@@ -316,13 +316,13 @@ fn in_order<'a>(
     answer
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct ReceiveOutput {
     messages: Option<Vec<Delivery>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Delivery {
     message_id: Option<String>,
@@ -332,14 +332,14 @@ struct Delivery {
     message_attributes: Option<BTreeMap<String, ReceivedAttribute>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct System {
     sent_timestamp: Option<String>,
     approximate_receive_count: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct ReceivedAttribute {
     string_value: Option<String>,

@@ -87,10 +87,11 @@ impl Wire {
                 self.pool.put(origin, sender);
                 return Err(WireError::Late.into());
             }
-            let unanswered = Unanswered::now(&self.pool, origin);
+            let mut unanswered =
+                Unanswered { pool: &self.pool, origin, written: Instant::now(), answered: false };
             match sender.try_send_request(request).await {
                 Ok(response) => {
-                    unanswered.answered();
+                    unanswered.answered = true;
                     return self.read(origin, sender, response).await;
                 }
                 Err(mut failure) => match failure.take_message() {
@@ -132,16 +133,6 @@ struct Unanswered<'a> {
     origin: &'a Origin,
     written: Instant,
     answered: bool,
-}
-
-impl<'a> Unanswered<'a> {
-    fn now(pool: &'a Pool, origin: &'a Origin) -> Self {
-        Self { pool, origin, written: Instant::now(), answered: false }
-    }
-
-    fn answered(mut self) {
-        self.answered = true;
-    }
 }
 
 impl Drop for Unanswered<'_> {
