@@ -8,6 +8,7 @@ use tidegate_core::counters::Counter;
 use tidegate_delivery::back_pressure::BackPressureReport;
 use tidegate_delivery::feedback::FeedbackReport;
 use tidegate_delivery::poll::{End, WindowReport};
+use tidegate_delivery::replay::BroughtBack;
 use tidegate_delivery::schedule::ScheduleReport;
 use tidegate_delivery::schedule::minute::SchedulerRunReport;
 
@@ -49,23 +50,19 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
         line = line.property("latency_ms", latency);
     }
     let (sent, fed) = (report.counts.by(Counter::Sent), report.counts.by(Counter::Fed));
-    line.into_value().into_iter().chain(by_campaign(at, [("Sent", sent), ("Fed", fed)])).collect()
+    let campaigns: BTreeSet<&String> = sent.keys().chain(fed.keys()).collect();
+    let by_campaign = campaigns.into_iter().filter_map(|campaign| {
+        MetricsLine::new(at)
+            .dimension("Campaign", campaign)
+            .metric("Sent", Unit::Count, count_of(sent, campaign))
+            .metric("Fed", Unit::Count, count_of(fed, campaign))
+            .into_value()
+    });
+    line.into_value().into_iter().chain(by_campaign).collect()
 }
 
-/// One line for each campaign that any of these counts names.
-fn by_campaign<const N: usize>(
-    at: Timestamp,
-    counts: [(&'static str, &BTreeMap<String, u64>); N],
-) -> impl Iterator<Item = Value> {
-    let campaigns = counts.into_iter().flat_map(|(_, count)| count.keys());
-    let campaigns: BTreeSet<&String> = campaigns.collect();
-    campaigns.into_iter().filter_map(move |campaign| {
-        let line = MetricsLine::new(at).dimension("Campaign", campaign);
-        let of = |count: &BTreeMap<String, u64>| count.get(campaign).copied().unwrap_or(0);
-        let add =
-            |line: MetricsLine, (name, count)| line.metric(name, Unit::Count, number(of(count)));
-        counts.into_iter().fold(line, add).into_value()
-    })
+fn count_of(counts: &BTreeMap<String, u64>, campaign: &str) -> f64 {
+    number(counts.get(campaign).copied().unwrap_or(0))
 }
 
 /// The metrics of an invocation of `function` that ended without a report. For the scheduler the only reason
@@ -90,15 +87,28 @@ fn minute_metrics(at: Timestamp, minute: &SchedulerRunReport, line: MetricsLine)
         Some(back_pressure) => back_pressure_metrics(back_pressure, line),
         None => line,
     };
-    let FeedbackReport { bounced, complained, suppressed, dropped, .. } = &minute.feedback;
-    // SES accepts suppressed and dropped mail, and does not send it; most campaigns have none of it.
-    let told = [
-        ("Suppressed", suppressed),
-        ("Dropped", dropped),
-        ("Bounced", bounced),
-        ("Complained", complained),
-    ];
-    line.into_value().into_iter().chain(by_campaign(at, told)).collect()
+    let SchedulerRunReport { feedback, .. } = minute;
+    let FeedbackReport { bounced, complained, suppressed, dropped, .. } = feedback;
+    let told = [bounced, complained, suppressed, dropped];
+    let campaigns: BTreeSet<&String> = told.into_iter().flat_map(BTreeMap::keys).collect();
+    let by_campaign = campaigns.into_iter().filter_map(|campaign| {
+        unsent_metrics(feedback, campaign, MetricsLine::new(at))
+            .dimension("Campaign", campaign)
+            .metric("Bounced", Unit::Count, count_of(bounced, campaign))
+            .metric("Complained", Unit::Count, count_of(complained, campaign))
+            .into_value()
+    });
+    line.into_value().into_iter().chain(by_campaign).collect()
+}
+
+/// Adds what SES accepted and did not send; most campaigns have none of it.
+fn unsent_metrics(feedback: &FeedbackReport, campaign: &str, line: MetricsLine) -> MetricsLine {
+    let count = |of| count_of(of, campaign);
+    line.metric("Suppressed", Unit::Count, count(&feedback.suppressed)).metric(
+        "Dropped",
+        Unit::Count,
+        count(&feedback.dropped),
+    )
 }
 
 /// Adds the back-pressure level and its figures. An unknown figure becomes NaN, which
@@ -115,11 +125,18 @@ fn back_pressure_metrics(report: &BackPressureReport, line: MetricsLine) -> Metr
         .metric("MeanAgeSeconds", Unit::Seconds, known(age_seconds))
         .property("backlog_mails", backlog_mails)
         .property("refused_millionths", refused_millionths);
-    let Some(back) = &report.brought_back else { return line };
+    match &report.brought_back {
+        Some(back) => replay_metrics(back, report.back_failed, line),
+        None => line,
+    }
+}
+
+/// Adds the result of a replay; called only in a minute with a replay.
+fn replay_metrics(back: &BroughtBack, failed: bool, line: MetricsLine) -> MetricsLine {
     line.metric("BroughtBack", Unit::Count, number(back.mails)).metric(
         "DeferralReplayFailed",
         Unit::Count,
-        f64::from(u8::from(report.back_failed)),
+        f64::from(u8::from(failed)),
     )
 }
 
