@@ -23,7 +23,6 @@ use tidegate_fakes::sandbox::ses::{PeriodLimit, SesSandbox, SesSandboxConfig};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::directory_contract;
 use tidegate_tests::contract::exclusions::exclusions_contract;
-use tidegate_tests::contract::feedback::feedback_contract;
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
 use tidegate_tests::contract::mail::{
     Limits, MailRoom, MailSite, Taken, Trouble, account_contract, mailer_contract,
@@ -44,13 +43,6 @@ async fn queues_and_their_directory_on_sqs_keep_the_contract() {
     let room = SqsRoom::new(client);
     queues_contract(&room).await;
     directory_contract(&room).await;
-}
-
-#[tokio::test]
-async fn feedback_on_sqs_keeps_the_contract() {
-    let local = Ministack::start().await.unwrap_or_else(|error| panic!("{error}"));
-    let client = aws_sdk_sqs::Client::new(&local.sdk_config().await);
-    feedback_contract(&SqsRoom::new(client)).await;
 }
 
 struct Ledgers {

@@ -10,17 +10,16 @@ use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
-use tidegate_delivery::ports::{FailureKind, Outgoing, QueueUrl, Queues as _, SuppressionReason};
+use tidegate_delivery::ports::{FailureKind, QueueUrl, SuppressionReason};
 use tidegate_fakes::{
-    Fault, FaultPlan, Latency, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryFeedback,
-    MemoryLedger, MemoryMailer, MemoryQueues, MemorySes, MemorySuppressionList, MemoryTopic,
-    Operation, QueueSettings, Rule, SesSettings, SimClock, Universe, failures,
+    Fault, FaultPlan, Latency, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryLedger,
+    MemoryMailer, MemoryQueues, MemorySes, MemorySuppressionList, MemoryTopic, Operation,
+    QueueSettings, Rule, SesSettings, SimClock, Universe, failures,
 };
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
 use tidegate_tests::contract::exclusions::exclusions_contract;
-use tidegate_tests::contract::feedback::{FeedbackRoom, feedback_contract};
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
 use tidegate_tests::contract::mail::{
     Limits, MailRoom, MailSite, Taken, Trouble, account_contract, mailer_contract,
@@ -122,38 +121,9 @@ impl DirectoryRoom for Queues {
     }
 }
 
-impl FeedbackRoom for Queues {
-    type Feedback = MemoryFeedback;
-
-    async fn open(&self) -> (Self::Feedback, QueueUrl) {
-        let url = QueueRoom::create(self, false).await;
-        let settings =
-            QueueSettings { visibility: Duration::from_secs(1), ..QueueSettings::default() };
-        self.sqs.reconfigure(&url, settings);
-        (self.missing(&url), url)
-    }
-
-    fn missing(&self, url: &QueueUrl) -> Self::Feedback {
-        let feedback = MemoryFeedback::new(self.sqs.clone(), url.clone());
-        feedback.with_faults(&FaultPlan::new(universe(), 1))
-    }
-
-    async fn report(&self, url: &QueueUrl, body: &str) {
-        let body = body.to_owned();
-        let message =
-            Outgoing { body: body.into(), attributes: vec![], delay: Duration::ZERO, fifo: None };
-        self.sqs.send(url, &[message]).await.unwrap();
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_directory_of_memory_queues_keeps_the_contract() {
     directory_contract(&Queues::new()).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn memory_feedback_keeps_the_contract() {
-    feedback_contract(&Queues::new()).await;
 }
 
 struct DeferralStores;

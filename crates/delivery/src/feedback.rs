@@ -19,7 +19,7 @@ use tidegate_core::{Timestamp, Window};
 use crate::control;
 use crate::poll::sent_by_campaign;
 use crate::ports::{
-    BATCH, Clock, Feedback, FeedbackMessage, Ledger, MarkRequest, Marks, PortError,
+    BATCH, Clock, Ledger, MarkRequest, Marks, PortError, QueueUrl, Queues, Received,
 };
 
 /// No round begins later than this after the reading began. The last round then ends before the run's ticks
@@ -50,7 +50,7 @@ pub struct FeedbackReport {
 /// Reviews every campaign, and reads one round of notices without waiting for them. This takes two or three
 /// calls, and goes on after the ticks have ended: it is all that a run without ticks reads.
 pub(crate) async fn read_once(
-    reader: &FeedbackReader<'_, impl Clock, impl Feedback, impl Ledger + Marks>,
+    reader: &FeedbackReader<'_, impl Clock, impl Queues, impl Ledger + Marks>,
 ) {
     // The review can change without a message: more was sent, a hold was lifted, or a period ended.
     if let Err(error) = reader.count(&[]).await {
@@ -64,7 +64,7 @@ pub(crate) async fn read_once(
 /// Reads for 45 s, and until the last round ends. A failure is logged and tried again after 5 s. The report
 /// is updated after every round, so its counts survive if this future is dropped.
 pub(crate) async fn read(
-    reader: &FeedbackReader<'_, impl Clock, impl Feedback, impl Ledger + Marks>,
+    reader: &FeedbackReader<'_, impl Clock, impl Queues, impl Ledger + Marks>,
 ) {
     let clock = reader.clock;
     let until = clock.monotonic() + READING;
@@ -87,21 +87,22 @@ pub(crate) async fn read(
 }
 
 /// The ports and settings with which a run of the scheduler reads feedback, and its report.
-pub(crate) struct FeedbackReader<'a, C, F, L> {
+pub(crate) struct FeedbackReader<'a, C, Q, L> {
     pub(crate) config: &'a FeedbackConfig,
     pub(crate) clock: &'a C,
-    pub(crate) feedback: &'a F,
+    pub(crate) queues: &'a Q,
     pub(crate) ledger: &'a L,
     pub(crate) report: &'a RefCell<FeedbackReport>,
 }
 
-impl<C: Clock, F: Feedback, L: Ledger + Marks> FeedbackReader<'_, C, F, L> {
+impl<C: Clock, Q: Queues, L: Ledger + Marks> FeedbackReader<'_, C, Q, L> {
     /// Receives, counts and deletes one round of messages; returns how many there were.
     async fn round(&self, wait: Duration) -> Result<usize, PortError> {
-        let mut messages = self.feedback.receive(wait).await?;
+        let queue = QueueUrl::new(self.config.queue_url.as_str());
+        let mut messages = self.queues.receive(&queue, BATCH, wait).await?;
         // At most as many as the control record remembers until they are marked.
         while !messages.is_empty() && messages.len() + BATCH <= REMEMBERED {
-            match self.feedback.receive(Duration::ZERO).await {
+            match self.queues.receive(&queue, BATCH, Duration::ZERO).await {
                 Ok(more) if !more.is_empty() => messages.extend(more),
                 _ => break,
             }
@@ -114,7 +115,7 @@ impl<C: Clock, F: Feedback, L: Ledger + Marks> FeedbackReader<'_, C, F, L> {
             }
         }
         self.report.borrow_mut().unreadable += unreadable;
-        self.delete(&messages).await;
+        self.delete(&queue, &messages).await;
         Ok(messages.len())
     }
 
@@ -158,10 +159,10 @@ impl<C: Clock, F: Feedback, L: Ledger + Marks> FeedbackReader<'_, C, F, L> {
 
     /// Deletes in batches of 10. A message whose delete fails is delivered again and then recognised as
     /// counted.
-    async fn delete(&self, messages: &[FeedbackMessage]) {
-        let batches = messages.chunks(BATCH).map(async |batch: &[FeedbackMessage]| {
+    async fn delete(&self, queue: &QueueUrl, messages: &[Received]) {
+        let batches = messages.chunks(BATCH).map(async |batch: &[Received]| {
             let receipts: Vec<String> = batch.iter().map(|m| m.receipt.clone()).collect();
-            match self.feedback.delete(&receipts).await {
+            match self.queues.delete(queue, &receipts).await {
                 Ok(entries) => {
                     for error in entries.iter().filter_map(|entry| entry.as_ref().err()) {
                         tracing::warn!(%error, "feedback not deleted");
@@ -200,7 +201,7 @@ fn counted(notice: &Notice, now: Timestamp) -> MarkRequest {
 
 /// The notices in these messages, and how many messages contain none. Such a message is logged without its
 /// body, which may contain an address.
-fn notices(messages: &[FeedbackMessage]) -> (Vec<Notice>, u64) {
+fn notices(messages: &[Received]) -> (Vec<Notice>, u64) {
     let (mut notices, mut unreadable) = (Vec::new(), 0);
     for message in messages {
         match Notice::parse(&message.body) {

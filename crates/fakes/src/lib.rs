@@ -5,7 +5,6 @@
 //! |---|---|---|
 //! | `Clock` | [`SimClock`] | [`Universe::clock`], [`Universe::clock_with_offset`]; a universe is true time |
 //! | `Queues`, `Directory` | [`MemoryQueues`] | [`MemoryQueues::new`], then [`MemoryQueues::create`] a queue |
-//! | `Feedback` | [`MemoryFeedback`] | [`MemoryFeedback::new`], on one of the queues |
 //! | `Ledger` | [`MemoryLedger`] | `MemoryLedger::default()` |
 //! | `Mailer` | [`MemoryMailer`] | [`MemorySes::mailer`], one an environment |
 //! | `Account` | [`MemoryAccount`] | [`MemorySes::account`] |
@@ -41,7 +40,7 @@ pub use deferral::MemoryDeferralStore;
 pub use faults::{Fake, Fault, FaultPlan, Operation, Rule, Strike};
 pub use ledger::{LedgerUnits, MemoryLedger};
 pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
-pub use services::{MemoryFeedback, MemoryInvoke, MemoryMonitor, MemoryTopic};
+pub use services::{MemoryInvoke, MemoryMonitor, MemoryTopic};
 pub use ses::quota::worst_second;
 pub use ses::{
     Counting, MemoryAccount, MemoryMailer, MemorySes, MemorySuppressionList, SesArrival,

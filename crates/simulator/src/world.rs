@@ -26,8 +26,8 @@ use tidegate_delivery::ports::{
 use tidegate_delivery::schedule::minute::{self, SchedulerRunReport, SumsMemory};
 use tidegate_delivery::schedule::{self, SchedulePorts, ScheduleReport};
 use tidegate_fakes::{
-    FaultPlan, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryFeedback, MemoryInvoke,
-    MemoryLedger, MemoryMailer, MemoryQueues, MemorySes, MemoryTopic, QueueSettings, QueuedMessage,
+    FaultPlan, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryInvoke, MemoryLedger,
+    MemoryMailer, MemoryQueues, MemorySes, MemoryTopic, QueueSettings, QueuedMessage,
     SeededEntropy, SimClock, Universe,
 };
 use tokio::sync::Notify;
@@ -320,9 +320,6 @@ impl World {
         let invoke = self.invoke.clone().with_faults(&self.faults);
         let config = &self.scheduler;
         let queues = self.queues.client().with_faults(&self.faults);
-        let feedback = MemoryFeedback::new(self.queues.client(), url(FEEDBACK));
-        let feedback = feedback.with_faults(&self.faults);
-        let reading = config.feedback.as_ref().map(|config| (config, &feedback));
         let deferral = self.deferral.clone().with_faults(&self.faults);
         let back_pressure = BackPressure {
             config,
@@ -340,7 +337,14 @@ impl World {
             queues: &queues,
         };
         let ticks = |before| Box::pin(schedule::run(config, woken, before, ports));
-        let minute = minute::run(ticks, reading, back_pressure, &self.sums, &clock, &ledger);
+        let minute = minute::run(
+            ticks,
+            config.feedback.as_ref(),
+            back_pressure,
+            &self.sums,
+            &clock,
+            &ledger,
+        );
         let (report, minute) = Box::pin(minute).await;
         let topic = self.topic.clone().with_faults(&self.faults);
         let (stack, told) = ("simulated", report.as_ref().ok());

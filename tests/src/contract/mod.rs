@@ -14,7 +14,6 @@ pub mod bucket;
 pub mod deferral;
 pub mod directory;
 pub mod exclusions;
-pub mod feedback;
 pub mod ledger;
 pub mod mail;
 pub mod marks;

@@ -4,11 +4,10 @@ use std::cell::Cell;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
-use tidegate_adapters::aws::{SqsFeedback, SqsQueues};
+use tidegate_adapters::aws::SqsQueues;
 use tidegate_delivery::ports::QueueUrl;
 
 use super::directory::DirectoryRoom;
-use super::feedback::FeedbackRoom;
 use super::queues::QueueRoom;
 
 /// Makes queues on an SQS endpoint.
@@ -73,25 +72,5 @@ impl DirectoryRoom for SqsRoom {
 
     async fn delete(&self, queue: &QueueUrl) {
         self.client.delete_queue().queue_url(queue.as_str()).send().await.unwrap();
-    }
-}
-
-impl FeedbackRoom for SqsRoom {
-    type Feedback = SqsFeedback;
-
-    async fn open(&self) -> (SqsFeedback, QueueUrl) {
-        let url = QueueRoom::create(self, false).await;
-        let call = self.client.set_queue_attributes().queue_url(url.as_str());
-        call.attributes(QueueAttributeName::VisibilityTimeout, "1").send().await.unwrap();
-        (self.missing(&url), url)
-    }
-
-    fn missing(&self, url: &QueueUrl) -> SqsFeedback {
-        SqsFeedback::new(&self.client, url.as_str())
-    }
-
-    async fn report(&self, url: &QueueUrl, body: &str) {
-        let call = self.client.send_message().queue_url(url.as_str());
-        call.message_body(body).send().await.unwrap();
     }
 }

@@ -151,7 +151,7 @@ async fn counting_holds_nothing_and_off_reads_nothing() {
         assert_eq!(minutes[0].feedback.complained["small"], 3);
     }
     let off = World::new(WorldSettings::new(50.0, true));
-    off.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::ReceiveFeedback));
+    off.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive).at(FEEDBACK));
     off.run(60).await;
     assert!(off.faults.strikes().is_empty());
     assert_eq!(off.ledger_now().await.control.reputation, None);
@@ -196,16 +196,18 @@ async fn a_feedback_queue_that_fails_or_hangs_costs_no_tick_and_no_time() {
     let unreachable = || FailureKind::Unreachable;
     let failing = [
         vec![],
-        vec![Rule::new(Fault::Before(unreachable())).on(Operation::ReceiveFeedback)],
-        vec![Rule::new(Fault::After(unreachable())).on(Operation::ReceiveFeedback)],
-        vec![Rule::new(Fault::HangBefore).on(Operation::ReceiveFeedback)],
-        vec![Rule::new(Fault::HangAfter).on(Operation::ReceiveFeedback).nth(3)],
-        vec![Rule::new(Fault::Before(unreachable())).on(Operation::DeleteFeedback)],
-        vec![Rule::new(Fault::HangBefore).on(Operation::DeleteFeedback)],
+        vec![Rule::new(Fault::Before(unreachable())).on(Operation::Receive).at(FEEDBACK)],
+        vec![Rule::new(Fault::After(unreachable())).on(Operation::Receive).at(FEEDBACK)],
+        vec![Rule::new(Fault::HangBefore).on(Operation::Receive).at(FEEDBACK)],
+        vec![Rule::new(Fault::HangAfter).on(Operation::Receive).at(FEEDBACK).nth(3)],
+        vec![Rule::new(Fault::Before(unreachable())).on(Operation::Delete).at(FEEDBACK)],
+        vec![Rule::new(Fault::HangBefore).on(Operation::Delete).at(FEEDBACK)],
         vec![
             Rule::new(Fault::Slow(Latency::always(Duration::from_secs(7))))
-                .on(Operation::ReceiveFeedback)
-                .on(Operation::DeleteFeedback),
+                .on(Operation::Receive)
+                .at(FEEDBACK)
+                .on(Operation::Delete)
+                .at(FEEDBACK),
         ],
     ];
     for (number, rules) in failing.into_iter().enumerate() {
@@ -227,7 +229,7 @@ async fn a_feedback_queue_that_fails_or_hangs_costs_no_tick_and_no_time() {
 async fn the_reading_ends_before_its_run_and_the_next_goes_on_where_it_ended() {
     let world = World::new(settings(20.0, true, "count"));
     let began = world.universe.now();
-    world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::ReceiveFeedback));
+    world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive).at(FEEDBACK));
     join(world.schedule(), async {
         tokio::time::sleep(Duration::from_secs(50)).await;
         report(&world, "bounce", "big", 7).await;
@@ -245,14 +247,14 @@ async fn the_reading_ends_before_its_run_and_the_next_goes_on_where_it_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn a_scheduler_that_crashes_at_any_call_of_a_count_counts_nothing_twice_and_loses_nothing() {
-    use Operation::{DeleteFeedback, Read, ReceiveFeedback, SetControl};
-    for operation in [ReceiveFeedback, Read, SetControl, DeleteFeedback] {
+    use Operation::{Delete, Read, Receive, SetControl};
+    for (operation, at) in [(Receive, FEEDBACK), (Read, ""), (SetControl, ""), (Delete, FEEDBACK)] {
         for fault in [Fault::HangBefore, Fault::HangAfter] {
             let world = World::new(settings(20.0, true, "count"));
             let crashed = {
                 let crash = std::pin::pin!(async {
                     tokio::time::sleep(Duration::from_secs(25)).await;
-                    world.faults.add(Rule::new(fault.clone()).on(operation).nth(1));
+                    world.faults.add(Rule::new(fault.clone()).on(operation).at(at).nth(1));
                     report(&world, "bounce", "big", 30).await;
                     report(&world, "complaint", "big", 3).await;
                     world.faults.hung().await;
@@ -292,7 +294,8 @@ async fn with_the_ledger_out_of_reach_nothing_is_deleted_and_later_all_is_counte
 #[tokio::test(start_paused = true)]
 async fn what_is_not_deleted_and_comes_again_is_not_counted_again() {
     let world = World::new(settings(20.0, true, "count"));
-    let failing = Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::DeleteFeedback);
+    let failing =
+        Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::Delete).at(FEEDBACK);
     world.faults.add(failing.nth(1));
     report(&world, "complaint", "big", 3).await;
     world.schedule().await;

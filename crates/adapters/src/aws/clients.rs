@@ -13,7 +13,7 @@ use tidegate_delivery::ports::{Account, AccountStatus, PortError};
 use super::SmsAccount;
 use super::{
     AwsMailer, DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount, SesSuppressionList,
-    SnsTopic, SqsFeedback, SqsQueues, SystemClock, Wire,
+    SnsTopic, SqsQueues, SystemClock, Wire,
 };
 
 /// The SDK's configuration and the one HTTP client that all adapters share.
@@ -78,10 +78,6 @@ impl Clients {
     /// Queues with long time limits, for a caller with a slow connection to SQS; see [`SqsQueues::patient`].
     pub fn patient_queues(&self) -> SqsQueues {
         SqsQueues::patient(&aws_sdk_sqs::Client::new(&self.sqs))
-    }
-
-    pub fn feedback(&self, url: &str) -> SqsFeedback {
-        SqsFeedback::new(&aws_sdk_sqs::Client::new(&self.sqs), url)
     }
 
     /// Creates the mailer of the poller's channel; see [`AwsMailer::email`].

@@ -4,7 +4,6 @@
 //! | port | adapter |
 //! |---|---|
 //! | `Queues`, `Directory` | [`SqsQueues::new`]`(&aws_sdk_sqs::Client)` |
-//! | `Feedback` | [`SqsFeedback::new`]`(&aws_sdk_sqs::Client, queue_url)` |
 //! | `Mailer` | [`AwsMailer::email`]`(&aws_sdk_sesv2::Client, SystemClock, send_timeout)`; `AwsMailer::texts` with the feature `sms` |
 //! | `Account` | [`SesAccount::new`]`(&aws_sdk_sesv2::Client)`; `SmsAccount::new` with the feature `sms`; [`ChannelAccount`] of the stack's channel |
 //! | `SuppressionList` | [`SesSuppressionList::new`]`(aws_sdk_sesv2::Client)` |
@@ -54,7 +53,7 @@ pub use ses::{SesAccount, SesSuppressionList};
 #[cfg(feature = "sms")]
 pub use sms::SmsAccount;
 pub use sns::SnsTopic;
-pub use sqs::{SqsFeedback, SqsQueues};
+pub use sqs::SqsQueues;
 pub use system::{SystemClock, SystemEntropy};
 pub use wire::Wire;
 pub(crate) use wire::trust_roots;

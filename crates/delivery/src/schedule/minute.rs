@@ -14,7 +14,7 @@ use super::{read, ticks_first};
 use crate::back_pressure::{BackPressure, BackPressureReport, grown};
 use crate::campaigns;
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
-use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Marks, Queues, Standing};
+use crate::ports::{Clock, DeferralStore, Entropy, Ledger, Marks, Queues, Standing};
 
 /// Counted from the run's start: how long the run waits for the look at the back-pressure, and for the first
 /// round of feedback, if the ticks end earlier.
@@ -82,14 +82,14 @@ impl SchedulerRunReport {
 }
 
 /// Reads the ledger and runs `ticks` with what it read, a run of [`super::run`]; beside it reads
-/// feedback (if `reading` is given) and judges the back-pressure level. Logs a summary of the minute.
+/// `feedback` (if there is a queue of it) and judges the back-pressure level. Logs a summary of the minute.
 ///
 /// Reading feedback delays no tick. One short round is read to its end; the rest is dropped when the ticks
 /// end, and normally ends some seconds earlier by itself. Judging the level delays no tick. If the ticks end early,
 /// as they do when nothing may be sent, the run waits for it until 50 s after its start.
 pub async fn run<T, R: Future<Output = T>>(
     ticks: impl FnOnce(Option<Standing>) -> R,
-    reading: Option<(&FeedbackConfig, &impl Feedback)>,
+    feedback: Option<&FeedbackConfig>,
     back_pressure: BackPressure<'_, impl Queues, impl DeferralStore, impl Entropy>,
     sums: &SumsMemory,
     clock: &impl Clock,
@@ -102,8 +102,9 @@ pub async fn run<T, R: Future<Output = T>>(
     let end = began + LOOKED_WITHIN;
     let ticks = ticks(before.clone());
     let ticked = async {
-        let Some((config, feedback)) = reading else { return ticks.await };
-        let reader = FeedbackReader { config, clock, feedback, ledger, report: &heard };
+        let Some(config) = feedback else { return ticks.await };
+        let queues = back_pressure.queues;
+        let reader = FeedbackReader { config, clock, queues, ledger, report: &heard };
         let mut ticks = pin!(ticks);
         let once = pin!(feedback::read_once(&reader));
         if let Either::Left((ticked, once)) = select(ticks.as_mut(), once).await {

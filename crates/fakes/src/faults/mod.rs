@@ -325,8 +325,6 @@ pub enum Operation {
     ListQueues,
     /// `Directory::tags`; the resource is the queue's URL.
     ListTags,
-    ReceiveFeedback,
-    DeleteFeedback,
     /// `DeferralStore::put`; the resource is the object's name, as for all of `DeferralStore` but its list.
     PutDeferred,
     ListDeferred,

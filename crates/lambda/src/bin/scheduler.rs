@@ -45,15 +45,13 @@ impl LambdaFunction for SchedulerFunction {
         let invoke = clients.invoke(config.poller_function.as_str());
         let queues = clients.queues();
         let ledger = CountedLedger::new(ledger);
-        let feedback =
-            config.feedback.as_ref().map(|read| (read, clients.feedback(&read.queue_url)));
         let failures = ledger.failures();
         let deferral = config.deferral.clone().map(|location| clients.deferral(location));
         let gauge = BackPressureMemory::default();
         let topic = config.alarm_topic.as_ref().map(|arn| clients.topic(arn));
         let incidents = IncidentMemory::default();
         let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
-        let (feedback, failures) = (&feedback, &failures);
+        let failures = &failures;
         let (deferral, gauge) = (deferral.as_ref(), &gauge);
         let (topic, incidents) = (topic.as_ref(), &incidents);
         let sums = &SumsMemory::default();
@@ -66,7 +64,7 @@ impl LambdaFunction for SchedulerFunction {
             let directory = queues;
             let ports = SchedulePorts { clock, account, ledger, invoke, directory, queues };
             let ticks = |before| Box::pin(schedule::run(config, woken, before, ports));
-            let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));
+            let reading = config.feedback.as_ref();
             let (report, minute) =
                 Box::pin(minute::run(ticks, reading, back_pressure, sums, clock, ledger)).await;
             if let Some(topic) = topic {

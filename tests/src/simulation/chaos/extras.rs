@@ -107,17 +107,18 @@ impl Extras {
 
     /// Draws a fault of calls that only deferral makes.
     pub(super) fn fault(&self) -> Option<Rule<FailureKind>> {
-        let reading = [Operation::ReceiveFeedback, Operation::DeleteFeedback];
+        let reading = [Operation::Receive, Operation::Delete];
         let failed = match self.draw.below(2) {
             0 => Fault::Before(FailureKind::TimedOut),
             _ => Fault::After(FailureKind::TimedOut),
         };
-        let operation = match (self.reported > 0, self.defers) {
+        let rule = Rule::new(failed);
+        let rule = match (self.reported > 0, self.defers) {
             (false, false) => return None,
-            (true, false) => self.draw.pick(&reading),
-            _ => self.draw.pick(&DEFERRAL),
+            (true, false) => rule.on(self.draw.pick(&reading)).at(FEEDBACK),
+            _ => rule.on(self.draw.pick(&DEFERRAL)),
         };
-        Some(Rule::new(failed).on(operation).chance(self.draw.pick(&[0.05, 0.2, 0.5])))
+        Some(rule.chance(self.draw.pick(&[0.05, 0.2, 0.5])))
     }
 
     /// Takes the shared bucket out of reach or brings it back, now and then.

@@ -1,4 +1,4 @@
-//! `Queues`, `Directory` and `Feedback` on SQS.
+//! `Queues` and `Directory` on SQS.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +21,7 @@ use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
 use serde::{Deserialize, Serialize};
 use tidegate_core::config::QUEUE_CALL;
 use tidegate_delivery::ports::{
-    BATCH, Directory, Entry, EntryError, Feedback, FeedbackMessage, Outgoing, PortError,
-    QueueDepth, QueueUrl, Queues, Received,
+    Directory, Entry, EntryError, Outgoing, PortError, QueueDepth, QueueUrl, Queues, Received,
 };
 
 use super::error::{incomplete, port_error, time_limits};
@@ -230,36 +229,6 @@ impl Directory for SqsQueues {
         let answer = self.client.list_queue_tags().queue_url(queue.as_str()).send().await;
         let answer = answer.map_err(|error| port_error("ListQueueTags", queue.as_str(), error))?;
         Ok(answer.tags.unwrap_or_default().into_iter().collect())
-    }
-}
-
-/// The feedback queue on SQS; time limits and retries are those of [`SqsQueues`].
-#[derive(Clone, Debug)]
-pub struct SqsFeedback {
-    queues: SqsQueues,
-    queue: QueueUrl,
-}
-
-impl SqsFeedback {
-    /// Uses the queue at `url` through `client`, whose retries and time limits are replaced.
-    pub fn new(client: &Client, url: &str) -> Self {
-        Self { queues: SqsQueues::new(client), queue: QueueUrl::new(url) }
-    }
-}
-
-impl Feedback for SqsFeedback {
-    async fn receive(&self, wait: Duration) -> Result<Vec<FeedbackMessage>, PortError> {
-        let received = self.queues.receive(&self.queue, BATCH, wait).await?;
-        let message = |Received { message_id, receipt, body, .. }| FeedbackMessage {
-            message_id,
-            receipt,
-            body: body.to_string(),
-        };
-        Ok(received.into_iter().map(message).collect())
-    }
-
-    async fn delete(&self, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
-        self.queues.delete(&self.queue, receipts).await
     }
 }
 
