@@ -1,10 +1,8 @@
 //! The Lambda binaries, and the code that both share: start-up, logs and metrics.
 
-mod ledger;
 mod metrics;
 mod start;
 
-pub use ledger::{CountedLedger, LedgerFailures};
 pub use metrics::{failed_metrics, poller_metrics, publish, scheduler_metrics, stack_name};
 pub use start::{LambdaFunction, start};
 

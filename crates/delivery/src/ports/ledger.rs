@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -132,6 +134,22 @@ pub struct LedgerReport {
     pub window_left: Option<WindowLeft>,
 }
 
+/// The number of ledger calls that failed after all retries. Clones share the count.
+#[derive(Clone, Debug, Default)]
+pub struct LedgerFailures(Arc<AtomicU64>);
+
+impl LedgerFailures {
+    /// Counts a failure.
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of failures since the last call of this function.
+    pub fn take(&self) -> u64 {
+        self.0.swap(0, Ordering::Relaxed)
+    }
+}
+
 /// The ledger: the state that pollers share.
 pub trait Ledger {
     /// Opens up to `connections` connections without sending a request, if the ledger is reached over a
@@ -139,6 +157,11 @@ pub trait Ledger {
     fn warm(&self, connections: usize) -> impl Future<Output = ()> {
         let _ = connections;
         std::future::ready(())
+    }
+
+    /// The count of its failed calls.
+    fn failures(&self) -> LedgerFailures {
+        LedgerFailures::default()
     }
 
     /// Claims a window by one conditional write. The write succeeds only if the window is newer than the

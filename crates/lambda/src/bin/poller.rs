@@ -19,8 +19,7 @@ use tidegate_delivery::ports::{
     Clock as _, Environment, Exclusions, Ledger, Mailer as _, Marks, Ports,
 };
 use tidegate_lambda::{
-    CountedLedger, LambdaFunction, diagnostic, failed_metrics, failed_start, poller_metrics,
-    publish, start,
+    LambdaFunction, diagnostic, failed_metrics, failed_start, poller_metrics, publish, start,
 };
 
 /// How long connections are opened before the first tick is taken. Lambda gives more processor time to the
@@ -55,7 +54,6 @@ impl LambdaFunction for PollerFunction {
     async fn serve(self, clients: Clients, ledger: impl Ledger + Marks + Exclusions) -> ExitCode {
         let Self(config) = self;
         let clock = SystemClock::new();
-        let ledger = CountedLedger::new(ledger);
         let failures = ledger.failures();
         let mailer = clients.mailer(&config, clock);
         let mailer = match config.shared_bucket.clone() {

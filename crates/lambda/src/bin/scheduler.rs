@@ -14,8 +14,8 @@ use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Marks};
 use tidegate_delivery::schedule::minute::SumsMemory;
 use tidegate_delivery::schedule::{self, SchedulePorts, minute};
 use tidegate_lambda::{
-    CountedLedger, LambdaFunction, diagnostic, failed_metrics, failed_start, publish,
-    scheduler_metrics, stack_name, start,
+    LambdaFunction, diagnostic, failed_metrics, failed_start, publish, scheduler_metrics,
+    stack_name, start,
 };
 
 #[tokio::main(flavor = "current_thread")]
@@ -44,7 +44,6 @@ impl LambdaFunction for SchedulerFunction {
         let account = clients.account(config.channel, &config.cap, &config.origins);
         let invoke = clients.invoke(config.poller_function.as_str());
         let queues = clients.queues();
-        let ledger = CountedLedger::new(ledger);
         let failures = ledger.failures();
         let deferral = config.deferral.clone().map(|location| clients.deferral(location));
         let gauge = BackPressureMemory::default();

@@ -13,7 +13,7 @@ use tidegate_core::control::{
 use tidegate_delivery::ports::{FailureKind, PortError, Standing};
 
 use super::table::{Item, KEY, LedgerTable, PAUSE, REGULATOR, TRIES, key, names, number, text};
-use crate::aws::error::{own_error, port_error};
+use crate::aws::error::own_error;
 
 const PAGE: &str = "SET #version = :version, #text = :text";
 const TRANSACTION: &str = "TransactWriteItems";
@@ -244,7 +244,7 @@ async fn transact(
         }
         // A claim wrote the same item at this moment.
         if !is("TransactionConflict") || tried >= TRIES {
-            return Err(port_error(TRANSACTION, &table.name, error));
+            return Err(table.failed(TRANSACTION, error));
         }
         tokio::time::sleep(PAUSE).await;
     }

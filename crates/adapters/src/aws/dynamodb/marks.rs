@@ -8,7 +8,6 @@ use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks, PortError};
 
 use super::DynamoLedger;
 use super::table::{ItemReader, KEY, LedgerTable, names, number, text};
-use crate::aws::error::port_error;
 
 const MARK: &str = "SET #state = :sending, #token = :token, pass = :pass, since = :since, \
     expires_at = :expires_at REMOVE sent_at, ses_id";
@@ -81,7 +80,7 @@ impl Marks for DynamoLedger {
 
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
         const CONDITION: &str = "#token = :token AND #state = :sending";
-        let LedgerTable { client, name } = &self.table;
+        let LedgerTable { client, name, .. } = &self.table;
         let call = client.delete_item().table_name(name).key(KEY, mail(identity));
         let answer = call
             .condition_expression(CONDITION)
@@ -94,7 +93,7 @@ impl Marks for DynamoLedger {
             Ok(_) => Ok(true),
             Err(error) => match error.as_service_error() {
                 Some(DeleteItemError::ConditionalCheckFailedException(_)) => Ok(false),
-                _ => Err(port_error("DeleteItem", name, error)),
+                _ => Err(self.table.failed("DeleteItem", error)),
             },
         }
     }

@@ -86,7 +86,9 @@ use tidegate_core::Window;
 use tidegate_core::control::Control;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::parts::MOST_PARTS;
-use tidegate_delivery::ports::{Claim, ClaimRequest, Ledger, LedgerReport, PortError, Standing};
+use tidegate_delivery::ports::{
+    Claim, ClaimRequest, Ledger, LedgerFailures, LedgerReport, PortError, Standing,
+};
 use tokio::time::timeout;
 
 use super::error::time_limits;
@@ -115,12 +117,12 @@ pub struct DynamoLedger {
 impl DynamoLedger {
     /// Uses the table `table` through `client`, whose retries and time limits are replaced.
     pub fn new(client: &Client, table: impl Into<String>) -> Self {
-        let name = table.into();
+        let (name, failures) = (table.into(), LedgerFailures::default());
         let reached = |retries: RetryConfig, whole: Duration, attempt: Duration| {
             let config = client.config().to_builder().retry_config(retries);
             let client =
                 Client::from_conf(config.timeout_config(time_limits(attempt, whole)).build());
-            LedgerTable { client, name: name.clone() }
+            LedgerTable { client, name: name.clone(), failures: failures.clone() }
         };
         let hurried = RetryConfig::standard()
             .with_max_attempts(3)
@@ -136,8 +138,12 @@ impl DynamoLedger {
 }
 
 impl Ledger for DynamoLedger {
+    fn failures(&self) -> LedgerFailures {
+        self.table.failures.clone()
+    }
+
     async fn warm(&self, connections: usize) {
-        let LedgerTable { client, name } = &self.urgent;
+        let LedgerTable { client, name, .. } = &self.urgent;
         let call = client.get_item().table_name(name).key(table::KEY, table::key());
         // `Wire` ends every such request with an error, by design.
         let _ = call.customize().interceptor(RequestKind::Warm(connections)).send().await;

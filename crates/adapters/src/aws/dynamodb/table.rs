@@ -1,10 +1,12 @@
 //! The ledger's table, the client that calls it, and the attributes of its items.
 
 use std::collections::{BTreeSet, HashMap};
+use std::error::Error;
 use std::str::FromStr;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
@@ -14,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidegate_core::Window;
 use tidegate_core::rate::{Rate, RateMargin};
-use tidegate_delivery::ports::{FailureKind, PortError, PreviousClaim, Standing};
+use tidegate_delivery::ports::{FailureKind, LedgerFailures, PortError, PreviousClaim, Standing};
 
 use crate::aws::error::{own_error, port_error, refused};
 
@@ -66,10 +68,21 @@ pub(super) const BEFORE: &str = "prev_";
 pub(super) struct LedgerTable {
     pub(super) client: Client,
     pub(super) name: String,
+    pub(super) failures: LedgerFailures,
 }
 
 impl LedgerTable {
+    /// The error of a call that failed after all retries, counted.
+    pub(super) fn failed<E>(&self, operation: &'static str, error: SdkError<E>) -> PortError
+    where
+        E: Error + ProvideErrorMetadata + Send + Sync + 'static,
+    {
+        self.failures.add();
+        port_error(operation, &self.name, error)
+    }
+
     pub(super) fn timed_out(&self) -> PortError {
+        self.failures.add();
         own_error(BATCH, &self.name, FailureKind::TimedOut)
     }
 
@@ -77,7 +90,7 @@ impl LedgerTable {
     pub(super) async fn item(&self, key: &str) -> Result<Item, PortError> {
         let call = self.client.get_item().table_name(&self.name).key(KEY, text(key));
         let answer = call.consistent_read(true).send().await;
-        let answer = answer.map_err(|error| port_error("GetItem", &self.name, error))?;
+        let answer = answer.map_err(|error| self.failed("GetItem", error))?;
         Ok(answer.item.unwrap_or_default())
     }
 
@@ -113,7 +126,7 @@ impl LedgerTable {
         let asked = asked
             .map_err(|error| refused(BATCH, &self.name, "a request that cannot be built", error))?;
         let answer = self.client.batch_get_item().request_items(&self.name, asked).send().await;
-        let answer = answer.map_err(|error| port_error(BATCH, &self.name, error))?;
+        let answer = answer.map_err(|error| self.failed(BATCH, error))?;
         // Only one table is asked, so all items in the answer are its items, whatever name the answer gives it.
         let items = answer.responses.unwrap_or_default().into_values().flatten().collect();
         let rest = answer.unprocessed_keys.unwrap_or_default().into_values();
@@ -169,7 +182,7 @@ impl LedgerTable {
                 Some(UpdateItemError::TransactionConflictException(_)) if tried < TRIES => {
                     tokio::time::sleep(PAUSE).await;
                 }
-                _ => return Err(port_error(UPDATE, &self.name, error)),
+                _ => return Err(self.failed(UPDATE, error)),
             }
         }
         Ok(Err(Item::new()))

@@ -176,6 +176,18 @@ async fn a_window_that_another_claimed_is_taken_and_owed_where_that_one_advanced
 }
 
 #[tokio::test(start_paused = true)]
+async fn failed_calls_are_counted_until_they_are_asked_for_and_failed_conditions_are_none() {
+    let (_, ledger) = ledger([condition_failed(&json!({}))]);
+    let failures = ledger.failures();
+    assert!(!ledger.advance("token", Window::from_epoch_second(1)).await.unwrap());
+    assert_eq!(failures.take(), 0);
+    for _ in 0..2 {
+        ledger.advance("token", Window::from_epoch_second(1)).await.unwrap_err();
+    }
+    assert_eq!((failures.take(), failures.take()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_ledger_out_of_reach_fails_a_claim_within_300_ms() {
     let (_, silent) =
         ledger_of(&[], [FakeAnswer::Silence, FakeAnswer::Silence, FakeAnswer::Silence]);
