@@ -10,19 +10,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use queue::{ALL_SERVERS, Queue, SERVERS};
-pub use queue::{MessageState, QueueSettings, QueuedMessage};
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{
     Directory, Entropy as _, Entry, EntryError, FailureKind, Outgoing, PortError, QueueDepth,
     QueueUrl, Queues, Received,
 };
 
-use crate::clock::Latency;
-use crate::clock::SeededEntropy;
-use crate::clock::Universe;
+use crate::clock::{Latency, SeededEntropy, Universe};
 use crate::faults::{FaultPlan, Faults, Operation};
 use crate::shared::SharedState;
+use queue::{ALL_SERVERS, Queue, SERVERS};
+pub use queue::{MessageState, QueueSettings, QueuedMessage};
 
 /// SQS in memory. A clone is the same client; [`MemoryQueues::client`] is another client of the
 /// same queues.
