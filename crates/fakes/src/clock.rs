@@ -98,10 +98,6 @@ impl SimClock {
     pub fn pause_after_reading(&self, pause: Duration) {
         self.pause.with(|next| *next = pause);
     }
-
-    pub fn universe(&self) -> Universe {
-        self.universe
-    }
 }
 
 impl Clock for SimClock {

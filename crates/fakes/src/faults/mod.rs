@@ -324,6 +324,7 @@ pub enum Operation {
     /// `Directory::queues`; the resource is the prefix.
     ListQueues,
     /// `Directory::tags`; the resource is the queue's URL.
+    #[strum(serialize = "ListQueueTags")]
     ListTags,
     /// `DeferralStore::put`; the resource is the object's name, as for all of `DeferralStore` but its list.
     PutDeferred,

@@ -70,7 +70,7 @@ impl<S> Sandbox<S> {
         let addr = listener.local_addr();
         let url = format!("{}://{addr}", listener.scheme());
         let (stop, stopped) = watch::channel(false);
-        let stopped = Stop::when(stopped);
+        let stopped = Stop(stopped);
         let state = Arc::new(state(&url, stopped.clone()));
         let task = tokio::spawn(accept_all(listener, router(Arc::clone(&state)), stopped));
         Self { addr, url, state, stop, task }
@@ -132,16 +132,11 @@ pub(super) fn with_request_id(mut response: Response<Body>) -> Response<Body> {
 /// How long requests under way may take once the sandbox is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Tells when the sandbox is asked to stop.
+/// Tells when the sandbox is asked to stop: as soon as the watched value is true.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// Asked as soon as the watched value is true.
-    pub(super) fn when(stopped: watch::Receiver<bool>) -> Self {
-        Self(stopped)
-    }
-
     /// Returns once the sandbox is asked to stop.
     pub(crate) async fn asked(&self) {
         // An error means that the handle was dropped, which stops the sandbox, too.

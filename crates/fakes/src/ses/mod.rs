@@ -8,7 +8,7 @@ mod tenant;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use quota::{as_double, worst_second};
+use quota::as_double;
 use tidegate_core::Timestamp;
 use tidegate_core::channel::Content;
 use tidegate_core::control::TenantStatus;
@@ -184,7 +184,7 @@ impl MemorySes {
 
     /// The deferrals since the last call, as they stand on the feedback queue.
     pub fn take_deferrals(&self) -> Vec<String> {
-        self.state.with(|state| state.providers.take_deferrals())
+        self.state.with(|state| std::mem::take(&mut state.providers.deferrals))
     }
 
     /// Counts recipients that other software has just sent from the same account, for the daily
@@ -210,14 +210,6 @@ impl MemorySes {
         let mut arrivals = self.arrivals();
         arrivals.retain(|arrival| arrival.verdict.is_ok());
         arrivals
-    }
-
-    /// The most recipients that arrived in any half-open second, refused ones included.
-    pub fn worst_second(&self) -> u64 {
-        self.state.with(|state| {
-            let arrivals = state.arrivals.iter();
-            worst_second(arrivals.map(|arrival| (arrival.at.as_nanos(), arrival.recipients)))
-        })
     }
 
     /// The total number of connections that pollers asked for in advance.
@@ -402,10 +394,6 @@ impl Providers {
                 }
             }
         }
-    }
-
-    fn take_deferrals(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.deferrals)
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct QuotaRules {
     pub(crate) most_in_a_second: u64,
     /// Recipients in 24 hours.
     pub(crate) daily: Option<u64>,
-    /// What text messages may cost in a calendar month (UTC), at a dollar a part.
+    /// The most that text messages may cost in a calendar month (UTC), at a dollar a part.
     pub(crate) spend: Option<u64>,
 }
 
@@ -310,7 +310,7 @@ mod tests {
             rate,
             depth: Duration::from_secs(1),
             strict,
-            most_in_a_second: rate.as_millionths() / 1_000_000,
+            most_in_a_second: (rate.as_millionths() / 1_000_000).max(1),
             daily: None,
             spend: None,
         }

@@ -1,7 +1,5 @@
-//! Decides what becomes of each request, and the handle on a sandbox that runs. The engine knows neither network nor
-//! clock: the time is an argument.
+//! Decides what becomes of each request. The engine knows neither network nor clock: the time is an argument.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,13 +9,11 @@ use tidegate_core::outcome::Failure;
 
 use super::config::SesSandboxConfig;
 use super::fault::{self, FaultKind, InjectedFault, SesOperation};
-use super::http;
 use crate::clock::SeededEntropy;
-use crate::sandbox::listener::Listener;
 use crate::sandbox::mailbox::{
     ArrivalCounts, KEEP, MailFields, MailRecord, MailStatus, MailStore, SesStats, address_of,
 };
-use crate::sandbox::server::{ListenError, Sandbox, Stop, steady_clock};
+use crate::sandbox::server::Stop;
 use crate::ses::quota::as_double;
 use crate::ses::{MemorySuppressionList, QuotaGate, admit, failures};
 
@@ -223,9 +219,9 @@ impl SesEngine {
 
 /// State that all requests and the handle share.
 pub struct SesState {
-    engine: Mutex<SesEngine>,
+    pub(super) engine: Mutex<SesEngine>,
     /// Nanoseconds since the Unix epoch.
-    clock: Box<dyn Fn() -> u64 + Send + Sync>,
+    pub(super) clock: Box<dyn Fn() -> u64 + Send + Sync>,
     pub(super) suppressed: MemorySuppressionList,
     pub(super) stop: Stop,
 }
@@ -238,60 +234,6 @@ impl SesState {
     /// A panic while the engine was held leaves figures that are off by one request at most.
     pub(super) fn engine(&self) -> MutexGuard<'_, SesEngine> {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The SES endpoint.
-pub type SesSandbox = Sandbox<SesState>;
-
-impl Sandbox<SesState> {
-    /// Binds `addr` (port 0 takes a free one) and serves from the current tokio runtime until
-    /// [`Sandbox::shutdown`], or until the handle is dropped.
-    ///
-    /// # Errors
-    /// [`ListenError`] where the address cannot be bound.
-    pub async fn start(config: SesSandboxConfig, addr: SocketAddr) -> Result<Self, ListenError> {
-        Ok(Self::start_on(config, Self::bind(addr).await?))
-    }
-
-    /// Like [`Sandbox::start`], on a listener of the caller's.
-    pub fn start_on(config: SesSandboxConfig, listener: Listener) -> Self {
-        Self::start_at(config, listener, steady_clock())
-    }
-
-    /// Like [`Sandbox::start_on`], with a clock of the caller's for quota and times of arrival, in
-    /// nanoseconds since the Unix epoch. Latencies are slept on tokio's clock.
-    pub fn start_at(
-        config: SesSandboxConfig,
-        listener: Listener,
-        clock: impl Fn() -> u64 + Send + Sync + 'static,
-    ) -> Self {
-        let state = |_: &str, stop| SesState {
-            engine: Mutex::new(SesEngine::new(config, clock())),
-            clock: Box::new(clock),
-            suppressed: MemorySuppressionList::default(),
-            stop,
-        };
-        Self::serve(listener, state, http::router)
-    }
-
-    /// Changes settings, all at once.
-    pub fn change(&self, change: impl FnOnce(&mut SesSandboxConfig)) {
-        let mut engine = self.state.engine();
-        let mut config = engine.config().clone();
-        change(&mut config);
-        engine.reconfigure(self.state.now_ns(), config);
-    }
-
-    /// Counters of what arrived.
-    pub fn stats(&self) -> SesStats {
-        self.state.engine().stats(self.state.now_ns())
-    }
-
-    /// At most `limit` accepted mails whose number is above `seq`; 0 begins with the oldest that is
-    /// kept.
-    pub fn mails(&self, seq: u64, limit: usize) -> Vec<Arc<MailRecord>> {
-        self.state.engine().mails.after(seq, limit)
     }
 }
 

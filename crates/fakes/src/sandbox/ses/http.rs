@@ -366,7 +366,9 @@ fn read(body: &[u8]) -> Result<MailFields, Failure> {
 
 /// An error as AWS End User Messaging answers it: a reason, if there is one, belongs to one of its exceptions.
 fn refusal(error: Failure) -> Response {
-    let (exception, reason) = match error.code.as_deref().unwrap_or_default() {
+    let status = status_of(&error);
+    let code = error.code.unwrap_or_default();
+    let (exception, reason) = match &*code {
         "TooManyRequestsException" => ("ThrottlingException", None),
         code if code.ends_with("Exception") => (code, None),
         code if code.starts_with("MONTHLY_SPEND") => ("ServiceQuotaExceededException", Some(code)),
@@ -375,7 +377,7 @@ fn refusal(error: Failure) -> Response {
     };
     let body = json!({ "__type": exception, "Message": error.message, "Reason": reason });
     let throttled = exception == "ThrottlingException";
-    let status = if throttled { StatusCode::BAD_REQUEST } else { status_of(&error) };
+    let status = if throttled { StatusCode::BAD_REQUEST } else { status };
     with_request_id((status, Json(body)).into_response())
 }
 

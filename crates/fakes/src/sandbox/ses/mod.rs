@@ -49,8 +49,71 @@ mod fault;
 mod http;
 mod request;
 
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use super::listener::Listener;
+use super::server::{ListenError, Sandbox, steady_clock};
+use crate::ses::MemorySuppressionList;
+use engine::SesEngine;
+
+pub use engine::SesState;
+
 pub use config::{BucketSeconds, ChangeError, PeriodLimit, SesSandboxConfig};
-pub use engine::{SesSandbox, SesState};
 pub use fault::InjectedFault;
 
 pub use super::mailbox::{MailCount, MailRecord, MailStatus, Second, SesStats};
+
+/// The SES endpoint.
+pub type SesSandbox = Sandbox<SesState>;
+
+impl Sandbox<SesState> {
+    /// Binds `addr` (port 0 takes a free one) and serves from the current tokio runtime until
+    /// [`Sandbox::shutdown`], or until the handle is dropped.
+    ///
+    /// # Errors
+    /// [`ListenError`] where the address cannot be bound.
+    pub async fn start(config: SesSandboxConfig, addr: SocketAddr) -> Result<Self, ListenError> {
+        Ok(Self::start_on(config, Self::bind(addr).await?))
+    }
+
+    /// Like [`Sandbox::start`], on a listener of the caller's.
+    pub fn start_on(config: SesSandboxConfig, listener: Listener) -> Self {
+        Self::start_at(config, listener, steady_clock())
+    }
+
+    /// Like [`Sandbox::start_on`], with a clock of the caller's for quota and times of arrival, in
+    /// nanoseconds since the Unix epoch. Latencies are slept on tokio's clock.
+    pub fn start_at(
+        config: SesSandboxConfig,
+        listener: Listener,
+        clock: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        let state = |_: &str, stop| SesState {
+            engine: Mutex::new(SesEngine::new(config, clock())),
+            clock: Box::new(clock),
+            suppressed: MemorySuppressionList::default(),
+            stop,
+        };
+        Self::serve(listener, state, http::router)
+    }
+
+    /// Changes settings, all at once.
+    pub fn change(&self, change: impl FnOnce(&mut SesSandboxConfig)) {
+        let mut engine = self.state.engine();
+        let mut config = engine.config().clone();
+        change(&mut config);
+        engine.reconfigure(self.state.now_ns(), config);
+    }
+
+    /// Counters of what arrived.
+    pub fn stats(&self) -> SesStats {
+        self.state.engine().stats(self.state.now_ns())
+    }
+
+    /// At most `limit` accepted mails whose number is above `seq`; 0 begins with the oldest that is
+    /// kept.
+    pub fn mails(&self, seq: u64, limit: usize) -> Vec<Arc<MailRecord>> {
+        self.state.engine().mails.after(seq, limit)
+    }
+}
