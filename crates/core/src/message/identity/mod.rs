@@ -396,10 +396,12 @@ pub enum EnvelopeError {
         attribute: &'static str,
     },
     /// The attribute's value is malformed.
-    #[error("message attribute {attribute} is malformed")]
+    #[error("message attribute {attribute} is no {kind}")]
     Malformed {
         /// Name of the attribute.
         attribute: &'static str,
+        /// The thing that the value ought to be.
+        kind: &'static str,
         /// The value, and the form that is allowed.
         source: InvalidText,
     },
@@ -510,16 +512,17 @@ impl Envelope {
         let Some(identity) = attribute(IDENTITY) else { return Ok(None) };
         let needed =
             |name: &'static str| attribute(name).ok_or(EnvelopeError::Missing { attribute: name });
-        let malformed = |attribute| move |source| EnvelopeError::Malformed { attribute, source };
+        let malformed =
+            |attribute, kind| move |source| EnvelopeError::Malformed { attribute, kind, source };
         let number = |name| {
             let value = needed(name)?;
             let allowed = "is not allowed: a number from 0 to 4294967295 is";
-            value.parse().map_err(|_| malformed(name)(InvalidText::new(value, allowed)))
+            value.parse().map_err(|_| malformed(name, "number")(InvalidText::new(value, allowed)))
         };
-        let time = |name, value: &str| value.parse().map_err(malformed(name));
+        let time = |name, value: &str| value.parse().map_err(malformed(name, "time"));
         Ok(Some(Self {
             campaign: needed(CAMPAIGN)?.to_owned(),
-            identity: Identity::parse(identity).map_err(malformed(IDENTITY))?,
+            identity: Identity::parse(identity).map_err(malformed(IDENTITY, "identity"))?,
             pass: number(PASS)?,
             attempt: number(ATTEMPT)?,
             enqueued_at: time(ENQUEUED_AT, needed(ENQUEUED_AT)?)?,
@@ -927,8 +930,8 @@ mod envelope_tests {
     #[test]
     fn a_malformed_attribute_is_named_with_what_is_allowed() {
         for (name, value, expected) in [
-            ("pass", Some("-1"), "pass: \"-1\" is not allowed: a number"),
-            ("attempt", Some("4294967296"), "attempt: \"4294967296\""),
+            ("pass", Some("-1"), "pass is no number: \"-1\" is not allowed: a number"),
+            ("attempt", Some("4294967296"), "attempt is no number: \"4294967296\""),
             ("enqueued_at", Some("now"), "enqueued_at is no time"),
             ("first_attempt_at", Some(""), "first_attempt_at is no time"),
             ("identity", Some("news"), "identity is no identity"),
@@ -938,7 +941,7 @@ mod envelope_tests {
             ("enqueued_at", None, "enqueued_at is missing"),
         ] {
             let error = read(&with(name, value)).unwrap_err();
-            assert!(error.to_string().contains(expected), "{name}: {error}");
+            assert!(crate::in_full(&error).contains(expected), "{name}: {error}");
         }
         assert!(read(&with("last_error", None)).unwrap().unwrap().last_error.is_none());
     }

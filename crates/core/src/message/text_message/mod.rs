@@ -124,7 +124,8 @@ impl TextLength {
         match gsm {
             Some(widths) => Self::filled(Alphabet::Gsm7, &widths, 160, 153),
             None => {
-                let widths: Vec<u32> = text.chars().map(utf16_units).collect();
+                let widths: Vec<u32> =
+                    text.chars().map(|c| 1 + u32::from(c > '\u{ffff}')).collect();
                 Self::filled(Alphabet::Ucs2, &widths, 70, 67)
             }
         }
@@ -170,10 +171,6 @@ fn septets(c: char) -> Option<u32> {
     } else {
         EXTENDED.contains(c).then_some(2)
     }
-}
-
-const fn utf16_units(c: char) -> u32 {
-    if c as u32 > 0xFFFF { 2 } else { 1 }
 }
 
 /// The members of a text message; `docs/text.schema.json` describes each.
