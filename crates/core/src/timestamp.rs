@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use thiserror::Error;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+
+use crate::text::InvalidText;
 
 /// Nanoseconds in one second, which is one window.
 pub const SECOND: u64 = 1_000_000_000;
@@ -93,22 +94,10 @@ impl fmt::Display for Timestamp {
 /// let window: Window = "2026-11-20T20:36:07Z".parse()?;
 /// assert_eq!(window.to_string(), "2026-11-20T20:36:07Z");
 /// assert_eq!(window.opens() + std::time::Duration::from_secs(1), window.closes());
-/// # Ok::<(), tidegate_core::timestamp::InvalidWindow>(())
+/// # Ok::<(), tidegate_core::InvalidText>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Window(u64);
-
-/// Error for a text that is not a window.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "`window` is \"{value}\": {reason}; allowed is a whole second as RFC 3339, such as 2026-11-20T20:36:07Z"
-)]
-pub struct InvalidWindow {
-    /// The first 40 characters of the text.
-    pub value: String,
-    /// Description of the fault in the text.
-    pub reason: String,
-}
 
 impl Window {
     /// The window that opens `second` seconds after the epoch.
@@ -154,25 +143,24 @@ impl fmt::Display for Window {
 }
 
 impl std::str::FromStr for Window {
-    type Err = InvalidWindow;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, InvalidWindow> {
-        let invalid = |reason: &str| InvalidWindow {
-            value: text.chars().take(40).collect(),
-            reason: reason.to_owned(),
-        };
-        let at = OffsetDateTime::parse(text, &Rfc3339).map_err(|e| invalid(&e.to_string()))?;
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        let invalid = |fault| InvalidText::new(text, fault);
+        let at = OffsetDateTime::parse(text, &Rfc3339).map_err(|_| {
+            invalid("is no time in RFC 3339, such as 2026-11-20T20:36:07Z, which a window is")
+        })?;
         if at.nanosecond() != 0 {
-            return Err(invalid("it is not a whole second"));
+            return Err(invalid(
+                "is not a whole second, such as 2026-11-20T20:36:07Z, which a window is",
+            ));
         }
-        let second = u64::try_from(at.unix_timestamp());
-        let second = second.map_err(|_| invalid("it lies before 1970"))?;
+        let second = u64::try_from(at.unix_timestamp()).ok();
         // The time at which the window closes must still be a valid `Timestamp`.
-        if second < u64::MAX / SECOND {
-            Ok(Self(second))
-        } else {
-            Err(invalid("it lies after 2554-07-21T23:34:32Z"))
-        }
+        let second = second.filter(|second| *second < u64::MAX / SECOND).ok_or_else(|| {
+            invalid("does not lie from 1970 to 2554-07-21T23:34:32Z, as a window does")
+        })?;
+        Ok(Self(second))
     }
 }
 

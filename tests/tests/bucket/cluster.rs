@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_adapters::redis::{RedisBucket, TIME_LIMIT};
-use tidegate_core::config::{BucketLost, KeyPrefix};
+use tidegate_core::config::BucketLost;
 use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::ports::{Bucket as _, LimitTake, Mailer as _, TakeRequest};
 use tokio::time::{Instant, sleep};
@@ -152,7 +152,7 @@ async fn while_a_new_node_takes_over_mail_goes_as_the_setting_says_and_then_agai
     until(&[&cluster.nodes[1], &cluster.nodes[2]], "CLUSTER INFO", "cluster_known_nodes:4").await;
 
     let url = || cluster.nodes[1].url("");
-    let of = |lost| Bucketed::new(Ses, RedisBucket::new(url(), KeyPrefix::default()), lost);
+    let of = |lost| Bucketed::new(Ses, RedisBucket::new(url(), "tidegate".to_owned()), lost);
     let (closed, open) = (of(BucketLost::Closed), of(BucketLost::Open));
     assert!(send(&closed, 0).await.is_ok() && send(&open, 1).await.is_ok());
     cluster.nodes[0].kill();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_adapters::redis::RedisBucket;
-use tidegate_core::config::{BucketUrl, KeyPrefix};
+use tidegate_core::config::BucketUrl;
 use tidegate_delivery::ports::{Bucket as _, FailureKind};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use super::{bucket, is_granted, one, server};
 pub(super) const TAKER: &str = "ACL SETUSER tidegate on >s@cret/1 resetkeys ~{tidegate}:* -@all +evalsha +script|load +time +get +set +asking";
 
 fn of(url: BucketUrl) -> RedisBucket {
-    RedisBucket::new(url, KeyPrefix::default())
+    RedisBucket::new(url, "tidegate".to_owned())
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn by_tls_it_takes_from_whom_it_trusts_and_from_nobody_else() {
     let url = |host: &str| format!("rediss://:hush@{host}:{port}").parse::<BucketUrl>().unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(certificate).unwrap();
-    let trusting = |host| RedisBucket::trusting(url(host), KeyPrefix::default(), || roots.clone());
+    let trusting = |host| RedisBucket::trusting(url(host), "tidegate".to_owned(), || roots.clone());
     assert!(is_granted(&trusting("localhost"), 14.0).await.unwrap());
     // Another name than the certificate's, and a certificate of nobody the system trusts.
     for stranger in [trusting("127.0.0.1"), of(url("localhost"))] {

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use tidegate_adapters::redis::RedisBucket;
 use tidegate_core::bucket::Pace;
-use tidegate_core::config::KeyPrefix;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Answer, Bucket, PortError, TakeRequest};
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
@@ -25,7 +24,7 @@ async fn server(options: &[&str]) -> Server {
 }
 
 fn bucket(server: &Server) -> RedisBucket {
-    RedisBucket::new(server.url(""), KeyPrefix::default())
+    RedisBucket::new(server.url(""), "tidegate".to_owned())
 }
 
 /// One recipient, at so many a second.

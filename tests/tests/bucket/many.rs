@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tidegate_adapters::redis::RedisBucket;
 use tidegate_core::bucket::{Pace, SECOND_MICROS, Terms};
-use tidegate_core::config::KeyPrefix;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Answer, Bucket as _, LimitTake, TakeRequest};
 use tokio::time::{Instant, sleep};
@@ -36,7 +35,7 @@ fn pace(rate: f64) -> Pace {
 async fn taker() {
     let Ok(told) = std::env::var(TAKER) else { return };
     let told: Vec<&str> = told.split(' ').collect();
-    let (prefix, every): (KeyPrefix, u64) = (told[1].parse().unwrap(), told[2].parse().unwrap());
+    let (prefix, every): (String, u64) = (told[1].parse().unwrap(), told[2].parse().unwrap());
     let bucket = RedisBucket::new(told[0].parse().unwrap(), prefix);
     let domains = [LimitTake {
         name: DOMAIN.to_owned(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tidegate_adapters::redis::{RedisBucket, TIME_LIMIT};
 use tidegate_core::bucket::Pace;
-use tidegate_core::config::{BucketLost, KeyPrefix};
+use tidegate_core::config::BucketLost;
 use tidegate_core::email::Email;
 use tidegate_core::outcome::{Failure, Outcome, classify};
 use tidegate_core::rate::{Rate, RateMargin};
@@ -72,7 +72,7 @@ async fn a_connection_that_broke_while_it_was_idle_is_found_out_while_warming() 
 async fn a_server_that_never_answers_costs_no_more_than_the_time_limit_all_together() {
     let deaf = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("redis://{}", deaf.local_addr().unwrap()).parse().unwrap();
-    let bucket = RedisBucket::new(url, KeyPrefix::default());
+    let bucket = RedisBucket::new(url, "tidegate".to_owned());
     let request = one(14.0);
     let began = Instant::now();
     let answers = join_all((0..50).map(|_| bucket.take(&request))).await;

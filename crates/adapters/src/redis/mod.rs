@@ -25,7 +25,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisResult, Script};
 use rustls::RootCertStore;
 use tidegate_core::bucket::Terms;
-use tidegate_core::config::{BucketUrl, KeyPrefix};
+use tidegate_core::config::{BucketUrl, bucket_key};
 use tidegate_delivery::ports::{Answer, Bucket, PortError, TakeRequest, Taken};
 
 use crate::aws::trust_roots;
@@ -43,20 +43,20 @@ pub fn digest() -> String {
 pub struct RedisBucket {
     link: Link,
     script: Script,
-    prefix: KeyPrefix,
+    prefix: String,
 }
 
 impl RedisBucket {
     /// Uses the bucket at `url` whose keys begin with `prefix`. If the scheme is `rediss`, the system's
     /// certificate authorities are read here.
-    pub fn new(url: BucketUrl, prefix: KeyPrefix) -> Self {
+    pub fn new(url: BucketUrl, prefix: String) -> Self {
         Self::trusting(url, prefix, trust_roots)
     }
 
     /// The same as [`RedisBucket::new`] with other certificate authorities.
     pub fn trusting(
         url: BucketUrl,
-        prefix: KeyPrefix,
+        prefix: String,
         trusted: impl FnOnce() -> RootCertStore,
     ) -> Self {
         let link = Link::new(RedisConnector::new(url, trusted));
@@ -82,12 +82,12 @@ fn answer(request: &TakeRequest<'_>, told: (u64, u64, usize, u64)) -> RedisResul
 
 impl Bucket for RedisBucket {
     async fn take(&self, request: &TakeRequest<'_>) -> Result<Taken, PortError> {
-        let mut call = self.script.key(self.prefix.key(None));
+        let mut call = self.script.key(bucket_key(&self.prefix, None));
         let Terms { period, tolerance } = Terms::of(request.pace);
         call.arg(request.least).arg(period).arg(tolerance).arg(request.wanted);
         for domain in request.limits {
             let Terms { period, tolerance } = domain.terms(request.pace);
-            call.key(self.prefix.key(Some(&domain.name)));
+            call.key(bucket_key(&self.prefix, Some(&domain.name)));
             call.arg(period).arg(tolerance).arg(domain.recipients);
         }
         let told = self.link.call("EVALSHA", async |mut connection: MultiplexedConnection| {
@@ -101,7 +101,7 @@ impl Bucket for RedisBucket {
         let load = async |mut connection: MultiplexedConnection| {
             // A cluster sends a key's command to its node; a script is loaded wherever the call comes to.
             let mut get = redis::cmd("GET");
-            let get = get.arg(self.prefix.key(None));
+            let get = get.arg(bucket_key(&self.prefix, None));
             get.query_async::<Option<String>>(&mut connection).await?;
             self.script.load_async(&mut connection).await
         };

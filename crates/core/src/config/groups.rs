@@ -1,13 +1,11 @@
 //! Values that several variables make.
 
 use super::Campaigns;
-use super::campaigns::is_word;
 use super::settings::{self, Range};
 use super::variables::Variables;
 use crate::back_pressure::{BackPressurePolicy, Thresholds};
 use crate::channel::Channel;
 use crate::daily::DailyPolicy;
-use crate::deferral::Location;
 use crate::limits::InitialLimits;
 use crate::rate::Rate;
 use crate::reputation::ReputationPolicy;
@@ -134,11 +132,6 @@ impl Variables<'_> {
         mode.map(|_| FeedbackConfig { queue_url: queue_url.unwrap_or_default(), policy })
     }
 
-    pub(super) fn configuration_set(&mut self) -> Option<String> {
-        let name = |text: &str| is_word(text).then(|| text.to_owned());
-        self.read(&settings::CONFIGURATION_SET, name)
-    }
-
     /// `None` if the scheduler does not know the campaigns; then it computes no level.
     pub(super) fn back_pressure(&mut self) -> Option<BackPressureConfig> {
         let policy = self.back_pressure_policy();
@@ -174,11 +167,6 @@ impl Variables<'_> {
             self.refuse_with(upper.name, allowed);
         }
         BackPressurePolicy { busy, overloaded }
-    }
-
-    /// The place where deferred mail is stored; `None` defers no mail.
-    pub(super) fn deferral(&mut self) -> Option<Location> {
-        self.read(&settings::DEFERRAL, Location::parse)
     }
 }
 

@@ -16,7 +16,7 @@ pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name, is_word, que
 pub use deadlines::{DECIDED, LAST_START, MOVED, POLLER_TIMEOUT, QUEUE_CALL, REPORTED, SETTLED};
 pub use groups::{BackPressureConfig, Cap, FeedbackConfig, LedgerKind, LimitsConfig};
 pub use settings::{DefaultValue, Range, ReadBy, SETTINGS, Setting};
-pub use shared_bucket::{BucketLost, BucketUrl, InvalidBucketUrl, KeyPrefix, SharedBucketConfig};
+pub use shared_bucket::{BucketLost, BucketUrl, InvalidBucketUrl, SharedBucketConfig, bucket_key};
 use variables::Variables;
 pub use variables::{ConfigError, InvalidVariable};
 
@@ -145,7 +145,7 @@ impl PollerConfig {
     /// ```
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut vars = Variables::new(&lookup);
-        let channel = vars.channel();
+        let channel: Channel = vars.parsed(&settings::CHANNEL);
         let config = Self {
             campaigns: vars
                 .read(&settings::CAMPAIGNS, Campaigns::parse)
@@ -176,13 +176,18 @@ impl PollerConfig {
                     countries: vars.explained(&settings::ALLOWED_COUNTRIES).unwrap_or_default(),
                 },
             },
-            breaker: vars.breaker(),
+            breaker: BreakerPolicy {
+                share: vars.millionths(&settings::BREAKER_SHARE),
+                after: vars.parsed(&settings::BREAKER_SECONDS),
+                ..BreakerPolicy::default()
+            },
             deduplication: vars.parsed(&settings::DEDUPLICATION),
             // SQS keeps a message for at most 14 days; by default one day more, so that no copy outlives
             // its mark.
             mark_kept: Duration::from_hours(24 * vars.parsed::<u64>(&settings::DEDUPLICATION_DAYS)),
-            configuration_set: vars.configuration_set(),
-            deferral: vars.deferral(),
+            configuration_set: vars
+                .read(&settings::CONFIGURATION_SET, |text| is_word(text).then(|| text.to_owned())),
+            deferral: vars.read(&settings::DEFERRAL, Location::parse),
             campaign_floor: vars.parsed(&settings::CAMPAIGN_FLOOR),
             shared_bucket: vars.shared_bucket(),
         };
@@ -202,7 +207,7 @@ impl SchedulerConfig {
         // Without a shared ledger two pollers would serve a window for which two ticks arrive.
         let overlaps = ledger_is_shared || vars.get(settings::OVERLAP.name).is_some();
         let config = Self {
-            channel: vars.channel(),
+            channel: vars.parsed(&settings::CHANNEL),
             origins: vars.explained(&settings::ORIGINS).unwrap_or_default(),
             poller_function: vars.text(&settings::POLLER_FUNCTION).unwrap_or_default(),
             ledger,
@@ -213,7 +218,7 @@ impl SchedulerConfig {
             feedback: vars.feedback(),
             idle_wake: vars.parsed(&settings::IDLE_WAKE),
             back_pressure: vars.back_pressure(),
-            deferral: vars.deferral(),
+            deferral: vars.read(&settings::DEFERRAL, Location::parse),
             alarm_topic: vars.read(&settings::ALARM_TOPIC, topic_arn),
         };
         vars.finish(config)

@@ -218,7 +218,6 @@ fn a_types_own_error_states_the_range_of_its_setting() {
         assert!(error.contains(&setting.range.to_string()), "{error}");
     }
     assert_eq!(settings::SHARED_BUCKET_PREFIX.default, DefaultValue::Value("tidegate"));
-    assert_eq!(KeyPrefix::default().to_string(), "tidegate");
 }
 
 /// A setting as the tests of `infra` read it.

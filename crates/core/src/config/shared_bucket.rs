@@ -12,7 +12,7 @@ use url::{Host, ParseError, Url};
 use super::InvalidVariable;
 use super::settings::{self, Setting};
 use super::variables::Variables;
-use crate::text::{InvalidText, is_word_of};
+use crate::text::is_word_of;
 
 /// `TIDEGATE_SHARED_BUCKET` and the variables that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct SharedBucketConfig {
     /// `TIDEGATE_SHARED_BUCKET`: the address of the Valkey or Redis server.
     pub url: BucketUrl,
     /// `TIDEGATE_SHARED_BUCKET_PREFIX`: the beginning of the bucket's keys.
-    pub prefix: KeyPrefix,
+    pub prefix: String,
     /// `TIDEGATE_SHARED_BUCKET_LOST`.
     pub lost: BucketLost,
 }
@@ -66,10 +66,6 @@ pub struct BucketUrl {
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("no address of a shared bucket: {0}; allowed is {range}", range = settings::SHARED_BUCKET.range)]
 pub struct InvalidBucketUrl(pub &'static str);
-
-/// The beginning of the buckets' keys. It is their hash tag, so that a cluster keeps them on one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyPrefix(String);
 
 impl BucketUrl {
     /// `host:port`, as messages name the server; an IPv6 address in brackets.
@@ -163,44 +159,20 @@ impl fmt::Debug for BucketUrl {
     }
 }
 
-impl KeyPrefix {
-    /// The key of the account's bucket, or of a limited domain's bucket.
-    pub fn key(&self, domain: Option<&str>) -> String {
-        match domain {
-            None => format!("{{{}}}:account", self.0),
-            Some(name) => format!("{{{}}}:domain:{name}", self.0),
-        }
-    }
-}
-
-impl Default for KeyPrefix {
-    fn default() -> Self {
-        Self("tidegate".to_owned())
-    }
-}
-
-impl fmt::Display for KeyPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl FromStr for KeyPrefix {
-    type Err = InvalidText;
-
-    fn from_str(text: &str) -> Result<Self, InvalidText> {
-        if is_word_of(text, 64, ".-_") {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(InvalidText::new(text, "is no prefix of keys"))
-        }
+/// The key of the account's bucket, or of a limited domain's bucket. The prefix is their hash tag, so that a cluster
+/// keeps them on one node.
+pub fn bucket_key(prefix: &str, domain: Option<&str>) -> String {
+    match domain {
+        None => format!("{{{prefix}}}:account"),
+        Some(name) => format!("{{{prefix}}}:domain:{name}"),
     }
 }
 
 impl Variables<'_> {
     pub(super) fn shared_bucket(&mut self) -> Option<SharedBucketConfig> {
         let lost = self.parsed(&settings::SHARED_BUCKET_LOST);
-        let prefix = self.parsed(&settings::SHARED_BUCKET_PREFIX);
+        let word = |text: &str| is_word_of(text, 64, ".-_").then(|| text.to_owned());
+        let prefix = self.read(&settings::SHARED_BUCKET_PREFIX, word).unwrap_or_default();
         let Setting { name, range, .. } = settings::SHARED_BUCKET;
         match self.get(name)?.parse() {
             Ok(url) => Some(SharedBucketConfig { url, prefix, lost }),
@@ -247,20 +219,14 @@ mod tests {
     fn it_fails_closed_unless_open_is_asked_for() {
         let url = (URL, "redis://cache.example");
         let bucket = read(&[url]).unwrap().unwrap();
-        assert_eq!(
-            (bucket.lost, bucket.prefix.to_string().as_str()),
-            (BucketLost::Closed, "tidegate")
-        );
+        assert_eq!((bucket.lost, bucket.prefix.as_str()), (BucketLost::Closed, "tidegate"));
         let open = [
             url,
             ("TIDEGATE_SHARED_BUCKET_LOST", "open"),
             ("TIDEGATE_SHARED_BUCKET_PREFIX", "eu.mail-1_a"),
         ];
         let bucket = read(&open).unwrap().unwrap();
-        assert_eq!(
-            (bucket.lost, bucket.prefix.to_string().as_str()),
-            (BucketLost::Open, "eu.mail-1_a")
-        );
+        assert_eq!((bucket.lost, bucket.prefix.as_str()), (BucketLost::Open, "eu.mail-1_a"));
     }
 
     #[test]
@@ -335,8 +301,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_all_buckets_share_a_hash_tag() {
-        let prefix = KeyPrefix::default();
-        assert_eq!(prefix.key(None), "{tidegate}:account");
-        assert_eq!(prefix.key(Some("gmail.com")), "{tidegate}:domain:gmail.com");
+        assert_eq!(bucket_key("tidegate", None), "{tidegate}:account");
+        assert_eq!(bucket_key("tidegate", Some("gmail.com")), "{tidegate}:domain:gmail.com");
     }
 }

@@ -5,8 +5,6 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::settings::{self, DefaultValue, Setting};
-use crate::breaker::BreakerPolicy;
-use crate::channel::Channel;
 use crate::number::whole;
 use crate::text::{cut, is_word_of};
 
@@ -124,17 +122,5 @@ impl<'a> Variables<'a> {
             self.refuse_with(settings::CAMPAIGN_QUEUES.name, allowed.to_owned());
         }
         Some(prefix)
-    }
-
-    pub(super) fn channel(&mut self) -> Channel {
-        self.parsed(&settings::CHANNEL)
-    }
-
-    pub(super) fn breaker(&mut self) -> BreakerPolicy {
-        BreakerPolicy {
-            share: self.millionths(&settings::BREAKER_SHARE),
-            after: self.parsed(&settings::BREAKER_SECONDS),
-            ..BreakerPolicy::default()
-        }
     }
 }

@@ -113,7 +113,7 @@ impl Tick {
             .as_str()
             .ok_or_else(|| InvalidTick::unexpected("`window`", window, "a string"))?
             .parse()
-            .map_err(|error| InvalidTick::of(&error))?;
+            .map_err(|error| InvalidTick { fault: format!("`window`: {error}") })?;
         let rate = member(RATE)?;
         let rate = rate
             .as_f64()
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_malformed_tick_names_its_member() {
         let cases = [
-            (r#"{"window": "soon", "rate_per_second": 14}"#, "`window` is \"soon\""),
+            (r#"{"window": "soon", "rate_per_second": 14}"#, "`window`: \"soon\""),
             (r#"{"window": 7, "rate_per_second": 14}"#, "`window` is 7, expected a string"),
             (
                 r#"{"window": "2026-11-20T20:36:07Z", "rate_per_second": "14"}"#,

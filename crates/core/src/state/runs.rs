@@ -123,10 +123,9 @@ impl Run {
     /// The stage at `now`, with the control record's cancels. A run that was not written for [`SILENT`] is stopped: who
     /// enqueued it was killed, or is cut off.
     pub fn stage_at(&self, now: EpochMillis, control: &Control) -> RunStage {
-        let silent = now.as_millis().saturating_sub(self.seen.as_millis());
         match self.stage {
             RunStage::Done => RunStage::Done,
-            RunStage::Sending | RunStage::Waiting if Duration::from_millis(silent) < SILENT => {
+            RunStage::Sending | RunStage::Waiting if now.saturating_since(self.seen) < SILENT => {
                 self.stage
             }
             _ if self.cancel_of(control).is_some() => RunStage::Cancelled,

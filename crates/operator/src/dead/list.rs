@@ -119,7 +119,7 @@ fn row(letter: &Letter, now: EpochMillis, addresses: AddressVisibility) -> Lette
         LetterContent::Foreign { why, .. } => Some(addresses.within(why)),
         LetterContent::Entry(_) => None,
     };
-    let age = Duration::from_millis(now.as_millis().saturating_sub(letter.since.as_millis()));
+    let age = now.saturating_since(letter.since);
     LetterSummary {
         message_id: letter.message_id.clone(),
         since: letter.since,

@@ -185,7 +185,7 @@ fn taken_over(wanted: Run, journal: &RunState, own: Option<&Run>) -> Run {
 
 /// A run in words: `begun 26 min ago on HOST, 412 of 500 enqueued`.
 pub fn in_words(run: &Run, now: EpochMillis) -> String {
-    let ago = Duration::from_millis(now.as_millis().saturating_sub(run.began.as_millis()));
+    let ago = now.saturating_since(run.began);
     let (enqueued, rows) = (count(run.enqueued), count(run.input.rows));
     format!("begun {} ago on {}, {enqueued} of {rows} enqueued", span(ago), run.sender.host)
 }

@@ -14,8 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use serde::de::value::StrDeserializer;
-use serde::{Deserialize as _, Serialize};
+use serde::Serialize;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::Window;
 use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel};
@@ -342,8 +341,7 @@ fn breaker(breaker: &Breaker) -> BreakerStatus {
 /// The meaning of a hold for `reason`, as a sentence that goes on from a name and a colon.
 fn in_words(reason: &str, words: Words) -> String {
     let Words { service, message, limit, .. } = words;
-    let known = StrDeserializer::<serde::de::value::Error>::new(reason);
-    match HoldReason::deserialize(known) {
+    match reason.parse() {
         Ok(HoldReason::Paused) => "paused by an operator".to_owned(),
         Ok(HoldReason::DailyQuota) => format!("{service}'s daily quota is used up"),
         Ok(HoldReason::DailyBudget) => {

@@ -99,9 +99,7 @@ fn from_records(facts: &MailFacts, status: &Status) -> Option<Explanation> {
     let newest =
         facts.marks.iter().max_by_key(|(_, mark)| (mark.state == MarkState::Sent, mark.since));
     let letter = facts.letters.last();
-    let age = |mark: &Mark| {
-        Duration::from_millis(status.at.as_millis().saturating_sub(mark.since.as_millis()))
-    };
+    let age = |mark: &Mark| status.at.saturating_since(mark.since);
     match newest {
         Some((identity, mark)) if mark.state == MarkState::Sent => {
             let summary = format!(

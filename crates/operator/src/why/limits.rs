@@ -118,7 +118,7 @@ fn serving(status: &Status) -> Option<Obstacle> {
     let Some(last) = status.serving.last_window else {
         return Some(limit("no poller has ever served a window".to_owned()));
     };
-    let ago = Duration::from_millis(status.at.as_millis().saturating_sub(last.as_millis()));
+    let ago = status.at.saturating_since(last);
     // Below one slot per second some windows have no slot and are not served. Two slot periods
     // are added, so that such a stack is not reported as stopped.
     let between = status.quota.slots_per_second.filter(|rate| *rate > 0.0);

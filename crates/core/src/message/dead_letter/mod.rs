@@ -91,22 +91,22 @@ impl DeadLetter {
     /// # Errors
     /// An error of the JSON writer; no entry causes one.
     pub fn into_queue_message(
-        self,
+        mut self,
         envelope: Option<&Envelope>,
         limit_bytes: usize,
     ) -> Result<DeadLetterMessage, serde_json::Error> {
-        let mut entry = self.for_sqs();
+        self.cut(usize::MAX, usize::MAX);
         let attributes = envelope.map(Envelope::to_attributes).unwrap_or_default();
-        let whole = DeadLetterMessage { body: serde_json::to_string(&entry)?, attributes };
+        let whole = DeadLetterMessage { body: serde_json::to_string(&self)?, attributes };
         if whole.bytes() <= limit_bytes {
             return Ok(whole);
         }
-        let body = std::mem::take(&mut entry.message);
+        let body = std::mem::take(&mut self.message);
         let mut message = DeadLetterMessage { body, attributes: whole.attributes };
         // At most twice: with the envelope, and without it if that leaves no room for the entry.
         loop {
             let room = limit_bytes.saturating_sub(message.bytes());
-            if let Some(entry) = entry.fitting(room)? {
+            if let Some(entry) = self.fitting(room)? {
                 message.attributes.push((ENTRY_ATTRIBUTE, entry));
                 return Ok(message);
             }
@@ -134,19 +134,6 @@ impl DeadLetter {
         Ok(Self { message: body.to_owned(), ..entry })
     }
 
-    /// Removes the characters that SQS refuses. The original came from SQS, so it has none.
-    fn for_sqs(mut self) -> Self {
-        let clean = |text: &mut String| *text = sqs_text(text, usize::MAX);
-        self.to.iter_mut().for_each(clean);
-        self.last_error.code.iter_mut().for_each(clean);
-        for text in
-            [&mut self.message_id, &mut self.campaign, &mut self.last_error.provider_message]
-        {
-            clean(text);
-        }
-        self
-    }
-
     /// The entry without the original, as JSON for an attribute of at most `room` bytes. Error texts
     /// and recipients are cut to 1,024, 512, 256, … 0 bytes until it fits; none if it does not fit even
     /// then.
@@ -154,7 +141,7 @@ impl DeadLetter {
         let mut max_text = SHORT_TEXT_BYTES;
         let mut short = self.clone();
         loop {
-            short.shorten(max_text);
+            short.cut(SHORT_NAME_BYTES, max_text);
             let json = serde_json::to_string(&short)?;
             if attribute_bytes(ENTRY_ATTRIBUTE, json.len()) <= room {
                 return Ok(Some(json));
@@ -166,18 +153,20 @@ impl DeadLetter {
         }
     }
 
-    /// Cuts error texts to `max_text` bytes each, and the list of recipients to twice that in total.
-    fn shorten(&mut self, max_text: usize) {
+    /// Removes the characters that SQS refuses, and cuts names and error texts to so many bytes each, and the list
+    /// of recipients to twice those of a text in total. The original came from SQS, so it needs nothing.
+    fn cut(&mut self, max_name: usize, max_text: usize) {
         let cut = |text: &mut String, max: usize| *text = sqs_text(text, max);
-        cut(&mut self.message_id, SHORT_NAME_BYTES);
-        cut(&mut self.campaign, SHORT_NAME_BYTES);
+        cut(&mut self.message_id, max_name);
+        cut(&mut self.campaign, max_name);
         cut(&mut self.last_error.provider_message, max_text);
         self.last_error.code.iter_mut().for_each(|code| cut(code, max_text));
         let mut kept = 0;
-        self.to.retain(|to| {
+        self.to.retain_mut(|to| {
+            cut(to, usize::MAX);
             // Counts two quotes and a comma too: a refused body can contain very many empty recipients.
             kept += to.len() + 3;
-            kept <= 2 * max_text
+            kept <= max_text.saturating_mul(2)
         });
     }
 }

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use email_address::{EmailAddress, Options};
 
-use super::text::{OVERRIDES, is_invisible};
+use crate::text::{OVERRIDES, is_invisible};
 
 /// Most characters that SES takes for one address, with its display name in the encoded form.
 const MAX_CHARS: usize = 320;

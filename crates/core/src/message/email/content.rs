@@ -7,8 +7,7 @@ use serde_json::value::RawValue;
 use super::error::EmailError;
 use super::json::{Node, TextLiteral};
 use super::members::Members;
-use super::text::has_control;
-use crate::text::is_word_of;
+use crate::text::{has_control, is_word_of};
 
 /// Most bytes of template data that SES takes (256 KiB).
 const MAX_TEMPLATE_DATA: usize = 262_144;
@@ -182,7 +181,8 @@ fn read_attachment(path: &str, node: Node) -> Result<Attachment, EmailError> {
         return Err(EmailError::invalid(field, BASE64));
     }
     let id = "must be 1 to 78 letters, digits, . _ @ + and -, without angle brackets";
-    let content_id = members.take_allowed("content_id", is_content_id, id)?;
+    let content_id =
+        members.take_allowed("content_id", |id| is_word_of(id, MAX_CONTENT_ID, "._@+-"), id)?;
     let is_known = |text: &str| ["attachment", "inline"].contains(&text);
     let given = members.take_allowed("disposition", is_known, "must be inline or attachment")?;
     // A file with an id is there to be shown in the HTML.
@@ -207,10 +207,6 @@ pub fn file_name_fault(name: &str) -> Option<&'static str> {
         }
         _ => Some("must have an extension such as .pdf: SES takes no file without"),
     }
-}
-
-fn is_content_id(id: &str) -> bool {
-    is_word_of(id, MAX_CONTENT_ID, "._@+-")
 }
 
 /// Refuses two attachments with one id, and HTML that shows an id which no attachment has.

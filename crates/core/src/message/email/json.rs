@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::error::{EmailError, EmailErrorKind};
-use super::text::{OVERRIDES, is_plain_name};
+use crate::text::{OVERRIDES, is_plain_name};
 
 /// Members of the body that may contain a whole newsletter.
 const LONG_TEXTS: [&str; 3] = ["text", "html", "body"];
@@ -28,7 +28,10 @@ pub(crate) enum Node {
 impl Node {
     /// Reads a body. Syntax errors name line and column.
     pub(crate) fn read(body: &str) -> Result<Self, EmailError> {
-        serde_json::from_str(body).map(|Body(node)| node).map_err(|fault| {
+        let mut reader = serde_json::Deserializer::from_str(body);
+        // The whole body is the only object with members that may be long.
+        let node = reader.deserialize_any(NodeVisitor { literals: &LONG_TEXTS });
+        node.and_then(|node| reader.end().map(|()| node)).map_err(|fault| {
             EmailError::new(
                 EmailErrorKind::NotJson,
                 "body",
@@ -97,15 +100,6 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// The whole body, which is the only object with members that may be long.
-struct Body(Node);
-
-impl<'de> Deserialize<'de> for Body {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NodeVisitor { literals: &LONG_TEXTS }).map(Self)
-    }
-}
-
 struct NodeVisitor {
     /// Names of the members that are kept as undecoded literals.
     literals: &'static [&'static str],
@@ -140,10 +134,6 @@ impl<'de> Visitor<'de> for NodeVisitor {
 
     fn visit_str<E>(self, value: &str) -> Result<Node, E> {
         Ok(Node::Text(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Node, E> {
-        Ok(Node::Text(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node, A::Error> {

@@ -1,5 +1,7 @@
 //! Takes the members of an object one by one; each error contains the member's path.
 
+use std::str::FromStr;
+
 use super::error::{EmailError, EmailErrorKind};
 use super::json::{Node, TextLiteral, member_path, name_if_odd};
 
@@ -69,6 +71,16 @@ impl Members {
             }
             text => Ok(text),
         }
+    }
+
+    /// Takes one of a type's words; `problem` names them.
+    pub(crate) fn take_parsed<T: FromStr>(
+        &mut self,
+        name: &str,
+        problem: &'static str,
+    ) -> Result<Option<T>, EmailError> {
+        let text = self.take_allowed(name, |text| text.parse::<T>().is_ok(), problem)?;
+        Ok(text.and_then(|text| text.parse().ok()))
     }
 
     /// Takes a text that may be long and is kept as a literal.

@@ -25,7 +25,6 @@ pub(crate) mod members;
 mod read;
 mod senders;
 mod tags;
-mod text;
 pub(crate) mod wrapped;
 
 use std::collections::BTreeMap;
@@ -84,14 +83,6 @@ pub struct Email {
 }
 
 impl Email {
-    /// Reads a message body in either form.
-    ///
-    /// # Errors
-    /// [`EmailError`] for the first fault, with the field.
-    pub fn parse(body: &str) -> Result<Self, EmailError> {
-        read::email(body)
-    }
-
     /// Number of recipients that SES counts, which is the number of slots for the mail: 1 to 50.
     pub fn recipients(&self) -> u32 {
         // At most 50, so the conversion never fails.
@@ -151,12 +142,5 @@ impl Priority {
     /// The priority's name in a message.
     pub fn as_str(self) -> &'static str {
         self.into()
-    }
-
-    fn read(name: &str) -> Result<Self, EmailError> {
-        name.parse().map_err(|_| {
-            EmailError::invalid("priority", "must be one of critical, high, normal, low")
-                .with_value(name)
-        })
     }
 }

@@ -8,12 +8,12 @@ use super::address::Address;
 use super::error::{EmailError, EmailErrorKind};
 use super::json::{Node, readable};
 use super::members::{self, Members};
-use super::text::has_control;
 use super::wrapped;
 use super::{
     Email, ListUnsubscribe, MAX_ID_CHARS, MAX_RECIPIENTS, Priority, content, headers, tags,
 };
 use crate::config::is_word;
+use crate::text::has_control;
 
 /// Members of the short form, of the long form, and of both. Error messages list them in this order, and
 /// `docs/message.schema.json` describes each.
@@ -36,74 +36,80 @@ const BOTH: [&str; 4] = ["subject", "id", "priority", "tags"];
 
 const SET: &str = "must be 1 to 64 letters, digits, _ and -";
 
-/// Reads a message body in either form: checks for duplicates, unknown members and mixed forms first.
-pub(super) fn email(body: &str) -> Result<Email, EmailError> {
-    let node = Node::read(body)?;
-    node.refuse_duplicates("")?;
-    let mut members = Members::known("", node, &[&SHORT[..], &LONG, &BOTH].concat())?;
-    let short = members.names().find(|name| SHORT.contains(name));
-    let long = members.names().find(|name| LONG.contains(name));
-    if let (Some(short), Some(long)) = (short, long) {
-        let problem = format!("must not stand with {long}: one is short form, one is long form");
-        return Err(EmailError::new(EmailErrorKind::MixedForms, short, problem));
-    }
-    let is_short = short.is_some();
-    let named = |in_short: &'static str, in_long| if is_short { in_short } else { in_long };
-    let id = read_id(&mut members)?;
-    let priority = read_priority(&mut members)?;
-    let tags = read_tags(&mut members)?;
-    let to = if is_short {
-        vec![take_address(&mut members, "to_address")?]
-    } else {
-        take_addresses(&mut members, "to")?
-    };
-    let cc = take_addresses(&mut members, "cc")?;
-    let bcc = take_addresses(&mut members, "bcc")?;
-    let recipients = to.len() + cc.len() + bcc.len();
-    if recipients == 0 {
-        let problem = "must name 1 to 50 recipients, counted over to, cc and bcc (short form: \
-                       to_address)";
-        return Err(EmailError::missing("to", problem));
-    }
-    let from = take_address(&mut members, named("from_address", "from"))?;
-    let content = match members.take("template") {
-        None => content::read_simple(&mut members, named("body", "text"))?,
-        Some(template) => {
-            let own = ["subject", "text", "html"];
-            if let Some(name) = members.names().find(|name| own.contains(name)) {
-                let problem = "must not stand with template, which has its own";
-                return Err(EmailError::invalid(name, problem));
-            }
-            content::read_template(template, body)?
+impl Email {
+    /// Reads a message body in either form: checks for duplicates, unknown members and mixed forms first.
+    ///
+    /// # Errors
+    /// [`EmailError`] for the first fault, with the field.
+    pub fn parse(body: &str) -> Result<Self, EmailError> {
+        let node = Node::read(body)?;
+        node.refuse_duplicates("")?;
+        let mut members = Members::known("", node, &[&SHORT[..], &LONG, &BOTH].concat())?;
+        let short = members.names().find(|name| SHORT.contains(name));
+        let long = members.names().find(|name| LONG.contains(name));
+        if let (Some(short), Some(long)) = (short, long) {
+            let problem =
+                format!("must not stand with {long}: one is short form, one is long form");
+            return Err(EmailError::new(EmailErrorKind::MixedForms, short, problem));
         }
-    };
-    let list_unsubscribe =
-        members.take("list_unsubscribe").map(ListUnsubscribe::read).transpose()?;
-    let unsubscribing = list_unsubscribe.is_some();
-    let own_headers = members.take("headers").map(|node| headers::read(node, unsubscribing));
-    let attachments = members.take("attachments").map(content::read_attachments);
-    let attachments = attachments.transpose()?.unwrap_or_default();
-    content::check_ids(&content, &attachments)?;
-    let email = Email {
-        id,
-        priority,
-        from,
-        to,
-        cc,
-        bcc,
-        reply_to: take_addresses(&mut members, "reply_to")?,
-        content,
-        own_headers: own_headers.transpose()?.unwrap_or_default(),
-        attachments,
-        configuration_set: members.take_allowed("configuration_set", is_word, SET)?,
-        list_unsubscribe,
-        tags,
-    };
-    if recipients > MAX_RECIPIENTS {
-        let problem = "must be 1 to 50 recipients, counted over to, cc and bcc";
-        return Err(EmailError::invalid("to", problem).with_found(recipients.to_string()));
+        let is_short = short.is_some();
+        let named = |in_short: &'static str, in_long| if is_short { in_short } else { in_long };
+        let id = read_id(&mut members)?;
+        let priority = read_priority(&mut members)?;
+        let tags = read_tags(&mut members)?;
+        let to = if is_short {
+            vec![take_address(&mut members, "to_address")?]
+        } else {
+            take_addresses(&mut members, "to")?
+        };
+        let cc = take_addresses(&mut members, "cc")?;
+        let bcc = take_addresses(&mut members, "bcc")?;
+        let recipients = to.len() + cc.len() + bcc.len();
+        if recipients == 0 {
+            let problem = "must name 1 to 50 recipients, counted over to, cc and bcc (short form: \
+                       to_address)";
+            return Err(EmailError::missing("to", problem));
+        }
+        let from = take_address(&mut members, named("from_address", "from"))?;
+        let content = match members.take("template") {
+            None => content::read_simple(&mut members, named("body", "text"))?,
+            Some(template) => {
+                let own = ["subject", "text", "html"];
+                if let Some(name) = members.names().find(|name| own.contains(name)) {
+                    let problem = "must not stand with template, which has its own";
+                    return Err(EmailError::invalid(name, problem));
+                }
+                content::read_template(template, body)?
+            }
+        };
+        let list_unsubscribe =
+            members.take("list_unsubscribe").map(ListUnsubscribe::read).transpose()?;
+        let unsubscribing = list_unsubscribe.is_some();
+        let own_headers = members.take("headers").map(|node| headers::read(node, unsubscribing));
+        let attachments = members.take("attachments").map(content::read_attachments);
+        let attachments = attachments.transpose()?.unwrap_or_default();
+        content::check_ids(&content, &attachments)?;
+        let email = Self {
+            id,
+            priority,
+            from,
+            to,
+            cc,
+            bcc,
+            reply_to: take_addresses(&mut members, "reply_to")?,
+            content,
+            own_headers: own_headers.transpose()?.unwrap_or_default(),
+            attachments,
+            configuration_set: members.take_allowed("configuration_set", is_word, SET)?,
+            list_unsubscribe,
+            tags,
+        };
+        if recipients > MAX_RECIPIENTS {
+            let problem = "must be 1 to 50 recipients, counted over to, cc and bcc";
+            return Err(EmailError::invalid("to", problem).with_found(recipients.to_string()));
+        }
+        Ok(email)
     }
-    Ok(email)
 }
 
 fn is_id(id: &str) -> bool {
@@ -115,7 +121,8 @@ pub(crate) fn read_id(members: &mut Members) -> Result<Option<String>, EmailErro
 }
 
 pub(crate) fn read_priority(members: &mut Members) -> Result<Priority, EmailError> {
-    members.take_text("priority")?.map_or(Ok(Priority::Normal), |name| Priority::read(&name))
+    let known = "must be one of critical, high, normal, low";
+    Ok(members.take_parsed("priority", known)?.unwrap_or_default())
 }
 
 pub(crate) fn read_tags(members: &mut Members) -> Result<BTreeMap<String, String>, EmailError> {

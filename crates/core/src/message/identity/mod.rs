@@ -290,9 +290,6 @@ impl EpochMillis {
     /// 9999-12-31T23:59:59.999Z, the last time that RFC 3339 can write.
     pub const MAX: Self = Self(253_402_300_799_999);
 
-    /// Bytes of a time as it is written: all have the same number.
-    pub(crate) const BYTES: usize = "2026-11-20T20:36:07.042Z".len();
-
     /// The time `millis` milliseconds after the epoch; [`EpochMillis::MAX`] if that would be later.
     pub const fn new(millis: u64) -> Self {
         if millis > Self::MAX.0 { Self::MAX } else { Self(millis) }
@@ -301,6 +298,11 @@ impl EpochMillis {
     /// Milliseconds since the epoch, at most [`EpochMillis::MAX`].
     pub const fn as_millis(self) -> u64 {
         self.0
+    }
+
+    /// The time from `earlier` to this; zero if `earlier` is later.
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 }
 
@@ -393,27 +395,16 @@ pub enum EnvelopeError {
         /// Name of the attribute that is missing.
         attribute: &'static str,
     },
-    /// The attribute's value is not a whole number.
-    #[error(
-        "message attribute {attribute}: {value:?} is not allowed: a number from 0 to 4294967295 is"
-    )]
-    Number {
-        /// Name of the attribute with the malformed number.
+    /// The attribute's value is malformed.
+    #[error("message attribute {attribute} is no {kind}")]
+    Malformed {
+        /// Name of the attribute.
         attribute: &'static str,
-        /// The first 60 characters of the value.
-        value: String,
-    },
-    /// The attribute's value is not a time.
-    #[error("message attribute {attribute} is no time")]
-    Time {
-        /// Name of the attribute with the malformed time.
-        attribute: &'static str,
+        /// The thing that the value ought to be.
+        kind: &'static str,
         /// The value, and the form that is allowed.
         source: InvalidText,
     },
-    /// The attribute `identity` is not an identity in Tidegate's form.
-    #[error("message attribute identity is no identity")]
-    Identity(#[from] InvalidText),
 }
 
 impl Envelope {
@@ -433,18 +424,15 @@ impl Envelope {
     /// Most bytes that its attributes can ever have, as SQS counts them: with the longest counters,
     /// times and error.
     pub fn most_bytes(&self) -> usize {
-        const DIGITS: usize = u32::MAX.ilog10() as usize + 1;
-        let longest = [
-            (CAMPAIGN, self.campaign.len()),
-            (IDENTITY, self.identity.as_str().len()),
-            (PASS, DIGITS),
-            (ATTEMPT, DIGITS),
-            (ENQUEUED_AT, EpochMillis::BYTES),
-            (FIRST_ATTEMPT_AT, EpochMillis::BYTES),
-            (LAST_ERROR, MAX_LAST_ERROR_BYTES),
-        ];
-        let present = longest.into_iter().filter(|(_, bytes)| *bytes > 0);
-        present.map(|(name, bytes)| attribute_bytes(name, bytes)).sum()
+        let longest = Self {
+            pass: u32::MAX,
+            attempt: u32::MAX,
+            first_attempt_at: Some(self.enqueued_at),
+            last_error: Some("x".repeat(MAX_LAST_ERROR_BYTES)),
+            ..self.clone()
+        };
+        let attributes = longest.to_attributes();
+        attributes.iter().map(|(name, value)| attribute_bytes(name, value.len())).sum()
     }
 
     /// The envelope of a mail that goes back to its campaign queue without a failed send, for example
@@ -524,29 +512,26 @@ impl Envelope {
         let Some(identity) = attribute(IDENTITY) else { return Ok(None) };
         let needed =
             |name: &'static str| attribute(name).ok_or(EnvelopeError::Missing { attribute: name });
-        let number = |name| needed(name).and_then(|value| read_number(name, value));
+        let malformed =
+            |attribute, kind| move |source| EnvelopeError::Malformed { attribute, kind, source };
+        let number = |name| {
+            let value = needed(name)?;
+            let allowed = "is not allowed: a number from 0 to 4294967295 is";
+            value.parse().map_err(|_| malformed(name, "number")(InvalidText::new(value, allowed)))
+        };
+        let time = |name, value: &str| value.parse().map_err(malformed(name, "time"));
         Ok(Some(Self {
             campaign: needed(CAMPAIGN)?.to_owned(),
-            identity: Identity::parse(identity)?,
+            identity: Identity::parse(identity).map_err(malformed(IDENTITY, "identity"))?,
             pass: number(PASS)?,
             attempt: number(ATTEMPT)?,
-            enqueued_at: needed(ENQUEUED_AT).and_then(|value| read_time(ENQUEUED_AT, value))?,
+            enqueued_at: time(ENQUEUED_AT, needed(ENQUEUED_AT)?)?,
             first_attempt_at: attribute(FIRST_ATTEMPT_AT)
-                .map(|value| read_time(FIRST_ATTEMPT_AT, value))
+                .map(|value| time(FIRST_ATTEMPT_AT, value))
                 .transpose()?,
             last_error: attribute(LAST_ERROR).map(str::to_owned),
         }))
     }
-}
-
-fn read_number(attribute: &'static str, value: &str) -> Result<u32, EnvelopeError> {
-    value
-        .parse()
-        .map_err(|_| EnvelopeError::Number { attribute, value: value.chars().take(60).collect() })
-}
-
-fn read_time(attribute: &'static str, value: &str) -> Result<EpochMillis, EnvelopeError> {
-    value.parse().map_err(|source| EnvelopeError::Time { attribute, source })
 }
 
 /// Bytes that SQS counts for one attribute of type `String`: name, type and value.
@@ -945,8 +930,8 @@ mod envelope_tests {
     #[test]
     fn a_malformed_attribute_is_named_with_what_is_allowed() {
         for (name, value, expected) in [
-            ("pass", Some("-1"), "pass: \"-1\" is not allowed: a number"),
-            ("attempt", Some("4294967296"), "attempt: \"4294967296\""),
+            ("pass", Some("-1"), "pass is no number: \"-1\" is not allowed: a number"),
+            ("attempt", Some("4294967296"), "attempt is no number: \"4294967296\""),
             ("enqueued_at", Some("now"), "enqueued_at is no time"),
             ("first_attempt_at", Some(""), "first_attempt_at is no time"),
             ("identity", Some("news"), "identity is no identity"),
@@ -956,7 +941,7 @@ mod envelope_tests {
             ("enqueued_at", None, "enqueued_at is missing"),
         ] {
             let error = read(&with(name, value)).unwrap_err();
-            assert!(error.to_string().contains(expected), "{name}: {error}");
+            assert!(crate::in_full(&error).contains(expected), "{name}: {error}");
         }
         assert!(read(&with("last_error", None)).unwrap().unwrap().last_error.is_none());
     }

@@ -253,9 +253,12 @@ fn classify_answer(status: Option<u16>, code: &str, message: &str) -> Outcome {
         // A 2xx answer that could not be read: SES may have accepted the mail.
         Some(200..=299) => Outcome::Ambiguous,
         None if code.is_empty() => Outcome::Ambiguous,
-        None => classify_code_alone(code),
-        // 1xx and 3xx come from a proxy that did not pass the mail on.
-        Some(_) => Outcome::Transient,
+        // SES documents these codes as 4xx.
+        None if ["messagerejected", "badrequest", "validation"].contains(&code) => {
+            Outcome::Permanent
+        }
+        // Another code without a status; 1xx and 3xx come from a proxy that did not pass the mail on.
+        None | Some(_) => Outcome::Transient,
     }
 }
 
@@ -269,12 +272,6 @@ fn outcome_of_text(message: &str) -> Option<Outcome> {
         ("maximum sending rate exceeded", Outcome::RateExceeded),
     ];
     TEXTS.into_iter().find(|(begin, _)| message.starts_with(begin)).map(|(_, outcome)| outcome)
-}
-
-/// Classifies a code without its HTTP status: SES documents these codes as 4xx.
-fn classify_code_alone(code: &str) -> Outcome {
-    const REFUSED: [&str; 3] = ["messagerejected", "badrequest", "validation"];
-    if REFUSED.contains(&code) { Outcome::Permanent } else { Outcome::Transient }
 }
 
 fn names_what_is_missing(code: &str, says: &impl Fn(&[&str]) -> bool) -> bool {

@@ -71,16 +71,6 @@ impl MessageType {
     }
 }
 
-impl TextMessage {
-    /// Reads a message body.
-    ///
-    /// # Errors
-    /// [`EmailError`] for the first fault, with the field.
-    pub fn parse(body: &str) -> Result<Self, EmailError> {
-        text_message(body)
-    }
-}
-
 /// The basic alphabet of GSM-7: one septet each.
 const BASIC: &str = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà";
 /// The extension table of GSM-7: an escape and a septet each.
@@ -91,11 +81,13 @@ const MOST_SEPTETS: u32 = 1_530;
 const MOST_UTF_16: u32 = 630;
 
 /// How a text's characters are written in its parts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
 pub enum Alphabet {
     /// Septets: 160 in a single part, 153 in each of several.
+    #[strum(serialize = "GSM-7")]
     Gsm7,
     /// UTF-16 units: 70 in a single part, 67 in each of several.
+    #[strum(serialize = "UCS-2")]
     Ucs2,
 }
 
@@ -120,11 +112,8 @@ pub struct TextLength {
 
 impl Alphabet {
     /// The name that AWS uses.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Gsm7 => "GSM-7",
-            Self::Ucs2 => "UCS-2",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -135,7 +124,8 @@ impl TextLength {
         match gsm {
             Some(widths) => Self::filled(Alphabet::Gsm7, &widths, 160, 153),
             None => {
-                let widths: Vec<u32> = text.chars().map(utf16_units).collect();
+                let widths: Vec<u32> =
+                    text.chars().map(|c| 1 + u32::from(c > '\u{ffff}')).collect();
                 Self::filled(Alphabet::Ucs2, &widths, 70, 67)
             }
         }
@@ -183,10 +173,6 @@ fn septets(c: char) -> Option<u32> {
     }
 }
 
-const fn utf16_units(c: char) -> u32 {
-    if c as u32 > 0xFFFF { 2 } else { 1 }
-}
-
 /// The members of a text message; `docs/text.schema.json` describes each.
 const MEMBERS: [&str; 8] =
     ["to_phone", "text", "origination", "type", "configuration_set", "id", "priority", "tags"];
@@ -197,32 +183,42 @@ const MAX_TAGS: usize = 2;
 /// Most characters of an origination identity and of a configuration set's name that AWS takes.
 const MAX_NAME: usize = 256;
 
-fn text_message(body: &str) -> Result<TextMessage, EmailError> {
-    let node = Node::read(body)?;
-    node.refuse_duplicates("")?;
-    let mut members = Members::known("", node, &MEMBERS)?;
-    let id = read_id(&mut members)?;
-    let priority: Priority = read_priority(&mut members)?;
-    let tags = read_tags(&mut members)?;
-    if tags.len() > MAX_TAGS {
-        let problem = "must be at most 2 (AWS takes 5, Tidegate adds three)";
-        return Err(EmailError::invalid("tags", problem).with_found(tags.len().to_string()));
+impl TextMessage {
+    /// Reads a message body.
+    ///
+    /// # Errors
+    /// [`EmailError`] for the first fault, with the field.
+    pub fn parse(body: &str) -> Result<Self, EmailError> {
+        let node = Node::read(body)?;
+        node.refuse_duplicates("")?;
+        let mut members = Members::known("", node, &MEMBERS)?;
+        let id = read_id(&mut members)?;
+        let priority = read_priority(&mut members)?;
+        let tags = read_tags(&mut members)?;
+        if tags.len() > MAX_TAGS {
+            let problem = "must be at most 2 (AWS takes 5, Tidegate adds three)";
+            return Err(EmailError::invalid("tags", problem).with_found(tags.len().to_string()));
+        }
+        let to = members
+            .take_allowed("to_phone", is_e164, E164)?
+            .ok_or_else(|| EmailError::missing("to_phone", E164))?;
+        let text = read_text(&mut members)?;
+        Ok(Self {
+            parts: TextLength::of(&text).parts,
+            id,
+            priority,
+            to,
+            text,
+            origination: members.take_allowed("origination", is_origin, ORIGIN)?,
+            message_type: members.take_parsed("type", "must be transactional or promotional")?,
+            configuration_set: members.take_allowed(
+                "configuration_set",
+                |text| is_word_of(text, MAX_NAME, "_-:/"),
+                SET,
+            )?,
+            tags,
+        })
     }
-    let to = members
-        .take_allowed("to_phone", is_e164, E164)?
-        .ok_or_else(|| EmailError::missing("to_phone", E164))?;
-    let text = read_text(&mut members)?;
-    Ok(TextMessage {
-        parts: TextLength::of(&text).parts,
-        id,
-        priority,
-        to,
-        text,
-        origination: members.take_allowed("origination", is_origin, ORIGIN)?,
-        message_type: read_type(&mut members)?,
-        configuration_set: members.take_allowed("configuration_set", is_set, SET)?,
-        tags,
-    })
 }
 
 const E164: &str = "must be one phone number in E.164: + and 7 to 15 digits with the country code, like +12065550100";
@@ -241,12 +237,6 @@ fn read_text(members: &mut Members) -> Result<String, EmailError> {
     let problem = "must be at most 1530 characters of GSM-7 (those of its extension table count twice), or 630 units of \
                    UTF-16 if it has others";
     Err(EmailError::invalid("text", problem).with_found(length.units.to_string()))
-}
-
-fn read_type(members: &mut Members) -> Result<Option<MessageType>, EmailError> {
-    let Some(name) = members.take_text("type")? else { return Ok(None) };
-    let problem = "must be transactional or promotional";
-    name.parse().map(Some).map_err(|_| EmailError::invalid("type", problem).with_value(&name))
 }
 
 /// Checks that a text is a phone number in E.164, such as `+12065550100`.
@@ -272,12 +262,8 @@ fn is_origin(text: &str) -> bool {
     is_word_of(text, MAX_NAME, "+_-:/")
 }
 
-fn is_set(text: &str) -> bool {
-    is_word_of(text, MAX_NAME, "_-:/")
-}
-
 /// A recipient who takes no texts. It says nothing about the campaign's other texts.
-const OPTED_OUT: [&str; 1] = ["DESTINATION_PHONE_NUMBER_OPTED_OUT"];
+const OPTED_OUT: &str = "DESTINATION_PHONE_NUMBER_OPTED_OUT";
 
 /// A recipient whom the sandbox of an account does not take.
 const NOT_VERIFIED: &str = "DESTINATION_PHONE_NUMBER_NOT_VERIFIED";
@@ -326,7 +312,7 @@ pub fn classify_text(failure: &Failure) -> Outcome {
     let code = failure.code.as_deref().unwrap_or_default();
     match failure.stage {
         Stage::Answered if code == SPEND_LIMIT => Outcome::SpendLimit,
-        Stage::Answered if OPTED_OUT.contains(&code) => Outcome::OptedOut,
+        Stage::Answered if code == OPTED_OUT => Outcome::OptedOut,
         Stage::Answered if code == NOT_VERIFIED => Outcome::Permanent,
         Stage::Answered if NOT_READY.contains(&code) => Outcome::NotReady,
         Stage::Answered if ACCOUNT.contains(&code) => Outcome::AccountPaused,

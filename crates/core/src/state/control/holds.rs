@@ -2,16 +2,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
+use strum::{EnumString, IntoStaticStr};
 
 use crate::identity::EpochMillis;
 use crate::stored::is_default;
 
 /// Reason for a hold. It determines who may lift it.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
-)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum HoldReason {
     /// An operator paused sending and resumes it.
@@ -50,11 +47,6 @@ impl HoldReason {
     /// The reasons for which the scheduler lifts a hold on all sending.
     pub const LIFTED_BY_SCHEDULER: [Self; 4] =
         [Self::DailyQuota, Self::DailyBudget, Self::Account, Self::SpendLimit];
-
-    /// True if express mail is sent in spite of a hold for this reason.
-    pub const fn spares_express(self) -> bool {
-        matches!(self, Self::DailyBudget)
-    }
 }
 
 /// A hold: nothing is sent until it is lifted or ends.
@@ -109,38 +101,19 @@ impl Hold {
 /// stops sending, and is lifted by an operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Holds(BTreeMap<Reason, Hold>);
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(untagged)]
-enum Reason {
-    Known(HoldReason),
-    Unknown(String),
-}
-
-impl Reason {
-    fn as_str(&self) -> &str {
-        match self {
-            Self::Known(known) => known.as_str(),
-            Self::Unknown(name) => name,
-        }
-    }
-}
+pub struct Holds(BTreeMap<String, Hold>);
 
 impl Holds {
     /// Adds a hold. If there is already one for this reason, keeps that one and returns false.
     pub fn add(&mut self, reason: HoldReason, hold: Hold) -> bool {
-        let reason = Reason::Known(reason);
-        let new = !self.0.contains_key(&reason);
-        if new {
-            self.0.insert(reason, hold);
-        }
+        let new = self.get(reason).is_none();
+        self.0.entry(reason.as_str().to_owned()).or_insert(hold);
         new
     }
 
     /// Lifts the hold for this reason; false if there is none.
     pub fn lift(&mut self, reason: HoldReason) -> bool {
-        self.0.remove(&Reason::Known(reason)).is_some()
+        self.lift_named(reason.as_str())
     }
 
     /// Removes the holds that end at `now` or earlier.
@@ -150,14 +123,14 @@ impl Holds {
 
     /// Notes that SES did not accept a probe that ended at `now`.
     pub fn note_probe(&mut self, reason: HoldReason, now: EpochMillis) {
-        if let Some(hold) = self.0.get_mut(&Reason::Known(reason)) {
+        if let Some(hold) = self.0.get_mut(reason.as_str()) {
             hold.probed = Some(now);
         }
     }
 
     /// The hold for this reason; none if it is not held for it.
     pub fn get(&self, reason: HoldReason) -> Option<&Hold> {
-        self.0.get(&Reason::Known(reason))
+        self.0.get(reason.as_str())
     }
 
     /// Number of holds, which is the number of reasons.
@@ -173,17 +146,12 @@ impl Holds {
     /// True if express mail is held too: there is a hold for a reason other than
     /// [`HoldReason::DailyBudget`].
     pub fn stop_express(&self) -> bool {
-        let spared =
-            |reason: &Reason| matches!(reason, Reason::Known(known) if known.spares_express());
-        self.0.keys().any(|reason| !spared(reason))
+        self.reasons().any(|reason| reason != HoldReason::DailyBudget.as_str())
     }
 
     /// The holds with reasons that this version knows.
     pub fn known(&self) -> impl Iterator<Item = (HoldReason, &Hold)> {
-        self.0.iter().filter_map(|(reason, hold)| match reason {
-            Reason::Known(known) => Some((*known, hold)),
-            Reason::Unknown(_) => None,
-        })
+        self.0.iter().filter_map(|(reason, hold)| Some((reason.parse().ok()?, hold)))
     }
 
     /// All holds, each with its reason's name, including unknown ones.
@@ -193,13 +161,12 @@ impl Holds {
 
     /// Lifts the hold whose reason has this name, known or not; false if there is none.
     pub fn lift_named(&mut self, name: &str) -> bool {
-        let found = self.0.keys().find(|reason| reason.as_str() == name).cloned();
-        found.is_some_and(|reason| self.0.remove(&reason).is_some())
+        self.0.remove(name).is_some()
     }
 
     /// The names of all reasons for which it is held, including unknown ones.
     pub fn reasons(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(Reason::as_str)
+        self.0.keys().map(String::as_str)
     }
 }
 
@@ -236,7 +203,6 @@ impl Cancel {
 
     /// Whether it has been kept for 60 days at `now`.
     pub(super) fn is_over(&self, now: EpochMillis) -> bool {
-        let age = now.as_millis().saturating_sub(self.at.as_millis());
-        Duration::from_millis(age) > KEPT
+        now.saturating_since(self.at) > KEPT
     }
 }

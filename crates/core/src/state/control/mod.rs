@@ -333,9 +333,7 @@ impl Control {
             !holds.is_empty()
         });
     }
-}
 
-impl Control {
     /// The weight of a campaign in `window`: that of its rule, the record's, or the configured one.
     pub fn weight_at(
         &self,
