@@ -13,16 +13,9 @@ pub enum LimitGrid {
     /// The multiples of the rate's period since the epoch, and so many nanoseconds after them.
     Even(SlotGrid, u64),
     /// So many slots at the same distance, to the day's end.
-    Day {
-        /// The time of slot 1.
-        first: Timestamp,
-        /// Nanoseconds between two slots.
-        period: u64,
-        /// The number of slots.
-        amount: u64,
-        /// The end of the day, or of its hours.
-        closes: Timestamp,
-    },
+    Day(DaySlots),
+    /// No slot, until then if that is known.
+    Closed(Option<Timestamp>),
 }
 
 impl LimitGrid {
@@ -49,35 +42,17 @@ impl LimitGrid {
         Self::Even(grid, u64::try_from(phase).unwrap_or(0))
     }
 
-    /// The slots of one day of a warm-up.
-    pub const fn of_day(day: DaySlots) -> Self {
-        let (first, period) = day.grid();
-        let (amount, closes) = (day.amount, day.closes);
-        Self::Day { first: Timestamp::from_nanos(first), period, amount, closes }
-    }
-
-    /// A day without a slot, which ends then if that is known.
-    pub const fn closed(until: Option<Timestamp>) -> Self {
-        let closes = match until {
-            Some(until) => until,
-            None => Timestamp::from_nanos(u64::MAX),
-        };
-        Self::Day { first: closes, period: u64::MAX, amount: 0, closes }
-    }
-
-    /// The end of a day without a slot; `None` if there are slots.
-    pub const fn closed_until(self) -> Option<Timestamp> {
-        match self {
-            Self::Day { amount: 0, closes, .. } => Some(closes),
-            Self::Day { .. } | Self::Even(..) => None,
-        }
+    /// Whether there is no slot.
+    pub const fn is_closed(self) -> bool {
+        matches!(self, Self::Closed(_))
     }
 
     /// The distance between two slots, in nanoseconds.
     pub const fn period(self) -> u64 {
         match self {
             Self::Even(grid, _) => grid.period(),
-            Self::Day { period, .. } => period,
+            Self::Day(day) => day.grid().1,
+            Self::Closed(_) => u64::MAX,
         }
     }
 
@@ -85,11 +60,13 @@ impl LimitGrid {
     pub fn at(self, slot: u64) -> Timestamp {
         match self {
             Self::Even(grid, phase) => grid.at(slot) + Duration::from_nanos(phase),
-            Self::Day { .. } if slot == 0 => Timestamp::default(),
-            Self::Day { amount, closes, .. } if slot > amount => closes,
-            Self::Day { first, period, .. } => {
-                Timestamp::from_nanos(first.as_nanos() + (slot - 1).saturating_mul(period))
+            Self::Day(_) if slot == 0 => Timestamp::default(),
+            Self::Day(day) if slot > day.amount => day.closes,
+            Self::Day(day) => {
+                let (first, period) = day.grid();
+                Timestamp::from_nanos(first + (slot - 1).saturating_mul(period))
             }
+            Self::Closed(until) => until.unwrap_or(Timestamp::from_nanos(u64::MAX)),
         }
     }
 
@@ -97,10 +74,12 @@ impl LimitGrid {
     pub fn first_from(self, at: Timestamp) -> u64 {
         match self {
             Self::Even(grid, phase) => grid.first_from(before(at, phase)),
-            Self::Day { first, period, amount, .. } => {
-                let since = at.as_nanos().saturating_sub(first.as_nanos());
-                (since.div_ceil(period) + 1).min(amount + 1)
+            Self::Day(day) => {
+                let (first, period) = day.grid();
+                let since = at.as_nanos().saturating_sub(first);
+                (since.div_ceil(period) + 1).min(day.amount + 1)
             }
+            Self::Closed(_) => 0,
         }
     }
 
@@ -108,11 +87,13 @@ impl LimitGrid {
     pub fn at_or_before(self, at: Timestamp) -> u64 {
         match self {
             Self::Even(grid, phase) => grid.at_or_before(before(at, phase)),
-            Self::Day { closes, amount, .. } if at >= closes => amount + 1,
-            Self::Day { first, period, amount, .. } => {
-                let since = at.as_nanos().checked_sub(first.as_nanos());
-                since.map_or(0, |since| (since / period + 1).min(amount))
+            Self::Day(day) if at >= day.closes => day.amount + 1,
+            Self::Day(day) => {
+                let (first, period) = day.grid();
+                let since = at.as_nanos().checked_sub(first);
+                since.map_or(0, |since| (since / period + 1).min(day.amount))
             }
+            Self::Closed(_) => 0,
         }
     }
 }

@@ -12,7 +12,6 @@ mod key;
 mod limit;
 mod ramp;
 mod rate;
-mod setback;
 mod slots;
 mod table;
 #[cfg(test)]
@@ -22,13 +21,11 @@ pub use adaptive::{Adapted, AdaptedLimits, DeferralLevel};
 pub use calendar::{Hours, Zone};
 pub use grid::LimitGrid;
 pub use jiff::civil::Date;
-pub use key::{Dimension, InvalidKey, LimitKey, OTHERS};
-pub use limit::{InvalidLimit, Limit, Pace};
-pub use ramp::{DaySlots, InvalidRamp, Ramp, RampDays, Setback};
+pub use key::{Dimension, LimitKey, OTHERS};
+pub use limit::{InvalidLimit, Limit};
+pub use ramp::{DaySlots, Ramp, RampDays, RampTally, Setback};
 pub use rate::LimitRate;
-pub use setback::RampTally;
 pub use slots::{LimitSlots, is_alone};
 pub use table::{
-    Demands, InitialLimits, InvalidLimits, LimitChanges, LimitRef, LimitTable, MAX_GROUPS,
-    MailFacts, TAGS, digest,
+    Demands, InitialLimits, LimitChanges, LimitRef, LimitTable, MailFacts, TAGS, digest,
 };

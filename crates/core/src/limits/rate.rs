@@ -25,12 +25,15 @@ impl LimitRate {
     }
 }
 
+/// The fault of a text that is no limit's rate.
+pub(super) const NO_RATE: &str =
+    "is no rate; allowed is 0.001/s (4/h, 87/d) to 10000/s, or a share from 0.0001% to 100%";
+
 impl FromStr for LimitRate {
     type Err = InvalidText;
 
     fn from_str(text: &str) -> Result<Self, InvalidText> {
-        const ALLOWED: &str = "is no rate; allowed is 0.001/s (4/h, 87/d) to 10000/s, or a share from 0.0001% to 100%";
-        let wrong = || InvalidText::new(text, ALLOWED);
+        let wrong = || InvalidText::new(text, NO_RATE);
         if let Some(share) = percent(text) {
             return if share > 0 { Ok(Self::Share(share)) } else { Err(wrong()) };
         }

@@ -2,7 +2,6 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::grid::LimitGrid;
-use super::limit::Pace;
 use crate::grid::SlotGrid;
 use crate::timestamp::{SECOND, Timestamp, Window};
 
@@ -86,22 +85,6 @@ impl LimitSlots {
         Self { grid, account, next: start, end: owned.end, owned: owned.end - start, last: None }
     }
 
-    /// The slots in `window` of a limit of this pace; `None` if it paces nothing.
-    pub fn of_pace(
-        pace: Pace,
-        account: SlotGrid,
-        before: Option<SlotGrid>,
-        window: Window,
-    ) -> Option<Self> {
-        match pace {
-            Pace::Free => None,
-            Pace::Closed(until) => {
-                Some(Self::new(LimitGrid::closed(until), account, before, window))
-            }
-            Pace::Slots(grid) => Some(Self::new(grid, account, before, window)),
-        }
-    }
-
     /// This window without its first slots, because the limit differs from that of the window before: the slots
     /// of two grids may lie close together.
     pub fn after_change(self, window: Window) -> Self {
@@ -163,7 +146,8 @@ impl LimitSlots {
         if !self.is_slow() {
             return delay;
         }
-        if let Some(until) = self.grid.closed_until() {
+        if let LimitGrid::Closed(until) = self.grid {
+            let until = until.unwrap_or(Timestamp::from_nanos(u64::MAX));
             let away = until.saturating_since(now) + Duration::from_secs(1);
             return Duration::from_secs(away.as_secs()).clamp(delay, most.max(delay));
         }

@@ -4,27 +4,27 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use thiserror::Error;
 
 use super::adaptive::{Adapted, AdaptedLimits, DeferralLevel, tidy};
-#[cfg(doc)]
 use super::grid::LimitGrid;
-use super::key::{Dimension, InvalidKey, LimitKey, OTHERS};
-use super::limit::{Limit, Pace};
-use super::rate::LimitRate;
+use super::key::{Dimension, LimitKey, OTHERS, TWICE};
+use super::limit::Limit;
+use super::rate::{LimitRate, NO_RATE};
 use crate::channel::Content;
 use crate::rate::{Rate, RateMargin};
 use crate::text::InvalidText;
 use crate::timestamp::Window;
 
 /// The most groups that `TIDEGATE_LIMITS` may list, `*` not counted.
-pub const MAX_GROUPS: usize = 20;
+const MAX_GROUPS: usize = 20;
 
 /// Stands between two limits' tags in [`LimitTable::tags`].
 pub const TAGS: &str = "__";
 
-const ALLOWED: &str = "a comma-separated list such as gmail.com+googlemail.com=10/s, tiny.example=6/m, *=25%: \
+/// The fault of an entry of a list of limits.
+const NO_LIMIT: &str = "is no limit; allowed is a comma-separated list such as gmail.com+googlemail.com=10/s, tiny.example=6/m, *=25%: \
     domains joined by +, then a rate a second, minute, hour or day (/s /m /h /d), or a share of the account's quota in %";
+const NO_DOMAIN: &str = "is no domain; allowed are domains such as gmail.com, and *. Other limits are set by tidegate limit";
 
 /// `TIDEGATE_LIMITS`: a rate for each listed group of domains, and optionally one for every other
 /// domain. These limits hold until an operator changes them ([`LimitTable::of`]).
@@ -33,7 +33,7 @@ const ALLOWED: &str = "a comma-separated list such as gmail.com+googlemail.com=1
 /// use tidegate_core::limits::InitialLimits;
 /// let limits: InitialLimits = "gmail.com+googlemail.com=10/s, *=25%".parse()?;
 /// assert_eq!((limits.len(), limits.to_string()), (2, "gmail.com+googlemail.com=10/s, *=25%".to_owned()));
-/// # Ok::<(), tidegate_core::limits::InvalidLimits>(())
+/// # Ok::<(), tidegate_core::InvalidText>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InitialLimits(Vec<(LimitKey, LimitRate)>);
@@ -41,39 +41,6 @@ pub struct InitialLimits(Vec<(LimitKey, LimitRate)>);
 /// The limits that operators set and policies change, by key; `None` removes an initial one. The control
 /// record has them.
 pub type LimitChanges = BTreeMap<LimitKey, Option<Limit>>;
-
-/// The first fault found in a list of limits.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum InvalidLimits {
-    /// An entry without an equals sign, such as `gmail.com`.
-    #[error("{entry:?} is no limit; allowed is {ALLOWED}")]
-    Syntax {
-        /// The entry as it was given, without blanks around it.
-        entry: String,
-    },
-    /// A rate that cannot be read, or is out of range.
-    #[error("{entry:?}: {source}")]
-    Rate {
-        /// The whole entry.
-        entry: String,
-        /// The fault.
-        source: InvalidText,
-    },
-    /// Names that are no domains.
-    #[error(transparent)]
-    Key(#[from] InvalidKey),
-    /// A key of another kind than domains.
-    #[error(
-        "{0} is no domain; allowed are domains such as gmail.com, and *. Other limits are set by tidegate limit"
-    )]
-    NoDomain(LimitKey),
-    /// A domain, or `*`, that is listed more than once.
-    #[error("{0} stands twice; allowed is once")]
-    Twice(String),
-    /// More groups than [`MAX_GROUPS`]; the number of groups given.
-    #[error("{0} groups; allowed are at most {MAX_GROUPS}")]
-    TooMany(usize),
-}
 
 impl InitialLimits {
     /// Whether the list limits nothing.
@@ -99,32 +66,30 @@ impl InitialLimits {
 }
 
 impl FromStr for InitialLimits {
-    type Err = InvalidLimits;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, InvalidLimits> {
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
         let mut limits: Vec<(LimitKey, LimitRate)> = Vec::new();
         for entry in text.split(',').map(str::trim) {
-            let syntax = || InvalidLimits::Syntax { entry: entry.to_owned() };
-            let (names, rate) = entry.split_once('=').ok_or_else(syntax)?;
-            let rate: LimitRate = rate
-                .trim()
-                .parse()
-                .map_err(|source| InvalidLimits::Rate { entry: entry.to_owned(), source })?;
+            let (names, rate) =
+                entry.split_once('=').ok_or_else(|| InvalidText::new(entry, NO_LIMIT))?;
+            let rate = rate.trim().parse().map_err(|_| InvalidText::new(entry, NO_RATE))?;
             let names = names.trim();
             let is_named = names.contains(':') || names.contains('@');
             let key: LimitKey =
                 if is_named { names.to_owned() } else { format!("domain:{names}") }.parse()?;
             if key.dimension != Dimension::Domain {
-                return Err(InvalidLimits::NoDomain(key));
+                return Err(InvalidText::new(&key.to_string(), NO_DOMAIN));
             }
             if let Some(name) = limits.iter().find_map(|(known, _)| known.shared_name(&key)) {
-                return Err(InvalidLimits::Twice(name.to_owned()));
+                return Err(InvalidText::new(name, TWICE));
             }
             limits.push((key, rate));
         }
         let groups = limits.iter().filter(|(key, _)| !key.is_each()).count();
         if groups > MAX_GROUPS {
-            return Err(InvalidLimits::TooMany(groups));
+            let fault = format!("are too many groups; allowed are at most {MAX_GROUPS}");
+            return Err(InvalidText::new(&groups.to_string(), fault));
         }
         limits.sort_by_key(|(key, _)| key.is_each());
         Ok(Self(limits))
@@ -265,15 +230,16 @@ impl LimitTable {
         }
     }
 
-    /// The pace of a limit in `window`, in a phase of its own; see [`Limit::pace`] and [`LimitGrid::shifted`].
-    pub fn pace(&self, of: &LimitRef, window: Window, rates: (Rate, RateMargin)) -> Pace {
-        let Some((_, limit)) = self.get(of.index) else { return Pace::Free };
-        match limit.pace(window, rates.0, rates.1, self.lowered(of)) {
-            Pace::Slots(grid) => {
-                Pace::Slots(grid.shifted(of.index, of.name.as_deref().unwrap_or_default()))
-            }
-            pace => pace,
-        }
+    /// The slots of a limit in `window`, in a phase of their own; see [`Limit::slots`] and [`LimitGrid::shifted`].
+    pub fn slots(
+        &self,
+        of: &LimitRef,
+        window: Window,
+        rates: (Rate, RateMargin),
+    ) -> Option<LimitGrid> {
+        let (_, limit) = self.get(of.index)?;
+        let grid = limit.slots(window, rates.0, rates.1, self.lowered(of))?;
+        Some(grid.shifted(of.index, of.name.as_deref().unwrap_or_default()))
     }
 
     /// How far deferrals have lowered a limit; `None` if they have not.
@@ -359,7 +325,8 @@ impl LimitTable {
         // The rates are no matter: no rate closes a limit.
         let rates = (Rate::MAX, RateMargin::default());
         let limit = self.find(Dimension::Campaign, campaign);
-        limit.is_some_and(|limit| matches!(self.pace(&limit, window, rates), Pace::Closed(_)))
+        let slots = limit.and_then(|limit| self.slots(&limit, window, rates));
+        slots.is_some_and(LimitGrid::is_closed)
     }
 
     /// Whether a campaign's limit has ended by `window` and defers what is left.
