@@ -3,9 +3,9 @@
 
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::calendar::{Hours, Zone};
-use super::limit::InvalidLimit;
 use crate::number::{real, whole};
 use crate::text::InvalidText;
 use crate::timestamp::{SECOND, Timestamp, Window};
@@ -66,6 +66,11 @@ impl Setback {
         if day > self.day { self.days } else { self.days - self.last }
     }
 }
+
+/// Error for a limit that cannot be.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct InvalidLimit(pub(super) String);
 
 /// The notices about mail under one warm-up on one day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,10 +6,10 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::adaptive::{Adapted, AdaptedLimits, DeferralLevel, tidy};
-use super::grid::LimitGrid;
 use super::key::{Dimension, LimitKey, OTHERS, TWICE};
 use super::limit::Limit;
-use super::rate::{LimitRate, NO_RATE};
+use super::limit::{LimitRate, NO_RATE};
+use super::slots::LimitGrid;
 use crate::channel::Content;
 use crate::rate::{Rate, RateMargin};
 use crate::text::InvalidText;
@@ -127,13 +127,6 @@ pub struct MailFacts<'a> {
     pub tenant: Option<&'a str>,
 }
 
-/// One entry of the table. An initial limit that was removed keeps its place, for its queue.
-#[derive(Clone, Debug, PartialEq)]
-struct Entry {
-    key: LimitKey,
-    limit: Option<Limit>,
-}
-
 /// All limits in force: the initial ones, as operators and policies have changed them, and those that were
 /// added.
 ///
@@ -148,7 +141,8 @@ struct Entry {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitTable {
-    entries: Vec<Entry>,
+    /// An initial limit that was removed keeps its place, for its queue.
+    entries: Vec<(LimitKey, Option<Limit>)>,
     /// The number of initial limits: the first entries, each with a queue of its own.
     initial: usize,
     /// The limits that deferrals have lowered.
@@ -158,17 +152,14 @@ pub struct LimitTable {
 impl LimitTable {
     /// The table of the `initial` limits and their `changes`.
     pub fn of(initial: &InitialLimits, changes: &LimitChanges) -> Self {
-        let entry = |(key, rate): &(LimitKey, LimitRate)| Entry {
-            key: key.clone(),
-            limit: Some(Limit::from(*rate)),
-        };
+        let entry = |(key, rate): &(LimitKey, LimitRate)| (key.clone(), Some((*rate).into()));
         let entries = initial.iter().map(entry).collect();
         let mut table = Self { entries, initial: initial.len(), adapted: AdaptedLimits::new() };
         for (key, limit) in changes {
-            match table.entries.iter_mut().find(|entry| entry.key == *key) {
-                Some(entry) => entry.limit.clone_from(limit),
+            match table.entries.iter_mut().find(|(known, _)| known == key) {
+                Some((_, stood)) => stood.clone_from(limit),
                 None if limit.is_none() => {}
-                None => table.entries.push(Entry { key: key.clone(), limit: limit.clone() }),
+                None => table.entries.push((key.clone(), limit.clone())),
             }
         }
         table
@@ -181,7 +172,7 @@ impl LimitTable {
 
     /// Whether nothing is limited.
     pub fn is_empty(&self) -> bool {
-        self.entries.iter().all(|entry| entry.limit.is_none())
+        self.limits().next().is_none()
     }
 
     /// The limits in force, with their keys.
@@ -192,13 +183,13 @@ impl LimitTable {
     /// As [`Self::limits`], with each limit's index in the table.
     pub fn indexed(&self) -> impl Iterator<Item = (usize, &LimitKey, &Limit)> {
         let entries = self.entries.iter().enumerate();
-        entries.filter_map(|(index, entry)| Some((index, &entry.key, entry.limit.as_ref()?)))
+        entries.filter_map(|(index, (key, limit))| Some((index, key, limit.as_ref()?)))
     }
 
     /// Key and limit of the entry with this index; `None` if it was removed.
     pub fn get(&self, index: usize) -> Option<(&LimitKey, &Limit)> {
-        let entry = self.entries.get(index)?;
-        Some((&entry.key, entry.limit.as_ref()?))
+        let (key, limit) = self.entries.get(index)?;
+        Some((key, limit.as_ref()?))
     }
 
     /// A limit in force that shares a name with `key` and is another one: a mail would fall under both.
@@ -222,9 +213,9 @@ impl LimitTable {
 
     /// The name of a limit in messages: a domain's alone, other names with their dimension.
     pub fn name(&self, of: &LimitRef) -> String {
-        let Some(entry) = self.entries.get(of.index) else { return String::new() };
-        let name = of.name.as_deref().unwrap_or(entry.key.name());
-        match entry.key.dimension {
+        let Some((key, _)) = self.entries.get(of.index) else { return String::new() };
+        let name = of.name.as_deref().unwrap_or(key.name());
+        match key.dimension {
             Dimension::Domain => name.to_owned(),
             dimension => format!("{}:{name}", dimension.as_str()),
         }
@@ -284,9 +275,8 @@ impl LimitTable {
 
     /// The limit with this tag; `None` if there is none any more.
     pub fn tagged(&self, tag: &str) -> Option<LimitRef> {
-        let refs = self.indexed().map(|(index, _, _)| LimitRef { index, name: None });
-        let mut named =
-            refs.filter(|of| self.entries.get(of.index).is_some_and(|entry| !entry.key.is_each()));
+        let named = self.indexed().filter(|(_, key, _)| !key.is_each());
+        let mut named = named.map(|(index, ..)| LimitRef { index, name: None });
         named.find(|of| self.tag(of) == tag).or_else(|| {
             // No domain contains a _.
             self.find(Dimension::Domain, &tag.replace('_', ".")).filter(|of| of.name.is_some())
@@ -375,11 +365,8 @@ impl LimitTable {
     /// The place of the queue of the initial limit `*`, in which mail of many domains waits; `None` if there
     /// is no such limit now.
     pub fn others_queue(&self) -> Option<usize> {
-        let entries = self.entries.iter().take(self.initial);
-        entries
-            .enumerate()
-            .find(|(_, entry)| entry.key.is_each() && entry.limit.is_some())
-            .map(|(place, _)| place)
+        let mut initial = self.indexed().take_while(|(place, ..)| *place < self.initial);
+        initial.find(|(_, key, _)| key.is_each()).map(|(place, ..)| place)
     }
 
     /// The name of the queue at `place` in counters: the first name of its limit, or [`OTHERS`]; `None` for a

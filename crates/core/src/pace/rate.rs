@@ -60,12 +60,9 @@ impl Rate {
     /// # Errors
     /// [`InvalidRate`] for a value outside 0.001 to 10,000 or one that is not a number.
     pub fn per_second(recipients: f64) -> Result<Self, InvalidRate> {
-        let micro = millionths(recipients).map(Self).ok_or(InvalidRate(recipients))?;
-        if (Self::MIN..=Self::MAX).contains(&micro) {
-            Ok(micro)
-        } else {
-            Err(InvalidRate(recipients))
-        }
+        let rate = millionths(recipients).map(Self);
+        let rate = rate.filter(|rate| (Self::MIN..=Self::MAX).contains(rate));
+        rate.ok_or(InvalidRate(recipients))
     }
 
     /// The rate in recipients per second.
@@ -102,22 +99,13 @@ impl RateMargin {
     /// [`InvalidRateMargin`] for a value outside 0.005 to 0.5. Below, a send might start at most 2.5 ms
     /// late, which no timer guarantees.
     pub fn new(share: f64) -> Result<Self, InvalidRateMargin> {
-        let micro = millionths(share).ok_or(InvalidRateMargin(share))?;
-        if (5_000..=500_000).contains(&micro) {
-            Ok(Self(micro))
-        } else {
-            Err(InvalidRateMargin(share))
-        }
+        let micro = millionths(share).filter(|micro| (5_000..=500_000).contains(micro));
+        micro.map(Self).ok_or(InvalidRateMargin(share))
     }
 
     /// The longest time after its slot at which a send may start: g/2 × 1 s, in nanoseconds.
     pub const fn lateness(self) -> u64 {
         self.0 * (SECOND / MILLION) / 2
-    }
-
-    /// The margin as a fraction, 0.005 to 0.5.
-    pub fn as_share(self) -> f64 {
-        real(self.0) / real(MILLION)
     }
 }
 
@@ -191,7 +179,7 @@ impl TryFrom<f64> for RateMargin {
 
 impl From<RateMargin> for f64 {
     fn from(rate_margin: RateMargin) -> Self {
-        rate_margin.as_share()
+        real(rate_margin.0) / real(MILLION)
     }
 }
 

@@ -348,7 +348,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
         if opens || standing.control.open_cancels().next().is_some() {
             return Some(first.max(self.first_open()));
         }
-        let run = IdleRun::new(first, config.idle_wake);
+        let run = IdleRun { first, wake: config.idle_wake };
         let (mut checks, mut checked, mut ticked) = (standing.looks, None, 0);
         loop {
             let from = first.max(self.first_open());

@@ -156,7 +156,7 @@ impl StackFacts {
         QuotaStatus {
             account_per_second: reported.map(|status| status.max_send_rate),
             configured_cap: cap.quota.map(number),
-            operator_cap: self.standing.factor.cap().map(number),
+            operator_cap: self.standing.factor.cap.map(number),
             factor: super::as_f64(self.standing.factor.millionths()) / 1e6,
             in_force: in_force.map(number),
             slots_per_second: period.map(|period| 1e9 / super::as_f64(period)),

@@ -331,8 +331,8 @@ async fn set_cap(ledger: &impl Ledger, cap: Option<Rate>) -> Result<(bool, Strin
             format!(", which is above the account's quota of {quota} and lowers nothing")
         });
         let above = above.unwrap_or_default();
-        let detail = format!("cap {} → {}{above}", shown(from.cap()), shown(cap));
-        if from.cap() == cap {
+        let detail = format!("cap {} → {}{above}", shown(from.cap), shown(cap));
+        if from.cap == cap {
             return Ok((false, detail));
         }
         // Pollers change the factor too, so the write is conditional on the value read.

@@ -12,18 +12,18 @@
 
 mod floor;
 mod left;
-mod turns;
 mod waiting;
 
 use std::ops::Range;
 
+use waiting::{LimitTurns, WaitingLane};
+
 use crate::cycle::Cycle;
 use crate::grid::SlotGrid;
 use crate::timestamp::Timestamp;
+
 pub use floor::Floor;
 pub use left::{WaitingMails, WindowLeft};
-use turns::LimitTurns;
-use waiting::WaitingLane;
 pub use waiting::{Line, Waiting};
 
 /// A message, and the slots it spends: as many as it has recipients, up to and including `slot`.
@@ -246,8 +246,7 @@ impl<T: Copy> Limiter<T> {
     /// Whether a message waits that fits the slots left, so that only its gate keeps it.
     pub fn waits_for_a_gate(&self) -> bool {
         let left = self.slots_left();
-        let mut lanes = self.all_lanes();
-        lanes.any(|lane| lane.fits(left, |_| true))
+        self.all_lanes().any(|lane| lane.fits(left, |_| true))
     }
 
     /// The number of recipients of all messages that wait or are placed.
@@ -262,15 +261,11 @@ impl<T: Copy> Limiter<T> {
 
     /// Skips the slot at the cursor, and counts it as skipped or unused.
     fn pass(&mut self, gates: &impl Gates<T>) {
-        let counter = if self.anyone_fits(gates) { &mut self.skipped } else { &mut self.unused };
+        let (left, may) = (self.slots_left(), may(gates, self.cursor));
+        let anyone_fits = self.all_lanes().any(|lane| lane.fits(left, &may));
+        let counter = if anyone_fits { &mut self.skipped } else { &mut self.unused };
         *counter += 1;
         self.cursor += 1;
-    }
-
-    fn anyone_fits(&self, gates: &impl Gates<T>) -> bool {
-        let (left, may) = (self.slots_left(), may(gates, self.cursor));
-        let mut lanes = self.all_lanes();
-        lanes.any(|lane| lane.fits(left, &may))
     }
 
     /// Takes the message that gets the slot at the cursor, in the order that the module describes.
@@ -322,8 +317,7 @@ impl<T: Copy> Limiter<T> {
     /// slot. If all of them owe, the first that has a message that fits.
     fn next_in_turn(&self, left: u64, may: &impl Fn(&Waiting<T>) -> bool) -> Option<usize> {
         let fits = |index: &usize| self.lanes.get(*index).is_some_and(|lane| lane.fits(left, may));
-        let candidates = (0..self.lanes.len()).filter(fits).count();
-        if candidates == 0 {
+        if !(0..self.lanes.len()).any(|index| fits(&index)) {
             return None;
         }
         let ahead = || (0..self.cycle.length()).map(|k| self.cycle.owner(self.turn() + k));
