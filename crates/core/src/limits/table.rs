@@ -326,13 +326,6 @@ impl LimitTable {
         limit.is_some_and(|(_, limit)| limit.defers && limit.has_ended(window))
     }
 
-    /// Whether `window` is within the hours of a campaign's limit; `None` if it has no hours.
-    pub fn is_within_hours(&self, campaign: &str, window: Window) -> Option<bool> {
-        let limit = self.find(Dimension::Campaign, campaign)?;
-        let (_, limit) = self.get(limit.index)?;
-        limit.hours.as_ref().map(|hours| hours.is_open(&limit.zone(), window))
-    }
-
     /// The property by which a limit counts; `None` if it was removed.
     pub fn dimension(&self, of: &LimitRef) -> Option<Dimension> {
         self.get(of.index).map(|(key, _)| key.dimension)

@@ -15,7 +15,6 @@ use super::ticks_first;
 use crate::back_pressure::{BackPressure, BackPressureReport};
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
 use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Marks, Queues, Standing};
-use crate::waiting;
 
 /// Counted from the run's start: how long the run waits for the look at the back-pressure, and for the first
 /// round of feedback, if the ticks end earlier.
@@ -134,10 +133,7 @@ pub async fn run<T, R: Future<Output = T>>(
             Either::Right(((), ticks)) => ticks.await,
         }
     };
-    let look = Box::pin(async {
-        waiting::adjust(&back_pressure, clock, ledger, before.as_ref()).await;
-        back_pressure.look(clock, ledger, before.as_ref(), &looked).await;
-    });
+    let look = Box::pin(back_pressure.look(clock, ledger, before.as_ref(), &looked));
     let (ticked, _) = ticks_first(ticked, look, clock.sleep_until(end)).await;
     let is_short = clock.monotonic().saturating_since(began) < SHORT;
     let standing = match &before {
