@@ -57,7 +57,7 @@ pub use message::{
     outcome, retry, text_message,
 };
 #[cfg(test)]
-pub(crate) use pace::worst_second;
+pub(crate) use pace::tests::worst_second;
 pub use pace::{bucket, factor, grid, idle, limiter, prefetch, rate, tick};
 pub use shares::{allocation, cycle, feed, memory, tagged, turns};
 pub use state::{control, counters, parts, runs, waits};

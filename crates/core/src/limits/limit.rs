@@ -9,7 +9,7 @@ use super::ramp::{InvalidLimit, Ramp};
 use super::slots::LimitGrid;
 use crate::identity::EpochMillis;
 use crate::number::real;
-use crate::rate::{Rate, RateMargin, percent};
+use crate::rate::{Rate, RateMargin, UNITS, percent};
 use crate::text::InvalidText;
 use crate::timestamp::{Timestamp, Window};
 
@@ -231,17 +231,16 @@ impl fmt::Display for LimitRate {
         match self {
             Self::Rate(rate) => {
                 let second = rate.as_per_second();
-                let units = [(1.0, "s"), (60.0, "m"), (3_600.0, "h"), (86_400.0, "d")];
                 // The first unit in which the number is at least 1 and, to the two decimals that are written,
                 // the rate itself: 5000/h is 1.388888/s. A rate is kept in millionths per second, which is
                 // 0.0864 per day, so more decimals would say nothing.
                 let rounded = |factor: f64| (second * factor * 100.0).round() / 100.0;
                 let is_exact = |factor: &f64| (rounded(*factor) / factor - second).abs() < 2e-6;
-                let fitting = || units.into_iter().filter(|(factor, _)| second * factor >= 1.0);
+                let fitting = || UNITS.into_iter().filter(|(factor, _)| second * factor >= 1.0);
                 let (factor, unit) = fitting()
                     .find(|(factor, _)| is_exact(factor))
                     .or_else(|| fitting().next())
-                    .unwrap_or(units[3]);
+                    .unwrap_or(UNITS[3]);
                 write!(f, "{}/{unit}", rounded(factor))
             }
             Self::Share(millionths) => write!(f, "{}%", real(*millionths) / 10_000.0),

@@ -99,7 +99,7 @@ impl LimitSlots {
     fn owned(grid: LimitGrid, account: SlotGrid, slots: &Range<u64>) -> Range<u64> {
         // The first limit's slot after the account's slot that precedes `slot`.
         let after = |slot: u64| match slot.checked_sub(1) {
-            Some(before) => grid.first_from(next_nano(account.at(before))),
+            Some(before) => grid.first_from(account.at(before) + Duration::from_nanos(1)),
             None => 0,
         };
         after(slots.start)..after(slots.end)
@@ -228,10 +228,6 @@ impl LimitSlots {
             _ => left > 0 && waiting == 0,
         }
     }
-}
-
-const fn next_nano(at: Timestamp) -> Timestamp {
-    Timestamp::from_nanos(at.as_nanos().saturating_add(1))
 }
 
 /// All slots of a limit: those of a rate, as the account's are, or those of one day of a warm-up.

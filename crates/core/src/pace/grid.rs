@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn worst_second(starts: &[(u64, u64)]) -> u64 {
-        crate::worst_second::worst_second(starts, SECOND)
+        crate::worst_second(starts, SECOND)
     }
 
     fn sorted(mut starts: Vec<(u64, u64)>) -> Vec<(u64, u64)> {

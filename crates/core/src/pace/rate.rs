@@ -15,6 +15,9 @@ use crate::text::InvalidText;
 use crate::timestamp::SECOND;
 
 const MILLION: u64 = 1_000_000;
+/// The units in which a rate is given, with their seconds.
+pub(crate) const UNITS: [(f64, &str); 4] =
+    [(1.0, "s"), (60.0, "m"), (3_600.0, "h"), (86_400.0, "d")];
 
 /// A rate in recipients per second: 0.001 to 10,000, in steps of a millionth.
 ///
@@ -144,13 +147,8 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, InvalidText> {
         const ALLOWED: &str = "is no rate; allowed is a number from 0.001 to 10000 a second, or such as 6/m, 40/h, 87/d";
         let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
-        let seconds = match unit.trim() {
-            "s" => Some(1.0),
-            "m" => Some(60.0),
-            "h" => Some(3_600.0),
-            "d" => Some(86_400.0),
-            _ => None,
-        };
+        let known = UNITS.into_iter().find(|(_, known)| *known == unit.trim());
+        let seconds = known.map(|(seconds, _)| seconds);
         let number = number.trim().parse::<f64>().ok();
         let rate = number.zip(seconds).map(|(number, seconds)| Self::per_second(number / seconds));
         rate.and_then(Result::ok).ok_or_else(|| InvalidText::new(text, ALLOWED))

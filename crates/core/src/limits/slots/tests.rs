@@ -16,7 +16,7 @@ fn rate_margins() -> impl Strategy<Value = RateMargin> {
 
 fn worst_second(mut starts: Vec<(u64, u64)>) -> u64 {
     starts.sort_unstable();
-    crate::worst_second::worst_second(&starts, SECOND)
+    crate::worst_second(&starts, SECOND)
 }
 
 /// All sends that a limit lets through in `windows`. Mails have the given sizes in turn, are

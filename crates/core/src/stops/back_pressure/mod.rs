@@ -110,16 +110,8 @@ impl BackPressureLevel {
         self.into()
     }
 
-    /// The level as the value of its CloudWatch metric: 0 clear, 1 busy, 2 overloaded.
-    pub const fn as_number(self) -> u8 {
-        self as u8
-    }
-
     const fn one_lower(self) -> Self {
-        match self {
-            Self::Clear | Self::Busy => Self::Clear,
-            Self::Overloaded => Self::Busy,
-        }
+        if matches!(self, Self::Overloaded) { Self::Busy } else { Self::Clear }
     }
 }
 
