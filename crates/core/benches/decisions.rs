@@ -135,9 +135,9 @@ fn window_shares(weights: &[u32], start: u64) -> u64 {
     let (debts, means) = (vec![0; turns.lanes.len()], vec![1.0; turns.lanes.len()]);
     let mut intake = Intake::new(&turns, slots, 196, &debts, &means);
     let lanes = turns.lanes.iter().enumerate();
-    intake.mark_all_dry(lanes.filter(|(_, c)| !has_mail[**c]).map(|(lane, _)| lane));
+    intake.mark_dry(lanes.filter(|(_, c)| !has_mail[**c]).map(|(lane, _)| lane));
     let mut asked = 0;
-    while let Some(ask) = intake.ask() {
+    while let Some(ask) = intake.ask(u64::MAX, |_| true) {
         intake.received(&ask, ask.messages, ask.recipients);
         asked += ask.messages;
     }

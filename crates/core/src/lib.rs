@@ -57,9 +57,9 @@ pub use message::{
     outcome, retry, text_message,
 };
 #[cfg(test)]
-pub(crate) use pace::worst_second;
+pub(crate) use pace::tests::worst_second;
 pub use pace::{bucket, factor, grid, idle, limiter, prefetch, rate, tick};
-pub use shares::{allocation, cycle, feed, memory, tagged, turns, weight_rule};
+pub use shares::{allocation, cycle, feed, memory, tagged, turns};
 pub use state::{control, counters, parts, runs, waits};
 pub use stops::{back_pressure, breaker, daily, incidents, refusals, reputation};
 pub use text::{InvalidText, in_full};

@@ -1,5 +1,6 @@
 //! Words: which characters they may have, and how errors show them.
 
+use std::borrow::Cow;
 use std::error::Error;
 
 /// Most characters of a text that an error shows.
@@ -10,13 +11,13 @@ pub(crate) const SHOWN: usize = 60;
 #[error("{text:?} {fault}")]
 pub struct InvalidText {
     text: String,
-    fault: &'static str,
+    fault: Cow<'static, str>,
 }
 
 impl InvalidText {
     /// `fault` continues a sentence that begins with the text, and says what is allowed.
-    pub(crate) fn new(text: &str, fault: &'static str) -> Self {
-        Self { text: cut(text, SHOWN), fault }
+    pub(crate) fn new(text: &str, fault: impl Into<Cow<'static, str>>) -> Self {
+        Self { text: cut(text, SHOWN), fault: fault.into() }
     }
 }
 

@@ -251,7 +251,7 @@ pub fn destinations(campaigns: &[Campaign], standing: &Standing, now: Timestamp)
     let limits = control.limit_table(&InitialLimits::default());
     let is_held = |campaign: &Campaign| {
         control.holds_campaign(&campaign.name) && control.probed_hold(&campaign.name).is_none()
-            || control.weight_at(campaign, campaigns, &limits, window) == 0
+            || control.weight(&campaign.name, campaign.weight) == 0
             || limits.defers_campaign(&campaign.name, window)
     };
     let queue = |c: &Campaign| (c.name.clone(), QueueUrl::new(c.queue_url.as_str()));

@@ -33,14 +33,14 @@ pub(crate) fn sending<'a>(
     list.iter().filter(move |campaign| {
         let is_held = control.holds_campaign(&campaign.name);
         (!is_held || control.probed_hold(&campaign.name).is_some())
-            && control.weight_at(campaign, list, &limits, window) > 0
+            && control.weight(&campaign.name, campaign.weight) > 0
             && (!limits.closes_campaign(&campaign.name, window)
                 || config.stores_deferred && limits.defers_campaign(&campaign.name, window))
     })
 }
 
 /// Whether a campaign of which nothing may be sent in `window` may send before the scheduler's next run begins:
-/// its limit opens, or it has another weight then.
+/// its limit opens.
 pub(crate) fn opens(config: &BackPressureConfig, standing: &Standing, window: Window) -> bool {
     let now: Vec<&Campaign> = sending(config, standing, window).collect();
     sending(config, standing, window.plus(RUN)).any(|then| !now.contains(&then))

@@ -119,7 +119,7 @@ fn back_pressure_metrics(report: &BackPressureReport, line: MetricsLine) -> Metr
     let known = |figure: Option<u64>| figure.map_or(f64::NAN, number);
     let grows = report.reading.growing_since.is_some();
     let line = line
-        .metric("BackPressureLevel", Unit::None, f64::from(report.reading.level.as_number()))
+        .metric("BackPressureLevel", Unit::None, f64::from(report.reading.level as u8))
         .metric("BacklogSeconds", Unit::Seconds, known(backlog_seconds))
         .metric("BacklogGrows", Unit::None, f64::from(u8::from(grows)))
         .metric("MeanAgeSeconds", Unit::Seconds, known(age_seconds))

@@ -1,9 +1,7 @@
 use clap::{Args, Subcommand};
 use tidegate_adapters::aws::SystemClock;
-use tidegate_core::Timestamp;
-use tidegate_core::limits::{
-    Date, Hours, InvalidKey, Limit, LimitKey, LimitRate, Ramp, RampDays, Zone,
-};
+use tidegate_core::limits::{Date, Hours, Limit, LimitKey, LimitRate, Ramp, RampDays, Zone};
+use tidegate_core::{InvalidText, Timestamp};
 use tidegate_delivery::ports::Clock as _;
 
 use crate::shell::{CommandEnd, CommandError, Shell};
@@ -104,7 +102,7 @@ struct RemoveArgs {
 
 fn set_name(text: &str) -> Result<String, String> {
     let key: LimitKey =
-        format!("set:{text}").parse().map_err(|error: InvalidKey| error.to_string())?;
+        format!("set:{text}").parse().map_err(|error: InvalidText| error.to_string())?;
     Ok(key.name().to_owned())
 }
 
@@ -141,13 +139,13 @@ impl SetArgs {
 /// A limit's key, where `provider:NAME` stands for the domains of a provider.
 fn key(text: &str) -> Result<LimitKey, String> {
     let Some(name) = text.trim().strip_prefix("provider:") else {
-        return text.parse().map_err(|error: InvalidKey| error.to_string());
+        return text.parse().map_err(|error: InvalidText| error.to_string());
     };
     let domains = domains_of(name.trim());
     if domains.is_empty() {
         return Err(format!("{name:?} is no provider; allowed are {}", providers().join(", ")));
     }
-    format!("domain:{}", domains.join("+")).parse().map_err(|error: InvalidKey| error.to_string())
+    format!("domain:{}", domains.join("+")).parse().map_err(|error: InvalidText| error.to_string())
 }
 
 pub(crate) async fn run(args: &LimitArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {

@@ -86,7 +86,7 @@ fn poller(config: &PollerConfig, lines: &Lines<'_>) {
     fifo(&config.merge_queue_url, true);
     fifo(&config.express_queue_url, false);
     fifo(&Some(config.dead_letter_queue_url.clone()), false);
-    assert!((0.005..=0.5).contains(&config.rate_margin.as_share()), "{:?}", config.rate_margin);
+    assert!((0.005..=0.5).contains(&f64::from(config.rate_margin)), "{:?}", config.rate_margin);
     let (lead, send) = (config.lead.as_millis(), config.send_timeout.as_millis());
     assert!(lead <= 1_000 && (100..=5_200).contains(&send), "{lead} ms and {send} ms");
     assert!(config.max_in_flight.is_none_or(|most| (1..=900).contains(&most)));

@@ -17,20 +17,14 @@ const MAX_ERROR: usize = 800;
 
 /// Any bytes as an Invoke's payload.
 pub fn tick(bytes: &[u8]) {
-    let read = Tick::parse(bytes);
     if let Ok(text) = std::str::from_utf8(bytes) {
         texts(text.trim());
     }
-    let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
-        let empty = bytes.iter().all(u8::is_ascii_whitespace);
-        assert_eq!(read.is_ok(), empty, "{read:?}");
-        return read.err().iter().for_each(bounded);
-    };
-    assert_eq!(Tick::from_value(value.clone()), read);
-    checked(&value, &read);
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
+    checked(&value, &Tick::from_value(&value));
     for nth in 0..MARKED {
         let Some((marked, _)) = with_mark(&value, nth) else { break };
-        checked(&marked, &Tick::from_value(marked.clone()));
+        checked(&marked, &Tick::from_value(&marked));
     }
     let parts = value.as_object().into_iter().flatten().map(|(_, part)| part);
     for part in parts.chain([&value]) {
@@ -65,8 +59,8 @@ fn accepted(value: &Value, tick: Tick) {
     assert_eq!(members.len(), 2, "{value} is taken for a tick");
     assert_eq!(value["window"].as_str().unwrap().parse(), Ok(tick.window));
     rate(value["rate_per_second"].as_f64().unwrap(), Some(tick.rate));
-    let json = serde_json::to_vec(&tick).unwrap();
-    assert_eq!(Tick::parse(&json), Ok(Some(tick)), "{}", String::from_utf8_lossy(&json));
+    let json = serde_json::to_value(tick).unwrap();
+    assert_eq!(Tick::from_value(&json), Ok(Some(tick)), "{json}");
     let at = |time: Timestamp| tick.admit(time);
     assert_eq!(at(tick.window.opens()), Admission::Admitted);
     assert_eq!(at(tick.window.closes()), Admission::Expired);

@@ -41,7 +41,6 @@ mod tags;
 mod tenants;
 mod texts;
 mod ticks;
-mod weights;
 mod why;
 
 /// Both modes, by whether there is a merge queue.

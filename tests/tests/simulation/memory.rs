@@ -23,7 +23,7 @@ fn settings(quota: f64, merge: bool, memory_mb: u32) -> WorldSettings {
 #[tokio::test(start_paused = true)]
 async fn a_poller_never_holds_more_mail_than_its_memory_has_room_for_and_goes_on_sending() {
     const MEMORY_MB: u32 = 256;
-    let most = Memory::megabytes(MEMORY_MB).mail_bytes();
+    let most = Memory(MEMORY_MB).mail_bytes();
     for merge in MODES {
         for (quota, bytes, count) in [(100.0, 900_000, 250), (200.0, 250_000, 700)] {
             let mails: Vec<ProducedMail> = ProducedMail::several("big", count, 1)

@@ -120,7 +120,7 @@ mod tests {
 
     fn tick() -> Tick {
         let tick = br#"{"window": "2026-11-20T20:36:07Z", "rate_per_second": 14.0}"#;
-        Tick::parse(tick).unwrap().unwrap()
+        Tick::from_value(&serde_json::from_slice(tick).unwrap()).unwrap().unwrap()
     }
 
     #[tokio::test]

@@ -7,11 +7,11 @@ use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tidegate_core::Timestamp;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::limits::{InvalidKey, Limit};
+use tidegate_core::limits::Limit;
 use tidegate_core::rate::Rate;
+use tidegate_core::{InvalidText, Timestamp};
 use tidegate_operator::dead::{LetterDetails, LetterReport};
 use tidegate_operator::steer::{Author, SteerAction, SteerReport};
 use tidegate_operator::why::{Explanation, MailQuery};
@@ -114,7 +114,7 @@ impl RequestedAction {
                 SteerAction::Cap(cap.map(rate).transpose()?)
             }
             Self::Limit { key, limit } => {
-                let refused = |error: InvalidKey| ErrorResponse::input("key", error.to_string());
+                let refused = |error: InvalidText| ErrorResponse::input("key", error.to_string());
                 let key = key.parse().map_err(refused)?;
                 let limit = limit.map(serde_json::from_value::<Limit>).transpose();
                 let limit =

@@ -117,9 +117,7 @@ impl From<JobError> for ErrorResponse {
                 SteerError::Reason(_) => Self::input("reason", said),
                 SteerError::NoCampaign { .. } => Self::input("campaign", said),
                 SteerError::NoHold { .. } => Self::input("hold", said),
-                SteerError::Weights(_) | SteerError::FinishPast(_) | SteerError::TooLate { .. } => {
-                    Self::input("weights", said)
-                }
+                SteerError::Weights(_) => Self::input("weights", said),
                 SteerError::Past(_) | SteerError::PausedWithoutEnd { .. } => {
                     Self::input("for_s", said)
                 }

@@ -39,7 +39,6 @@ pub(crate) fn status() -> Status {
             name: "big".to_owned(),
             configured_weight: 90,
             weight: 90,
-            weight_rule: None,
             share: 1.0,
             sent: 100,
             refused: 0,

@@ -161,7 +161,7 @@ impl PollerConfig {
                 .unwrap_or_default(),
             lead: vars.milliseconds(&settings::LEAD),
             max_in_flight: vars.read(&settings::MAX_IN_FLIGHT, |text| text.parse().ok()),
-            memory: Memory::megabytes(vars.parsed(&settings::MEMORY)),
+            memory: Memory(vars.parsed(&settings::MEMORY)),
             send_timeout: vars.milliseconds(&settings::SEND_TIMEOUT),
             max_attempts: vars.parsed(&settings::MAX_ATTEMPTS),
             unsent: vars.parsed(&settings::UNSENT),

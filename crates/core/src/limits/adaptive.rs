@@ -169,14 +169,15 @@ pub(super) fn tidy(
     now: Window,
 ) {
     levels.retain(|_, level| now < level.at.plus(LATEST));
-    while levels.len() > MOST {
-        let oldest = levels.iter().min_by_key(|(_, level)| level.at).map(|(tag, _)| tag.clone());
-        levels.remove(&oldest.unwrap_or_default());
-    }
+    keep_newest(levels, |level| level.at);
     adapted.retain(|_, of| of.millionths(now) < FULL || of.opens(now).is_some());
-    while adapted.len() > MOST {
-        let oldest = adapted.iter().min_by_key(|(_, of)| of.since).map(|(tag, _)| tag.clone());
-        adapted.remove(&oldest.unwrap_or_default());
+    keep_newest(adapted, |of| of.since);
+}
+
+fn keep_newest<T>(all: &mut BTreeMap<String, T>, at: impl Fn(&T) -> Window) {
+    while all.len() > MOST {
+        let oldest = all.iter().min_by_key(|(_, one)| at(one)).map(|(tag, _)| tag.clone());
+        all.remove(&oldest.unwrap_or_default());
     }
 }
 

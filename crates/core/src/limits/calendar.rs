@@ -244,11 +244,11 @@ impl fmt::Display for Hours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, Opening { days: (first, last), from, to }) in self.0.iter().enumerate() {
             f.write_str(if index == 0 { "" } else { ", " })?;
-            match (DAYS.get(usize::from(*first)), DAYS.get(usize::from(*last))) {
-                (Some(_), Some(_)) if (*first, *last) == (0, 6) => {}
-                (Some(first), Some(last)) if first == last => write!(f, "{first} ")?,
-                (Some(first), Some(last)) => write!(f, "{first}-{last} ")?,
-                _ => {}
+            let name = |day: &u8| DAYS[usize::from(*day)];
+            match (first, last) {
+                (0, 6) => {}
+                _ if first == last => write!(f, "{} ", name(first))?,
+                _ => write!(f, "{}-{} ", name(first), name(last))?,
             }
             write!(f, "{:02}:{:02}-{:02}:{:02}", from / 60, from % 60, to / 60, to % 60)?;
         }

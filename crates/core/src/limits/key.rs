@@ -2,11 +2,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use strum::{EnumString, IntoStaticStr, VariantArray};
-use thiserror::Error;
 
 use crate::channel::Channel;
 use crate::config::{is_campaign_name, is_word};
 use crate::email::is_host_name;
+use crate::text::InvalidText;
 use crate::text_message::{calling_code, is_calling_code};
 
 /// The property of a mail by which a limit counts its recipients.
@@ -129,7 +129,7 @@ impl Dimension {
 /// assert_eq!(key.to_string(), "domain:gmail.com+googlemail.com");
 /// assert_eq!("news".parse::<LimitKey>()?.to_string(), "campaign:news");
 /// assert!("domain:gmail".parse::<LimitKey>().unwrap_err().to_string().contains("such as gmail.com"));
-/// # Ok::<(), tidegate_core::limits::InvalidKey>(())
+/// # Ok::<(), tidegate_core::InvalidText>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -138,32 +138,6 @@ pub struct LimitKey {
     pub dimension: Dimension,
     /// The names that share the limit, in lower case where case does not matter; none for `*`.
     pub names: Vec<String>,
-}
-
-/// Error for a text that is no limit's key.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum InvalidKey {
-    /// The word before the colon names no dimension.
-    #[error(
-        "{0:?} is nothing that can be limited; allowed are domain, campaign, sender, set, tenant, country and origin"
-    )]
-    Dimension(String),
-    /// A name that the dimension does not allow.
-    #[error("{name:?} is no {}; allowed is {}, or * alone", .dimension.as_str(), .dimension.allowed())]
-    Name {
-        /// The kind of the key.
-        dimension: Dimension,
-        /// The name as it was given, in lower case.
-        name: String,
-    },
-    /// A name that is listed more than once.
-    #[error("{0} stands twice; allowed is once")]
-    Twice(String),
-    /// Several names of a dimension whose names are limited one by one.
-    #[error(
-        "{0:?} joins names; allowed is that for domains, senders and countries. Set a limit for each"
-    )]
-    Joined(String),
 }
 
 impl LimitKey {
@@ -212,17 +186,23 @@ impl LimitKey {
     }
 }
 
+/// The fault of a name in a list.
+pub(super) const TWICE: &str = "stands twice; allowed is once";
+
 /// The name of `*` in counters. No domain has it: a domain contains a dot.
 pub const OTHERS: &str = "others";
 
 impl FromStr for LimitKey {
-    type Err = InvalidKey;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, InvalidKey> {
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        const UNKNOWN: &str = "is nothing that can be limited; allowed are domain, campaign, sender, set, tenant, country and origin";
+        const JOINED: &str =
+            "joins names; allowed is that for domains, senders and countries. Set a limit for each";
         let text = text.trim();
         let (dimension, names) = match text.split_once(':') {
             Some((word, names)) => {
-                let unknown = |_| InvalidKey::Dimension(word.trim().to_owned());
+                let unknown = |_| InvalidText::new(word.trim(), UNKNOWN);
                 (word.trim().parse().map_err(unknown)?, names)
             }
             None if text.contains('@') => (Dimension::Sender, text),
@@ -230,25 +210,27 @@ impl FromStr for LimitKey {
             None if text.starts_with('+') => (Dimension::Country, text),
             None => (Dimension::Campaign, text),
         };
+        let mut key = Self { dimension, names: Vec::new() };
         if names.trim() == "*" {
-            return Ok(Self { dimension, names: Vec::new() });
+            return Ok(key);
         }
         let is_of_texts = dimension.channel() == Some(Channel::Sms);
         let names = if is_of_texts { unsigned(names.trim()) } else { names };
-        let mut key = Self { dimension, names: Vec::new() };
         for name in names.split('+').map(str::trim) {
             let name =
                 if dimension.ignores_case() { name.to_ascii_lowercase() } else { name.to_owned() };
             if !dimension.allows(&name) {
-                return Err(InvalidKey::Name { dimension, name });
+                let (kind, allowed) = (dimension.as_str(), dimension.allowed());
+                let fault = format!("is no {kind}; allowed is {allowed}, or * alone");
+                return Err(InvalidText::new(&name, fault));
             }
             if key.names.contains(&name) {
-                return Err(InvalidKey::Twice(name));
+                return Err(InvalidText::new(&name, TWICE));
             }
             key.names.push(name);
         }
         if key.names.len() > 1 && !dimension.has_groups() {
-            return Err(InvalidKey::Joined(names.trim().to_owned()));
+            return Err(InvalidText::new(names.trim(), JOINED));
         }
         Ok(key)
     }
@@ -310,7 +292,7 @@ mod tests {
             ("domain:gmail", "\"gmail\" is no domain; allowed is a domain such as gmail.com"),
             ("gmail.com+*", "\"*\" is no domain"),
             ("-a.com", "\"-a.com\" is no domain"),
-            ("a.example+A.example", "a.example stands twice; allowed is once"),
+            ("a.example+A.example", "\"a.example\" stands twice; allowed is once"),
             ("campaign:a+b", "\"a+b\" joins names"),
             ("campaign:", "\"\" is no campaign; allowed is a campaign's name"),
             ("sender:@example.org", "\"@example.org\" is no sender"),

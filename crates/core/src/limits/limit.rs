@@ -1,13 +1,16 @@
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::adaptive::Adapted;
 use super::calendar::{Hours, Zone};
-use super::grid::LimitGrid;
-use super::ramp::{InvalidRamp, Ramp};
-use super::rate::LimitRate;
+use super::ramp::{InvalidLimit, Ramp};
+use super::slots::LimitGrid;
 use crate::identity::EpochMillis;
-use crate::rate::{Rate, RateMargin};
+use crate::number::real;
+use crate::rate::{Rate, RateMargin, UNITS, percent};
+use crate::text::InvalidText;
 use crate::timestamp::{Timestamp, Window};
 
 /// A limit: how fast the mail of its key may be sent, and when. Members that are absent limit nothing.
@@ -57,49 +60,6 @@ pub struct Limit {
     pub unknown: std::collections::BTreeMap<String, serde_json::Value>,
 }
 
-/// Error for a limit that cannot be.
-#[derive(Clone, Debug, Error, PartialEq)]
-pub enum InvalidLimit {
-    /// Nothing is limited.
-    #[error(
-        "the limit limits nothing; give a rate, hours, a time before or after which nothing is sent, or a warm-up"
-    )]
-    Nothing,
-    /// Rate and warm-up together.
-    #[error("the limit has a rate and a warm-up; allowed is one of them")]
-    RateAndRamp,
-    /// Adaptive, without a rate that could be lowered.
-    #[error("the limit is adaptive and has no rate; give the highest rate, such as 50/s or 25%")]
-    AdaptiveWithoutRate,
-    /// The end is not after the begin.
-    #[error("the limit ends at {until}, not after {not_before}, before which nothing is sent")]
-    Ends {
-        /// The begin.
-        not_before: EpochMillis,
-        /// The end.
-        until: EpochMillis,
-    },
-    /// Mail left at the end is to be deferred, and there is no end.
-    #[error(
-        "the limit defers what is left at its end and has no end; give one, such as --until 18:00"
-    )]
-    DefersWithoutEnd,
-    /// The warm-up cannot be.
-    #[error(transparent)]
-    Ramp(#[from] InvalidRamp),
-}
-
-/// How a limit paces mail in one window.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pace {
-    /// As fast as the account's slots come.
-    Free,
-    /// Nothing is sent, until then if that is known.
-    Closed(Option<Timestamp>),
-    /// At slots of its own.
-    Slots(LimitGrid),
-}
-
 impl From<LimitRate> for Limit {
     fn from(rate: LimitRate) -> Self {
         Self { rate: Some(rate), ..Self::default() }
@@ -112,27 +72,33 @@ impl Limit {
     /// # Errors
     /// [`InvalidLimit`] for the first fault.
     pub fn check(&self) -> Result<(), InvalidLimit> {
-        if let (Some(not_before), Some(until)) = (self.not_before, self.until)
-            && until <= not_before
+        let fault = |text: &str| Err(InvalidLimit(text.to_owned()));
+        let has_times = self.not_before.is_some() || self.until.is_some();
+        if let (Some(begin), Some(end)) = (self.not_before, self.until)
+            && end <= begin
         {
-            return Err(InvalidLimit::Ends { not_before, until });
+            return fault(&format!(
+                "the limit ends at {end}, not after {begin}, before which nothing is sent"
+            ));
         }
         if self.adaptive && self.rate.is_none() {
-            return Err(InvalidLimit::AdaptiveWithoutRate);
+            return fault(
+                "the limit is adaptive and has no rate; give the highest rate, such as 50/s or 25%",
+            );
         }
         if self.defers && self.until.is_none() {
-            return Err(InvalidLimit::DefersWithoutEnd);
+            return fault(
+                "the limit defers what is left at its end and has no end; give one, such as --until 18:00",
+            );
         }
         match &self.ramp {
-            Some(_) if self.rate.is_some() => Err(InvalidLimit::RateAndRamp),
-            Some(ramp) => Ok(ramp.check(self.hours.as_ref())?),
-            None if self.rate.is_none()
-                && self.hours.is_none()
-                && self.not_before.is_none()
-                && self.until.is_none() =>
-            {
-                Err(InvalidLimit::Nothing)
+            Some(_) if self.rate.is_some() => {
+                fault("the limit has a rate and a warm-up; allowed is one of them")
             }
+            Some(ramp) => ramp.check(self.hours.as_ref()),
+            None if self.rate.is_none() && self.hours.is_none() && !has_times => fault(
+                "the limit limits nothing; give a rate, hours, a time before or after which nothing is sent, or a warm-up",
+            ),
             None => Ok(()),
         }
     }
@@ -167,37 +133,38 @@ impl Limit {
         self.rate.map(|rate| Adapted::rate(adapted, rate.of(quota), window))
     }
 
-    /// The pace in `window`, for an account with this quota (without the rate factor), as far as deferrals have
-    /// `adapted` it. A rate that is at least the quota paces nothing: the account's own slots keep it.
-    pub fn pace(
+    /// The slots in `window`, for an account with this quota (without the rate factor), as far as deferrals have
+    /// `adapted` them; `None` if mail is sent as fast as the account's slots come. A rate that is at least the quota
+    /// has no slots: the account's own keep it.
+    pub fn slots(
         &self,
         window: Window,
         quota: Rate,
         rate_margin: RateMargin,
         adapted: Option<&Adapted>,
-    ) -> Pace {
+    ) -> Option<LimitGrid> {
         let opens = window.opens();
         if let Some(begin) = self.not_before.map(Timestamp::from).filter(|begin| opens < *begin) {
-            return Pace::Closed(Some(begin));
+            return Some(LimitGrid::Closed(Some(begin)));
         }
         if self.has_ended(window) {
-            return Pace::Closed(None);
+            return Some(LimitGrid::Closed(None));
         }
         let zone = self.zone();
         if let Some(hours) = self.hours.as_ref().filter(|hours| !hours.is_open(&zone, window)) {
-            return Pace::Closed(hours.next_change(&zone, window));
+            return Some(LimitGrid::Closed(hours.next_change(&zone, window)));
         }
         if let Some(ramp) = &self.ramp {
             let day = ramp.day(self.hours.as_ref(), &zone, window);
             // Outside the hours was dealt with above: the ramp has not begun.
-            let begin = || Pace::Closed(Some(zone.at(ramp.from, 0)).filter(|begin| *begin > opens));
-            return day.map_or_else(begin, |day| Pace::Slots(LimitGrid::of_day(day)));
+            let begin = Some(zone.at(ramp.from, 0)).filter(|begin| *begin > opens);
+            return Some(day.map_or(LimitGrid::Closed(begin), LimitGrid::Day));
         }
         if let Some(opens) = adapted.and_then(|adapted| adapted.opens(window)) {
-            return Pace::Closed(Some(opens.opens()));
+            return Some(LimitGrid::Closed(Some(opens.opens())));
         }
-        let rate = self.rate_in(window, quota, adapted).filter(|rate| *rate < quota);
-        rate.map_or(Pace::Free, |rate| Pace::Slots(LimitGrid::even(rate, rate_margin)))
+        let rate = self.rate_in(window, quota, adapted).filter(|rate| *rate < quota)?;
+        Some(LimitGrid::even(rate, rate_margin))
     }
 }
 
@@ -222,5 +189,85 @@ impl std::fmt::Display for Limit {
     }
 }
 
+/// A limit's rate, as the operator wrote it: `10/s`, `5000/h` or `25%`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitRate {
+    /// A rate that does not depend on the account's quota, in recipients per second.
+    Rate(Rate),
+    /// A share of the account's quota, in millionths: 1 to 1,000,000.
+    Share(u64),
+}
+
+impl LimitRate {
+    /// The limit in recipients per second for an account with this quota. The quota is that without the
+    /// rate factor: SES's throttling does not change how much mail a provider accepts.
+    pub fn of(self, quota: Rate) -> Rate {
+        match self {
+            Self::Rate(rate) => rate,
+            Self::Share(millionths) => quota.scaled(millionths),
+        }
+    }
+}
+
+/// The fault of a text that is no limit's rate.
+pub(super) const NO_RATE: &str =
+    "is no rate; allowed is 0.001/s (4/h, 87/d) to 10000/s, or a share from 0.0001% to 100%";
+
+impl FromStr for LimitRate {
+    type Err = InvalidText;
+
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        let wrong = || InvalidText::new(text, NO_RATE);
+        if let Some(share) = percent(text) {
+            return if share > 0 { Ok(Self::Share(share)) } else { Err(wrong()) };
+        }
+        let rate = text.contains('/').then(|| text.parse().ok()).flatten();
+        rate.map(Self::Rate).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for LimitRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rate(rate) => {
+                let second = rate.as_per_second();
+                // The first unit in which the number is at least 1 and, to the two decimals that are written,
+                // the rate itself: 5000/h is 1.388888/s. A rate is kept in millionths per second, which is
+                // 0.0864 per day, so more decimals would say nothing.
+                let rounded = |factor: f64| (second * factor * 100.0).round() / 100.0;
+                let is_exact = |factor: &f64| (rounded(*factor) / factor - second).abs() < 2e-6;
+                let fitting = || UNITS.into_iter().filter(|(factor, _)| second * factor >= 1.0);
+                let (factor, unit) = fitting()
+                    .find(|(factor, _)| is_exact(factor))
+                    .or_else(|| fitting().next())
+                    .unwrap_or(UNITS[3]);
+                write!(f, "{}/{unit}", rounded(factor))
+            }
+            Self::Share(millionths) => write!(f, "{}%", real(*millionths) / 10_000.0),
+        }
+    }
+}
+
+serialized_as_text!(LimitRate);
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod rate_tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_written_in_a_unit_in_which_it_reads_back() {
+        for text in ["10/s", "6/m", "5/h", "5000/h", "3.75/h", "25%", "0.5%", "1.5/s"] {
+            assert_eq!(text.parse::<LimitRate>().unwrap().to_string(), text);
+        }
+        assert_eq!("90/m".parse::<LimitRate>().unwrap().to_string(), "1.5/s");
+        for text in ["ten/s", "10/w", "10", "1/h", "101%", "0%", ""] {
+            let error = text.parse::<LimitRate>().unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("{text:?} is no rate; allowed is 0.001/s (4/h, 87/d)"))
+            );
+        }
+    }
+}

@@ -4,27 +4,27 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use thiserror::Error;
 
 use super::adaptive::{Adapted, AdaptedLimits, DeferralLevel, tidy};
-#[cfg(doc)]
-use super::grid::LimitGrid;
-use super::key::{Dimension, InvalidKey, LimitKey, OTHERS};
-use super::limit::{Limit, Pace};
-use super::rate::LimitRate;
+use super::key::{Dimension, LimitKey, OTHERS, TWICE};
+use super::limit::Limit;
+use super::limit::{LimitRate, NO_RATE};
+use super::slots::LimitGrid;
 use crate::channel::Content;
 use crate::rate::{Rate, RateMargin};
 use crate::text::InvalidText;
 use crate::timestamp::Window;
 
 /// The most groups that `TIDEGATE_LIMITS` may list, `*` not counted.
-pub const MAX_GROUPS: usize = 20;
+const MAX_GROUPS: usize = 20;
 
 /// Stands between two limits' tags in [`LimitTable::tags`].
 pub const TAGS: &str = "__";
 
-const ALLOWED: &str = "a comma-separated list such as gmail.com+googlemail.com=10/s, tiny.example=6/m, *=25%: \
+/// The fault of an entry of a list of limits.
+const NO_LIMIT: &str = "is no limit; allowed is a comma-separated list such as gmail.com+googlemail.com=10/s, tiny.example=6/m, *=25%: \
     domains joined by +, then a rate a second, minute, hour or day (/s /m /h /d), or a share of the account's quota in %";
+const NO_DOMAIN: &str = "is no domain; allowed are domains such as gmail.com, and *. Other limits are set by tidegate limit";
 
 /// `TIDEGATE_LIMITS`: a rate for each listed group of domains, and optionally one for every other
 /// domain. These limits hold until an operator changes them ([`LimitTable::of`]).
@@ -33,7 +33,7 @@ const ALLOWED: &str = "a comma-separated list such as gmail.com+googlemail.com=1
 /// use tidegate_core::limits::InitialLimits;
 /// let limits: InitialLimits = "gmail.com+googlemail.com=10/s, *=25%".parse()?;
 /// assert_eq!((limits.len(), limits.to_string()), (2, "gmail.com+googlemail.com=10/s, *=25%".to_owned()));
-/// # Ok::<(), tidegate_core::limits::InvalidLimits>(())
+/// # Ok::<(), tidegate_core::InvalidText>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InitialLimits(Vec<(LimitKey, LimitRate)>);
@@ -41,39 +41,6 @@ pub struct InitialLimits(Vec<(LimitKey, LimitRate)>);
 /// The limits that operators set and policies change, by key; `None` removes an initial one. The control
 /// record has them.
 pub type LimitChanges = BTreeMap<LimitKey, Option<Limit>>;
-
-/// The first fault found in a list of limits.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum InvalidLimits {
-    /// An entry without an equals sign, such as `gmail.com`.
-    #[error("{entry:?} is no limit; allowed is {ALLOWED}")]
-    Syntax {
-        /// The entry as it was given, without blanks around it.
-        entry: String,
-    },
-    /// A rate that cannot be read, or is out of range.
-    #[error("{entry:?}: {source}")]
-    Rate {
-        /// The whole entry.
-        entry: String,
-        /// The fault.
-        source: InvalidText,
-    },
-    /// Names that are no domains.
-    #[error(transparent)]
-    Key(#[from] InvalidKey),
-    /// A key of another kind than domains.
-    #[error(
-        "{0} is no domain; allowed are domains such as gmail.com, and *. Other limits are set by tidegate limit"
-    )]
-    NoDomain(LimitKey),
-    /// A domain, or `*`, that is listed more than once.
-    #[error("{0} stands twice; allowed is once")]
-    Twice(String),
-    /// More groups than [`MAX_GROUPS`]; the number of groups given.
-    #[error("{0} groups; allowed are at most {MAX_GROUPS}")]
-    TooMany(usize),
-}
 
 impl InitialLimits {
     /// Whether the list limits nothing.
@@ -99,32 +66,30 @@ impl InitialLimits {
 }
 
 impl FromStr for InitialLimits {
-    type Err = InvalidLimits;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, InvalidLimits> {
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
         let mut limits: Vec<(LimitKey, LimitRate)> = Vec::new();
         for entry in text.split(',').map(str::trim) {
-            let syntax = || InvalidLimits::Syntax { entry: entry.to_owned() };
-            let (names, rate) = entry.split_once('=').ok_or_else(syntax)?;
-            let rate: LimitRate = rate
-                .trim()
-                .parse()
-                .map_err(|source| InvalidLimits::Rate { entry: entry.to_owned(), source })?;
+            let (names, rate) =
+                entry.split_once('=').ok_or_else(|| InvalidText::new(entry, NO_LIMIT))?;
+            let rate = rate.trim().parse().map_err(|_| InvalidText::new(entry, NO_RATE))?;
             let names = names.trim();
             let is_named = names.contains(':') || names.contains('@');
             let key: LimitKey =
                 if is_named { names.to_owned() } else { format!("domain:{names}") }.parse()?;
             if key.dimension != Dimension::Domain {
-                return Err(InvalidLimits::NoDomain(key));
+                return Err(InvalidText::new(&key.to_string(), NO_DOMAIN));
             }
             if let Some(name) = limits.iter().find_map(|(known, _)| known.shared_name(&key)) {
-                return Err(InvalidLimits::Twice(name.to_owned()));
+                return Err(InvalidText::new(name, TWICE));
             }
             limits.push((key, rate));
         }
         let groups = limits.iter().filter(|(key, _)| !key.is_each()).count();
         if groups > MAX_GROUPS {
-            return Err(InvalidLimits::TooMany(groups));
+            let fault = format!("are too many groups; allowed are at most {MAX_GROUPS}");
+            return Err(InvalidText::new(&groups.to_string(), fault));
         }
         limits.sort_by_key(|(key, _)| key.is_each());
         Ok(Self(limits))
@@ -162,13 +127,6 @@ pub struct MailFacts<'a> {
     pub tenant: Option<&'a str>,
 }
 
-/// One entry of the table. An initial limit that was removed keeps its place, for its queue.
-#[derive(Clone, Debug, PartialEq)]
-struct Entry {
-    key: LimitKey,
-    limit: Option<Limit>,
-}
-
 /// All limits in force: the initial ones, as operators and policies have changed them, and those that were
 /// added.
 ///
@@ -183,7 +141,8 @@ struct Entry {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitTable {
-    entries: Vec<Entry>,
+    /// An initial limit that was removed keeps its place, for its queue.
+    entries: Vec<(LimitKey, Option<Limit>)>,
     /// The number of initial limits: the first entries, each with a queue of its own.
     initial: usize,
     /// The limits that deferrals have lowered.
@@ -193,17 +152,14 @@ pub struct LimitTable {
 impl LimitTable {
     /// The table of the `initial` limits and their `changes`.
     pub fn of(initial: &InitialLimits, changes: &LimitChanges) -> Self {
-        let entry = |(key, rate): &(LimitKey, LimitRate)| Entry {
-            key: key.clone(),
-            limit: Some(Limit::from(*rate)),
-        };
+        let entry = |(key, rate): &(LimitKey, LimitRate)| (key.clone(), Some((*rate).into()));
         let entries = initial.iter().map(entry).collect();
         let mut table = Self { entries, initial: initial.len(), adapted: AdaptedLimits::new() };
         for (key, limit) in changes {
-            match table.entries.iter_mut().find(|entry| entry.key == *key) {
-                Some(entry) => entry.limit.clone_from(limit),
+            match table.entries.iter_mut().find(|(known, _)| known == key) {
+                Some((_, stood)) => stood.clone_from(limit),
                 None if limit.is_none() => {}
-                None => table.entries.push(Entry { key: key.clone(), limit: limit.clone() }),
+                None => table.entries.push((key.clone(), limit.clone())),
             }
         }
         table
@@ -216,7 +172,7 @@ impl LimitTable {
 
     /// Whether nothing is limited.
     pub fn is_empty(&self) -> bool {
-        self.entries.iter().all(|entry| entry.limit.is_none())
+        self.limits().next().is_none()
     }
 
     /// The limits in force, with their keys.
@@ -227,13 +183,13 @@ impl LimitTable {
     /// As [`Self::limits`], with each limit's index in the table.
     pub fn indexed(&self) -> impl Iterator<Item = (usize, &LimitKey, &Limit)> {
         let entries = self.entries.iter().enumerate();
-        entries.filter_map(|(index, entry)| Some((index, &entry.key, entry.limit.as_ref()?)))
+        entries.filter_map(|(index, (key, limit))| Some((index, key, limit.as_ref()?)))
     }
 
     /// Key and limit of the entry with this index; `None` if it was removed.
     pub fn get(&self, index: usize) -> Option<(&LimitKey, &Limit)> {
-        let entry = self.entries.get(index)?;
-        Some((&entry.key, entry.limit.as_ref()?))
+        let (key, limit) = self.entries.get(index)?;
+        Some((key, limit.as_ref()?))
     }
 
     /// A limit in force that shares a name with `key` and is another one: a mail would fall under both.
@@ -257,23 +213,24 @@ impl LimitTable {
 
     /// The name of a limit in messages: a domain's alone, other names with their dimension.
     pub fn name(&self, of: &LimitRef) -> String {
-        let Some(entry) = self.entries.get(of.index) else { return String::new() };
-        let name = of.name.as_deref().unwrap_or(entry.key.name());
-        match entry.key.dimension {
+        let Some((key, _)) = self.entries.get(of.index) else { return String::new() };
+        let name = of.name.as_deref().unwrap_or(key.name());
+        match key.dimension {
             Dimension::Domain => name.to_owned(),
             dimension => format!("{}:{name}", dimension.as_str()),
         }
     }
 
-    /// The pace of a limit in `window`, in a phase of its own; see [`Limit::pace`] and [`LimitGrid::shifted`].
-    pub fn pace(&self, of: &LimitRef, window: Window, rates: (Rate, RateMargin)) -> Pace {
-        let Some((_, limit)) = self.get(of.index) else { return Pace::Free };
-        match limit.pace(window, rates.0, rates.1, self.lowered(of)) {
-            Pace::Slots(grid) => {
-                Pace::Slots(grid.shifted(of.index, of.name.as_deref().unwrap_or_default()))
-            }
-            pace => pace,
-        }
+    /// The slots of a limit in `window`, in a phase of their own; see [`Limit::slots`] and [`LimitGrid::shifted`].
+    pub fn slots(
+        &self,
+        of: &LimitRef,
+        window: Window,
+        rates: (Rate, RateMargin),
+    ) -> Option<LimitGrid> {
+        let (_, limit) = self.get(of.index)?;
+        let grid = limit.slots(window, rates.0, rates.1, self.lowered(of))?;
+        Some(grid.shifted(of.index, of.name.as_deref().unwrap_or_default()))
     }
 
     /// How far deferrals have lowered a limit; `None` if they have not.
@@ -318,9 +275,8 @@ impl LimitTable {
 
     /// The limit with this tag; `None` if there is none any more.
     pub fn tagged(&self, tag: &str) -> Option<LimitRef> {
-        let refs = self.indexed().map(|(index, _, _)| LimitRef { index, name: None });
-        let mut named =
-            refs.filter(|of| self.entries.get(of.index).is_some_and(|entry| !entry.key.is_each()));
+        let named = self.indexed().filter(|(_, key, _)| !key.is_each());
+        let mut named = named.map(|(index, ..)| LimitRef { index, name: None });
         named.find(|of| self.tag(of) == tag).or_else(|| {
             // No domain contains a _.
             self.find(Dimension::Domain, &tag.replace('_', ".")).filter(|of| of.name.is_some())
@@ -359,7 +315,8 @@ impl LimitTable {
         // The rates are no matter: no rate closes a limit.
         let rates = (Rate::MAX, RateMargin::default());
         let limit = self.find(Dimension::Campaign, campaign);
-        limit.is_some_and(|limit| matches!(self.pace(&limit, window, rates), Pace::Closed(_)))
+        let slots = limit.and_then(|limit| self.slots(&limit, window, rates));
+        slots.is_some_and(LimitGrid::is_closed)
     }
 
     /// Whether a campaign's limit has ended by `window` and defers what is left.
@@ -367,13 +324,6 @@ impl LimitTable {
         let limit = self.find(Dimension::Campaign, campaign);
         let limit = limit.and_then(|limit| self.get(limit.index));
         limit.is_some_and(|(_, limit)| limit.defers && limit.has_ended(window))
-    }
-
-    /// Whether `window` is within the hours of a campaign's limit; `None` if it has no hours.
-    pub fn is_within_hours(&self, campaign: &str, window: Window) -> Option<bool> {
-        let limit = self.find(Dimension::Campaign, campaign)?;
-        let (_, limit) = self.get(limit.index)?;
-        limit.hours.as_ref().map(|hours| hours.is_open(&limit.zone(), window))
     }
 
     /// The property by which a limit counts; `None` if it was removed.
@@ -408,11 +358,8 @@ impl LimitTable {
     /// The place of the queue of the initial limit `*`, in which mail of many domains waits; `None` if there
     /// is no such limit now.
     pub fn others_queue(&self) -> Option<usize> {
-        let entries = self.entries.iter().take(self.initial);
-        entries
-            .enumerate()
-            .find(|(_, entry)| entry.key.is_each() && entry.limit.is_some())
-            .map(|(place, _)| place)
+        let mut initial = self.indexed().take_while(|(place, ..)| *place < self.initial);
+        initial.find(|(_, key, _)| key.is_each()).map(|(place, ..)| place)
     }
 
     /// The name of the queue at `place` in counters: the first name of its limit, or [`OTHERS`]; `None` for a

@@ -51,7 +51,7 @@ pub struct RateFactor {
     changed: Window,
     /// Highest rate that the operator allows; none for the quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    cap: Option<Rate>,
+    pub cap: Option<Rate>,
 }
 
 impl Default for RateFactor {
@@ -71,11 +71,6 @@ impl RateFactor {
     /// lowers a capped rate too, because others may use up the quota.
     pub fn of(self, quota: Rate) -> Rate {
         self.cap.map_or(quota, |cap| cap.min(quota)).scaled(self.millionths)
-    }
-
-    /// Highest rate that the operator allows; none for the quota.
-    pub const fn cap(self) -> Option<Rate> {
-        self.cap
     }
 
     /// The same factor with this cap, or with none.

@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn worst_second(starts: &[(u64, u64)]) -> u64 {
-        crate::worst_second::worst_second(starts, SECOND)
+        crate::worst_second(starts, SECOND)
     }
 
     fn sorted(mut starts: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
@@ -230,7 +230,7 @@ mod tests {
                     (start(grid, slot, lateness) - if ahead { apart } else { 0 }, 1)
                 })
             }).collect();
-            let share = 1.0 + rate_margin.as_share();
+            let share = 1.0 + f64::from(rate_margin);
             let extra = (rate.as_per_second() * apart as f64 / 1e9 / share).ceil() as u64;
             prop_assert!(worst_second(&sorted(starts)) <= rate.ceil() + extra);
         }
@@ -241,7 +241,7 @@ mod tests {
             let seconds = 1_000;
             let slots = grid.slots_of(Window::from_epoch_second(BASE)).start
                 ..grid.slots_of(Window::from_epoch_second(BASE + seconds)).start;
-            let expected = rate.as_per_second() * seconds as f64 / (1.0 + rate_margin.as_share());
+            let expected = rate.as_per_second() * seconds as f64 / (1.0 + f64::from(rate_margin));
             let got = (slots.end - slots.start) as f64;
             prop_assert!((got - expected).abs() <= 1.0 + expected * 1e-4, "{got} of {expected}");
         }

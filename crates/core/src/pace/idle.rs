@@ -117,17 +117,13 @@ pub enum IdleStep {
 /// The plan of one scheduler run while all queues are empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleRun {
-    first: Window,
-    wake: u64,
+    /// The run's first window, in which it checks all queues.
+    pub first: Window,
+    /// Seconds after which it checks them again.
+    pub wake: u64,
 }
 
 impl IdleRun {
-    /// A run whose first window is `first`. It checks all queues when it begins, and again every `wake`
-    /// seconds.
-    pub const fn new(first: Window, wake: u64) -> Self {
-        Self { first, wake }
-    }
-
     /// The next step, if `from` is the first window whose tick can still be sent in time. `checked` is
     /// the window of this run's last check; `None` if it made none.
     pub fn next(&self, checks: &QueueChecks, checked: Option<Window>, from: Window) -> IdleStep {

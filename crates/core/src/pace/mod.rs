@@ -7,6 +7,6 @@ pub mod idle;
 pub mod limiter;
 pub mod prefetch;
 pub mod rate;
-pub mod tick;
 #[cfg(test)]
-pub(crate) mod worst_second;
+pub(crate) mod tests;
+pub mod tick;

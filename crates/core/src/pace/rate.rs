@@ -15,6 +15,9 @@ use crate::text::InvalidText;
 use crate::timestamp::SECOND;
 
 const MILLION: u64 = 1_000_000;
+/// The units in which a rate is given, with their seconds.
+pub(crate) const UNITS: [(f64, &str); 4] =
+    [(1.0, "s"), (60.0, "m"), (3_600.0, "h"), (86_400.0, "d")];
 
 /// A rate in recipients per second: 0.001 to 10,000, in steps of a millionth.
 ///
@@ -60,12 +63,9 @@ impl Rate {
     /// # Errors
     /// [`InvalidRate`] for a value outside 0.001 to 10,000 or one that is not a number.
     pub fn per_second(recipients: f64) -> Result<Self, InvalidRate> {
-        let micro = millionths(recipients).map(Self).ok_or(InvalidRate(recipients))?;
-        if (Self::MIN..=Self::MAX).contains(&micro) {
-            Ok(micro)
-        } else {
-            Err(InvalidRate(recipients))
-        }
+        let rate = millionths(recipients).map(Self);
+        let rate = rate.filter(|rate| (Self::MIN..=Self::MAX).contains(rate));
+        rate.ok_or(InvalidRate(recipients))
     }
 
     /// The rate in recipients per second.
@@ -102,22 +102,13 @@ impl RateMargin {
     /// [`InvalidRateMargin`] for a value outside 0.005 to 0.5. Below, a send might start at most 2.5 ms
     /// late, which no timer guarantees.
     pub fn new(share: f64) -> Result<Self, InvalidRateMargin> {
-        let micro = millionths(share).ok_or(InvalidRateMargin(share))?;
-        if (5_000..=500_000).contains(&micro) {
-            Ok(Self(micro))
-        } else {
-            Err(InvalidRateMargin(share))
-        }
+        let micro = millionths(share).filter(|micro| (5_000..=500_000).contains(micro));
+        micro.map(Self).ok_or(InvalidRateMargin(share))
     }
 
     /// The longest time after its slot at which a send may start: g/2 × 1 s, in nanoseconds.
     pub const fn lateness(self) -> u64 {
         self.0 * (SECOND / MILLION) / 2
-    }
-
-    /// The margin as a fraction, 0.005 to 0.5.
-    pub fn as_share(self) -> f64 {
-        real(self.0) / real(MILLION)
     }
 }
 
@@ -156,13 +147,8 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, InvalidText> {
         const ALLOWED: &str = "is no rate; allowed is a number from 0.001 to 10000 a second, or such as 6/m, 40/h, 87/d";
         let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
-        let seconds = match unit.trim() {
-            "s" => Some(1.0),
-            "m" => Some(60.0),
-            "h" => Some(3_600.0),
-            "d" => Some(86_400.0),
-            _ => None,
-        };
+        let known = UNITS.into_iter().find(|(_, known)| *known == unit.trim());
+        let seconds = known.map(|(seconds, _)| seconds);
         let number = number.trim().parse::<f64>().ok();
         let rate = number.zip(seconds).map(|(number, seconds)| Self::per_second(number / seconds));
         rate.and_then(Result::ok).ok_or_else(|| InvalidText::new(text, ALLOWED))
@@ -191,7 +177,7 @@ impl TryFrom<f64> for RateMargin {
 
 impl From<RateMargin> for f64 {
     fn from(rate_margin: RateMargin) -> Self {
-        rate_margin.as_share()
+        real(rate_margin.0) / real(MILLION)
     }
 }
 

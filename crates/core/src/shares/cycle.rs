@@ -34,23 +34,10 @@ pub struct Cycle {
     weights: Vec<u64>,
 }
 
-/// Weights of which no cycle can be made.
+/// Weights of which no cycle can be made, and why.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum InvalidWeights {
-    /// The list is empty, or all weights are 0.
-    #[error("no campaign has a weight above 0; allowed is at least one")]
-    Empty,
-    /// The sum of the divided weights, which is the cycle's length, is above [`MAX_LENGTH`].
-    #[error(
-        "the weights {weights:?} add up to {sum} after division by their greatest common divisor; allowed is a sum of at most 10000"
-    )]
-    TooLong {
-        /// The weights as they were given, before division.
-        weights: Vec<u32>,
-        /// The sum of the weights after division by their greatest common divisor.
-        sum: u64,
-    },
-}
+#[error("{0}")]
+pub struct InvalidWeights(String);
 
 impl Cycle {
     /// The cycle for `weights`, one per campaign; a campaign of weight 0 owns no slot.
@@ -60,12 +47,15 @@ impl Cycle {
     pub fn new(weights: &[u32]) -> Result<Self, InvalidWeights> {
         let divisor = weights.iter().fold(0, |a, &w| gcd(a, u64::from(w)));
         if divisor == 0 {
-            return Err(InvalidWeights::Empty);
+            let fault = "no campaign has a weight above 0; allowed is at least one";
+            return Err(InvalidWeights(fault.to_owned()));
         }
         let divided: Vec<u64> = weights.iter().map(|&w| u64::from(w) / divisor).collect();
         let sum: u64 = divided.iter().sum();
         if sum > MAX_LENGTH {
-            return Err(InvalidWeights::TooLong { weights: weights.to_vec(), sum });
+            return Err(InvalidWeights(format!(
+                "the weights {weights:?} add up to {sum} after division by their greatest common divisor; allowed is a sum of at most {MAX_LENGTH}"
+            )));
         }
         Ok(Self { owners: earliest_deadline_first(&divided, sum), weights: divided })
     }
@@ -295,8 +285,10 @@ mod tests {
 
     #[test]
     fn weights_that_give_no_cycle_are_refused_with_what_is_allowed() {
-        assert_eq!(Cycle::new(&[0, 0]), Err(InvalidWeights::Empty));
-        assert_eq!(Cycle::new(&[]), Err(InvalidWeights::Empty));
+        for none in [&[0, 0][..], &[]] {
+            let error = Cycle::new(none).unwrap_err().to_string();
+            assert!(error.contains("no campaign has a weight above 0"), "{error}");
+        }
         let error = Cycle::new(&[10_000, 1]).unwrap_err().to_string();
         assert!(error.contains("10001") && error.contains("at most 10000"), "{error}");
         assert_eq!(Cycle::new(&[20_000, 10_000]).map(|c| c.length()), Ok(3));

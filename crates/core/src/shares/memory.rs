@@ -27,10 +27,10 @@ const LEAST_MB: u32 = 128;
 /// SQS's largest message in KB (1 MiB).
 const MOST_KB: u32 = 1_024;
 
-/// The memory of a function in Lambda's megabytes of 1,048,576 bytes. It also determines the function's
+/// The memory of a function in Lambda's megabytes of 1,048,576 bytes; Lambda allows 128 to 10,240. It also determines the function's
 /// share of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory(u32);
+pub struct Memory(pub u32);
 
 impl Default for Memory {
     /// The stack's default memory. A local run has no limit of its own and uses the same value.
@@ -40,18 +40,13 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// A memory size of `megabytes` (Lambda allows 128 to 10,240).
-    pub const fn megabytes(megabytes: u32) -> Self {
-        Self(megabytes)
-    }
-
     /// Bytes of bodies that a poller may hold at once. A quarter of the memory beside the process stays
     /// free, and each body takes five times its size. The result is at least the largest SQS message.
     /// At 256 MB: (256 − 48) × 3/4 / 5 = 31.2 MiB, about 32.7 million bytes.
     ///
     /// ```
     /// use tidegate_core::memory::Memory;
-    /// assert_eq!(Memory::megabytes(256).mail_bytes() / 1_000_000, 32);
+    /// assert_eq!(Memory(256).mail_bytes() / 1_000_000, 32);
     /// ```
     pub fn mail_bytes(self) -> u64 {
         let all = u64::from(self.0) * MEBIBYTE;
@@ -70,8 +65,8 @@ impl Memory {
     ///
     /// ```
     /// use tidegate_core::memory::Memory;
-    /// assert_eq!(Memory::needed(14.0, 2), Memory::megabytes(128));
-    /// assert_eq!(Memory::needed(200.0, 50), Memory::megabytes(708));
+    /// assert_eq!(Memory::needed(14.0, 2), Memory(128));
+    /// assert_eq!(Memory::needed(200.0, 50), Memory(708));
     /// ```
     pub fn needed(per_second: f64, kilobytes: u32) -> Self {
         let processor_ms = per_second * (MAIL_MS + MAIL_MS_PER_KB * f64::from(kilobytes));
@@ -88,11 +83,6 @@ impl Memory {
         let enough = |kilobytes: &u32| Self::needed(per_second, *kilobytes).0 <= self.0;
         (1..=MOST_KB).rev().find(enough).unwrap_or(0)
     }
-
-    /// The memory size in Lambda's megabytes (1,048,576 bytes).
-    pub const fn as_megabytes(self) -> u32 {
-        self.0
-    }
 }
 
 #[cfg(test)]
@@ -106,7 +96,7 @@ mod tests {
         fn more_memory_holds_more_and_what_is_held_fits_beside_the_process(
             small in 128_u32..10_240, more in 0_u32..1_000,
         ) {
-            let (memory, larger) = (Memory::megabytes(small), Memory::megabytes(small + more));
+            let (memory, larger) = (Memory(small), Memory(small + more));
             prop_assert!(memory.mail_bytes() <= larger.mail_bytes());
             prop_assert!(memory.mail_bytes() >= SQS_LIMIT_BYTES as u64);
             let taken = PROCESS_BYTES + COPIES * memory.mail_bytes();

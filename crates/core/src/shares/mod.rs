@@ -6,4 +6,3 @@ pub mod feed;
 pub mod memory;
 pub mod tagged;
 pub mod turns;
-pub mod weight_rule;

@@ -166,7 +166,7 @@ impl<E: Environment> Feed<'_, E> {
         }
         lanes.intake.count_for_limit_queue(ask.lane, soon);
         if is_left {
-            lanes.intake.mark_dry(ask.lane); // for this window: its slots go to the others
+            lanes.intake.mark_dry([ask.lane]); // for this window: its slots go to the others
         }
         mails
     }

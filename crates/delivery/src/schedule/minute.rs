@@ -12,7 +12,6 @@ use tidegate_core::counters::Counter;
 
 use super::{read, ticks_first};
 use crate::back_pressure::{BackPressure, BackPressureReport, grown};
-use crate::campaigns;
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
 use crate::ports::{Clock, DeferralStore, Entropy, Ledger, Marks, Queues, Standing};
 
@@ -116,10 +115,7 @@ pub async fn run<T, R: Future<Output = T>>(
             Either::Right(((), ticks)) => ticks.await,
         }
     };
-    let look = Box::pin(async {
-        campaigns::adjust(&back_pressure, clock, ledger, before.as_ref()).await;
-        back_pressure.look(clock, ledger, before.as_ref(), &looked).await;
-    });
+    let look = Box::pin(back_pressure.look(clock, ledger, before.as_ref(), &looked));
     let (ticked, _) = ticks_first(ticked, look, clock.sleep_until(end)).await;
     let is_short = clock.monotonic().saturating_since(began) < SHORT;
     let standing = match &before {

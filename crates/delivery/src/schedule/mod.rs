@@ -324,7 +324,7 @@ impl<C: Clock, I: Invoke> Ticks<'_, C, I> {
         if opens || standing.control.open_cancels().next().is_some() {
             return Some(first.max(self.first_open()));
         }
-        let run = IdleRun::new(first, config.idle_wake);
+        let run = IdleRun { first, wake: config.idle_wake };
         let (mut checks, mut checked, mut ticked) = (standing.looks, None, 0);
         loop {
             let from = first.max(self.first_open());

@@ -122,7 +122,7 @@ async fn handle<E: Environment>(
     poller: &Poller<E>,
     payload: Value,
 ) -> Result<WindowReport, Diagnostic> {
-    let tick = Tick::from_value(payload).map_err(|error| {
+    let tick = Tick::from_value(&payload).map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "tick refused");
         diagnostic("InvalidTick", &error)
     })?;

@@ -145,11 +145,11 @@ fn of_function(function: &FunctionSettings) -> [Finding; 3] {
 /// Checks the poller's memory against the rate. The size of the mails is not known here, so the
 /// finding states the largest size that the memory is sufficient for.
 fn memory(poller: &FunctionSettings, quota: f64) -> Finding {
-    let needed = Memory::needed(quota, SMALL_KB).as_megabytes();
+    let needed = Memory::needed(quota, SMALL_KB).0;
     let check = "poller: memory against rate";
     let has = format!("{} MB for {}", poller.memory_mb, rate(quota));
     if poller.memory_mb >= needed {
-        let largest = Memory::megabytes(poller.memory_mb).largest_kilobytes(quota);
+        let largest = Memory(poller.memory_mb).largest_kilobytes(quota);
         return Finding::ok(check, format!("{has}, of mails up to {largest} KB"));
     }
     let remedy =

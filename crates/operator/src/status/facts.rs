@@ -6,7 +6,7 @@ use tidegate_core::config::{
 };
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
-use tidegate_core::limits::{Adapted, Dimension, Limit, LimitRef, Pace};
+use tidegate_core::limits::{Adapted, Dimension, Limit, LimitGrid, LimitRef};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::runs::Run;
 use tidegate_core::{Timestamp, Window};
@@ -156,7 +156,7 @@ impl StackFacts {
         QuotaStatus {
             account_per_second: reported.map(|status| status.max_send_rate),
             configured_cap: cap.quota.map(number),
-            operator_cap: self.standing.factor.cap().map(number),
+            operator_cap: self.standing.factor.cap.map(number),
             factor: super::as_f64(self.standing.factor.millionths()) / 1e6,
             in_force: in_force.map(number),
             slots_per_second: period.map(|period| 1e9 / super::as_f64(period)),
@@ -227,25 +227,22 @@ impl StackFacts {
         // Without a quota, only a share of it is not known.
         let (of, margin) = (quota.unwrap_or(Rate::MAX), self.settings.rate_margin);
         let now = Window::containing(self.at);
-        let pace = limit.pace(now, of, margin, lowered);
-        let per_second = match (pace, limit.rate) {
-            (Pace::Slots(_), Some(_)) => {
+        let slots = limit.slots(now, of, margin, lowered);
+        let per_second = match (slots, limit.rate) {
+            (None | Some(LimitGrid::Closed(_)), _) => None,
+            (Some(_), Some(_)) => {
                 let rate = quota.and_then(|quota| limit.rate_in(now, quota, lowered));
                 rate.map(Rate::as_per_second)
             }
-            (Pace::Slots(grid), None) => Some(1e9 / super::as_f64(grid.period())),
-            (Pace::Free | Pace::Closed(_), _) => None,
+            (Some(grid), None) => Some(1e9 / super::as_f64(grid.period())),
         };
-        let opens_at = match pace {
-            Pace::Closed(until) => until.map(Into::into),
-            Pace::Free | Pace::Slots(_) => None,
-        };
+        let closed = if let Some(LimitGrid::Closed(until)) = slots { Some(until) } else { None };
         LimitStatus {
             key,
             limit: limit.to_string(),
             per_second,
-            closed: matches!(pace, Pace::Closed(_)),
-            opens_at,
+            closed: closed.is_some(),
+            opens_at: closed.flatten().map(Into::into),
             waiting,
         }
     }

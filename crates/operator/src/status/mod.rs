@@ -29,7 +29,6 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::{EXACT, RUN};
 use tidegate_core::limiter::WindowLeft;
 use tidegate_core::reputation::ReputationFigures;
-use tidegate_core::weight_rule::WeightRule;
 use tidegate_delivery::ports::{Clock as _, PortError, QueueDepth};
 
 use crate::history;
@@ -165,9 +164,6 @@ pub struct CampaignStatus {
     pub name: String,
     pub configured_weight: u32,
     pub weight: u32,
-    /// A rule that changes the weight with the time, such as `5 to 60, to finish by 2026-12-01 18:00:00 Europe/Berlin`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub weight_rule: Option<String>,
     /// The share by weight, 0 to 1, while every campaign has mail.
     pub share: f64,
     /// Recipients sent to since the ledger began.
@@ -383,10 +379,8 @@ fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold, words: Words) 
 }
 
 fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
-    let limits = control.limit_table(&facts.settings.limits.initial);
-    let (window, holds) = (Window::containing(facts.at), &control.campaign_holds);
-    let in_force =
-        |campaign: &Campaign| control.weight_at(campaign, &facts.campaigns, &limits, window);
+    let holds = &control.campaign_holds;
+    let in_force = |campaign: &Campaign| control.weight(&campaign.name, campaign.weight);
     let letters = facts.depths.get("dead_letters").map(|depth| depth.all());
     let total: u64 = facts.campaigns.iter().map(|campaign| u64::from(in_force(campaign))).sum();
     let status = |campaign: &Campaign| {
@@ -409,7 +403,6 @@ fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
             name: campaign.name.clone(),
             configured_weight: campaign.weight,
             weight,
-            weight_rule: control.weight_rules.get(&campaign.name).map(WeightRule::to_string),
             share: f64::from(weight) / as_f64(total.max(1)),
             sent,
             refused: sum(Counter::Refused),

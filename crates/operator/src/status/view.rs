@@ -318,7 +318,7 @@ impl View for Vec<LimitStatus> {
 
 impl View for Vec<CampaignStatus> {
     fn view(&self, page: &mut Page) {
-        let mut table = TextTable::new(["name", "weight", "configured", "share", "rule"]);
+        let mut table = TextTable::new(["name", "weight", "configured", "share"]);
         table = table.right(1).right(2).right(3);
         for campaign in self {
             table.row([
@@ -326,7 +326,6 @@ impl View for Vec<CampaignStatus> {
                 campaign.weight.to_string(),
                 campaign.configured_weight.to_string(),
                 percent(campaign.share),
-                campaign.weight_rule.clone().unwrap_or_default(),
             ]);
         }
         page.table(table);

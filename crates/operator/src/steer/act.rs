@@ -6,7 +6,6 @@ use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason, Holds};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
-use tidegate_core::weight_rule::{FinishBy, WeightRule};
 use tidegate_delivery::control::{ChangeOutcome, change};
 use tidegate_delivery::ports::{Clock, History, Ledger, PortError};
 
@@ -68,9 +67,7 @@ fn name(action: &SteerAction) -> &'static str {
         SteerAction::Resume { .. } => "resume",
         SteerAction::Lift { .. } => "lift",
         SteerAction::Cancel { .. } => "cancel",
-        SteerAction::Weights(_) | SteerAction::WeightRule { .. } | SteerAction::ResetWeights => {
-            "weights"
-        }
+        SteerAction::Weights(_) | SteerAction::ResetWeights => "weights",
         SteerAction::Cap(_) => "rate",
         SteerAction::Limit { .. } => "limit",
     }
@@ -81,9 +78,7 @@ fn campaign(action: &SteerAction) -> Option<&str> {
         SteerAction::Pause { campaign, .. }
         | SteerAction::Resume { campaign }
         | SteerAction::Lift { campaign, .. } => campaign.as_deref(),
-        SteerAction::Cancel { campaign, .. } | SteerAction::WeightRule { campaign, .. } => {
-            Some(campaign)
-        }
+        SteerAction::Cancel { campaign, .. } => Some(campaign),
         SteerAction::Limit { key, .. } => key.campaign(),
         SteerAction::Weights(_) | SteerAction::ResetWeights | SteerAction::Cap(_) => None,
     }
@@ -94,9 +89,6 @@ fn check(action: &SteerAction, campaigns: &[Campaign], now: EpochMillis) -> Resu
     let unknown = |name: &str| SteerError::NoCampaign {
         name: name.to_owned(),
         known: known().map(str::to_owned).collect(),
-    };
-    let known_or = |name: &str| {
-        if known().any(|other| other == name) { Ok(()) } else { Err(unknown(name)) }
     };
     match action {
         SteerAction::Pause { campaign: Some(name), .. }
@@ -113,13 +105,6 @@ fn check(action: &SteerAction, campaigns: &[Campaign], now: EpochMillis) -> Resu
         },
         SteerAction::Pause { until: Some(until), .. } if *until <= now => {
             Err(SteerError::Past(time(*until)))
-        }
-        SteerAction::WeightRule { campaign, rule } => {
-            let WeightRule::FinishBy(finish) = rule else { return known_or(campaign) };
-            if finish.finish_by <= now {
-                return Err(SteerError::FinishPast(finish.time(finish.finish_by)));
-            }
-            known_or(campaign)
         }
         SteerAction::Weights(weights) => {
             let stranger = weights.keys().find(|name| !known().any(|other| other == *name));
@@ -223,8 +208,6 @@ fn apply(
         SteerAction::Cancel { campaign, cancel } => control.cancel(campaign, *cancel, &detail),
         SteerAction::Weights(weights) => {
             for (name, weight) in weights {
-                // The weight that somebody sets is the one that stands.
-                control.weight_rules.remove(name);
                 let configured = campaigns.iter().find(|campaign| campaign.name == *name);
                 // A configured weight needs no override, so that later changes of the configuration
                 // apply.
@@ -240,47 +223,13 @@ fn apply(
                 .collect();
             Cycle::new(&in_force).map_err(|error| SteerError::Weights(error.to_string()))?;
         }
-        SteerAction::WeightRule { campaign, rule } => {
-            let rule = weight_rule(control, campaigns, campaign, rule.clone())?;
-            control.weight_rules.insert(campaign.clone(), rule);
-        }
-        SteerAction::ResetWeights => {
-            control.weights.clear();
-            control.weight_rules.clear();
-        }
+        SteerAction::ResetWeights => control.weights.clear(),
         SteerAction::Limit { key, limit } => {
             limit::apply(control, key, limit.as_deref(), limits)?;
         }
         SteerAction::Cap(_) => {}
     }
     Ok(())
-}
-
-/// The rule as the control record keeps it: a campaign that is to finish has its weight back afterwards.
-fn weight_rule(
-    control: &Control,
-    campaigns: &[Campaign],
-    campaign: &str,
-    rule: WeightRule,
-) -> Result<WeightRule, SteerError> {
-    let with = |weight: u32| {
-        let weight_of = |c: &Campaign| {
-            if c.name == campaign { weight } else { control.weight(&c.name, c.weight) }
-        };
-        let weights: Vec<u32> = campaigns.iter().map(weight_of).collect();
-        Cycle::new(&weights).map_err(|error| SteerError::Weights(error.to_string()))
-    };
-    let finish = match rule {
-        WeightRule::FinishBy(finish) => finish,
-        WeightRule::OffPeak { off_peak } => return with(off_peak).map(|_| rule),
-    };
-    with(finish.least)?;
-    with(finish.most)?;
-    let restore = match control.weight_rules.get(campaign) {
-        Some(WeightRule::FinishBy(stood)) => stood.restore,
-        _ => control.weights.get(campaign).copied(),
-    };
-    Ok(WeightRule::FinishBy(FinishBy { restore, ..finish }))
 }
 
 fn describe(
@@ -298,7 +247,6 @@ fn describe(
             let then = if cancel.keep { "kept as dead letters" } else { "deleted" };
             format!("mail enqueued until {} is {then}", time(cancel.at))
         }
-        SteerAction::WeightRule { campaign, rule } => format!("{campaign} → {rule}"),
         SteerAction::Weights(_) | SteerAction::ResetWeights => {
             let weights = |control: &Control| -> BTreeMap<&str, u32> {
                 let weight = |c: &Campaign| control.weight(&c.name, c.weight);
@@ -331,8 +279,8 @@ async fn set_cap(ledger: &impl Ledger, cap: Option<Rate>) -> Result<(bool, Strin
             format!(", which is above the account's quota of {quota} and lowers nothing")
         });
         let above = above.unwrap_or_default();
-        let detail = format!("cap {} → {}{above}", shown(from.cap()), shown(cap));
-        if from.cap() == cap {
+        let detail = format!("cap {} → {}{above}", shown(from.cap), shown(cap));
+        if from.cap == cap {
             return Ok((false, detail));
         }
         // Pollers change the factor too, so the write is conditional on the value read.

@@ -4,12 +4,10 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::limits::Zone;
 use tidegate_core::rate::Rate;
-use tidegate_core::weight_rule::{FinishBy, WeightRule};
 use tidegate_delivery::ports::Clock as _;
 
-use super::{Author, SteerAction, SteerError, SteerReport, check_finish, steer};
+use super::{Author, SteerAction, SteerError, SteerReport, steer};
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
 use crate::stack::OnStack;
 use crate::status::{self, Status};
@@ -101,23 +99,11 @@ pub struct LiftArgs {
 #[command(after_help = "Examples:
   tidegate weights
   tidegate weights big=80 small=20 --reason 'small is late'
-  tidegate weights news=5..60 --finish-by '18:00' --zone Europe/Berlin --reason 'before the shop closes'
-  tidegate weights bulk=70 --off-peak --reason 'while no other campaign is within its hours'
   tidegate weights --reset --reason 'small has caught up'")]
 pub struct WeightsArgs {
     /// New weights, 0 to 10000: shares are proportional; 0 takes a campaign's share away
     #[arg(value_name = "NAME=WEIGHT", value_parser = weight)]
     weights: Vec<GivenWeight>,
-    /// Change the weight once a minute, within NAME=LEAST..MOST, so that the campaign's mail is sent by then, such
-    /// as 18:00 or '2026-12-01 18:00' in the zone, or RFC 3339
-    #[arg(long, value_name = "TIME", requires = "weights", conflicts_with_all = ["off_peak", "reset"])]
-    finish_by: Option<String>,
-    /// The time zone of --finish-by, such as Europe/Berlin [default: UTC]
-    #[arg(long, value_name = "ZONE", requires = "finish_by")]
-    zone: Option<Zone>,
-    /// The weight applies only while other campaigns have hours and none is within its hours
-    #[arg(long, requires = "weights", conflicts_with = "reset")]
-    off_peak: bool,
     /// Go back to the configured weights
     #[arg(long, conflicts_with = "weights")]
     reset: bool,
@@ -180,7 +166,7 @@ pub(crate) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<Command
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
         return shell.done(&Status::of(&facts).campaigns);
     } else {
-        given_weights(args, &stack, shell).await?
+        given_weights(&args.weights)?
     };
     let author = required_author(&stack, &args.author).await?;
     change(&stack, &action, author, shell).await
@@ -260,69 +246,27 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A weight on the command line; with `--finish-by` its bounds.
+/// A weight on the command line.
 #[derive(Clone, Debug)]
 struct GivenWeight {
     campaign: String,
-    least: u32,
-    most: u32,
+    weight: u32,
 }
 
 fn weight(text: &str) -> Result<GivenWeight, String> {
-    let allowed = "allowed is NAME=WEIGHT with a weight from 0 to 10000, such as big=80, or NAME=LEAST..MOST with --finish-by";
-    let (name, weights) = text.split_once('=').ok_or(allowed)?;
-    let (least, most) = weights.split_once("..").unwrap_or((weights, weights));
-    let weight = |text: &str| text.parse().ok().filter(|weight| *weight <= 10_000).ok_or(allowed);
-    let (least, most) = (weight(least)?, weight(most)?);
-    if name.is_empty() || least > most {
-        return Err(allowed.to_owned());
-    }
-    Ok(GivenWeight { campaign: name.to_owned(), least, most })
+    let allowed = "allowed is NAME=WEIGHT with a weight from 0 to 10000, such as big=80";
+    let (name, weight) = text.split_once('=').ok_or(allowed)?;
+    let weight = weight.parse().ok().filter(|weight| *weight <= 10_000 && !name.is_empty());
+    Ok(GivenWeight { campaign: name.to_owned(), weight: weight.ok_or(allowed)? })
 }
 
-async fn given_weights(
-    args: &WeightsArgs,
-    stack: &Stack,
-    shell: &Shell,
-) -> Result<SteerAction, CommandError> {
-    let input = |said: &str| CommandError::Input(said.to_owned());
-    if args.finish_by.is_none() && !args.off_peak {
-        let is_one = |given: &GivenWeight| given.least == given.most;
-        if !args.weights.iter().all(is_one) {
-            return Err(input("LEAST..MOST is allowed with --finish-by alone"));
-        }
-        let weights = args.weights.iter().map(|given| (given.campaign.clone(), given.most));
-        let weights: BTreeMap<String, u32> = weights.collect();
-        if weights.len() < args.weights.len() {
-            return Err(input("a campaign's weight is given twice"));
-        }
-        return Ok(SteerAction::Weights(weights));
+fn given_weights(given: &[GivenWeight]) -> Result<SteerAction, CommandError> {
+    let weights: BTreeMap<String, u32> =
+        given.iter().map(|given| (given.campaign.clone(), given.weight)).collect();
+    if weights.len() < given.len() {
+        return Err(CommandError::Input("a campaign's weight is given twice".to_owned()));
     }
-    let [GivenWeight { campaign, least, most }] = &*args.weights else {
-        return Err(input("--finish-by and --off-peak are for one campaign at a time"));
-    };
-    let rule = match &args.finish_by {
-        None if least < most => return Err(input("--off-peak takes one weight, such as bulk=70")),
-        None => WeightRule::OffPeak { off_peak: *most },
-        Some(time) => {
-            if *least == 0 || least == most {
-                return Err(input(
-                    "--finish-by takes a least and a greatest weight from 1 on, such as news=5..60",
-                ));
-            }
-            let zone = args.zone.clone().unwrap_or_default();
-            let finish_by = zone
-                .instant(time, stack.clock().wall())
-                .map_err(|error| CommandError::Input(error.to_string()))?;
-            let (zone, least, most) = (args.zone.clone(), *least, *most);
-            let finish = FinishBy { finish_by, zone, least, most, restore: None };
-            let facts = status::facts(stack, shell.output.addresses(), 0).await?;
-            check_finish(&Status::of(&facts), campaign, &finish)
-                .map_err(|error| CommandError::Input(error.to_string()))?;
-            WeightRule::FinishBy(finish)
-        }
-    };
-    Ok(SteerAction::WeightRule { campaign: campaign.clone(), rule })
+    Ok(SteerAction::Weights(weights))
 }
 
 #[cfg(test)]
@@ -330,12 +274,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_weight_is_one_number_or_has_bounds() {
-        for (text, bounds) in [("big=80", (80, 80)), ("news=5..60", (5, 60)), ("a=0", (0, 0))] {
-            let given = weight(text).unwrap();
-            assert_eq!((given.least, given.most), bounds, "{text}");
+    fn a_weight_is_a_whole_number_up_to_ten_thousand() {
+        for (text, expected) in [("big=80", 80), ("a=0", 0), ("a=10000", 10_000)] {
+            assert_eq!(weight(text).unwrap().weight, expected, "{text}");
         }
-        for text in ["big", "=5", "big=10001", "big=-1", "news=60..5", "news=5..", "news=5..x"] {
+        for text in ["big", "=5", "big=10001", "big=-1", "news=5..60", "news=x"] {
             let error = weight(text).unwrap_err();
             assert!(
                 error.starts_with("allowed is NAME=WEIGHT with a weight from 0"),

@@ -14,11 +14,9 @@ use tidegate_core::control::{Cancel, ChangeRecord};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limits::{InvalidLimit, Limit, LimitKey};
 use tidegate_core::rate::Rate;
-use tidegate_core::weight_rule::{FinishBy, Remainder, WeightRule};
 use tidegate_delivery::ports::PortError;
 
 use crate::page::{Page, Span, Tone, View};
-use crate::status::Status;
 use crate::suggest::SuggestedCommand;
 
 pub use act::steer;
@@ -55,9 +53,7 @@ pub enum SteerAction {
     },
     /// Override the weights of some campaigns; the others keep theirs.
     Weights(BTreeMap<String, u32>),
-    /// Let the time change a campaign's weight.
-    WeightRule { campaign: String, rule: WeightRule },
-    /// Go back to the configured weights, and remove their rules.
+    /// Go back to the configured weights.
     ResetWeights,
     /// Cap the rate in recipients per second; `None` removes the cap.
     Cap(Option<Rate>),
@@ -151,14 +147,6 @@ pub enum SteerError {
     /// The end of the pause has passed.
     #[error("the pause would end at {0}, which has passed")]
     Past(String),
-    /// The time by which a campaign is to finish has passed.
-    #[error("the campaign would finish by {0}, which has passed")]
-    FinishPast(String),
-    /// Even its greatest weight is too little.
-    #[error(
-        "{campaign} cannot finish by {by}: with weight {most} it ends at about {ends_at}; allowed is a later time or a greater weight"
-    )]
-    TooLate { campaign: String, by: String, most: u32, ends_at: String },
     /// The reason is empty or too long.
     #[error("the reason has {0} characters; allowed are 1 to 200")]
     Reason(usize),
@@ -212,31 +200,6 @@ fn allowed(lifts: &[SuggestedCommand]) -> String {
     }
     let lifts: Vec<String> = lifts.iter().map(|lift| format!("`{lift}`")).collect();
     format!("allowed is {}", lifts.join(", "))
-}
-
-/// Checks that the campaign can finish in time, as far as the status tells: with the mail that waits now, at the
-/// rate in force now, beside the campaigns that have mail now.
-///
-/// # Errors
-/// [`SteerError::TooLate`] with the time at which it would end.
-pub fn check_finish(status: &Status, campaign: &str, finish: &FinishBy) -> Result<(), SteerError> {
-    let of = |name: &str| status.campaigns.iter().find(|known| known.name == name);
-    let (Some(own), Some(per_second)) = (of(campaign), status.quota.in_force) else {
-        return Ok(());
-    };
-    let others = status
-        .campaigns
-        .iter()
-        .filter(|other| other.name != campaign && !other.held && other.backlog.all() > 0);
-    let others = others.map(|other| u64::from(other.weight)).sum();
-    let waiting = crate::status::as_f64(own.backlog.all());
-    let of = Remainder { waiting, per_second, others, now: status.at.into() };
-    let ends_at = EpochMillis::from(finish.earliest(of));
-    if ends_at <= finish.finish_by {
-        return Ok(());
-    }
-    let (by, ends_at) = (finish.time(finish.finish_by), finish.time(ends_at));
-    Err(SteerError::TooLate { campaign: campaign.to_owned(), by, most: finish.most, ends_at })
 }
 
 #[cfg(test)]

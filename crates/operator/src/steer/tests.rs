@@ -10,11 +10,8 @@ use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{History as _, Ledger as _};
 use tidegate_fakes::{Fault, FaultPlan, MemoryLedger, Operation, Rule, Universe};
 
-use tidegate_core::weight_rule::{FinishBy, WeightRule};
-
 use super::*;
 use crate::page::Page;
-use crate::status::Status;
 
 const EPOCH: u64 = 1_795_206_967_042;
 
@@ -207,60 +204,6 @@ async fn weights_are_overridden_one_by_one_and_reset() {
     assert_eq!(error, "there is no campaign bgi; there is big, small");
     done(&ledger, SteerAction::ResetWeights).await;
     assert!(ledger.read().await.unwrap().control.weights.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_rule_for_a_weight_keeps_what_stood_before_and_ends_by_hand() {
-    let ledger = MemoryLedger::default();
-    let control = async || ledger.read().await.unwrap().control;
-    let finish = |campaign: &str, seconds: u64| {
-        let finish_by = EpochMillis::new(EPOCH + seconds * 1_000);
-        let zone = Some("Europe/Berlin".parse().unwrap());
-        let finish = FinishBy { finish_by, zone, least: 5, most: 60, restore: None };
-        let rule = WeightRule::FinishBy(finish);
-        SteerAction::WeightRule { campaign: campaign.to_owned(), rule }
-    };
-    let weights = |weight| SteerAction::Weights([("big".to_owned(), weight)].into());
-    done(&ledger, weights(30)).await;
-    let detail = done(&ledger, finish("big", 3_600)).await.record.detail;
-    assert!(
-        detail.starts_with("big → 5 to 60, to finish by 2026-11-20 22:36:07 Europe/Berlin"),
-        "{detail}"
-    );
-    // The scheduler has set a weight since: what is restored stays what an operator had set.
-    done(&ledger, finish("big", 7_200)).await;
-    let Some(WeightRule::FinishBy(rule)) = control().await.weight_rules.remove("big") else {
-        panic!("no rule");
-    };
-    assert_eq!(rule.restore, Some(30));
-    done(&ledger, weights(40)).await;
-    assert!(control().await.weight_rules.is_empty());
-    let off_peak = WeightRule::OffPeak { off_peak: 70 };
-    let bulk = SteerAction::WeightRule { campaign: "small".to_owned(), rule: off_peak };
-    done(&ledger, bulk).await;
-    done(&ledger, SteerAction::ResetWeights).await;
-    assert!(control().await.weight_rules.is_empty() && control().await.weights.is_empty());
-    let error = refused(&ledger, finish("big", 0)).await;
-    assert!(error.starts_with("the campaign would finish by") && error.ends_with("has passed"));
-    let error = refused(&ledger, finish("spring", 60)).await;
-    assert_eq!(error, "there is no campaign spring; there is big, small");
-}
-
-#[test]
-fn a_time_that_even_the_greatest_weight_cannot_keep_is_refused_with_the_one_that_is_possible() {
-    let status = Status::of(&crate::status::tests::facts());
-    let by = |seconds: u64| {
-        let finish_by = EpochMillis::new(status.at.as_millis() + seconds * 1_000);
-        let finish = FinishBy { finish_by, zone: None, least: 5, most: 60, restore: None };
-        check_finish(&status, "big", &finish)
-    };
-    assert!(by(30 * 86_400).is_ok());
-    let error = by(1).unwrap_err().to_string();
-    assert!(
-        error.starts_with("big cannot finish by ")
-            && error.contains("with weight 60 it ends at about "),
-        "{error}"
-    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -182,7 +182,7 @@ impl Tariff {
 
     fn lambda(&self, scenario: &Scenario, usage: &Sums, minutes: f64) -> f64 {
         let needed = Memory::needed(scenario.quota, scenario.mail_kb);
-        let megabytes = scenario.memory().as_megabytes().max(needed.as_megabytes());
+        let megabytes = scenario.memory().0.max(needed.0);
         let scheduler_ms = self.measured.idle_minute.ticked.scheduler.billed_ms * minutes;
         let gb_s = (usage[Sum::PollerMs] * f64::from(megabytes) / 1_024.0
             + scheduler_ms * SCHEDULER_GB)
@@ -210,7 +210,7 @@ impl Tariff {
         let minutes = MONTH_HOURS * 60.0;
         let minute = self.idle_minute(stack.wake_seconds);
         let IdleMinute { poller, scheduler, .. } = minute;
-        let poller_gb = f64::from(Memory::default().as_megabytes()) / 1_024.0;
+        let poller_gb = f64::from(Memory::default().0) / 1_024.0;
         let gb_s = (poller.billed_ms * poller_gb + scheduler.billed_ms * SCHEDULER_GB) / 1e3;
         // Two campaigns and the merge queue were asked in the minute that was measured.
         let calls = minute.sqs_calls * (as_f64(stack.campaigns as u64) + 1.0) / 3.0;

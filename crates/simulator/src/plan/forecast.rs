@@ -467,10 +467,10 @@ fn warnings(
         warnings.push("one poller's window holds 900 sends under way at most: with a slow SES more than that a second is not reached".to_owned());
     }
     let (needed, has) = (Memory::needed(scenario.quota, scenario.mail_kb), scenario.memory());
-    if needed.as_megabytes() > has.as_megabytes() {
+    if needed.0 > has.0 {
         warnings.push(format!(
             "{} mails of {} KB a second need a poller of {} MB (PollerMemory): {} MB are too slow, which is not in the forecast",
-            scenario.quota, scenario.mail_kb, needed.as_megabytes(), has.as_megabytes()
+            scenario.quota, scenario.mail_kb, needed.0, has.0
         ));
     }
     warnings

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidegate_core::control::{Hold, Holds};
 use tidegate_core::daily::DailyPolicy;
-use tidegate_core::limits::{Dimension, LimitRef, LimitTable, Pace};
+use tidegate_core::limits::{Dimension, LimitGrid, LimitRef, LimitTable};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 
@@ -146,12 +146,12 @@ impl Gate {
         if let Some(limit) = &self.limit {
             changes.extend(table.get(limit.index).and_then(|(_, limit)| limit.next_change(window)));
             changes.extend(table.lowered(limit).map(|_| opens + RECOVERY));
-            match table.pace(limit, window, rates) {
-                Pace::Free => {}
-                Pace::Slots(grid) if grid.closed_until().is_none() => {
+            match table.slots(limit, window, rates) {
+                None => {}
+                Some(LimitGrid::Closed(_)) => self.state = MailState::Closed,
+                Some(grid) => {
                     self.most = 1.0 / Duration::from_nanos(grid.period().max(1)).as_secs_f64();
                 }
-                Pace::Slots(_) | Pace::Closed(_) => self.state = MailState::Closed,
             }
         }
         if !holds.is_empty() {

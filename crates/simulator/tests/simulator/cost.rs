@@ -195,7 +195,7 @@ fn memory_follows_the_formula_on_the_page_of_figures() {
     assert!(text.contains("`1,769 MB × mails per second × (0.7 ms + 0.016 ms per KB) / 0.75`"));
     for (per_second, kilobytes) in [(200.0, 4_u32), (200.0, 30), (200.0, 50)] {
         let needed = 1_769.0 * per_second * (0.7 + 0.016 * f64::from(kilobytes)) / 1e3 / 0.75;
-        let megabytes = Memory::needed(per_second, kilobytes).as_megabytes();
+        let megabytes = Memory::needed(per_second, kilobytes).0;
         assert_eq!(format!("{:.0}", needed.ceil()), megabytes.to_string());
     }
 }

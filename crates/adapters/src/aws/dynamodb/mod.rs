@@ -228,7 +228,7 @@ async fn claim(table: &LedgerTable, request: &ClaimRequest) -> Result<(Claim, It
         .expression_attribute_values(":window", number(&request.window.epoch_second()))
         .expression_attribute_values(":token", text(&request.token))
         .expression_attribute_values(":rate", number(&request.rate.as_per_second()))
-        .expression_attribute_values(":margin", number(&request.rate_margin.as_share()))
+        .expression_attribute_values(":margin", number(&f64::from(request.rate_margin)))
         .expression_attribute_values(":limits", number(&request.limits))
         .expression_attribute_values(":zero", number(&0))
         .expression_attribute_values(":full", table.json(&RateFactor::default())?)

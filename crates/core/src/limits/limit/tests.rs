@@ -9,8 +9,8 @@ fn read(text: &str) -> Limit {
     serde_json::from_str(text).unwrap()
 }
 
-fn pace(limit: &Limit, at: &str) -> Pace {
-    limit.pace(window(at), Rate::per_second(100.0).unwrap(), RateMargin::default(), None)
+fn slots(limit: &Limit, at: &str) -> Option<LimitGrid> {
+    limit.slots(window(at), Rate::per_second(100.0).unwrap(), RateMargin::default(), None)
 }
 
 #[test]
@@ -36,13 +36,14 @@ fn a_limit_that_cannot_be_is_refused() {
         setback: None,
     };
     let both = Limit { ramp: Some(ramp), ..read(r#"{"rate":"10/s"}"#) };
-    assert_eq!(both.check(), Err(InvalidLimit::RateAndRamp));
-    assert_eq!(Limit::default().check(), Err(InvalidLimit::Nothing));
+    let said = |limit: &Limit| limit.check().unwrap_err().to_string();
+    assert!(said(&both).contains("has a rate and a warm-up"));
+    assert!(said(&Limit::default()).contains("limits nothing"));
     let ends = read(r#"{"not_before":"2026-12-02T00:00:00Z","until":"2026-12-01T00:00:00Z"}"#);
-    assert!(ends.check().unwrap_err().to_string().contains("ends at 2026-12-01"));
+    assert!(said(&ends).contains("ends at 2026-12-01"));
     assert_eq!(read(r#"{"until":"2026-12-01T00:00:00Z"}"#).check(), Ok(()));
     let defers = read(r#"{"rate":"10/s","defers":true}"#);
-    assert_eq!(defers.check(), Err(InvalidLimit::DefersWithoutEnd));
+    assert!(said(&defers).contains("defers what is left at its end and has no end"));
 }
 
 #[test]
@@ -53,23 +54,23 @@ fn nothing_is_sent_before_the_begin_after_the_end_and_outside_the_hours() {
     );
     let opens = |at: &str| Some(window(at).opens());
     for (at, expected) in [
-        ("2026-11-24T11:59:59Z", Pace::Closed(opens("2026-11-24T12:00:00Z"))),
-        ("2026-11-24T19:00:00Z", Pace::Closed(opens("2026-11-25T07:00:00Z"))),
-        ("2026-11-26T12:00:00Z", Pace::Closed(None)),
+        ("2026-11-24T11:59:59Z", LimitGrid::Closed(opens("2026-11-24T12:00:00Z"))),
+        ("2026-11-24T19:00:00Z", LimitGrid::Closed(opens("2026-11-25T07:00:00Z"))),
+        ("2026-11-26T12:00:00Z", LimitGrid::Closed(None)),
     ] {
-        assert_eq!(pace(&limit, at), expected, "{at}");
+        assert_eq!(slots(&limit, at), Some(expected), "{at}");
     }
     for open in ["2026-11-24T12:00:00Z", "2026-11-24T18:59:59Z", "2026-11-26T11:59:59Z"] {
-        assert!(matches!(pace(&limit, open), Pace::Slots(_)), "{open}");
+        assert!(matches!(slots(&limit, open), Some(LimitGrid::Even(..))), "{open}");
     }
-    assert_eq!(pace(&read(r#"{"rate":"100/s"}"#), "2026-11-24T12:00:00Z"), Pace::Free);
-    assert_eq!(pace(&read(r#"{"hours":"08:00-20:00"}"#), "2026-11-24T12:00:00Z"), Pace::Free);
+    assert_eq!(slots(&read(r#"{"rate":"100/s"}"#), "2026-11-24T12:00:00Z"), None);
+    assert_eq!(slots(&read(r#"{"hours":"08:00-20:00"}"#), "2026-11-24T12:00:00Z"), None);
 }
 
 #[test]
 fn a_warm_up_that_has_not_begun_is_closed() {
     let limit = read(r#"{"ramp":{"from":"2026-12-01","days":[50,100]}}"#);
     let begin = Some(window("2026-12-01T00:00:00Z").opens());
-    assert_eq!(pace(&limit, "2026-11-30T23:59:59Z"), Pace::Closed(begin));
-    assert!(matches!(pace(&limit, "2026-12-01T00:00:00Z"), Pace::Slots(_)));
+    assert_eq!(slots(&limit, "2026-11-30T23:59:59Z"), Some(LimitGrid::Closed(begin)));
+    assert!(matches!(slots(&limit, "2026-12-01T00:00:00Z"), Some(LimitGrid::Day(_))));
 }

@@ -154,29 +154,20 @@ impl Terms {
         full_at.saturating_sub(now) + longest
     }
 
-    /// Time from which a block of `least` recipients is charged: at most `least` − 1 periods before
-    /// now, and never before `full_at`.
-    const fn from(self, full_at: FullAt, now: u64, least: u64) -> u64 {
-        let block = if least < LARGEST_BLOCK { least } else { LARGEST_BLOCK };
-        let saved = now.saturating_sub((block - 1) * self.period);
-        if full_at > saved { full_at } else { saved }
-    }
-
-    /// Number of recipients that fit if the bucket is charged from `from` on: the last may be τ ahead.
-    const fn fit(self, from: u64, now: u64) -> u64 {
-        (now + self.tolerance - from) / self.period + 1
-    }
-
     /// The number granted for this demand and the bucket's new state; or the wait in microseconds.
     fn offer(self, full_at: FullAt, now: u64, wanted: u64, least: u64) -> Result<(u64, u64), u64> {
-        match self.wait(full_at, now) {
-            0 => {
-                let from = self.from(full_at, now, least);
-                let granted = self.fit(from, now).clamp(least, wanted);
-                Ok((granted, from + granted * self.period))
-            }
-            wait => Err(wait),
+        let wait = self.wait(full_at, now);
+        if wait > 0 {
+            return Err(wait);
         }
+        // A block of `least` recipients is charged from at most `least` − 1 periods before now on, and never before
+        // `full_at`.
+        let saved = (least.min(LARGEST_BLOCK) - 1) * self.period;
+        let from = full_at.max(now.saturating_sub(saved));
+        // The last recipient may be τ ahead.
+        let fit = (now + self.tolerance - from) / self.period + 1;
+        let granted = fit.clamp(least, wanted);
+        Ok((granted, from + granted * self.period))
     }
 }
 

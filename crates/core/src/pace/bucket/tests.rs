@@ -70,7 +70,7 @@ fn run(terms: Terms, tries: &[Try]) -> Vec<(u64, u64, u64)> {
 /// The most recipients in any half-open second.
 fn worst_second(granted: &[(u64, u64, u64)]) -> u64 {
     let starts: Vec<_> = granted.iter().map(|(at, count, _)| (*at, *count)).collect();
-    crate::worst_second::worst_second(&starts, SECOND_MICROS)
+    crate::worst_second(&starts, SECOND_MICROS)
 }
 
 proptest! {

@@ -83,7 +83,7 @@ proptest! {
         let (mut counted, mut exact) = (vec![59_u64], vec![59_u64]);
         for (minute, late) in late.iter().enumerate() {
             let start = 60 * (minute as u64 + 1) + late;
-            let run = IdleRun::new(window(start), wake);
+            let run = IdleRun { first: window(start), wake };
             let (mut from, mut checked) = (start, None);
             loop {
                 // A run that comes late may check after the next one has begun, which then knows less.
@@ -122,7 +122,7 @@ proptest! {
     ) {
         let at = |second: Option<u16>| second.map(|second| window(second.into()));
         let (checks, from) = (QueueChecks { found: at(found), empty: at(empty) }, window(from.into()));
-        let run = IdleRun::new(from, wake);
+        let run = IdleRun { first: from, wake };
         for checked in [None, Some(from.plus(checked))] {
             let next = run.next(&checks, checked, from);
             let evidence = wake > 1
@@ -138,17 +138,17 @@ proptest! {
 
 #[test]
 fn a_run_that_checks_once_a_minute_ends_after_it() {
-    let run = IdleRun::new(window(120), 60);
+    let run = IdleRun { first: window(120), wake: 60 };
     assert_eq!(run.next(&looks_of(0, 66), None, window(120)), IdleStep::Count(window(120)));
     assert_eq!(run.next(&looks_of(0, 66), Some(window(120)), window(121)), IdleStep::End);
-    let run = IdleRun::new(window(306), 60);
+    let run = IdleRun { first: window(306), wake: 60 };
     assert_eq!(run.next(&looks_of(0, 66), None, window(307)), IdleStep::Tick(window(307)));
     assert_eq!(run.next(&looks_of(0, 307), Some(window(307)), window(309)), IdleStep::End);
 }
 
 #[test]
 fn the_ticks_that_a_run_left_out_are_those_of_its_minute() {
-    let run = IdleRun::new(window(120), 60);
+    let run = IdleRun { first: window(120), wake: 60 };
     assert_eq!(run.left_out(window(120), 0), 0);
     assert_eq!(run.left_out(window(132), 1), 11);
     assert_eq!(run.left_out(window(500), 1), 59);

@@ -10,21 +10,19 @@
 //! the gate does not admit it, other messages take the slots. Mail from limit queues waits in its own
 //! lines ([`Line::Limited`]); it takes slots of its campaign, and slots that no other message can use.
 
-mod floor;
-mod left;
-mod turns;
 mod waiting;
 
 use std::ops::Range;
+use std::str::FromStr;
+
+use waiting::{LimitTurns, WaitingLane};
 
 use crate::cycle::Cycle;
 use crate::grid::SlotGrid;
+use crate::text::InvalidText;
 use crate::timestamp::Timestamp;
-pub use floor::Floor;
-pub use left::{WaitingMails, WindowLeft};
-use turns::LimitTurns;
-use waiting::WaitingLane;
-pub use waiting::{Line, Waiting};
+
+pub use waiting::{Line, Waiting, WaitingMails, WindowLeft};
 
 /// A message, and the slots it spends: as many as it has recipients, up to and including `slot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +60,72 @@ pub struct SlotState {
     pub unused: u64,
     /// Slots that mail from limit queues took when it was its campaign's turn.
     pub limited_in_turn: u64,
+}
+
+/// The largest floor, in percent: express mail keeps at least every tenth slot.
+const MOST: u8 = 90;
+
+/// The express floor: the share f of the slots that campaigns' mail takes before express mail, in
+/// percent.
+///
+/// Slot n is a floor slot if ⌊(n + 1)·f⌋ > ⌊n·f⌋. This is a pure function of the slot's number, so the
+/// pollers of neighbouring windows agree without communicating, and in any run of slots the number of
+/// floor slots is within one of the share. At a floor slot express mail goes if no campaign has mail
+/// that fits; at any other slot it is the other way round.
+///
+/// Example: with f = 20 % the products n·f are 0, 0.2, 0.4, 0.6, 0.8, 1.0: the whole part grows from n
+/// = 4 to 5, so slot 4 is the first floor slot.
+///
+/// ```
+/// use tidegate_core::limiter::Floor;
+/// let floor: Floor = "20%".parse()?;
+/// let first: Vec<u64> = (0..15).filter(|slot| floor.is_first_for_campaigns(*slot)).collect();
+/// assert_eq!(first, [4, 9, 14]);
+/// # Ok::<(), tidegate_core::InvalidText>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Floor(u8);
+
+impl FromStr for Floor {
+    type Err = InvalidText;
+
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        let digits = text.strip_suffix('%').map(str::trim_end);
+        let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let percent =
+            digits.and_then(|digits| digits.parse().ok()).filter(|percent| *percent <= MOST);
+        percent.map(Self).ok_or_else(|| {
+            InvalidText::new(text, "is no floor; allowed is a whole share from 0% to 90%")
+        })
+    }
+}
+
+impl Floor {
+    /// The floor in percent, 0 to 90; 0 means that express mail goes first at every slot.
+    pub const fn percent(self) -> u8 {
+        self.0
+    }
+
+    /// Whether `slot` is a floor slot: campaigns' mail goes before express mail.
+    pub fn is_first_for_campaigns(self, slot: u64) -> bool {
+        self.before(slot.saturating_add(1)) > self.before(slot)
+    }
+
+    /// The number of floor slots among `slots`.
+    ///
+    /// ```
+    /// # use tidegate_core::limiter::Floor;
+    /// assert_eq!("20%".parse::<Floor>()?.count(3..13), 2);
+    /// # Ok::<(), tidegate_core::InvalidText>(())
+    /// ```
+    pub fn count(self, slots: Range<u64>) -> u64 {
+        self.before(slots.end).saturating_sub(self.before(slots.start))
+    }
+
+    /// ⌊slot·f⌋: the number of floor slots before this slot.
+    fn before(self, slot: u64) -> u64 {
+        u64::try_from(u128::from(slot) * u128::from(self.0) / 100).unwrap_or(u64::MAX)
+    }
 }
 
 /// The slots of one window, and the messages that wait for them.
@@ -246,14 +310,19 @@ impl<T: Copy> Limiter<T> {
     /// Whether a message waits that fits the slots left, so that only its gate keeps it.
     pub fn waits_for_a_gate(&self) -> bool {
         let left = self.slots_left();
-        let mut lanes = self.all_lanes();
-        lanes.any(|lane| lane.fits(left, |_| true))
+        self.all_lanes().any(|lane| lane.fits(left, |_| true))
     }
 
     /// The number of recipients of all messages that wait or are placed.
     pub fn recipients_waiting(&self) -> u64 {
-        let placed = self.placed.map_or(0, |placed| u64::from(placed.message.recipients));
+        let placed = self.recipients_placed(|_| true);
         self.all_lanes().map(WaitingLane::recipients).sum::<u64>() + placed
+    }
+
+    /// The recipients of the message that is placed, if it is of such a line.
+    fn recipients_placed(&self, is_of: impl Fn(Line) -> bool) -> u64 {
+        let placed = self.placed.filter(|placed| is_of(placed.message.line));
+        placed.map_or(0, |placed| u64::from(placed.message.recipients))
     }
 
     fn all_lanes(&self) -> impl Iterator<Item = &WaitingLane<T>> {
@@ -262,15 +331,11 @@ impl<T: Copy> Limiter<T> {
 
     /// Skips the slot at the cursor, and counts it as skipped or unused.
     fn pass(&mut self, gates: &impl Gates<T>) {
-        let counter = if self.anyone_fits(gates) { &mut self.skipped } else { &mut self.unused };
+        let (left, may) = (self.slots_left(), may(gates, self.cursor));
+        let anyone_fits = self.all_lanes().any(|lane| lane.fits(left, &may));
+        let counter = if anyone_fits { &mut self.skipped } else { &mut self.unused };
         *counter += 1;
         self.cursor += 1;
-    }
-
-    fn anyone_fits(&self, gates: &impl Gates<T>) -> bool {
-        let (left, may) = (self.slots_left(), may(gates, self.cursor));
-        let mut lanes = self.all_lanes();
-        lanes.any(|lane| lane.fits(left, &may))
     }
 
     /// Takes the message that gets the slot at the cursor, in the order that the module describes.
@@ -322,8 +387,7 @@ impl<T: Copy> Limiter<T> {
     /// slot. If all of them owe, the first that has a message that fits.
     fn next_in_turn(&self, left: u64, may: &impl Fn(&Waiting<T>) -> bool) -> Option<usize> {
         let fits = |index: &usize| self.lanes.get(*index).is_some_and(|lane| lane.fits(left, may));
-        let candidates = (0..self.lanes.len()).filter(fits).count();
-        if candidates == 0 {
+        if !(0..self.lanes.len()).any(|index| fits(&index)) {
             return None;
         }
         let ahead = || (0..self.cycle.length()).map(|k| self.cycle.owner(self.turn() + k));
@@ -353,6 +417,83 @@ impl<T: Copy> Limiter<T> {
         self.note_floor(message.line, self.cursor..self.cursor + count);
         self.cursor += count;
         self.placed = Some(Acquired { message, slot: self.cursor - 1 });
+    }
+
+    /// This limiter with an express floor.
+    pub const fn with_floor(mut self, floor: Floor) -> Self {
+        self.floor = floor;
+        self
+    }
+
+    /// The number of floor slots among the next `within` slots that can be acquired.
+    pub fn floor_ahead(&self, within: u64) -> u64 {
+        let end = self.cursor.saturating_add(within).min(self.end);
+        self.floor.count(self.cursor..end.max(self.cursor))
+    }
+
+    /// The number of express mails that wait.
+    pub fn express_mails(&self) -> u64 {
+        self.express.mails()
+    }
+
+    /// The number of recipients of express mail that waits or is placed.
+    pub fn express_waiting(&self) -> u64 {
+        self.express.recipients() + self.recipients_placed(|line| line == Line::Express)
+    }
+
+    /// The number of recipients of campaigns' mail that waits or is placed, without mail from limit
+    /// queues.
+    pub fn campaigns_waiting(&self) -> u64 {
+        let placed = self.recipients_placed(|line| matches!(line, Line::Campaign(_)));
+        self.lanes.iter().map(WaitingLane::recipients).sum::<u64>() + placed
+    }
+
+    /// Whether campaigns' mail goes first at the cursor: at a floor slot, but first the side that is
+    /// owed a slot (see [`Self::note_floor`]).
+    fn is_floor(&self) -> bool {
+        match self.floor_owed {
+            0 => self.floor.is_first_for_campaigns(self.cursor),
+            owed => owed > 0,
+        }
+    }
+
+    /// The position in the cycle by which the slot at the cursor is given to a campaign: normally the
+    /// slot's number. While express mail waits, campaigns get floor slots only, and their positions are
+    /// counted separately: 0, 1, 2, …
+    ///
+    /// Example: a floor of 10 % makes slots 9, 19, 29, … floor slots. With weights 90 and 10 these are
+    /// exactly the slots of the small campaign, which would get all of them. Counted separately, they
+    /// go to positions 0, 1, 2, … of the cycle, nine of ten to the large campaign.
+    fn turn(&self) -> u64 {
+        let taken = self.floor.percent() > 0 && self.express.fits(self.slots_left(), |_| true);
+        if taken { self.floor.before(self.cursor) } else { self.cursor }
+    }
+
+    /// Notes the slots that a mail takes from the other side while mail of that side waits. A mail with
+    /// several recipients takes all the slots after its first one, whichever side they belong to.
+    ///
+    /// Example: a floor of 20 %, and an express mail with 5 recipients at slot 0. It takes slots 0 to
+    /// 4, and slot 4 is a floor slot, so express owes 1. Therefore slot 5 goes to a campaign first.
+    /// Slot 5 is no floor slot, so it pays the debt back: express owes 0.
+    fn note_floor(&mut self, line: Line, slots: Range<u64>) {
+        let left = self.slots_left();
+        let campaigns = self.floor.count(slots.clone());
+        let express = (slots.end - slots.start) - campaigns;
+        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        match line {
+            _ if self.floor.percent() == 0 => {}
+            Line::Express if self.any_campaign_fits(left) => {
+                self.floor_owed += signed(campaigns);
+            }
+            Line::Campaign(_) | Line::Limited(_) if self.express.fits(left, |_| true) => {
+                self.floor_owed -= signed(express);
+            }
+            _ => {}
+        }
+    }
+
+    fn any_campaign_fits(&self, left: u64) -> bool {
+        self.lanes.iter().chain(&self.limited.lanes).any(|lane| lane.fits(left, |_| true))
     }
 }
 

@@ -1,3 +1,5 @@
+mod floor;
+
 use super::*;
 use crate::email::Priority;
 use crate::rate::{Rate, RateMargin};

@@ -11,6 +11,7 @@
 //! Debts: recipients that campaigns sent beyond their parts. The changes of one window add up to 0, so
 //! if all debts add up to 0 before it, they do so after it.
 
+use crate::counters::signed;
 use crate::number::{real, whole};
 use crate::turns::Turns;
 
@@ -58,10 +59,10 @@ pub struct Ask {
 /// use tidegate_core::{allocation::Intake, cycle::Cycle, turns::Turns};
 /// let turns = Turns::all(&Cycle::new(&[90, 10]).unwrap(), 2);
 /// let mut intake = Intake::new(&turns, 0..20, 20, &[0, 0], &[1.0, 1.0]);
-/// let ask = intake.ask().unwrap();
+/// let ask = intake.ask(u64::MAX, |_| true).unwrap();
 /// assert_eq!((ask.lane, ask.messages), (0, 10));
 /// intake.received(&ask, 0, 0); // the big campaign is empty …
-/// let ask = intake.ask().unwrap();
+/// let ask = intake.ask(u64::MAX, |_| true).unwrap();
 /// assert_eq!((ask.lane, ask.messages), (1, 10)); // … so the small one gets all
 /// assert_eq!(intake.still_wanted(), 20);
 /// ```
@@ -83,28 +84,19 @@ impl Intake {
         recipients_per_mail: &[f64],
     ) -> Self {
         let cycle = &turns.cycle;
-        let mut entitled = cycle.shares(slots.clone());
-        let count = slots.end.saturating_sub(slots.start);
-        if count != total {
-            // `total` is not the number of slots: take as many slots from the first on.
-            entitled = cycle.shares(slots.start..slots.start.saturating_add(total));
-        }
-        let lanes =
-            cycle.weights().iter().zip(entitled).enumerate().map(|(index, (&weight, entitled))| {
-                CampaignLane {
-                    weight,
-                    entitled,
-                    wanted: entitled,
-                    debt: debts.get(index).copied().unwrap_or(0),
-                    recipients_per_mail: recipients_per_mail
-                        .get(index)
-                        .copied()
-                        .unwrap_or(1.0)
-                        .max(1.0),
-                    dry: weight == 0,
-                    ..CampaignLane::default()
-                }
-            });
+        // `total` may not be the number of slots: as many are taken from the first on.
+        let entitled = cycle.shares(slots.start..slots.start.saturating_add(total));
+        let mean = |index: usize| recipients_per_mail.get(index).copied().unwrap_or(1.0).max(1.0);
+        let lanes = cycle.weights().iter().zip(entitled).enumerate();
+        let lanes = lanes.map(|(index, (&weight, entitled))| CampaignLane {
+            weight,
+            entitled,
+            wanted: entitled,
+            debt: debts.get(index).copied().unwrap_or(0),
+            recipients_per_mail: mean(index),
+            dry: weight == 0,
+            ..CampaignLane::default()
+        });
         let mut intake = Self { lanes: lanes.collect(), in_batches: turns.in_batches };
         intake.repay(total);
         intake
@@ -125,7 +117,7 @@ impl Intake {
             if in_batches && lane.entitled == 0 {
                 return 0; // in its own turn
             }
-            let entitled = i64::try_from(lane.entitled.saturating_mul(1_000)).unwrap_or(i64::MAX);
+            let entitled = signed(lane.entitled.saturating_mul(1_000));
             u64::try_from(entitled.saturating_sub(lane.debt / 4)).unwrap_or(0)
         };
         let weights: Vec<u64> =
@@ -137,14 +129,9 @@ impl Intake {
         }
     }
 
-    /// The next receive to make; `None` if the receives under way cover all that is wanted.
-    pub fn ask(&mut self) -> Option<Ask> {
-        self.ask_within(u64::MAX, |_| true)
-    }
-
-    /// As [`Intake::ask`], of the lanes that `may` be asked, for at most `most` recipients, estimated by the mean
-    /// recipients of a mail.
-    pub fn ask_within(&mut self, most: u64, may: impl Fn(usize) -> bool) -> Option<Ask> {
+    /// The next receive to make, of the lanes that `may` be asked, for at most `most` recipients, estimated by the mean
+    /// recipients of a mail; `None` if the receives under way cover all that is wanted.
+    pub fn ask(&mut self, most: u64, may: impl Fn(usize) -> bool) -> Option<Ask> {
         let (index, lane) = self
             .lanes
             .iter_mut()
@@ -168,18 +155,13 @@ impl Intake {
         lane.expected = lane.expected.saturating_sub(ask.recipients);
         lane.taken += recipients;
         if messages == 0 {
-            self.mark_dry(ask.lane);
+            self.mark_dry([ask.lane]);
         }
     }
 
-    /// Notes that a campaign has nothing to give (it is known to be empty, or held): its share goes to
+    /// Notes that campaigns have nothing to give (they are known to be empty, or held): their share goes to
     /// the others.
-    pub fn mark_dry(&mut self, lane: usize) {
-        self.mark_all_dry([lane]);
-    }
-
-    /// As [`Intake::mark_dry`], for several campaigns at once.
-    pub fn mark_all_dry(&mut self, lanes: impl IntoIterator<Item = usize>) {
+    pub fn mark_dry(&mut self, lanes: impl IntoIterator<Item = usize>) {
         for lane in lanes {
             if let Some(lane) = self.lanes.get_mut(lane) {
                 lane.dry = true;
@@ -214,24 +196,15 @@ impl Intake {
             freed += lane.wanted.saturating_sub(covered);
             lane.wanted = lane.wanted.min(covered);
         }
-        if self.in_batches {
-            self.pass_on_batches(freed);
+        if !self.in_batches {
+            for (lane, more) in self.lanes.iter_mut().zip(divide(freed, &weights)) {
+                lane.wanted += more;
+                lane.entitled += more;
+            }
             return;
         }
-        for (lane, more) in self.lanes.iter_mut().zip(divide(freed, &weights)) {
-            lane.wanted += more;
-            lane.entitled += more;
-        }
-    }
-
-    fn live_weights(&self) -> Vec<u64> {
-        self.lanes.iter().map(|lane| if lane.dry { 0 } else { lane.weight }).collect()
-    }
-
-    /// As [`Self::pass_on`], if campaigns take turns: ten at a time to the campaign that wants least,
-    /// of equals the first lane. Whole batches, because a receive of ten messages costs as much as one
-    /// of one.
-    fn pass_on_batches(&mut self, mut freed: u64) {
+        // Where campaigns take turns, ten at a time go to the campaign that wants least, of equals the first lane. Whole
+        // batches, because a receive of ten messages costs as much as one of one.
         while freed > 0 {
             let live = self.lanes.iter_mut().filter(|lane| !lane.dry);
             let Some(lane) = live.min_by_key(|lane| lane.wanted) else { return };
@@ -240,6 +213,10 @@ impl Intake {
             lane.entitled += more;
             freed -= more;
         }
+    }
+
+    fn live_weights(&self) -> Vec<u64> {
+        self.lanes.iter().map(|lane| if lane.dry { 0 } else { lane.weight }).collect()
     }
 
     /// Wants `recipients` less in all, because others took the slots; the campaign with the most
@@ -435,10 +412,6 @@ impl CampaignLane {
     const fn lost_credit(&self) -> i64 {
         if self.debt < 0 { self.debt.saturating_neg() / 4 } else { 0 }
     }
-}
-
-fn signed(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 use crate::config::{Campaign, is_campaign_name, is_word};
-use crate::cycle::{Cycle, InvalidWeights};
+use crate::cycle::Cycle;
 use crate::email::Priority;
 
 /// The tag that makes a queue a campaign. The value is the weight, 1 to 10,000.
@@ -30,6 +30,8 @@ const TENANTS: &str = "1 to 64 letters, digits, - and _";
 const STANDARD: &str = "a standard queue, whose name does not end in .fifo";
 const PRIORITIES: &str = "critical, high or low, each once for a campaign";
 const LISTED: &str = "the name of a campaign";
+/// The most campaigns that the list may hold.
+const MOST: usize = 1_000;
 
 /// A queue with its tags, as SQS lists them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,28 +67,8 @@ impl InvalidTag {
 
 /// Reason why the existing list is kept as a whole.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum Refused {
-    /// No queue has a valid weight tag. An empty list probably has another cause, such as a wrong
-    /// prefix or an incomplete answer. An operator who wants to stop sending uses a hold.
-    #[error("no queue carries a valid tag tidegate:weight; allowed is at least one")]
-    NoCampaign,
-    /// Two queues have the same campaign name.
-    #[error("campaign {campaign} is both queue {first} and queue {second}; allowed is one queue")]
-    TwoQueues {
-        /// The campaign's name, which both queues claim.
-        campaign: String,
-        /// The name of one of the queues.
-        first: String,
-        /// The name of the other queue.
-        second: String,
-    },
-    /// More queues are tagged than the list may hold, which is 1,000.
-    #[error("{0} queues are tagged as campaigns; allowed are at most 1000")]
-    TooMany(usize),
-    /// The weights do not give a cycle, for example because their reduced sum exceeds 10,000.
-    #[error(transparent)]
-    Weights(#[from] InvalidWeights),
-}
+#[error("{0}")]
+pub struct Refused(String);
 
 /// The campaigns that the tags define, and the faults found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,18 +108,18 @@ pub fn listing(
     before: &[Campaign],
 ) -> Listing {
     let stood: Vec<Role> = before.iter().flat_map(Role::all).collect();
-    let is_unasked = |role: &&Role| unasked.contains(queue_name(role.url()));
+    let is_unasked = |role: &&Role| unasked.contains(queue_name(&role.url));
     let mut roles: Vec<Role> = stood.iter().filter(is_unasked).cloned().collect();
     let mut invalid = Vec::new();
     for queue in queues {
         match role(prefix, queue) {
             Ok(found) => roles.extend(found),
             Err(mut fault) => {
-                let stood = stood.iter().find(|role| queue_name(role.url()) == fault.queue);
+                let stood = stood.iter().find(|role| queue_name(&role.url) == fault.queue);
                 fault.kept = stood.is_some();
                 invalid.push(fault);
                 // The URL may have changed; the one from SQS is used.
-                roles.extend(stood.map(|stood| stood.clone().at(&queue.url)));
+                roles.extend(stood.map(|stood| Role { url: queue.url.clone(), ..stood.clone() }));
             }
         }
     }
@@ -146,53 +128,44 @@ pub fn listing(
     Listing { campaigns: checked(campaigns), invalid }
 }
 
-/// A campaign's own queue, or one of its priority queues.
+/// A queue with the campaign to which it belongs; of a priority queue's campaign only the name counts.
 #[derive(Clone)]
-enum Role {
-    Own(Campaign),
-    /// The priority queue of a campaign, with its URL.
-    Priority(String, Priority, String),
+struct Role {
+    campaign: Campaign,
+    /// `Normal` for the campaign's own queue.
+    priority: Priority,
+    url: String,
 }
 
 impl Role {
     /// The queues of a campaign on the list.
-    fn all(campaign: &Campaign) -> Vec<Self> {
+    fn all(campaign: &Campaign) -> impl Iterator<Item = Self> {
         let own = Campaign { priority_queues: BTreeMap::new(), ..campaign.clone() };
-        let others = campaign.priority_queues.iter();
-        let others = others.map(|(p, url)| Self::Priority(own.name.clone(), *p, url.clone()));
-        others.chain([Self::Own(own.clone())]).collect()
-    }
-
-    fn url(&self) -> &str {
-        match self {
-            Self::Own(campaign) => &campaign.queue_url,
-            Self::Priority(.., url) => url,
-        }
-    }
-
-    fn at(mut self, to: &str) -> Self {
-        let (Self::Own(Campaign { queue_url: url, .. }) | Self::Priority(.., url)) = &mut self;
-        to.clone_into(url);
-        self
+        campaign.queues().map(move |(priority, url)| Self {
+            campaign: own.clone(),
+            priority,
+            url: url.to_owned(),
+        })
     }
 }
 
 /// The campaigns with their priority queues, and the priority queues that none of them can have.
 fn assembled(mut roles: Vec<Role>) -> (Vec<Campaign>, Vec<InvalidTag>) {
-    roles.sort_by(|a, b| a.url().cmp(b.url()));
-    let own = |role: &Role| if let Role::Own(own) = role { Some(own.clone()) } else { None };
-    let mut campaigns: Vec<Campaign> = roles.iter().filter_map(own).collect();
+    roles.sort_by(|a, b| a.url.cmp(&b.url));
+    let (own, others): (Vec<Role>, Vec<Role>) =
+        roles.into_iter().partition(|role| role.priority == Priority::Normal);
+    let own = own.into_iter().map(|role| Campaign { queue_url: role.url, ..role.campaign });
+    let mut campaigns: Vec<Campaign> = own.collect();
     campaigns.sort_by(|a, b| a.name.cmp(&b.name)); // stable: of one name by URL
     let mut without = Vec::new();
-    for role in roles {
-        let Role::Priority(campaign, priority, url) = role else { continue };
+    for Role { campaign: Campaign { name, .. }, priority, url } in others {
         let invalid = |what, value, allowed| InvalidTag::new(&url, what, value, allowed);
-        match campaigns.binary_search_by(|listed| listed.name.cmp(&campaign)) {
+        match campaigns.binary_search_by(|listed| listed.name.cmp(&name)) {
             Ok(at) if campaigns[at].queue(priority).is_none() => {
                 campaigns[at].priority_queues.insert(priority, url);
             }
             Ok(_) => without.push(invalid(PRIORITY, priority.as_str(), PRIORITIES)),
-            Err(_) => without.push(invalid(CAMPAIGN, &campaign, LISTED)),
+            Err(_) => without.push(invalid(CAMPAIGN, &name, LISTED)),
         }
     }
     (campaigns, without)
@@ -236,7 +209,8 @@ fn role(prefix: &str, queue: &TaggedQueue) -> Result<Option<Role>, InvalidTag> {
         let known = Priority::ALL.into_iter().find(|known| known.as_str() == priority);
         let known = known.filter(|known| *known != Priority::Normal);
         let known = known.ok_or_else(|| invalid(PRIORITY, priority, PRIORITIES))?;
-        return Ok(Some(Role::Priority(name.to_owned(), known, queue.url.clone())));
+        let campaign = Campaign { name: name.to_owned(), ..Campaign::default() };
+        return Ok(Some(Role { campaign, priority: known, url: queue.url.clone() }));
     }
     let weight = weight.map_or("", String::as_str);
     let digits = weight.bytes().all(|byte| byte.is_ascii_digit());
@@ -246,31 +220,34 @@ fn role(prefix: &str, queue: &TaggedQueue) -> Result<Option<Role>, InvalidTag> {
     if let Some(other) = tenant.filter(|tenant| !is_word(tenant)) {
         return Err(invalid("tag tidegate:tenant", other, TENANTS));
     }
-    let (name, queue_url) = (name.to_owned(), queue.url.clone());
-    let tenant = tenant.cloned();
-    Ok(Some(Role::Own(Campaign { name, queue_url, weight, tenant, ..Campaign::default() })))
+    let (name, tenant) = (name.to_owned(), tenant.cloned());
+    let campaign = Campaign { name, weight, tenant, ..Campaign::default() };
+    Ok(Some(Role { campaign, priority: Priority::Normal, url: queue.url.clone() }))
 }
 
 fn checked(campaigns: Vec<Campaign>) -> Result<Vec<Campaign>, Refused> {
+    // An empty list probably has another cause than an operator's wish, such as a wrong prefix or an incomplete
+    // answer. An operator who wants to stop sending uses a hold.
     if campaigns.is_empty() {
-        return Err(Refused::NoCampaign);
+        let fault = "no queue carries a valid tag tidegate:weight; allowed is at least one";
+        return Err(Refused(fault.to_owned()));
     }
-    if campaigns.len() > 1_000 {
-        return Err(Refused::TooMany(campaigns.len()));
+    if campaigns.len() > MOST {
+        let count = campaigns.len();
+        let fault = format!("{count} queues are tagged as campaigns; allowed are at most {MOST}");
+        return Err(Refused(fault));
     }
     // The list is sorted by name, so equal names are neighbours.
-    let neighbours = campaigns.iter().zip(campaigns.iter().skip(1));
-    for (first, second) in neighbours {
-        if first.name == second.name {
-            return Err(Refused::TwoQueues {
-                campaign: first.name.clone(),
-                first: queue_name(&first.queue_url).to_owned(),
-                second: queue_name(&second.queue_url).to_owned(),
-            });
-        }
+    if let Some([first, second]) = campaigns.array_windows().find(|[a, b]| a.name == b.name) {
+        return Err(Refused(format!(
+            "campaign {} is both queue {} and queue {}; allowed is one queue",
+            first.name,
+            queue_name(&first.queue_url),
+            queue_name(&second.queue_url)
+        )));
     }
     let weights: Vec<u32> = campaigns.iter().map(|campaign| campaign.weight).collect();
-    Cycle::new(&weights)?;
+    Cycle::new(&weights).map_err(|error| Refused(error.to_string()))?;
     Ok(campaigns)
 }
 

@@ -10,9 +10,9 @@
 //! At 9 h (75 % of 12 h) it is calm; after 5 calm minutes the level is clear again. At 10 h (83 %) it
 //! would stay busy.
 
-mod growth;
-mod thresholds;
-
+use std::array::from_fn;
+use std::fmt;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,8 @@ use strum::{Display, EnumString, IntoStaticStr};
 use crate::Timestamp;
 use crate::email::Priority;
 use crate::identity::EpochMillis;
-pub use growth::BacklogHistory;
-pub use thresholds::{ALLOWED as ALLOWED_THRESHOLDS, Thresholds};
+use crate::number::real;
+use crate::rate::percent;
 
 /// Time for which every figure must stay under 80 % of a level's thresholds before the level falls one
 /// step.
@@ -37,6 +37,23 @@ pub const LEAST_SENDS: u64 = 20;
 const CALM_PERCENT: u64 = 80;
 /// Millionths in 1. Shares are whole millionths, so that no rounding of fractions decides.
 const WHOLE: u64 = 1_000_000;
+/// Milliseconds of one reading's period.
+const PERIOD: u64 = 5 * 60 * 1_000;
+/// Readings of which one median is taken: those of a quarter of an hour.
+const QUARTER: usize = 3;
+/// Readings that are kept: those of five quarters. The medians of the first and the last are an hour apart.
+const READINGS: usize = 5 * QUARTER;
+/// How long a growth lasts at least.
+const LASTS: Duration = Duration::from_mins(30);
+/// Seconds of sending by which the backlog must grow in an hour: a tenth of it.
+const TENTH: u64 = 360;
+/// Describes the allowed thresholds, for error messages and the documentation of settings.
+pub const ALLOWED_THRESHOLDS: &str = "off, or one or more of depth=TIME, age=TIME and refused=SHARE with commas between, each once, such as depth=4h,age=6h,refused=5% (times from 1m to 14d such as 90s, 12h or 1h30m; shares from 0.1% to 100%)";
+
+/// Largest threshold: SQS keeps a message for at most 14 days.
+const MOST: Duration = Duration::from_hours(14 * 24);
+/// Smallest threshold: figures are measured once a minute, so a shorter time has no meaning.
+const LEAST: Duration = Duration::from_mins(1);
 
 /// How much more mail waits than can be sent, in three levels.
 ///
@@ -93,16 +110,8 @@ impl BackPressureLevel {
         self.into()
     }
 
-    /// The level as the value of its CloudWatch metric: 0 clear, 1 busy, 2 overloaded.
-    pub const fn as_number(self) -> u8 {
-        self as u8
-    }
-
     const fn one_lower(self) -> Self {
-        match self {
-            Self::Clear | Self::Busy => Self::Clear,
-            Self::Overloaded => Self::Busy,
-        }
+        if matches!(self, Self::Overloaded) { Self::Busy } else { Self::Clear }
     }
 }
 
@@ -335,6 +344,203 @@ impl BackPressurePolicy {
         let room = (depth / 2).saturating_sub(backlog);
         quarter.min(room.saturating_mul(mails_per_minute) / 60)
     }
+}
+
+/// The backlog of the last 75 minutes in mails: the first known reading of each five minutes, the newest last.
+///
+/// SQS's counts are approximate, so single readings decide nothing: of each quarter of an hour the median counts.
+/// A reading may be missing in each quarter. An empty backlog forgets what was before: whatever comes later did
+/// not grow out of it. More than 4,294,967,295 mails count as that many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Option<u64>>", into = "Vec<Option<u64>>")]
+pub struct BacklogHistory([Option<NonZeroU32>; READINGS]);
+
+impl BacklogHistory {
+    /// True if nothing is known of the last 75 minutes, or the backlog is empty.
+    pub fn is_empty(&self) -> bool {
+        self.0 == [None; READINGS]
+    }
+
+    /// The number of five-minute periods between two times.
+    const fn periods(earlier: EpochMillis, later: EpochMillis) -> u64 {
+        (later.as_millis() / PERIOD).saturating_sub(earlier.as_millis() / PERIOD)
+    }
+
+    /// True if only this one has a reading of the newest five minutes.
+    fn is_newer_than(&self, other: &Self) -> bool {
+        self.0.last().is_some_and(Option::is_some) && other.0.last().is_some_and(Option::is_none)
+    }
+
+    /// Adds a reading of `mails`, so many `periods` after the last one.
+    fn then(self, periods: u64, mails: Option<u64>) -> Self {
+        if mails == Some(0) {
+            return Self::default();
+        }
+        let by = usize::try_from(periods).unwrap_or(READINGS);
+        let mut kept = from_fn(|at| self.0.get(at.saturating_add(by)).copied().flatten());
+        kept[READINGS - 1] = kept[READINGS - 1].or_else(|| reading(mails));
+        Self(kept)
+    }
+
+    /// True if the backlog, now with these `figures`, has grown for an hour: each quarter of an hour is above the
+    /// one before, and the last is above the first by more than a tenth of what can be sent in an hour. Once that
+    /// was `found`, so long ago, it is so until the backlog is no larger than an hour before, and for half an hour
+    /// at least, so that an operator hears of it once.
+    fn grows(&self, figures: &BackPressureFigures, found: Option<Duration>) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let quarters = self.0.chunks(QUARTER).enumerate();
+        let quarters = quarters.map(|(quarter, readings)| median(readings, quarter == 0));
+        let Some(quarters) = quarters.collect::<Option<Vec<u64>>>() else { return found.is_some() };
+        let grown = quarters[quarters.len() - 1].saturating_sub(quarters[0]);
+        let above = |seconds: u64| match (figures.backlog_mails, figures.backlog_seconds) {
+            // Mails of a tenth of an hour: `seconds` of the sending that takes `takes` for all `mails`.
+            (Some(mails), Some(takes)) => {
+                grown.saturating_mul(takes) > mails.saturating_mul(seconds)
+            }
+            _ => false,
+        };
+        match found {
+            Some(ago) => grown > 0 || ago < LASTS,
+            None => quarters.is_sorted_by(|a, b| a < b) && above(TENTH),
+        }
+    }
+}
+
+fn reading(mails: Option<u64>) -> Option<NonZeroU32> {
+    NonZeroU32::new(u32::try_from(mails?).unwrap_or(u32::MAX))
+}
+
+/// The median of the known readings; none if less than two are known. Of two it is the lower one, in the `first`
+/// quarter the upper one: the one that says less of a growth.
+fn median(readings: &[Option<NonZeroU32>], first: bool) -> Option<u64> {
+    let mut known: Vec<u64> = readings.iter().flatten().map(|mails| mails.get().into()).collect();
+    known.sort_unstable();
+    let middle = if first { known.len() / 2 } else { known.len().saturating_sub(1) / 2 };
+    if known.len() < 2 { None } else { known.get(middle).copied() }
+}
+
+impl From<BacklogHistory> for Vec<Option<u64>> {
+    /// Without the periods before the first reading.
+    fn from(history: BacklogHistory) -> Self {
+        let known = history.0.into_iter().skip_while(Option::is_none);
+        known.map(|mails| mails.map(|mails| mails.get().into())).collect()
+    }
+}
+
+impl From<Vec<Option<u64>>> for BacklogHistory {
+    fn from(readings: Vec<Option<u64>>) -> Self {
+        let mut newest_first = readings.into_iter().rev().chain(std::iter::repeat(None));
+        let mut kept = from_fn(|_| reading(newest_first.next().flatten()));
+        kept.reverse();
+        Self(kept)
+    }
+}
+
+/// The thresholds of one level. One figure at its threshold is enough to reach the level; a threshold
+/// that is none is never reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Seconds of sending at the quota in force that the backlog takes, 60 to 1,209,600.
+    pub depth: Option<u64>,
+    /// Mean seconds that mail had waited when it was sent, 60 to 1,209,600.
+    pub age: Option<u64>,
+    /// Share of sends that SES refused for the rate, in millionths, 1,000 to 1,000,000.
+    pub refused: Option<u64>,
+}
+
+impl Thresholds {
+    /// Reads `depth=4h,age=6h,refused=5%`, one or two of the three parts, or `off`. None for any other
+    /// text.
+    ///
+    /// ```
+    /// use tidegate_core::back_pressure::Thresholds;
+    /// let read = Thresholds::parse("age=90m, refused=2.5%").unwrap();
+    /// assert_eq!((read.depth, read.age, read.refused), (None, Some(5_400), Some(25_000)));
+    /// assert_eq!(read.to_string(), "age=90m,refused=2.5%");
+    /// assert_eq!(Thresholds::parse("depth=4"), None);
+    /// ```
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut read = Self::default();
+        if text == "off" {
+            return Some(read);
+        }
+        for part in text.split(',') {
+            let (name, value) = part.trim().split_once('=')?;
+            let (place, value) = match name.trim() {
+                "depth" => (&mut read.depth, seconds(value)?),
+                "age" => (&mut read.age, seconds(value)?),
+                "refused" => (&mut read.refused, percent(value).filter(|share| *share >= 1_000)?),
+                _ => return None,
+            };
+            if place.replace(value).is_some() {
+                return None;
+            }
+        }
+        Some(read)
+    }
+
+    /// True if at least one figure is at or above `percent` of its threshold.
+    fn reached(&self, figures: &BackPressureFigures, percent: u64) -> bool {
+        [
+            (self.depth, figures.backlog_seconds),
+            (self.age, figures.age_seconds),
+            (self.refused, figures.refused_millionths),
+        ]
+        .into_iter()
+        .any(|pair| match pair {
+            (Some(threshold), Some(figure)) => {
+                figure.saturating_mul(100) >= threshold.saturating_mul(percent)
+            }
+            _ => false,
+        })
+    }
+
+    /// These thresholds, each raised to its counterpart in `lower` if it lies below it.
+    pub fn at_least(&self, lower: &Self) -> Self {
+        let of = |upper: Option<u64>, lower: Option<u64>| upper.map(|upper| Some(upper).max(lower));
+        Self {
+            depth: of(self.depth, lower.depth).flatten(),
+            age: of(self.age, lower.age).flatten(),
+            refused: of(self.refused, lower.refused).flatten(),
+        }
+    }
+
+    /// True if none of these thresholds lies below its counterpart in `lower`.
+    pub fn is_above(&self, lower: &Self) -> bool {
+        self.at_least(lower) == *self
+    }
+}
+
+impl fmt::Display for Thresholds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |name: &str, seconds: u64| format!("{name}={}", in_units(seconds));
+        let share = |millionths: u64| format!("refused={}%", real(millionths) / 1e4);
+        let parts = [
+            self.depth.map(|seconds| time("depth", seconds)),
+            self.age.map(|seconds| time("age", seconds)),
+            self.refused.map(share),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        f.write_str(if parts.is_empty() { "off" } else { "" })?;
+        f.write_str(&parts.join(","))
+    }
+}
+
+/// Writes seconds in the largest of h, m and s that gives a whole number: 5,400 is `90m`, two days are
+/// `48h`.
+fn in_units(seconds: u64) -> String {
+    let units = [(3_600, 'h'), (60, 'm'), (1, 's')];
+    let fits = units.into_iter().find(|(length, _)| seconds.is_multiple_of(*length));
+    let (length, unit) = fits.unwrap_or((1, 's'));
+    format!("{}{unit}", seconds / length)
+}
+
+/// A time in seconds. A fraction such as `4.5h` is refused, as it is by the deployment's templates.
+fn seconds(text: &str) -> Option<u64> {
+    let time = humantime::parse_duration(text).ok().filter(|_| !text.contains('.'))?;
+    (LEAST..=MOST).contains(&time).then_some(time.as_secs())
 }
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ impl Breaker {
         if outcomes.all == 0 {
             return None;
         }
-        let next = match Watch::after(watch.as_ref(), window, outcomes, policy) {
+        let next = match Watch::after(*watch, window, outcomes, policy) {
             Some(watch) if watch.trips(window, outcomes, policy) => {
                 Self::blocking(window, window, policy)
             }
@@ -225,7 +225,7 @@ impl Outcomes {
 /// Example: all sends fail for 30 s, then all succeed. The sum has more than 20 % failures until second
 /// 150. The groups cover seconds 0–20, 21–41 and 42–62; the third has no failures, so the watch ends in
 /// second 62.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
     since: Window,
     sum: Outcomes,
@@ -240,37 +240,29 @@ pub struct Watch {
 impl Watch {
     /// The watch after the outcomes of `window`, given the watch `before`; none if failures are few.
     fn after(
-        before: Option<&Self>,
+        before: Option<Self>,
         window: Window,
         outcomes: Outcomes,
         policy: &BreakerPolicy,
     ) -> Option<Self> {
-        let several = outcomes.failures > 1 || before.is_some_and(|before| before.several);
-        let Some(before) = before else {
-            let (sum, group) = (outcomes, outcomes);
-            let new = Self { since: window, sum, group_since: window, group, several };
-            return outcomes.are_bad(policy).then_some(new);
-        };
-        let sum = before.sum.plus(outcomes);
-        let group = before.group.plus(outcomes);
+        let new = Self { since: window, group_since: window, ..Self::default() };
+        let mut watch = before.unwrap_or(new);
+        watch.sum = watch.sum.plus(outcomes);
+        watch.group = watch.group.plus(outcomes);
+        watch.several |= outcomes.failures > 1;
         // Failures are few in all: the watch ends.
-        if !sum.are_bad(policy) {
+        if !watch.sum.are_bad(policy) {
             return None;
         }
         // The group is not complete yet, so it does not decide.
-        let length = window.saturating_since(before.group_since);
-        if length < policy.after / 3 || group.all < policy.outcomes {
-            return Some(Self { sum, group, several, ..*before });
+        let length = window.saturating_since(watch.group_since);
+        if length < policy.after / 3 || watch.group.all < policy.outcomes {
+            return Some(watch);
         }
         // A complete group without too many failures ends the watch; after a bad one the next group
         // begins.
-        group.are_bad(policy).then_some(Self {
-            since: before.since,
-            sum,
-            group_since: window.plus(1),
-            group: Outcomes::default(),
-            several,
-        })
+        let next = Self { group_since: window.plus(1), group: Outcomes::default(), ..watch };
+        watch.group.are_bad(policy).then_some(next)
     }
 
     /// True if nothing was accepted since the watch began, several mails failed, and this lasted for

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tidegate_core::Window;
 use tidegate_core::config::LimitsConfig;
 use tidegate_core::grid::SlotGrid;
-use tidegate_core::limits::{Demands, Dimension, LimitRef, LimitSlots, LimitTable, Pace};
+use tidegate_core::limits::{Demands, Dimension, LimitGrid, LimitRef, LimitSlots, LimitTable};
 use tidegate_core::rate::{Rate, RateMargin};
 
 use crate::ports::{Idle, LimitTake, PreviousClaim, QueueUrl, Standing};
@@ -155,10 +155,11 @@ impl PlannedLimits {
     /// The slots of a limit in this window; `None` if it paces nothing. Calendar, warm-up and the rise of an
     /// adaptive limit change its slots by themselves.
     pub(crate) fn slots(&self, limit: &LimitRef) -> Option<LimitSlots> {
-        let pace = self.table.pace(limit, self.window, self.rates);
-        let slots = LimitSlots::of_pace(pace, self.account, self.before, self.window)?;
-        let before = self.previous.map(|window| self.table.pace(limit, window, self.rates));
-        let changed = matches!((before, pace), (Some(Pace::Slots(before)), Pace::Slots(now)) if before != now);
+        let grid = |window| self.table.slots(limit, window, self.rates);
+        let now = grid(self.window)?;
+        let slots = LimitSlots::new(now, self.account, self.before, self.window);
+        let before = self.previous.and_then(grid).filter(|before| !before.is_closed());
+        let changed = !now.is_closed() && before.is_some_and(|before| before != now);
         Some(if self.changed || changed { slots.after_change(self.window) } else { slots })
     }
 
@@ -167,8 +168,8 @@ impl PlannedLimits {
     pub(crate) fn next_slots(&self, limit: &LimitRef) -> Option<LimitSlots> {
         let first = self.account.slots_of(self.window).end;
         let next = Window::containing(self.account.at(first));
-        let pace = self.table.pace(limit, next, self.rates);
-        LimitSlots::of_pace(pace, self.account, Some(self.account), next)
+        let grid = self.table.slots(limit, next, self.rates)?;
+        Some(LimitSlots::new(grid, self.account, Some(self.account), next))
     }
 
     /// The limit of a campaign.
@@ -178,10 +179,13 @@ impl PlannedLimits {
 
     /// The limit that paces a campaign in this window; `None` if none does.
     pub(crate) fn pacing(&self, campaign: &str) -> Option<LimitRef> {
-        let paces = |limit: &LimitRef| {
-            matches!(self.table.pace(limit, self.window, self.rates), Pace::Slots(_))
-        };
-        self.of_campaign(campaign).filter(paces)
+        self.of_campaign(campaign).filter(|limit| self.paces(limit))
+    }
+
+    /// Whether a limit has slots of its own in this window.
+    fn paces(&self, limit: &LimitRef) -> bool {
+        let grid = self.table.slots(limit, self.window, self.rates);
+        grid.is_some_and(|grid| !grid.is_closed())
     }
 
     /// Whether a campaign's limit lets nothing through in this window: outside its hours, before its begin,
@@ -199,7 +203,8 @@ impl PlannedLimits {
     pub(crate) fn closed(&self) -> Vec<String> {
         let is_closed = |index| {
             let limit = LimitRef { index, name: None };
-            matches!(self.table.pace(&limit, self.window, self.rates), Pace::Closed(_))
+            let grid = self.table.slots(&limit, self.window, self.rates);
+            grid.is_some_and(LimitGrid::is_closed)
         };
         let limits = self.table.indexed().filter(|(index, ..)| is_closed(*index));
         limits.map(|(_, key, _)| key.to_string()).collect()
@@ -218,8 +223,7 @@ impl PlannedLimits {
 
     /// Whether mail over this limit is sent through another configuration set: not outside the limit's hours.
     pub(crate) fn overflows(&self, limit: &LimitRef) -> bool {
-        self.table.overflows(limit)
-            && matches!(self.table.pace(limit, self.window, self.rates), Pace::Slots(_))
+        self.table.overflows(limit) && self.paces(limit)
     }
 
     /// Recipients that a mail takes from the shared buckets of its limits, for each limit with a rate below

@@ -13,7 +13,7 @@ use tidegate_core::email::Priority;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::idle::{self, QueueChecks};
-use tidegate_core::limits::{LimitRef, LimitTable};
+use tidegate_core::limits::LimitRef;
 use tidegate_core::parts::{Upkeep, campaign_of};
 use tidegate_core::rate::Rate;
 use tidegate_core::turns::{self, BATCH, Turns};
@@ -143,7 +143,7 @@ impl Plan {
         let counter = |name: &str| standing.counters.get(name).copied().unwrap_or(0);
         let (of, margin) = (&config.limits, config.rate_margin);
         let limits = PlannedLimits::of(of, window, quota, margin, grid, before, standing);
-        let weights = weights(listed, &limits.table, standing, window);
+        let weights = weights(listed, standing);
         let cycle = Cycle::nearest(&weights);
         let weighted = listed.iter().zip(&weights);
         let is_slow = rate.as_per_second() < SLOW;
@@ -471,13 +471,8 @@ fn upkeep(listed: &[Campaign], standing: &Standing, window: Window) -> Upkeep {
 }
 
 /// The weights in force.
-fn weights(
-    listed: &[Campaign],
-    limits: &LimitTable,
-    standing: &Standing,
-    window: Window,
-) -> Vec<u32> {
-    let weight = |campaign| standing.control.weight_at(campaign, listed, limits, window);
+fn weights(listed: &[Campaign], standing: &Standing) -> Vec<u32> {
+    let weight = |of: &Campaign| standing.control.weight(&of.name, of.weight);
     listed.iter().map(weight).collect()
 }
 

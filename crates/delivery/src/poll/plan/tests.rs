@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 
 use tidegate_core::control::{Cancel, Hold, HoldReason};
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::weight_rule::WeightRule;
 
 use super::*;
 
@@ -46,7 +45,7 @@ type Row = (fn(&mut Control), [bool; 2], [bool; 2], bool, [u64; 2]);
 
 #[test]
 fn a_campaign_is_asked_for_its_share_unless_its_weight_or_a_hold_forbids_it() {
-    let rows: [Row; 12] = [
+    let rows: [Row; 11] = [
         (|_| {}, [true, true], [false, false], true, [9, 1]),
         (|c| c.weights = [("b".to_owned(), 45)].into(), [true; 2], [false; 2], true, [2, 1]),
         // Weight 0 means that nothing is sent, also if no other campaign has a weight.
@@ -65,13 +64,6 @@ fn a_campaign_is_asked_for_its_share_unless_its_weight_or_a_hold_forbids_it() {
             [false; 2],
             true,
             [1_005, 106],
-        ),
-        (
-            |c| c.weight_rules = [("b".to_owned(), WeightRule::OffPeak { off_peak: 0 })].into(),
-            [true; 2],
-            [false; 2],
-            true,
-            [9, 1],
         ),
         (|c| hold(c, "a", HoldReason::Paused, 60), [false, true], [false; 2], true, [9, 1]),
         // Held for refusals: one mail is sent every 30 s, beside the shares.

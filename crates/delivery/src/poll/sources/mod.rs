@@ -170,7 +170,7 @@ impl<'a, E: Environment> Sources<'a, E> {
         if let ReceiveOrigin::Lane(ask, _) = origin {
             self.campaigns.took(ask, verdict, got, usable);
             if is_left {
-                self.campaigns.intake.mark_dry(ask.lane);
+                self.campaigns.intake.mark_dry([ask.lane]);
             }
         }
     }

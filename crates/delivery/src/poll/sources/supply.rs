@@ -316,7 +316,7 @@ impl Lanes {
             .lanes()
             .enumerate()
             .filter(|(_, campaign)| campaign.idle.is_some() || !plan.asks_for_share(campaign));
-        intake.mark_all_dry(dry.map(|(lane, _)| lane));
+        intake.mark_dry(dry.map(|(lane, _)| lane));
         let lanes = plan.lanes().enumerate();
         let lanes = lanes.map(|(lane, c)| LaneQueues::of(plan, c, Line::Campaign(lane)));
         let mut all = Self::new(lanes.collect(), intake);
@@ -340,7 +340,7 @@ impl Lanes {
         let one = Turns::all(&Cycle::single(), 1);
         let mut intake = Intake::new(&one, plan.slots.clone(), total, &[], &[mean]);
         if !plan.asks_merge() {
-            intake.mark_dry(0); // until the feed brings something
+            intake.mark_dry([0]); // until the feed brings something
         }
         let queues = LaneQueues::single(source, QueueSupply::expecting(expected));
         Self::new(vec![queues], intake)
@@ -365,7 +365,7 @@ impl Lanes {
     pub(crate) fn next(&mut self, most: u64, room: u64, left: Duration) -> Option<NextReceive> {
         let lanes = &self.queues;
         let may_ask = |lane: usize| lanes.get(lane).is_some_and(|lane| lane.next(left).is_some());
-        let ask = self.intake.ask_within(most, may_ask)?;
+        let ask = self.intake.ask(most, may_ask)?;
         if room < ask.messages {
             self.intake.withdraw(&ask);
             return None;
@@ -406,7 +406,7 @@ impl Lanes {
             PollVerdict::Again => self.intake.withdraw(ask),
             PollVerdict::Failing => {
                 self.intake.withdraw(ask);
-                self.intake.mark_dry(ask.lane);
+                self.intake.mark_dry([ask.lane]);
             }
         }
     }
