@@ -101,7 +101,7 @@ pub(crate) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
         codes: vec![CANCELLED.to_owned()],
         ..LetterFilter::default()
     };
-    let ended = export_and_discard(path, file, &filter, &stack, &author, shell).await?;
+    let ended = export_and_discard(path, file, filter, &stack, &author, shell).await?;
     let may_follow = may_follow(args, &stack).await?;
     if may_follow == 0 {
         return Ok(ended);

@@ -17,7 +17,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::back_pressure::destinations;
 use tidegate_delivery::ports::{
-    Clock as _, DeferralStore, DeferredObject, Entropy as _, PortError,
+    Clock as _, DeferralStore, DeferredObject, DeferredPage, Entropy as _, PortError,
 };
 use tidegate_delivery::replay::{Bounds, BroughtBack, DeferralReplayPorts, Why, bring_back};
 
@@ -74,20 +74,12 @@ pub async fn list(
 ) -> Result<DeferredList, PortError> {
     let mut listed =
         DeferredList { location: location.to_owned(), now: Some(now), ..DeferredList::default() };
-    let mut after = None;
-    loop {
-        let page = deferral.list(after.as_deref()).await?;
-        for object in page.objects {
-            let (name, bytes) = (object.name, object.bytes);
-            listed.all.add(name.window, name.mails, bytes);
-            let of = listed.campaigns.entry(name.campaign).or_default();
-            of.add(name.window, name.mails, bytes);
-        }
-        listed.strange.extend(page.strange);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
+    let DeferredPage { objects, strange, .. } = stored(deferral).await?;
+    listed.strange = strange;
+    for DeferredObject { name, bytes } in objects {
+        listed.all.add(name.window, name.mails, bytes);
+        let of = listed.campaigns.entry(name.campaign).or_default();
+        of.add(name.window, name.mails, bytes);
     }
     let unknown = listed.campaigns.keys().filter(|name| !campaigns.contains(name));
     listed.unknown_campaigns = unknown.cloned().collect();
@@ -100,25 +92,31 @@ pub async fn list(
 /// # Errors
 /// [`PortError`]; never a part of the counts.
 pub async fn left(deferral: &impl DeferralStore) -> Result<BTreeMap<String, u64>, PortError> {
+    let of = async |object: DeferredObject| {
+        let progress = deferral.progress(&object.name).await?;
+        let back = progress.map_or(0, |(progress, _)| progress.count() as u64);
+        Ok::<_, PortError>((object.name.campaign, object.name.mails.saturating_sub(back)))
+    };
     let mut left = BTreeMap::new();
-    let mut after = None;
-    loop {
-        let page = deferral.list(after.as_deref()).await?;
-        let of = async |object: DeferredObject| {
-            let progress = deferral.progress(&object.name).await?;
-            let back = progress.map_or(0, |(progress, _)| progress.count() as u64);
-            Ok((object.name.campaign, object.name.mails.saturating_sub(back)))
-        };
-        let mut counts = stream::iter(page.objects).map(of).buffer_unordered(AT_ONCE);
-        while let Some((campaign, mails)) = counts.next().await.transpose()? {
-            *left.entry(campaign).or_insert(0) += mails;
-        }
-        drop(counts);
-        after = page.next;
-        if after.is_none() {
-            return Ok(left);
-        }
+    let objects = stored(deferral).await?.objects;
+    let mut counts = stream::iter(objects).map(of).buffer_unordered(AT_ONCE);
+    while let Some((campaign, mails)) = counts.next().await.transpose()? {
+        *left.entry(campaign).or_insert(0) += mails;
     }
+    drop(counts);
+    Ok(left)
+}
+
+/// All that is stored, as one page.
+async fn stored(deferral: &impl DeferralStore) -> Result<DeferredPage, PortError> {
+    let mut all = deferral.list(None).await?;
+    while let Some(after) = all.next.take() {
+        let page = deferral.list(Some(&after)).await?;
+        all.objects.extend(page.objects);
+        all.strange.extend(page.strange);
+        all.next = page.next;
+    }
+    Ok(all)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

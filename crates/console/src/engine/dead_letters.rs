@@ -8,9 +8,9 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
 use tidegate_delivery::ports::{Clock as _, PortError, VISIBILITY_TIMEOUT};
 use tidegate_operator::dead::{
-    self, DiscardReview, Grouping, LetterDetails, LetterError, LetterFilter, LetterGroup,
-    LetterProgress, LetterReport, LetterSnapshot, LetterSummary, ReplayPace, Review, ReviewOptions,
-    discard, groups, list, review, show,
+    DiscardReview, Grouping, LetterDetails, LetterError, LetterFilter, LetterGroup, LetterProgress,
+    LetterReport, LetterSnapshot, ReplayPace, Review, ReviewOptions, carry_out, groups, list,
+    review, show,
 };
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::steer::Author;
@@ -56,7 +56,7 @@ pub struct DeadLetterView {
     pub groups: Vec<LetterGroup>,
     /// The same of each campaign that has letters.
     pub campaigns: BTreeMap<String, Vec<LetterGroup>>,
-    pub letters: Vec<LetterSummary>,
+    pub letters: Vec<LetterDetails>,
 }
 
 impl DeadLetterView {
@@ -159,7 +159,8 @@ impl<P: PortTypes> Engine<P> {
             let _reader = self.reader.lock().await;
             let queue = self.site.dead_letters();
             let ports = self.site.letter_ports(&queue);
-            discard(&ports, &review, &self.author(author), self.ended(), |_| {}).await?
+            let (author, pace) = (self.author(author), ReplayPace::UNBOUNDED);
+            carry_out(&ports, &review.work, &author, pace, self.ended(), |_| {}).await?
         };
         tracing::info!(letters = report.dropped, by = report.by, "discarded a dead letter");
         self.look_now.notify_one();
@@ -242,9 +243,9 @@ impl<P: PortTypes> Engine<P> {
         let review = review(&reading, &options, &self.site.ledger, now).await?;
         let in_force = self.stack_view.borrow().facts.quota().in_force;
         let per_second = in_force.map_or(SLOW, |in_force| in_force * SHARE);
-        let (to_send, to_drop) = (review.to_send(), review.to_drop);
+        let (to_send, to_drop) = (review.work.of(), review.to_drop);
         let takes = Duration::try_from_secs_f64(precise(to_send) / per_second);
-        let (filter, guarded) = (review.filter.clone(), review.guarded);
+        let (filter, guarded) = (review.work.filter.clone(), review.work.guarded);
         let (groups, refusals) = (review.groups.clone(), review.refusals.clone());
         let whole = review.coverage.is_whole();
         let pending = PendingReview { review, per_second, at: Instant::now() };
@@ -275,7 +276,7 @@ impl<P: PortTypes> Engine<P> {
                 return;
             }
         };
-        let of = pending.review.to_send();
+        let of = pending.review.work.of();
         let _ = answer.send(Ok(of));
         let show = |shown: &ReplayView| {
             let json = to_json(shown);
@@ -305,7 +306,7 @@ impl<P: PortTypes> Engine<P> {
                     ..running.clone()
                 });
             };
-            dead::replay(&site, &pending.review, &author, rate_limit, stopped, progress).await
+            carry_out(&site, &pending.review.work, &author, rate_limit, stopped, progress).await
         };
         self.reviews.borrow_mut().stop = None;
         let shown = shown(&ended, of);
