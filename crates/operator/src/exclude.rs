@@ -70,8 +70,8 @@ pub struct ExcludeReport {
 /// The list as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExclusionsReport {
-    pub addresses: u64,
-    pub version: u64,
+    #[serde(flatten)]
+    pub state: ExclusionState,
     /// Whether the address that was asked for is on the list; `None` if none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contains: Option<bool>,
@@ -190,8 +190,8 @@ impl View for ExcludeReport {
 
 impl View for ExclusionsReport {
     fn view(&self, page: &mut Page) {
-        let said = format!("{} excluded", counted(self.addresses, "recipient"));
-        page.line(Tone::Strong, format!("{said}, version {}.", count(self.version)));
+        let said = format!("{} excluded", counted(self.state.addresses, "recipient"));
+        page.line(Tone::Strong, format!("{said}, version {}.", count(self.state.version)));
         match self.contains {
             Some(true) => page.line(Tone::Warning, "The address is on the list."),
             Some(false) => page.line(Tone::Plain, "The address is not on the list."),
@@ -262,14 +262,12 @@ pub(crate) async fn run(args: &ExcludeArgs, shell: &Shell) -> Result<CommandEnd,
 async fn show(args: &ExcludeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let ledger = stack.ledger();
-    let standing = state(&ledger).await?;
+    let state = state(&ledger).await?;
     let contains = match &args.address {
         Some(address) => Some(read(&ledger).await?.contains(address)),
         None => None,
     };
-    let (addresses, version) = (standing.addresses, standing.version);
-    let report = ExclusionsReport { addresses, version, contains };
-    shell.done(&report)
+    shell.done(&ExclusionsReport { state, contains })
 }
 
 async fn change_list(

@@ -31,11 +31,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 const VALID_FOR: Duration = Duration::from_mins(10);
 /// Number of reviews that are kept; the oldest is dropped first.
 const MAX_PENDING: usize = 20;
-/// The part of the rate in force that a replay uses unless a rate is given; the same as in
-/// `tidegate dead replay`.
-const SHARE: f64 = 0.5;
-/// Mails a second where no rate is known.
-const SLOW: f64 = 1.0;
 /// A replay pauses while a campaign's queue is deeper than at its start by this many messages.
 const BACKLOG: u64 = 1_000;
 /// If this many letters were read, the limit was reached, and reading again would not show more.
@@ -241,8 +236,7 @@ impl<P: PortTypes> Engine<P> {
         };
         let now = self.site.clock.wall();
         let review = review(&reading, &options, &self.site.ledger, now).await?;
-        let in_force = self.stack_view.borrow().facts.quota().in_force;
-        let per_second = in_force.map_or(SLOW, |in_force| in_force * SHARE);
+        let per_second = ReplayPace::usual(self.stack_view.borrow().facts.quota().in_force);
         let (to_send, to_drop) = (review.work.of(), review.to_drop);
         let takes = Duration::try_from_secs_f64(precise(to_send) / per_second);
         let (filter, guarded) = (review.work.filter.clone(), review.work.guarded);

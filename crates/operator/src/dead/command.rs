@@ -27,12 +27,7 @@ use crate::steer::Author;
 
 /// The most letters that are read at once.
 pub(crate) const MOST_LETTERS: u32 = 100_000;
-/// The part of the rate in force that a replay uses unless `--rate` is given.
-const SHARE: f64 = 0.5;
-/// Mails a second where no rate is known.
-const SLOW: f64 = 1.0;
-
-/// What `tidegate dead` has in hand once it has read the queue.
+/// The stack and the queue's letters, once they are read.
 struct DeadDesk<'a> {
     stack: &'a Stack,
     shell: &'a Shell,
@@ -167,7 +162,7 @@ impl DeadDesk<'_> {
             Some(rate) => rate.as_per_second(),
             None => {
                 let facts = status::facts(stack, shell.output.addresses(), 0).await?;
-                Status::of(&facts).quota.in_force.map_or(SLOW, |in_force| in_force * SHARE)
+                ReplayPace::usual(Status::of(&facts).quota.in_force)
             }
         };
         let pace = ReplayPace { per_second, backlog: args.backlog };

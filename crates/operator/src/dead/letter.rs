@@ -3,6 +3,7 @@ use std::fmt::{self, Display};
 use clap::Args;
 use serde::Serialize;
 use tidegate_adapters::aws::SystemClock;
+use tidegate_core::control::CANCELLED;
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_core::email::id_of;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
@@ -148,6 +149,12 @@ pub struct LetterFilter {
 }
 
 impl LetterFilter {
+    /// The mails of a campaign that were taken back.
+    pub fn cancelled_of(campaign: &str) -> Self {
+        let (campaigns, codes) = (vec![campaign.to_owned()], vec![CANCELLED.to_owned()]);
+        Self { campaigns, codes, ..Self::default() }
+    }
+
     /// Whether it lets every letter through.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

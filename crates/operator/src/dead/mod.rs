@@ -27,7 +27,7 @@ pub use review::{
     DiscardReview, LetterWork, ReplayMail, Review, ReviewGroup, ReviewOptions, ReviewRefusal,
     review,
 };
-pub(crate) use review::{LetterVerdict, judge};
+pub(crate) use review::{LetterVerdict, judge, marks_of};
 
 #[cfg(test)]
 mod tests;

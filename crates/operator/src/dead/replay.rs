@@ -43,6 +43,11 @@ pub struct ReplayPace {
 impl ReplayPace {
     /// Of a discard, which sends nothing: it bounds only how many letters are received at once.
     pub const UNBOUNDED: Self = Self { per_second: 1_000.0, backlog: u64::MAX };
+
+    /// Mails a second where nobody says how many: half the rate in force, or one where no rate is known.
+    pub fn usual(in_force: Option<f64>) -> f64 {
+        in_force.map_or(1.0, |in_force| in_force * 0.5)
+    }
 }
 
 #[derive(Debug)]
@@ -126,7 +131,7 @@ pub async fn carry_out(
 
 struct ReplayRun<'a, Q, L, C, P> {
     site: &'a LetterPorts<'a, Q, L, C>,
-    /// What is left to do.
+    /// The part that is left to do.
     work: LetterWork,
     hidden: HiddenMessages<'a, Q>,
     report: LetterReport,

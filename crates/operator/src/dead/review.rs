@@ -2,6 +2,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::channel::MessageRules;
@@ -24,6 +25,10 @@ use crate::send::{RunKey, cancelled_rows};
 /// the merge queue would not drop the copies.
 const OLDER: &str =
     "a newer letter of the same mail is there: of several only that one is replayed";
+
+/// Marks that one call reads, and calls at once.
+const MARKS_A_CALL: usize = 100;
+const CALLS_AT_ONCE: usize = 8;
 
 #[derive(Clone, Debug)]
 pub struct ReviewOptions {
@@ -150,7 +155,8 @@ pub async fn review(
 ) -> Result<Review, PortError> {
     let selected: Vec<&Letter> = reading.admitted(&options.filter).collect();
     let guarded = options.deduplication != Deduplication::Off;
-    let marked = if guarded { find(&selected, marks).await? } else { BTreeMap::new() };
+    let asked = selected.iter().filter(|_| guarded).filter_map(|letter| letter.identity());
+    let marked = marks_of(asked, marks).await?;
     let mut work =
         LetterWork { filter: options.filter.to_string(), guarded, ..LetterWork::default() };
     let newest = newest(reading);
@@ -232,21 +238,17 @@ fn newest(reading: &LetterSnapshot) -> BTreeMap<Identity, Rank<'_>> {
     newest
 }
 
-async fn find(
-    letters: &[&Letter],
+/// The marks that there are of mails.
+pub(crate) async fn marks_of(
+    mails: impl IntoIterator<Item = Identity>,
     marks: &impl Marks,
 ) -> Result<BTreeMap<Identity, Mark>, PortError> {
-    let mut identities: Vec<Identity> =
-        letters.iter().filter_map(|letter| letter.identity()).collect();
-    identities.sort();
-    identities.dedup();
-    let mut marked = BTreeMap::new();
-    for batch in identities.chunks(100) {
-        let found = marks.find(batch).await?;
-        let pairs = batch.iter().zip(found).filter_map(|(who, mark)| Some((who.clone(), mark?)));
-        marked.extend(pairs);
-    }
-    Ok(marked)
+    // A call may not ask twice for a mark.
+    let mails: Vec<Identity> = mails.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+    let calls = mails.chunks(MARKS_A_CALL).map(|some| marks.find(some));
+    let found: Vec<_> = stream::iter(calls).buffered(CALLS_AT_ONCE).try_collect().await?;
+    let found = mails.iter().cloned().zip(found.into_iter().flatten());
+    Ok(found.filter_map(|(mail, mark)| Some((mail, mark?))).collect())
 }
 
 pub(crate) fn judge(

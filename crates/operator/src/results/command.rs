@@ -166,10 +166,7 @@ async fn facts(
         quota_per_second,
     };
     let mut waiting = waiting(&stack.queues(), &settings, journal).await.map_err(failed)?;
-    if let Some(location) = stack.deferral() {
-        let deferred = deferral::left(&stack.clients().deferral(location)).await?;
-        waiting.elsewhere += deferred.get(&journal.header.campaign).copied().unwrap_or(0);
-    }
+    waiting.elsewhere += deferral::left_of(&journal.header.campaign, stack).await?;
     let reading = read(stack, MOST_LETTERS, shell).await?;
     if reading.coverage.interrupted {
         return Ok(None);

@@ -14,7 +14,6 @@ use crate::steer::Author;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::channel::Channel;
 use tidegate_core::config::Campaign;
-use tidegate_core::control::CANCELLED;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::Run;
 use tidegate_delivery::ports::{Clock as _, StoredRun};
@@ -59,11 +58,7 @@ pub(super) async fn of(
     if reading.coverage.interrupted {
         return Ok(None);
     }
-    let of_campaign = LetterFilter {
-        campaigns: vec![campaign.name.clone()],
-        codes: vec![CANCELLED.to_owned()],
-        ..LetterFilter::default()
-    };
+    let of_campaign = LetterFilter::cancelled_of(&campaign.name);
     let cancelled = reading.letters.iter().filter(|letter| of_campaign.admits(letter));
     let rows = cancelled_rows(cancelled);
     let mut sent = AddressList::default();
