@@ -221,18 +221,16 @@ impl<P: PortTypes> Engine<P> {
             _ => self.read().await?,
         };
         let campaigns = self.stack_view.borrow().facts.campaigns.clone();
+        let filter = LetterFilter {
+            ids: asked.id.into_iter().collect(),
+            campaigns: asked.campaign.into_iter().collect(),
+            codes: asked.code.into_iter().collect(),
+            ..LetterFilter::default()
+        };
         let options = ReviewOptions {
-            filter: LetterFilter {
-                ids: asked.id.into_iter().collect(),
-                campaigns: asked.campaign.into_iter().collect(),
-                codes: asked.code.into_iter().collect(),
-                ..LetterFilter::default()
-            },
             include_unknown: asked.include_unknown,
             drop_sent: asked.drop_sent,
-            campaign_queues: self.site.campaign_queues(&campaigns),
-            rules: self.site.poller.rules.clone(),
-            deduplication: self.site.poller.deduplication,
+            ..ReviewOptions::of(filter, &campaigns, &self.site.poller)
         };
         let now = self.site.clock.wall();
         let review = review(&reading, &options, &self.site.ledger, now).await?;

@@ -10,9 +10,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tidegate_adapters::aws::stack::Stack;
-use tidegate_core::config::EXPRESS;
 use tidegate_core::format::{count, counted, rate, span};
-use tidegate_delivery::ports::{Clock as _, QueueUrl};
+use tidegate_delivery::ports::Clock as _;
 
 use super::args::{ActionArgs, DeadArgs, DeadCommand, DeadReplayArgs};
 use super::{
@@ -142,16 +141,10 @@ impl DeadDesk<'_> {
     async fn replay(&self, args: &DeadReplayArgs) -> Result<CommandEnd, CommandError> {
         let Self { stack, shell, filter, reading } = self;
         let (_, campaigns) = stack.standing().await?;
-        let queues = campaigns.iter().map(|campaign| (campaign.name.clone(), &campaign.queue_url));
-        let queues = queues.map(|(name, url)| (name, QueueUrl::new(url.as_str())));
-        let express = stack.express().map(|queue| (EXPRESS.to_owned(), queue));
         let options = ReviewOptions {
-            filter: filter.clone(),
             include_unknown: args.include_unknown,
             drop_sent: args.drop_sent,
-            campaign_queues: queues.chain(express).collect(),
-            rules: stack.poller.rules.clone(),
-            deduplication: stack.poller.deduplication,
+            ..ReviewOptions::of(filter.clone(), &campaigns, &stack.poller)
         };
         let reviewed = review(reading, &options, &stack.ledger(), stack.clock().wall()).await?;
         if !args.action.go || reviewed.work.of() == 0 && reviewed.work.deletions.is_empty() {

@@ -6,6 +6,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::channel::MessageRules;
+use tidegate_core::config::{Campaign, EXPRESS, PollerConfig};
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState};
 use tidegate_core::format::count;
@@ -42,6 +43,23 @@ pub struct ReviewOptions {
     /// The rules by which pollers read a mail or a text message.
     pub rules: MessageRules,
     pub deduplication: Deduplication,
+}
+
+impl ReviewOptions {
+    /// A careful review in a stack with these campaigns and this poller.
+    pub fn of(filter: LetterFilter, campaigns: &[Campaign], poller: &PollerConfig) -> Self {
+        let queues = campaigns.iter().map(|own| (own.name.as_str(), own.queue_url.as_str()));
+        let express = poller.express_queue_url.as_deref().map(|url| (EXPRESS, url));
+        let queues = queues.chain(express).map(|(name, url)| (name.to_owned(), QueueUrl::new(url)));
+        Self {
+            filter,
+            include_unknown: false,
+            drop_sent: false,
+            campaign_queues: queues.collect(),
+            rules: poller.rules.clone(),
+            deduplication: poller.deduplication,
+        }
+    }
 }
 
 /// A mail to be sent to its campaign's queue again.

@@ -14,6 +14,7 @@ use clap::Args;
 use strum::VariantNames as _;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::channel::Channel;
+use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Clock as _;
 
@@ -158,11 +159,11 @@ async fn facts(
     let campaigns = stood.campaigns;
     let own = campaigns.iter().find(|campaign| campaign.name == journal.header.campaign);
     let tenant = own.and_then(|campaign| campaign.tenant.clone());
+    let has_marks = stack.poller.deduplication != Deduplication::Off;
     let settings = StackSettings {
         campaigns,
         shared: stack.shared_queues(),
-        deduplication: stack.poller.deduplication,
-        mark_retention: stack.poller.mark_kept,
+        marks_kept: has_marks.then_some(stack.poller.mark_kept),
         quota_per_second,
     };
     let mut waiting = waiting(&stack.queues(), &settings, journal).await.map_err(failed)?;
