@@ -26,6 +26,7 @@ use crate::steer::Author;
 
 /// The most letters that are read at once.
 pub(crate) const MOST_LETTERS: u32 = 100_000;
+
 /// The stack and the queue's letters, once they are read.
 struct DeadDesk<'a> {
     stack: &'a Stack,
@@ -45,8 +46,16 @@ pub(crate) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, Co
         _ => None,
     };
     let stack = args.on.stack.open().await?;
-    let reading = read(&stack, args.limit, shell).await?;
-    DeadDesk { stack: &stack, shell, filter, reading }.run(&args.command, corrections).await
+    let mut reading = read(&stack, args.limit, shell).await?;
+    if let Some(corrections) = corrections.filter(|_| !reading.coverage.interrupted) {
+        let missing = refusable(corrections.apply(&mut reading))?;
+        if missing > 0 {
+            let letters = counted(missing, "letter");
+            let said = format!("{letters} of the file not on the queue (any more)");
+            shell.output.remark(Tone::Warning, said);
+        }
+    }
+    DeadDesk { stack: &stack, shell, filter, reading }.run(args.command.as_ref()).await
 }
 
 fn refusable<T, E: ToString>(result: Result<T, E>) -> Result<T, CommandError> {
@@ -54,12 +63,8 @@ fn refusable<T, E: ToString>(result: Result<T, E>) -> Result<T, CommandError> {
 }
 
 impl DeadDesk<'_> {
-    async fn run(
-        mut self,
-        command: &Option<DeadCommand>,
-        corrections: Option<Corrections>,
-    ) -> Result<CommandEnd, CommandError> {
-        let Self { shell, filter, reading, .. } = &self;
+    async fn run(&self, command: Option<&DeadCommand>) -> Result<CommandEnd, CommandError> {
+        let Self { shell, filter, reading, .. } = self;
         let (now, addresses) = (self.stack.clock().wall().into(), shell.output.addresses());
         let interrupted = reading.coverage.interrupted;
         match command {
@@ -84,10 +89,7 @@ impl DeadDesk<'_> {
             }
             _ if interrupted => {}
             Some(DeadCommand::Replay(args)) => return self.replay(args).await,
-            Some(DeadCommand::Edit(args)) => {
-                self.correct(&corrections.unwrap_or_default())?;
-                return self.replay(&args.replay).await;
-            }
+            Some(DeadCommand::Edit(args)) => return self.replay(&args.replay).await,
             Some(DeadCommand::Discard(args)) => return self.discard(args).await,
         }
         Ok(if interrupted { CommandEnd::Interrupted } else { CommandEnd::Done })
@@ -99,22 +101,7 @@ impl DeadDesk<'_> {
         let now = self.stack.clock().wall().into();
         let exported = export(&self.reading, &self.filter, now, whole, &mut to);
         let exported = exported.and_then(|exported| to.get_ref().sync_all().map(|()| exported));
-        exported.map_err(|source| CommandError::File {
-            path: path.to_owned(),
-            doing: "it cannot be written",
-            source,
-        })
-    }
-
-    /// Keeps the letters of a file, with the bodies that stand there.
-    fn correct(&mut self, corrections: &Corrections) -> Result<(), CommandError> {
-        let missing = refusable(corrections.apply(&mut self.reading))?;
-        if missing > 0 {
-            let letters = counted(missing, "letter");
-            let said = format!("{letters} of the file not on the queue (any more)");
-            self.shell.output.remark(Tone::Warning, said);
-        }
-        Ok(())
+        exported.map_err(CommandError::of_file(path, "it cannot be written"))
     }
 
     fn discard_review(&self) -> DiscardReview {
@@ -226,11 +213,8 @@ fn advance(bar: &ProgressBar, done: LetterProgress) {
 /// A new file that its owner alone can read: it holds addresses.
 pub(crate) fn create(path: &Path) -> Result<File, CommandError> {
     let made = File::options().write(true).create_new(true).mode(0o600).open(path);
-    made.map_err(|source| CommandError::File {
-        path: path.to_owned(),
-        doing: "it cannot be made (a file that is there is not overwritten)",
-        source,
-    })
+    let doing = "it cannot be made (a file that is there is not overwritten)";
+    made.map_err(CommandError::of_file(path, doing))
 }
 
 /// Moves the letters that `filter` admits from the queue into the file.

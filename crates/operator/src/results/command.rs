@@ -101,11 +101,7 @@ pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd,
 /// When a file was last written.
 fn modified(path: &Path) -> Result<EpochMillis, CommandError> {
     let at = path.metadata().and_then(|data| data.modified());
-    let at = at.map_err(|source| CommandError::File {
-        path: path.to_owned(),
-        doing: "cannot be looked at",
-        source,
-    })?;
+    let at = at.map_err(CommandError::of_file(path, "cannot be looked at"))?;
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(EpochMillis::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
 }
