@@ -4,7 +4,7 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::config::{Campaign, EXPRESS};
-use tidegate_core::control::{CANCELLED, Cancel};
+use tidegate_core::control::Cancel;
 use tidegate_core::format::counted;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::{RUNS_KEPT, Run};
@@ -14,7 +14,7 @@ use crate::dead::LetterFilter;
 use crate::dead::command::{create, export_and_discard};
 use crate::deferral;
 use crate::doctor::clock::aws_time;
-use crate::page::{Page, Tone};
+use crate::page::Tone;
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
 use crate::stack::OnStack;
 use crate::steer::command::{AuthorArgs, steered};
@@ -96,12 +96,8 @@ pub(crate) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
     if !taken_off(&args.campaign, &stack, shell).await? {
         return Ok(CommandEnd::Interrupted);
     }
-    let filter = LetterFilter {
-        campaigns: vec![args.campaign.clone()],
-        codes: vec![CANCELLED.to_owned()],
-        ..LetterFilter::default()
-    };
-    let ended = export_and_discard(path, file, &filter, &stack, &author, shell).await?;
+    let filter = LetterFilter::cancelled_of(&args.campaign);
+    let ended = export_and_discard(path, file, filter, &stack, &author, shell).await?;
     let may_follow = may_follow(args, &stack).await?;
     if may_follow == 0 {
         return Ok(ended);
@@ -129,17 +125,20 @@ async fn say_runs(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<(),
         pause(stack, LOOK_EVERY / 4).await;
     };
     let now = EpochMillis::from(clock.wall());
-    let mut page = Page::default();
     for run in runs.iter().filter(|run| run.rest.is_empty() && run.left() > 0) {
         let (name, left) = (&run.name, counted(run.left(), "row"));
-        page.line(Tone::Warning, if run.is_live(now) {
-            format!("Run {name} has not ended yet, on {}: what it enqueues may be sent. {left} to go.", run.sender.host)
+        let said = if run.is_live(now) {
+            let host = &run.sender.host;
+            format!(
+                "Run {name} has not ended yet, on {host}: what it enqueues may be sent. {left} to go."
+            )
         } else {
-            let rest = SuggestedCommand::RestOf { campaign: run.campaign.clone(), run: name.clone() };
+            let rest =
+                SuggestedCommand::RestOf { campaign: run.campaign.clone(), run: name.clone() };
             format!("Of run {name}, {left} were never enqueued: {rest} sends to them, too.")
-        });
+        };
+        shell.output.remark(Tone::Warning, said);
     }
-    shell.output.say(&page);
     Ok(())
 }
 
@@ -153,11 +152,7 @@ async fn may_follow(args: &CancelArgs, stack: &Stack) -> Result<u64, CommandErro
     for queue in &stack.poller.limits.queues {
         mails += queues.depth(&QueueUrl::new(queue.as_str())).await?.all();
     }
-    if let Some(location) = stack.deferral() {
-        let deferred = deferral::left(&stack.clients().deferral(location)).await?;
-        mails += deferred.get(&args.campaign).copied().unwrap_or(0);
-    }
-    Ok(mails)
+    Ok(mails + deferral::left_of(&args.campaign, stack).await?)
 }
 
 /// Asks with the number of mails on the campaign's queue.
@@ -221,10 +216,8 @@ pub(crate) async fn taken_off(
     tokio::select! {
         done = wait => done,
         () = shell.interrupted() => {
-            let mut page = Page::default();
             let said = "Interrupted: the cancel stands, and the mail is among the dead letters (`tidegate dead export FILE`).";
-            page.line(Tone::Warning, said);
-            shell.output.say(&page);
+            shell.output.remark(Tone::Warning, said);
             Ok(false)
         }
     }

@@ -8,16 +8,15 @@ use std::collections::BTreeMap;
 use clap::{Args, Subcommand};
 use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
+use tidegate_adapters::aws::SystemEntropy;
 use tidegate_adapters::aws::stack::Stack;
-use tidegate_adapters::aws::{S3DeferralStore, SystemEntropy};
 use tidegate_core::back_pressure::BackPressureLevel;
-use tidegate_core::deferral::Location;
 use tidegate_core::format::{bytes, count, counted, span};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::back_pressure::destinations;
 use tidegate_delivery::ports::{
-    Clock as _, DeferralStore, DeferredObject, Entropy as _, PortError,
+    Clock as _, DeferralStore, DeferredObject, DeferredPage, Entropy as _, PortError,
 };
 use tidegate_delivery::replay::{Bounds, BroughtBack, DeferralReplayPorts, Why, bring_back};
 
@@ -74,20 +73,12 @@ pub async fn list(
 ) -> Result<DeferredList, PortError> {
     let mut listed =
         DeferredList { location: location.to_owned(), now: Some(now), ..DeferredList::default() };
-    let mut after = None;
-    loop {
-        let page = deferral.list(after.as_deref()).await?;
-        for object in page.objects {
-            let (name, bytes) = (object.name, object.bytes);
-            listed.all.add(name.window, name.mails, bytes);
-            let of = listed.campaigns.entry(name.campaign).or_default();
-            of.add(name.window, name.mails, bytes);
-        }
-        listed.strange.extend(page.strange);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
+    let DeferredPage { objects, strange, .. } = stored(deferral).await?;
+    listed.strange = strange;
+    for DeferredObject { name, bytes } in objects {
+        listed.all.add(name.window, name.mails, bytes);
+        let of = listed.campaigns.entry(name.campaign).or_default();
+        of.add(name.window, name.mails, bytes);
     }
     let unknown = listed.campaigns.keys().filter(|name| !campaigns.contains(name));
     listed.unknown_campaigns = unknown.cloned().collect();
@@ -100,25 +91,38 @@ pub async fn list(
 /// # Errors
 /// [`PortError`]; never a part of the counts.
 pub async fn left(deferral: &impl DeferralStore) -> Result<BTreeMap<String, u64>, PortError> {
+    let of = async |object: DeferredObject| {
+        let progress = deferral.progress(&object.name).await?;
+        let back = progress.map_or(0, |(progress, _)| progress.count() as u64);
+        Ok::<_, PortError>((object.name.campaign, object.name.mails.saturating_sub(back)))
+    };
     let mut left = BTreeMap::new();
-    let mut after = None;
-    loop {
-        let page = deferral.list(after.as_deref()).await?;
-        let of = async |object: DeferredObject| {
-            let progress = deferral.progress(&object.name).await?;
-            let back = progress.map_or(0, |(progress, _)| progress.count() as u64);
-            Ok((object.name.campaign, object.name.mails.saturating_sub(back)))
-        };
-        let mut counts = stream::iter(page.objects).map(of).buffer_unordered(AT_ONCE);
-        while let Some((campaign, mails)) = counts.next().await.transpose()? {
-            *left.entry(campaign).or_insert(0) += mails;
-        }
-        drop(counts);
-        after = page.next;
-        if after.is_none() {
-            return Ok(left);
-        }
+    let objects = stored(deferral).await?.objects;
+    let mut counts = stream::iter(objects).map(of).buffer_unordered(AT_ONCE);
+    while let Some((campaign, mails)) = counts.next().await.transpose()? {
+        *left.entry(campaign).or_insert(0) += mails;
     }
+    drop(counts);
+    Ok(left)
+}
+
+/// A campaign's mails that no replay has brought back yet; none where deferral is off.
+pub(crate) async fn left_of(campaign: &str, stack: &Stack) -> Result<u64, PortError> {
+    let Some(location) = stack.deferral() else { return Ok(0) };
+    let left = left(&stack.clients().deferral(location)).await?;
+    Ok(left.get(campaign).copied().unwrap_or(0))
+}
+
+/// All that is stored, as one page.
+async fn stored(deferral: &impl DeferralStore) -> Result<DeferredPage, PortError> {
+    let mut all = deferral.list(None).await?;
+    while let Some(after) = all.next.take() {
+        let page = deferral.list(Some(&after)).await?;
+        all.objects.extend(page.objects);
+        all.strange.extend(page.strange);
+        all.next = page.next;
+    }
+    Ok(all)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -256,45 +260,24 @@ struct ReplayArgs {
 
 pub(crate) async fn run(args: &DeferredArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
-    match &args.command {
-        None | Some(DeferredCommand::List) => listed(&stack, shell).await,
-        Some(DeferredCommand::Replay(args)) => Box::pin(replayed(args, &stack, shell)).await,
-    }
-}
-
-/// The store, and where it is.
-fn deferral(stack: &Stack) -> Result<(S3DeferralStore, Location), CommandError> {
     let location = stack.deferral().ok_or_else(|| {
         let said = "deferral is off in this stack: its functions have no TIDEGATE_DEFERRAL";
         CommandError::Input(said.to_owned())
     })?;
-    Ok((stack.clients().deferral(location.clone()), location))
-}
-
-async fn listed(stack: &Stack, shell: &Shell) -> Result<CommandEnd, CommandError> {
-    let (deferral, location) = deferral(stack)?;
-    let (_, campaigns) = stack.standing().await?;
-    let names: Vec<String> = campaigns.into_iter().map(|campaign| campaign.name).collect();
-    let now = stack.clock().wall().into();
-    let listed = list(&deferral, &location.to_string(), &names, now).await?;
-    shell.done(&listed)
-}
-
-async fn replayed(
-    args: &ReplayArgs,
-    stack: &Stack,
-    shell: &Shell,
-) -> Result<CommandEnd, CommandError> {
-    let (deferral, location) = deferral(stack)?;
+    let deferral = stack.clients().deferral(location.clone());
     let (standing, campaigns) = stack.standing().await?;
     let names: Vec<String> = campaigns.iter().map(|campaign| campaign.name.clone()).collect();
+    let clock = stack.clock();
+    let listed = list(&deferral, &location.to_string(), &names, clock.wall().into()).await?;
+    let Some(DeferredCommand::Replay(args)) = &args.command else {
+        return shell.done(&listed);
+    };
     if let Some(unknown) = args.campaign.as_ref().filter(|name| !names.contains(name)) {
         let known = names.join(", ");
         return Err(CommandError::Input(format!(
             "there is no campaign {unknown}; there is {known}"
         )));
     }
-    let clock = stack.clock();
     let level = standing.control.level(clock.wall().into());
     if level > BackPressureLevel::Clear && !args.even_if_deferred {
         let said =
@@ -302,7 +285,6 @@ async fn replayed(
         shell.output.remark(Tone::Warning, said);
         return Ok(CommandEnd::ProblemsFound);
     }
-    let listed = list(&deferral, &location.to_string(), &names, clock.wall().into()).await?;
     let of = match &args.campaign {
         Some(name) => listed.campaigns.get(name).copied().unwrap_or_default(),
         None => listed.all,

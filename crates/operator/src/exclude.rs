@@ -15,7 +15,6 @@ use thiserror::Error;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::exclusions::{AddressKey, ExclusionList, ExclusionState, MOST_EXCLUSIONS};
 use tidegate_core::format::{count, counted};
-use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::control::change;
 use tidegate_delivery::ports::{Clock, Exclusions, History, Ledger, PortError};
 
@@ -24,7 +23,7 @@ use crate::send::{InputFault, MailProgressBar, addresses, recipient};
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
 use crate::stack::OnStack;
 use crate::steer::command::AuthorArgs;
-use crate::steer::{Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS};
+use crate::steer::{Author, IN_FORCE_WITHIN_S, InvalidReason};
 
 /// Tries of a shard that others write at the same time.
 const TRIES: u32 = 8;
@@ -37,8 +36,8 @@ pub enum ExcludeAction {
 
 #[derive(Debug, Error)]
 pub enum ExcludeError {
-    #[error("the reason has {0} characters; allowed are 1 to {MAX_REASON_CHARS}")]
-    Reason(usize),
+    #[error(transparent)]
+    Reason(#[from] InvalidReason),
     #[error("the list would have {0} addresses; allowed are at most {MOST_EXCLUSIONS}")]
     TooMany(u64),
     /// Others kept changing the list.
@@ -71,8 +70,8 @@ pub struct ExcludeReport {
 /// The list as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExclusionsReport {
-    pub addresses: u64,
-    pub version: u64,
+    #[serde(flatten)]
+    pub state: ExclusionState,
     /// Whether the address that was asked for is on the list; `None` if none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contains: Option<bool>,
@@ -91,10 +90,7 @@ pub async fn exclude(
     clock: &impl Clock,
     done: impl Fn(u64),
 ) -> Result<ExcludeReport, ExcludeError> {
-    let length = author.reason.trim().chars().count();
-    if !(1..=MAX_REASON_CHARS).contains(&length) {
-        return Err(ExcludeError::Reason(length));
-    }
+    author.check()?;
     let stands = state(ledger).await?.addresses;
     let most = stands + keys.len() as u64;
     if action == ExcludeAction::Add && most > MOST_EXCLUSIONS {
@@ -122,7 +118,12 @@ pub async fn exclude(
     if told.await?.made().is_none() && is_new.get() {
         return Err(ExcludeError::Conflict);
     }
-    let record = record(action, changed, addresses, author, EpochMillis::from(clock.wall()));
+    let (name, how) = match action {
+        ExcludeAction::Add => ("exclude", "more"),
+        ExcludeAction::Remove => ("include", "fewer"),
+    };
+    let detail = format!("{} {how}, {} in all", counted(changed, "recipient"), count(addresses));
+    let record = author.record(clock.wall().into(), name, detail);
     // The change has been made. If it cannot be recorded, the report says so, but it is no failure.
     let recorded = is_new.get() && ledger.add(&record).await.is_ok();
     let in_force_within_s = IN_FORCE_WITHIN_S;
@@ -169,27 +170,6 @@ async fn set_shard(
     Err(ExcludeError::Conflict)
 }
 
-fn record(
-    action: ExcludeAction,
-    changed: u64,
-    addresses: u64,
-    author: &Author,
-    at: EpochMillis,
-) -> ChangeRecord {
-    let (name, how) = match action {
-        ExcludeAction::Add => ("exclude", "more"),
-        ExcludeAction::Remove => ("include", "fewer"),
-    };
-    ChangeRecord {
-        at,
-        by: author.by.clone(),
-        action: name.to_owned(),
-        campaign: None,
-        detail: format!("{} {how}, {} in all", counted(changed, "recipient"), count(addresses)),
-        reason: author.reason.trim().to_owned(),
-    }
-}
-
 impl View for ExcludeReport {
     fn view(&self, page: &mut Page) {
         page.line(Tone::Good, format!("Exclusion list: {}.", self.record.detail));
@@ -210,8 +190,8 @@ impl View for ExcludeReport {
 
 impl View for ExclusionsReport {
     fn view(&self, page: &mut Page) {
-        let said = format!("{} excluded", counted(self.addresses, "recipient"));
-        page.line(Tone::Strong, format!("{said}, version {}.", count(self.version)));
+        let said = format!("{} excluded", counted(self.state.addresses, "recipient"));
+        page.line(Tone::Strong, format!("{said}, version {}.", count(self.state.version)));
         match self.contains {
             Some(true) => page.line(Tone::Warning, "The address is on the list."),
             Some(false) => page.line(Tone::Plain, "The address is not on the list."),
@@ -282,14 +262,12 @@ pub(crate) async fn run(args: &ExcludeArgs, shell: &Shell) -> Result<CommandEnd,
 async fn show(args: &ExcludeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let ledger = stack.ledger();
-    let standing = state(&ledger).await?;
+    let state = state(&ledger).await?;
     let contains = match &args.address {
         Some(address) => Some(read(&ledger).await?.contains(address)),
         None => None,
     };
-    let (addresses, version) = (standing.addresses, standing.version);
-    let report = ExclusionsReport { addresses, version, contains };
-    shell.done(&report)
+    shell.done(&ExclusionsReport { state, contains })
 }
 
 async fn change_list(

@@ -65,7 +65,7 @@ pub(crate) async fn replay(world: &World, review: &Review) -> LetterReport {
     };
     let author = Author { by: "user/ada".to_owned(), reason: "corrected".to_owned() };
     let pace = ReplayPace { per_second: 10.0, backlog: 1_000 };
-    dead::replay(&site, review, &author, pace, pending(), |_| {}).await.unwrap()
+    dead::carry_out(&site, &review.work, &author, pace, pending(), |_| {}).await.unwrap()
 }
 
 /// Explains a mail, as `tidegate why ID --campaign NAME` does.

@@ -8,9 +8,9 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
 use tidegate_delivery::ports::{Clock as _, PortError, VISIBILITY_TIMEOUT};
 use tidegate_operator::dead::{
-    self, DiscardReview, Grouping, LetterDetails, LetterError, LetterFilter, LetterGroup,
-    LetterProgress, LetterReport, LetterSnapshot, LetterSummary, ReplayPace, Review, ReviewOptions,
-    discard, groups, list, review, show,
+    DiscardReview, Grouping, LetterDetails, LetterError, LetterFilter, LetterGroup, LetterProgress,
+    LetterReport, LetterSnapshot, ReplayPace, Review, ReviewOptions, carry_out, groups, list,
+    review, show,
 };
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::steer::Author;
@@ -31,11 +31,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 const VALID_FOR: Duration = Duration::from_mins(10);
 /// Number of reviews that are kept; the oldest is dropped first.
 const MAX_PENDING: usize = 20;
-/// The part of the rate in force that a replay uses unless a rate is given; the same as in
-/// `tidegate dead replay`.
-const SHARE: f64 = 0.5;
-/// Mails a second where no rate is known.
-const SLOW: f64 = 1.0;
 /// A replay pauses while a campaign's queue is deeper than at its start by this many messages.
 const BACKLOG: u64 = 1_000;
 /// If this many letters were read, the limit was reached, and reading again would not show more.
@@ -56,7 +51,7 @@ pub struct DeadLetterView {
     pub groups: Vec<LetterGroup>,
     /// The same of each campaign that has letters.
     pub campaigns: BTreeMap<String, Vec<LetterGroup>>,
-    pub letters: Vec<LetterSummary>,
+    pub letters: Vec<LetterDetails>,
 }
 
 impl DeadLetterView {
@@ -159,7 +154,8 @@ impl<P: PortTypes> Engine<P> {
             let _reader = self.reader.lock().await;
             let queue = self.site.dead_letters();
             let ports = self.site.letter_ports(&queue);
-            discard(&ports, &review, &self.author(author), self.ended(), |_| {}).await?
+            let (author, pace) = (self.author(author), ReplayPace::UNBOUNDED);
+            carry_out(&ports, &review.work, &author, pace, self.ended(), |_| {}).await?
         };
         tracing::info!(letters = report.dropped, by = report.by, "discarded a dead letter");
         self.look_now.notify_one();
@@ -225,26 +221,23 @@ impl<P: PortTypes> Engine<P> {
             _ => self.read().await?,
         };
         let campaigns = self.stack_view.borrow().facts.campaigns.clone();
+        let filter = LetterFilter {
+            ids: asked.id.into_iter().collect(),
+            campaigns: asked.campaign.into_iter().collect(),
+            codes: asked.code.into_iter().collect(),
+            ..LetterFilter::default()
+        };
         let options = ReviewOptions {
-            filter: LetterFilter {
-                ids: asked.id.into_iter().collect(),
-                campaigns: asked.campaign.into_iter().collect(),
-                codes: asked.code.into_iter().collect(),
-                ..LetterFilter::default()
-            },
             include_unknown: asked.include_unknown,
             drop_sent: asked.drop_sent,
-            campaign_queues: self.site.campaign_queues(&campaigns),
-            rules: self.site.poller.rules.clone(),
-            deduplication: self.site.poller.deduplication,
+            ..ReviewOptions::of(filter, &campaigns, &self.site.poller)
         };
         let now = self.site.clock.wall();
         let review = review(&reading, &options, &self.site.ledger, now).await?;
-        let in_force = self.stack_view.borrow().facts.quota().in_force;
-        let per_second = in_force.map_or(SLOW, |in_force| in_force * SHARE);
-        let (to_send, to_drop) = (review.to_send(), review.to_drop);
+        let per_second = ReplayPace::usual(self.stack_view.borrow().facts.quota().in_force);
+        let (to_send, to_drop) = (review.work.of(), review.to_drop);
         let takes = Duration::try_from_secs_f64(precise(to_send) / per_second);
-        let (filter, guarded) = (review.filter.clone(), review.guarded);
+        let (filter, guarded) = (review.work.filter.clone(), review.work.guarded);
         let (groups, refusals) = (review.groups.clone(), review.refusals.clone());
         let whole = review.coverage.is_whole();
         let pending = PendingReview { review, per_second, at: Instant::now() };
@@ -275,7 +268,7 @@ impl<P: PortTypes> Engine<P> {
                 return;
             }
         };
-        let of = pending.review.to_send();
+        let of = pending.review.work.of();
         let _ = answer.send(Ok(of));
         let show = |shown: &ReplayView| {
             let json = to_json(shown);
@@ -305,7 +298,7 @@ impl<P: PortTypes> Engine<P> {
                     ..running.clone()
                 });
             };
-            dead::replay(&site, &pending.review, &author, rate_limit, stopped, progress).await
+            carry_out(&site, &pending.review.work, &author, rate_limit, stopped, progress).await
         };
         self.reviews.borrow_mut().stop = None;
         let shown = shown(&ended, of);

@@ -1,7 +1,6 @@
-use std::collections::BTreeMap;
 use std::future::Future;
 
-use tidegate_core::config::{Campaign, EXPRESS, PollerConfig, SchedulerConfig};
+use tidegate_core::config::{Campaign, PollerConfig, SchedulerConfig};
 use tidegate_delivery::ports::{
     Account, Clock, History, Ledger, Marks, Monitor, PortError, QueueUrl, Queues, Runs,
 };
@@ -107,15 +106,5 @@ impl<P: PortTypes> StackPorts<P> {
     ) -> Result<LetterSnapshot, PortError> {
         let queue = self.dead_letters();
         dead::read(&self.queues, &self.clock, &queue, LETTERS, stop, |_| {}).await
-    }
-
-    /// The queue to which a replay sends each campaign's dead letters.
-    pub(crate) fn campaign_queues(&self, campaigns: &[Campaign]) -> BTreeMap<String, QueueUrl> {
-        let home = |campaign: &Campaign| {
-            (campaign.name.clone(), QueueUrl::new(campaign.queue_url.as_str()))
-        };
-        let express = self.poller.express_queue_url.as_deref();
-        let express = express.map(|url| (EXPRESS.to_owned(), QueueUrl::new(url)));
-        campaigns.iter().map(home).chain(express).collect()
     }
 }

@@ -231,10 +231,7 @@ pub(super) async fn replay(
     }
     let author = author(name_of(&app, &credential), by, reason)?;
     // Before the review is used up.
-    let length = author.reason.trim().chars().count();
-    if !(1..=tidegate_operator::steer::MAX_REASON_CHARS).contains(&length) {
-        return Err(JobError::Replay(tidegate_operator::dead::LetterError::Reason(length)).into());
-    }
+    author.check().map_err(|error| JobError::Replay(error.into()))?;
     let asked = ReplayRequest { review, author, per_second };
     let of = app.shared.jobs.ask(|answer| EngineJob::Replay(asked, answer)).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({ "of": of }))))

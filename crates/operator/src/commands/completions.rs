@@ -43,10 +43,7 @@ pub(super) fn run(
 }
 
 pub(super) fn man(args: &ManArgs, program: clap::Command) -> Result<CommandEnd, CommandError> {
-    clap_mangen::generate_to(program, &args.folder).map_err(|source| CommandError::File {
-        path: args.folder.clone(),
-        doing: "the manual cannot be written there",
-        source,
-    })?;
+    clap_mangen::generate_to(program, &args.folder)
+        .map_err(CommandError::of_file(&args.folder, "the manual cannot be written there"))?;
     Ok(CommandEnd::Done)
 }

@@ -1,8 +1,6 @@
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 
 use super::letter::LetterFilter;
@@ -52,41 +50,24 @@ pub(super) enum DeadCommand {
     /// Write them to a file, as JSON Lines
     Export(ExportArgs),
     /// Send them to their campaigns' queues again; without --go only show what would be sent
-    Replay(Box<DeadReplayArgs>),
+    Replay(DeadReplayArgs),
     /// Send them again with corrected bodies; without --go only show what would be sent
-    Edit(Box<DeadEditArgs>),
+    Edit(DeadEditArgs),
     /// Delete them for good; without --go only show which
-    Discard(Box<DeadDiscardArgs>),
+    ///
+    /// The history records who deleted how many, by which conditions, and why. `tidegate dead export` keeps a copy.
+    Discard(ActionArgs),
 }
 
-/// Which letters: those that meet every condition; a condition given twice is met by either.
-#[derive(Clone, Debug, Default, Args)]
+/// Which letters a command is about.
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Which")]
 pub(super) struct FilterArgs {
     /// All of them: needed where no condition is given and they are changed
     #[arg(long)]
     all: bool,
-    /// A mail's `id`, its identity, or an SQS message id
-    #[arg(long, value_name = "ID")]
-    id: Vec<String>,
-    /// Only mail of this campaign
-    #[arg(long, value_name = "NAME")]
-    campaign: Vec<String>,
-    /// Why they are dead letters, such as `MessageRejected`, or `cancelled`
-    #[arg(long, value_name = "CODE")]
-    code: Vec<String>,
-    /// Only mail to this recipient domain
-    #[arg(long, value_name = "DOMAIN")]
-    domain: Vec<String>,
-    /// Dead-lettered since: a time such as 2026-11-20T20:00:00Z, or a span such as 2h ago
-    #[arg(long, value_name = "TIME", value_parser = time_or_age)]
-    since: Option<TimeOrAge>,
-    /// Dead-lettered before: a time, or a span
-    #[arg(long, value_name = "TIME", value_parser = time_or_age)]
-    until: Option<TimeOrAge>,
-    /// Only those of which it is not known whether they were sent
-    #[arg(long)]
-    unknown: bool,
+    #[command(flatten)]
+    filter: LetterFilter,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -136,8 +117,15 @@ pub(super) struct DeadReplayArgs {
     /// Also mails of which it is not known whether they were sent: they may arrive twice
     #[arg(long)]
     pub(super) include_unknown: bool,
-    #[command(flatten)]
-    pub(super) pace: PaceArgs,
+    /// Delete the dead letters of mails that deduplication knows as sent
+    #[arg(long)]
+    pub(super) drop_sent: bool,
+    /// Mails a second [default: half the rate in force]
+    #[arg(long, value_name = "RATE")]
+    pub(super) rate: Option<Rate>,
+    /// Wait while a campaign's queue is this many messages deeper than at the beginning
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub(super) backlog: u64,
     #[command(flatten)]
     pub(super) action: ActionArgs,
 }
@@ -154,15 +142,6 @@ pub(super) struct DeadEditArgs {
     pub(super) file: PathBuf,
     #[command(flatten)]
     pub(super) replay: DeadReplayArgs,
-}
-
-/// Delete them for good; without --go only show which
-///
-/// The history records who deleted how many, by which conditions, and why. `tidegate dead export` keeps a copy.
-#[derive(Clone, Debug, Args)]
-pub(super) struct DeadDiscardArgs {
-    #[command(flatten)]
-    pub(super) action: ActionArgs,
 }
 
 /// Which dead letters a command changes, and who says so.
@@ -183,84 +162,26 @@ pub(super) struct ActionArgs {
     pub(super) filter: FilterArgs,
 }
 
-/// Speed of a replay, and when it pauses.
-#[derive(Clone, Debug, Args)]
-pub(super) struct PaceArgs {
-    /// Delete the dead letters of mails that deduplication knows as sent
-    #[arg(long)]
-    pub(super) drop_sent: bool,
-    /// Mails a second [default: half the rate in force]
-    #[arg(long, value_name = "RATE")]
-    pub(super) rate: Option<Rate>,
-    /// Wait while a campaign's queue is this many messages deeper than at the beginning
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    pub(super) backlog: u64,
-}
-
 impl DeadArgs {
-    /// Which letters the command is about: all of them, unless it has conditions.
-    pub(super) fn filter(&self, now: EpochMillis) -> LetterFilter {
-        let conditions = match &self.command {
-            None | Some(DeadCommand::Show(_)) => None,
-            Some(DeadCommand::List(filter)) => Some(filter),
-            Some(DeadCommand::Groups(args)) => Some(&args.filter),
-            Some(DeadCommand::Export(args)) => Some(&args.filter),
-            Some(DeadCommand::Replay(args)) => Some(&args.action.filter),
-            Some(DeadCommand::Edit(args)) => Some(&args.replay.action.filter),
-            Some(DeadCommand::Discard(args)) => Some(&args.action.filter),
-        };
-        conditions.map(|conditions| conditions.filter(now)).unwrap_or_default()
-    }
-}
-
-impl FilterArgs {
-    /// Letters are changed only where a condition or `--all` says which.
-    pub(super) fn check(&self) -> Result<(), CommandError> {
-        if self.all || !self.filter(EpochMillis::MAX).is_empty() {
-            return Ok(());
-        }
-        let said = "which dead letters? name a condition (--code, --campaign, --id, …), or --all";
-        Err(CommandError::Input(said.to_owned()))
-    }
-
-    fn filter(&self, now: EpochMillis) -> LetterFilter {
-        LetterFilter {
-            ids: self.id.clone(),
-            campaigns: self.campaign.clone(),
-            codes: self.code.clone(),
-            domains: self.domain.clone(),
-            since: self.since.map(|since| since.before(now)),
-            until: self.until.map(|until| until.before(now)),
-            unknown: self.unknown,
-        }
-    }
-}
-
-/// A time, or a span before now.
-#[derive(Clone, Copy, Debug)]
-enum TimeOrAge {
-    At(EpochMillis),
-    Ago(Duration),
-}
-
-impl TimeOrAge {
-    fn before(self, now: EpochMillis) -> EpochMillis {
-        match self {
-            Self::At(at) => at,
-            Self::Ago(span) => {
-                let span = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-                EpochMillis::new(now.as_millis().saturating_sub(span))
+    /// Which letters the command is about: all of them, unless it has conditions. Letters are changed only where a
+    /// condition or `--all` says which.
+    pub(super) fn filter(&self) -> Result<LetterFilter, CommandError> {
+        let which = match &self.command {
+            None | Some(DeadCommand::Show(_)) => return Ok(LetterFilter::default()),
+            Some(DeadCommand::List(which)) => which,
+            Some(DeadCommand::Groups(args)) => &args.filter,
+            Some(DeadCommand::Export(args)) => &args.filter,
+            Some(DeadCommand::Edit(args)) => &args.replay.action.filter,
+            Some(
+                DeadCommand::Replay(DeadReplayArgs { action, .. }) | DeadCommand::Discard(action),
+            ) => {
+                if !action.filter.all && action.filter.filter.is_empty() {
+                    let said = "which dead letters? name a condition (--code, --campaign, --id, …), or --all";
+                    return Err(CommandError::Input(said.to_owned()));
+                }
+                &action.filter
             }
-        }
+        };
+        Ok(which.filter.clone())
     }
-}
-
-fn time_or_age(text: &str) -> Result<TimeOrAge, String> {
-    if let Ok(at) = text.parse() {
-        return Ok(TimeOrAge::At(at));
-    }
-    let span = humantime::parse_duration(text).map_err(|_| {
-        "allowed is a time such as 2026-11-20T20:00:00Z, or a span such as 90s, 30min, 2h or 1day"
-    })?;
-    Ok(TimeOrAge::Ago(span))
 }

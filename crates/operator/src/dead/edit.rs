@@ -93,7 +93,11 @@ fn member(was: &Value, is: Value, place: &str) -> Result<Value, InvalidCorrectio
 
 /// Corrected bodies, by SQS's id of their dead letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Corrections(BTreeMap<String, (u64, String)>);
+pub struct Corrections {
+    file: String,
+    /// With the lines of the file.
+    bodies: BTreeMap<String, (u64, String)>,
+}
 
 #[derive(Deserialize)]
 struct CorrectedLine {
@@ -113,7 +117,7 @@ impl Corrections {
     /// # Errors
     /// The first line that is no letter with a body, or names one twice.
     pub fn read(file: &str, input: impl Read) -> Result<Self, Box<InputFault>> {
-        let mut all = BTreeMap::new();
+        let mut bodies = BTreeMap::new();
         let fault = |line, field: &str, problem: &str| {
             Box::new(InputFault::bare(file, line, field, problem))
         };
@@ -129,44 +133,31 @@ impl Corrections {
                 let said = "must be there: the whole message as text (export without --masked)";
                 fault(number, "body", said)
             })?;
-            if all.insert(message_id, (number, body)).is_some() {
+            if bodies.insert(message_id, (number, body)).is_some() {
                 return Err(fault(number, "message_id", "must be another one in each line"));
             }
         }
-        Ok(Self(all))
+        Ok(Self { file: file.to_owned(), bodies })
     }
 
-    /// The number of corrected letters.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The letters of `reading` that are corrected, with their new bodies.
+    /// Keeps the letters of `reading` that are corrected, with their new bodies; returns how many are not there.
     ///
     /// # Errors
     /// The first body that gives the mail another id: it would be another mail.
-    pub fn applied(
-        &self,
-        file: &str,
-        reading: LetterSnapshot,
-    ) -> Result<LetterSnapshot, Box<InputFault>> {
-        let mut letters = Vec::new();
-        for mut letter in reading.letters {
-            let Some((line, body)) = self.0.get(&letter.message_id) else { continue };
-            if let LetterContent::Entry(entry) = &mut letter.content {
+    pub fn apply(&self, reading: &mut LetterSnapshot) -> Result<u64, Box<InputFault>> {
+        reading.letters.retain(|letter| self.bodies.contains_key(&letter.message_id));
+        for letter in &mut reading.letters {
+            let corrected = self.bodies.get(&letter.message_id);
+            if let (LetterContent::Entry(entry), Some((line, body))) =
+                (&mut letter.content, corrected)
+            {
                 if is_another(&entry.message, body) {
-                    return Err(Box::new(InputFault::bare(file, *line, "body.id", ANOTHER)));
+                    return Err(Box::new(InputFault::bare(&self.file, *line, "body.id", ANOTHER)));
                 }
                 entry.message.clone_from(body);
             }
-            letters.push(letter);
         }
-        Ok(LetterSnapshot { letters, ..reading })
+        Ok(self.bodies.len().saturating_sub(reading.letters.len()) as u64)
     }
 }
 
@@ -188,7 +179,7 @@ mod tests {
             assert!(fault.starts_with(said), "{fault}");
         }
         let line = "{\"message_id\": \"a\", \"body\": \"{}\", \"code\": \"X\"}";
-        assert_eq!(Corrections::read("a", line.as_bytes()).unwrap().len(), 1);
+        assert_eq!(Corrections::read("a", line.as_bytes()).unwrap().bodies.len(), 1);
     }
 
     #[test]

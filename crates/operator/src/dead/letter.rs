@@ -1,10 +1,13 @@
 use std::fmt::{self, Display};
 
+use clap::Args;
 use serde::Serialize;
+use tidegate_adapters::aws::SystemClock;
+use tidegate_core::control::CANCELLED;
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_core::email::id_of;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
-use tidegate_delivery::ports::Received;
+use tidegate_delivery::ports::{Clock as _, Received};
 
 /// The code of mails that deduplication parked: it is unknown whether they were sent.
 pub(super) const UNKNOWN: &str = "unknown";
@@ -118,24 +121,40 @@ impl Letter {
     }
 }
 
-/// Selects dead letters. A letter must meet every condition; a list is met by any of its values,
-/// and an empty list by every letter.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// Which letters: those that meet every condition; a condition given twice is met by either.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Which")]
 pub struct LetterFilter {
-    /// Mails' ids, identities, or SQS message ids.
+    /// A mail's `id`, its identity, or an SQS message id
+    #[arg(long = "id", value_name = "ID")]
     pub ids: Vec<String>,
+    /// Only mail of this campaign
+    #[arg(long = "campaign", value_name = "NAME")]
     pub campaigns: Vec<String>,
-    /// Codes; upper and lower case are the same.
+    /// Why they are dead letters, such as `MessageRejected`, or `cancelled`
+    #[arg(long = "code", value_name = "CODE")]
     pub codes: Vec<String>,
+    /// Only mail to this recipient domain
+    #[arg(long = "domain", value_name = "DOMAIN")]
     pub domains: Vec<String>,
-    /// Dead-lettered at this time or later.
+    /// Dead-lettered since: a time such as 2026-11-20T20:00:00Z, or a span such as 2h ago
+    #[arg(long, value_name = "TIME", value_parser = time_or_age)]
     pub since: Option<EpochMillis>,
+    /// Dead-lettered before: a time, or a span
+    #[arg(long, value_name = "TIME", value_parser = time_or_age)]
     pub until: Option<EpochMillis>,
-    /// Only mails that may have been sent.
+    /// Only those of which it is not known whether they were sent
+    #[arg(long)]
     pub unknown: bool,
 }
 
 impl LetterFilter {
+    /// The mails of a campaign that were taken back.
+    pub fn cancelled_of(campaign: &str) -> Self {
+        let (campaigns, codes) = (vec![campaign.to_owned()], vec![CANCELLED.to_owned()]);
+        Self { campaigns, codes, ..Self::default() }
+    }
+
     /// Whether it lets every letter through.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -158,6 +177,17 @@ impl LetterFilter {
             && self.until.is_none_or(|until| letter.since < until)
             && (!self.unknown || letter.doubt() != Doubt::None)
     }
+}
+
+/// A time, or a span before now.
+fn time_or_age(text: &str) -> Result<EpochMillis, String> {
+    if let Ok(at) = text.parse() {
+        return Ok(at);
+    }
+    let span = humantime::parse_duration(text).map_err(|_| {
+        "allowed is a time such as 2026-11-20T20:00:00Z, or a span such as 90s, 30min, 2h or 1day"
+    })?;
+    Ok(SystemClock::new().wall().saturating_sub(span).into())
 }
 
 impl Display for LetterFilter {

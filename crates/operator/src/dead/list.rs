@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
+use strum::IntoStaticStr;
 use tidegate_core::format::{count, span, time};
 use tidegate_core::identity::EpochMillis;
 
@@ -17,9 +18,10 @@ use crate::redact::AddressVisibility;
 /// Error messages are cut to this many characters in tables.
 const SAID: usize = 60;
 
-/// A dead letter as one row of a list.
+/// All that is known of a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LetterSummary {
+// More than 12 fields: one for each fact that the page of a letter shows.
+pub struct LetterDetails {
     pub since: EpochMillis,
     /// How long it has been there, seconds.
     pub age_s: u64,
@@ -40,21 +42,6 @@ pub struct LetterSummary {
     pub doubt: Doubt,
     /// For a message that Tidegate did not write: why it cannot be read as a dead letter.
     pub foreign: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LetterList {
-    /// Which letters were asked for, in words.
-    pub filter: String,
-    pub coverage: Coverage,
-    pub letters: Vec<LetterSummary>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LetterDetails {
-    /// The row that the list shows.
-    #[serde(flatten)]
-    pub row: LetterSummary,
     /// The SQS message id under which the mail was last received.
     pub mail_message_id: Option<String>,
     /// The mail's identity, masked like its id.
@@ -74,9 +61,18 @@ pub struct LetterDetails {
     pub body: Option<String>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LetterList {
+    /// Which letters were asked for, in words.
+    pub filter: String,
+    pub coverage: Coverage,
+    pub letters: Vec<LetterDetails>,
+}
+
 /// The property by which dead letters are grouped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Grouping {
     /// Campaign, error code and what was said, whatever addresses and numbers were named
     Reason,
@@ -112,53 +108,28 @@ pub struct LetterGroups {
     pub groups: Vec<LetterGroup>,
 }
 
-fn row(letter: &Letter, now: EpochMillis, addresses: AddressVisibility) -> LetterSummary {
-    let entry = letter.entry();
-    let to = entry.map(|entry| entry.to.iter().map(|to| addresses.one(to)).collect());
-    let foreign = match &letter.content {
-        LetterContent::Foreign { why, .. } => Some(addresses.within(why)),
-        LetterContent::Entry(_) => None,
-    };
-    let age = now.saturating_since(letter.since);
-    LetterSummary {
-        message_id: letter.message_id.clone(),
-        since: letter.since,
-        age_s: age.as_secs(),
-        id: addresses.within(&letter.id()),
-        campaign: entry.map(|entry| entry.campaign.clone()),
-        to: to.unwrap_or_default(),
-        code: letter.code().map(str::to_owned),
-        said: entry.map(|entry| addresses.within(&entry.last_error.provider_message)),
-        http_status: entry.and_then(|entry| entry.last_error.http_status),
-        attempts: entry.map_or(0, |entry| entry.attempts),
-        doubt: letter.doubt(),
-        foreign,
-    }
-}
-
-pub fn list(
-    reading: &LetterSnapshot,
-    filter: &LetterFilter,
-    now: EpochMillis,
-    addresses: AddressVisibility,
-) -> LetterList {
-    LetterList {
-        filter: filter.to_string(),
-        coverage: reading.coverage,
-        letters: reading.admitted(filter).map(|letter| row(letter, now, addresses)).collect(),
-    }
-}
-
 impl LetterDetails {
     /// The details of a letter; `body` adds the original body.
     fn of(letter: &Letter, now: EpochMillis, addresses: AddressVisibility, body: bool) -> Self {
         let (entry, envelope) = (letter.entry(), letter.envelope.as_ref());
-        let original = match &letter.content {
-            LetterContent::Entry(entry) => &entry.message,
-            LetterContent::Foreign { body, .. } => body,
+        let (original, foreign) = match &letter.content {
+            LetterContent::Entry(entry) => (&entry.message, None),
+            LetterContent::Foreign { why, body } => (body, Some(addresses.within(why))),
         };
+        let to = entry.map(|entry| entry.to.iter().map(|to| addresses.one(to)).collect());
         Self {
-            row: row(letter, now, addresses),
+            since: letter.since,
+            age_s: now.saturating_since(letter.since).as_secs(),
+            message_id: letter.message_id.clone(),
+            id: addresses.within(&letter.id()),
+            campaign: entry.map(|entry| entry.campaign.clone()),
+            to: to.unwrap_or_default(),
+            code: letter.code().map(str::to_owned),
+            said: entry.map(|entry| addresses.within(&entry.last_error.provider_message)),
+            http_status: entry.and_then(|entry| entry.last_error.http_status),
+            attempts: entry.map_or(0, |entry| entry.attempts),
+            doubt: letter.doubt(),
+            foreign,
             mail_message_id: entry.map(|entry| entry.message_id.clone()),
             identity: letter.identity().map(|identity| addresses.within(identity.as_str())),
             pass: envelope.map(|envelope| envelope.pass),
@@ -168,6 +139,20 @@ impl LetterDetails {
             bytes: original.len(),
             body: body.then(|| addresses.within(original)),
         }
+    }
+}
+
+pub fn list(
+    reading: &LetterSnapshot,
+    filter: &LetterFilter,
+    now: EpochMillis,
+    addresses: AddressVisibility,
+) -> LetterList {
+    let details = |letter| LetterDetails::of(letter, now, addresses, false);
+    LetterList {
+        filter: filter.to_string(),
+        coverage: reading.coverage,
+        letters: reading.admitted(filter).map(details).collect(),
     }
 }
 
@@ -191,9 +176,7 @@ pub fn groups(
     addresses: AddressVisibility,
 ) -> LetterGroups {
     let mut groups: BTreeMap<(String, String), LetterGroup> = BTreeMap::new();
-    let mut letters = 0;
     for letter in reading.admitted(filter) {
-        letters += 1;
         let entry = letter.entry();
         let said = entry.map_or("", |entry| entry.last_error.provider_message.as_str());
         let code = letter.code().unwrap_or(none(letter));
@@ -230,7 +213,13 @@ pub fn groups(
     }
     let mut groups: Vec<LetterGroup> = groups.into_values().collect();
     groups.sort_by(|a, b| b.letters.cmp(&a.letters).then_with(|| a.key.cmp(&b.key)));
-    LetterGroups { by, filter: filter.to_string(), coverage: reading.coverage, letters, groups }
+    LetterGroups {
+        by,
+        filter: filter.to_string(),
+        coverage: reading.coverage,
+        letters: reading.admitted(filter).count() as u64,
+        groups,
+    }
 }
 
 /// An error message without the words that tell one mail from another: addresses, and what has digits.
@@ -251,10 +240,6 @@ fn none(letter: &Letter) -> &'static str {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ExportReport {
     pub letters: u64,
-    /// Of these, mails that may have been sent although they are dead-lettered.
-    pub perhaps_sent: u64,
-    /// Of these, messages that Tidegate did not write.
-    pub foreign: u64,
     /// Whether recipients' addresses and original bodies were exported.
     pub whole: bool,
     /// The part of the queue that was read.
@@ -274,14 +259,11 @@ pub fn export(
     to: &mut impl Write,
 ) -> io::Result<ExportReport> {
     let addresses = if whole { AddressVisibility::Shown } else { AddressVisibility::Masked };
-    let mut exported =
-        ExportReport { letters: 0, perhaps_sent: 0, foreign: 0, whole, coverage: reading.coverage };
+    let mut exported = ExportReport { letters: 0, whole, coverage: reading.coverage };
     for letter in reading.admitted(filter) {
         serde_json::to_writer(&mut *to, &LetterDetails::of(letter, now, addresses, whole))?;
         to.write_all(b"\n")?;
         exported.letters += 1;
-        exported.perhaps_sent += u64::from(letter.doubt() != Doubt::None);
-        exported.foreign += u64::from(letter.entry().is_none());
     }
     to.flush()?;
     Ok(exported)
@@ -314,7 +296,7 @@ impl View for LetterList {
     }
 }
 
-fn cells(letter: &LetterSummary) -> [Span; 10] {
+fn cells(letter: &LetterDetails) -> [Span; 10] {
     let others = letter.to.len().saturating_sub(1);
     let to = letter.to.first().map_or("-", String::as_str);
     let to = if others > 0 { format!("{to} +{others}") } else { to.to_owned() };
@@ -333,7 +315,7 @@ fn cells(letter: &LetterSummary) -> [Span; 10] {
     ]
 }
 
-fn remark(letter: &LetterSummary) -> Span {
+fn remark(letter: &LetterDetails) -> Span {
     match letter.doubt {
         _ if letter.foreign.is_some() => Span::new(Tone::Warning, "no dead letter of Tidegate's"),
         Doubt::Unknown => Span::new(Tone::Warning, "nobody knows whether it was sent"),
@@ -344,21 +326,20 @@ fn remark(letter: &LetterSummary) -> Span {
 
 impl View for LetterDetails {
     fn view(&self, page: &mut Page) {
-        let row = &self.row;
-        page.heading(format!("{} of {}", row.id, row.campaign.as_deref().unwrap_or("-")));
+        page.heading(format!("{} of {}", self.id, self.campaign.as_deref().unwrap_or("-")));
         let mut fields: Vec<(&str, Span)> = Vec::new();
         let mut field = |name, value: Option<String>| {
             fields.extend(value.map(|value| (name, Span::from(value))));
         };
         field(
             "dead-lettered",
-            Some(format!("{}, {} ago", time(row.since), span(Duration::from_secs(row.age_s)))),
+            Some(format!("{}, {} ago", time(self.since), span(Duration::from_secs(self.age_s)))),
         );
-        field("code", row.code.clone());
-        field("status", row.http_status.map(|status| status.to_string()));
-        field("said", row.said.clone());
-        field("to", (!row.to.is_empty()).then(|| row.to.join(", ")));
-        field("attempts", Some(row.attempts.to_string()));
+        field("code", self.code.clone());
+        field("status", self.http_status.map(|status| status.to_string()));
+        field("said", self.said.clone());
+        field("to", (!self.to.is_empty()).then(|| self.to.join(", ")));
+        field("attempts", Some(self.attempts.to_string()));
         field("enqueued", self.enqueued_at.map(time));
         field("first attempt", self.first_attempt_at.map(time));
         field("last attempt", self.last_attempt_at.map(time));
@@ -367,15 +348,15 @@ impl View for LetterDetails {
         field(
             "message ids",
             Some(match &self.mail_message_id {
-                Some(mail) => format!("{mail} (the mail's), {} (here)", self.row.message_id),
-                None => self.row.message_id.clone(),
+                Some(mail) => format!("{mail} (the mail's), {} (here)", self.message_id),
+                None => self.message_id.clone(),
             }),
         );
         field("body", Some(format!("{} bytes", count(self.bytes as u64))));
-        field("no dead letter", row.foreign.clone());
+        field("no dead letter", self.foreign.clone());
         page.fields(fields);
-        if row.doubt != Doubt::None {
-            page.spans([remark(row)]);
+        if self.doubt != Doubt::None {
+            page.spans([remark(self)]);
         }
         for line in self.body.iter().flat_map(|body| body.lines()) {
             page.line(Tone::Plain, line);
@@ -393,11 +374,7 @@ impl View for Vec<LetterDetails> {
 
 impl View for LetterGroups {
     fn view(&self, page: &mut Page) {
-        let by = match self.by {
-            Grouping::Reason => "reason",
-            Grouping::Domain => "domain",
-            Grouping::Campaign => "campaign",
-        };
+        let by = self.by.into_str();
         page.heading(format!("Dead letters by {by}: {}", count(self.letters)));
         if !self.groups.is_empty() {
             let names = [by, "letters", "perhaps sent", "oldest", "newest", "said of the newest"];

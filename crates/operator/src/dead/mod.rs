@@ -5,7 +5,6 @@
 
 mod args;
 pub(crate) mod command;
-mod discard;
 mod edit;
 mod letter;
 mod list;
@@ -15,18 +14,20 @@ mod report;
 mod review;
 
 pub use args::DeadArgs;
-pub use discard::{DiscardReview, discard};
 pub use edit::{Corrections, InvalidCorrection};
 pub use letter::{Doubt, Letter, LetterContent, LetterFilter};
 pub use list::{
-    ExportReport, Grouping, LetterDetails, LetterGroup, LetterGroups, LetterList, LetterSummary,
-    export, groups, list, show,
+    ExportReport, Grouping, LetterDetails, LetterGroup, LetterGroups, LetterList, export, groups,
+    list, show,
 };
-pub use read::{Coverage, LetterSnapshot, ReadProgress, read};
-pub use replay::{LetterPorts, LetterProgress, ReplayPace, replay};
+pub use read::{Coverage, LetterProgress, LetterSnapshot, read};
+pub use replay::{LetterPorts, ReplayPace, carry_out};
 pub use report::{LetterAction, LetterError, LetterReport};
-pub(crate) use review::{LetterVerdict, judge};
-pub use review::{ReplayMail, Review, ReviewGroup, ReviewOptions, ReviewRefusal, review};
+pub use review::{
+    DiscardReview, LetterWork, ReplayMail, Review, ReviewGroup, ReviewOptions, ReviewRefusal,
+    review,
+};
+pub(crate) use review::{LetterVerdict, judge, marks_of};
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
 use tidegate_core::format::count;
 use tidegate_delivery::ports::{
-    BATCH, Clock, Monotonic, PortError, QueueDepth, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
+    BATCH, Clock, Monotonic, PortError, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
 };
 
 use super::letter::{Letter, LetterFilter};
@@ -68,11 +68,15 @@ impl LetterSnapshot {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadProgress {
-    pub read: u64,
-    /// Messages that the queue held at the beginning, approximately.
+/// How far a reading, a replay or a discard has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LetterProgress {
+    /// Messages read, mails sent to their campaigns' queues, or letters discarded.
+    pub done: u64,
+    /// Of these, all; of a queue that is read approximately.
     pub of: u64,
+    /// Whether it waits for a campaign's queue to shrink.
+    pub waits: bool,
 }
 
 /// Reads up to `limit` messages and makes them visible again: at the end, after an error, and when
@@ -86,183 +90,171 @@ pub async fn read(
     queue: &QueueUrl,
     limit: usize,
     stop: impl Future<Output = ()>,
-    mut progress: impl FnMut(ReadProgress),
+    mut progress: impl FnMut(LetterProgress),
 ) -> Result<LetterSnapshot, PortError> {
     let depth = queues.depth(queue).await?;
-    let mut found = FoundLetters::default();
-    let mut coverage = Coverage { hidden_before: depth.in_flight, ..Coverage::default() };
-    let rounds = rounds(queues, clock, queue, limit, depth, &mut found, &mut progress);
-    let ended = match select(pin!(rounds), pin!(stop)).await {
-        Either::Left((ended, _)) => ended,
-        Either::Right(((), _)) => {
-            coverage.interrupted = true;
-            Ok(())
+    let standing = usize::try_from(depth.visible).unwrap_or(usize::MAX);
+    let mut hidden = HiddenMessages::of(queues, queue);
+    let mut letters = BTreeMap::new();
+    let rounds = async {
+        let mut empty = 0;
+        while letters.len() < limit
+            && empty < if letters.len() < standing { EMPTY_ROUNDS } else { 1 }
+        {
+            hidden.renew(clock.monotonic()).await;
+            let before = letters.len();
+            let left = limit - before;
+            // As many simultaneous receives as the remaining messages need.
+            let (expected, wait) = match standing.saturating_sub(before) {
+                0 => (AT_ONCE * BATCH, Duration::ZERO),
+                more => (more, WAIT),
+            };
+            let calls = left.min(expected).div_ceil(BATCH).min(AT_ONCE);
+            let receive = |number: usize| async move {
+                let since = clock.monotonic();
+                let max = left.saturating_sub(number * BATCH).clamp(1, BATCH);
+                (queues.receive(queue, max, wait).await, since)
+            };
+            let mut ended = Ok(());
+            for (result, since) in join_all((0..calls).map(receive)).await {
+                match result {
+                    Ok(received) => {
+                        for message in received {
+                            hidden.note(&message, since);
+                            letters.insert(message.message_id.clone(), Letter::of(&message));
+                        }
+                    }
+                    Err(error) => ended = Err(error),
+                }
+            }
+            ended?;
+            empty = if letters.len() > before { 0 } else { empty + 1 };
+            let done = letters.len() as u64;
+            progress(LetterProgress { done, of: depth.visible.max(done), waits: false });
         }
+        Ok::<_, PortError>(())
     };
-    let FoundLetters { hidden, letters } = found;
-    coverage.still_hidden = hidden.make_visible(queues, queue).await;
-    ended?;
+    let ended = match select(pin!(rounds), pin!(stop)).await {
+        Either::Left((ended, _)) => Some(ended),
+        Either::Right(_) => None,
+    };
+    let still_hidden = hidden.make_visible().await;
+    let interrupted = ended.is_none();
+    ended.unwrap_or(Ok(()))?;
+    let read = letters.len() as u64;
+    let limited = letters.len() >= limit;
+    let coverage = Coverage {
+        read,
+        limited,
+        beyond: if limited { depth.visible.saturating_sub(read) } else { 0 },
+        interrupted,
+        hidden_before: depth.in_flight,
+        still_hidden,
+    };
     let mut letters: Vec<Letter> = letters.into_values().collect();
-    coverage.read = letters.len() as u64;
-    coverage.limited = letters.len() >= limit;
-    if coverage.limited {
-        coverage.beyond = depth.visible.saturating_sub(coverage.read);
-    }
     letters.sort_by(|a, b| (a.since, &a.message_id).cmp(&(b.since, &b.message_id)));
     Ok(LetterSnapshot { letters, coverage })
 }
 
-/// The messages that the rounds have received, which others do not see meanwhile.
-#[derive(Default)]
-struct FoundLetters {
-    hidden: HiddenMessages,
-    letters: BTreeMap<String, Letter>,
+/// Messages that this process has received: hidden from others until made visible again.
+#[derive(Debug)]
+pub(super) struct HiddenMessages<'a, Q> {
+    queues: &'a Q,
+    queue: &'a QueueUrl,
+    /// By SQS's message id.
+    messages: BTreeMap<String, HiddenMessage>,
 }
 
-async fn rounds(
-    queues: &impl Queues,
-    clock: &impl Clock,
-    queue: &QueueUrl,
-    limit: usize,
-    depth: QueueDepth,
-    FoundLetters { hidden, letters }: &mut FoundLetters,
-    progress: &mut impl FnMut(ReadProgress),
-) -> Result<(), PortError> {
-    let mut empty = 0;
-    let is_all = |read: usize| read >= standing(depth);
-    while letters.len() < limit && empty < if is_all(letters.len()) { 1 } else { EMPTY_ROUNDS } {
-        hidden.renew(queues, clock, queue).await;
-        let before = letters.len();
-        let left = limit - before;
-        // As many simultaneous receives as the remaining messages need.
-        let (expected, wait) = match standing(depth).saturating_sub(before) {
-            0 => (AT_ONCE * BATCH, Duration::ZERO),
-            more => (more, WAIT),
-        };
-        let calls = left.min(expected).div_ceil(BATCH).min(AT_ONCE);
-        let receive = |number: usize| async move {
-            let since = clock.monotonic();
-            let max = left.saturating_sub(number * BATCH).clamp(1, BATCH);
-            (queues.receive(queue, max, wait).await, since)
-        };
-        let mut failed = None;
-        for (result, since) in join_all((0..calls).map(receive)).await {
-            match result {
-                Ok(received) => {
-                    for message in received {
-                        hidden.note(&message, since);
-                        letters.insert(message.message_id.clone(), Letter::of(&message));
-                    }
-                }
-                Err(error) => failed = Some(error),
-            }
-        }
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        empty = if letters.len() > before { 0 } else { empty + 1 };
-        progress(ReadProgress {
-            read: letters.len() as u64,
-            of: depth.visible.max(letters.len() as u64),
-        });
+#[derive(Debug)]
+struct HiddenMessage {
+    /// The newest one.
+    receipt: String,
+    /// The end of the visibility timeout, which is renewed while the reading goes on: a message that becomes
+    /// visible again would be received a second time.
+    until: Monotonic,
+}
+
+impl<'a, Q: Queues> HiddenMessages<'a, Q> {
+    pub(super) fn of(queues: &'a Q, queue: &'a QueueUrl) -> Self {
+        Self { queues, queue, messages: BTreeMap::new() }
     }
-    Ok(())
-}
 
-fn standing(depth: QueueDepth) -> usize {
-    usize::try_from(depth.visible).unwrap_or(usize::MAX)
-}
-
-/// Messages that this process has received: hidden from others until made visible again. By SQS's message id, with
-/// the newest receipt and the end of the visibility timeout, which is renewed while the reading goes on, because a
-/// message that becomes visible again would be received a second time.
-#[derive(Clone, Debug, Default)]
-pub(super) struct HiddenMessages(BTreeMap<String, (String, Monotonic)>);
-
-impl HiddenMessages {
     /// Adds a received message. `since` is the time of the call, from which the visibility timeout
     /// is counted. Returns whether the message is new.
     pub(super) fn note(&mut self, received: &Received, since: Monotonic) -> bool {
-        let hidden = (received.receipt.clone(), since + VISIBILITY_TIMEOUT);
-        self.0.insert(received.message_id.clone(), hidden).is_none()
+        let receipt = received.receipt.clone();
+        let hidden = HiddenMessage { receipt, until: since + VISIBILITY_TIMEOUT };
+        self.messages.insert(received.message_id.clone(), hidden).is_none()
     }
 
-    /// Removes a message that was deleted.
-    pub(super) fn forget(&mut self, message_id: &str) {
-        self.0.remove(message_id);
+    /// Deletes messages that were noted, and returns those that could not be deleted.
+    pub(super) async fn delete(&mut self, ids: Vec<String>) -> Vec<String> {
+        let noted = ids.iter().filter_map(|id| self.messages.get(id));
+        let receipts: Vec<String> = noted.map(|hidden| hidden.receipt.clone()).collect();
+        let deleted = self.queues.delete(self.queue, &receipts).await.unwrap_or_default();
+        let mut deleted = deleted.into_iter();
+        let (gone, left): (Vec<_>, Vec<_>) =
+            ids.into_iter().partition(|_| matches!(deleted.next(), Some(Ok(()))));
+        for id in gone {
+            self.messages.remove(&id);
+        }
+        left
     }
 
     /// Renews the visibility timeouts that are about to end. If a renewal fails, the message is
     /// received once more, which does no harm.
-    pub(super) async fn renew(
-        &mut self,
-        queues: &impl Queues,
-        clock: &impl Clock,
-        queue: &QueueUrl,
-    ) {
-        let now = clock.monotonic();
-        let due = |(_, until): &&(String, Monotonic)| until.saturating_since(now) < RENEWED_BEFORE;
-        let due: Vec<String> =
-            self.0.values().filter(due).map(|(receipt, _)| receipt.clone()).collect();
-        if due.is_empty() {
-            return;
-        }
-        set_visibility(queues, queue, &due, VISIBILITY_TIMEOUT).await;
-        for (_, until) in self.0.values_mut() {
-            if until.saturating_since(now) < RENEWED_BEFORE {
-                *until = now + VISIBILITY_TIMEOUT;
+    pub(super) async fn renew(&mut self, now: Monotonic) {
+        let mut due = Vec::new();
+        for hidden in self.messages.values_mut() {
+            if hidden.until.saturating_since(now) < RENEWED_BEFORE {
+                hidden.until = now + VISIBILITY_TIMEOUT;
+                due.push(hidden.receipt.clone());
             }
         }
+        self.set_visibility(&due, VISIBILITY_TIMEOUT).await;
     }
 
     /// Makes all messages visible again, and returns how many stay hidden until their timeout
     /// because the call failed.
-    pub(super) async fn make_visible(self, queues: &impl Queues, queue: &QueueUrl) -> u64 {
-        let receipts: Vec<String> = self.0.into_values().map(|(receipt, _)| receipt).collect();
-        set_visibility(queues, queue, &receipts, Duration::ZERO).await
+    pub(super) async fn make_visible(&self) -> u64 {
+        let receipts = self.messages.values().map(|hidden| hidden.receipt.clone());
+        self.set_visibility(&receipts.collect::<Vec<_>>(), Duration::ZERO).await
     }
-}
 
-/// Sets the visibility timeout of messages, and returns for how many the call failed.
-async fn set_visibility(
-    queues: &impl Queues,
-    queue: &QueueUrl,
-    receipts: &[String],
-    after: Duration,
-) -> u64 {
-    // A refused receipt has expired, so its message is visible already.
-    let batch = |batch: Vec<String>| async move {
-        let set = queues.set_visibility(queue, &batch, after).await;
-        set.map_or(batch.len() as u64, |_| 0)
-    };
-    let batches: Vec<Vec<String>> = receipts.chunks(BATCH).map(<[String]>::to_vec).collect();
-    let set = stream::iter(batches).map(batch).buffer_unordered(AT_ONCE);
-    set.fold(0, |sum, failed| async move { sum + failed }).await
+    /// Sets the visibility timeout of messages, and returns for how many the call failed.
+    async fn set_visibility(&self, receipts: &[String], after: Duration) -> u64 {
+        // A refused receipt has expired, so its message is visible already.
+        let batch = |batch: Vec<String>| async move {
+            let set = self.queues.set_visibility(self.queue, &batch, after).await;
+            set.map_or(batch.len() as u64, |_| 0)
+        };
+        let batches: Vec<Vec<String>> = receipts.chunks(BATCH).map(<[String]>::to_vec).collect();
+        let set = stream::iter(batches).map(batch).buffer_unordered(AT_ONCE);
+        set.fold(0, |sum, failed| async move { sum + failed }).await
+    }
 }
 
 impl View for Coverage {
     fn view(&self, page: &mut Page) {
-        let read = count(self.read);
-        let remarks = [
-            (self.limited, format!("only {read} messages were read (--limit): there may be more")),
-            (self.interrupted, format!("interrupted after {read} messages: there may be more")),
-            (
-                self.hidden_before > 0,
-                format!(
-                    "{} messages were hidden when this began, by another reader or one that was killed: look again in 30 s",
-                    count(self.hidden_before)
-                ),
+        let mut say = |applies: bool, text: String| {
+            if applies {
+                page.line(Tone::Warning, text);
+            }
+        };
+        let [read, before, still] = [self.read, self.hidden_before, self.still_hidden].map(count);
+        say(self.limited, format!("only {read} messages were read (--limit): there may be more"));
+        say(self.interrupted, format!("interrupted after {read} messages: there may be more"));
+        say(
+            self.hidden_before > 0,
+            format!(
+                "{before} messages were hidden when this began, by another reader or one that was killed: look again in 30 s"
             ),
-            (
-                self.still_hidden > 0,
-                format!(
-                    "{} messages could not be made visible again: they become visible in 30 s",
-                    count(self.still_hidden)
-                ),
+        );
+        say(
+            self.still_hidden > 0,
+            format!(
+                "{still} messages could not be made visible again: they become visible in 30 s"
             ),
-        ];
-        for (_, text) in remarks.into_iter().filter(|(applies, _)| *applies) {
-            page.line(Tone::Warning, text);
-        }
+        );
     }
 }

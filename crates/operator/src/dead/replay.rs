@@ -4,18 +4,18 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use tidegate_core::control::ChangeRecord;
 use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{
     BATCH, BATCH_BYTES, Clock, History, Marks, Monotonic, Outgoing, PortError, QueueUrl, Queues,
-    Received, VISIBILITY_TIMEOUT,
+    Received, Runs, VISIBILITY_TIMEOUT,
 };
 
-use super::read::HiddenMessages;
+use super::read::{HiddenMessages, LetterProgress};
 use super::report::{LetterAction, LetterError, LetterReport};
-use super::review::{ReplayMail, Review};
-use crate::steer::{Author, MAX_REASON_CHARS};
+use super::review::{LetterWork, ReplayMail};
+use crate::send::record_returned;
+use crate::steer::Author;
 use tidegate_core::format::counted;
 
 /// The wait of a receive (a long poll), and the interval at which the campaign queues' depths are
@@ -40,6 +40,16 @@ pub struct ReplayPace {
     pub backlog: u64,
 }
 
+impl ReplayPace {
+    /// Of a discard, which sends nothing: it bounds only how many letters are received at once.
+    pub const UNBOUNDED: Self = Self { per_second: 1_000.0, backlog: u64::MAX };
+
+    /// Mails a second where nobody says how many: half the rate in force, or one where no rate is known.
+    pub fn usual(in_force: Option<f64>) -> f64 {
+        in_force.map_or(1.0, |in_force| in_force * 0.5)
+    }
+}
+
 #[derive(Debug)]
 pub struct LetterPorts<'a, Q, L, C> {
     pub queues: &'a Q,
@@ -48,24 +58,21 @@ pub struct LetterPorts<'a, Q, L, C> {
     pub clock: &'a C,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LetterProgress {
-    /// Mails sent to their campaigns' queues, or letters discarded.
-    pub done: u64,
-    pub of: u64,
-    /// Whether it waits for a campaign's queue to shrink.
-    pub waits: bool,
-}
-
-/// Replays exactly the letters of the review; letters that arrived later are left alone.
+/// Does exactly what was reviewed, between two entries of the history; letters that arrived later are left alone.
 ///
 /// A letter is deleted only after its campaign's queue has acknowledged the mail. If the process
 /// dies in between, both exist. A second replay then sends the mail with the same identity and
 /// pass: the merge queue drops the copy within 5 minutes, and deduplication drops it while it keeps
 /// marks. Otherwise the mail is sent twice.
-pub async fn replay(
-    site: &LetterPorts<'_, impl Queues, impl Marks + History, impl Clock>,
-    review: &Review,
+///
+/// Of cancelled mails that are discarded the ledger is told first which rows of which run were taken back, so that
+/// `tidegate send --rest-of` finds their recipients.
+///
+/// # Errors
+/// [`LetterError`]: nothing was done, but for [`LetterError::Broken`].
+pub async fn carry_out(
+    site: &LetterPorts<'_, impl Queues, impl Marks + History + Runs, impl Clock>,
+    work: &LetterWork,
     author: &Author,
     pace: ReplayPace,
     stop: impl Future<Output = ()>,
@@ -74,61 +81,13 @@ pub async fn replay(
     if !(pace.per_second > 0.0 && pace.per_second.is_finite()) {
         return Err(LetterError::Rate(pace.per_second));
     }
-    let work = LetterWork {
-        action: LetterAction::Replay,
-        filter: review.filter.clone(),
-        guarded: review.guarded,
-        mails: review.mails.clone(),
-        deletions: review.deletions.clone(),
-    };
-    carry_out(site, work, author, pace, stop, progress).await
-}
-
-/// The letters that were reviewed, and what becomes of them.
-#[derive(Debug, Default)]
-pub(super) struct LetterWork {
-    pub(super) action: LetterAction,
-    pub(super) filter: String,
-    /// Whether deduplication is asked what was sent.
-    pub(super) guarded: bool,
-    /// The mails to send, by the dead letter's message id.
-    pub(super) mails: BTreeMap<String, ReplayMail>,
-    /// The letters to delete: message ids.
-    pub(super) deletions: Vec<String>,
-}
-
-impl LetterWork {
-    /// Mails to send, or letters to discard.
-    fn of(&self) -> u64 {
-        match self.action {
-            LetterAction::Replay => self.mails.len() as u64,
-            LetterAction::Discard => self.deletions.len() as u64,
-        }
-    }
-}
-
-/// Sends and deletes the letters of `work`, between two entries of the history.
-pub(super) async fn carry_out(
-    site: &LetterPorts<'_, impl Queues, impl Marks + History, impl Clock>,
-    work: LetterWork,
-    author: &Author,
-    pace: ReplayPace,
-    stop: impl Future<Output = ()>,
-    progress: impl FnMut(LetterProgress),
-) -> Result<LetterReport, LetterError> {
+    author.check()?;
+    record_returned(site.ledger, &work.returned).await.map_err(LetterError::NotReturned)?;
     let LetterPorts { queues, dead_letters, ledger, clock } = *site;
-    let length = author.reason.trim().chars().count();
-    if !(1..=MAX_REASON_CHARS).contains(&length) {
-        return Err(LetterError::Reason(length));
-    }
     let action = work.action;
-    let record = |detail: String| ChangeRecord {
-        at: clock.wall().into(),
-        by: author.by.clone(),
-        action: action.as_str().to_owned(),
-        campaign: None,
-        detail: detail.chars().take(MAX_DETAIL).collect(),
-        reason: author.reason.trim().to_owned(),
+    let record = |detail: String| {
+        let detail = detail.chars().take(MAX_DETAIL).collect();
+        author.record(clock.wall().into(), action.into_str(), detail)
     };
     let (sends, drops) = (work.mails.len(), work.deletions.len());
     let begun = match action {
@@ -142,11 +101,8 @@ pub(super) async fn carry_out(
     ledger.add(&record(begun)).await.map_err(LetterError::NotRecorded)?;
     let began = clock.monotonic();
     let mut run = ReplayRun {
-        queues,
-        dead_letters,
-        marks: ledger,
-        clock,
-        hidden: HiddenMessages::default(),
+        site,
+        hidden: HiddenMessages::of(queues, dead_letters),
         report: LetterReport {
             action,
             filter: work.filter.clone(),
@@ -156,12 +112,12 @@ pub(super) async fn carry_out(
             ..LetterReport::default()
         },
         began: EpochMillis::from(clock.wall()),
-        work,
+        work: work.clone(),
         progress,
     };
     let ended = run.run(pace, pin!(stop)).await;
     let mut report = run.report;
-    report.still_hidden = run.hidden.make_visible(queues, dead_letters).await;
+    report.still_hidden = run.hidden.make_visible().await;
     report.took_s = clock.monotonic().saturating_since(began).as_secs();
     let end = format!("ended: {} of {sends} sent, {} deleted", report.sent, report.dropped);
     // A discard that came to what its one line says needs no other.
@@ -173,13 +129,11 @@ pub(super) async fn carry_out(
     }
 }
 
-struct ReplayRun<'a, Q, M, C, P> {
-    queues: &'a Q,
-    dead_letters: &'a QueueUrl,
-    marks: &'a M,
-    clock: &'a C,
+struct ReplayRun<'a, Q, L, C, P> {
+    site: &'a LetterPorts<'a, Q, L, C>,
+    /// The part that is left to do.
     work: LetterWork,
-    hidden: HiddenMessages,
+    hidden: HiddenMessages<'a, Q>,
     report: LetterReport,
     began: EpochMillis,
     progress: P,
@@ -193,45 +147,39 @@ struct BatchResult {
     found_new: bool,
 }
 
-/// A received letter whose mail is to be replayed.
-struct ReceivedLetter {
-    message_id: String,
-    receipt: String,
-    mail: ReplayMail,
-}
-
-impl<Q: Queues, M: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, M, C, P> {
+impl<Q: Queues, L: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, L, C, P> {
     async fn run(
         &mut self,
         pace: ReplayPace,
         mut stop: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), PortError> {
+        let LetterPorts { queues, dead_letters, clock, .. } = *self.site;
         let depths = self.depths().await?;
-        let (mut next, mut look) = (self.clock.monotonic(), self.clock.monotonic() + LOOK_EVERY);
-        let mut found_at = self.clock.monotonic();
+        let (mut next, mut look) = (clock.monotonic(), clock.monotonic() + LOOK_EVERY);
+        let mut found_at = next;
         let mut most = batch(pace.per_second);
         while !(self.work.mails.is_empty() && self.work.deletions.is_empty()) {
             // Sleep until the next batch is due, but wake in between to renew visibility timeouts.
-            let wake = next.min(self.clock.monotonic() + RENEW_EVERY);
-            if let Either::Right(_) = select(pin!(self.clock.sleep_until(wake)), &mut stop).await {
+            let wake = next.min(clock.monotonic() + RENEW_EVERY);
+            if let Either::Right(_) = select(pin!(clock.sleep_until(wake)), &mut stop).await {
                 self.report.interrupted = true;
                 return Ok(());
             }
-            self.hidden.renew(self.queues, self.clock, self.dead_letters).await;
+            self.hidden.renew(clock.monotonic()).await;
             if wake < next {
                 continue;
             }
             // From time to time: pause the replay while a campaign queue has grown too far.
-            if self.clock.monotonic() >= look {
-                look = self.clock.monotonic() + LOOK_EVERY;
+            if clock.monotonic() >= look {
+                look = clock.monotonic() + LOOK_EVERY;
                 if self.is_behind(&depths, pace.backlog).await? {
                     self.report_progress(true);
                     (next, found_at) = (look, look);
                     continue;
                 }
             }
-            let since = self.clock.monotonic();
-            let receive = pin!(self.queues.receive(self.dead_letters, most, WAIT));
+            let since = clock.monotonic();
+            let receive = pin!(queues.receive(dead_letters, most, WAIT));
             let received = match select(receive, &mut stop).await {
                 Either::Left((received, _)) => received?,
                 Either::Right(_) => {
@@ -242,7 +190,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, M
             // `stop` is not checked from here to the deletes: a mail that was sent and whose letter
             // remains would be sent again by the next replay.
             let batch_result = self.process(received, since).await?;
-            let now = self.clock.monotonic();
+            let now = clock.monotonic();
             // If most letters are not reviewed ones, full batches find the others faster. The pace
             // still holds: the pause after a batch depends on the mails sent.
             let sparse = batch_result.others > batch_result.reviewed;
@@ -271,7 +219,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, M
         let mut depths = BTreeMap::new();
         for mail in self.work.mails.values() {
             if !depths.contains_key(&mail.queue) {
-                let depth = self.queues.depth(&mail.queue).await?;
+                let depth = self.site.queues.depth(&mail.queue).await?;
                 depths.insert(mail.queue.clone(), depth.visible + depth.delayed);
             }
         }
@@ -305,20 +253,18 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, M
             let is_old = message.sent_at_millis <= self.began.as_millis();
             found_new |= self.hidden.note(&message, since) && is_old;
             if let Some(mail) = self.work.mails.get(&message.message_id) {
-                let (message_id, receipt) = (message.message_id, message.receipt);
-                mails.push(ReceivedLetter { message_id, receipt, mail: mail.clone() });
+                mails.push(mail.clone());
             } else if self.work.deletions.contains(&message.message_id) {
-                drops.push((message.message_id, message.receipt));
+                drops.push(message.message_id);
             }
         }
         let reviewed = mails.len() + drops.len();
         let batch_result =
             BatchResult { reviewed, others: all - reviewed, found_new: found_new || reviewed > 0 };
         self.report.dropped += self.delete(drops).await;
-        let mails = self.not_sent(mails).await?;
-        let mut by_queue: BTreeMap<QueueUrl, Vec<ReceivedLetter>> = BTreeMap::new();
-        for letter in mails {
-            by_queue.entry(letter.mail.queue.clone()).or_default().push(letter);
+        let mut by_queue: BTreeMap<QueueUrl, Vec<ReplayMail>> = BTreeMap::new();
+        for mail in self.not_sent(mails).await? {
+            by_queue.entry(mail.queue.clone()).or_default().push(mail);
         }
         for (queue, mails) in by_queue {
             for batch in pack(mails) {
@@ -329,91 +275,63 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, M
     }
 
     /// Filters out mails that were sent, or began to be sent, after the review.
-    async fn not_sent(
-        &mut self,
-        mails: Vec<ReceivedLetter>,
-    ) -> Result<Vec<ReceivedLetter>, PortError> {
+    async fn not_sent(&mut self, mails: Vec<ReplayMail>) -> Result<Vec<ReplayMail>, PortError> {
         if !self.work.guarded || mails.is_empty() {
             return Ok(mails);
         }
-        let identities: Vec<_> = mails.iter().map(|letter| letter.mail.identity.clone()).collect();
-        let found = self.marks.find(&identities).await?;
-        let now = self.clock.wall();
+        let identities: Vec<_> = mails.iter().map(|mail| mail.identity.clone()).collect();
+        let found = self.site.ledger.find(&identities).await?;
+        let now = self.site.clock.wall();
         let mut kept = Vec::with_capacity(mails.len());
-        for (letter, mark) in mails.into_iter().zip(found) {
+        for (mail, mark) in mails.into_iter().zip(found) {
             let sent = mark.is_some_and(|mark| match mark.state {
                 MarkState::Sent => true,
                 MarkState::Sending => now.saturating_since(mark.since.into()) <= VISIBILITY_TIMEOUT,
                 MarkState::Parked => false,
             });
             if sent {
-                self.work.mails.remove(&letter.message_id);
+                self.work.mails.remove(&mail.message_id);
                 self.report.sent_meanwhile += 1;
             } else {
-                kept.push(letter);
+                kept.push(mail);
             }
         }
         Ok(kept)
     }
 
-    async fn send(
-        &mut self,
-        queue: &QueueUrl,
-        batch: Vec<ReceivedLetter>,
-    ) -> Result<(), PortError> {
-        let now = EpochMillis::from(self.clock.wall());
-        let messages: Vec<Outgoing> =
-            batch.iter().map(|letter| letter.mail.outgoing(now)).collect();
-        let entries = match self.queues.send(queue, &messages).await {
-            Ok(entries) => entries,
-            Err(error) => {
-                // SQS may have accepted the batch before its answer was lost.
-                self.report.uncertain += batch.len() as u64;
-                return Err(error);
-            }
-        };
-        let mut sent = Vec::new();
-        for (index, letter) in batch.into_iter().enumerate() {
-            // Removed before its letter is deleted: if the delete fails, the letter is received again
-            // and must not be sent a second time in this run.
-            self.work.mails.remove(&letter.message_id);
-            if matches!(entries.get(index), Some(Ok(()))) {
-                self.report.sent += 1;
-                sent.push((letter.message_id, letter.receipt));
-            } else {
-                self.report.refused += 1;
-            }
+    async fn send(&mut self, queue: &QueueUrl, batch: Vec<ReplayMail>) -> Result<(), PortError> {
+        let now = EpochMillis::from(self.site.clock.wall());
+        let messages: Vec<Outgoing> = batch.iter().map(|mail| mail.outgoing(now)).collect();
+        let sent = self.site.queues.send(queue, &messages).await.inspect_err(|_| {
+            // SQS may have accepted the batch before its answer was lost.
+            self.report.uncertain += batch.len() as u64;
+        })?;
+        let mut sent = sent.into_iter();
+        // Removed before their letters are deleted: if a delete fails, the letter is received again
+        // and must not be sent a second time in this run.
+        for mail in &batch {
+            self.work.mails.remove(&mail.message_id);
         }
-        self.delete(sent).await;
+        let (sent, refused): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|_| matches!(sent.next(), Some(Ok(()))));
+        self.report.sent += sent.len() as u64;
+        self.report.refused += refused.len() as u64;
+        self.delete(sent.into_iter().map(|mail| mail.message_id).collect()).await;
         Ok(())
     }
 
-    /// Deletes letters given by id and receipt, and returns how many were deleted.
-    async fn delete(&mut self, mut letters: Vec<(String, String)>) -> u64 {
-        let all = letters.len();
-        for (id, _) in &letters {
-            self.work.deletions.retain(|drop| drop != id);
-        }
+    /// Deletes letters that were received, and returns how many were deleted.
+    async fn delete(&mut self, mut ids: Vec<String>) -> u64 {
+        let all = ids.len();
+        self.work.deletions.retain(|id| !ids.contains(id));
         for _ in 0..DELETES {
-            if letters.is_empty() {
+            if ids.is_empty() {
                 break;
             }
-            let receipts: Vec<String> =
-                letters.iter().map(|(_, receipt)| receipt.clone()).collect();
-            let entries =
-                self.queues.delete(self.dead_letters, &receipts).await.unwrap_or_default();
-            let mut failed = Vec::new();
-            for (index, letter) in letters.into_iter().enumerate() {
-                if matches!(entries.get(index), Some(Ok(()))) {
-                    self.hidden.forget(&letter.0);
-                } else {
-                    failed.push(letter);
-                }
-            }
-            letters = failed;
+            ids = self.hidden.delete(ids).await;
         }
-        self.report.not_deleted += letters.len() as u64;
-        (all - letters.len()) as u64
+        self.report.not_deleted += ids.len() as u64;
+        (all - ids.len()) as u64
     }
 }
 
@@ -431,19 +349,19 @@ fn seconds(mails: usize, per_second: f64) -> Duration {
 }
 
 /// Groups mails into batches that SQS accepts: at most ten entries and 1 MiB.
-fn pack(mails: Vec<ReceivedLetter>) -> Vec<Vec<ReceivedLetter>> {
-    let mut batches: Vec<Vec<ReceivedLetter>> = Vec::new();
+fn pack(mails: Vec<ReplayMail>) -> Vec<Vec<ReplayMail>> {
+    let mut batches: Vec<Vec<ReplayMail>> = Vec::new();
     let mut bytes = 0;
-    for letter in mails {
-        let size = letter.mail.outgoing(EpochMillis::MAX).bytes();
+    for mail in mails {
+        let size = mail.outgoing(EpochMillis::MAX).bytes();
         match batches.last_mut() {
             Some(batch) if batch.len() < BATCH && bytes + size <= BATCH_BYTES => {
                 bytes += size;
-                batch.push(letter);
+                batch.push(mail);
             }
             _ => {
                 bytes = size;
-                batches.push(vec![letter]);
+                batches.push(vec![mail]);
             }
         }
     }

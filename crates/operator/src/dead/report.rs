@@ -3,38 +3,23 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 use thiserror::Error;
 use tidegate_core::format::{count, span};
 use tidegate_delivery::ports::PortError;
 
 use crate::page::{Page, Tone, View};
 use crate::send::RunError;
-use crate::steer::MAX_REASON_CHARS;
+use crate::steer::InvalidReason;
 
 /// Whether dead letters are sent again or deleted for good.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, IntoStaticStr, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum LetterAction {
     #[default]
     Replay,
     Discard,
-}
-
-impl LetterAction {
-    /// The action in the history.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Replay => "replay",
-            Self::Discard => "discard",
-        }
-    }
-
-    pub(super) const fn past(self) -> &'static str {
-        match self {
-            Self::Replay => "replayed",
-            Self::Discard => "discarded",
-        }
-    }
 }
 
 /// The result of a replay or a discard. Mails that were not sent are still on the dead-letter queue.
@@ -90,9 +75,9 @@ impl LetterReport {
 /// Why a replay did not begin, or broke off.
 #[derive(Debug, Error)]
 pub enum LetterError {
-    /// The reason is empty or too long; nothing was done.
-    #[error("the reason has {0} characters; allowed are 1 to {MAX_REASON_CHARS}")]
-    Reason(usize),
+    /// Nothing was done.
+    #[error(transparent)]
+    Reason(#[from] InvalidReason),
     /// The rate is not a positive number; nothing was done.
     #[error("the rate is {0}; allowed is a number above 0")]
     Rate(f64),
@@ -103,16 +88,16 @@ pub enum LetterError {
     #[error("nothing was done: the ledger cannot be told whose mail was taken back")]
     NotReturned(#[source] RunError),
     /// A service failed on the way.
-    #[error("{} of {} were {}; run it again to go on", report.done(), report.of, report.action.past())]
+    #[error("{} of {} were {}ed; run it again to go on", report.done(), report.of, report.action.into_str())]
     Broken { report: Box<LetterReport>, source: PortError },
 }
 
 impl View for LetterReport {
     fn view(&self, page: &mut Page) {
         let tone = if self.is_whole() { Tone::Good } else { Tone::Warning };
-        let (done, of, past) = (count(self.done()), count(self.of), self.action.past());
+        let (done, of, action) = (count(self.done()), count(self.of), self.action.into_str());
         let took = span(Duration::from_secs(self.took_s));
-        page.line(tone, format!("{done} of {of} {past}, in {took}"));
+        page.line(tone, format!("{done} of {of} {action}ed, in {took}"));
         page.line(Tone::Faint, format!("by {}: {}", self.by, self.reason));
         let mut say = |number: u64, text: &str| {
             if number > 0 {

@@ -1,23 +1,35 @@
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::channel::MessageRules;
+use tidegate_core::config::{Campaign, EXPRESS, PollerConfig};
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState};
 use tidegate_core::format::count;
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
+use tidegate_core::runs::RowRanges;
 use tidegate_delivery::ports::{Marks, Outgoing, PortError, QueueUrl, VISIBILITY_TIMEOUT};
 
 use super::letter::{Doubt, Letter, LetterFilter};
+use super::list::{Grouping, LetterGroups, groups};
 use super::read::{Coverage, LetterSnapshot};
+use super::report::LetterAction;
 use crate::page::{Page, Span, TextTable, Tone, View};
+use crate::redact::AddressVisibility;
+use crate::send::{RunKey, cancelled_rows};
 
 /// If a mail has several letters, only the newest is replayed. Each would get a pass of its own, so
 /// the merge queue would not drop the copies.
 const OLDER: &str =
     "a newer letter of the same mail is there: of several only that one is replayed";
+
+/// Marks that one call reads, and calls at once.
+const MARKS_A_CALL: usize = 100;
+const CALLS_AT_ONCE: usize = 8;
 
 #[derive(Clone, Debug)]
 pub struct ReviewOptions {
@@ -33,9 +45,28 @@ pub struct ReviewOptions {
     pub deduplication: Deduplication,
 }
 
+impl ReviewOptions {
+    /// A careful review in a stack with these campaigns and this poller.
+    pub fn of(filter: LetterFilter, campaigns: &[Campaign], poller: &PollerConfig) -> Self {
+        let queues = campaigns.iter().map(|own| (own.name.as_str(), own.queue_url.as_str()));
+        let express = poller.express_queue_url.as_deref().map(|url| (EXPRESS, url));
+        let queues = queues.chain(express).map(|(name, url)| (name.to_owned(), QueueUrl::new(url)));
+        Self {
+            filter,
+            include_unknown: false,
+            drop_sent: false,
+            campaign_queues: queues.collect(),
+            rules: poller.rules.clone(),
+            deduplication: poller.deduplication,
+        }
+    }
+}
+
 /// A mail to be sent to its campaign's queue again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayMail {
+    /// SQS's id of its dead letter.
+    pub message_id: String,
     pub identity: Identity,
     pub queue: QueueUrl,
     pub body: String,
@@ -77,12 +108,40 @@ pub struct ReviewRefusal {
     pub letters: u64,
 }
 
+/// The letters that were reviewed, and what becomes of them once somebody says so.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Review {
+pub struct LetterWork {
+    #[serde(skip)]
+    pub action: LetterAction,
     /// Which letters were asked for, in words.
     pub filter: String,
-    /// Whether deduplication was asked what was sent.
+    /// Whether deduplication was asked what was sent, and is asked again.
     pub guarded: bool,
+    /// The mails to send, by the dead letter's message id.
+    #[serde(skip)]
+    pub mails: BTreeMap<String, ReplayMail>,
+    /// The letters to delete: SQS's message ids.
+    #[serde(skip)]
+    pub deletions: BTreeSet<String>,
+    /// The rows of cancelled mails among them: what the ledger is told before the letters go.
+    #[serde(skip)]
+    pub returned: BTreeMap<RunKey, RowRanges>,
+}
+
+impl LetterWork {
+    /// Mails to send, or letters to discard.
+    pub fn of(&self) -> u64 {
+        match self.action {
+            LetterAction::Replay => self.mails.len() as u64,
+            LetterAction::Discard => self.deletions.len() as u64,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Review {
+    #[serde(flatten)]
+    pub work: LetterWork,
     /// The part of the queue that was read, so that the operator knows what is missing.
     pub coverage: Coverage,
     /// The letters by campaign and code.
@@ -91,19 +150,6 @@ pub struct Review {
     pub refusals: Vec<ReviewRefusal>,
     /// Letters of mails that were sent, which would be deleted.
     pub to_drop: u64,
-    /// The mails that would be sent, by the dead letter's message id.
-    #[serde(skip)]
-    pub mails: BTreeMap<String, ReplayMail>,
-    /// The letters that would be deleted: message ids.
-    #[serde(skip)]
-    pub deletions: Vec<String>,
-}
-
-impl Review {
-    /// How many mails would be sent.
-    pub fn to_send(&self) -> u64 {
-        self.mails.len() as u64
-    }
 }
 
 /// Tells whether a replay would send one letter.
@@ -127,14 +173,13 @@ pub async fn review(
 ) -> Result<Review, PortError> {
     let selected: Vec<&Letter> = reading.admitted(&options.filter).collect();
     let guarded = options.deduplication != Deduplication::Off;
-    let marked = if guarded { find(&selected, marks).await? } else { BTreeMap::new() };
-    let mut review = Review {
-        filter: options.filter.to_string(),
-        guarded,
-        coverage: reading.coverage,
-        ..Review::default()
-    };
+    let asked = selected.iter().filter(|_| guarded).filter_map(|letter| letter.identity());
+    let marked = marks_of(asked, marks).await?;
+    let mut work =
+        LetterWork { filter: options.filter.to_string(), guarded, ..LetterWork::default() };
     let newest = newest(reading);
+    let mut groups: BTreeMap<(&str, &str), ReviewGroup> = BTreeMap::new();
+    let mut refusals: BTreeMap<String, u64> = BTreeMap::new();
     for letter in selected {
         let identity = letter.identity();
         let mark = identity.as_ref().and_then(|identity| marked.get(identity));
@@ -145,11 +190,50 @@ pub async fn review(
             verdict if is_newest => verdict,
             _ => LetterVerdict::Cannot(OLDER.to_owned()),
         };
-        review.note(letter, verdict, options.drop_sent);
+        let campaign = letter.entry().map_or("-", |entry| entry.campaign.as_str());
+        let code = letter.code().unwrap_or("-");
+        let group = groups.entry((campaign, code)).or_insert_with(|| ReviewGroup {
+            campaign: campaign.to_owned(),
+            code: code.to_owned(),
+            ..ReviewGroup::default()
+        });
+        group.letters += 1;
+        let refused = match verdict {
+            LetterVerdict::Send(order) => {
+                group.to_send += 1;
+                work.mails.insert(letter.message_id.clone(), *order);
+                continue;
+            }
+            LetterVerdict::Sent => {
+                group.sent_already += 1;
+                if options.drop_sent {
+                    work.deletions.insert(letter.message_id.clone());
+                    continue;
+                }
+                "were sent, as deduplication knows; --drop-sent deletes them here".to_owned()
+            }
+            LetterVerdict::Perhaps(why) => {
+                group.perhaps_sent += 1;
+                format!("{why}; --include-unknown replays them")
+            }
+            LetterVerdict::Cannot(why) => {
+                group.cannot += 1;
+                why
+            }
+        };
+        *refusals.entry(refused).or_default() += 1;
     }
-    review.groups.sort_by(|a, b| (&a.campaign, &a.code).cmp(&(&b.campaign, &b.code)));
-    review.refusals.sort_by(|a, b| b.letters.cmp(&a.letters).then_with(|| a.why.cmp(&b.why)));
-    Ok(review)
+    let refusals = refusals.into_iter().map(|(why, letters)| ReviewRefusal { why, letters });
+    let mut refusals: Vec<ReviewRefusal> = refusals.collect();
+    refusals.sort_by_key(|refusal| Reverse(refusal.letters));
+    let to_drop = work.deletions.len() as u64;
+    Ok(Review {
+        work,
+        coverage: reading.coverage,
+        groups: groups.into_values().collect(),
+        refusals,
+        to_drop,
+    })
 }
 
 /// Orders the letters of one mail: by pass, then by time, then by message id.
@@ -172,21 +256,17 @@ fn newest(reading: &LetterSnapshot) -> BTreeMap<Identity, Rank<'_>> {
     newest
 }
 
-async fn find(
-    letters: &[&Letter],
+/// The marks that there are of mails.
+pub(crate) async fn marks_of(
+    mails: impl IntoIterator<Item = Identity>,
     marks: &impl Marks,
 ) -> Result<BTreeMap<Identity, Mark>, PortError> {
-    let mut identities: Vec<Identity> =
-        letters.iter().filter_map(|letter| letter.identity()).collect();
-    identities.sort();
-    identities.dedup();
-    let mut marked = BTreeMap::new();
-    for batch in identities.chunks(100) {
-        let found = marks.find(batch).await?;
-        let pairs = batch.iter().zip(found).filter_map(|(who, mark)| Some((who.clone(), mark?)));
-        marked.extend(pairs);
-    }
-    Ok(marked)
+    // A call may not ask twice for a mark.
+    let mails: Vec<Identity> = mails.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+    let calls = mails.chunks(MARKS_A_CALL).map(|some| marks.find(some));
+    let found: Vec<_> = stream::iter(calls).buffered(CALLS_AT_ONCE).try_collect().await?;
+    let found = mails.iter().cloned().zip(found.into_iter().flatten());
+    Ok(found.filter_map(|(mail, mark)| Some((mail, mark?))).collect())
 }
 
 pub(crate) fn judge(
@@ -251,56 +331,53 @@ fn order(
     if body.len() + envelope.most_bytes() > CAMPAIGN_QUEUE_BYTES {
         return Err("too large for a campaign's queue with Tidegate's attributes".to_owned());
     }
-    Ok(ReplayMail { identity, queue: queue.clone(), body, envelope })
+    let message_id = letter.message_id.clone();
+    Ok(ReplayMail { message_id, identity, queue: queue.clone(), body, envelope })
 }
 
-impl Review {
-    fn note(&mut self, letter: &Letter, verdict: LetterVerdict, drop_sent: bool) {
-        let campaign = letter.entry().map_or("-", |entry| entry.campaign.as_str()).to_owned();
-        let code = letter.code().unwrap_or("-").to_owned();
-        let at = self.groups.iter().position(|g| g.campaign == campaign && g.code == code);
-        let at = at.unwrap_or_else(|| {
-            self.groups.push(ReviewGroup { campaign, code, ..ReviewGroup::default() });
-            self.groups.len() - 1
-        });
-        let Some(group) = self.groups.get_mut(at) else { return };
-        group.letters += 1;
-        match verdict {
-            LetterVerdict::Send(order) => {
-                group.to_send += 1;
-                self.mails.insert(letter.message_id.clone(), *order);
-            }
-            LetterVerdict::Sent => {
-                group.sent_already += 1;
-                if drop_sent {
-                    self.to_drop += 1;
-                    self.deletions.push(letter.message_id.clone());
-                } else {
-                    self.refuse("were sent, as deduplication knows; --drop-sent deletes them here");
-                }
-            }
-            LetterVerdict::Perhaps(why) => {
-                group.perhaps_sent += 1;
-                self.refuse(&format!("{why}; --include-unknown replays them"));
-            }
-            LetterVerdict::Cannot(why) => {
-                group.cannot += 1;
-                self.refuse(&why);
-            }
-        }
+/// The letters that a discard would delete.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiscardReview {
+    #[serde(skip)]
+    pub work: LetterWork,
+    /// The letters by reason.
+    #[serde(flatten)]
+    pub groups: LetterGroups,
+}
+
+impl DiscardReview {
+    /// The letters of `reading` that `filter` admits, whether Tidegate wrote them or not.
+    pub fn of(
+        reading: &LetterSnapshot,
+        filter: &LetterFilter,
+        addresses: AddressVisibility,
+    ) -> Self {
+        let work = LetterWork {
+            action: LetterAction::Discard,
+            filter: filter.to_string(),
+            deletions: reading.admitted(filter).map(|letter| letter.message_id.clone()).collect(),
+            returned: cancelled_rows(reading.admitted(filter)),
+            ..LetterWork::default()
+        };
+        Self { work, groups: groups(reading, filter, Grouping::Reason, addresses) }
     }
 
-    fn refuse(&mut self, why: &str) {
-        match self.refusals.iter_mut().find(|refusal| refusal.why == why) {
-            Some(refusal) => refusal.letters += 1,
-            None => self.refusals.push(ReviewRefusal { why: why.to_owned(), letters: 1 }),
-        }
+    /// The letters of cancelled mails of these runs alone.
+    pub fn of_runs(
+        reading: &LetterSnapshot,
+        filter: &LetterFilter,
+        addresses: AddressVisibility,
+        is_one: impl Fn(&RunKey) -> bool,
+    ) -> Self {
+        let own = |letter: &&Letter| cancelled_rows([*letter]).keys().any(&is_one);
+        let letters = reading.letters.iter().filter(own).cloned().collect();
+        Self::of(&LetterSnapshot { letters, ..reading.clone() }, filter, addresses)
     }
 }
 
 impl View for Review {
     fn view(&self, page: &mut Page) {
-        page.heading(format!("Replay of dead letters ({})", self.filter));
+        page.heading(format!("Replay of dead letters ({})", self.work.filter));
         let names =
             ["campaign", "code", "letters", "to send", "sent already", "perhaps sent", "cannot"];
         let mut table = (2..7).fold(TextTable::new(names), TextTable::right);
@@ -325,7 +402,7 @@ impl View for Review {
                 format!("{} not sent: {}", count(refusal.letters), refusal.why),
             );
         }
-        let to_send = count(self.to_send());
+        let to_send = count(self.work.of());
         page.line(
             Tone::Strong,
             format!("{to_send} would be sent to their campaigns' queues again"),
@@ -336,9 +413,17 @@ impl View for Review {
                 format!("{} that were sent would be deleted here", count(self.to_drop)),
             );
         }
-        if !self.guarded && self.to_send() > 0 {
+        if !self.work.guarded && self.work.of() > 0 {
             page.line(Tone::Faint, "deduplication is off: nothing but the code and the answer tells whether one was sent");
         }
         self.coverage.view(page);
+    }
+}
+
+impl View for DiscardReview {
+    fn view(&self, page: &mut Page) {
+        self.groups.view(page);
+        let all = count(self.work.of());
+        page.line(Tone::Strong, format!("{all} would be deleted for good ({})", self.work.filter));
     }
 }

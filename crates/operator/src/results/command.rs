@@ -14,6 +14,7 @@ use clap::Args;
 use strum::VariantNames as _;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::channel::Channel;
+use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Clock as _;
 
@@ -100,11 +101,7 @@ pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd,
 /// When a file was last written.
 fn modified(path: &Path) -> Result<EpochMillis, CommandError> {
     let at = path.metadata().and_then(|data| data.modified());
-    let at = at.map_err(|source| CommandError::File {
-        path: path.to_owned(),
-        doing: "cannot be looked at",
-        source,
-    })?;
+    let at = at.map_err(CommandError::of_file(path, "cannot be looked at"))?;
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(EpochMillis::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
 }
@@ -158,18 +155,15 @@ async fn facts(
     let campaigns = stood.campaigns;
     let own = campaigns.iter().find(|campaign| campaign.name == journal.header.campaign);
     let tenant = own.and_then(|campaign| campaign.tenant.clone());
+    let has_marks = stack.poller.deduplication != Deduplication::Off;
     let settings = StackSettings {
         campaigns,
         shared: stack.shared_queues(),
-        deduplication: stack.poller.deduplication,
-        mark_retention: stack.poller.mark_kept,
+        marks_kept: has_marks.then_some(stack.poller.mark_kept),
         quota_per_second,
     };
     let mut waiting = waiting(&stack.queues(), &settings, journal).await.map_err(failed)?;
-    if let Some(location) = stack.deferral() {
-        let deferred = deferral::left(&stack.clients().deferral(location)).await?;
-        waiting.elsewhere += deferred.get(&journal.header.campaign).copied().unwrap_or(0);
-    }
+    waiting.elsewhere += deferral::left_of(&journal.header.campaign, stack).await?;
     let reading = read(stack, MOST_LETTERS, shell).await?;
     if reading.coverage.interrupted {
         return Ok(None);

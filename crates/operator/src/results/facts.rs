@@ -9,7 +9,6 @@ use std::time::Duration;
 use tidegate_core::config::Campaign;
 use tidegate_core::control::Cancel;
 use tidegate_core::counters::{Counter, at_least_0};
-use tidegate_core::deduplication::Deduplication;
 use tidegate_core::exclusions::ExclusionList;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{
@@ -81,9 +80,8 @@ pub struct StackSettings {
     pub campaigns: Vec<Campaign>,
     /// The queues on which mails of all campaigns wait: the merge queue and the limit queues.
     pub shared: Vec<QueueUrl>,
-    pub deduplication: Deduplication,
-    /// How long a mark is kept.
-    pub mark_retention: Duration,
+    /// How long marks are kept; `None` if deduplication is off.
+    pub marks_kept: Option<Duration>,
     /// The quota in force in recipients per second; `None` if it is unknown.
     pub quota_per_second: Option<f64>,
 }
@@ -161,12 +159,11 @@ pub async fn facts(
     let since =
         |counter: Counter, before: i64| grown(counter.sum_of(&header.campaign, counters), before);
     let letter = |letter: &Letter| Some((letter.identity()?, letter.clone()));
-    let marks_kept = (stack.deduplication != Deduplication::Off).then_some(stack.mark_retention);
     Ok(RunFacts {
         now,
         written_at,
-        has_marks: marks_kept.is_some_and(|kept| age(header.at, now) < kept),
-        marks_kept,
+        has_marks: stack.marks_kept.is_some_and(|kept| age(header.at, now) < kept),
+        marks_kept: stack.marks_kept,
         cancel: standing.control.cancels.get(&header.campaign).copied(),
         since: CountsSince {
             sent: since(Counter::Sent, before.sent),

@@ -107,14 +107,10 @@ impl RunJournal {
 
 /// The journals in a folder, by name; none if there is no such folder.
 pub(crate) fn journals_in(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
-    let failed = |source| CommandError::File {
-        path: folder.to_owned(),
-        doing: "has no journals that can be listed",
-        source,
-    };
+    let failed = CommandError::of_file(folder, "has no journals that can be listed");
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(failed)?,
+        entries => entries.map_err(&failed)?,
     };
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
     let mut paths: Vec<PathBuf> = paths.collect::<io::Result<_>>().map_err(failed)?;

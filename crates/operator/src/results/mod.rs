@@ -14,12 +14,11 @@ mod row;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use futures_util::future::try_join_all;
 use tidegate_core::deduplication::Mark;
-use tidegate_core::identity::Identity;
 use tidegate_core::reputation::dropped_identity;
 use tidegate_delivery::ports::{Marks, PortError};
 
+use crate::dead::marks_of;
 use crate::redact::AddressVisibility;
 use crate::send::{InputFault, InputRow, InputRows, JournalError};
 pub use account::{AccountVerdict, RunAccount, Tolerance};
@@ -31,10 +30,8 @@ pub(crate) use journal::journals_in;
 pub use report::ResultsReport;
 pub use row::{COLUMNS, RowResult, RowStatus};
 
-/// Marks that one call reads.
-const MARKS_PER_CALL: usize = 100;
 /// Rows that are looked up at once, by as many calls as they need.
-const ROWS_AT_ONCE: usize = 8 * MARKS_PER_CALL;
+const ROWS_AT_ONCE: usize = 800;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
@@ -101,32 +98,16 @@ async fn looked_up(
     journal: &RunJournal,
     rows: &[InputRow],
 ) -> Result<Vec<RowResult>, PortError> {
-    let mut identities: Vec<Identity> =
-        rows.iter().filter_map(|row| journal.identity(row.number)).collect();
-    if !facts.has_marks {
-        identities.clear();
-    }
-    let marked = found(marks, identities).await?;
-    let accepted = marked.values().filter_map(|mark| mark.accepted.as_ref());
-    let accepted = accepted.map(|accepted| dropped_identity(&accepted.ses_message_id));
-    let dropped = found(marks, accepted.collect()).await?;
+    let enqueued = rows.iter().filter(|_| facts.has_marks);
+    let enqueued = enqueued.filter_map(|row| journal.identity(row.number));
+    let marked = marks_of(enqueued, marks).await?;
+    let dropped = |mark: &Mark| Some(dropped_identity(&mark.accepted.as_ref()?.ses_message_id));
+    let drops = marks_of(marked.values().filter_map(dropped), marks).await?;
     let result = |row: &InputRow| {
         let mark = journal.identity(row.number).and_then(|identity| marked.get(&identity));
-        let accepted = mark.and_then(|mark| mark.accepted.as_ref());
-        let id = accepted.map(|accepted| dropped_identity(&accepted.ses_message_id));
-        facts.result(journal, row, mark, id.and_then(|id| dropped.get(&id)))
+        facts.result(journal, row, mark, mark.and_then(dropped).and_then(|id| drops.get(&id)))
     };
     Ok(rows.iter().map(result).collect())
-}
-
-/// The marks that exist, by their identities.
-async fn found(
-    marks: &impl Marks,
-    identities: Vec<Identity>,
-) -> Result<BTreeMap<Identity, Mark>, PortError> {
-    let calls = identities.chunks(MARKS_PER_CALL).map(|some| marks.find(some));
-    let found = try_join_all(calls).await?.into_iter().flatten();
-    Ok(identities.iter().cloned().zip(found).filter_map(|(of, mark)| Some((of, mark?))).collect())
 }
 
 #[cfg(test)]

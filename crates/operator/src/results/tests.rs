@@ -5,7 +5,7 @@ use tidegate_core::control::{CANCELLED, Cancel};
 use tidegate_core::dead_letter::{DeadLetter, LastError};
 use tidegate_core::deduplication::Acceptance;
 use tidegate_core::exclusions::{AddressKey, ExclusionList};
-use tidegate_core::identity::EpochMillis;
+use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{
     MarkRequest, MarkResult, Marks as _, SuppressedAddress, SuppressionReason,
 };

@@ -1,6 +1,6 @@
 use std::error::Error as StdError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use tidegate_adapters::aws::stack::StackError;
@@ -34,6 +34,11 @@ pub enum CommandError {
 }
 
 impl CommandError {
+    /// The error of a file, by the thing that failed.
+    pub(crate) fn of_file(path: &Path, doing: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::File { path: path.to_owned(), doing, source }
+    }
+
     /// The program's exit code: 2 where an option or a file is wrong and nothing was done, else 3.
     pub fn exit_code(&self) -> u8 {
         match self {

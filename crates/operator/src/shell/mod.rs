@@ -32,9 +32,7 @@ pub(crate) fn say_warnings() {
 
 /// Opens a file that the user names.
 pub(crate) fn open_file(path: &Path) -> Result<File, CommandError> {
-    let path = path.to_owned();
-    let doing = "cannot be read";
-    File::open(&path).map_err(|source| CommandError::File { path, doing, source })
+    File::open(path).map_err(CommandError::of_file(path, "cannot be read"))
 }
 
 /// The text of a file that the user names.

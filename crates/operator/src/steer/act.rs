@@ -9,9 +9,7 @@ use tidegate_core::rate::Rate;
 use tidegate_delivery::control::{ChangeOutcome, change};
 use tidegate_delivery::ports::{Clock, History, Ledger, PortError};
 
-use super::{
-    Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS, SteerAction, SteerError, SteerReport, limit,
-};
+use super::{Author, IN_FORCE_WITHIN_S, SteerAction, SteerError, SteerReport, limit};
 use crate::suggest::SuggestedCommand;
 use tidegate_core::format::{rate, time};
 
@@ -35,10 +33,7 @@ pub async fn steer(
     clock: &impl Clock,
 ) -> Result<SteerReport, SteerError> {
     let now = EpochMillis::from(clock.wall());
-    let length = author.reason.trim().chars().count();
-    if !(1..=MAX_REASON_CHARS).contains(&length) {
-        return Err(SteerError::Reason(length));
-    }
+    author.check()?;
     check(action, deployed.0, now)?;
     let (changed, detail, still_held) = match action {
         SteerAction::Cap(cap) => {
@@ -47,14 +42,8 @@ pub async fn steer(
         }
         _ => set_control(action, author, deployed, ledger, now).await?,
     };
-    let record = ChangeRecord {
-        at: now,
-        by: author.by.clone(),
-        action: name(action).to_owned(),
-        campaign: campaign(action).map(str::to_owned),
-        detail,
-        reason: author.reason.trim().to_owned(),
-    };
+    let campaign = campaign(action).map(str::to_owned);
+    let record = ChangeRecord { campaign, ..author.record(now, name(action), detail) };
     // The change has been made. If it cannot be recorded, the report says so, but it is no failure.
     let recorded = changed && ledger.add(&record).await.is_ok();
     let in_force_within_s = IN_FORCE_WITHIN_S;

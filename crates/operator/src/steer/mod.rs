@@ -22,7 +22,7 @@ use crate::suggest::SuggestedCommand;
 pub use act::steer;
 
 /// The longest allowed reason, in characters.
-pub const MAX_REASON_CHARS: usize = 200;
+const MAX_REASON_CHARS: usize = 200;
 /// A change is in force after at most this many seconds, because the next window's claim reads it.
 pub const IN_FORCE_WITHIN_S: u64 = 2;
 
@@ -76,6 +76,29 @@ impl SteerAction {
 pub struct Author {
     pub by: String,
     pub reason: String,
+}
+
+/// A reason that is empty or too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the reason has {0} characters; allowed are 1 to {MAX_REASON_CHARS}")]
+pub struct InvalidReason(usize);
+
+impl Author {
+    /// Checked before anything is done: the history is to say why.
+    ///
+    /// # Errors
+    /// [`InvalidReason`].
+    pub fn check(&self) -> Result<(), InvalidReason> {
+        let length = self.reason.trim().chars().count();
+        let is_valid = (1..=MAX_REASON_CHARS).contains(&length);
+        if is_valid { Ok(()) } else { Err(InvalidReason(length)) }
+    }
+
+    /// The history's entry of what the author has done, to no campaign alone.
+    pub fn record(&self, at: EpochMillis, action: &str, detail: String) -> ChangeRecord {
+        let (by, reason) = (self.by.clone(), self.reason.trim().to_owned());
+        ChangeRecord { at, by, action: action.to_owned(), campaign: None, detail, reason }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -147,9 +170,8 @@ pub enum SteerError {
     /// The end of the pause has passed.
     #[error("the pause would end at {0}, which has passed")]
     Past(String),
-    /// The reason is empty or too long.
-    #[error("the reason has {0} characters; allowed are 1 to 200")]
-    Reason(usize),
+    #[error(transparent)]
+    Reason(#[from] InvalidReason),
     #[error("{key} has no limit; {}", if known.is_empty() { "there is no limit at all".to_owned() } else { format!("there is {}", known.join(", ")) })]
     NoLimit { key: String, known: Vec<String> },
     #[error(

@@ -16,7 +16,7 @@ use tidegate_core::deduplication::Mark;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Marks, PortError};
 
-use crate::dead::{Coverage, Letter, LetterSnapshot};
+use crate::dead::{Coverage, Letter, LetterSnapshot, marks_of};
 use crate::page::{Page, Span, Tone, View};
 use crate::status;
 
@@ -211,14 +211,7 @@ pub async fn gather(
     let letters: Vec<Letter> = meant.cloned().collect();
     let mut identities = identities(&query, &status);
     identities.extend(letters.iter().filter_map(Letter::identity));
-    identities.sort();
-    identities.dedup();
-    let mut found = Vec::new();
-    for batch in identities.chunks(100) {
-        let marks = marks.find(batch).await?;
-        let pairs = batch.iter().zip(marks);
-        found.extend(pairs.filter_map(|(identity, mark)| Some((identity.clone(), mark?))));
-    }
+    let found = marks_of(identities, marks).await?.into_iter().collect();
     Ok(MailFacts { query, status, poller, marks: found, letters, coverage: reading.coverage })
 }
 

@@ -323,8 +323,7 @@ impl World {
         let stack = StackSettings {
             campaigns: vec![campaign("big", 90), campaign("small", 10)],
             shared: vec![url("merge.fifo"), url("domain-1")],
-            deduplication: self.deduplication,
-            mark_retention: self.kept,
+            marks_kept: (self.deduplication != Deduplication::Off).then_some(self.kept),
             quota_per_second: Some(14.0),
         };
         let queues = self.queues.clone().with_faults(&self.faults);

@@ -114,7 +114,7 @@ async fn an_interruption_ends_between_two_batches() {
     };
     let stop = tokio::time::sleep(Duration::from_secs(12));
     let slow = ReplayPace { per_second: 1.0, backlog: 1_000 };
-    let replayed = replay(&site, &review, &author(), slow, stop, |_| {}).await.unwrap();
+    let replayed = carry_out(&site, &review.work, &author(), slow, stop, |_| {}).await.unwrap();
     assert!(replayed.interrupted && replayed.sent == 20, "{replayed:?}");
     let mails = finish(&bench).await;
     assert!(mails.len() == 40 && mails.values().all(|count| *count == 1));

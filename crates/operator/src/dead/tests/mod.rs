@@ -99,7 +99,7 @@ impl Bench {
             ledger: &self.ledger,
             clock: &self.clock,
         };
-        replay(&site, review, &author(), pace, pending(), |_| {}).await
+        carry_out(&site, &review.work, &author(), pace, pending(), |_| {}).await
     }
 
     fn standing(&self, queue: &str) -> Vec<QueuedMessage> {

@@ -160,7 +160,7 @@ async fn a_letter_of_a_body_that_is_no_mail_is_found_by_its_id() {
     for name in ["order-7", "big/id/order-7", "sqs-7"] {
         let shown = show(&reading, name, now, AddressVisibility::Masked, false);
         assert_eq!(shown.len(), 1, "{name}");
-        assert_eq!(shown[0].row.id, "order-7");
+        assert_eq!(shown[0].id, "order-7");
         let filter = LetterFilter { ids: vec![name.to_owned()], ..LetterFilter::default() };
         assert_eq!(bench.review(filter, false).await.groups.len(), 1, "{name}");
     }

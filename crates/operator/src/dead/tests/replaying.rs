@@ -37,7 +37,7 @@ async fn a_replayed_mail_keeps_its_identity_and_body_and_has_a_higher_pass_and_a
     let filter =
         LetterFilter { codes: vec!["messagerejected".to_owned()], ..LetterFilter::default() };
     let review = bench.review(filter, false).await;
-    assert_eq!((review.to_send(), bench.standing("big").len()), (25, 0), "a review does nothing");
+    assert_eq!((review.work.of(), bench.standing("big").len()), (25, 0), "a review does nothing");
     let replayed = bench.replay(&review, FAST).await.unwrap();
     assert!(replayed.is_whole() && replayed.sent == 25, "{replayed:?}");
     for message in bench.standing("big") {
@@ -66,7 +66,7 @@ async fn what_was_or_may_have_been_sent_is_not_replayed_by_itself() {
     mark(&bench, "parked", MarkState::Parked).await;
     mark(&bench, "old", MarkState::Sending).await;
     let ids = |review: &Review| {
-        let ids = review.mails.values().map(|order| order.identity.id().into_owned());
+        let ids = review.work.mails.values().map(|order| order.identity.id().into_owned());
         let mut ids: Vec<String> = ids.collect();
         ids.sort();
         ids.join(" ")
@@ -106,7 +106,7 @@ async fn of_several_letters_of_one_mail_only_the_newest_is_replayed() {
     bench.put(&[at_pass("New", 131_071), at_pass("Old", 65_535)]).await;
     bench.put(&[refused("big", "once", "Old")]).await;
     let review = bench.review(LetterFilter::default(), true).await;
-    assert_eq!((review.to_send(), review.refusals.len()), (2, 1), "{review:?}");
+    assert_eq!((review.work.of(), review.refusals.len()), (2, 1), "{review:?}");
     assert_eq!(bench.replay(&review, FAST).await.unwrap().sent, 2);
     let twice = ("big/id/twice".to_owned(), "131072".to_owned());
     assert_eq!(bench.mails("big").get(&twice), Some(&1), "{:?}", bench.mails("big"));
@@ -116,11 +116,11 @@ async fn of_several_letters_of_one_mail_only_the_newest_is_replayed() {
     bench.put(&[at_pass("New", 131_071), at_pass("Old", 65_535)]).await;
     let old = LetterFilter { codes: vec!["Old".to_owned()], ..LetterFilter::default() };
     let review = bench.review(old, true).await;
-    assert_eq!((review.to_send(), review.groups[0].cannot), (0, 1));
+    assert_eq!((review.work.of(), review.groups[0].cannot), (0, 1));
     // Alike but for SQS's id: one of them.
     let bench = Bench::new();
     bench.put(&[at_pass("Old", 65_535), at_pass("Old", 65_535)]).await;
-    assert_eq!(bench.review(LetterFilter::default(), true).await.to_send(), 1);
+    assert_eq!(bench.review(LetterFilter::default(), true).await.work.of(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,7 +154,7 @@ async fn what_cannot_be_sent_is_said_and_stays() {
     let message = broken.into_queue_message(None, SQS_LIMIT_BYTES).unwrap();
     bench.put(&[raw(message.body, message.attributes)]).await;
     let review = bench.review(LetterFilter::default(), true).await;
-    assert_eq!(review.to_send(), 0);
+    assert_eq!(review.work.of(), 0);
     let why: Vec<_> = review.refusals.iter().map(|refusal| refusal.why.as_str()).collect();
     assert_eq!(why[0], "there is no campaign gone any more");
     assert!(why[1].starts_with("would be dead-lettered again: ") && why.len() == 2, "{why:?}");
@@ -259,7 +259,7 @@ async fn with_letters_to_delete_that_are_gone_it_is_not_whole() {
     bench.put(&several(1)).await;
     mark(&bench, "m-0", MarkState::Sent).await;
     let review = bench.review(LetterFilter::default(), true).await;
-    assert_eq!((review.to_send(), review.to_drop), (0, 1));
+    assert_eq!((review.work.of(), review.to_drop), (0, 1));
     let taken = bench.memory.receive(&bench.dead, 1, Duration::ZERO).await.unwrap();
     bench.memory.delete(&bench.dead, std::slice::from_ref(&taken[0].receipt)).await.unwrap();
     let replayed = bench.replay(&review, FAST).await.unwrap();
@@ -287,7 +287,7 @@ async fn a_discard_deletes_the_reviewed_letters_for_good_and_the_history_says_wh
     let reading = bench.read().await;
     let filter = LetterFilter { campaigns: vec!["big".to_owned()], ..LetterFilter::default() };
     let reviewed = DiscardReview::of(&reading, &filter, AddressVisibility::Masked);
-    assert_eq!((reviewed.letters(), reviewed.groups.letters), (25, 25));
+    assert_eq!((reviewed.work.of(), reviewed.groups.letters), (25, 25));
     // This one is of the campaign, too, and nobody has seen it.
     bench.put(&[refused("big", "late", "Rejected")]).await;
     let site = LetterPorts {
@@ -296,7 +296,10 @@ async fn a_discard_deletes_the_reviewed_letters_for_good_and_the_history_says_wh
         ledger: &bench.ledger,
         clock: &bench.clock,
     };
-    let report = discard(&site, &reviewed, &author(), pending(), |_| {}).await.unwrap();
+    let report =
+        carry_out(&site, &reviewed.work, &author(), ReplayPace::UNBOUNDED, pending(), |_| {})
+            .await
+            .unwrap();
     assert!(report.is_whole(), "{report:?}");
     assert_eq!((report.done(), report.of, report.sent), (25, 25, 0));
     let left: Vec<String> = bench.read().await.letters.iter().map(Letter::id).collect();
@@ -322,9 +325,10 @@ async fn a_corrected_letter_is_sent_as_the_same_mail_with_its_new_body() {
     let better = body("m-1").replace("Text.", "Better.");
     let file = [line("m-1", better.clone()), line("m-2", "{\"id\": \"m-2\"}".to_owned())];
     let corrections = Corrections::read("dead.jsonl", file.join("\n").as_bytes()).unwrap();
-    let corrected = corrections.applied("dead.jsonl", reading.clone()).unwrap();
+    let mut corrected = reading.clone();
+    assert_eq!(corrections.apply(&mut corrected).unwrap(), 0);
     let review = bench.review_of(&corrected, LetterFilter::default(), false).await;
-    assert_eq!((review.to_send(), review.refusals.len()), (1, 1), "{review:?}");
+    assert_eq!((review.work.of(), review.refusals.len()), (1, 1), "{review:?}");
     assert_eq!(bench.replay(&review, FAST).await.unwrap().sent, 1);
     let sent = bench.standing("big");
     assert_eq!((sent.len(), sent[0].body.as_str()), (1, better.as_str()));
@@ -336,6 +340,6 @@ async fn a_corrected_letter_is_sent_as_the_same_mail_with_its_new_body() {
     );
     let other = line("m-0", body("m-9"));
     let other = Corrections::read("dead.jsonl", other.as_bytes()).unwrap();
-    let fault = other.applied("dead.jsonl", reading.clone()).unwrap_err().to_string();
+    let fault = other.apply(&mut reading.clone()).unwrap_err().to_string();
     assert!(fault.starts_with("dead.jsonl:1: body.id: must stay"), "{fault}");
 }

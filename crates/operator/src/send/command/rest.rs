@@ -3,7 +3,7 @@
 use std::io::BufReader;
 use std::path::Path;
 
-use crate::dead::{DiscardReview, LetterFilter};
+use crate::dead::{DiscardReview, LetterFilter, LetterWork, ReplayPace};
 use crate::redact::AddressVisibility;
 use crate::results::RunJournal;
 use crate::send::{
@@ -14,7 +14,6 @@ use crate::steer::Author;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::channel::Channel;
 use tidegate_core::config::Campaign;
-use tidegate_core::control::CANCELLED;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::Run;
 use tidegate_delivery::ports::{Clock as _, StoredRun};
@@ -22,7 +21,7 @@ use tidegate_delivery::ports::{Clock as _, StoredRun};
 use super::args::SendArgs;
 use super::prepare;
 use crate::cancel;
-use crate::dead::command::{MOST_LETTERS, discard_reviewed, read};
+use crate::dead::command::{MOST_LETTERS, act, read};
 use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// The rest of a run.
@@ -33,7 +32,7 @@ pub(super) struct Rest {
     /// To whom the run went, or goes.
     pub(super) sent: AddressList,
     /// The mails that its cancel took back.
-    letters: DiscardReview,
+    letters: LetterWork,
 }
 
 /// The rest of the run that `--rest-of` names; none if it was interrupted.
@@ -59,11 +58,7 @@ pub(super) async fn of(
     if reading.coverage.interrupted {
         return Ok(None);
     }
-    let of_campaign = LetterFilter {
-        campaigns: vec![campaign.name.clone()],
-        codes: vec![CANCELLED.to_owned()],
-        ..LetterFilter::default()
-    };
+    let of_campaign = LetterFilter::cancelled_of(&campaign.name);
     let cancelled = reading.letters.iter().filter(|letter| of_campaign.admits(letter));
     let rows = cancelled_rows(cancelled);
     let mut sent = AddressList::default();
@@ -74,7 +69,8 @@ pub(super) async fn of(
         add_list(&mut sent, &run, args, stack.poller.rules.channel)?;
     }
     let own = |key: &RunKey| runs.iter().any(|run| run.name == key.name);
-    let letters = DiscardReview::of_runs(&reading, &of_campaign, shell.output.addresses(), own);
+    let letters =
+        DiscardReview::of_runs(&reading, &of_campaign, shell.output.addresses(), own).work;
     Ok(Some(Rest { name: rest_name(&runs, name), key, sent, letters }))
 }
 
@@ -131,9 +127,9 @@ impl Rest {
         record_rest(&stack.ledger(), &self.key, run)
             .await
             .map_err(|error| CommandError::Unfinished(error.into()))?;
-        if self.letters.letters() == 0 {
+        if self.letters.of() == 0 {
             return Ok(CommandEnd::Done);
         }
-        discard_reviewed(&self.letters, stack, &author, shell).await
+        act(&self.letters, &author, ReplayPace::UNBOUNDED, stack, shell).await
     }
 }
