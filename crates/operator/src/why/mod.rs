@@ -7,7 +7,7 @@
 mod address;
 pub(crate) mod command;
 mod explain;
-mod limits;
+mod obstacles;
 
 use serde::Serialize;
 use thiserror::Error;
