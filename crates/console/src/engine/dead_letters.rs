@@ -235,8 +235,8 @@ impl<P: PortTypes> Engine<P> {
             include_unknown: asked.include_unknown,
             drop_sent: asked.drop_sent,
             campaign_queues: self.site.campaign_queues(&campaigns),
-            rules: self.site.poller.rules.clone(),
-            deduplication: self.site.poller.deduplication,
+            rules: self.site.settings.poller.rules.clone(),
+            deduplication: self.site.settings.poller.deduplication,
         };
         let now = self.site.clock.wall();
         let review = review(&reading, &options, &self.site.ledger, now).await?;

@@ -12,7 +12,6 @@ use tidegate_core::channel::Channel;
 use tidegate_core::format::span;
 use tidegate_core::limits::InitialLimits;
 use tidegate_delivery::ports::Clock as _;
-use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{
     self, CampaignLoad, DailyQuotaSettings, DomainShare, Forecast, ForecastOptions, PlanError,
     PlanReport, PlannedFault, Scenario, Variant, WeightList,
@@ -315,8 +314,7 @@ impl PlanArgs {
     async fn live(&self, scenario: &mut Scenario, shell: &Shell) -> Result<(), CommandError> {
         let stack = self.on.stack.open().await?;
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-        let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
-        let standing = crate::plan::scenario_of(&facts, Deployment { poller, scheduler });
+        let standing = crate::plan::scenario_of(&facts);
         *scenario = Scenario { start: scenario.start, ..standing };
         Ok(())
     }

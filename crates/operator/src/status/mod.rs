@@ -31,7 +31,7 @@ use tidegate_core::idle::{EXACT, RUN};
 use tidegate_core::limiter::WindowLeft;
 use tidegate_core::reputation::ReputationFigures;
 use tidegate_core::weight_rule::WeightRule;
-use tidegate_delivery::ports::{Clock as _, PortError, QueueDepth};
+use tidegate_delivery::ports::{PortError, QueueDepth};
 
 use crate::history;
 use crate::redact::AddressVisibility;
@@ -39,7 +39,7 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;
 use crate::suggest::SuggestedCommand;
 
-pub use facts::{OtherQueues, StackFacts, StatusPorts, StatusSettings, gather, other_queues};
+pub use facts::{StackFacts, StatusPorts, StatusSettings, gather};
 pub use live::{CampaignRow, ExpressPace, LiveStatus};
 pub use runs::RunStatus;
 pub use waiting::WaitingStatus;
@@ -260,7 +260,7 @@ impl Status {
         let addresses = facts.settings.addresses;
         let shown = |(campaign, name, hold): (Option<&str>, &str, &Hold)| HoldStatus {
             detail: addresses.within(&hold.detail),
-            ..hold_status(campaign, name, hold, facts.settings.channel.words())
+            ..hold_status(campaign, name, hold, facts.settings.poller.rules.channel.words())
         };
         let holds: Vec<HoldStatus> = control.named_holds().map(shown).collect();
         let campaigns = campaigns(facts, &control);
@@ -311,7 +311,7 @@ fn serving(facts: &StackFacts) -> ServingStatus {
     let state = match last {
         None => "never",
         Some(last) if recent(last) => "serving",
-        Some(last) if empty && facts.settings.idle_wake > 1 && looked(last) => "idle",
+        Some(last) if empty && facts.settings.scheduler.idle_wake > 1 && looked(last) => "idle",
         Some(_) => "stopped",
     };
     let left = facts.standing.window_left.filter(|left| recent(left.window));
@@ -385,7 +385,7 @@ fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold, words: Words) 
 }
 
 fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
-    let limits = control.limit_table(&facts.settings.limits.initial);
+    let limits = control.limit_table(&facts.settings.poller.limits.initial);
     let (window, holds) = (Window::containing(facts.at), &control.campaign_holds);
     let in_force =
         |campaign: &Campaign| control.weight_at(campaign, &facts.campaigns, &limits, window);
@@ -439,23 +439,17 @@ pub async fn facts(
     addresses: AddressVisibility,
     changes: usize,
 ) -> Result<StackFacts, PortError> {
-    let (standing, campaigns) = stack.standing().await?;
-    let settings =
-        StatusSettings::of(&stack.label(), &stack.poller, &stack.scheduler, addresses, changes);
+    let settings = StatusSettings {
+        stack: stack.label(),
+        poller: stack.poller.clone(),
+        scheduler: stack.scheduler.clone(),
+        addresses,
+        changes,
+        ses_price: None,
+    };
     let (queues, account) = (&stack.queues(), &stack.account());
     let (ledger, clock) = (&stack.ledger(), &stack.clock());
-    let (places, ports) =
-        (other_queues(&stack.poller), StatusPorts { queues, account, ledger, clock });
-    gather(settings, standing, campaigns, &places, ports).await
-}
-
-/// Reads the ledger again, and takes everything else from `before`.
-pub(crate) async fn facts_after(
-    stack: &Stack,
-    before: &StackFacts,
-) -> Result<StackFacts, PortError> {
-    let (standing, campaigns) = stack.standing().await?;
-    Ok(StackFacts { at: stack.clock().wall(), standing, campaigns, ..before.clone() })
+    gather(settings, StatusPorts { queues, account, ledger, clock }).await
 }
 
 /// Show what stands: quota and use, campaigns, holds, breaker, queues

@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::page::{Page, Span, TextTable, Tone, bar};
 use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;
-use crate::status::{CampaignRow, LiveStatus, StackFacts, Status, facts, facts_after};
+use crate::status::{CampaignRow, LiveStatus, StackFacts, Status, facts};
 
 /// Queues and account are asked this often: SQS counts up to a minute late.
 const DEPTHS_EVERY: Duration = Duration::from_secs(5);
@@ -95,7 +95,7 @@ pub async fn watch(
             counted = Instant::now();
             facts(stack, last.settings.addresses, last.settings.changes).await
         } else {
-            facts_after(stack, &last).await
+            last.read_again(&stack.ledger(), &stack.clock()).await
         };
         match read {
             Ok(now) => {

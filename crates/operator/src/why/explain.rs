@@ -145,7 +145,8 @@ impl Mail<'_> {
 
     /// Whether and how the operator can replay a dead letter.
     fn replay(self, letter: &Letter) -> String {
-        let MailFacts { query, status, poller, marks, .. } = self.facts;
+        let MailFacts { query, status, marks, .. } = self.facts;
+        let poller = self.facts.poller();
         let express = poller.express_queue_url.as_deref().map(|url| (EXPRESS, url));
         let queues = status.campaigns.iter().map(|own| (own.name.as_str(), own.queue_url.as_str()));
         let queues = queues.chain(express).map(|(name, url)| (name.to_owned(), QueueUrl::new(url)));
@@ -182,7 +183,7 @@ impl Mail<'_> {
                 "if it was replayed, when its turn comes".to_owned(),
             )
         } else {
-            let park = self.facts.poller.deduplication == Deduplication::Park;
+            let park = self.facts.poller().deduplication == Deduplication::Park;
             let then = if park { "dead-lettered as unknown" } else { "sent again" };
             let received = "when its message is received again (after 30 s, or a retry's delay of at most 15 min)";
             ("no outcome came", format!("{received}: it is then {then}"))
@@ -206,7 +207,7 @@ impl Mail<'_> {
             Some(name) => self.unrecorded(&[&name]),
             None => self.unrecorded(&names),
         };
-        let MailFacts { coverage, poller, .. } = self.facts;
+        let (coverage, poller) = (self.facts.coverage, self.facts.poller());
         if coverage.is_whole() {
             let read = count(coverage.read);
             let said = format!("it is none of the {read} messages on the dead-letter queue");
@@ -239,7 +240,7 @@ impl Mail<'_> {
         let summary = format!("{known}: {}.", self.alternatives(!waits.is_empty()));
         let only = if let [only] = campaigns { Some((*only).to_owned()) } else { None };
         let mut answer = self.answer(verdict, summary).of(only);
-        let MailFacts { query, poller, .. } = self.facts;
+        let (query, poller) = (&self.facts.query, self.facts.poller());
         if query.id.contains('@') && Identity::parse(&query.id).is_err() {
             answer.summary += " It looks like an address, and `why` takes the mail's id.";
             return answer.lets_go(FIND_ID);
@@ -287,7 +288,7 @@ impl Mail<'_> {
 
     /// Lists what can have become of a mail that no record names.
     fn alternatives(self, may_wait: bool) -> String {
-        let MailFacts { poller, coverage, .. } = self.facts;
+        let (coverage, poller) = (self.facts.coverage, self.facts.poller());
         let sent = match poller.deduplication {
             Deduplication::Off => "it was sent".to_owned(),
             _ => {
