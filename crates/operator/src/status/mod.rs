@@ -339,11 +339,11 @@ fn breaker(breaker: &Breaker) -> BreakerStatus {
     BreakerStatus { state, since, until }
 }
 
-/// The meaning of a hold for `reason`, as a sentence that goes on from a name and a colon.
-fn in_words(reason: &str, words: Words) -> String {
+fn hold_status(campaign: Option<&str>, name: &str, hold: &Hold, words: Words) -> HoldStatus {
     let Words { service, message, limit, .. } = words;
-    let known = StrDeserializer::<serde::de::value::Error>::new(reason);
-    match HoldReason::deserialize(known) {
+    let reason = HoldReason::deserialize(StrDeserializer::<serde::de::value::Error>::new(name));
+    // The meaning as a sentence that goes on from a name and a colon.
+    let what = match reason {
         Ok(HoldReason::Paused) => "paused by an operator".to_owned(),
         Ok(HoldReason::DailyQuota) => format!("{service}'s daily quota is used up"),
         Ok(HoldReason::DailyBudget) => {
@@ -355,32 +355,29 @@ fn in_words(reason: &str, words: Words) -> String {
         Ok(HoldReason::Refusals) => format!("one {message} after the other is refused"),
         Ok(HoldReason::Reputation) => "too many bounces or complaints".to_owned(),
         Ok(HoldReason::Cancelled) => format!("its cancelled {message}s are taken out"),
-        Err(_) => reason.replace('_', " "),
-    }
-}
-
-fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold, words: Words) -> HoldStatus {
+        Err(_) => name.replace('_', " "),
+    };
+    let by_itself = match reason {
+        Ok(HoldReason::Cancelled) => Some("the pollers, once its queue has none of it"),
+        Ok(HoldReason::Refusals) => Some("a mail that is accepted: one is tried every 30 s"),
+        Ok(HoldReason::Tenant) => Some("the scheduler, once SES lets the tenant send"),
+        _ => None,
+    };
     let mut status = HoldStatus {
         campaign: campaign.map(str::to_owned),
-        reason: reason.to_owned(),
-        what: in_words(reason, words),
+        reason: name.to_owned(),
+        what,
         detail: hold.detail.clone(),
         since: hold.since,
         until: hold.until,
-        lifted_by: String::new(),
+        lifted_by: "the scheduler".to_owned(),
     };
     let by_hand = status.lifting_command().map(|command| format!("`{command}`"));
-    let end = hold.until.map(|_| "its end".to_owned());
-    let cancelled = reason == HoldReason::Cancelled.as_str();
-    let cleared = cancelled.then(|| "the pollers, once its queue has none of it".to_owned());
-    let refusals = reason == HoldReason::Refusals.as_str();
-    let accepted = refusals.then(|| "a mail that is accepted: one is tried every 30 s".to_owned());
-    let tenant = reason == HoldReason::Tenant.as_str();
-    let restored = tenant.then(|| "the scheduler, once SES lets the tenant send".to_owned());
-    let lifters = end.into_iter().chain(cleared).chain(restored).chain(accepted).chain(by_hand);
-    let lifters: Vec<String> = lifters.collect();
-    status.lifted_by =
-        if lifters.is_empty() { "the scheduler".to_owned() } else { lifters.join(", or ") };
+    let lifters = hold.until.map(|_| "its end").into_iter().chain(by_itself).map(str::to_owned);
+    let lifters: Vec<String> = lifters.chain(by_hand).collect();
+    if !lifters.is_empty() {
+        status.lifted_by = lifters.join(", or ");
+    }
     status
 }
 

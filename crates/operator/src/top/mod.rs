@@ -126,7 +126,9 @@ fn page(live: &LiveStatus, caption: &str, width: usize, height: usize) -> Page {
     let top = curve.iter().copied().fold(top, f64::max);
     let shown = COLUMN.saturating_mul(u32::try_from(curve.len()).unwrap_or(u32::MAX));
     page.heading(format!("sent a second, the last {} (full height: {})", span(shown), rate(top)));
-    page.line(Tone::Good, curve.into_iter().map(|value| bar(value / top)).collect::<String>());
+    // Rounded up: a rate just below the quota is the full height.
+    let bars = curve.into_iter().map(|value| bar((value / top * 8.0).ceil() / 8.0));
+    page.line(Tone::Good, bars.collect::<String>());
     let mut below = Page::default();
     status.sections(&mut below);
     let rows = live.rows();
