@@ -51,7 +51,7 @@ pub async fn steer(
     let record = ChangeRecord {
         at: now,
         by: author.by.clone(),
-        action: name(action).to_owned(),
+        action: <&str>::from(action).to_owned(),
         campaign: campaign(action).map(str::to_owned),
         detail,
         reason: author.reason.trim().to_owned(),
@@ -60,20 +60,6 @@ pub async fn steer(
     let recorded = changed && ledger.add(&record).await.is_ok();
     let in_force_within_s = IN_FORCE_WITHIN_S;
     Ok(SteerReport { changed, record, still_held, in_force_within_s, recorded })
-}
-
-fn name(action: &SteerAction) -> &'static str {
-    match action {
-        SteerAction::Pause { .. } => "pause",
-        SteerAction::Resume { .. } => "resume",
-        SteerAction::Lift { .. } => "lift",
-        SteerAction::Cancel { .. } => "cancel",
-        SteerAction::Weights(_) | SteerAction::WeightRule { .. } | SteerAction::ResetWeights => {
-            "weights"
-        }
-        SteerAction::Cap(_) => "rate",
-        SteerAction::Limit { .. } => "limit",
-    }
 }
 
 fn campaign(action: &SteerAction) -> Option<&str> {
@@ -98,19 +84,14 @@ fn check(action: &SteerAction, campaigns: &[Campaign], now: EpochMillis) -> Resu
     let known_or = |name: &str| {
         if known().any(|other| other == name) { Ok(()) } else { Err(unknown(name)) }
     };
+    let named = match action {
+        SteerAction::Pause { .. }
+        | SteerAction::Cancel { .. }
+        | SteerAction::Limit { limit: Some(_), .. } => campaign(action),
+        _ => None,
+    };
+    named.filter(|name| *name != EXPRESS).map_or(Ok(()), known_or)?;
     match action {
-        SteerAction::Pause { campaign: Some(name), .. }
-        | SteerAction::Cancel { campaign: name, .. }
-            if name != EXPRESS && !known().any(|other| other == name) =>
-        {
-            Err(unknown(name))
-        }
-        SteerAction::Limit { key, limit: Some(_), .. } => match key.campaign() {
-            Some(name) if name != EXPRESS && !known().any(|other| other == name) => {
-                Err(unknown(name))
-            }
-            _ => Ok(()),
-        },
         SteerAction::Pause { until: Some(until), .. } if *until <= now => {
             Err(SteerError::Past(time(*until)))
         }
@@ -142,10 +123,8 @@ async fn set_control(
 ) -> Result<ControlChange, SteerError> {
     let standing = ledger.read().await?;
     let mut before = standing.control;
-    // A trial on a copy: an invalid action is an error before anything is written.
-    apply(&mut before.clone(), action, author, deployed, now)?;
-    // `change` applies the action again to a newer record if a write conflicts. The action may be
-    // invalid on that record; then nothing of it is written.
+    // `change` applies the action again to a newer record if a write conflicts. Where the action is
+    // invalid on a record, nothing of it is written.
     let refused = RefCell::new(None);
     let applied = change(ledger, standing.control_version, before.clone(), |control| {
         let mut tried = control.clone();

@@ -33,18 +33,25 @@ pub(super) fn apply(
         let (message, allowed) = (channel.words().message, allowed.join(", "));
         return Err(SteerError::OtherChannel { key: key.to_string(), message, allowed });
     }
-    if limit.adaptive && key.dimension != Dimension::Domain {
-        return Err(SteerError::NotAdaptive(key.to_string()));
-    }
-    let may_overflow = matches!(
-        key.dimension,
-        Dimension::Sender | Dimension::ConfigurationSet | Dimension::Tenant
-    );
-    if limit.overflow.is_some() && !may_overflow {
-        return Err(SteerError::NoOverflow(key.to_string()));
-    }
-    if limit.defers && key.dimension != Dimension::Campaign {
-        return Err(SteerError::NotDeferred(key.to_string()));
+    let of = key.dimension;
+    let overflows =
+        matches!(of, Dimension::Sender | Dimension::ConfigurationSet | Dimension::Tenant);
+    let faults = [
+        (limit.adaptive && of != Dimension::Domain).then(|| SteerError::OtherKind {
+            what: format!("{key} cannot be adaptive"),
+            of: "domains, since it is the recipients' provider that defers",
+        }),
+        (limit.overflow.is_some() && !overflows).then(|| SteerError::OtherKind {
+            what: format!("the rest of {key} cannot go through another configuration set"),
+            of: "a sender, a set and a tenant",
+        }),
+        (limit.defers && of != Dimension::Campaign).then(|| SteerError::OtherKind {
+            what: format!("what is left of {key} cannot be deferred"),
+            of: "a campaign",
+        }),
+    ];
+    if let Some(fault) = faults.into_iter().flatten().next() {
+        return Err(fault);
     }
     if limit.defers && !stores_deferred {
         return Err(SteerError::NoBucket);
