@@ -36,22 +36,17 @@ pub(super) fn apply(
     let of = key.dimension;
     let overflows =
         matches!(of, Dimension::Sender | Dimension::ConfigurationSet | Dimension::Tenant);
-    let faults = [
-        (limit.adaptive && of != Dimension::Domain).then(|| SteerError::OtherKind {
-            what: format!("{key} cannot be adaptive"),
-            of: "domains, since it is the recipients' provider that defers",
-        }),
-        (limit.overflow.is_some() && !overflows).then(|| SteerError::OtherKind {
-            what: format!("the rest of {key} cannot go through another configuration set"),
-            of: "a sender, a set and a tenant",
-        }),
-        (limit.defers && of != Dimension::Campaign).then(|| SteerError::OtherKind {
-            what: format!("what is left of {key} cannot be deferred"),
-            of: "a campaign",
-        }),
-    ];
-    if let Some(fault) = faults.into_iter().flatten().next() {
-        return Err(fault);
+    let other_kind = |what: String, of| Err(SteerError::OtherKind { what, of });
+    if limit.adaptive && of != Dimension::Domain {
+        let domains = "domains, since it is the recipients' provider that defers";
+        return other_kind(format!("{key} cannot be adaptive"), domains);
+    }
+    if limit.overflow.is_some() && !overflows {
+        let what = format!("the rest of {key} cannot go through another configuration set");
+        return other_kind(what, "a sender, a set and a tenant");
+    }
+    if limit.defers && of != Dimension::Campaign {
+        return other_kind(format!("what is left of {key} cannot be deferred"), "a campaign");
     }
     if limit.defers && !stores_deferred {
         return Err(SteerError::NoBucket);
