@@ -18,7 +18,7 @@ use tidegate_operator::plan::ses_price;
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::shell::{CommandEnd, CommandError, Shell, text_file};
 use tidegate_operator::stack::OnStack;
-use tidegate_operator::status::{StatusSettings, other_queues};
+use tidegate_operator::status::StatusSettings;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::unbounded_channel;
 use tracing_subscriber::filter::Targets;
@@ -265,12 +265,18 @@ impl OpenConsole {
 
 /// The settings of `stack` for its console.
 pub fn shown_of(stack: &Stack, addresses: AddressVisibility) -> StatusSettings {
-    StatusSettings::of(&stack.name, &stack.poller, &stack.scheduler, addresses, CHANGES)
+    StatusSettings {
+        stack: stack.name.clone(),
+        poller: stack.poller.clone(),
+        scheduler: stack.scheduler.clone(),
+        addresses,
+        changes: CHANGES,
+        ses_price: None,
+    }
 }
 
 /// The stack, as a console sees it.
 async fn ports(stack: &Stack, settings: StatusSettings) -> StackPorts<AwsPorts> {
-    let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
     let (wake, mut asked) = unbounded_channel();
     let asleep = stack.clone();
     tokio::spawn(async move {
@@ -282,9 +288,6 @@ async fn ports(stack: &Stack, settings: StatusSettings) -> StackPorts<AwsPorts> 
     StackPorts {
         settings,
         operator: stack.operator().await,
-        places: other_queues(&poller),
-        poller,
-        scheduler,
         queues: stack.queues(),
         ledger: stack.ledger(),
         account: stack.account(),

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tidegate_console::command::{self, ConsoleArgs};
 use tidegate_core::in_full;
 use tidegate_operator::commands::Command;
@@ -33,13 +33,21 @@ enum AnyCommand {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let parsed = with_negative_numbers(Program::command()).try_get_matches();
-    let program = match parsed.and_then(|found| Program::from_arg_matches(&found)) {
-        Ok(program) => program,
+    let parsed = parsed.and_then(|found| Ok((Program::from_arg_matches(&found)?, output(&found))));
+    let (program, output) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return refuse(&error),
     };
-    let json = program.command.output().is_some_and(|output| output.json);
-    let ended = Box::pin(run(program.command)).await;
-    ended.map_or_else(|error| fail(json, &in_full(&error), error.exit_code()), ExitCode::from)
+    let ended = Box::pin(run(program.command, output)).await;
+    let fail = |error: CommandError| fail(output.is_json(), &in_full(&error), error.exit_code());
+    ended.map_or_else(fail, ExitCode::from)
+}
+
+/// The output that the command's options ask for; commands without a report have none of them.
+fn output(found: &ArgMatches) -> Output {
+    let of_command = found.subcommand().filter(|(_, own)| own.try_contains_id("json").is_ok());
+    let args = of_command.and_then(|(_, own)| OutputArgs::from_arg_matches(own).ok());
+    args.map_or_else(Output::plain, Output::new)
 }
 
 /// Ends on a command line that is not understood, or on one that asks for help.
@@ -67,17 +75,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
 }
 
-impl AnyCommand {
-    fn output(&self) -> Option<OutputArgs> {
-        match self {
-            Self::Other(command) => command.output(),
-            Self::Console(args) => Some(args.on.output),
-        }
-    }
-}
-
-async fn run(command: AnyCommand) -> Result<u8, CommandError> {
-    let output = command.output().map_or_else(Output::plain, Output::new);
+async fn run(command: AnyCommand, output: Output) -> Result<u8, CommandError> {
     let (interrupt_count, interrupts) = watch::channel(0_u64);
     // Heard from here on, so that none is lost between two waits; without a handler a signal ends the
     // process by itself.

@@ -1,15 +1,14 @@
 //! A stack in memory under simulated time, with a console on it.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::LocalBoxFuture;
-use tidegate_delivery::ports::{History, Ledger, Marks, QueueUrl, Runs};
+use tidegate_delivery::ports::{History, Ledger, Marks, Runs};
 use tidegate_fakes::{MemoryAccount, MemoryLedger, MemoryMonitor, MemoryQueues, SimClock};
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status::StatusSettings;
-use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
+use tidegate_simulator::{World, WorldSettings};
 use tokio::sync::mpsc::unbounded_channel;
 use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
@@ -39,25 +38,16 @@ pub(crate) fn site_with<L: Ledger + Marks + History + Runs>(
     world: &World,
     ledger: L,
 ) -> StackPorts<(MemoryQueues, L, MemoryAccount, SimClock, MemoryMonitor)> {
-    let (poller, scheduler) =
-        (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
-    let url = |name: &str| QueueUrl::new(format!("https://sqs.example/{name}"));
     StackPorts {
         settings: StatusSettings {
             stack: "simulated".to_owned(),
-            channel: tidegate_core::channel::Channel::Email,
-            cap: poller.cap,
-            rate_margin: poller.rate_margin,
-            limits: poller.limits.clone(),
-            idle_wake: scheduler.idle_wake,
+            poller: world.settings.poller().unwrap(),
+            scheduler: world.settings.scheduler().unwrap(),
             addresses: AddressVisibility::Masked,
             changes: 300,
             ses_price: None,
         },
         operator: "ops".to_owned(),
-        poller,
-        scheduler,
-        places: BTreeMap::from([("dead_letters", url(DEAD_LETTERS)), ("merge", url(MERGE))]),
         queues: world.queues.clone(),
         ledger,
         account: world.ses.account(),

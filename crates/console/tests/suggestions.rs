@@ -7,15 +7,14 @@ use std::process::Command as Process;
 
 use clap::{ArgMatches, CommandFactory as _, Parser};
 use tidegate_core::Timestamp;
-use tidegate_core::config::{Cap, EXPRESS, LimitsConfig};
+use tidegate_core::config::EXPRESS;
 use tidegate_core::control::{Control, Hold, HoldReason};
-use tidegate_core::daily::DailyPolicy;
-use tidegate_core::rate::RateMargin;
 use tidegate_delivery::ports::Standing;
 use tidegate_operator::commands::Command;
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status::{HoldStatus, StackFacts, Status, StatusSettings};
 use tidegate_operator::suggest::SuggestedCommand;
+use tidegate_simulator::WorldSettings;
 
 #[derive(Debug, Parser)]
 #[command(name = "tidegate")]
@@ -68,13 +67,11 @@ fn every_suggestion_is_parsed_and_its_words_stay_what_they_were() {
 }
 
 fn holds(control: Control) -> Vec<HoldStatus> {
+    let world = WorldSettings::new(14.0, true);
     let settings = StatusSettings {
         stack: "tidegate".to_owned(),
-        channel: tidegate_core::channel::Channel::Email,
-        cap: Cap { quota: None, daily: DailyPolicy::default() },
-        rate_margin: RateMargin::default(),
-        limits: LimitsConfig::default(),
-        idle_wake: 1,
+        poller: world.poller().unwrap(),
+        scheduler: world.scheduler().unwrap(),
         addresses: AddressVisibility::Masked,
         changes: 0,
         ses_price: None,

@@ -2,10 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
-use std::collections::BTreeMap;
 use std::future::pending;
 
-use tidegate_core::config::{Campaign, Campaigns, EXPRESS};
+use tidegate_core::config::{Campaign, Campaigns};
 use tidegate_core::deduplication::Deduplication;
 use tidegate_delivery::ports::QueueUrl;
 use tidegate_operator::dead::{
@@ -16,7 +15,7 @@ use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status::{self, StatusPorts, StatusSettings};
 use tidegate_operator::steer::Author;
 use tidegate_operator::why::{Explanation, MailQuery, explain, gather};
-use tidegate_tests::simulation::{DEAD_LETTERS, MERGE, World};
+use tidegate_tests::simulation::{DEAD_LETTERS, World};
 
 pub(crate) fn url(name: &str) -> QueueUrl {
     QueueUrl::new(format!("https://sqs.example/{name}"))
@@ -70,29 +69,19 @@ pub(crate) async fn replay(world: &World, review: &Review) -> LetterReport {
 
 /// Explains a mail, as `tidegate why ID --campaign NAME` does.
 pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Explanation {
-    let (poller, scheduler) =
-        (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
     let settings = StatusSettings {
         stack: "simulated".to_owned(),
-        channel: tidegate_core::channel::Channel::Email,
-        cap: poller.cap,
-        rate_margin: poller.rate_margin,
-        limits: poller.limits.clone(),
-        idle_wake: scheduler.idle_wake,
+        poller: world.settings.poller().unwrap(),
+        scheduler: world.settings.scheduler().unwrap(),
         addresses: AddressVisibility::Masked,
         changes: 0,
         ses_price: None,
     };
-    let mut places = BTreeMap::from([("dead_letters", url(DEAD_LETTERS))]);
-    places.extend(world.settings.merge.then(|| ("merge", url(MERGE))));
-    places.extend(world.settings.express.then(|| (EXPRESS, url(EXPRESS))));
-    let standing = world.ledger_now().await;
     let (account, clock) = (world.ses.account(), world.universe.clock());
     let (account, clock, queues, ledger) = (&account, &clock, &world.queues, &world.ledger);
     let ports = StatusPorts { queues, account, ledger, clock };
-    let status = status::gather(settings, standing, campaigns(world), &places, ports);
-    let status = status.await.unwrap();
+    let status = status::gather(settings, ports).await.unwrap();
     let reading = dead_letters(world).await;
     let asked = MailQuery { id: id.to_owned(), campaign: campaign.map(str::to_owned) };
-    explain(&gather(asked, status, poller, &reading, &world.ledger).await.unwrap())
+    explain(&gather(asked, status, &reading, &world.ledger).await.unwrap())
 }

@@ -230,7 +230,7 @@ impl<P: PortTypes> Engine<P> {
         let options = ReviewOptions {
             include_unknown: asked.include_unknown,
             drop_sent: asked.drop_sent,
-            ..ReviewOptions::of(filter, &campaigns, &self.site.poller)
+            ..ReviewOptions::of(filter, &campaigns, &self.site.settings.poller)
         };
         let now = self.site.clock.wall();
         let review = review(&reading, &options, &self.site.ledger, now).await?;

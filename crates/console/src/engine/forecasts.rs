@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
-use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{self, EndEstimate, ForecastOptions, PlanError};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -164,14 +163,7 @@ impl<P: PortTypes> Engine<P> {
     }
 
     async fn forecast(&self) -> ForecastView {
-        let scenario = {
-            let stack_view = self.stack_view.borrow();
-            let (poller, scheduler) = (self.site.poller.clone(), self.site.scheduler.clone());
-            tidegate_operator::plan::scenario_of(
-                &stack_view.facts,
-                Deployment { poller, scheduler },
-            )
-        };
+        let scenario = tidegate_operator::plan::scenario_of(&self.stack_view.borrow().facts);
         if scenario.mails() == 0 {
             return ForecastView::without("none", "no campaign has mail");
         }

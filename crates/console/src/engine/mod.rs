@@ -193,7 +193,7 @@ impl<P: PortTypes> Engine<P> {
     async fn steer(&self, action: &SteerAction, author: &Author) -> Result<SteerReport, JobError> {
         let campaigns = self.stack_view.borrow().facts.campaigns.clone();
         let StackPorts { ledger, clock, wake, settings, .. } = &self.site;
-        let deployed = (&*campaigns, &settings.limits);
+        let deployed = (&*campaigns, &settings.poller.limits);
         let steered = steer::steer(action, author, deployed, ledger, clock).await?;
         if action.is_for_pollers() {
             // Without a receiver nobody can wake it, and the change takes effect at the next check.
@@ -215,9 +215,8 @@ impl<P: PortTypes> Engine<P> {
     async fn why(&self, asked: MailQuery) -> Result<Explanation, JobError> {
         let status = self.site.look().await?;
         let reading = self.read().await?;
-        let poller = self.site.poller.clone();
         let ledger = &self.site.ledger;
-        let facts = why::gather(asked, status, poller, &reading, ledger).await?;
+        let facts = why::gather(asked, status, &reading, ledger).await?;
         Ok(why::explain(&facts))
     }
 

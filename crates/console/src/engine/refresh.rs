@@ -48,7 +48,11 @@ impl<P: PortTypes> Engine<P> {
     async fn refresh(&self, all: bool) {
         let before = self.stack_view.borrow().facts.clone();
         let look = async {
-            if all { self.site.look().await } else { self.site.look_again(&before).await }
+            if all {
+                self.site.look().await
+            } else {
+                before.read_again(&self.site.ledger, &self.site.clock).await
+            }
         };
         let read = match timeout(PATIENCE, look).await {
             Ok(read) => read.map_err(|error| in_full(&error)),

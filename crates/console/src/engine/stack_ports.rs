@@ -1,12 +1,11 @@
 use std::future::Future;
 
-use tidegate_core::config::{Campaign, PollerConfig, SchedulerConfig};
 use tidegate_delivery::ports::{
     Account, Clock, History, Ledger, Marks, Monitor, PortError, QueueUrl, Queues, Runs,
 };
 use tidegate_operator::dead::{self, LetterPorts, LetterSnapshot};
 use tidegate_operator::redact::AddressVisibility;
-use tidegate_operator::status::{OtherQueues, StackFacts, StatusPorts, StatusSettings, gather};
+use tidegate_operator::status::{StackFacts, StatusPorts, StatusSettings, gather};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Number of dead letters that are read for the page at most.
@@ -38,12 +37,6 @@ pub struct StackPorts<P: PortTypes> {
     pub settings: StatusSettings,
     /// The name of who runs the console.
     pub operator: String,
-    /// The poller's configuration, read from its environment variables.
-    pub poller: PollerConfig,
-    /// The scheduler's configuration, read from its environment variables.
-    pub scheduler: SchedulerConfig,
-    /// Merge, express and dead-letter queue.
-    pub places: OtherQueues,
     pub queues: P::Queues,
     /// The ledger, its marks and its history.
     pub ledger: P::Ledger,
@@ -67,27 +60,11 @@ impl<P: PortTypes> StackPorts<P> {
     pub async fn look(&self) -> Result<StackFacts, PortError> {
         let (queues, account) = (&self.queues, &self.account);
         let (ledger, clock) = (&self.ledger, &self.clock);
-        let (standing, campaigns) = self.standing().await?;
-        let ports = StatusPorts { queues, account, ledger, clock };
-        gather(self.settings.clone(), standing, campaigns, &self.places, ports).await
-    }
-
-    /// Reads the ledger again, and takes everything else from `before`.
-    pub(crate) async fn look_again(&self, before: &StackFacts) -> Result<StackFacts, PortError> {
-        let (standing, campaigns) = self.standing().await?;
-        Ok(StackFacts { at: self.clock.wall(), standing, campaigns, ..before.clone() })
-    }
-
-    async fn standing(
-        &self,
-    ) -> Result<(tidegate_delivery::ports::Standing, Vec<Campaign>), PortError> {
-        let standing = self.ledger.read().await?;
-        let campaigns = self.poller.campaigns.in_force(&standing.control);
-        Ok((standing, campaigns))
+        gather(self.settings.clone(), StatusPorts { queues, account, ledger, clock }).await
     }
 
     pub(crate) fn dead_letters(&self) -> QueueUrl {
-        QueueUrl::new(self.poller.dead_letter_queue_url.as_str())
+        QueueUrl::new(self.settings.poller.dead_letter_queue_url.as_str())
     }
 
     pub(crate) fn letter_ports<'a>(

@@ -124,9 +124,7 @@ impl From<JobError> for ErrorResponse {
                 SteerError::NoLimit { .. }
                 | SteerError::Overlap { .. }
                 | SteerError::OtherChannel { .. }
-                | SteerError::NotAdaptive(_)
-                | SteerError::NoOverflow(_)
-                | SteerError::NotDeferred(_)
+                | SteerError::OtherKind { .. }
                 | SteerError::NoBucket
                 | SteerError::TooManyLimits(_)
                 | SteerError::Limit(_) => Self::input("limit", said),

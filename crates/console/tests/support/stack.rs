@@ -1,6 +1,5 @@
 //! A console over real sockets, of a stack in memory.
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -9,11 +8,10 @@ use tidegate_console::http::{About, Access, App, bind, serve};
 use tidegate_console::rate_limit::BucketRate;
 use tidegate_console::stream::{Hub, StreamLimits};
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::QueueUrl;
 use tidegate_fakes::{MemoryAccount, MemoryLedger, MemoryMonitor, MemoryQueues, SimClock};
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::status;
-use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
+use tidegate_simulator::{World, WorldSettings};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -43,25 +41,16 @@ pub(crate) fn world(campaigns: usize) -> World {
 fn site(
     world: &World,
 ) -> StackPorts<(MemoryQueues, MemoryLedger, MemoryAccount, SimClock, MemoryMonitor)> {
-    let (poller, scheduler) =
-        (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
-    let url = |name: &str| QueueUrl::new(format!("https://sqs.example/{name}"));
     StackPorts {
         settings: status::StatusSettings {
             stack: "tidegate".to_owned(),
-            channel: tidegate_core::channel::Channel::Email,
-            cap: poller.cap,
-            rate_margin: poller.rate_margin,
-            limits: poller.limits.clone(),
-            idle_wake: scheduler.idle_wake,
+            poller: world.settings.poller().unwrap(),
+            scheduler: world.settings.scheduler().unwrap(),
             addresses: AddressVisibility::Masked,
             changes: 20,
             ses_price: None,
         },
         operator: "ada".to_owned(),
-        poller,
-        scheduler,
-        places: BTreeMap::from([("dead_letters", url(DEAD_LETTERS)), ("merge", url(MERGE))]),
         queues: world.queues.clone(),
         ledger: world.ledger.clone(),
         account: world.ses.account(),

@@ -18,7 +18,7 @@ use crate::plan::PlanArgs;
 use crate::results::ResultsArgs;
 use crate::runs::RunsArgs;
 use crate::send::SendArgs;
-use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell, say_warnings};
+use crate::shell::{CommandEnd, CommandError, Shell, say_warnings};
 use crate::status::StatusArgs;
 use crate::steer::command::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 use crate::top::TopArgs;
@@ -63,31 +63,6 @@ pub enum Command {
 }
 
 impl Command {
-    pub fn output(&self) -> Option<OutputArgs> {
-        match self {
-            Self::Send(args) => Some(args.on.output),
-            Self::Top(args) => Some(args.on.output),
-            Self::Status(args) => Some(args.on.output),
-            Self::Deferred(args) => Some(args.on.output),
-            Self::Pause(args) => Some(args.on.output),
-            Self::Resume(args) => Some(args.on.output),
-            Self::Cancel(args) => Some(args.on.output),
-            Self::Exclude(args) => Some(args.on.output),
-            Self::Lift(args) => Some(args.on.output),
-            Self::Weights(args) => Some(args.on.output),
-            Self::Rate(args) => Some(args.on.output),
-            Self::Limit(args) => Some(args.on.output),
-            Self::Results(args) => Some(args.on.output),
-            Self::History(args) => Some(args.on.output),
-            Self::Doctor(args) => Some(args.on.output),
-            Self::Why(args) => Some(args.on.output),
-            Self::Dead(args) => Some(args.on.output),
-            Self::Plan(args) => Some(args.on.output),
-            Self::Runs(args) => Some(args.output),
-            Self::Local(_) | Self::Completions(_) | Self::Man(_) => None,
-        }
-    }
-
     /// Whether the command handles an interrupt itself: it stops in good order and reports what it
     /// has done.
     const fn handles_interrupts(&self) -> bool {

@@ -7,6 +7,8 @@ use std::fmt::{self, Display, Write as _};
 use anstyle::{AnsiColor, Style};
 pub use table::TextTable;
 
+const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
 pub trait View {
     fn view(&self, page: &mut Page);
 }
@@ -73,6 +75,13 @@ impl<T: Display> From<T> for Span {
     fn from(text: T) -> Self {
         Self::new(Tone::Plain, text)
     }
+}
+
+/// A part of the full height, 0 to 1, as one character; whatever is more than 0 is seen.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 8")]
+pub(crate) fn bar(part: f64) -> char {
+    let eighths = (part.clamp(0.0, 1.0) * 8.0).round().max(if part > 0.0 { 1.0 } else { 0.0 });
+    BARS.get(eighths as usize).copied().unwrap_or(' ')
 }
 
 /// Text output. [`Display`] writes ANSI colours, which the program removes if they are not wanted;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::status;
+use crate::status::{self, as_f64};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_adapters::aws::SystemClock;
@@ -12,13 +12,12 @@ use tidegate_core::channel::Channel;
 use tidegate_core::format::span;
 use tidegate_core::limits::InitialLimits;
 use tidegate_delivery::ports::Clock as _;
-use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{
     self, CampaignLoad, DailyQuotaSettings, DomainShare, Forecast, ForecastOptions, PlanError,
     PlanReport, PlannedFault, Scenario, Variant, WeightList,
 };
 
-use crate::plan::chart;
+use super::{chart, floor};
 use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;
 
@@ -212,7 +211,8 @@ pub(crate) async fn forecasts(
         let numbered = scenarios.iter().enumerate();
         let one = |(index, scenario): (usize, &Scenario)| {
             let progress = |part: f64| {
-                shown.set_position(thousandths(index, part, count));
+                let done = as_f64(index as u64) + part.clamp(0.0, 1.0);
+                shown.set_position(floor(done * 1e3 / as_f64(count as u64)));
                 told.load(Ordering::Relaxed)
             };
             plan::forecast(scenario, options, &progress)
@@ -243,16 +243,6 @@ pub(crate) async fn forecasts(
         Ok(Err(error)) => Err(refused(error)),
         Err(error) => Err(CommandError::Unfinished(Box::new(error))),
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "0 to 1,000 of a few forecasts"
-)]
-fn thousandths(index: usize, part: f64, count: usize) -> u64 {
-    ((index as f64 + part.clamp(0.0, 1.0)) * 1e3 / count.max(1) as f64) as u64
 }
 
 impl PlanArgs {
@@ -315,8 +305,7 @@ impl PlanArgs {
     async fn live(&self, scenario: &mut Scenario, shell: &Shell) -> Result<(), CommandError> {
         let stack = self.on.stack.open().await?;
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-        let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
-        let standing = crate::plan::scenario_of(&facts, Deployment { poller, scheduler });
+        let standing = crate::plan::scenario_of(&facts);
         *scenario = Scenario { start: scenario.start, ..standing };
         Ok(())
     }

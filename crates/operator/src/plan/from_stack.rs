@@ -1,7 +1,7 @@
 //! A scenario from a running stack: the one way from what stands to a forecast, for `plan --live`,
 //! `send` and the console.
 
-use crate::status::{QuotaStatus, StackFacts, Status};
+use crate::status::{QuotaStatus, StackFacts, Status, StatusSettings};
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::channel::{Channel, Words};
 use tidegate_core::control::{Control, Hold, HoldReason};
@@ -14,11 +14,11 @@ use tidegate_simulator::plan::{CampaignLoad, DailyQuotaSettings, Scenario};
 
 /// A scenario with the messages on the stack's queues, its settings, weights, quota and holds, and
 /// what it leaves out as assumptions.
-pub fn scenario_of(facts: &StackFacts, deployed: Deployment) -> Scenario {
+pub fn scenario_of(facts: &StackFacts) -> Scenario {
+    let StatusSettings { stack, poller, scheduler, ses_price, .. } = &facts.settings;
     let status = Status::of(facts);
-    let channel = deployed.poller.rules.channel;
-    let ses_price = facts.settings.ses_price;
-    let mut scenario = Scenario { channel, ses_price, ..Scenario::new(facts.at) };
+    let channel = poller.rules.channel;
+    let mut scenario = Scenario { channel, ses_price: *ses_price, ..Scenario::new(facts.at) };
     scenario.campaigns = status
         .campaigns
         .iter()
@@ -38,11 +38,12 @@ pub fn scenario_of(facts: &StackFacts, deployed: Deployment) -> Scenario {
             rate(scenario.quota)
         )),
     }
-    scenario.daily = daily(facts, &deployed);
+    scenario.daily = daily(facts);
     scenario.control = holds(facts);
-    scenario.merge = deployed.poller.merge_queue_url.is_some();
-    scenario.express = deployed.poller.express_queue_url.is_some().then_some(0.0);
-    scenario.name.clone_from(&facts.settings.stack);
+    scenario.merge = poller.merge_queue_url.is_some();
+    scenario.express = poller.express_queue_url.is_some().then_some(0.0);
+    scenario.name.clone_from(stack);
+    let deployed = Deployment { poller: poller.clone(), scheduler: scheduler.clone() };
     scenario.deployed = Some(Box::new(deployed));
     scenario
 }
@@ -57,8 +58,8 @@ fn per_second(quota: &QuotaStatus, control: &Control) -> Option<f64> {
 }
 
 /// The daily quota as SES tells it, else as the ledger remembers it.
-fn daily(facts: &StackFacts, deployed: &Deployment) -> Option<DailyQuotaSettings> {
-    let pace = deployed.poller.cap.daily.pace;
+fn daily(facts: &StackFacts) -> Option<DailyQuotaSettings> {
+    let pace = facts.settings.poller.cap.daily.pace;
     let Some(account) = &facts.account else {
         let known = facts.quota().daily?;
         return Some(DailyQuotaSettings { quota: known.quota, sent: known.sent, pace });

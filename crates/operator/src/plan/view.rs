@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::floor;
-use crate::page::{Page, Span as Text, TextTable, Tone, View};
+use crate::page::{Page, Span as Text, TextTable, Tone, View, bar};
 use crate::status::as_f64;
 use tidegate_core::Window;
 use tidegate_core::channel::{Channel, Words};
@@ -11,7 +11,6 @@ use tidegate_core::format::{count, span, time};
 
 use tidegate_simulator::plan::{Bottleneck, EndEstimate, Forecast, Phase, PlanReport};
 
-const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// The most phases that are shown; JSON output has all of them.
 const MOST_PHASES: usize = 12;
 /// The most campaigns that have a column, as they have in JSON.
@@ -110,13 +109,7 @@ fn chart(forecast: &Forecast, page: &mut Page) {
     let mut table = TextTable::bare();
     for name in names.chain(express) {
         let Some(rates) = timeline.per_minute.get(name) else { continue };
-        let bar = |rate: &f64| {
-            // Whatever is sent at all is seen.
-            let eighths = floor((rate / highest * 8.0).round());
-            let eighths = if *rate > 0.0 { eighths.max(1) } else { 0 };
-            usize::try_from(eighths).ok().and_then(|index| BARS.get(index)).copied().unwrap_or('█')
-        };
-        let bars: String = rates.iter().map(bar).collect();
+        let bars: String = rates.iter().map(|rate| bar(rate / highest)).collect();
         table.row([Text::new(Tone::Strong, name), Text::new(Tone::Good, bars)]);
     }
     page.table(table);

@@ -10,9 +10,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::page::{Tone, View};
+use crate::page::View;
 use crate::text_file::read_text;
-pub use confirm::{ConfirmArgs, Confirmation};
+pub use confirm::ConfirmArgs;
+pub(crate) use confirm::stop_unless_confirmed;
 pub use error::CommandError;
 pub use output::{Output, OutputArgs};
 use serde::Serialize;
@@ -126,27 +127,6 @@ impl Shell {
             }
         }
     }
-}
-
-/// Asks for confirmation. None means yes; every other answer ends the command, with a line that says so.
-pub(crate) async fn stop_unless_confirmed(
-    ask: ConfirmArgs,
-    shell: &Shell,
-    question: &str,
-) -> Result<Option<CommandEnd>, CommandError> {
-    let answer = tokio::select! {
-        answer = ask.confirm(question) => answer.map_err(CommandError::Terminal)?,
-        () = shell.interrupted() => return Ok(Some(CommandEnd::Interrupted)),
-    };
-    match answer {
-        Confirmation::Yes => return Ok(None),
-        Confirmation::No => shell.output.remark(Tone::Plain, "Nothing was changed."),
-        Confirmation::NoTerminal => shell.output.remark(
-            Tone::Warning,
-            "Nothing was changed: there is no terminal to ask on; --yes changes without asking.",
-        ),
-    }
-    Ok(Some(CommandEnd::Declined))
 }
 
 #[cfg(test)]

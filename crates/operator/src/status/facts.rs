@@ -1,18 +1,16 @@
 use std::collections::BTreeMap;
 
-use tidegate_core::channel::Channel;
-use tidegate_core::config::{
-    Campaign, Cap, LimitsConfig, PollerConfig, SchedulerConfig, queue_key,
-};
+use tidegate_core::config::{Campaign, PollerConfig, SchedulerConfig, queue_key};
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
 use tidegate_core::limits::{Adapted, Dimension, Limit, LimitGrid, LimitRef};
-use tidegate_core::rate::{Rate, RateMargin};
+use tidegate_core::rate::Rate;
 use tidegate_core::runs::Run;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::limit_waiting;
 use tidegate_delivery::ports::{
-    Account, AccountStatus, Clock, History, PortError, QueueDepth, QueueUrl, Queues, Runs, Standing,
+    Account, AccountStatus, Clock, History, Ledger, PortError, QueueDepth, QueueUrl, Queues, Runs,
+    Standing,
 };
 use tidegate_delivery::quota;
 
@@ -22,61 +20,19 @@ use crate::redact::AddressVisibility;
 /// Runs that a status looks at: as many as a list of them has room for.
 const RUNS_READ: usize = 20;
 
-/// The stack's settings that its status needs.
+/// The stack's settings, and how its status is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusSettings {
     pub stack: String,
-    pub channel: Channel,
-    pub cap: Cap,
-    /// The rate margin, by which slots are spaced wider than 1/quota.
-    pub rate_margin: RateMargin,
-    /// The limits of the deployment, and its queues for limited mail.
-    pub limits: LimitsConfig,
-    pub idle_wake: u64,
+    /// The settings of the functions.
+    pub poller: PollerConfig,
+    pub scheduler: SchedulerConfig,
     /// Whether addresses in SES's messages are shown.
     pub addresses: AddressVisibility,
     /// How many changes by operators are shown.
     pub changes: usize,
     /// The account's price of SES for a recipient, US dollars, where somebody told another than the usual one.
     pub ses_price: Option<f64>,
-}
-
-impl StatusSettings {
-    /// From the settings of the functions of `stack`.
-    pub fn of(
-        stack: &str,
-        poller: &PollerConfig,
-        scheduler: &SchedulerConfig,
-        addresses: AddressVisibility,
-        changes: usize,
-    ) -> Self {
-        Self {
-            stack: stack.to_owned(),
-            channel: poller.rules.channel,
-            cap: poller.cap,
-            rate_margin: poller.rate_margin,
-            limits: poller.limits.clone(),
-            idle_wake: scheduler.idle_wake,
-            addresses,
-            changes,
-            ses_price: None,
-        }
-    }
-}
-
-/// All queues but the campaigns', by the names under which they are shown.
-pub type OtherQueues = BTreeMap<&'static str, QueueUrl>;
-
-/// The merge, express and dead-letter queue, as far as the poller has them.
-pub fn other_queues(poller: &PollerConfig) -> OtherQueues {
-    let queues = [
-        ("dead_letters", Some(&poller.dead_letter_queue_url)),
-        ("merge", poller.merge_queue_url.as_ref()),
-        ("express", poller.express_queue_url.as_ref()),
-    ];
-    let present =
-        queues.into_iter().filter_map(|(name, url)| Some((name, QueueUrl::new(url?.as_str()))));
-    present.collect()
 }
 
 #[derive(Clone, Debug)]
@@ -105,18 +61,18 @@ pub struct StatusPorts<'a, Q, A, L, C> {
     pub clock: &'a C,
 }
 
-/// Reads each queue's depth, the account and the history.
+/// Reads the ledger, each queue's depth, the account and the history.
 ///
 /// # Errors
 /// [`PortError`] of ledger or queues; an account that does not answer is left out.
 pub async fn gather(
     settings: StatusSettings,
-    standing: Standing,
-    campaigns: Vec<Campaign>,
-    other_queues: &OtherQueues,
-    ports: StatusPorts<'_, impl Queues, impl Account, impl History + Runs, impl Clock>,
+    ports: StatusPorts<'_, impl Queues, impl Account, impl Ledger + History + Runs, impl Clock>,
 ) -> Result<StackFacts, PortError> {
     let StatusPorts { queues, account, ledger, clock } = ports;
+    let poller = &settings.poller;
+    let standing = ledger.read().await?;
+    let campaigns = poller.campaigns.in_force(&standing.control);
     let mut backlogs = BTreeMap::new();
     for campaign in &campaigns {
         for (priority, url) in campaign.queues() {
@@ -124,9 +80,16 @@ pub async fn gather(
             backlogs.insert(queue_key(&campaign.name, priority), depth);
         }
     }
+    let others = [
+        ("dead_letters", Some(&poller.dead_letter_queue_url)),
+        ("merge", poller.merge_queue_url.as_ref()),
+        ("express", poller.express_queue_url.as_ref()),
+    ];
     let mut depths = BTreeMap::new();
-    for (name, url) in other_queues {
-        depths.insert(*name, queues.depth(url).await?);
+    for (name, url) in others {
+        if let Some(url) = url {
+            depths.insert(name, queues.depth(&QueueUrl::new(url.as_str())).await?);
+        }
     }
     Ok(StackFacts {
         at: clock.wall(),
@@ -142,9 +105,23 @@ pub async fn gather(
 }
 
 impl StackFacts {
+    /// Reads the ledger again, and keeps everything else.
+    ///
+    /// # Errors
+    /// [`PortError`] of the ledger.
+    pub async fn read_again(
+        &self,
+        ledger: &impl Ledger,
+        clock: &impl Clock,
+    ) -> Result<Self, PortError> {
+        let standing = ledger.read().await?;
+        let campaigns = self.settings.poller.campaigns.in_force(&standing.control);
+        Ok(Self { at: clock.wall(), standing, campaigns, ..self.clone() })
+    }
+
     /// The quota and what lowers it.
     pub fn quota(&self) -> QuotaStatus {
-        let (cap, control) = (&self.settings.cap, &self.standing.control);
+        let (cap, control) = (&self.settings.poller.cap, &self.standing.control);
         let reported = self.account.as_ref();
         let quota = reported.map_or_else(
             || quota::remembered(Some(control), cap),
@@ -152,7 +129,7 @@ impl StackFacts {
         );
         let in_force = quota.map(|quota| self.standing.factor.of(quota));
         let number = |rate: Rate| rate.as_per_second();
-        let period = in_force.map(|rate| rate.period(self.settings.rate_margin));
+        let period = in_force.map(|rate| rate.period(self.settings.poller.rate_margin));
         QuotaStatus {
             account_per_second: reported.map(|status| status.max_send_rate),
             configured_cap: cap.quota.map(number),
@@ -160,7 +137,7 @@ impl StackFacts {
             factor: super::as_f64(self.standing.factor.millionths()) / 1e6,
             in_force: in_force.map(number),
             slots_per_second: period.map(|period| 1e9 / super::as_f64(period)),
-            words: self.settings.channel.words(),
+            words: self.settings.poller.rules.channel.words(),
             daily: self.daily(),
             spend_limit: reported.and_then(|status| status.spend_limit),
             sending_enabled: reported.map(|status| status.sending_enabled),
@@ -169,8 +146,8 @@ impl StackFacts {
 
     /// The limits in force, with the mail on their queues.
     pub fn limits(&self) -> Vec<LimitStatus> {
-        let table = self.standing.control.limit_table(&self.settings.limits.initial);
-        let (reported, cap) = (self.account.as_ref(), &self.settings.cap);
+        let table = self.standing.control.limit_table(&self.settings.poller.limits.initial);
+        let (reported, cap) = (self.account.as_ref(), &self.settings.poller.cap);
         let quota = reported.map_or_else(
             || quota::remembered(Some(&self.standing.control), cap),
             |status| quota::told(status, cap),
@@ -225,7 +202,7 @@ impl StackFacts {
         waiting: Option<u64>,
     ) -> LimitStatus {
         // Without a quota, only a share of it is not known.
-        let (of, margin) = (quota.unwrap_or(Rate::MAX), self.settings.rate_margin);
+        let (of, margin) = (quota.unwrap_or(Rate::MAX), self.settings.poller.rate_margin);
         let now = Window::containing(self.at);
         let slots = limit.slots(now, of, margin, lowered);
         let per_second = match (slots, limit.rate) {
@@ -251,7 +228,7 @@ impl StackFacts {
         let reading = self.standing.control.daily?;
         let counted = Counter::Sent.sum(&self.standing.counters);
         let since = u64::try_from(counted.saturating_sub(reading.counted)).unwrap_or(0);
-        let policy = self.settings.cap.daily;
+        let policy = self.settings.poller.cap.daily;
         Some(DailyQuotaStatus {
             quota: reading.quota,
             sent: reading.sent.saturating_add(since),

@@ -84,8 +84,7 @@ impl LiveStatus {
         let sums = &facts.standing.counters;
         let sum = |counter: Counter| at_least_0(counter.sum(sums));
         let names = self.status.campaigns.iter().map(|campaign| campaign.name.as_str());
-        let names = names.chain([EXPRESS]);
-        let names: Vec<&str> = names.collect();
+        let names: Vec<&str> = names.chain([EXPRESS]).collect();
         let of = |counter: Counter| {
             let named = |name: &&str| ((*name).to_owned(), at_least_0(counter.sum_of(name, sums)));
             names.iter().map(named).collect()
@@ -141,11 +140,9 @@ impl LiveStatus {
     /// Express mail in the last ten seconds; `None` if none was sent.
     pub fn express(&self) -> Option<ExpressPace> {
         let (newest, before, seconds) = self.recent()?;
-        let grown = |of: fn(&Sample) -> &BTreeMap<String, u64>| {
-            let sum = |sample| of(sample).get(EXPRESS).copied().unwrap_or(0);
-            as_f64(sum(newest).saturating_sub(sum(before)))
-        };
-        let (sent, waited) = (grown(|sample| &sample.by_campaign), grown(|sample| &sample.waited));
+        let (sent, waited) =
+            (newest.sent_since(before, EXPRESS), newest.waited_since(before, EXPRESS));
+        let (sent, waited) = (as_f64(sent), as_f64(waited));
         let mean = Duration::try_from_secs_f64(waited / sent).ok()?;
         let waits = newest.express_waits.since(&before.express_waits);
         let (median, p99) = (waits.percentile(50), waits.percentile(99));
@@ -192,11 +189,7 @@ impl LiveStatus {
 
     pub fn rows(&self) -> Vec<CampaignRow> {
         let recent = self.recent();
-        let sent = |name: &str| {
-            let (newest, before, _) = recent?;
-            let sum = |sample: &Sample| sample.by_campaign.get(name).copied().unwrap_or(0);
-            Some(sum(newest).saturating_sub(sum(before)))
-        };
+        let sent = |name: &str| recent.map(|(newest, before, _)| newest.sent_since(before, name));
         let campaigns = &self.status.campaigns;
         let all: u64 = campaigns.iter().filter_map(|campaign| sent(&campaign.name)).sum();
         let row = |status: &CampaignStatus| {
@@ -204,26 +197,38 @@ impl LiveStatus {
             let seconds = recent.map_or(1.0, |(_, _, seconds)| seconds);
             let rate = sent.map(|sent| as_f64(sent) / seconds);
             let waiting = status.backlog.all();
-            let eta = rate
-                .filter(|rate| *rate > 0.0 && waiting > 0)
-                .and_then(|rate| Duration::try_from_secs_f64(as_f64(waiting) / rate).ok());
-            let age = recent.zip(sent).filter(|(_, sent)| *sent > 0).map(
-                |((newest, before, _), sent)| {
-                    let sum =
-                        |sample: &Sample| sample.waited.get(&status.name).copied().unwrap_or(0);
-                    Duration::from_secs(sum(newest).saturating_sub(sum(before)) / sent)
-                },
-            );
+            let sending = rate.filter(|rate| *rate > 0.0 && waiting > 0);
+            let age = recent.zip(sent).and_then(|((newest, before, _), sent)| {
+                newest.waited_since(before, &status.name).checked_div(sent)
+            });
             CampaignRow {
-                age,
+                age: age.map(Duration::from_secs),
                 status: status.clone(),
                 rate,
                 share: sent.filter(|_| all > 0).map(|sent| as_f64(sent) / as_f64(all)),
-                eta,
+                eta: sending
+                    .and_then(|rate| Duration::try_from_secs_f64(as_f64(waiting) / rate).ok()),
             }
         };
         campaigns.iter().map(row).collect()
     }
+}
+
+impl Sample {
+    /// Recipients of a campaign, or of express mail, since an earlier sample.
+    fn sent_since(&self, before: &Self, name: &str) -> u64 {
+        grown(&self.by_campaign, &before.by_campaign, name)
+    }
+
+    /// The seconds that they have waited, all together.
+    fn waited_since(&self, before: &Self, name: &str) -> u64 {
+        grown(&self.waited, &before.waited, name)
+    }
+}
+
+fn grown(newest: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>, name: &str) -> u64 {
+    let sum = |sums: &BTreeMap<String, u64>| sums.get(name).copied().unwrap_or(0);
+    sum(newest).saturating_sub(sum(before))
 }
 
 #[cfg(test)]

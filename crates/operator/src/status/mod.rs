@@ -29,7 +29,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::{EXACT, RUN};
 use tidegate_core::limiter::WindowLeft;
 use tidegate_core::reputation::ReputationFigures;
-use tidegate_delivery::ports::{Clock as _, PortError, QueueDepth};
+use tidegate_delivery::ports::{PortError, QueueDepth};
 
 use crate::history;
 use crate::redact::AddressVisibility;
@@ -37,7 +37,7 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;
 use crate::suggest::SuggestedCommand;
 
-pub use facts::{OtherQueues, StackFacts, StatusPorts, StatusSettings, gather, other_queues};
+pub use facts::{StackFacts, StatusPorts, StatusSettings, gather};
 pub use live::{CampaignRow, ExpressPace, LiveStatus};
 pub use runs::RunStatus;
 pub use waiting::WaitingStatus;
@@ -255,7 +255,7 @@ impl Status {
         let addresses = facts.settings.addresses;
         let shown = |(campaign, name, hold): (Option<&str>, &str, &Hold)| HoldStatus {
             detail: addresses.within(&hold.detail),
-            ..hold_status(campaign, name, hold, facts.settings.channel.words())
+            ..hold_status(campaign, name, hold, facts.settings.poller.rules.channel.words())
         };
         let holds: Vec<HoldStatus> = control.named_holds().map(shown).collect();
         let campaigns = campaigns(facts, &control);
@@ -306,7 +306,7 @@ fn serving(facts: &StackFacts) -> ServingStatus {
     let state = match last {
         None => "never",
         Some(last) if recent(last) => "serving",
-        Some(last) if empty && facts.settings.idle_wake > 1 && looked(last) => "idle",
+        Some(last) if empty && facts.settings.scheduler.idle_wake > 1 && looked(last) => "idle",
         Some(_) => "stopped",
     };
     let left = facts.standing.window_left.filter(|left| recent(left.window));
@@ -334,10 +334,11 @@ fn breaker(breaker: &Breaker) -> BreakerStatus {
     BreakerStatus { state, since, until }
 }
 
-/// The meaning of a hold for `reason`, as a sentence that goes on from a name and a colon.
-fn in_words(reason: &str, words: Words) -> String {
+fn hold_status(campaign: Option<&str>, name: &str, hold: &Hold, words: Words) -> HoldStatus {
     let Words { service, message, limit, .. } = words;
-    match reason.parse() {
+    // The meaning as a sentence that goes on from a name and a colon.
+    let reason = name.parse();
+    let what = match reason {
         Ok(HoldReason::Paused) => "paused by an operator".to_owned(),
         Ok(HoldReason::DailyQuota) => format!("{service}'s daily quota is used up"),
         Ok(HoldReason::DailyBudget) => {
@@ -349,32 +350,29 @@ fn in_words(reason: &str, words: Words) -> String {
         Ok(HoldReason::Refusals) => format!("one {message} after the other is refused"),
         Ok(HoldReason::Reputation) => "too many bounces or complaints".to_owned(),
         Ok(HoldReason::Cancelled) => format!("its cancelled {message}s are taken out"),
-        Err(_) => reason.replace('_', " "),
-    }
-}
-
-fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold, words: Words) -> HoldStatus {
+        Err(_) => name.replace('_', " "),
+    };
+    let by_itself = match reason {
+        Ok(HoldReason::Cancelled) => Some("the pollers, once its queue has none of it"),
+        Ok(HoldReason::Refusals) => Some("a mail that is accepted: one is tried every 30 s"),
+        Ok(HoldReason::Tenant) => Some("the scheduler, once SES lets the tenant send"),
+        _ => None,
+    };
     let mut status = HoldStatus {
         campaign: campaign.map(str::to_owned),
-        reason: reason.to_owned(),
-        what: in_words(reason, words),
+        reason: name.to_owned(),
+        what,
         detail: hold.detail.clone(),
         since: hold.since,
         until: hold.until,
-        lifted_by: String::new(),
+        lifted_by: "the scheduler".to_owned(),
     };
     let by_hand = status.lifting_command().map(|command| format!("`{command}`"));
-    let end = hold.until.map(|_| "its end".to_owned());
-    let cancelled = reason == HoldReason::Cancelled.as_str();
-    let cleared = cancelled.then(|| "the pollers, once its queue has none of it".to_owned());
-    let refusals = reason == HoldReason::Refusals.as_str();
-    let accepted = refusals.then(|| "a mail that is accepted: one is tried every 30 s".to_owned());
-    let tenant = reason == HoldReason::Tenant.as_str();
-    let restored = tenant.then(|| "the scheduler, once SES lets the tenant send".to_owned());
-    let lifters = end.into_iter().chain(cleared).chain(restored).chain(accepted).chain(by_hand);
-    let lifters: Vec<String> = lifters.collect();
-    status.lifted_by =
-        if lifters.is_empty() { "the scheduler".to_owned() } else { lifters.join(", or ") };
+    let lifters = hold.until.map(|_| "its end").into_iter().chain(by_itself).map(str::to_owned);
+    let lifters: Vec<String> = lifters.chain(by_hand).collect();
+    if !lifters.is_empty() {
+        status.lifted_by = lifters.join(", or ");
+    }
     status
 }
 
@@ -430,23 +428,17 @@ pub async fn facts(
     addresses: AddressVisibility,
     changes: usize,
 ) -> Result<StackFacts, PortError> {
-    let (standing, campaigns) = stack.standing().await?;
-    let settings =
-        StatusSettings::of(&stack.label(), &stack.poller, &stack.scheduler, addresses, changes);
+    let settings = StatusSettings {
+        stack: stack.label(),
+        poller: stack.poller.clone(),
+        scheduler: stack.scheduler.clone(),
+        addresses,
+        changes,
+        ses_price: None,
+    };
     let (queues, account) = (&stack.queues(), &stack.account());
     let (ledger, clock) = (&stack.ledger(), &stack.clock());
-    let (places, ports) =
-        (other_queues(&stack.poller), StatusPorts { queues, account, ledger, clock });
-    gather(settings, standing, campaigns, &places, ports).await
-}
-
-/// Reads the ledger again, and takes everything else from `before`.
-pub(crate) async fn facts_after(
-    stack: &Stack,
-    before: &StackFacts,
-) -> Result<StackFacts, PortError> {
-    let (standing, campaigns) = stack.standing().await?;
-    Ok(StackFacts { at: stack.clock().wall(), standing, campaigns, ..before.clone() })
+    gather(settings, StatusPorts { queues, account, ledger, clock }).await
 }
 
 /// Show what stands: quota and use, campaigns, holds, breaker, queues

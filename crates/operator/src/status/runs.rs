@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tidegate_core::counters::Counter;
+use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::runs::RunStage;
+use tidegate_core::runs::{Baseline, RunStage};
 
 use super::{CampaignStatus, StackFacts, as_f64};
 use crate::page::{Page, Span, TextTable, Tone, View};
@@ -38,40 +38,32 @@ pub struct RunStatus {
     pub rest: Vec<String>,
 }
 
-/// A campaign's sums at one moment.
-#[derive(Clone, Copy)]
-struct Sums {
-    dead: u64,
-    cancelled: u64,
-}
-
 /// The runs that are under way or unfinished, and those of the last day, the newest first.
 pub(super) fn runs(facts: &StackFacts, campaigns: &[CampaignStatus]) -> Vec<RunStatus> {
     let mut left: BTreeMap<&str, u64> =
         campaigns.iter().map(|own| (own.name.as_str(), own.backlog.all())).collect();
-    let mut until: BTreeMap<&str, Sums> = BTreeMap::new();
+    let mut until: BTreeMap<&str, Baseline> = BTreeMap::new();
     let now = EpochMillis::from(facts.at);
     let mut shown = Vec::new();
     for run in &facts.runs {
         let sum = |counter: Counter| counter.sum_of(&run.campaign, &facts.standing.counters);
-        let positive = |sum: i64| u64::try_from(sum).unwrap_or_default();
-        let ended = until.get(run.campaign.as_str()).copied().unwrap_or(Sums {
-            dead: positive(sum(Counter::Dead)),
-            cancelled: positive(sum(Counter::Cancelled)),
+        let ended = until.get(run.campaign.as_str()).copied().unwrap_or(Baseline {
+            dead: sum(Counter::Dead),
+            cancelled: sum(Counter::Cancelled),
+            ..Baseline::default()
         });
         let queued = left.entry(run.campaign.as_str()).or_default();
         // The newest run's mail came last: what waits is its own first.
         let waiting = run.enqueued.saturating_sub(run.returned.count()).min(*queued);
         *queued -= waiting;
         let gone = run.enqueued - waiting;
-        let since = |ended: u64, before: i64| ended.saturating_sub(positive(before));
+        let since = |ended, before| at_least_0(ended).saturating_sub(at_least_0(before));
         let cancelled = since(ended.cancelled, run.before.cancelled);
         let cancelled = cancelled.max(run.returned.count()).min(gone);
         let failed = since(ended.dead, run.before.dead).min(gone - cancelled);
         if run.before.queued == 0 {
             // All that came before it was settled when it began: later sums are not theirs.
-            let (dead, cancelled) = (positive(run.before.dead), positive(run.before.cancelled));
-            until.insert(&run.campaign, Sums { dead, cancelled });
+            until.insert(&run.campaign, run.before);
         }
         let stage = run.stage_at(now, &facts.standing.control);
         let is_live = run.is_live(now);

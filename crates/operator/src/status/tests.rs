@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use tidegate_core::breaker::Breaker;
-use tidegate_core::config::{Cap, LimitsConfig};
+use tidegate_core::config::{PollerConfig, SchedulerConfig};
 use tidegate_core::control::HoldReason;
-use tidegate_core::daily::{DailyPolicy, DailyReading};
+use tidegate_core::daily::DailyReading;
 use tidegate_core::email::Priority;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::limiter::{WaitingMails, WindowLeft};
@@ -21,6 +21,30 @@ pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_795_206_967_042);
 
 fn rate(rate: f64) -> Rate {
     Rate::per_second(rate).unwrap()
+}
+
+/// The settings of a stack with the campaigns big and small.
+pub(crate) fn settings() -> StatusSettings {
+    let lookup = |name: &str| {
+        match name {
+        "TIDEGATE_CAMPAIGNS" => Some(r#"[{"name": "big", "queue_url": "https://sqs.example/big", "weight": 90}, {"name": "small", "queue_url": "https://sqs.example/small", "weight": 10}]"#.to_owned()),
+        "TIDEGATE_DEAD_LETTER_QUEUE_URL" => Some("https://sqs.example/dead".to_owned()),
+        "TIDEGATE_MERGE_QUEUE_URL" => Some("https://sqs.example/merge.fifo".to_owned()),
+        "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
+        "TIDEGATE_POLLER_FUNCTION" => Some("poller".to_owned()),
+        "TIDEGATE_IDLE_WAKE_SECONDS" => Some("1".to_owned()),
+        "TIDEGATE_DEDUPLICATION" => Some("park".to_owned()),
+        _ => None,
+    }
+    };
+    StatusSettings {
+        stack: "tidegate".to_owned(),
+        poller: PollerConfig::from_variables(lookup).unwrap(),
+        scheduler: SchedulerConfig::from_variables(lookup).unwrap(),
+        addresses: AddressVisibility::Masked,
+        changes: 5,
+        ses_price: None,
+    }
 }
 
 pub(crate) fn facts() -> StackFacts {
@@ -55,17 +79,7 @@ pub(crate) fn facts() -> StackFacts {
     let depth = |visible, delayed| QueueDepth { visible, in_flight: 14, delayed };
     StackFacts {
         at: NOW,
-        settings: StatusSettings {
-            stack: "tidegate".to_owned(),
-            channel: tidegate_core::channel::Channel::Email,
-            cap: Cap { quota: None, daily: DailyPolicy::default() },
-            rate_margin: RateMargin::default(),
-            limits: LimitsConfig::default(),
-            idle_wake: 1,
-            addresses: AddressVisibility::Masked,
-            changes: 5,
-            ses_price: None,
-        },
+        settings: settings(),
         standing,
         campaigns: [("big", 90), ("small", 10)].map(campaign).to_vec(),
         backlogs: [("big".to_owned(), depth(1_204_511, 31)), ("small".to_owned(), depth(988, 0))]
@@ -180,7 +194,7 @@ fn what_keeps_mail_from_going_out_is_said_first() {
 #[test]
 fn of_all_caps_the_lowest_is_in_force_less_what_refusals_took() {
     let mut facts = facts();
-    facts.settings.cap.quota = Some(rate(10.0));
+    facts.settings.poller.cap.quota = Some(rate(10.0));
     let lowered = RateFactor::default().refused(Window::from_epoch_second(9)).unwrap();
     facts.standing.factor = lowered.capped(Some(rate(9.0)));
     assert_eq!(facts.quota().in_force, Some(7.2));
@@ -191,7 +205,7 @@ fn of_all_caps_the_lowest_is_in_force_less_what_refusals_took() {
     facts.standing.control.last_known_quota = Some(rate(6.0));
     assert_eq!(facts.quota().in_force, Some(4.8));
     facts.standing.control.last_known_quota = None;
-    facts.settings.cap.quota = None;
+    facts.settings.poller.cap.quota = None;
     assert_eq!(facts.quota().in_force, None);
     assert!(page(&facts).contains("unknown: SES does not tell it"));
 }
@@ -226,7 +240,7 @@ fn what_the_last_window_left_is_in_the_json_by_line_and_priority_while_its_repor
 #[test]
 fn limits_are_shown_with_what_waits_for_them() {
     let mut facts = facts();
-    facts.settings.limits.initial =
+    facts.settings.poller.limits.initial =
         "gmail.com+googlemail.com=10/s, tiny.example=6/m, big.example=50/s, *=25%".parse().unwrap();
     let sums = [("domain_fed.1", 3_000), ("domain_taken.1", 500), ("domain_fed.4", 7)];
     facts.standing.counters.extend(sums.map(|(name, sum)| (name.to_owned(), sum)));

@@ -2,11 +2,11 @@ use super::{CampaignStatus, HoldStatus, LimitStatus, QuotaStatus, Status};
 use crate::page::{Page, Span, TextTable, Tone, View};
 use crate::suggest::SuggestedCommand;
 use std::time::Duration;
+use tidegate_core::channel::Words;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::control::HoldReason;
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::format::{count, percent, rate, span, time};
-use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::QueueDepth;
 
 impl View for Status {
@@ -97,17 +97,14 @@ impl Status {
             let text = format!("since {}: more comes than the quota lets go", time(since));
             fields.push(("backlog grows", Span::new(Tone::Warning, text)));
         }
-        let dead = self.queues.get("dead_letters").map_or(0, |depth| depth.all());
-        fields.push((
-            "dead letters",
-            match dead {
-                0 => Span::from("none"),
-                _ => Span::new(
-                    Tone::Warning,
-                    format!("{}; `{}` says why", count(dead), SuggestedCommand::Dead),
-                ),
-            },
-        ));
+        let dead = match self.queues.get("dead_letters").map_or(0, |depth| depth.all()) {
+            0 => Span::from("none"),
+            dead => {
+                let text = format!("{}; `{}` says why", count(dead), SuggestedCommand::Dead);
+                Span::new(Tone::Warning, text)
+            }
+        };
+        fields.push(("dead letters", dead));
         let counted = |name| count(self.counter(name));
         if self.counter(Counter::WindowsMissed) > 0 {
             let missed = counted(Counter::WindowsMissed);
@@ -131,34 +128,25 @@ impl Status {
     fn table(&self) -> TextTable {
         let names = ["name", "weight", "share", "sent", "waiting", "in flight", "delayed", ""];
         let mut table = (1..7).fold(TextTable::new(names), TextTable::right);
-        let depths = |depth: &QueueDepth| {
-            [depth.visible, depth.in_flight, depth.delayed].map(|number| Span::from(count(number)))
+        let row = |name: Span, figures: [String; 3], depth: &QueueDepth, end: Span| {
+            let depths = [depth.visible, depth.in_flight, depth.delayed].map(count);
+            let figures = figures.into_iter().chain(depths).map(Span::from);
+            std::iter::once(name).chain(figures).chain([end])
         };
         if let Some(depth) = self.queues.get("express") {
-            let sent = at_least_0(Counter::Sent.sum_of(EXPRESS, &self.counters));
-            let [visible, in_flight, delayed] = depths(depth);
-            let [weight, share] = ["first", "-"].map(Span::from);
-            let name = Span::new(Tone::Strong, EXPRESS);
-            let (sent, held) = (Span::from(count(sent)), self.held(EXPRESS).unwrap_or_default());
-            table.row([name, weight, share, sent, visible, in_flight, delayed, held]);
+            let sent = count(at_least_0(Counter::Sent.sum_of(EXPRESS, &self.counters)));
+            let figures = ["first".to_owned(), "-".to_owned(), sent];
+            let held = self.held(EXPRESS).unwrap_or_default();
+            table.row(row(Span::new(Tone::Strong, EXPRESS), figures, depth, held));
         }
         for campaign in &self.campaigns {
-            let [visible, in_flight, delayed] = depths(&campaign.backlog);
-            table.row([
-                Span::new(Tone::Strong, &campaign.name),
-                Span::from(campaign.weight_in_words()),
-                Span::from(percent(campaign.share)),
-                Span::from(count(campaign.sent)),
-                visible,
-                in_flight,
-                delayed,
-                self.stands_until(campaign),
-            ]);
+            let weight = campaign.weight_in_words();
+            let figures = [weight, percent(campaign.share), count(campaign.sent)];
+            let name = Span::new(Tone::Strong, &campaign.name);
+            table.row(row(name, figures, &campaign.backlog, self.stands_until(campaign)));
             for (name, depth) in &campaign.priority_queues {
-                let [visible, in_flight, delayed] = depths(depth);
-                let [weight, share, sent, held] = std::array::from_fn(|_| Span::default());
                 let name = Span::from(format!("  of it {name}"));
-                table.row([name, weight, share, sent, visible, in_flight, delayed, held]);
+                table.row(row(name, Default::default(), depth, Span::default()));
             }
         }
         table
@@ -213,49 +201,37 @@ impl Status {
 
     /// Whether mail goes out now, and if not why, in a few words.
     pub fn sending(&self) -> Span {
-        let held = self.holds.iter().find(|hold| hold.campaign.is_none());
-        let ago = |at: Option<EpochMillis>| {
-            let millis = at.map_or(0, |at| self.at.as_millis().saturating_sub(at.as_millis()));
-            span(Duration::from_millis(millis))
-        };
-        if let Some(hold) = held {
+        if let Some(hold) = self.holds.iter().find(|hold| hold.campaign.is_none()) {
             return Span::new(Tone::Bad, format!("no: {}", hold.what));
         }
-        match (self.breaker.state, self.serving.state) {
+        let Words { service, message, .. } = self.quota.words;
+        let (tone, said) = match (self.breaker.state, self.serving.state) {
             ("blocking", _) => {
                 let until = self.breaker.until.map(time).unwrap_or_default();
-                Span::new(
-                    Tone::Bad,
-                    format!(
-                        "no: {} fails; the breaker tries it again at {until}",
-                        self.quota.words.service
-                    ),
-                )
+                (Tone::Bad, format!("no: {service} fails; the breaker tries it again at {until}"))
             }
-            ("probing", _) => Span::new(
-                Tone::Warning,
-                format!(
-                    "the breaker tries {} with one {}",
-                    self.quota.words.service, self.quota.words.message
-                ),
-            ),
+            ("probing", _) => {
+                (Tone::Warning, format!("the breaker tries {service} with one {message}"))
+            }
             (_, "serving") if self.campaigns.iter().all(|campaign| campaign.held) => {
-                Span::new(Tone::Warning, "every campaign is held")
+                (Tone::Warning, "every campaign is held".to_owned())
             }
             (_, "serving") => match self.stopped() {
-                stopped if stopped.is_empty() => Span::new(Tone::Good, "yes"),
-                stopped => Span::new(Tone::Warning, format!("yes, but not {}", stopped.join(", "))),
+                stopped if stopped.is_empty() => (Tone::Good, "yes".to_owned()),
+                stopped => (Tone::Warning, format!("yes, but not {}", stopped.join(", "))),
             },
-            (_, "idle") => Span::from("idle: every queue was empty when last checked"),
-            (_, "never") => Span::new(Tone::Warning, "no window was ever served"),
-            _ => Span::new(
-                Tone::Bad,
-                format!(
-                    "no: no window was served for {}; is the EventBridge rule enabled?",
-                    ago(self.serving.last_window)
-                ),
-            ),
-        }
+            (_, "idle") => {
+                (Tone::Plain, "idle: every queue was empty when last checked".to_owned())
+            }
+            (_, "never") => (Tone::Warning, "no window was ever served".to_owned()),
+            _ => {
+                let last = self.serving.last_window.unwrap_or(self.at).as_millis();
+                let ago = Duration::from_millis(self.at.as_millis().saturating_sub(last));
+                let served = format!("no: no window was served for {}", span(ago));
+                (Tone::Bad, format!("{served}; is the EventBridge rule enabled?"))
+            }
+        };
+        Span::new(tone, said)
     }
 }
 
@@ -281,16 +257,13 @@ impl QuotaStatus {
         if let Some(slots) = self.slots_per_second {
             text = format!("{text}, {} with the rate margin", rate(slots));
         }
-        let mut why: Vec<String> = Vec::new();
-        if let Some(account) = self.account_per_second {
-            why.push(format!("{} allows {}", self.words.service, rate(account)));
-        }
-        if let Some(cap) = self.configured_cap {
-            why.push(format!("configured cap {}", rate(cap)));
-        }
-        if let Some(cap) = self.operator_cap {
-            why.push(format!("operator's cap {}", rate(cap)));
-        }
+        let caps = [
+            (format!("{} allows", self.words.service), self.account_per_second),
+            ("configured cap".to_owned(), self.configured_cap),
+            ("operator's cap".to_owned(), self.operator_cap),
+        ];
+        let caps = caps.into_iter().filter_map(|(of, cap)| Some(format!("{of} {}", rate(cap?))));
+        let mut why: Vec<String> = caps.collect();
         let lowered = self.factor < 1.0;
         if lowered {
             why.push(format!("refusals leave {}", percent(self.factor)));

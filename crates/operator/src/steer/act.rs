@@ -43,23 +43,11 @@ pub async fn steer(
         _ => set_control(action, author, deployed, ledger, now).await?,
     };
     let campaign = campaign(action).map(str::to_owned);
-    let record = ChangeRecord { campaign, ..author.record(now, name(action), detail) };
+    let record = ChangeRecord { campaign, ..author.record(now, action.into(), detail) };
     // The change has been made. If it cannot be recorded, the report says so, but it is no failure.
     let recorded = changed && ledger.add(&record).await.is_ok();
     let in_force_within_s = IN_FORCE_WITHIN_S;
     Ok(SteerReport { changed, record, still_held, in_force_within_s, recorded })
-}
-
-fn name(action: &SteerAction) -> &'static str {
-    match action {
-        SteerAction::Pause { .. } => "pause",
-        SteerAction::Resume { .. } => "resume",
-        SteerAction::Lift { .. } => "lift",
-        SteerAction::Cancel { .. } => "cancel",
-        SteerAction::Weights(_) | SteerAction::ResetWeights => "weights",
-        SteerAction::Cap(_) => "rate",
-        SteerAction::Limit { .. } => "limit",
-    }
 }
 
 fn campaign(action: &SteerAction) -> Option<&str> {
@@ -79,19 +67,17 @@ fn check(action: &SteerAction, campaigns: &[Campaign], now: EpochMillis) -> Resu
         name: name.to_owned(),
         known: known().map(str::to_owned).collect(),
     };
+    let known_or = |name: &str| {
+        if known().any(|other| other == name) { Ok(()) } else { Err(unknown(name)) }
+    };
+    let named = match action {
+        SteerAction::Pause { .. }
+        | SteerAction::Cancel { .. }
+        | SteerAction::Limit { limit: Some(_), .. } => campaign(action),
+        _ => None,
+    };
+    named.filter(|name| *name != EXPRESS).map_or(Ok(()), known_or)?;
     match action {
-        SteerAction::Pause { campaign: Some(name), .. }
-        | SteerAction::Cancel { campaign: name, .. }
-            if name != EXPRESS && !known().any(|other| other == name) =>
-        {
-            Err(unknown(name))
-        }
-        SteerAction::Limit { key, limit: Some(_), .. } => match key.campaign() {
-            Some(name) if name != EXPRESS && !known().any(|other| other == name) => {
-                Err(unknown(name))
-            }
-            _ => Ok(()),
-        },
         SteerAction::Pause { until: Some(until), .. } if *until <= now => {
             Err(SteerError::Past(time(*until)))
         }
@@ -116,10 +102,8 @@ async fn set_control(
 ) -> Result<ControlChange, SteerError> {
     let standing = ledger.read().await?;
     let mut before = standing.control;
-    // A trial on a copy: an invalid action is an error before anything is written.
-    apply(&mut before.clone(), action, author, deployed, now)?;
-    // `change` applies the action again to a newer record if a write conflicts. The action may be
-    // invalid on that record; then nothing of it is written.
+    // `change` applies the action again to a newer record if a write conflicts. Where the action is
+    // invalid on a record, nothing of it is written.
     let refused = RefCell::new(None);
     let applied = change(ledger, standing.control_version, before.clone(), |control| {
         let mut tried = control.clone();

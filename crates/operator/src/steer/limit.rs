@@ -33,18 +33,20 @@ pub(super) fn apply(
         let (message, allowed) = (channel.words().message, allowed.join(", "));
         return Err(SteerError::OtherChannel { key: key.to_string(), message, allowed });
     }
-    if limit.adaptive && key.dimension != Dimension::Domain {
-        return Err(SteerError::NotAdaptive(key.to_string()));
+    let of = key.dimension;
+    let overflows =
+        matches!(of, Dimension::Sender | Dimension::ConfigurationSet | Dimension::Tenant);
+    let other_kind = |what: String, of| Err(SteerError::OtherKind { what, of });
+    if limit.adaptive && of != Dimension::Domain {
+        let domains = "domains, since it is the recipients' provider that defers";
+        return other_kind(format!("{key} cannot be adaptive"), domains);
     }
-    let may_overflow = matches!(
-        key.dimension,
-        Dimension::Sender | Dimension::ConfigurationSet | Dimension::Tenant
-    );
-    if limit.overflow.is_some() && !may_overflow {
-        return Err(SteerError::NoOverflow(key.to_string()));
+    if limit.overflow.is_some() && !overflows {
+        let what = format!("the rest of {key} cannot go through another configuration set");
+        return other_kind(what, "a sender, a set and a tenant");
     }
-    if limit.defers && key.dimension != Dimension::Campaign {
-        return Err(SteerError::NotDeferred(key.to_string()));
+    if limit.defers && of != Dimension::Campaign {
+        return other_kind(format!("what is left of {key} cannot be deferred"), "a campaign");
     }
     if limit.defers && !stores_deferred {
         return Err(SteerError::NoBucket);

@@ -9,6 +9,7 @@ mod limit;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 use thiserror::Error;
 use tidegate_core::control::{Cancel, ChangeRecord};
 use tidegate_core::identity::EpochMillis;
@@ -26,7 +27,9 @@ const MAX_REASON_CHARS: usize = 200;
 /// A change is in force after at most this many seconds, because the next window's claim reads it.
 pub const IN_FORCE_WITHIN_S: u64 = 2;
 
-#[derive(Clone, Debug, PartialEq)]
+/// A change; its name in the history is that of its command.
+#[derive(Clone, Debug, PartialEq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum SteerAction {
     /// Stop a campaign, or all sending.
     Pause {
@@ -52,10 +55,13 @@ pub enum SteerAction {
         cancel: Cancel,
     },
     /// Override the weights of some campaigns; the others keep theirs.
+    #[strum(serialize = "weights")]
     Weights(BTreeMap<String, u32>),
     /// Go back to the configured weights.
+    #[strum(serialize = "weights")]
     ResetWeights,
     /// Cap the rate in recipients per second; `None` removes the cap.
+    #[strum(serialize = "rate")]
     Cap(Option<Rate>),
     /// Set or remove a limit.
     Limit {
@@ -182,16 +188,9 @@ pub enum SteerError {
     TooManyLimits(usize),
     #[error("{key} limits no {message}; allowed are {allowed}")]
     OtherChannel { key: String, message: &'static str, allowed: String },
-    #[error(
-        "{0} cannot be adaptive; allowed is that for domains, since it is the recipients' provider that defers"
-    )]
-    NotAdaptive(String),
-    #[error(
-        "the rest of {0} cannot go through another configuration set; allowed is that for a sender, a set and a tenant"
-    )]
-    NoOverflow(String),
-    #[error("what is left of {0} cannot be deferred; allowed is that for a campaign")]
-    NotDeferred(String),
+    /// A limit of this kind of mail cannot have it.
+    #[error("{what}; allowed is that for {of}")]
+    OtherKind { what: String, of: &'static str },
     #[error(
         "nothing can be deferred at the limit's end: the stack has no bucket for deferred mail (TIDEGATE_DEFERRAL is not set)"
     )]

@@ -14,16 +14,15 @@ use tidegate_core::waits::WaitBound;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::page::{Page, Span, TextTable, Tone};
+use crate::page::{Page, Span, TextTable, Tone, bar};
 use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;
-use crate::status::{CampaignRow, LiveStatus, StackFacts, Status, facts, facts_after};
+use crate::status::{CampaignRow, LiveStatus, StackFacts, Status, facts};
 
 /// Queues and account are asked this often: SQS counts up to a minute late.
 const DEPTHS_EVERY: Duration = Duration::from_secs(5);
 /// The time that one column of the curve stands for.
 const COLUMN: Duration = Duration::from_secs(2);
-const COLUMNS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Another screen without a cursor, on which long lines are cut; and the screen of before.
 const OTHER_SCREEN: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const OWN_SCREEN: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
@@ -96,7 +95,7 @@ pub async fn watch(
             counted = Instant::now();
             facts(stack, last.settings.addresses, last.settings.changes).await
         } else {
-            facts_after(stack, &last).await
+            last.read_again(&stack.ledger(), &stack.clock()).await
         };
         match read {
             Ok(now) => {
@@ -127,7 +126,9 @@ fn page(live: &LiveStatus, caption: &str, width: usize, height: usize) -> Page {
     let top = curve.iter().copied().fold(top, f64::max);
     let shown = COLUMN.saturating_mul(u32::try_from(curve.len()).unwrap_or(u32::MAX));
     page.heading(format!("sent a second, the last {} (full height: {})", span(shown), rate(top)));
-    page.line(Tone::Good, curve.into_iter().map(|value| column(value / top)).collect::<String>());
+    // Rounded up: a rate just below the quota is the full height.
+    let bars = curve.into_iter().map(|value| bar((value / top * 8.0).ceil() / 8.0));
+    page.line(Tone::Good, bars.collect::<String>());
     let mut below = Page::default();
     status.sections(&mut below);
     let rows = live.rows();
@@ -167,13 +168,6 @@ fn lately(live: &LiveStatus) -> Vec<(&'static str, Span)> {
         fields.push(("express", Span::from(format!("{}, {waits}", rate(express.per_second)))));
     }
     fields
-}
-
-/// A part of the full height, 0.0 to 1.0, as one character.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 8")]
-fn column(part: f64) -> char {
-    let eighths = (part.clamp(0.0, 1.0) * 8.0).ceil() as usize;
-    COLUMNS.get(eighths).copied().unwrap_or(' ')
 }
 
 fn cells(row: &CampaignRow, stack: &Status) -> [Span; 9] {

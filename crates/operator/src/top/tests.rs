@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use crate::redact::AddressVisibility;
+use crate::status::tests::settings;
 use crate::status::{StackFacts, StatusSettings};
-use tidegate_core::config::LimitsConfig;
-use tidegate_core::config::{Campaign, Cap};
+use tidegate_core::config::Campaign;
 use tidegate_core::control::{Hold, HoldReason};
-use tidegate_core::daily::DailyPolicy;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limits::Limit;
@@ -45,17 +43,7 @@ fn facts(seconds: u64) -> StackFacts {
     let depth = |visible| QueueDepth { visible, ..QueueDepth::default() };
     StackFacts {
         at,
-        settings: StatusSettings {
-            stack: "tidegate".to_owned(),
-            channel: tidegate_core::channel::Channel::Email,
-            cap: Cap { quota: None, daily: DailyPolicy::default() },
-            rate_margin: RateMargin::default(),
-            limits: LimitsConfig::default(),
-            idle_wake: 1,
-            addresses: AddressVisibility::Masked,
-            changes: 0,
-            ses_price: None,
-        },
+        settings: StatusSettings { changes: 0, ..settings() },
         standing: Standing {
             previous: Some(previous),
             counters: counters.collect(),

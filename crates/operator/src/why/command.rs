@@ -85,8 +85,8 @@ struct StackReading<'a> {
 
 impl StackReading<'_> {
     async fn of_mail(&self, asked: MailQuery) -> Result<Explanation, CommandError> {
-        let (status, poller) = (self.status.clone(), self.stack.poller.clone());
-        let facts = gather(asked, status, poller, &self.reading, &self.stack.ledger()).await?;
+        let ledger = self.stack.ledger();
+        let facts = gather(asked, self.status.clone(), &self.reading, &ledger).await?;
         Ok(explain(&facts))
     }
 

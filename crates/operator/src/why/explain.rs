@@ -3,16 +3,15 @@ use std::time::Duration;
 
 use tidegate_core::config::EXPRESS;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState};
-use tidegate_core::identity::{EpochMillis, Identity};
-use tidegate_delivery::ports::{QueueDepth, QueueUrl, VISIBILITY_TIMEOUT};
+use tidegate_core::format::{count, rate, span, time};
+use tidegate_core::identity::Identity;
+use tidegate_delivery::ports::{QueueDepth, VISIBILITY_TIMEOUT};
 
-use super::limits::limits;
-use super::limits::{backlog, limit_in_words, limited, merged, turn};
+use super::obstacles::{after, backlog, obstacles, queue, turn};
 use super::{Explanation, MailFacts, MailVerdict, Obstacle, Statement};
 use crate::dead::{Letter, LetterFilter, LetterVerdict, ReviewOptions, judge};
 use crate::status::{LimitStatus, Status};
 use crate::suggest::SuggestedCommand;
-use tidegate_core::format::{count, rate, span, time};
 
 const UNSEARCHABLE: &str =
     "whether it is one of the messages on the queues: SQS cannot be searched by id";
@@ -29,18 +28,41 @@ const LONGEST_RETRY: Duration = Duration::from_mins(15);
 
 /// Explains where the mail is, what delays it, and until when.
 pub fn explain(facts: &MailFacts) -> Explanation {
-    let status = Status::of(&facts.status);
-    let known = ask_for_campaign(facts, &status).or_else(|| from_records(facts, &status));
-    let mut answer = known.unwrap_or_else(|| infer(facts, &status));
-    answer.facts.extend(readings(facts, &status, answer.campaign.as_deref()));
+    let mail = Mail { facts, status: &Status::of(&facts.status) };
+    let known = mail.ask_for_campaign().or_else(|| mail.from_records());
+    let mut answer = known.unwrap_or_else(|| mail.infer());
+    answer.facts.extend(mail.readings(answer.campaign.as_deref()));
     answer
 }
 
 impl Explanation {
-    fn new(facts: &MailFacts, verdict: MailVerdict, summary: impl Into<String>) -> Self {
-        Self {
-            id: facts.query.id.clone(),
-            campaign: facts.query.campaign.clone(),
+    fn of(mut self, campaign: Option<String>) -> Self {
+        self.campaign = campaign.or(self.campaign);
+        self
+    }
+
+    fn lets_go(mut self, words: impl Into<String>) -> Self {
+        self.lets_go = Some(words.into());
+        self
+    }
+
+    fn rule_out(&mut self, of: &'static str, what: impl Into<String>) {
+        self.ruled_out.push(Statement { of, what: what.into() });
+    }
+}
+
+/// The mail that is asked for, and the stack's status.
+#[derive(Clone, Copy)]
+struct Mail<'a> {
+    facts: &'a MailFacts,
+    status: &'a Status,
+}
+
+impl Mail<'_> {
+    fn answer(self, verdict: MailVerdict, summary: impl Into<String>) -> Explanation {
+        Explanation {
+            id: self.facts.query.id.clone(),
+            campaign: self.facts.query.campaign.clone(),
             verdict,
             summary: summary.into(),
             lets_go: None,
@@ -53,414 +75,346 @@ impl Explanation {
         }
     }
 
-    fn of(mut self, campaign: Option<String>) -> Self {
-        self.campaign = campaign.or(self.campaign);
-        self
+    /// Ids are unique within a campaign only. If marks or letters of several campaigns match, they are
+    /// different mails, and the operator must name the campaign.
+    fn ask_for_campaign(self) -> Option<Explanation> {
+        let of_letter = |letter: &Letter| letter.entry().map(|entry| entry.campaign.clone());
+        let marked = self.facts.marks.iter().filter_map(|(identity, _)| identity.campaign());
+        let dead = self.facts.letters.iter().filter_map(of_letter);
+        let campaigns: BTreeSet<String> = marked.chain(dead).collect();
+        if self.facts.query.campaign.is_some() || campaigns.len() < 2 {
+            return None;
+        }
+        let summary = "Several campaigns have a message of this id: name one with --campaign.";
+        let mut answer = self.answer(MailVerdict::WhichCampaign, summary);
+        for campaign in campaigns {
+            let mut facts = self.facts.clone();
+            facts.marks.retain(|(identity, _)| identity.campaign().as_ref() == Some(&campaign));
+            facts.letters.retain(|letter| of_letter(letter).as_ref() == Some(&campaign));
+            let known = Mail { facts: &facts, ..self }.from_records();
+            let of_one = |known: Explanation| format!("{campaign}: {}", known.summary);
+            answer.facts.extend(known.map(|known| Statement { of: "if of", what: of_one(known) }));
+        }
+        Some(answer)
     }
 
-    fn lets_go(mut self, words: impl Into<String>, until: Option<EpochMillis>) -> Self {
-        self.lets_go = Some(words.into());
-        self.until = until;
-        self
+    /// The answer from marks and dead letters, which name this very mail.
+    fn from_records(self) -> Option<Explanation> {
+        let dead = || self.facts.letters.last().map(|letter| self.dead(letter));
+        let marks = self.facts.marks.iter();
+        let newest = marks.max_by_key(|(_, mark)| (mark.state == MarkState::Sent, mark.since));
+        let Some((identity, mark)) = newest else { return dead() };
+        let began = time(mark.since);
+        let until = after(mark.since, VISIBILITY_TIMEOUT);
+        let known = match mark.state {
+            MarkState::Sent => {
+                let service = self.status.quota.words.service;
+                let said = format!(
+                    "It was sent: a poller set out to send it at {began}, and {service} took it."
+                );
+                self.answer(MailVerdict::Sent, said)
+            }
+            MarkState::Sending if self.status.at <= until => {
+                let said = format!("It is being sent: a poller set out to at {began}.");
+                let ends =
+                    format!("by {}; a poller that died is known to have by then", time(until));
+                let answer = self.answer(MailVerdict::Sending, said).lets_go(ends);
+                Explanation { until: Some(until), ..answer }
+            }
+            _ => return dead().or_else(|| Some(self.unknown(mark).of(identity.campaign()))),
+        };
+        Some(known.of(identity.campaign()))
     }
 
-    fn rule_out(&mut self, of: &'static str, what: impl Into<String>) {
-        self.ruled_out.push(Statement { of, what: what.into() });
+    fn dead(self, letter: &Letter) -> Explanation {
+        let summary = match letter.entry() {
+            None => "It is on the dead-letter queue, and no dead letter of Tidegate's.".to_owned(),
+            Some(entry) => {
+                let said = &entry.last_error.provider_message;
+                format!(
+                    "It is dead-lettered since {}: {}, {}.",
+                    time(letter.since),
+                    letter.code().unwrap_or("no code"),
+                    self.facts.status.settings.addresses.within(said).trim_end_matches('.')
+                )
+            }
+        };
+        let campaign = letter.entry().map(|entry| entry.campaign.clone());
+        self.answer(MailVerdict::Dead, summary).of(campaign).lets_go(self.replay(letter))
     }
-}
 
-/// Ids are unique within a campaign only. If marks or letters of several campaigns match, they are
-/// different mails, and the operator must name the campaign.
-fn ask_for_campaign(facts: &MailFacts, status: &Status) -> Option<Explanation> {
-    let marked = facts.marks.iter().filter_map(|(identity, _)| identity.campaign());
-    let dead = facts.letters.iter().filter_map(|letter| Some(letter.entry()?.campaign.clone()));
-    let campaigns: BTreeSet<String> = marked.chain(dead).collect();
-    if facts.query.campaign.is_some() || campaigns.len() < 2 {
-        return None;
-    }
-    let summary = "Several campaigns have a message of this id: name one with --campaign.";
-    let mut answer = Explanation::new(facts, MailVerdict::WhichCampaign, summary);
-    for campaign in campaigns {
-        let mut of_one = facts.clone();
-        of_one.marks.retain(|(identity, _)| identity.campaign().as_ref() == Some(&campaign));
-        let is_of_one = |letter: &Letter| letter.entry().is_some_and(|e| e.campaign == campaign);
-        of_one.letters.retain(is_of_one);
-        if let Some(known) = from_records(&of_one, status) {
-            answer
-                .facts
-                .push(Statement { of: "if of", what: format!("{campaign}: {}", known.summary) });
+    /// Whether and how the operator can replay a dead letter.
+    fn replay(self, letter: &Letter) -> String {
+        let MailFacts { query, status, marks, .. } = self.facts;
+        let filter = LetterFilter::default();
+        let options = ReviewOptions::of(filter, &status.campaigns, self.facts.poller());
+        let identity = letter.identity();
+        let mark = marks.iter().find(|(of, _)| Some(of) == identity.as_ref());
+        let command = |include_unknown| SuggestedCommand::Replay {
+            id: query.id.clone(),
+            campaign: query.campaign.clone(),
+            include_unknown,
+        };
+        match judge(letter, mark.map(|(_, mark)| mark), &options, status.at) {
+            LetterVerdict::Send(_) => format!("never by itself: `{}`", command(false)),
+            LetterVerdict::Perhaps(why) => {
+                format!("never by itself, and {why}: `{}`", command(true))
+            }
+            LetterVerdict::Sent => "never: it was sent, so it is not replayed".to_owned(),
+            LetterVerdict::Cannot(why) => format!("never: it cannot be replayed: {why}"),
         }
     }
-    Some(answer)
-}
 
-/// The answer from marks and dead letters, which name this very mail.
-fn from_records(facts: &MailFacts, status: &Status) -> Option<Explanation> {
-    let newest =
-        facts.marks.iter().max_by_key(|(_, mark)| (mark.state == MarkState::Sent, mark.since));
-    let letter = facts.letters.last();
-    let age = |mark: &Mark| status.at.saturating_since(mark.since);
-    match newest {
-        Some((identity, mark)) if mark.state == MarkState::Sent => {
-            let summary = format!(
-                "It was sent: a poller set out to send it at {}, and {} took it.",
-                time(mark.since),
-                status.quota.words.service
-            );
-            Some(Explanation::new(facts, MailVerdict::Sent, summary).of(identity.campaign()))
-        }
-        Some((identity, mark))
-            if mark.state == MarkState::Sending && age(mark) <= VISIBILITY_TIMEOUT =>
-        {
-            let until = EpochMillis::new(mark.since.as_millis() + 30_000);
-            let summary = format!("It is being sent: a poller set out to at {}.", time(mark.since));
-            let words = format!("by {}; a poller that died is known to have by then", time(until));
-            let answer =
-                Explanation::new(facts, MailVerdict::Sending, summary).of(identity.campaign());
-            Some(answer.lets_go(words, Some(until)))
-        }
-        marked => letter
-            .map(|letter| dead(facts, letter))
-            .or_else(|| marked.map(|(identity, mark)| unknown(facts, identity, mark))),
-    }
-}
-
-fn dead(facts: &MailFacts, letter: &Letter) -> Explanation {
-    let addresses = facts.status.settings.addresses;
-    let said = letter.entry().map_or("", |entry| entry.last_error.provider_message.as_str());
-    let code = letter.code().unwrap_or("no code");
-    let summary = format!(
-        "It is dead-lettered since {}: {code}, {}.",
-        time(letter.since),
-        addresses.within(said).trim_end_matches('.')
-    );
-    let campaign = letter.entry().map(|entry| entry.campaign.clone());
-    let mut answer = Explanation::new(facts, MailVerdict::Dead, summary).of(campaign);
-    if letter.entry().is_none() {
-        "It is on the dead-letter queue, and no dead letter of Tidegate's."
-            .clone_into(&mut answer.summary);
-    }
-    answer.lets_go(replay(facts, letter), None)
-}
-
-/// Whether and how the operator can replay a dead letter.
-fn replay(facts: &MailFacts, letter: &Letter) -> String {
-    let status = &facts.status;
-    let express = facts.poller.express_queue_url.as_deref().map(|url| (EXPRESS, url));
-    let campaigns = status.campaigns.iter().map(|own| (own.name.as_str(), own.queue_url.as_str()));
-    let options = ReviewOptions {
-        filter: LetterFilter::default(),
-        include_unknown: false,
-        drop_sent: false,
-        campaign_queues: campaigns
-            .chain(express)
-            .map(|(name, url)| (name.to_owned(), QueueUrl::new(url)))
-            .collect(),
-        rules: facts.poller.rules.clone(),
-        deduplication: facts.poller.deduplication,
-    };
-    let identity = letter.identity();
-    let mark = facts.marks.iter().find(|(of, _)| Some(of) == identity.as_ref());
-    let command = |include_unknown| SuggestedCommand::Replay {
-        id: facts.query.id.clone(),
-        campaign: facts.query.campaign.clone(),
-        include_unknown,
-    };
-    match judge(letter, mark.map(|(_, mark)| mark), &options, status.at) {
-        LetterVerdict::Send(_) => format!("never by itself: `{}`", command(false)),
-        LetterVerdict::Perhaps(why) => format!("never by itself, and {why}: `{}`", command(true)),
-        LetterVerdict::Sent => "never: it was sent, so it is not replayed".to_owned(),
-        LetterVerdict::Cannot(why) => format!("never: it cannot be replayed: {why}"),
-    }
-}
-
-fn unknown(facts: &MailFacts, identity: &Identity, mark: &Mark) -> Explanation {
-    let began = format!("a poller set out to send it at {}", time(mark.since));
-    let (summary, words) = match (mark.state, facts.poller.deduplication) {
-        (MarkState::Parked, _) => (
-            format!(
-                "Nobody knows whether it was sent: {began}, and it was dead-lettered as unknown. Its dead letter was not found: it was replayed or deleted."
-            ),
-            "if it was replayed, when its turn comes",
-        ),
-        (_, Deduplication::Park) => (
-            format!("Nobody knows whether it was sent: {began}, and no outcome came."),
-            "when its message is received again (after 30 s, or a retry's delay of at most 15 min): it is then dead-lettered as unknown",
-        ),
-        _ => (
-            format!("Nobody knows whether it was sent: {began}, and no outcome came."),
-            "when its message is received again (after 30 s, or a retry's delay of at most 15 min): it is then sent again",
-        ),
-    };
-    Explanation::new(facts, MailVerdict::Unknown, summary)
-        .of(identity.campaign())
-        .lets_go(words, None)
-}
-
-/// The answer if neither marks nor dead letters name the mail.
-fn infer(facts: &MailFacts, status: &Status) -> Explanation {
-    let mut names: Vec<&str> = status.campaigns.iter().map(|own| own.name.as_str()).collect();
-    names.extend(status.queues.contains_key("express").then_some(EXPRESS));
-    let named = Identity::parse(&facts.query.id).ok().and_then(|identity| identity.campaign());
-    let named = facts.query.campaign.clone().or(named);
-    let answer = match named.as_deref() {
-        Some(name) if !names.contains(&name) => {
-            let summary = format!("There is no campaign {name}; there is {}.", names.join(", "));
-            let answer =
-                Explanation::new(facts, MailVerdict::NoCampaign, summary).of(named.clone());
-            answer.lets_go(
-                "what is on its queue waits, if that is still there, until it is a campaign again",
-                None,
+    fn unknown(self, mark: &Mark) -> Explanation {
+        let began = format!("a poller set out to send it at {}", time(mark.since));
+        let (outcome, lets_go) = if mark.state == MarkState::Parked {
+            (
+                "it was dead-lettered as unknown. Its dead letter was not found: it was replayed or deleted",
+                "if it was replayed, when its turn comes".to_owned(),
             )
-        }
-        Some(name) => unrecorded(facts, status, &[name]),
-        None => unrecorded(facts, status, &names),
-    };
-    add_ruled_out(facts, answer)
-}
-
-/// The answer for a mail of one of `campaigns` that no record names. SQS tells only how many messages
-/// are on a queue, so all that is known is what can have become of the mail.
-fn unrecorded(facts: &MailFacts, status: &Status, campaigns: &[&str]) -> Explanation {
-    let waits: Vec<(&str, Obstacle)> =
-        campaigns.iter().filter_map(|name| Some((*name, wait(facts, status, name)?))).collect();
-    let (verdict, known) = match waits.as_slice() {
-        [] => (MailVerdict::Nowhere, "It waits on no queue"),
-        _ => (MailVerdict::Unrecorded, "No record names it"),
-    };
-    let summary = format!("{known}: {}.", alternatives(facts, !waits.is_empty()));
-    let only = if let [only] = campaigns { Some((*only).to_owned()) } else { None };
-    let mut answer = Explanation::new(facts, verdict, summary).of(only);
-    let is_identity = Identity::parse(&facts.query.id).is_ok();
-    if facts.query.id.contains('@') && !is_identity {
-        answer.summary += " It looks like an address, and `why` takes the mail's id.";
-        return answer.lets_go(FIND_ID, None);
-    }
-    let next =
-        if facts.poller.deduplication == Deduplication::Off { ASK_LOG } else { ASK_PRODUCER };
-    let mut answer = answer.lets_go(next, None);
-    if waits.is_empty() {
-        answer.rule_out("waiting", "the queues of its campaign are empty");
-        answer.not_known.push(LATE);
-    } else {
-        add_waits(&mut answer, status, waits, campaigns);
-    }
-    answer
-}
-
-/// Adds what the mail waits for if it is one of those on the queues: the campaign's obstacles if only one
-/// can have it, else those that all campaigns share, else what each of them waits for.
-fn add_waits(
-    answer: &mut Explanation,
-    status: &Status,
-    mut waits: Vec<(&str, Obstacle)>,
-    campaigns: &[&str],
-) {
-    if waits.len() == 1
-        && let Some((name, wait)) = waits.pop()
-    {
-        answer.limits = limits(status, Some(name));
-        if answer.limits.is_empty() {
-            answer.rule_out("holds", "nothing holds its campaign, and pollers serve");
-        }
-        if campaigns.len() > 1 {
-            answer.rule_out("other campaigns", format!("only {name} has anything on a queue"));
-            answer.not_known.push(LATE);
-        }
-        answer.if_it_waits = Some(wait);
-        return;
-    }
-    // The daily quota's reserve does not delay express mail, so it is no shared obstacle.
-    let delays_all =
-        |limit: &Obstacle| waits.iter().all(|(name, _)| limits(status, Some(name)).contains(limit));
-    answer.limits = limits(status, None).into_iter().filter(delays_all).collect();
-    answer.if_it_waits = answer.limits.first().cloned();
-    if answer.if_it_waits.is_none() {
-        let of_each = waits
-            .iter()
-            .map(|(name, wait)| Statement { of: "if of", what: format!("{name}: {}", wait.what) });
-        answer.facts.extend(of_each);
-        answer.lets_go = Some("name its campaign with `--campaign`".to_owned());
-    }
-}
-
-/// Lists what can have become of a mail that no record names.
-fn alternatives(facts: &MailFacts, may_wait: bool) -> String {
-    let sent = match facts.poller.deduplication {
-        Deduplication::Off => "it was sent".to_owned(),
-        _ => {
-            let kept = span(facts.poller.mark_kept);
-            format!("it was sent more than {kept} ago or before deduplication was on")
-        }
-    };
-    let mut all = vec![sent, "it was never enqueued under this id".to_owned()];
-    let others = [
-        (!facts.coverage.is_whole(), "it is a dead letter that was not read"),
-        (facts.poller.deferral.is_some(), "it is deferred"),
-        (may_wait, "it waits"),
-    ];
-    all.extend(others.into_iter().filter(|(may, _)| *may).map(|(_, what)| what.to_owned()));
-    let last = all.pop().unwrap_or_default();
-    format!("{}, or {last}", all.join(", "))
-}
-
-/// Names what the mail on the queues of `campaign` waits for; none if there is no mail.
-fn wait(facts: &MailFacts, status: &Status, campaign: &str) -> Option<Obstacle> {
-    // Express mail does not pass through the merge queue.
-    let (merged, limited) = match campaign {
-        EXPRESS => (0, 0),
-        _ => (merged(status).all(), limited(status)),
-    };
-    let own = backlog(status, campaign);
-    if own.all() + merged + limited == 0 {
-        return None;
-    }
-    let first = limits(status, Some(campaign)).into_iter().next();
-    Some(first.unwrap_or_else(|| {
-        if own.all() + merged == 0 {
-            wait_for_limit(facts, status)
-        } else if own.visible + own.in_flight + merged + limited == 0 {
-            wait_for_retry(facts, own)
         } else {
-            wait_for_turn(facts, status, campaign, own)
+            let park = self.facts.poller().deduplication == Deduplication::Park;
+            let then = if park { "dead-lettered as unknown" } else { "sent again" };
+            let received = "when its message is received again (after 30 s, or a retry's delay of at most 15 min)";
+            ("no outcome came", format!("{received}: it is then {then}"))
+        };
+        let summary = format!("Nobody knows whether it was sent: {began}, and {outcome}.");
+        self.answer(MailVerdict::Unknown, summary).lets_go(lets_go)
+    }
+
+    /// The answer if neither marks nor dead letters name the mail.
+    fn infer(self) -> Explanation {
+        let mut names: Vec<&str> =
+            self.status.campaigns.iter().map(|own| own.name.as_str()).collect();
+        names.extend(self.status.queues.contains_key("express").then_some(EXPRESS));
+        let named = || Identity::parse(&self.facts.query.id).ok()?.campaign();
+        let mut answer = match self.facts.query.campaign.clone().or_else(named) {
+            Some(name) if !names.contains(&&*name) => {
+                let said = format!("There is no campaign {name}; there is {}.", names.join(", "));
+                let lets_go = "what is on its queue waits, if that is still there, until it is a campaign again";
+                self.answer(MailVerdict::NoCampaign, said).of(Some(name)).lets_go(lets_go)
+            }
+            Some(name) => self.unrecorded(&[&name]),
+            None => self.unrecorded(&names),
+        };
+        let (coverage, poller) = (self.facts.coverage, self.facts.poller());
+        if coverage.is_whole() {
+            let read = count(coverage.read);
+            let said = format!("it is none of the {read} messages on the dead-letter queue");
+            answer.rule_out("dead-lettered", said);
+        } else {
+            answer.not_known.push("the dead-letter queue was not read whole: it may be there");
         }
-    }))
-}
-
-/// The campaign's mail waits only on the queues of limits.
-fn wait_for_limit(facts: &MailFacts, status: &Status) -> Obstacle {
-    let waiting = status.limits.iter().filter(|limit| limit.queued() > 0);
-    let words: Vec<String> = waiting.clone().map(limit_in_words).collect();
-    let longest =
-        waiting.filter_map(LimitStatus::longest).max().unwrap_or_default().max(LONGEST_RETRY);
-    let until = EpochMillis::from(facts.status.at + longest);
-    Obstacle {
-        verdict: MailVerdict::Limit,
-        what: format!("for its recipient domain's limit: {}", words.join("; ")),
-        lets_go: format!("by about {}, if nothing is added", time(until)),
-        until: Some(until),
+        if poller.deduplication == Deduplication::Off {
+            answer.not_known.push(UNRECORDED);
+        } else {
+            let kept = span(poller.mark_kept);
+            let said = format!("deduplication, which keeps marks for {kept}, has none of it");
+            answer.rule_out("sent", said);
+        }
+        if answer.verdict == MailVerdict::Unrecorded {
+            answer.not_known.push(UNSEARCHABLE);
+        }
+        answer
     }
-}
 
-fn wait_for_retry(facts: &MailFacts, own: QueueDepth) -> Obstacle {
-    let until = EpochMillis::from(facts.status.at + LONGEST_RETRY);
-    Obstacle {
-        verdict: MailVerdict::Retry,
-        what: format!(
-            "for its retry, as one of {}; nothing else of its campaign waits",
-            count(own.delayed)
-        ),
-        lets_go: format!("by {}: a retry is delayed by 15 min at most", time(until)),
-        until: Some(until),
+    /// The answer for a mail of one of `campaigns` that no record names. SQS tells only how many messages
+    /// are on a queue, so all that is known is what can have become of the mail.
+    fn unrecorded(self, campaigns: &[&str]) -> Explanation {
+        let waits = campaigns.iter().filter_map(|name| Some((*name, self.wait(name)?)));
+        let waits: Vec<(&str, Obstacle)> = waits.collect();
+        let (verdict, known) = match waits.as_slice() {
+            [] => (MailVerdict::Nowhere, "It waits on no queue"),
+            _ => (MailVerdict::Unrecorded, "No record names it"),
+        };
+        let summary = format!("{known}: {}.", self.alternatives(!waits.is_empty()));
+        let only = if let [only] = campaigns { Some((*only).to_owned()) } else { None };
+        let mut answer = self.answer(verdict, summary).of(only);
+        let (query, poller) = (&self.facts.query, self.facts.poller());
+        if query.id.contains('@') && Identity::parse(&query.id).is_err() {
+            answer.summary += " It looks like an address, and `why` takes the mail's id.";
+            return answer.lets_go(FIND_ID);
+        }
+        let is_off = poller.deduplication == Deduplication::Off;
+        let mut answer = answer.lets_go(if is_off { ASK_LOG } else { ASK_PRODUCER });
+        if waits.is_empty() {
+            answer.rule_out("waiting", "the queues of its campaign are empty");
+            answer.not_known.push(LATE);
+        } else {
+            self.add_waits(&mut answer, waits, campaigns.len() > 1);
+        }
+        answer
     }
-}
 
-fn wait_for_turn(facts: &MailFacts, status: &Status, campaign: &str, own: QueueDepth) -> Obstacle {
-    let Some(turn) = turn(status, campaign) else {
-        let (what, lets_go) = ("for its turn".to_owned(), "at a rate that is not known".to_owned());
-        return Obstacle { verdict: MailVerdict::Waiting, what, lets_go, until: None };
-    };
-    let until = EpochMillis::from(facts.status.at + turn.most);
-    let or_later = match own.delayed {
-        0 => String::new(),
-        delayed => format!(
-            "; if it failed before, it may be one of the {} that wait for their retry, 15 min at most",
-            count(delayed)
-        ),
-    };
-    let lets_go = format!("by about {}, if nothing changes{or_later}", time(until));
-    Obstacle {
-        verdict: MailVerdict::Waiting,
-        what: format!(
+    /// Adds what the mail waits for if it is one of those on the queues: the campaign's obstacles if only one
+    /// can have it, else those that all campaigns share, else what each of them waits for.
+    fn add_waits(self, answer: &mut Explanation, mut waits: Vec<(&str, Obstacle)>, of_many: bool) {
+        let of = |campaign| obstacles(self.status, campaign);
+        if waits.len() == 1
+            && let Some((name, wait)) = waits.pop()
+        {
+            answer.limits = of(Some(name));
+            if answer.limits.is_empty() {
+                answer.rule_out("holds", "nothing holds its campaign, and pollers serve");
+            }
+            if of_many {
+                answer.rule_out("other campaigns", format!("only {name} has anything on a queue"));
+                answer.not_known.push(LATE);
+            }
+            answer.if_it_waits = Some(wait);
+            return;
+        }
+        // The daily quota's reserve does not delay express mail, so it is no shared obstacle.
+        let delays_all =
+            |limit: &Obstacle| waits.iter().all(|(name, _)| of(Some(name)).contains(limit));
+        answer.limits = of(None).into_iter().filter(delays_all).collect();
+        answer.if_it_waits = answer.limits.first().cloned();
+        if answer.if_it_waits.is_none() {
+            let of_each = waits.iter().map(|(name, wait)| format!("{name}: {}", wait.what));
+            answer.facts.extend(of_each.map(|what| Statement { of: "if of", what }));
+            answer.lets_go = Some("name its campaign with `--campaign`".to_owned());
+        }
+    }
+
+    /// Lists what can have become of a mail that no record names.
+    fn alternatives(self, may_wait: bool) -> String {
+        let (coverage, poller) = (self.facts.coverage, self.facts.poller());
+        let sent = match poller.deduplication {
+            Deduplication::Off => "it was sent".to_owned(),
+            _ => {
+                let kept = span(poller.mark_kept);
+                format!("it was sent more than {kept} ago or before deduplication was on")
+            }
+        };
+        let others = [
+            (true, "it was never enqueued under this id"),
+            (!coverage.is_whole(), "it is a dead letter that was not read"),
+            (poller.deferral.is_some(), "it is deferred"),
+            (may_wait, "it waits"),
+        ];
+        let mut all: Vec<&str> =
+            others.into_iter().filter(|(may, _)| *may).map(|(_, what)| what).collect();
+        let last = all.pop().unwrap_or_default();
+        all.insert(0, &sent);
+        format!("{}, or {last}", all.join(", "))
+    }
+
+    /// Names what the mail on the queues of `campaign` waits for; none if there is no mail.
+    fn wait(self, campaign: &str) -> Option<Obstacle> {
+        // Express mail does not pass through the merge queue.
+        let (merged, limited) = match campaign {
+            EXPRESS => (0, 0),
+            _ => (queue(self.status, "merge").all(), self.status.waiting.limits),
+        };
+        let own = backlog(self.status, campaign);
+        if own.all() + merged + limited == 0 {
+            return None;
+        }
+        let first = obstacles(self.status, Some(campaign)).into_iter().next();
+        Some(first.unwrap_or_else(|| {
+            if own.all() + merged == 0 {
+                self.wait_for_limit()
+            } else if own.visible + own.in_flight + merged + limited == 0 {
+                self.wait_for_retry(own)
+            } else {
+                self.wait_for_turn(campaign, own)
+            }
+        }))
+    }
+
+    /// The campaign's mail waits only on the queues of limits.
+    fn wait_for_limit(self) -> Obstacle {
+        let waiting = self.status.limits.iter().filter(|limit| limit.queued() > 0);
+        let words: Vec<String> = waiting.clone().map(limit_in_words).collect();
+        let longest = waiting.filter_map(LimitStatus::longest).max().unwrap_or_default();
+        let until = after(self.status.at, longest.max(LONGEST_RETRY));
+        let what = format!("for its recipient domain's limit: {}", words.join("; "));
+        let lets_go = format!("by about {}, if nothing is added", time(until));
+        Obstacle::new(MailVerdict::Limit, what, lets_go).until(until)
+    }
+
+    fn wait_for_retry(self, own: QueueDepth) -> Obstacle {
+        let until = after(self.status.at, LONGEST_RETRY);
+        let delayed = count(own.delayed);
+        let what =
+            format!("for its retry, as one of {delayed}; nothing else of its campaign waits");
+        let lets_go = format!("by {}: a retry is delayed by 15 min at most", time(until));
+        Obstacle::new(MailVerdict::Retry, what, lets_go).until(until)
+    }
+
+    fn wait_for_turn(self, campaign: &str, own: QueueDepth) -> Obstacle {
+        let Some(turn) = turn(self.status, campaign) else {
+            let lets_go = "at a rate that is not known";
+            return Obstacle::new(MailVerdict::Waiting, "for its turn", lets_go);
+        };
+        let until = after(self.status.at, turn.most);
+        let or_later = match own.delayed {
+            0 => String::new(),
+            delayed => format!(
+                "; if it failed before, it may be one of the {} that wait for their retry, 15 min at most",
+                count(delayed)
+            ),
+        };
+        let what = format!(
             "for its turn: at the present share of {} the {} messages up to the last of its campaign take at most about {}",
             rate(turn.rate),
             count(turn.messages),
             span(turn.most)
-        ),
-        lets_go,
-        until: Some(until),
+        );
+        let lets_go = format!("by about {}, if nothing changes{or_later}", time(until));
+        Obstacle::new(MailVerdict::Waiting, what, lets_go).until(until)
+    }
+
+    /// The readings that the answer follows from.
+    fn readings(self, campaign: Option<&str>) -> Vec<Statement> {
+        let (facts, status) = (self.facts, self.status);
+        let mut said = Vec::new();
+        let mut say = |of, what: String| said.push(Statement { of, what });
+        for (identity, mark) in &facts.marks {
+            let name = facts.status.settings.addresses.within(identity.as_str());
+            let (state, since) = (mark.state.as_str(), time(mark.since));
+            say("mark", format!("{name}: {state} since {since}, pass {}", mark.pass));
+        }
+        for letter in &facts.letters {
+            let (code, since) = (letter.code().unwrap_or("-"), time(letter.since));
+            say("dead letter", format!("{code} since {since}, message {}", letter.message_id));
+        }
+        let depth = |depth: QueueDepth| {
+            let [waiting, flying, delayed] =
+                [depth.visible, depth.in_flight, depth.delayed].map(count);
+            format!("{waiting} waiting, {flying} in flight, {delayed} delayed")
+        };
+        let is_known =
+            |name: &str| name == EXPRESS || status.campaigns.iter().any(|own| own.name == name);
+        if let Some(name) = campaign.filter(|name| is_known(name)) {
+            say("campaign", format!("{name}: {}", depth(backlog(status, name))));
+        }
+        if let Some(merge) = status.queues.get("merge") {
+            say("merge queue", depth(*merge));
+        }
+        if let Some(text) = status.level.in_words() {
+            let list = SuggestedCommand::DeferredList;
+            say("level", format!("{text}; with deferral it may stand in S3 (`{list}`)"));
+        }
+        for limit in status.limits.iter().filter(|limit| limit.queued() > 0) {
+            say("limit", limit_in_words(limit));
+        }
+        if let Some(in_force) = status.quota.in_force {
+            let lowered = if status.quota.factor < 1.0 { ", lowered by refusals" } else { "" };
+            say("rate", format!("{} for all{lowered}", rate(in_force)));
+        }
+        said
     }
 }
 
-fn add_ruled_out(facts: &MailFacts, mut answer: Explanation) -> Explanation {
-    if facts.coverage.is_whole() {
-        let read = count(facts.coverage.read);
-        answer.rule_out(
-            "dead-lettered",
-            format!("it is none of the {read} messages on the dead-letter queue"),
-        );
-    } else {
-        answer.not_known.push("the dead-letter queue was not read whole: it may be there");
+/// A limit that mail waits for, in words.
+fn limit_in_words(limit: &LimitStatus) -> String {
+    let (waiting, name, of) = (count(limit.queued()), limit.name(), &limit.limit);
+    match limit.longest() {
+        _ if limit.key == "domain:*" => {
+            format!("{waiting} to other domains ({of} each, looked at every 15 min at most)")
+        }
+        Some(most) => format!("{waiting} to {name} ({of}: the last goes in about {})", span(most)),
+        None => format!("{waiting} to {name}"),
     }
-    if facts.poller.deduplication == Deduplication::Off {
-        answer.not_known.push(UNRECORDED);
-    } else {
-        let kept = span(facts.poller.mark_kept);
-        answer.rule_out(
-            "sent",
-            format!("deduplication, which keeps marks for {kept}, has none of it"),
-        );
-    }
-    if answer.verdict == MailVerdict::Unrecorded {
-        answer.not_known.push(UNSEARCHABLE);
-    }
-    answer
-}
-
-fn readings(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Vec<Statement> {
-    let mut said = Vec::new();
-    let mut say = |of, what: String| said.push(Statement { of, what });
-    let addresses = facts.status.settings.addresses;
-    for (identity, mark) in &facts.marks {
-        say(
-            "mark",
-            format!(
-                "{}: {} since {}, pass {}",
-                addresses.within(identity.as_str()),
-                mark.state.as_str(),
-                time(mark.since),
-                mark.pass
-            ),
-        );
-    }
-    for letter in &facts.letters {
-        let code = letter.code().unwrap_or("-");
-        say(
-            "dead letter",
-            format!("{} since {}, message {}", code, time(letter.since), letter.message_id),
-        );
-    }
-    let depth = |depth: QueueDepth| {
-        format!(
-            "{} waiting, {} in flight, {} delayed",
-            count(depth.visible),
-            count(depth.in_flight),
-            count(depth.delayed)
-        )
-    };
-    if let Some(name) = campaign
-        .filter(|name| *name == EXPRESS || status.campaigns.iter().any(|own| own.name == *name))
-    {
-        say("campaign", format!("{name}: {}", depth(backlog(status, name))));
-    }
-    if let Some(merge) = status.queues.get("merge") {
-        say("merge queue", depth(*merge));
-    }
-    if let Some(text) = status.level.in_words() {
-        say(
-            "level",
-            format!(
-                "{text}; with deferral it may stand in S3 (`{}`)",
-                SuggestedCommand::DeferredList
-            ),
-        );
-    }
-    for limit in status.limits.iter().filter(|limit| limit.queued() > 0) {
-        say("limit", limit_in_words(limit));
-    }
-    if let Some(in_force) = status.quota.in_force {
-        let lowered = if status.quota.factor < 1.0 { ", lowered by refusals" } else { "" };
-        say("rate", format!("{} for all{lowered}", rate(in_force)));
-    }
-    said
 }

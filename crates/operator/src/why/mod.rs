@@ -7,7 +7,7 @@
 mod address;
 pub(crate) mod command;
 mod explain;
-mod limits;
+mod obstacles;
 
 use serde::Serialize;
 use thiserror::Error;
@@ -60,12 +60,17 @@ impl MailQuery {
 pub struct MailFacts {
     pub query: MailQuery,
     pub status: status::StackFacts,
-    pub poller: PollerConfig,
     /// The marks of the mail, under all identities that it can have.
     pub marks: Vec<(Identity, Mark)>,
     pub letters: Vec<Letter>,
     /// The part of the dead-letter queue that was read.
     pub coverage: Coverage,
+}
+
+impl MailFacts {
+    pub(crate) fn poller(&self) -> &PollerConfig {
+        &self.status.settings.poller
+    }
 }
 
 /// Says what is known of a mail, or what mail of its campaign waits for. The order is by importance: of
@@ -199,7 +204,6 @@ fn section(page: &mut Page, heading: &str, said: &[Statement]) {
 pub async fn gather(
     query: MailQuery,
     status: status::StackFacts,
-    poller: PollerConfig,
     reading: &LetterSnapshot,
     marks: &impl Marks,
 ) -> Result<MailFacts, PortError> {
@@ -212,7 +216,7 @@ pub async fn gather(
     let mut identities = identities(&query, &status);
     identities.extend(letters.iter().filter_map(Letter::identity));
     let found = marks_of(identities, marks).await?.into_iter().collect();
-    Ok(MailFacts { query, status, poller, marks: found, letters, coverage: reading.coverage })
+    Ok(MailFacts { query, status, marks: found, letters, coverage: reading.coverage })
 }
 
 /// The identities that the mail may have.

@@ -1,11 +1,10 @@
 use std::time::Duration;
 
 use tidegate_core::breaker::Breaker;
-use tidegate_core::config::{Campaign, Cap, EXPRESS, LimitsConfig};
+use tidegate_core::config::{Campaign, EXPRESS};
 use tidegate_core::control::{Hold, HoldReason};
-use tidegate_core::daily::DailyPolicy;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
-use tidegate_core::deduplication::MarkState;
+use tidegate_core::deduplication::{Deduplication, MarkState};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Envelope;
 use tidegate_core::rate::{Rate, RateMargin};
@@ -17,22 +16,9 @@ use tidegate_delivery::ports::{
 use super::*;
 use crate::page::Page;
 use crate::redact::AddressVisibility;
+use crate::status::tests::settings;
 
 const NOW: Timestamp = Timestamp::from_millis(1_795_206_967_042);
-
-fn poller(deduplication: &str) -> PollerConfig {
-    let lookup = |name: &str| {
-        match name {
-        "TIDEGATE_CAMPAIGNS" => Some(r#"[{"name": "big", "queue_url": "https://sqs.example/big", "weight": 90}, {"name": "small", "queue_url": "https://sqs.example/small", "weight": 10}]"#.to_owned()),
-        "TIDEGATE_DEAD_LETTER_QUEUE_URL" => Some("https://sqs.example/dead".to_owned()),
-        "TIDEGATE_MERGE_QUEUE_URL" => Some("https://sqs.example/merge.fifo".to_owned()),
-        "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
-        "TIDEGATE_DEDUPLICATION" => Some(deduplication.to_owned()),
-        _ => None,
-    }
-    };
-    PollerConfig::from_variables(lookup).unwrap()
-}
 
 /// A stack that sends, with mail waiting.
 fn facts(campaign: Option<&str>) -> MailFacts {
@@ -57,17 +43,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
         query: MailQuery { id: "4711".to_owned(), campaign: campaign.map(str::to_owned) },
         status: status::StackFacts {
             at: NOW,
-            settings: status::StatusSettings {
-                stack: "tidegate".to_owned(),
-                channel: tidegate_core::channel::Channel::Email,
-                cap: Cap { quota: None, daily: DailyPolicy::default() },
-                rate_margin: RateMargin::default(),
-                limits: LimitsConfig::default(),
-                idle_wake: 1,
-                addresses: AddressVisibility::Masked,
-                changes: 0,
-                ses_price: None,
-            },
+            settings: status::StatusSettings { changes: 0, ..settings() },
             standing,
             campaigns: [("big", 90), ("small", 10)].map(named).to_vec(),
             backlogs: [("big".to_owned(), depth(9_000)), ("small".to_owned(), depth(1_230))].into(),
@@ -82,7 +58,6 @@ fn facts(campaign: Option<&str>) -> MailFacts {
             changes: Vec::new(),
             runs: Vec::new(),
         },
-        poller: poller("park"),
         marks: Vec::new(),
         letters: Vec::new(),
         coverage: Coverage { read: 3, ..Coverage::default() },
@@ -174,7 +149,7 @@ fn the_headline_says_what_is_known_and_no_more() {
             .replace("ADDRESS", "It looks like an address, and `why` takes the mail's id.");
         for campaign in [Some("small"), None] {
             let mut facts = facts(campaign);
-            facts.poller = poller(deduplication);
+            facts.status.settings.poller.deduplication = deduplication.parse().unwrap();
             facts.query.id = id.to_owned();
             facts.coverage.limited = !all_letters;
             facts.status.depths.clear();
@@ -213,7 +188,8 @@ fn mail_that_may_be_deferred_is_not_said_to_be_gone() {
     let mut facts = facts(Some("small"));
     facts.status.backlogs.clear();
     facts.status.depths.clear();
-    facts.poller.deferral = tidegate_core::deferral::Location::parse("s3://tides/deferral");
+    facts.status.settings.poller.deferral =
+        tidegate_core::deferral::Location::parse("s3://tides/deferral");
     let answer = explain(&facts);
     assert_eq!(answer.verdict, MailVerdict::Nowhere);
     assert!(answer.summary.ends_with(", or it is deferred."), "{}", answer.summary);
@@ -410,7 +386,7 @@ fn what_was_not_ruled_out_is_said() {
     let of: Vec<_> = guarded.ruled_out.iter().map(|said| said.of).collect();
     assert_eq!(of, ["holds", "dead-lettered", "sent"]);
     let mut blind = facts(Some("small"));
-    blind.poller = poller("off");
+    blind.status.settings.poller.deduplication = Deduplication::Off;
     blind.coverage.limited = true;
     let answer = explain(&blind);
     assert_eq!(answer.ruled_out.len(), 1);

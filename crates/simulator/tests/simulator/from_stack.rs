@@ -41,7 +41,7 @@ fn deployment(limits: &str) -> Deployment {
 }
 
 /// 2,000 mails of `big` and 100 of `small` at 14 a second.
-fn facts(deployed: &Deployment) -> StackFacts {
+fn facts(deployed: Deployment) -> StackFacts {
     let named = |(name, weight): (&str, u32)| Campaign {
         name: name.to_owned(),
         queue_url: format!("https://sqs.example/{name}"),
@@ -50,10 +50,16 @@ fn facts(deployed: &Deployment) -> StackFacts {
     };
     let depth = |visible| QueueDepth { visible, ..QueueDepth::default() };
     let Deployment { poller, scheduler } = deployed;
-    let addresses = AddressVisibility::Masked;
     StackFacts {
         at: NOW,
-        settings: StatusSettings::of("tidegate", poller, scheduler, addresses, 0),
+        settings: StatusSettings {
+            stack: "tidegate".to_owned(),
+            poller,
+            scheduler,
+            addresses: AddressVisibility::Masked,
+            changes: 0,
+            ses_price: None,
+        },
         standing: Standing::default(),
         campaigns: [("big", 90), ("small", 10)].map(named).to_vec(),
         backlogs: [("big".to_owned(), depth(2_000)), ("small".to_owned(), depth(100))].into(),
@@ -71,10 +77,9 @@ fn facts(deployed: &Deployment) -> StackFacts {
 }
 
 fn scenario(change: impl FnOnce(&mut StackFacts)) -> Scenario {
-    let deployed = deployment("");
-    let mut facts = facts(&deployed);
+    let mut facts = facts(deployment(""));
     change(&mut facts);
-    tidegate_operator::plan::scenario_of(&facts, deployed)
+    tidegate_operator::plan::scenario_of(&facts)
 }
 
 /// The stack with a pause that ends so long after the begin; `None` is a pause without an end.
@@ -218,14 +223,14 @@ fn every_cap_lowers_the_rate_and_an_unknown_quota_is_said_to_be_assumed() {
 #[test]
 fn text_and_json_state_the_same_assumptions() {
     let deployed = deployment("gmail.com=1/s");
-    let mut facts = facts(&deployed);
+    let mut facts = facts(deployed);
     let depth = QueueDepth { visible: 14, ..QueueDepth::default() };
     facts.depths.insert("merge", depth);
     facts.standing.counters.insert("domain_fed.1".to_owned(), 300);
     let judged = "2026-11-20T20:35:07Z";
     let level = format!(r#"{{"level": "busy", "since": "{judged}", "read_at": "{judged}"}}"#);
     facts.standing.control.back_pressure = Some(serde_json::from_str(&level).unwrap());
-    let forecast = forecast_of(&tidegate_operator::plan::scenario_of(&facts, deployed));
+    let forecast = forecast_of(&tidegate_operator::plan::scenario_of(&facts));
     let text = Page::of(&forecast).plain();
     for said in [
         "SES takes every mail",

@@ -7,7 +7,6 @@ use crate::status::{StackFacts, Status};
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::email::Priority;
 use tidegate_core::in_full;
-use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{CampaignLoad, Forecast, ForecastOptions};
 
 use crate::plan::forecasts;
@@ -34,11 +33,10 @@ pub(super) struct RunLoad<'a> {
 /// the mails can be enqueued all the same.
 pub(super) async fn estimated(
     facts: &StackFacts,
-    deployed: Deployment,
     run: RunLoad<'_>,
     shell: &Shell,
 ) -> Result<Option<Estimate>, CommandError> {
-    let mut scenario = crate::plan::scenario_of(facts, deployed);
+    let mut scenario = crate::plan::scenario_of(facts);
     let name = run.campaign.to_owned();
     scenario.add(&CampaignLoad { name, weight: 0, mails: run.slots, recipients: 1 });
     if run.slots > run.messages {

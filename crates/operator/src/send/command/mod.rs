@@ -36,7 +36,6 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
 use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunSender, RunStage};
 use tidegate_delivery::ports::{Clock as _, Entropy as _, QueueUrl, Runs as _, StoredRun};
-use tidegate_simulator::Deployment;
 
 use crate::doctor::clock::aws_time;
 use crate::shell::stop_unless_confirmed;
@@ -124,7 +123,6 @@ async fn send_to(
     let state = state(&journal, &prepared)?;
     let stored = admitted(&to.known, prepared.wanted.clone(), &state, args.run.wish());
     let enqueued = stored.map_err(not_admitted)?.run.enqueued;
-    let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
     let load = RunLoad {
         campaign: &campaign.name,
         messages: prepared.checked.rows.saturating_sub(enqueued),
@@ -132,8 +130,7 @@ async fn send_to(
         priority: prepared.draft.parsed_priority(),
         even_if_deferred: args.run.even_if_deferred,
     };
-    let deployed = Deployment { poller, scheduler };
-    let Some(estimate) = estimated(facts, deployed, load, shell).await? else {
+    let Some(estimate) = estimated(facts, load, shell).await? else {
         return Ok(CommandEnd::Interrupted);
     };
     let shown = journal.display().to_string();
