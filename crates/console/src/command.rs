@@ -250,7 +250,7 @@ impl OpenConsole {
             operator: ports.operator.clone(),
             shows_addresses: addresses == AddressVisibility::Shown,
         };
-        let (engine, handle) = Engine::start(ports, limits).await?;
+        let (engine, handle) = Box::pin(Engine::start(ports, limits)).await?;
         let app = App::new(handle, access, about, Box::new(|| SystemClock::new().wall().into()))?;
         Ok(Self { listener, engine, app })
     }

@@ -110,7 +110,7 @@ fn poller(config: &PollerConfig, lines: &Lines<'_>) {
 /// The bucket's URL as it is logged parses as the same place, and does not contain the password.
 fn bucket(shared: &SharedBucketConfig) {
     let (url, shown) = (&shared.url, shared.url.to_string());
-    assert!(url.port > 0 && !url.host.is_empty() && !shared.prefix.to_string().is_empty());
+    assert!(url.port > 0 && !url.host.is_empty() && !shared.prefix.is_empty());
     assert!(url.user.is_none() || url.password.is_some());
     let tail = format!("{}/{}", url.authority(), url.database);
     assert!(shown.ends_with(&tail) && format!("{shared:?}").contains(&shown), "{shown}");

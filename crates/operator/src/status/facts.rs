@@ -190,7 +190,7 @@ impl StackFacts {
                 self.backlogs.get(&queue_key(&campaign.name, priority)).copied()
             })
         });
-        depths.flatten().map(|depth| depth.all()).sum()
+        depths.flatten().map(QueueDepth::all).sum()
     }
 
     fn limit(

@@ -438,7 +438,7 @@ pub async fn facts(
     };
     let (queues, account) = (&stack.queues(), &stack.account());
     let (ledger, clock) = (&stack.ledger(), &stack.clock());
-    gather(settings, StatusPorts { queues, account, ledger, clock }).await
+    Box::pin(gather(settings, StatusPorts { queues, account, ledger, clock })).await
 }
 
 /// Show what stands: quota and use, campaigns, holds, breaker, queues

@@ -131,7 +131,7 @@ fn a_priority_queue_is_shown_and_counts_for_its_campaign() {
     facts.campaigns[1].priority_queues.insert(Priority::High, url);
     let small = &Status::of(&facts).campaigns[1];
     assert_eq!(small.backlog.visible, 988 + 7);
-    assert_eq!(small.priority_queues["small.high"], depth.into());
+    assert_eq!(small.priority_queues["small.high"], depth);
     let text = page(&facts);
     assert!(text.lines().any(|line| line.trim_start().starts_with("of it small.high")), "{text}");
 }

@@ -29,7 +29,7 @@ const LONGEST_RETRY: Duration = Duration::from_mins(15);
 /// Explains where the mail is, what delays it, and until when.
 pub fn explain(facts: &MailFacts) -> Explanation {
     let mail = Mail { facts, status: &Status::of(&facts.status) };
-    let known = mail.ask_for_campaign().or_else(|| mail.from_records());
+    let known = mail.ask_for_campaign().or_else(|| mail.of_records());
     let mut answer = known.unwrap_or_else(|| mail.infer());
     answer.facts.extend(mail.readings(answer.campaign.as_deref()));
     answer
@@ -91,7 +91,7 @@ impl Mail<'_> {
             let mut facts = self.facts.clone();
             facts.marks.retain(|(identity, _)| identity.campaign().as_ref() == Some(&campaign));
             facts.letters.retain(|letter| of_letter(letter).as_ref() == Some(&campaign));
-            let known = Mail { facts: &facts, ..self }.from_records();
+            let known = Mail { facts: &facts, ..self }.of_records();
             let of_one = |known: Explanation| format!("{campaign}: {}", known.summary);
             answer.facts.extend(known.map(|known| Statement { of: "if of", what: of_one(known) }));
         }
@@ -99,7 +99,7 @@ impl Mail<'_> {
     }
 
     /// The answer from marks and dead letters, which name this very mail.
-    fn from_records(self) -> Option<Explanation> {
+    fn of_records(self) -> Option<Explanation> {
         let dead = || self.facts.letters.last().map(|letter| self.dead(letter));
         let marks = self.facts.marks.iter();
         let newest = marks.max_by_key(|(_, mark)| (mark.state == MarkState::Sent, mark.since));
