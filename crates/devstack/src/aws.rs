@@ -29,8 +29,8 @@ pub(super) const KEY: &str = "test";
 const RULES_TICK: Duration = Duration::from_secs(10);
 const RULE_PERIOD: Duration = Duration::from_mins(1);
 
-/// A local AWS that runs Tidegate. [`LocalAws::stop`] ends it; dropping it kills all its programs
-/// and removes its temporary files.
+/// A local AWS that runs Tidegate. Dropping it kills all its programs and removes its temporary
+/// files.
 #[derive(Debug)]
 pub struct LocalAws {
     // The programs end before their files go.

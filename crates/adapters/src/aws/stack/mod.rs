@@ -314,7 +314,7 @@ impl LocalRuns {
         Self(folder.into())
     }
 
-    /// All runs of this user, wherever their folders are: links below [`state_folder`].
+    /// All runs of this user, wherever their folders are: links below the folder of states.
     pub fn of_user() -> Self {
         Self(state_folder().unwrap_or_else(|| ".local".into()).join("runs"))
     }

@@ -1,7 +1,7 @@
 //! An Amazon SQS endpoint in memory, for benchmarks and tests: it answers in a fraction of a
 //! millisecond however deep its queues are, so that a benchmark does not measure the fake.
 //!
-//! It speaks SQS's JSON protocol as the SDKs do, over [`MemoryQueues`](crate::MemoryQueues): visibility,
+//! It speaks SQS's JSON protocol as the SDKs do, over [`MemoryQueues`]: visibility,
 //! groups, deduplication, delays, long polls and limits are theirs. Point an SDK at it with
 //! `AWS_ENDPOINT_URL_SQS=http://127.0.0.1:4580`; signatures are not checked.
 //!
