@@ -1,20 +1,23 @@
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::status::{self, as_f64};
-use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Args, Command, FromArgMatches as _};
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_adapters::aws::SystemClock;
 use tidegate_core::Window;
 use tidegate_core::channel::Channel;
+use tidegate_core::daily::DailyPace;
 use tidegate_core::format::span;
 use tidegate_core::limits::InitialLimits;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_simulator::plan::{
-    self, CampaignLoad, DailyQuotaSettings, DomainShare, Forecast, ForecastOptions, PlanError,
-    PlanReport, PlannedFault, Scenario, Variant, WeightList,
+    self, CampaignLoad, DailyQuotaSettings, DomainShare, Forecast, ForecastOptions, Latency,
+    PlanError, PlanReport, PlannedFault, Scenario, WeightList,
 };
 
 use super::{chart, floor};
@@ -60,65 +63,17 @@ pub struct PlanArgs {
     /// --campaign come on top
     #[arg(long)]
     live: bool,
-    /// Weights, such as `big=90,small=10` [default: 1 each, or the stack's]
-    #[arg(long, value_name = "NAME=WEIGHT", value_parser = parsed::<WeightList>)]
-    weights: Vec<WeightList>,
-    /// Recipients, or parts of texts, a second [default: 14, or the stack's]
-    #[arg(long, value_name = "RECIPIENTS")]
-    quota: Option<f64>,
     /// The channel: `email`, or `sms` for text messages [default: email; with --live the stack's]
-    #[arg(long, value_name = "CHANNEL", value_parser = channel, conflicts_with = "live")]
+    #[arg(long, value_name = "CHANNEL", value_parser = PossibleValuesParser::new(["email", "sms"])
+        .map(|channel| if channel == "sms" { Channel::Sms } else { Channel::Email }), conflicts_with = "live")]
     channel: Option<Channel>,
-    /// AWS's price of a part of a text, in US dollars: <https://aws.amazon.com/end-user-messaging/pricing/>
-    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
-    price_per_part: Option<f64>,
-    /// SES's price for 1,000 recipients, in US dollars [default: 0.10]
-    #[arg(long, value_name = "DOLLARS", value_parser = ses_price)]
-    ses_price: Option<f64>,
-    /// Recipients in any 24 hours [default: no limit, or the stack's]
-    #[arg(long, value_name = "RECIPIENTS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    daily_quota: Option<u64>,
-    /// How the daily quota is used: `full` speed until it is used up, or `spread` over the day
-    #[arg(long, value_name = "PACE", value_parser = ["full", "spread"])]
-    daily: Option<String>,
-    /// Recipients sent in the 24 hours before the start [default: 0, or what SES tells]
-    #[arg(long, value_name = "RECIPIENTS", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
-    sent_today: Option<u64>,
-    /// Time that SES takes to answer: `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`
-    #[arg(long, value_name = "TIME", default_value = "80ms")]
-    latency: String,
-    /// Time that a call to SQS takes, written as --latency
-    #[arg(long, value_name = "TIME", default_value = "5ms..15ms")]
-    sqs_latency: String,
-    /// Faults: `throttle`, `5xx`, `reset`, `lost-answer` or `rejected`, with `ratio=0.01`, `from=10m` and
-    /// `to=1h` behind commas; may be given many times
-    #[arg(long = "fault", value_name = "FAULT", value_parser = parsed::<PlannedFault>)]
-    faults: Vec<PlannedFault>,
-    /// Part of the quota that is kept free, 0.005 to 0.5 [default: 0.02, or the stack's]
-    #[arg(long, value_name = "SHARE")]
-    rate_margin: Option<f64>,
-    /// How the poller takes mails: `merge` or `direct` [default: merge, or the stack's]
-    #[arg(long, value_name = "MODE", value_parser = ["merge", "direct"])]
-    mode: Option<String>,
-    /// Express mails a second that come all along, up to nine tenths of what may be sent
-    #[arg(long, value_name = "MAILS")]
-    express: Option<f64>,
-    /// Part of the mails that goes to one domain, such as `gmail.com=40%`; each of the others goes to a
-    /// domain of its own; may be given many times
-    #[arg(long = "domain", value_name = "DOMAIN=SHARE", value_parser = parsed::<DomainShare>)]
-    domains: Vec<DomainShare>,
-    /// Limits of recipient domains, such as `gmail.com+googlemail.com=10/s, *=25%` [default: none, or the
-    /// stack's]
-    #[arg(long, value_name = "LIMITS", value_parser = parsed::<InitialLimits>)]
-    limits: Option<InitialLimits>,
-    /// Size of a mail in KB: whether the poller's memory reaches for it
-    #[arg(long, value_name = "KB", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_024))]
-    mail_kb: u32,
+    #[command(flatten)]
+    scenario: ScenarioArgs,
     /// When the mails are on their queues, such as `2026-11-20T20:36:07Z` [default: now]
     #[arg(long, value_name = "TIME", value_parser = parsed::<Window>)]
     start: Option<Window>,
-    /// A variant to compare: a name, and what it changes, such as `equal: weights=50/50 quota=28`; may be
-    /// given many times
+    /// A variant to compare: a name, and any of the options from --weights to --mail-kb, such as
+    /// `equal: weights=50/50 quota=28`; may be given many times
     #[arg(long = "variant", value_name = "NAME: CHANGES", value_parser = parsed::<Variant>)]
     variants: Vec<Variant>,
     /// Write a chart into this file, which ends in `.svg`
@@ -132,11 +87,124 @@ pub struct PlanArgs {
     every_window: bool,
 }
 
-fn channel(text: &str) -> Result<Channel, String> {
-    match text {
-        "email" => Ok(Channel::Email),
-        "sms" => Ok(Channel::Sms),
-        _ => Err("allowed is email or sms".to_owned()),
+/// What a forecast is of. A variant changes what it gives, and leaves the rest.
+#[derive(Clone, Debug, Args)]
+// More than 12 fields: one for each option of the command.
+struct ScenarioArgs {
+    /// Weights, such as `big=90,small=10`, or `90/10` in the campaigns' order [default: 1 each, or the stack's]
+    #[arg(long, value_name = "NAME=WEIGHT", value_parser = parsed::<WeightList>)]
+    weights: Vec<WeightList>,
+    /// Recipients, or parts of texts, a second [default: 14, or the stack's]
+    #[arg(long, value_name = "RECIPIENTS")]
+    quota: Option<f64>,
+    /// AWS's price of a part of a text, in US dollars: <https://aws.amazon.com/end-user-messaging/pricing/>
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    price_per_part: Option<f64>,
+    /// SES's price for 1,000 recipients, in US dollars [default: 0.10]
+    #[arg(long, value_name = "DOLLARS", value_parser = ses_price)]
+    ses_price: Option<f64>,
+    /// Recipients in any 24 hours, such as `50k`, or `none` [default: none, or the stack's]
+    #[arg(long, value_name = "RECIPIENTS", value_parser = or_none(plan::count))]
+    daily_quota: Option<OrNone<u64>>,
+    /// How the daily quota is used: `full` speed until it is used up, or `spread` over the day
+    #[arg(long, value_name = "PACE", value_parser = PossibleValuesParser::new(["full", "spread"])
+        .map(|pace| if pace == "full" { DailyPace::Full } else { DailyPace::Spread }))]
+    daily: Option<DailyPace>,
+    /// Recipients sent in the 24 hours before the start [default: 0, or what SES tells]
+    #[arg(long, value_name = "RECIPIENTS", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    sent_today: Option<u64>,
+    /// Time that SES takes to answer: `80ms`, `50ms..5s` or `p50=80ms,p99=400ms` [default: 80ms]
+    #[arg(long, value_name = "TIME", value_parser = plan::latency)]
+    latency: Option<Latency>,
+    /// Time that a call to SQS takes, written as --latency [default: 5ms..15ms]
+    #[arg(long, value_name = "TIME", value_parser = plan::latency)]
+    sqs_latency: Option<Latency>,
+    /// Faults: `throttle`, `5xx`, `reset`, `lost-answer` or `rejected`, with `ratio=0.01`, `from=10m` and
+    /// `to=1h` behind commas, or `none`; may be given many times
+    #[arg(long = "fault", value_name = "FAULT", value_parser = or_none(parsed::<PlannedFault>))]
+    faults: Vec<OrNone<PlannedFault>>,
+    /// Part of the quota that is kept free, 0.005 to 0.5 [default: 0.02, or the stack's]
+    #[arg(long, value_name = "SHARE")]
+    rate_margin: Option<f64>,
+    /// How the poller takes mails: `merge` or `direct` [default: merge, or the stack's]
+    #[arg(long = "mode", value_name = "MODE", value_parser = PossibleValuesParser::new(["merge", "direct"])
+        .map(|mode| mode == "merge"))]
+    merge: Option<bool>,
+    /// Express mails a second that come all along, up to nine tenths of what may be sent
+    #[arg(long, value_name = "MAILS")]
+    express: Option<f64>,
+    /// Part of the mails that goes to one domain, such as `gmail.com=40%`; each of the others goes to a
+    /// domain of its own; may be given many times
+    #[arg(long = "domain", value_name = "DOMAIN=SHARE", value_parser = parsed::<DomainShare>)]
+    domains: Vec<DomainShare>,
+    /// Limits of recipient domains, such as `gmail.com+googlemail.com=10/s, *=25%` [default: none, or the
+    /// stack's]
+    #[arg(long, value_name = "LIMITS", value_parser = parsed::<InitialLimits>)]
+    limits: Option<InitialLimits>,
+    /// Size of a mail in KB: whether the poller's memory reaches for it [default: 2]
+    #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    mail_kb: Option<u32>,
+}
+
+/// An option's value, or none of it. The name keeps clap from taking it for an option without a value.
+type OrNone<T> = Option<T>;
+
+/// Reads `none`, or a value.
+fn or_none<T, E>(
+    read: impl Fn(&str) -> Result<T, E> + Clone,
+) -> impl Fn(&str) -> Result<OrNone<T>, E> + Clone {
+    move |text| if text == "none" { Ok(None) } else { read(text).map(Some) }
+}
+
+/// A variant of a scenario: its name, and the options that differ.
+///
+/// ```
+/// use tidegate_core::Timestamp;
+/// use tidegate_operator::plan::Variant;
+/// use tidegate_simulator::plan::Scenario;
+/// let mut base = Scenario::new(Timestamp::from_millis(0));
+/// base.campaigns = vec!["big=40k".parse().unwrap(), "small=4k".parse().unwrap()];
+/// let variant: Variant = "equal: weights=big=50,small=50 quota=28".parse().unwrap();
+/// let scenario = variant.of(&base).unwrap();
+/// assert_eq!((scenario.name.as_str(), scenario.quota, scenario.campaigns[1].weight), ("equal", 28.0, 50));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Variant {
+    name: String,
+    changes: ScenarioArgs,
+}
+
+impl FromStr for Variant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let allowed = "allowed is `NAME: OPTION=VALUE …` with options of a forecast, such as `equal: weights=50/50 quota=28`";
+        let (name, changes) = text.split_once(':').ok_or(allowed)?;
+        if name.trim().is_empty() || changes.trim().is_empty() {
+            return Err(allowed.to_owned());
+        }
+        let options = changes.split_whitespace().map(|change| format!("--{change}"));
+        let command = Command::new("variant").no_binary_name(true).disable_help_flag(true);
+        let found = ScenarioArgs::augment_args(command).try_get_matches_from(options);
+        let changes = found.and_then(|found| ScenarioArgs::from_arg_matches(&found));
+        let changes = changes.map_err(|error| {
+            let said = error.to_string();
+            let said = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            format!("{said}; {allowed}")
+        })?;
+        Ok(Self { name: name.trim().to_owned(), changes })
+    }
+}
+
+impl Variant {
+    /// `base` with this variant's changes.
+    ///
+    /// # Errors
+    /// [`PlanError`] where the change does not go with the scenario.
+    pub fn of(&self, base: &Scenario) -> Result<Scenario, PlanError> {
+        let mut scenario = Scenario { name: self.name.clone(), ..base.clone() };
+        self.changes.set(&mut scenario)?;
+        Ok(scenario)
     }
 }
 
@@ -259,46 +327,9 @@ impl PlanArgs {
                 scenario.campaigns.push(load.clone());
             }
         }
-        for weights in &self.weights {
-            weights.set(&mut scenario).map_err(refused)?;
-        }
         scenario.channel = self.channel.unwrap_or(scenario.channel);
-        scenario.price_per_part = self.price_per_part;
-        scenario.ses_price = self.ses_price;
-        scenario.quota = self.quota.unwrap_or(scenario.quota);
-        scenario.latency = plan::latency(&self.latency).map_err(refused)?;
-        scenario.sqs_latency = plan::latency(&self.sqs_latency).map_err(refused)?;
-        scenario.rate_margin = self.rate_margin.or(scenario.rate_margin);
-        scenario.faults.clone_from(&self.faults);
-        scenario.domains.clone_from(&self.domains);
-        scenario.limits.clone_from(&self.limits);
-        if let Some(mode) = &self.mode {
-            scenario.merge = mode == "merge";
-        }
-        scenario.express = self.express.or(scenario.express);
-        scenario.mail_kb = self.mail_kb;
-        self.day(&mut scenario)?;
+        self.scenario.set(&mut scenario).map_err(refused)?;
         Ok(scenario)
-    }
-
-    fn day(&self, scenario: &mut Scenario) -> Result<(), CommandError> {
-        if let Some(quota) = self.daily_quota {
-            let pace = scenario.daily.map(|daily| daily.pace).unwrap_or_default();
-            let sent = scenario.daily.map_or(0, |daily| daily.sent);
-            scenario.daily = Some(DailyQuotaSettings { quota, sent, pace });
-        }
-        let Some(daily) = &mut scenario.daily else {
-            if self.daily.is_some() || self.sent_today.is_some() {
-                let said = "--daily and --sent-today go with --daily-quota, which is not given";
-                return Err(CommandError::Input(said.to_owned()));
-            }
-            return Ok(());
-        };
-        if let Some(pace) = &self.daily {
-            daily.pace = plan::pace(pace).map_err(refused)?;
-        }
-        daily.sent = self.sent_today.unwrap_or(daily.sent);
-        Ok(())
     }
 
     /// Takes campaigns, backlogs, weights and settings from a running stack.
@@ -307,6 +338,46 @@ impl PlanArgs {
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
         let standing = crate::plan::scenario_of(&facts);
         *scenario = Scenario { start: scenario.start, ..standing };
+        Ok(())
+    }
+}
+
+impl ScenarioArgs {
+    /// Changes a scenario by the options that are given.
+    fn set(&self, scenario: &mut Scenario) -> Result<(), PlanError> {
+        for weights in &self.weights {
+            weights.set(scenario)?;
+        }
+        scenario.quota = self.quota.unwrap_or(scenario.quota);
+        scenario.price_per_part = self.price_per_part.or(scenario.price_per_part);
+        scenario.ses_price = self.ses_price.or(scenario.ses_price);
+        scenario.latency = self.latency.unwrap_or(scenario.latency);
+        scenario.sqs_latency = self.sqs_latency.unwrap_or(scenario.sqs_latency);
+        scenario.rate_margin = self.rate_margin.or(scenario.rate_margin);
+        scenario.merge = self.merge.unwrap_or(scenario.merge);
+        scenario.express = self.express.or(scenario.express);
+        scenario.mail_kb = self.mail_kb.unwrap_or(scenario.mail_kb);
+        scenario.limits = self.limits.clone().or(scenario.limits.take());
+        if !self.faults.is_empty() {
+            scenario.faults = self.faults.iter().copied().flatten().collect();
+        }
+        if !self.domains.is_empty() {
+            scenario.domains.clone_from(&self.domains);
+        }
+        if let Some(quota) = self.daily_quota {
+            let DailyQuotaSettings { sent, pace, .. } = scenario.daily.unwrap_or_default();
+            scenario.daily = quota.map(|quota| DailyQuotaSettings { quota, sent, pace });
+        }
+        match &mut scenario.daily {
+            Some(daily) => {
+                daily.pace = self.daily.unwrap_or(daily.pace);
+                daily.sent = self.sent_today.unwrap_or(daily.sent);
+            }
+            None if self.daily.is_some() || self.sent_today.is_some() => {
+                return Err(PlanError::NoDailyQuota);
+            }
+            None => {}
+        }
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ mod state;
 
 pub use cost::{Cost, IdleStack, ses_price};
 pub use forecast::{ForecastOptions, forecast};
-pub use parse::{Variant, WeightList, latency, pace};
+pub use parse::{WeightList, count, latency};
 pub use report::{
     Bottleneck, CampaignForecast, EndEstimate, Forecast, Phase, PhaseShare, PlanReport, Simulation,
     Timeline,
@@ -21,3 +21,4 @@ pub use scenario::{
     CampaignLoad, DailyQuotaSettings, DomainShare, MOST_CAMPAIGNS, MOST_MAILS, MOST_RECIPIENTS,
     PlanError, PlannedFault, Scenario, SendFault,
 };
+pub use tidegate_fakes::Latency;

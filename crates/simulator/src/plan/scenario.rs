@@ -37,7 +37,7 @@ pub struct CampaignLoad {
     pub recipients: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DailyQuotaSettings {
     pub quota: u64,
     /// Recipients sent in the 24 hours before the start. SES does not report when, so all of them
@@ -284,9 +284,11 @@ pub(super) fn refused(field: &str, value: &str, allowed: &str) -> PlanError {
 pub enum PlanError {
     #[error("{field} is `{value}`; allowed is {allowed}")]
     Value { field: String, value: String, allowed: String },
-    /// A weight or a variant names a campaign that does not exist.
+    /// A weight names a campaign that does not exist.
     #[error("{field} names the campaign `{name}`; there is {known}")]
     Unknown { field: String, name: String, known: String },
+    #[error("--daily and --sent-today go with --daily-quota, which is not given")]
+    NoDailyQuota,
     #[error("no campaign has mail: there is nothing to forecast")]
     NoMails,
     /// Every campaign with mail has the weight 0.

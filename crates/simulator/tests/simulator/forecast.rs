@@ -4,10 +4,10 @@ use tidegate_core::Timestamp;
 use tidegate_core::channel::Channel;
 use tidegate_core::daily::DailyPace;
 use tidegate_operator::page::Page;
-use tidegate_operator::plan::chart;
+use tidegate_operator::plan::{Variant, chart};
 use tidegate_simulator::plan::{
     Bottleneck, DailyQuotaSettings, Forecast, ForecastOptions, PlanError, PlanReport, Scenario,
-    Variant, WeightList, forecast,
+    WeightList, forecast,
 };
 
 fn scenario(campaigns: &[&str], weights: &str) -> Scenario {
@@ -222,10 +222,25 @@ fn wrong_values_are_refused_by_name_value_and_what_is_allowed() {
     let express = Scenario { express: Some(12.4), ..good.clone() };
     let allowed = "0 to 12.348 mails a second, nine tenths of what may be sent";
     assert_eq!(said(&express), format!("express is `12.4`; allowed is {allowed}"));
-    let of = |text: &str| text.parse::<Variant>().and_then(|variant| variant.of(&good));
-    for wrong in ["x", "x: ", "x: speed=2", "x: quota=fast", "x: weights=1/2", "x: daily=spread"] {
-        assert!(of(wrong).is_err(), "{wrong}");
+    for (wrong, said) in [
+        ("x", "allowed is `NAME: OPTION=VALUE"),
+        ("x: ", "allowed is `NAME: OPTION=VALUE"),
+        ("x: speed=2", "unexpected argument '--speed' found; allowed is"),
+        ("x: quota=fast", "invalid value 'fast' for '--quota <RECIPIENTS>'"),
+        ("x: quota", "a value is required for '--quota <RECIPIENTS>'"),
+        ("x: daily-quota=fast", "number is `fast`; allowed is a whole number"),
+    ] {
+        let refused = wrong.parse::<Variant>().unwrap_err();
+        assert!(refused.contains(said), "{wrong}: {refused}");
     }
+    let of = |text: &str| text.parse::<Variant>().unwrap().of(&good);
+    let said = |text: &str| of(text).unwrap_err().to_string();
+    assert_eq!(said("x: weights=1/2"), "weights is `1/2`; allowed is one number for each of big");
+    assert!(said("x: daily=spread").contains("go with --daily-quota"));
+    let daily = of("x: daily-quota=5k daily=spread").unwrap();
+    assert_eq!(daily.daily.map(|daily| daily.quota), Some(5_000));
+    let none: Variant = "x: daily-quota=none fault=none".parse().unwrap();
+    assert_eq!(none.of(&daily).unwrap().daily, None);
 }
 
 #[test]
