@@ -49,8 +49,6 @@ use crate::stream::StreamLimits;
   TIDEGATE_CONSOLE_TOKEN=$(openssl rand -hex 24) tidegate console --stack mail \\
       --trusted-proxy 127.0.0.1 --public-url https://mail.example    behind a proxy")]
 pub struct ConsoleArgs {
-    #[command(flatten)]
-    pub on: OnStack,
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
@@ -69,6 +67,8 @@ pub struct ConsoleArgs {
     ses_price: Option<f64>,
     #[command(flatten)]
     limits: StreamLimits,
+    #[command(flatten)]
+    pub on: OnStack,
 }
 
 impl ConsoleArgs {

@@ -117,7 +117,10 @@ mod tests {
             }
             assert!(command.get_about().is_some(), "{name} says nothing of itself");
             for option in command.get_arguments().filter(|option| !option.is_hide_set()) {
-                assert!(option.get_help().is_some(), "{name} {} is not explained", option.get_id());
+                let id = option.get_id();
+                assert!(option.get_help().is_some(), "{name} {id} is not explained");
+                let is_output = ["json", "color", "show_addresses"].contains(&id.as_str());
+                assert_eq!(option.get_help_heading() == Some("Output"), is_output, "{name} {id}");
             }
         }
     }

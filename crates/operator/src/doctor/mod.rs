@@ -47,12 +47,12 @@ pub const SOON_COSTS: &str = "$4.68";
   tidegate doctor --stack mail --profile ops
   tidegate doctor --json | jq '.findings[] | select(.state == \"failed\")'")]
 pub struct DoctorArgs {
-    #[command(flatten)]
-    pub(crate) on: OnStack,
     /// Judge the functions' environments in this file, before they are deployed, and no stack: JSON,
     /// {"scheduler": {NAME: VALUE, …}, "poller": {…}}
     #[arg(long, value_name = "FILE")]
     environments: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
 }
 
 pub(crate) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {

@@ -53,8 +53,6 @@ use crate::stack::OnStack;
       What stands on a stack's queues now, with its settings, and what other weights would do.")]
 // More than 12 fields: one for each option of the command.
 pub struct PlanArgs {
-    #[command(flatten)]
-    pub(crate) on: OnStack,
     /// A campaign and its mails, such as `big=40000`, `news=20k`, or `teams=500x8` for mails of 8
     /// recipients, or texts of 8 parts each; may be given many times
     #[arg(long = "campaign", value_name = "NAME=MAILS", required_unless_present = "live", value_parser = parsed::<CampaignLoad>)]
@@ -85,6 +83,8 @@ pub struct PlanArgs {
     /// Simulate every window, which takes a minute for a million mails
     #[arg(long)]
     every_window: bool,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
 }
 
 /// What a forecast is of. A variant changes what it gives, and leaves the rest.
