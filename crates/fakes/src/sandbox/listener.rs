@@ -22,6 +22,15 @@ use tokio_util::either::Either;
 /// Longest time for a TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
+/// The address cannot be bound: most often another program holds the port.
+#[derive(Debug, Error)]
+#[error("cannot listen on {addr}")]
+pub struct ListenError {
+    pub addr: SocketAddr,
+    #[source]
+    pub source: io::Error,
+}
+
 /// A connection, without TLS or with it.
 pub(super) type Stream = Either<TcpStream, TlsStream<TcpStream>>;
 
@@ -40,10 +49,11 @@ impl Listener {
     /// Binds `addr` (port 0 takes a free one), without TLS.
     ///
     /// # Errors
-    /// Where the address cannot be bound.
-    pub async fn bind(addr: SocketAddr) -> io::Result<Self> {
-        let tcp = TcpListener::bind(addr).await?;
-        let addr = tcp.local_addr()?;
+    /// [`ListenError`] where the address cannot be bound.
+    pub async fn bind(addr: SocketAddr) -> Result<Self, ListenError> {
+        let refused = |source| ListenError { addr, source };
+        let tcp = TcpListener::bind(addr).await.map_err(refused)?;
+        let addr = tcp.local_addr().map_err(refused)?;
         Ok(Self { tcp, addr, tls: None, idle: None })
     }
 

@@ -33,16 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 use tracing_subscriber::EnvFilter;
 
-use super::listener::{ListenOptions, Listener, Stream, begin};
-
-/// The address cannot be bound: most often another program holds the port.
-#[derive(Debug, Error)]
-#[error("cannot listen on {addr}")]
-pub struct ListenError {
-    pub addr: SocketAddr,
-    #[source]
-    pub source: io::Error,
-}
+use super::listener::{ListenError, ListenOptions, Listener, Stream, begin};
 
 /// A sandbox that serves. Dropping it ends the sandbox at once.
 #[must_use = "dropping it ends the sandbox"]
@@ -56,11 +47,6 @@ pub struct Sandbox<S> {
 }
 
 impl<S> Sandbox<S> {
-    /// Binds `addr` (port 0 takes a free one).
-    pub(super) async fn bind(addr: SocketAddr) -> Result<Listener, ListenError> {
-        Listener::bind(addr).await.map_err(|source| ListenError { addr, source })
-    }
-
     /// Serves from the current tokio runtime until [`Sandbox::shutdown`], or until the handle is
     /// dropped. `state` gets the endpoint's URL.
     pub(super) fn serve(
@@ -241,7 +227,7 @@ async fn serve_until_signal<S>(
     // Installed before the address is printed: its reader may send a signal at once.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let sandbox = start(Sandbox::<S>::bind(listen).await?.with(&options.connections)?);
+    let sandbox = start(Listener::bind(listen).await?.with(&options.connections)?);
     announce(&sandbox, options.json, intro)?;
     tokio::select! {
         _ = terminate.recv() => {}

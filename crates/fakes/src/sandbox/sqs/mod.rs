@@ -62,8 +62,8 @@ use tidegate_delivery::ports::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::listener::Listener;
-use crate::sandbox::server::{ListenError, Sandbox, steady_clock, with_request_id};
+use crate::sandbox::listener::{ListenError, Listener};
+use crate::sandbox::server::{Sandbox, steady_clock, with_request_id};
 use crate::shared::SharedState;
 use crate::{MemoryQueues, QueueSettings, Universe};
 use wire::{
@@ -126,7 +126,7 @@ impl Sandbox<SqsState> {
     /// # Errors
     /// [`ListenError`] where the address cannot be bound.
     pub async fn start(config: SqsSandboxConfig, addr: SocketAddr) -> Result<Self, ListenError> {
-        Ok(Self::start_on(config, Self::bind(addr).await?))
+        Ok(Self::start_on(config, Listener::bind(addr).await?))
     }
 
     /// Like [`Sandbox::start`], on a listener of the caller's.
