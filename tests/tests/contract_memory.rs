@@ -244,8 +244,11 @@ impl MailSite for Site {
     }
 
     fn trouble(&self, id: &str, to: &str, trouble: Trouble) {
-        let rejected =
-            if to.starts_with('+') { failures::opted_out() } else { failures::rejected() };
+        let rejected = if to.starts_with('+') {
+            failures::usual("DESTINATION_PHONE_NUMBER_OPTED_OUT")
+        } else {
+            failures::rejected()
+        };
         match trouble {
             Trouble::Rejected => self.ses.refuse_address(to, rejected),
             Trouble::ServerError => self.ses.refuse_address(to, failures::server_error()),

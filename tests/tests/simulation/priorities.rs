@@ -10,8 +10,8 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::limits::{Limit, LimitKey};
 use tidegate_core::tagged::{CAMPAIGN_TAG, PRIORITY_TAG, WEIGHT_TAG};
 use tidegate_core::{Timestamp, Window};
-use tidegate_fakes::{QueueSettings, SesArrival};
-use tidegate_tests::simulation::{ProducedMail, World, WorldSettings, measure};
+use tidegate_fakes::SesArrival;
+use tidegate_tests::simulation::{ProducedMail, World, WorldSettings, measure, unkind_queues};
 
 use crate::{MODES, MS};
 
@@ -243,7 +243,7 @@ async fn an_empty_priority_queue_costs_a_receive_a_window() {
 async fn a_trickle_of_urgent_mail_is_sent_soon_and_wastes_no_slot() {
     for merge in MODES {
         let settings = with_queues(WorldSettings::new(50.0, merge), &[Priority::High]);
-        let world = World::new(WorldSettings { queues: QueueSettings::unkind(), ..settings });
+        let world = World::new(WorldSettings { queues: unkind_queues(), ..settings });
         world.fill("big", 4_000).await;
         world.fill("small", 500).await;
         let mut puts = Vec::new();

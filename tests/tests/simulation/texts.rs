@@ -160,7 +160,9 @@ async fn a_crash_of_a_poller_loses_no_text() {
 #[tokio::test(start_paused = true)]
 async fn a_number_that_takes_no_texts_is_dead_lettered_and_the_campaign_goes_on() {
     let world = World::new(texts(true));
-    let refused = [failures::opted_out(), failures::invalid_number(), failures::country_blocked()];
+    let refused =
+        ["DESTINATION_PHONE_NUMBER_OPTED_OUT", "INVALID_PARAMETER", "DESTINATION_COUNTRY_BLOCKED"]
+            .map(failures::usual);
     for number in 0..14_usize {
         let failure = refused.get(number.saturating_sub(11)).unwrap_or(&refused[0]);
         world.ses.refuse_address(&ProducedMail::phone(&format!("big-{number}")), failure.clone());
@@ -183,7 +185,7 @@ async fn a_number_that_takes_no_texts_is_dead_lettered_and_the_campaign_goes_on(
 async fn a_dead_letter_of_a_text_is_explained_and_replayed() {
     let world = World::new(texts(true));
     let phone = ProducedMail::phone("big-0");
-    world.ses.refuse_address(&phone, failures::invalid_number());
+    world.ses.refuse_address(&phone, failures::usual("INVALID_PARAMETER"));
     world.put("big", &ProducedMail::texts("big", 3, 2)).await;
     world.run(5).await;
     assert_eq!((world.accepted().len(), world.dead_letters().len()), (2, 1));

@@ -64,13 +64,8 @@ impl Invoke for LambdaInvoke {
 /// A woken scheduler issues ticks for a minute. It is not woken again within this time.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// The pauses before a failed wake is tried again.
-const PAUSES: [Duration; 4] = [
-    Duration::from_millis(250),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-];
+/// The pause before a failed wake is tried again; each of the three that may follow is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Invokes a stack's scheduler, so that mail is sent within two seconds instead of at the next check of the
 /// queues.
@@ -94,7 +89,7 @@ impl Waker {
         if before.is_some_and(|before| now.saturating_since(before) < AGAIN) {
             return;
         }
-        let mut pauses = PAUSES.into_iter();
+        let mut pauses = (0..4).map(|tried| FIRST_PAUSE * 2_u32.pow(tried));
         while let Err(error) = self.scheduler.wake().await {
             let is_final = matches!(error.kind, FailureKind::NotFound | FailureKind::Denied(_));
             match pauses.next().filter(|_| !is_final) {
@@ -208,7 +203,7 @@ mod waker_tests {
             wakes(vec![throttled(), FakeAnswer::Silence, FakeAnswer::Break, ok(), ok()]).await,
             4
         );
-        assert_eq!(wakes((0..9).map(|_| throttled()).collect()).await, 1 + PAUSES.len());
+        assert_eq!(wakes((0..9).map(|_| throttled()).collect()).await, 1 + 4);
     }
 
     #[tokio::test(start_paused = true)]

@@ -135,15 +135,8 @@ pub struct FaultPlan<E = FailureKind> {
 
 #[derive(Debug)]
 struct PlanState<E> {
-    rules: Vec<CountedRule<E>>,
+    rules: Vec<Rule<E>>,
     strikes: Vec<Strike>,
-}
-
-/// A rule, and how many calls it matched.
-#[derive(Debug)]
-struct CountedRule<E> {
-    rule: Rule<E>,
-    matched: u64,
 }
 
 impl<E: Clone> FaultPlan<E> {
@@ -155,7 +148,7 @@ impl<E: Clone> FaultPlan<E> {
 
     /// Adds a rule; a later one of the same kind overrides an earlier.
     pub fn add(&self, rule: Rule<E>) {
-        self.state.with(|state| state.rules.push(CountedRule { rule, matched: 0 }));
+        self.state.with(|state| state.rules.push(rule));
     }
 
     /// Removes all rules, so that later calls succeed. Calls that hang already keep hanging.
@@ -177,14 +170,16 @@ impl<E: Clone> FaultPlan<E> {
     fn decide(&self, operation: Operation, resource: &str, decision: &mut CallFaults<E>) {
         let now = self.universe.now();
         self.state.with(|state| {
-            for CountedRule { rule, matched } in &mut state.rules {
+            for rule in &mut state.rules {
                 if !rule.covers(operation, resource, now) {
                     continue;
                 }
                 // Counted before `nth` and `chance` decide, so that `nth` means the nth call that
                 // the rule covers.
-                *matched += 1;
-                if rule.nth.is_none_or(|nth| nth == *matched) && self.entropy.chance(rule.chance) {
+                rule.matched += 1;
+                if rule.nth.is_none_or(|nth| nth == rule.matched)
+                    && self.entropy.chance(rule.chance)
+                {
                     decision.take(rule.fault.clone());
                     let resource = resource.to_owned();
                     state.strikes.push(Strike { at: now, operation, resource });
@@ -392,11 +387,21 @@ pub struct Rule<E> {
     nth: Option<u64>,
     chance: f64,
     during: Option<Range<Timestamp>>,
+    /// The calls that the rule has covered so far.
+    matched: u64,
 }
 
 impl<E> Rule<E> {
     pub const fn new(fault: Fault<E>) -> Self {
-        Self { fault, operations: Vec::new(), resource: None, nth: None, chance: 1.0, during: None }
+        Self {
+            fault,
+            operations: Vec::new(),
+            resource: None,
+            nth: None,
+            chance: 1.0,
+            during: None,
+            matched: 0,
+        }
     }
 
     /// Limits the rule to calls of `operation`; a second call adds another operation.

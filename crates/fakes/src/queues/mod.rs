@@ -6,7 +6,6 @@ mod check;
 mod queue;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -48,14 +47,25 @@ pub use queue::{MessageState, QueueSettings, QueuedMessage};
 pub struct MemoryQueues {
     universe: Universe,
     entropy: SeededEntropy,
-    latency: SharedState<Latency>,
-    queues: SharedState<BTreeMap<QueueUrl, Queue>>,
-    calls: Arc<AtomicU64>,
-    /// The bodies that this client has received; those still alive are counted as held memory.
-    received_bodies: SharedState<Vec<Weak<String>>>,
-    max_bytes_held: Arc<AtomicU64>,
-    calls_by_queue: SharedState<BTreeMap<(QueueUrl, Operation), u64>>,
+    service: SharedState<QueueService>,
+    client: SharedState<ClientState>,
     faults: Faults,
+}
+
+/// State that all clients share.
+#[derive(Default)]
+struct QueueService {
+    latency: Latency,
+    queues: BTreeMap<QueueUrl, Queue>,
+    calls: BTreeMap<(QueueUrl, Operation), u64>,
+    max_bytes_held: u64,
+}
+
+#[derive(Default)]
+struct ClientState {
+    calls: u64,
+    /// The bodies that this client has received; those still alive are counted as held memory.
+    received_bodies: Vec<Weak<String>>,
 }
 
 impl MemoryQueues {
@@ -64,28 +74,20 @@ impl MemoryQueues {
         Self {
             universe,
             entropy: SeededEntropy::new(seed),
-            latency: SharedState::new(Latency::NONE),
-            queues: SharedState::new(BTreeMap::new()),
-            calls: Arc::default(),
-            received_bodies: SharedState::new(Vec::new()),
-            max_bytes_held: Arc::default(),
-            calls_by_queue: SharedState::new(BTreeMap::new()),
+            service: SharedState::default(),
+            client: SharedState::default(),
             faults: Faults::default(),
         }
     }
 
     /// How long a call takes from now on, for every client.
     pub fn set_latency(&self, latency: Latency) {
-        self.latency.with(|current| *current = latency);
+        self.service.with(|service| service.latency = latency);
     }
 
     /// Another client of the same queues, with its own count of calls.
     pub fn client(&self) -> Self {
-        Self {
-            calls: Arc::default(),
-            received_bodies: SharedState::new(Vec::new()),
-            ..self.clone()
-        }
+        Self { client: SharedState::default(), ..self.clone() }
     }
 
     /// A handle on this client whose calls fail as `plan` says.
@@ -96,32 +98,32 @@ impl MemoryQueues {
     /// The most bytes of received bodies that one client has held at the same time: each body
     /// counts from SQS's answer until it is dropped.
     pub fn max_bytes_held(&self) -> u64 {
-        self.max_bytes_held.load(Ordering::Relaxed)
+        self.service.with(|service| service.max_bytes_held)
     }
 
     /// Updates the maximum with the bodies that this client holds, including `received`.
     fn track_bytes_held(&self, received: &[Received]) {
-        let held = self.received_bodies.with(|received_bodies| {
+        let held = self.client.with(|ClientState { received_bodies, .. }| {
             received_bodies.retain(|body| body.strong_count() > 0);
             received_bodies
                 .extend(received.iter().map(|message| Arc::downgrade(message.body.text())));
             received_bodies.iter().filter_map(Weak::upgrade).map(|body| body.len() as u64).sum()
         });
-        self.max_bytes_held.fetch_max(held, Ordering::Relaxed);
+        self.service.with(|service| service.max_bytes_held = service.max_bytes_held.max(held));
     }
 
     /// Creates an empty queue, FIFO if its name ends in `.fifo`. An existing queue of this name is
     /// replaced.
     pub fn create(&self, url: &QueueUrl, settings: QueueSettings) {
         let made = Queue::new(settings, url.is_fifo(), self.entropy.bits());
-        self.queues.with(|queues| queues.insert(url.clone(), made));
+        self.service.with(|service| service.queues.insert(url.clone(), made));
     }
 
     /// As [`MemoryQueues::create`], but an existing queue stays as it is.
     #[cfg(feature = "sandbox")]
     pub(crate) fn create_missing(&self, url: &QueueUrl, settings: QueueSettings) {
         let made = Queue::new(settings, url.is_fifo(), self.entropy.bits());
-        self.queues.with(|queues| queues.entry(url.clone()).or_insert(made).settings);
+        self.service.with(|service| service.queues.entry(url.clone()).or_insert(made).settings);
     }
 
     #[cfg(feature = "sandbox")]
@@ -131,7 +133,7 @@ impl MemoryQueues {
 
     /// Deletes a queue with all its messages.
     pub fn remove(&self, url: &QueueUrl) {
-        self.queues.with(|queues| queues.remove(url));
+        self.service.with(|service| service.queues.remove(url));
     }
 
     /// Changes a queue's settings; does nothing if there is no such queue. Messages in flight keep
@@ -159,14 +161,13 @@ impl MemoryQueues {
         look: impl FnOnce(&mut Queue, Timestamp) -> R,
     ) -> R {
         let now = self.universe.now();
-        self.queues
-            .with(|queues| queues.get_mut(url).map(|queue| look(queue, now)))
-            .unwrap_or_default()
+        let look = |service: &mut QueueService| Some(look(service.queues.get_mut(url)?, now));
+        self.service.with(look).unwrap_or_default()
     }
 
     /// The calls of all clients so far, as (standard, FIFO): SQS charges more for FIFO queues.
     pub fn calls_by_kind(&self) -> (u64, u64) {
-        self.calls_by_queue.with(|calls| {
+        self.service.with(|QueueService { calls, .. }| {
             let sum = |fifo| {
                 let of_kind = calls.iter().filter(|((url, _), _)| url.is_fifo() == fifo);
                 of_kind.map(|(_, count)| count).sum()
@@ -178,12 +179,13 @@ impl MemoryQueues {
     /// The calls of one kind on one queue, of all clients so far.
     pub fn calls_of(&self, url: &QueueUrl, operation: Operation) -> u64 {
         let of = (url.clone(), operation);
-        self.calls_by_queue.with(|calls| calls.get(&of).copied().unwrap_or(0))
+        self.service.with(|service| service.calls.get(&of).copied().unwrap_or(0))
     }
 
     fn count_call(&self, url: &QueueUrl, operation: Operation) {
-        self.calls_by_queue.with(|calls| *calls.entry((url.clone(), operation)).or_insert(0) += 1);
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        let of = (url.clone(), operation);
+        self.service.with(|service| *service.calls.entry(of).or_insert(0) += 1);
+        self.client.with(|client| client.calls += 1);
     }
 
     /// Every message that was ever put on the queue with an identity, with the time. Messages fresh
@@ -199,7 +201,7 @@ impl MemoryQueues {
     }
 
     pub fn urls(&self) -> Vec<QueueUrl> {
-        self.queues.with(|queues| queues.keys().cloned().collect())
+        self.service.with(|service| service.queues.keys().cloned().collect())
     }
 
     /// [`Queues::send`], returning SQS's message id of each accepted message.
@@ -233,7 +235,7 @@ impl MemoryQueues {
                 done
             })
         };
-        self.latency.with(|latency| *latency).around(&self.entropy, act).await
+        self.service.with(|service| service.latency).around(&self.entropy, act).await
     }
 
     /// One call with a batch of so many bytes, `act` for each entry. SQS may fail single
@@ -271,8 +273,8 @@ impl MemoryQueues {
         act: impl FnOnce(&mut Queue, Timestamp) -> Result<R, FailureKind>,
     ) -> Result<R, FailureKind> {
         let now = self.universe.now();
-        self.queues.with(|queues| {
-            let queue = queues.get_mut(url).ok_or(FailureKind::NotFound)?;
+        self.service.with(|service| {
+            let queue = service.queues.get_mut(url).ok_or(FailureKind::NotFound)?;
             queue.refresh_depth(now);
             act(queue, now)
         })
@@ -361,7 +363,7 @@ impl Queues for MemoryQueues {
         };
         // A long poll's future is large; boxed, it does not make those of its callers large.
         let receive = Box::pin(receive);
-        let receive = self.latency.with(|latency| *latency).around(&self.entropy, receive);
+        let receive = self.service.with(|service| service.latency).around(&self.entropy, receive);
         let received = decision.run(receive).await;
         received.map_err(|kind| Operation::Receive.failed(queue, kind))
     }
@@ -398,7 +400,7 @@ impl Queues for MemoryQueues {
     }
 
     fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
+        self.client.with(|client| client.calls)
     }
 }
 
@@ -419,8 +421,8 @@ impl MemoryQueues {
         resource: &str,
         act: impl FnOnce() -> Result<R, FailureKind>,
     ) -> Result<R, PortError> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        let latency = self.latency.with(|latency| *latency);
+        self.client.with(|client| client.calls += 1);
+        let latency = self.service.with(|service| service.latency);
         let look = latency.around(&self.entropy, async { act() });
         self.faults.call(operation, resource, look).await
     }
@@ -435,7 +437,7 @@ impl Directory for MemoryQueues {
 
     async fn tags(&self, queue: &QueueUrl) -> Result<BTreeMap<String, String>, PortError> {
         let tags = || {
-            let tags = self.queues.with(|queues| queues.get(queue).map(|queue| queue.tags.clone()));
+            let tags = self.look_at(queue, |queue, _| Some(queue.tags.clone()));
             tags.ok_or(FailureKind::NotFound)
         };
         self.look(Operation::ListTags, queue.as_str(), tags).await

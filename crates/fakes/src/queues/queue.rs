@@ -50,19 +50,6 @@ pub struct QueueSettings {
     pub failing: f64,
 }
 
-impl QueueSettings {
-    /// Everything that the documentation of AWS allows SQS to do, more often than SQS does it.
-    pub fn unkind() -> Self {
-        Self {
-            sampling: 0.3,
-            depth_lag: Duration::from_mins(1),
-            doubled: 0.01,
-            failing: 0.02,
-            ..Self::default()
-        }
-    }
-}
-
 impl Default for QueueSettings {
     fn default() -> Self {
         Self {

@@ -15,7 +15,6 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
@@ -23,29 +22,39 @@ use tokio_util::either::Either;
 /// Longest time for a TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// A connection, without TLS or with it.
-pub type Stream = Either<TcpStream, TlsStream<TcpStream>>;
+/// The address cannot be bound: most often another program holds the port.
+#[derive(Debug, Error)]
+#[error("cannot listen on {addr}")]
+pub struct ListenError {
+    pub addr: SocketAddr,
+    #[source]
+    pub source: io::Error,
+}
 
-/// Accepts connections; with TLS, those whose handshake is done.
+/// A connection, without TLS or with it.
+pub(super) type Stream = Either<TcpStream, TlsStream<TcpStream>>;
+
+/// A bound address, and how its connections are served.
+#[derive(Debug)]
 pub struct Listener {
-    tcp: TcpListener,
-    addr: SocketAddr,
-    tls: Option<TlsAcceptor>,
+    pub(super) tcp: TcpListener,
+    /// The address it is bound to.
+    pub(super) addr: SocketAddr,
+    pub(super) tls: Option<Arc<ServerConfig>>,
     /// How long a connection may wait for a request.
     pub(super) idle: Option<Duration>,
-    /// Handshakes run concurrently, so that a slow client delays no other.
-    handshakes: JoinSet<Option<Stream>>,
 }
 
 impl Listener {
     /// Binds `addr` (port 0 takes a free one), without TLS.
     ///
     /// # Errors
-    /// Where the address cannot be bound.
-    pub async fn bind(addr: SocketAddr) -> io::Result<Self> {
-        let tcp = TcpListener::bind(addr).await?;
-        let addr = tcp.local_addr()?;
-        Ok(Self { tcp, addr, tls: None, idle: None, handshakes: JoinSet::new() })
+    /// [`ListenError`] where the address cannot be bound.
+    pub async fn bind(addr: SocketAddr) -> Result<Self, ListenError> {
+        let refused = |source| ListenError { addr, source };
+        let tcp = TcpListener::bind(addr).await.map_err(refused)?;
+        let addr = tcp.local_addr().map_err(refused)?;
+        Ok(Self { tcp, addr, tls: None, idle: None })
     }
 
     /// Applies the options: certificate and idle timeout.
@@ -54,67 +63,25 @@ impl Listener {
     /// [`TlsError`] where the certificate cannot be served.
     pub fn with(self, options: &ListenOptions) -> Result<Self, TlsError> {
         let idle = options.idle_seconds.map(Duration::from_secs);
-        Ok(Self { tls: options.acceptor()?, idle, ..self })
-    }
-
-    /// The address it is bound to.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.addr
+        Ok(Self { tls: options.tls()?, idle, ..self })
     }
 
     /// `http`, or `https` where it has a certificate.
     pub fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }
-
-    /// The next connection. Dropping the future loses none.
-    ///
-    /// # Errors
-    /// Where the system refuses to accept one: out of file descriptors, most often.
-    pub async fn accept(&mut self) -> io::Result<Stream> {
-        loop {
-            tokio::select! {
-                accepted = self.tcp.accept() => {
-                    let (tcp, _) = accepted?;
-                    // Answers are small; waiting to fill a packet would add 40 ms to some of them.
-                    let _ = tcp.set_nodelay(true);
-                    match &self.tls {
-                        None => return Ok(Either::Left(tcp)),
-                        Some(tls) => drop(self.handshakes.spawn(handshake(tls.clone(), tcp))),
-                    }
-                }
-                Some(done) = self.handshakes.join_next(), if !self.handshakes.is_empty() => {
-                    if let Ok(Some(stream)) = done {
-                        return Ok(stream);
-                    }
-                }
-            }
-        }
-    }
 }
 
-/// None if the client rejects the certificate, gives up, or does not speak TLS.
-async fn handshake(tls: TlsAcceptor, tcp: TcpStream) -> Option<Stream> {
-    let done = tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(tcp)).await;
-    match done.map_err(io::Error::from).flatten() {
-        Ok(stream) => Some(Either::Right(stream)),
-        Err(error) => {
-            tracing::info!(%error, "a TLS handshake failed");
-            None
-        }
-    }
-}
-
-/// Waits a little: out of file descriptors, the next accept would fail at once too.
-pub(super) async fn wait_after_accept_error(error: &io::Error) {
-    tracing::warn!(%error, "a connection could not be accepted");
-    tokio::time::sleep(Duration::from_millis(50)).await;
-}
-
-impl std::fmt::Debug for Listener {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Listener").field("tcp", &self.tcp).finish_non_exhaustive()
-    }
+/// The stream on a new connection. None if the client rejects the certificate, gives up, or does not speak TLS.
+pub(super) async fn begin(tcp: TcpStream, tls: Option<Arc<ServerConfig>>) -> Option<Stream> {
+    // Answers are small; waiting to fill a packet would add 40 ms to some of them.
+    let _ = tcp.set_nodelay(true);
+    let Some(tls) = tls else { return Some(Either::Left(tcp)) };
+    let done = tokio::time::timeout(HANDSHAKE_LIMIT, TlsAcceptor::from(tls).accept(tcp)).await;
+    let done = done.map_err(io::Error::from).flatten();
+    done.inspect_err(|error| tracing::info!(%error, "a TLS handshake failed"))
+        .ok()
+        .map(Either::Right)
 }
 
 /// The certificate that it shows, and how long a connection may be idle.
@@ -152,7 +119,7 @@ pub enum TlsError {
 
 impl ListenOptions {
     /// Reads the files; none where TLS was not asked for.
-    fn acceptor(&self) -> Result<Option<TlsAcceptor>, TlsError> {
+    fn tls(&self) -> Result<Option<Arc<ServerConfig>>, TlsError> {
         let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let unreadable = |option, path: &PathBuf, holds| {
             let path = path.clone();
@@ -171,6 +138,6 @@ impl ListenOptions {
         ))?;
         let config = ServerConfig::builder().with_no_client_auth();
         let config = config.with_single_cert(chain, key).map_err(TlsError::Pair)?;
-        Ok(Some(TlsAcceptor::from(Arc::new(config))))
+        Ok(Some(Arc::new(config)))
     }
 }

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tidegate_core::outcome::Failure;
 
-use crate::ses::quota::{SECOND_NS, SlidingSecond};
+use crate::ses::quota::{SECOND_NS, SlidingCount};
 
 /// The form in which a mail's content was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -244,8 +244,8 @@ pub(crate) struct ArrivalCounts {
     /// The counters that only rise; the others are set when the statistics are read.
     counted: SesStats,
     seen: SeenMails,
-    accepted_second: SlidingSecond,
-    offered_second: SlidingSecond,
+    accepted_second: SlidingCount,
+    offered_second: SlidingCount,
     minute: LastMinute,
 }
 
@@ -253,7 +253,7 @@ impl ArrivalCounts {
     /// A request arrived; 0 recipients where it could not be read.
     pub(crate) fn arrive(&mut self, now_ns: u64, recipients: u32) {
         self.counted.arrived.add(recipients);
-        self.offered_second.add(now_ns, recipients);
+        self.offered_second.add(now_ns, recipients.into());
     }
 
     pub(crate) fn refuse(&mut self, now_ns: u64, refusal: &Failure, recipients: u32) {
@@ -268,7 +268,7 @@ impl ArrivalCounts {
     pub(crate) fn accept(&mut self, mail: &MailRecord) {
         let recipients = mail.recipients();
         self.counted.accepted.add(recipients);
-        self.accepted_second.add(mail.arrived_ns, recipients);
+        self.accepted_second.add(mail.arrived_ns, recipients.into());
         self.minute.add(mail.arrived_ns, recipients, 0);
         self.counted.first_arrival_ns.get_or_insert(mail.arrived_ns);
         self.counted.last_arrival_ns = Some(mail.arrived_ns);
@@ -283,8 +283,8 @@ impl ArrivalCounts {
     /// The statistics as far as they follow from the requests.
     pub(crate) fn stats(&self, now_ns: u64) -> SesStats {
         SesStats {
-            worst_sliding_second: self.accepted_second.worst(),
-            worst_sliding_second_offered: self.offered_second.worst(),
+            worst_sliding_second: self.accepted_second.worst,
+            worst_sliding_second_offered: self.offered_second.worst,
             last_minute: self.minute.until(now_ns),
             ..self.counted.clone()
         }

@@ -6,4 +6,5 @@ pub mod server;
 pub mod ses;
 pub mod sqs;
 
-pub use server::{ListenError, Sandbox};
+pub use listener::ListenError;
+pub use server::Sandbox;

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::future::poll_fn;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,22 +27,13 @@ use thiserror::Error;
 use tidegate_core::in_full;
 use tokio::io::AsyncWriteExt;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::either::Either;
+use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 use tracing_subscriber::EnvFilter;
 
-use super::listener::{ListenOptions, Listener, Stream, wait_after_accept_error};
-
-/// The address cannot be bound: most often another program holds the port.
-#[derive(Debug, Error)]
-#[error("cannot listen on {addr}")]
-pub struct ListenError {
-    pub addr: SocketAddr,
-    #[source]
-    pub source: io::Error,
-}
+use super::listener::{ListenError, ListenOptions, Listener, Stream, begin};
 
 /// A sandbox that serves. Dropping it ends the sandbox at once.
 #[must_use = "dropping it ends the sandbox"]
@@ -50,29 +41,25 @@ pub struct Sandbox<S> {
     addr: SocketAddr,
     url: String,
     pub(super) state: Arc<S>,
-    stop: watch::Sender<bool>,
-    task: JoinHandle<()>,
+    stop: CancellationToken,
+    /// The server, as a set of one, which ends with the handle.
+    task: JoinSet<()>,
 }
 
 impl<S> Sandbox<S> {
-    /// Binds `addr` (port 0 takes a free one).
-    pub(super) async fn bind(addr: SocketAddr) -> Result<Listener, ListenError> {
-        Listener::bind(addr).await.map_err(|source| ListenError { addr, source })
-    }
-
     /// Serves from the current tokio runtime until [`Sandbox::shutdown`], or until the handle is
     /// dropped. `state` gets the endpoint's URL.
     pub(super) fn serve(
         listener: Listener,
-        state: impl FnOnce(&str, Stop) -> S,
+        state: impl FnOnce(&str, CancellationToken) -> S,
         router: impl FnOnce(Arc<S>) -> Router,
     ) -> Self {
-        let addr = listener.local_addr();
+        let addr = listener.addr;
         let url = format!("{}://{addr}", listener.scheme());
-        let (stop, stopped) = watch::channel(false);
-        let stopped = Stop(stopped);
-        let state = Arc::new(state(&url, stopped.clone()));
-        let task = tokio::spawn(accept_all(listener, router(Arc::clone(&state)), stopped));
+        let stop = CancellationToken::new();
+        let state = Arc::new(state(&url, stop.clone()));
+        let mut task = JoinSet::new();
+        task.spawn(accept_all(listener, router(Arc::clone(&state)), stop.clone()));
         Self { addr, url, state, stop, task }
     }
 
@@ -89,22 +76,10 @@ impl<S> Sandbox<S> {
     /// Stops listening, lets requests in flight end (for at most 5 s; those that a fault leaves
     /// without an answer, and long polls, at once), and returns.
     pub async fn shutdown(mut self) {
-        self.stop.send_replace(true);
-        if let Err(error) = (&mut self.task).await {
+        self.stop.cancel();
+        if let Some(Err(error)) = self.task.join_next().await {
             tracing::error!(%error, "the server ended badly");
         }
-    }
-}
-
-impl<S> Drop for Sandbox<S> {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl<S> std::fmt::Debug for Sandbox<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sandbox").field("addr", &self.addr).finish_non_exhaustive()
     }
 }
 
@@ -132,18 +107,6 @@ pub(super) fn with_request_id(mut response: Response<Body>) -> Response<Body> {
 /// How long requests under way may take once the sandbox is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Tells when the sandbox is asked to stop: as soon as the watched value is true.
-#[derive(Clone, Debug)]
-pub(crate) struct Stop(watch::Receiver<bool>);
-
-impl Stop {
-    /// Returns once the sandbox is asked to stop.
-    pub(crate) async fn asked(&self) {
-        // An error means that the handle was dropped, which stops the sandbox, too.
-        let _ = self.0.clone().wait_for(|stopped| *stopped).await;
-    }
-}
-
 /// Marks a response that must not be sent: its connection ends instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(super) enum DroppedConnection {
@@ -153,21 +116,30 @@ pub(super) enum DroppedConnection {
     Reset,
 }
 
-async fn accept_all(mut listener: Listener, router: Router, stop: Stop) {
+async fn accept_all(listener: Listener, router: Router, stop: CancellationToken) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(listener.idle);
     let mut connections = JoinSet::new();
-    let mut stopped = pin!(stop.asked());
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(stream) => {
-                    connections.spawn(connection(stream, http.clone(), router.clone(), stop.clone()));
+            accepted = listener.tcp.accept() => match accepted {
+                Ok((tcp, _)) => {
+                    let (http, router, stop) = (http.clone(), router.clone(), stop.clone());
+                    let begun = begin(tcp, listener.tls.clone());
+                    connections.spawn(async move {
+                        if let Some(Some(stream)) = stop.run_until_cancelled(begun).await {
+                            connection(stream, http, router, stop).await;
+                        }
+                    });
                 }
-                Err(error) => wait_after_accept_error(&error).await,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    // Out of file descriptors, the next accept would fail at once too.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            () = &mut stopped => break,
+            () = stop.cancelled() => break,
         }
     }
     drop(listener);
@@ -177,18 +149,15 @@ async fn accept_all(mut listener: Listener, router: Router, stop: Stop) {
     }
 }
 
-async fn connection(stream: Stream, http: http1::Builder, router: Router, stop: Stop) {
+async fn connection(stream: Stream, http: http1::Builder, router: Router, stop: CancellationToken) {
     let service = service_fn(move |request| Box::pin(answer(router.clone(), request)));
     let mut connection = http.serve_connection(TokioIo::new(stream), service);
-    let mut stop = pin!(stop.asked());
-    let mut stopping = false;
-    let ended = loop {
-        tokio::select! {
-            ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break ended,
-            () = &mut stop, if !stopping => {
-                stopping = true;
-                Pin::new(&mut connection).graceful_shutdown();
-            }
+    let served = poll_fn(|cx| connection.poll_without_shutdown(cx));
+    let ended = match stop.run_until_cancelled(served).await {
+        Some(ended) => ended,
+        None => {
+            Pin::new(&mut connection).graceful_shutdown();
+            poll_fn(|cx| connection.poll_without_shutdown(cx)).await
         }
     };
     let mut stream = connection.into_parts().io.into_inner();
@@ -258,7 +227,7 @@ async fn serve_until_signal<S>(
     // Installed before the address is printed: its reader may send a signal at once.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let sandbox = start(Sandbox::<S>::bind(listen).await?.with(&options.connections)?);
+    let sandbox = start(Listener::bind(listen).await?.with(&options.connections)?);
     announce(&sandbox, options.json, intro)?;
     tokio::select! {
         _ = terminate.recv() => {}

@@ -43,7 +43,8 @@ pub(crate) fn known(code: &str) -> Option<Failure> {
     Some(answered(*status, code, *message))
 }
 
-fn usual(code: &str) -> Failure {
+/// As [`known`]; of another code the status is 400 and the message empty.
+pub fn usual(code: &str) -> Failure {
     known(code).unwrap_or_else(|| answered(400, code, ""))
 }
 
@@ -109,21 +110,6 @@ pub fn throttled() -> Failure {
 /// The month's money for text messages is spent.
 pub(crate) fn spend_limit_reached() -> Failure {
     usual("MONTHLY_SPEND_LIMIT_REACHED_FOR_TEXT")
-}
-
-/// The recipient has opted out of text messages.
-pub fn opted_out() -> Failure {
-    usual("DESTINATION_PHONE_NUMBER_OPTED_OUT")
-}
-
-/// No phone has this number.
-pub fn invalid_number() -> Failure {
-    usual("INVALID_PARAMETER")
-}
-
-/// The account does not send to the recipient's country.
-pub fn country_blocked() -> Failure {
-    usual("DESTINATION_COUNTRY_BLOCKED")
 }
 
 pub fn connection_refused() -> Failure {

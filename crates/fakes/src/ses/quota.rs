@@ -36,8 +36,8 @@ pub(crate) struct QuotaRules {
 #[derive(Debug)]
 pub(crate) struct QuotaGate {
     bucket: RecipientBucket,
-    second: SlidingSecond,
-    day: RollingDay,
+    second: SlidingCount,
+    day: SlidingCount,
     /// Strict counting: until when a mail larger than one second's quota is being paid for.
     owed_until_ns: u64,
     /// The month of the last text, and the parts that it has had so far.
@@ -49,8 +49,8 @@ impl QuotaGate {
     pub(crate) fn new(rules: &QuotaRules, now_ns: u64) -> Self {
         Self {
             bucket: RecipientBucket::new(rules, now_ns),
-            second: SlidingSecond::default(),
-            day: RollingDay::default(),
+            second: SlidingCount::default(),
+            day: SlidingCount::DAY,
             owed_until_ns: 0,
             month: Timestamp::from_nanos(now_ns).month(),
             parts: 0,
@@ -106,7 +106,7 @@ impl QuotaGate {
             self.owed_until_ns = now_ns.saturating_add(rules.nanos_owed(recipients));
         }
         self.bucket.take(now_ns, recipients);
-        self.second.add(now_ns, recipients);
+        self.second.add(now_ns, slots);
         self.day.add(now_ns, slots);
         Ok(())
     }
@@ -173,7 +173,7 @@ struct RecipientBucket {
 
 impl RecipientBucket {
     fn new(rules: &QuotaRules, now_ns: u64) -> Self {
-        let depth = depth(rules);
+        let depth = units(rules.rate, rules.depth);
         Self { rate: rules.rate, depth, level: depth, refilled_ns: now_ns }
     }
 
@@ -181,7 +181,7 @@ impl RecipientBucket {
     /// depth.
     fn retune(&mut self, now_ns: u64, rules: &QuotaRules) {
         self.refill(now_ns);
-        (self.rate, self.depth) = (rules.rate, depth(rules));
+        (self.rate, self.depth) = (rules.rate, units(rules.rate, rules.depth));
         self.level = self.level.min(self.depth);
     }
 
@@ -204,81 +204,65 @@ impl RecipientBucket {
     }
 }
 
-fn depth(rules: &QuotaRules) -> i128 {
-    units(rules.rate, rules.depth)
-}
-
 fn units(rate: Rate, span: Duration) -> i128 {
     i128::from(rate.as_millionths()) * i128::try_from(span.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// Recipients over the last 24 hours, kept by whole seconds: a second leaves the count at most
-/// one second late, and a full day is 86,400 entries however many mails it had.
-#[derive(Debug, Clone, Default)]
-struct RollingDay {
-    seconds: VecDeque<(u64, u64)>,
+/// Counts recipients over the time before now, for arrivals in order of time, and remembers the most.
+///
+/// It is enough to look at times that end at an arrival: moving any of them back until it ends at its last arrival
+/// loses none of its arrivals. With arrivals at 0.0, 0.6 and 1.0 s the counts of a second are 1, 2 and 2: the first is
+/// exactly 1 s before the last, so no half-open second contains all three.
+#[derive(Debug, Clone)]
+pub(crate) struct SlidingCount {
+    /// The unit of time in which arrivals are kept, in nanoseconds.
+    unit: u64,
+    /// The units for which an arrival counts.
+    span: u64,
+    arrivals: VecDeque<(u64, u64)>,
     recipients: u64,
+    /// The most recipients that it held at any time.
+    pub(crate) worst: u64,
 }
 
-impl RollingDay {
-    /// Recipients in the 24 hours before `now_ns`.
-    fn recipients(&mut self, now_ns: u64) -> u64 {
-        let now = now_ns / SECOND_NS;
-        while let Some(&(second, recipients)) = self.seconds.front() {
-            if second + DAY_S >= now {
+impl Default for SlidingCount {
+    /// Over `(t - 1 s, t]`.
+    fn default() -> Self {
+        Self::over(1, SECOND_NS)
+    }
+}
+
+impl SlidingCount {
+    /// Over 24 hours, kept by whole seconds: a second leaves the count at most one second late, and a full day is
+    /// 86,400 entries however many mails it had.
+    const DAY: Self = Self::over(SECOND_NS, DAY_S + 1);
+
+    const fn over(unit: u64, span: u64) -> Self {
+        Self { unit, span, arrivals: VecDeque::new(), recipients: 0, worst: 0 }
+    }
+
+    /// Recipients in the time that ends at `now_ns`.
+    pub(crate) fn recipients(&mut self, now_ns: u64) -> u64 {
+        let now = now_ns / self.unit;
+        while let Some(&(at, recipients)) = self.arrivals.front() {
+            if at.saturating_add(self.span) > now {
                 break;
             }
             self.recipients -= recipients;
-            self.seconds.pop_front();
-        }
-        self.recipients
-    }
-
-    fn add(&mut self, now_ns: u64, recipients: u64) {
-        let now = now_ns / SECOND_NS;
-        self.recipients += recipients;
-        match self.seconds.back_mut() {
-            Some((second, count)) if *second >= now => *count += recipients,
-            _ => self.seconds.push_back((now, recipients)),
-        }
-    }
-}
-
-/// Counts recipients over `(t - 1 s, t]` for arrivals in order of time, and remembers the worst.
-///
-/// It is enough to look at seconds that end at an arrival: moving any second back until it ends at
-/// its last arrival loses none of its arrivals. With arrivals at 0.0, 0.6 and 1.0 s the counts are
-/// 1, 2 and 2: the first is exactly 1 s before the last, so no half-open second contains all three.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SlidingSecond {
-    arrivals: VecDeque<(u64, u32)>,
-    recipients: u64,
-    worst: u64,
-}
-
-impl SlidingSecond {
-    /// Recipients in the second that ends at `now_ns`.
-    pub(crate) fn recipients(&mut self, now_ns: u64) -> u64 {
-        while let Some(&(at, recipients)) = self.arrivals.front() {
-            if at.saturating_add(SECOND_NS) > now_ns {
-                break;
-            }
-            self.recipients -= u64::from(recipients);
             self.arrivals.pop_front();
         }
         self.recipients
     }
 
     /// Counts an arrival; times must not go back.
-    pub(crate) fn add(&mut self, now_ns: u64, recipients: u32) {
-        self.worst = self.worst.max(self.recipients(now_ns) + u64::from(recipients));
-        self.arrivals.push_back((now_ns, recipients));
-        self.recipients += u64::from(recipients);
-    }
-
-    /// The most recipients that any half-open second held.
-    pub(crate) fn worst(&self) -> u64 {
-        self.worst
+    pub(crate) fn add(&mut self, now_ns: u64, recipients: u64) {
+        self.recipients = self.recipients(now_ns) + recipients;
+        self.worst = self.worst.max(self.recipients);
+        let now = now_ns / self.unit;
+        match self.arrivals.back_mut() {
+            Some((at, count)) if *at >= now => *count += recipients,
+            _ => self.arrivals.push_back((now, recipients)),
+        }
     }
 }
 
@@ -291,11 +275,11 @@ impl SlidingSecond {
 /// assert_eq!(worst_second(arrivals), 2);
 /// ```
 pub fn worst_second(arrivals: impl IntoIterator<Item = (u64, u32)>) -> u64 {
-    let mut second = SlidingSecond::default();
+    let mut second = SlidingCount::default();
     for (at_ns, recipients) in arrivals {
-        second.add(at_ns, recipients);
+        second.add(at_ns, recipients.into());
     }
-    second.worst()
+    second.worst
 }
 
 #[cfg(test)]
@@ -503,7 +487,7 @@ mod bucket_tests {
             for (i, from) in arrivals.iter().enumerate() {
                 for (j, to) in arrivals.iter().enumerate().skip(i) {
                     let passed = i128::try_from(j - i + 1).expect("small") * RECIPIENT;
-                    let most = depth(&rules).max(RECIPIENT) + units(rules.rate, Duration::from_nanos(to - from));
+                    let most = units(rules.rate, rules.depth).max(RECIPIENT) + units(rules.rate, Duration::from_nanos(to - from));
                     prop_assert!(passed <= most);
                 }
             }
@@ -535,7 +519,7 @@ mod daily_tests {
 
     #[test]
     fn recipients_leave_the_count_a_day_and_at_most_a_second_later() {
-        let mut day = RollingDay::default();
+        let mut day = SlidingCount::DAY;
         day.add(SECOND_NS / 2, 5);
         day.add(10 * SECOND_NS, 2);
         assert_eq!(day.recipients(DAY_S * SECOND_NS + SECOND_NS / 2), 7);
@@ -552,7 +536,7 @@ mod sliding_second_tests {
 
     #[test]
     fn an_arrival_one_second_earlier_no_longer_counts() {
-        let mut second = SlidingSecond::default();
+        let mut second = SlidingCount::default();
         second.add(0, 3);
         assert_eq!(second.recipients(SECOND_NS - 1), 3);
         assert_eq!(second.recipients(SECOND_NS), 0);
@@ -563,19 +547,19 @@ mod sliding_second_tests {
         fn the_worst_second_is_the_one_a_search_finds(
             gaps in prop::collection::vec((0_u64..500_000_000, 1_u32..5), 1..80),
         ) {
-            let mut second = SlidingSecond::default();
+            let mut second = SlidingCount::default();
             let mut arrivals = Vec::new();
             let mut now = 0;
             for (gap, recipients) in gaps {
                 now += gap;
                 arrivals.push((now, recipients));
-                second.add(now, recipients);
+                second.add(now, recipients.into());
             }
             let searched = arrivals.iter().map(|&(from, _)| {
                 let held = arrivals.iter().filter(|(at, _)| (from..from + SECOND_NS).contains(at));
                 held.map(|&(_, recipients)| u64::from(recipients)).sum::<u64>()
             });
-            prop_assert_eq!(Some(second.worst()), searched.max());
+            prop_assert_eq!(Some(second.worst), searched.max());
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Connections with TLS, and idle ones.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,27 +50,13 @@ async fn listening(options: &ListenOptions) -> Result<Listener, TlsError> {
     Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap().with(options)
 }
 
-/// Sends every byte back, at this address.
-fn echo(mut listener: Listener) -> SocketAddr {
-    let addr = listener.local_addr();
-    tokio::spawn(async move {
-        loop {
-            let stream = listener.accept().await.unwrap();
-            tokio::spawn(async move {
-                let (mut from, mut to) = tokio::io::split(stream);
-                tokio::io::copy(&mut from, &mut to).await
-            });
-        }
-    });
-    addr
-}
-
 #[tokio::test]
 async fn who_trusts_the_certificate_is_served_however_slow_or_wrong_others_are() {
     let files = Files::new();
     let listener = listening(&files.options()).await.unwrap();
     assert_eq!(listener.scheme(), "https");
-    let addr = echo(listener);
+    let sandbox = SesSandbox::start_on(SesSandboxConfig::default(), listener);
+    let addr = sandbox.addr();
     let mut roots = RootCertStore::empty();
     roots.add(files.certificate.clone()).unwrap();
     let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
@@ -83,11 +68,11 @@ async fn who_trusts_the_certificate_is_served_however_slow_or_wrong_others_are()
     let name = ServerName::try_from("localhost").unwrap();
     let tcp = TcpStream::connect(addr).await.unwrap();
     let mut stream = connector.connect(name, tcp).await.unwrap();
-    stream.write_all(b"a mail").await.unwrap();
+    stream.write_all(b"GET /_sandbox/config HTTP/1.1\r\nhost: sandbox\r\n\r\n").await.unwrap();
     stream.flush().await.unwrap();
-    let mut back = [0; 6];
+    let mut back = [0; 12];
     stream.read_exact(&mut back).await.unwrap();
-    assert_eq!(&back, b"a mail");
+    assert_eq!(&back, b"HTTP/1.1 200");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_delivery::ports::FailureKind;
-use tidegate_fakes::{Fault, Operation, QueueSettings, Rule};
+use tidegate_fakes::{Fault, Operation, Rule};
 
 use super::super::mail::produced;
-use super::super::{BodyForm, FEEDBACK, ProducedMail, World, WorldSettings};
+use super::super::{BodyForm, FEEDBACK, ProducedMail, World, WorldSettings, unkind_queues};
 use super::Chaos;
 use super::draw::Draw;
 
@@ -55,7 +55,7 @@ impl Extras {
 
     /// `settings` with this, on queues as SQS may be.
     pub(super) fn settings(&self, settings: WorldSettings) -> WorldSettings {
-        let mut settings = WorldSettings { queues: queues(), ..settings };
+        let mut settings = WorldSettings { queues: unkind_queues(), ..settings };
         if let Some(lost) = self.bucket {
             settings = settings
                 .variable("TIDEGATE_SHARED_BUCKET", "redis://bucket.example")
@@ -168,9 +168,4 @@ impl Extras {
             }
         }
     }
-}
-
-/// Settings under which queues behave as badly as SQS may.
-fn queues() -> QueueSettings {
-    QueueSettings::unkind()
 }

@@ -34,7 +34,6 @@ const POLLER: &str = "PollerFunction";
 #[derive(Clone, Debug)]
 pub struct DeployedFunction {
     pub name: String,
-    pub arn: String,
     pub memory_mb: i32,
     pub timeout_s: i32,
     /// Environment variables.
@@ -222,7 +221,6 @@ async fn function(name: &str, clients: &Clients) -> Result<DeployedFunction, Sta
     variables.extend(memory.map(|memory| ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE".to_owned(), memory)));
     Ok(DeployedFunction {
         name: answer.function_name().unwrap_or(name).to_owned(),
-        arn: answer.function_arn().unwrap_or_default().to_owned(),
         memory_mb: answer.memory_size().unwrap_or_default(),
         timeout_s: answer.timeout().unwrap_or_default(),
         variables,

@@ -182,7 +182,7 @@ impl Pool {
                 Ok(connected) => connected,
                 Err(error) => {
                     tracing::debug!(%error, "no connection was opened");
-                    pool.fail(&origin, error);
+                    pool.give(&origin, Err(error));
                     pool.closed(&origin);
                     return false;
                 }
@@ -198,8 +198,8 @@ impl Pool {
                 }
             });
             match sender.ready().await {
-                Ok(()) => pool.give(&origin, sender, false),
-                Err(error) => pool.fail(&origin, WireError::Connect(error.into())),
+                Ok(()) => pool.give(&origin, Ok((sender, false))),
+                Err(error) => pool.give(&origin, Err(WireError::Connect(error.into()))),
             }
             true
         }))
@@ -234,23 +234,23 @@ impl Pool {
     /// Returns a connection to the pool after its answer was read.
     pub(super) fn put(self: &Arc<Self>, origin: &Origin, mut sender: Sender) {
         if sender.is_ready() {
-            self.give(origin, sender, true);
+            self.give(origin, Ok((sender, true)));
         } else if !sender.is_closed() {
             // The connection's task has not yet noticed that the exchange is over.
             let (pool, origin) = (Arc::clone(self), origin.clone());
             tokio::spawn(async move {
                 if sender.ready().await.is_ok() {
-                    pool.give(&origin, sender, true);
+                    pool.give(&origin, Ok((sender, true)));
                 }
             });
         }
     }
 
-    /// Gives a connection to the request that has waited longest, or keeps it idle.
-    fn give(&self, origin: &Origin, sender: Sender, reused: bool) {
+    /// Gives a connection, or the reason why none could be opened, to the request that has waited longest. A
+    /// connection for which none waits is kept idle.
+    fn give(&self, origin: &Origin, mut given: ConnectionResult) {
         let mut state = self.lock();
         let site = state.site(origin);
-        let mut given = Ok((sender, reused));
         while let Some(waiting) = site.waiting.pop_front() {
             match waiting.send(given) {
                 Ok(()) => return,
@@ -260,18 +260,6 @@ impl Pool {
         if let Ok((sender, _)) = given {
             let (since, wall) = (Instant::now(), self.clock.wall());
             site.idle.push_back(IdleConnection { sender, since, wall });
-        }
-    }
-
-    /// Reports to the request that has waited longest that no connection could be opened.
-    fn fail(&self, origin: &Origin, error: WireError) {
-        let mut state = self.lock();
-        let mut failed = Err(error);
-        while let Some(waiting) = state.site(origin).waiting.pop_front() {
-            match waiting.send(failed) {
-                Ok(()) => return,
-                Err(back) => failed = back,
-            }
         }
     }
 

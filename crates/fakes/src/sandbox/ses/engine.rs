@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use serde_json::{Value, json};
 use tidegate_core::outcome::Failure;
+use tokio_util::sync::CancellationToken;
 
 use super::config::SesSandboxConfig;
 use super::fault::{self, FaultKind, InjectedFault, SesOperation};
@@ -13,7 +14,7 @@ use crate::clock::SeededEntropy;
 use crate::sandbox::mailbox::{
     ArrivalCounts, KEEP, MailFields, MailRecord, MailStatus, MailStore, SesStats, address_of,
 };
-use crate::sandbox::server::Stop;
+use crate::sandbox::server::DroppedConnection;
 use crate::ses::quota::as_double;
 use crate::ses::{MemorySuppressionList, QuotaGate, admit, failures};
 
@@ -30,10 +31,8 @@ pub(crate) struct PlannedReply {
 pub(crate) enum Reply {
     /// Both services answer a message with its id.
     Answer(Result<Value, Failure>),
-    /// The connection is closed without an answer.
-    Close,
-    /// The connection is reset without an answer.
-    Reset,
+    /// The connection ends without an answer.
+    Dropped(DroppedConnection),
 }
 
 /// The whole state of the sandbox, changed by one request at a time.
@@ -202,8 +201,8 @@ impl SesEngine {
         self.tally.fault((&fault.kind).into());
         let end = match &fault.kind {
             FaultKind::Error(error) => Reply::Answer(Err(error.clone())),
-            FaultKind::LostAnswer | FaultKind::Timeout => Reply::Close,
-            FaultKind::Reset => Reply::Reset,
+            FaultKind::LostAnswer | FaultKind::Timeout => Reply::Dropped(DroppedConnection::Closed),
+            FaultKind::Reset => Reply::Dropped(DroppedConnection::Reset),
         };
         let wait = match (fault.after, &fault.kind) {
             (None, FaultKind::Timeout) => None,
@@ -223,7 +222,7 @@ pub struct SesState {
     /// Nanoseconds since the Unix epoch.
     pub(super) clock: Box<dyn Fn() -> u64 + Send + Sync>,
     pub(super) suppressed: MemorySuppressionList,
-    pub(super) stop: Stop,
+    pub(super) stop: CancellationToken,
 }
 
 impl SesState {

@@ -22,7 +22,7 @@ use super::config::SesSandboxConfig;
 use super::engine::{PlannedReply, Reply, SesState};
 use super::request::{MOST_BYTES, bad_request, parse_send_email};
 use crate::sandbox::mailbox::{MailFields, MailKind, SesStats};
-use crate::sandbox::server::{DroppedConnection, with_request_id};
+use crate::sandbox::server::with_request_id;
 use crate::ses::SesTenant;
 use crate::ses::failures::answered;
 
@@ -102,20 +102,17 @@ async fn send_reply<R: IntoResponse>(
     match plan.wait {
         Some(wait) if wait.is_zero() => {}
         Some(wait) => tokio::time::sleep(wait).await,
-        None => state.stop.asked().await,
+        None => state.stop.cancelled().await,
     }
     match plan.end {
         Reply::Answer(Ok(answer)) => with_request_id(Json(answer).into_response()),
         Reply::Answer(Err(error)) => refusal(error).into_response(),
-        Reply::Close => sever(DroppedConnection::Closed),
-        Reply::Reset => sever(DroppedConnection::Reset),
+        Reply::Dropped(dropped) => {
+            let mut response = Response::default();
+            response.extensions_mut().insert(dropped);
+            response
+        }
     }
-}
-
-fn sever(severed: DroppedConnection) -> Response {
-    let mut response = Response::default();
-    response.extensions_mut().insert(severed);
-    response
 }
 
 /// Logs one event for each outcome, without recipients.
@@ -134,8 +131,7 @@ fn log(plan: &PlannedReply) {
             wait_ms,
             "refused"
         ),
-        Reply::Close => tracing::info!(wait_ms, "closed without an answer"),
-        Reply::Reset => tracing::info!(wait_ms, "reset"),
+        Reply::Dropped(dropped) => tracing::info!(wait_ms, "{dropped}"),
     }
 }
 

@@ -52,8 +52,8 @@ mod request;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use super::listener::Listener;
-use super::server::{ListenError, Sandbox, steady_clock};
+use super::listener::{ListenError, Listener};
+use super::server::{Sandbox, steady_clock};
 use crate::ses::MemorySuppressionList;
 use engine::SesEngine;
 
@@ -74,7 +74,7 @@ impl Sandbox<SesState> {
     /// # Errors
     /// [`ListenError`] where the address cannot be bound.
     pub async fn start(config: SesSandboxConfig, addr: SocketAddr) -> Result<Self, ListenError> {
-        Ok(Self::start_on(config, Self::bind(addr).await?))
+        Ok(Self::start_on(config, Listener::bind(addr).await?))
     }
 
     /// Like [`Sandbox::start`], on a listener of the caller's.

@@ -60,9 +60,10 @@ use tidegate_delivery::ports::{
     BATCH, BATCH_BYTES, Directory as _, EntryError, FailureKind, Fifo, Outgoing, PortError,
     QueueDepth, QueueUrl, Queues as _, Received,
 };
+use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::listener::Listener;
-use crate::sandbox::server::{ListenError, Sandbox, Stop, steady_clock, with_request_id};
+use crate::sandbox::listener::{ListenError, Listener};
+use crate::sandbox::server::{Sandbox, steady_clock, with_request_id};
 use crate::shared::SharedState;
 use crate::{MemoryQueues, QueueSettings, Universe};
 use wire::{
@@ -112,7 +113,7 @@ pub struct SqsState {
     /// Names that live as long as the program, as the `Queues` port wants them.
     attribute_names: SharedState<HashSet<&'static str>>,
     calls: SharedState<BTreeMap<String, u64>>,
-    stop: Stop,
+    stop: CancellationToken,
 }
 
 /// The SQS endpoint.
@@ -125,7 +126,7 @@ impl Sandbox<SqsState> {
     /// # Errors
     /// [`ListenError`] where the address cannot be bound.
     pub async fn start(config: SqsSandboxConfig, addr: SocketAddr) -> Result<Self, ListenError> {
-        Ok(Self::start_on(config, Self::bind(addr).await?))
+        Ok(Self::start_on(config, Listener::bind(addr).await?))
     }
 
     /// Like [`Sandbox::start`], on a listener of the caller's.
@@ -169,7 +170,7 @@ async fn call(State(state): State<Arc<SqsState>>, headers: HeaderMap, body: Byte
     let answer = tokio::select! {
         biased;
         answer = state.call(operation, &body) => answer,
-        () = state.stop.asked() => Err(refused("ServiceUnavailable", "the sandbox stops")),
+        () = state.stop.cancelled() => Err(refused("ServiceUnavailable", "the sandbox stops")),
     };
     let mut response = match answer {
         Ok(answer) => answer.to_string().into_response(),

@@ -196,7 +196,7 @@ async fn shutdown_lets_answers_in_flight_out_and_does_not_wait_for_those_that_ne
 async fn a_port_that_is_taken_is_named() {
     let (sandbox, _) = start(json!({})).await;
     let error =
-        SesSandbox::start(SesSandboxConfig::default(), sandbox.addr()).await.expect_err("taken");
+        SesSandbox::start(SesSandboxConfig::default(), sandbox.addr()).await.err().expect("taken");
     assert_eq!(error.to_string(), format!("cannot listen on {}", sandbox.addr()));
     assert_eq!(error.source.kind(), ErrorKind::AddrInUse);
 }

@@ -17,8 +17,8 @@ fn code(plan: &PlannedReply) -> &str {
     match &plan.end {
         Reply::Answer(Ok(_)) => "accepted",
         Reply::Answer(Err(error)) => error.code.as_deref().unwrap_or_default(),
-        Reply::Close => "closed",
-        Reply::Reset => "reset",
+        Reply::Dropped(DroppedConnection::Closed) => "closed",
+        Reply::Dropped(DroppedConnection::Reset) => "reset",
     }
 }
 
