@@ -45,7 +45,7 @@ const EXPRESS_FALLS: f64 = 0.3;
 /// SES's latency, in seconds, before any was observed.
 const ASSUMED_LATENCY: f64 = 0.2;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct RunningMeans {
     pub(super) room: Room,
     latency: Cell<Option<f64>>,
@@ -63,16 +63,7 @@ pub(super) struct RunningMeans {
 impl RunningMeans {
     /// Means without observations, and room for `bytes` bytes of mail.
     pub(super) fn nothing(bytes: u64) -> Self {
-        Self {
-            room: Room::of(bytes),
-            latency: Cell::default(),
-            recipients: RefCell::default(),
-            last_sent: Cell::default(),
-            express_share: Cell::default(),
-            in_turn: Cell::default(),
-            limited: RefCell::default(),
-            reserved: RefCell::default(),
-        }
+        Self { room: Room::of(bytes), ..Self::default() }
     }
 
     /// Notes that SES answered at `now`, after `latency`.
@@ -187,7 +178,7 @@ const FORGETTING: u64 = 100;
 /// A receive of 10 messages reserves the room divided by this, as long as no queue has given any body.
 const UNKNOWN_PART: u64 = 4;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Room {
     bytes: Arc<Bytes>,
     queues: RefCell<BTreeMap<QueueUrl, QueueSizes>>,
@@ -196,7 +187,7 @@ pub(super) struct Room {
     largest_of_all: Cell<Option<u64>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Bytes {
     most: u64,
     held: Mutex<RoomState>,
@@ -251,11 +242,7 @@ impl Drop for Reserved<'_> {
 
 impl Room {
     pub(super) fn of(most: u64) -> Self {
-        Self {
-            bytes: Arc::new(Bytes { most, held: Mutex::default() }),
-            queues: RefCell::default(),
-            largest_of_all: Cell::default(),
-        }
+        Self { bytes: Arc::new(Bytes { most, ..Bytes::default() }), ..Self::default() }
     }
 
     /// Waits until there is room for `messages` of a queue, or for at least one of them. `wait` is the
