@@ -29,7 +29,7 @@ use tidegate_core::compression::compress;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::email::{Email, Priority};
 use tidegate_core::grid::SlotGrid;
-use tidegate_core::limiter::{Limiter, Line, NextSend, Waiting};
+use tidegate_core::limiter::{Gates, Limiter, Line, NextSend, Waiting};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::turns::{self, BATCH, Turns};
 
@@ -98,6 +98,17 @@ fn limiter(waiting: &[Waiting<usize>]) -> (Limiter<usize>, tidegate_core::Timest
     (limiter, grid.at(slots.start))
 }
 
+/// A gate that admits every message.
+struct Open;
+
+impl<T> Gates<T> for Open {
+    fn admits(&self, _: T, _: u64) -> bool {
+        true
+    }
+
+    fn take(&mut self, _: T, _: u64) {}
+}
+
 /// The first message of the line by priority, found by looking at every message.
 fn scan(waiting: &mut Vec<Waiting<usize>>, line: Line) -> Option<Waiting<usize>> {
     let of_line = waiting.iter().enumerate().filter(|(_, message)| message.line == line);
@@ -110,7 +121,7 @@ fn slots() {
         let waiting = messages(count);
         let (ready, due) = limiter(&waiting);
         let next = |mut limiter: Limiter<usize>| {
-            assert!(matches!(limiter.next(black_box(due)), NextSend::Start(_)));
+            assert!(matches!(limiter.next(black_box(due), &mut Open), NextSend::Start(_)));
             limiter
         };
         measure(&format!("limiter/next/{count}"), || ready.clone(), next);

@@ -1,6 +1,7 @@
 //! Computes a run's figures from its arrivals, without IO or clock.
 
 use std::collections::{BTreeMap, HashMap};
+use tidegate_core::number::real;
 
 use serde::Serialize;
 
@@ -110,12 +111,7 @@ fn ends(plan: &LocalPlan, distinct: &[&MailArrival]) -> BTreeMap<String, f64> {
 }
 
 fn seconds(ns: u64) -> f64 {
-    float(ns) / float(SECOND_NS)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds of a run are below 2^52")]
-pub(crate) fn float(count: u64) -> f64 {
-    count as f64
+    real(ns) / real(SECOND_NS)
 }
 
 /// Recipients that arrived, by whole second of the wall clock and by campaign; duplicates count.
@@ -274,14 +270,14 @@ fn phase(
 ) -> RunPhase {
     let rows = series.rows(from, to);
     let recipients = sum(rows);
-    let utilisation = |rows: &[Vec<u64>]| ratio(sum(rows), plan.quota * float(rows.len() as u64));
+    let utilisation = |rows: &[Vec<u64>]| ratio(sum(rows), plan.quota * real(rows.len() as u64));
     let stretches = || rows.windows(STRETCH);
     let weights: f64 = waiting.iter().map(|index| plan.share(*index)).sum();
     let shares = waiting.iter().map(|&index| {
         let wanted = plan.share(index) / weights;
         let of = |rows: &[Vec<u64>]| {
             let its: u64 = rows.iter().map(|row| row[index]).sum();
-            ratio(its, float(sum(rows)))
+            ratio(its, real(sum(rows)))
         };
         let off = |rows| of(rows).map(|share| (share - wanted).abs() * 100.0);
         let share = ShareInPhase {
@@ -306,7 +302,7 @@ fn sum(rows: &[Vec<u64>]) -> u64 {
 }
 
 fn ratio(part: u64, whole: f64) -> Option<f64> {
-    (whole > 0.0).then(|| float(part) / whole)
+    (whole > 0.0).then(|| real(part) / whole)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and positive")]

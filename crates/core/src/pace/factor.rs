@@ -50,7 +50,6 @@ pub struct RateFactor {
     /// Window of the last decrease or increase.
     changed: Window,
     /// Highest rate that the operator allows; none for the quota.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<Rate>,
 }
 

@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::allocation::BATCH;
+use tidegate_core::number::whole;
 
 use crate::ports::{Monotonic, QueueUrl, Received};
 
@@ -45,7 +46,7 @@ const EXPRESS_FALLS: f64 = 0.3;
 /// SES's latency, in seconds, before any was observed.
 const ASSUMED_LATENCY: f64 = 0.2;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct RunningMeans {
     pub(super) room: Room,
     latency: Cell<Option<f64>>,
@@ -63,16 +64,7 @@ pub(super) struct RunningMeans {
 impl RunningMeans {
     /// Means without observations, and room for `bytes` bytes of mail.
     pub(super) fn nothing(bytes: u64) -> Self {
-        Self {
-            room: Room::of(bytes),
-            latency: Cell::default(),
-            recipients: RefCell::default(),
-            last_sent: Cell::default(),
-            express_share: Cell::default(),
-            in_turn: Cell::default(),
-            limited: RefCell::default(),
-            reserved: RefCell::default(),
-        }
+        Self { room: Room::of(bytes), ..Self::default() }
     }
 
     /// Notes that SES answered at `now`, after `latency`.
@@ -120,7 +112,7 @@ impl RunningMeans {
 
     /// Recipients of limit queues that probably get a slot in their campaigns' turn in a window.
     pub(super) fn limited_in_turn(&self) -> u64 {
-        whole(self.in_turn.get().round()) as u64
+        whole(self.in_turn.get().round())
     }
 
     /// Notes that `got` mails of a queue of limited mail were received and `left` of them got no slot. Example:
@@ -156,29 +148,24 @@ impl RunningMeans {
     /// 1,024 file descriptors. Example: 100 a second at 0.2 s: 100.
     pub(super) fn max_in_flight(&self, rate: f64, timeout: Duration) -> usize {
         let latency = self.latency.get().unwrap_or(ASSUMED_LATENCY) * 4.0;
-        whole(rate * latency.clamp(1.0, timeout.as_secs_f64().max(1.0))).clamp(16, 900)
+        ceiling(rate * latency.clamp(1.0, timeout.as_secs_f64().max(1.0))).clamp(16, 900)
     }
 
     /// Windows whose pollers may not have reported when a window is claimed: 2 and the latency in seconds,
     /// rounded up.
     pub(super) fn unreported_windows(&self) -> u64 {
-        2 + whole(self.latency.get().unwrap_or(ASSUMED_LATENCY)) as u64
+        2 + whole(self.latency.get().unwrap_or(ASSUMED_LATENCY).ceil())
     }
 
     /// Connections that the sends of a window at `rate` will need, with a fifth to spare. Example: 100 a
     /// second at 0.2 s: 25.
     pub(super) fn connections(&self, rate: f64) -> usize {
-        whole(rate * self.latency.get().unwrap_or(ASSUMED_LATENCY) * 1.2) + 1
+        ceiling(rate * self.latency.get().unwrap_or(ASSUMED_LATENCY) * 1.2) + 1
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rate up to 10,000 times a latency up to 10 s"
-)]
-fn whole(value: f64) -> usize {
-    value.max(0.0).ceil() as usize
+fn ceiling(value: f64) -> usize {
+    usize::try_from(whole(value.ceil())).unwrap_or(usize::MAX)
 }
 
 /// With each answer that has mail the largest size known falls by 1/100, unless a body is larger: it is
@@ -187,7 +174,7 @@ const FORGETTING: u64 = 100;
 /// A receive of 10 messages reserves the room divided by this, as long as no queue has given any body.
 const UNKNOWN_PART: u64 = 4;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Room {
     bytes: Arc<Bytes>,
     queues: RefCell<BTreeMap<QueueUrl, QueueSizes>>,
@@ -196,7 +183,7 @@ pub(super) struct Room {
     largest_of_all: Cell<Option<u64>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Bytes {
     most: u64,
     held: Mutex<RoomState>,
@@ -251,11 +238,7 @@ impl Drop for Reserved<'_> {
 
 impl Room {
     pub(super) fn of(most: u64) -> Self {
-        Self {
-            bytes: Arc::new(Bytes { most, held: Mutex::default() }),
-            queues: RefCell::default(),
-            largest_of_all: Cell::default(),
-        }
+        Self { bytes: Arc::new(Bytes { most, ..Bytes::default() }), ..Self::default() }
     }
 
     /// Waits until there is room for `messages` of a queue, or for at least one of them. `wait` is the

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::status::{self, as_f64};
+use crate::status;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Command, FromArgMatches as _};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,13 +14,14 @@ use tidegate_core::channel::Channel;
 use tidegate_core::daily::DailyPace;
 use tidegate_core::format::span;
 use tidegate_core::limits::InitialLimits;
+use tidegate_core::number::{real, whole};
 use tidegate_delivery::ports::Clock as _;
 use tidegate_simulator::plan::{
     self, CampaignLoad, DailyQuotaSettings, DomainShare, Forecast, ForecastOptions, Latency,
     PlanError, PlanReport, PlannedFault, Scenario, WeightList,
 };
 
-use super::{chart, floor};
+use super::chart;
 use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;
 
@@ -279,8 +280,8 @@ pub(crate) async fn forecasts(
         let numbered = scenarios.iter().enumerate();
         let one = |(index, scenario): (usize, &Scenario)| {
             let progress = |part: f64| {
-                let done = as_f64(index as u64) + part.clamp(0.0, 1.0);
-                shown.set_position(floor(done * 1e3 / as_f64(count as u64)));
+                let done = real(index as u64) + part.clamp(0.0, 1.0);
+                shown.set_position(whole(done * 1e3 / real(count as u64)));
                 told.load(Ordering::Relaxed)
             };
             plan::forecast(scenario, options, &progress)

@@ -6,6 +6,7 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::channel::{Channel, Words};
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::format::{count, counted, percent, rate, span};
+use tidegate_core::number::whole;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::quota;
 
@@ -65,8 +66,7 @@ fn daily(facts: &StackFacts) -> Option<DailyQuotaSettings> {
         return Some(DailyQuotaSettings { quota: known.quota, sent: known.sent, pace });
     };
     let quota = quota::of_day(account)?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-    let sent = account.sent_last_24_hours.max(0.0) as u64;
+    let sent = whole(account.sent_last_24_hours);
     Some(DailyQuotaSettings { quota, sent, pace })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tidegate_core::config::Campaign;
-use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::control::{Hold, HoldReason, StoredControl};
 use tidegate_core::daily::DailyReading;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::QueueChecks;
@@ -411,8 +411,9 @@ async fn the_control_record_is_replaced_version_by_version() {
     assert_eq!(seen[0].body["ConditionExpression"], "attribute_not_exists(control_version)");
     let mut values = seen[1].body["ExpressionAttributeValues"].clone();
     assert!(values.as_object_mut().unwrap().remove(":token").is_some());
+    let stored = StoredControl::of(&control, 5, &BTreeMap::new()).unwrap();
     let expected = json!({
-        ":control": {"S": serde_json::to_string(&control).unwrap()},
+        ":control": {"S": serde_json::to_string(&stored.inline).unwrap()},
         ":version": {"N": "4"}, ":next": {"N": "5"}, ":limits": {"N": "0"},
     });
     assert_eq!(values, expected);

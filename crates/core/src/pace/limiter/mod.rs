@@ -132,14 +132,19 @@ impl Floor {
 ///
 /// ```
 /// use tidegate_core::{Window, cycle::Cycle, email::Priority, grid::SlotGrid, rate::{RateMargin, Rate}};
-/// use tidegate_core::limiter::{Limiter, Line, NextSend, Waiting};
+/// use tidegate_core::limiter::{Gates, Limiter, Line, NextSend, Waiting};
+/// struct Open;
+/// impl<T> Gates<T> for Open {
+///     fn admits(&self, _: T, _: u64) -> bool { true }
+///     fn take(&mut self, _: T, _: u64) {}
+/// }
 /// let grid = SlotGrid::new(Rate::per_second(14.0).unwrap(), RateMargin::default());
 /// let slots = grid.slots_of(Window::from_epoch_second(1_000));
 /// let mut limiter = Limiter::new(grid, slots.clone(), Cycle::new(&[1]).unwrap());
 /// limiter.wait(Waiting { ticket: "a", line: Line::Campaign(0), priority: Priority::Normal, recipients: 1 });
 /// let due = grid.at(slots.start);
-/// assert_eq!(limiter.next(due.saturating_sub(std::time::Duration::from_millis(5))), NextSend::At(due));
-/// assert!(matches!(limiter.next(due), NextSend::Start(acquired) if acquired.message.ticket == "a"));
+/// assert_eq!(limiter.next(due.saturating_sub(std::time::Duration::from_millis(5)), &mut Open), NextSend::At(due));
+/// assert!(matches!(limiter.next(due, &mut Open), NextSend::Start(acquired) if acquired.message.ticket == "a"));
 /// ```
 #[derive(Clone, Debug)]
 // More than 12 fields: the account's grid, the lanes and the counters change together at each slot.
@@ -205,15 +210,10 @@ impl<T: Copy> Limiter<T> {
         }
     }
 
-    /// Decides what the caller does at `now`.
+    /// Decides what the caller does at `now`, with the messages that `gates` admit.
     ///
     /// A slot is never caught up nor shifted: if `now` is past its latest start, the slot is lost.
-    pub fn next(&mut self, now: Timestamp) -> NextSend<T> {
-        self.next_through(now, &mut Open)
-    }
-
-    /// As [`Limiter::next`], for messages only that `gates` admit.
-    pub fn next_through(&mut self, now: Timestamp, gates: &mut impl Gates<T>) -> NextSend<T> {
+    pub fn next(&mut self, now: Timestamp, gates: &mut impl Gates<T>) -> NextSend<T> {
         loop {
             if let Some(placed) = self.placed {
                 if now < self.grid.at(placed.slot) {
@@ -519,18 +519,6 @@ pub trait Gates<T> {
     /// Notes that the message `ticket` got slot number `slot`. It spends what it needs of the limit
     /// even if it is not sent in the end.
     fn take(&mut self, ticket: T, slot: u64);
-}
-
-/// A gate that admits every message.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Open;
-
-impl<T> Gates<T> for Open {
-    fn admits(&self, _: T, _: u64) -> bool {
-        true
-    }
-
-    fn take(&mut self, _: T, _: u64) {}
 }
 
 #[cfg(test)]

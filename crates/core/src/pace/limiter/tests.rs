@@ -9,6 +9,17 @@ use std::time::Duration;
 
 const WINDOW: Window = Window::from_epoch_second(1_763_670_967);
 
+/// A gate that admits every message.
+struct Open;
+
+impl<T> Gates<T> for Open {
+    fn admits(&self, _: T, _: u64) -> bool {
+        true
+    }
+
+    fn take(&mut self, _: T, _: u64) {}
+}
+
 fn limiter(rate: f64, weights: &[u32]) -> Limiter<usize> {
     let grid = SlotGrid::new(Rate::per_second(rate).unwrap(), RateMargin::default());
     Limiter::new(grid, grid.slots_of(WINDOW), Cycle::new(weights).unwrap())
@@ -26,7 +37,7 @@ fn normal(ticket: usize, campaign: usize, recipients: u32) -> Waiting<usize> {
 fn run(limiter: &mut Limiter<usize>) -> Vec<(Timestamp, Acquired<usize>)> {
     let (mut now, mut started) = (WINDOW.opens(), Vec::new());
     loop {
-        match limiter.next(now) {
+        match limiter.next(now, &mut Open) {
             NextSend::Start(acquired) => started.push((now, acquired)),
             NextSend::At(at) => now = at,
             NextSend::Idle(until) => now = until + Duration::from_nanos(1),
@@ -87,7 +98,7 @@ fn a_late_clock_skips_slots_and_never_catches_up() {
     let mut limiter = limiter(200.0, &[1]);
     (0..300).for_each(|ticket| limiter.wait(normal(ticket, 0, 1)));
     let late = WINDOW.opens() + Duration::from_millis(500);
-    assert!(matches!(limiter.next(late), NextSend::Start(_)));
+    assert!(matches!(limiter.next(late, &mut Open), NextSend::Start(_)));
     let skipped = limiter.state().skipped;
     // 490 ms of slots: 500 ms less the lateness of 10 ms, at 5.1 ms per slot.
     assert!((95..=97).contains(&skipped), "{skipped}");
@@ -106,9 +117,9 @@ fn a_slot_with_nobody_waiting_is_unused_not_skipped() {
 fn a_message_that_arrives_within_the_lateness_still_gets_the_slot() {
     let mut limiter = limiter(14.0, &[1]);
     let due = limiter.grid.at(limiter.cursor);
-    assert!(matches!(limiter.next(due), NextSend::Idle(_)));
+    assert!(matches!(limiter.next(due, &mut Open), NextSend::Idle(_)));
     limiter.wait(normal(0, 0, 1));
-    assert!(matches!(limiter.next(due + Duration::from_millis(9)), NextSend::Start(_)));
+    assert!(matches!(limiter.next(due + Duration::from_millis(9), &mut Open), NextSend::Start(_)));
 }
 
 #[test]
@@ -127,9 +138,9 @@ fn stopping_gives_out_no_more_and_loses_nothing() {
     let mut limiter = limiter(14.0, &[1]);
     limiter.wait(normal(0, 0, 5));
     limiter.wait(normal(1, 0, 1));
-    assert!(matches!(limiter.next(limiter.grid.at(limiter.cursor)), NextSend::At(_)));
+    assert!(matches!(limiter.next(limiter.grid.at(limiter.cursor), &mut Open), NextSend::At(_)));
     limiter.stop();
-    assert_eq!(limiter.next(WINDOW.opens()), NextSend::Over);
+    assert_eq!(limiter.next(WINDOW.opens(), &mut Open), NextSend::Over);
     assert_eq!(limiter.drain().len(), 2);
 }
 
@@ -180,7 +191,7 @@ proptest! {
         (0..1_100).for_each(|ticket| limiter.wait(normal(ticket, 0, 1)));
         let mut now = WINDOW.opens();
         for wake in wakes {
-            while let NextSend::Start(acquired) = limiter.next(now) {
+            while let NextSend::Start(acquired) = limiter.next(now, &mut Open) {
                 prop_assert!(limiter.grid.at(acquired.slot) <= now);
                 prop_assert!(now <= limiter.grid.latest(acquired.slot));
             }
@@ -223,7 +234,7 @@ fn run_through(limiter: &mut Limiter<usize>, gates: &mut Shut) -> Vec<usize> {
     let mut started = Vec::new();
     let mut now = WINDOW.opens();
     loop {
-        match limiter.next_through(now, gates) {
+        match limiter.next(now, gates) {
             NextSend::Start(acquired) => started.push(acquired.message.ticket),
             NextSend::At(at) => now = at,
             NextSend::Idle(until) => now = until + std::time::Duration::from_nanos(1),

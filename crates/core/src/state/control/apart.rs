@@ -78,6 +78,7 @@ impl StoredControl {
         let Value::Object(members) = serde_json::to_value(control)? else { return Ok(stored) };
         let mut members: Vec<(String, Value, String)> = members
             .into_iter()
+            .filter(|(_, value)| !is_empty(value))
             .map(|(name, value)| serde_json::to_string(&value).map(|text| (name, value, text)))
             .collect::<Result<_, serde_json::Error>>()?;
         members.sort_by_key(|(_, _, text)| text.len());
@@ -127,6 +128,16 @@ impl StoredControl {
             let name = name.strip_prefix(REFERENCE)?;
             Some((name, Reference::deserialize(value).ok()?))
         })
+    }
+}
+
+/// Whether a member is left out, since reading gives the same without it.
+fn is_empty(member: &Value) -> bool {
+    match member {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
     }
 }
 

@@ -42,56 +42,41 @@ pub use holds::{CANCELLED, Cancel, Hold, HoldReason, Holds};
 // More than 12 fields: one for each member of the record.
 pub struct Control {
     /// Holds on all sending, express mail included unless the reason spares it.
-    #[serde(skip_serializing_if = "Holds::is_empty")]
     pub holds: Holds,
     /// Holds on single campaigns, by campaign name. Holds on express mail have the name `express`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub campaign_holds: BTreeMap<String, Holds>,
     /// The last cancel of each campaign, by its name; that of express mail has the name `express`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cancels: BTreeMap<String, Cancel>,
     /// The exclusion list's version and size; none until an address was excluded.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exclusions: Option<ExclusionState>,
     /// Weights that replace the configured ones, by campaign name. A campaign of weight 0 has no share.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,
     /// Limits that operators set, by key; `null` for an initial limit that was removed.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: LimitChanges,
     /// The adaptive limits that deferrals have lowered.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub adapted: AdaptedLimits,
     /// The campaigns, if `TIDEGATE_CAMPAIGNS` is `ledger`; otherwise empty.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub campaigns: Vec<Campaign>,
     /// SES's tenants of the campaigns on that list, by campaign name. A member of its own, because an older
     /// version refuses a campaign with a member that it does not know, and keeps a member of the record.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tenants: BTreeMap<String, String>,
     /// State of the circuit breaker; not written while it allows and watches nothing.
     #[serde(skip_serializing_if = "is_default")]
     pub breaker: Breaker,
     /// Refusals in a row, by campaign name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub refusals: BTreeMap<String, Streak>,
     /// The last `MaxSendRate` of `GetAccount`, used while `GetAccount` does not answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_known_quota: Option<Rate>,
     /// The last known limit of `DescribeSpendLimits`, in US dollars a month; none for e-mail.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub spend_limit: Option<u64>,
     /// The last reading of the daily quota; none if the account has no such limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub daily: Option<DailyReading>,
     /// Counts of bounces and complaints; none if they are not counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reputation: Option<Reputation>,
     /// The last judgement of the back-pressure level; none before the first.
-    #[serde(rename = "level", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "level")]
     pub back_pressure: Option<Reading>,
     /// Incidents that operators were told of and that are not over, with the time at which they were told.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub incidents: BTreeMap<String, EpochMillis>,
     /// Members that this version does not know. They are kept for a newer version that wrote them and
     /// was rolled back.
@@ -453,7 +438,8 @@ mod tests {
     #[test]
     fn a_record_reads_back_what_it_writes_and_an_empty_one_is_empty() {
         let mut control = Control::default();
-        assert_eq!(serde_json::to_string(&control).unwrap(), "{}");
+        let stored = StoredControl::of(&control, 1, &BTreeMap::new()).unwrap();
+        assert_eq!(stored, StoredControl::default());
         control.hold(None, HoldReason::Account, hold("403"));
         control.hold(Some("big"), HoldReason::Refusals, hold("ten"));
         let text = serde_json::to_string(&control).unwrap();

@@ -71,7 +71,7 @@ impl<'a> Slots<'a> {
     pub(super) fn next(&mut self, now: Timestamp) -> Result<(Box<Message>, u64), Wake> {
         loop {
             let mut gates = LimitedSlots { limits: self.limits, messages: &self.messages };
-            let (waits, at) = match self.limiter.next_through(now, &mut gates) {
+            let (waits, at) = match self.limiter.next(now, &mut gates) {
                 NextSend::Start(acquired) => match self.take(acquired.message.ticket) {
                     Some(message) => return Ok((message, acquired.slot)),
                     None => continue,

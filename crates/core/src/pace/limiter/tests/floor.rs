@@ -23,7 +23,7 @@ fn waiting(line: Line, recipients: u32) -> Waiting<u32> {
 fn run(limiter: &mut Limiter<u32>) -> Vec<Acquired<u32>> {
     let (mut now, mut started) = (WINDOW.opens(), Vec::new());
     loop {
-        match limiter.next(now) {
+        match limiter.next(now, &mut Open) {
             NextSend::Start(acquired) => started.push(acquired),
             NextSend::At(at) => now = at,
             NextSend::Idle(until) => now = until + Duration::from_nanos(1),
