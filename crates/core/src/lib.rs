@@ -44,7 +44,7 @@ pub mod config;
 pub mod format;
 pub mod limits;
 mod message;
-mod number;
+pub mod number;
 mod pace;
 mod shares;
 mod state;

@@ -11,6 +11,7 @@ use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel, Readi
 use tidegate_core::config::{BackPressureConfig, Campaign, SchedulerConfig};
 use tidegate_core::counters::Counter;
 use tidegate_core::limits::InitialLimits;
+use tidegate_core::number::{real, whole};
 use tidegate_core::{Timestamp, Window};
 
 use crate::poll::all_limits_waiting;
@@ -80,10 +81,9 @@ pub(crate) fn grown(
 
 /// Mean recipients per mail by the sums of the counters, at least 1; 1 if no mail was sent. 3,000 recipients in 1,000
 /// mails give 3.0.
-#[expect(clippy::cast_precision_loss, reason = "sums stay below 2^52")]
 pub(crate) fn mean_recipients(sum: impl Fn(Counter) -> u64) -> f64 {
     let (sent, mails) = (sum(Counter::Sent), sum(Counter::Mails));
-    if mails > 0 { (sent as f64 / mails as f64).max(1.0) } else { 1.0 }
+    if mails > 0 { (real(sent) / real(mails)).max(1.0) } else { 1.0 }
 }
 
 impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
@@ -135,7 +135,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         if let Some(deferral) = self.deferral.filter(|_| back_pressure.replays && may)
             && self.may_hold(deferred, now)
         {
-            let per_minute = mails_a_second.map_or(0, |rate| whole(rate * 60.0));
+            let per_minute = mails_a_second.map_or(0, |rate| whole((rate * 60.0).ceil()));
             let bounds = Bounds {
                 mails: back_pressure.policy.allowance(&figures, per_minute),
                 until: Some(began + BACK_WITHIN),
@@ -260,21 +260,10 @@ pub fn destinations(campaigns: &[Campaign], standing: &Standing, now: Timestamp)
     Destinations { queues: campaigns.iter().map(queue).collect(), held }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "recipients stay below 2^52")]
 fn mails_of(recipients: u64, mean: f64) -> u64 {
-    whole(recipients as f64 / mean)
+    whole((real(recipients) / mean).ceil())
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not negative; a float casts to the nearest that fits"
-)]
-fn whole(value: f64) -> u64 {
-    value.ceil() as u64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "mails stay below 2^52")]
 fn figures(
     mails: Option<u64>,
     mails_a_second: Option<f64>,
@@ -282,7 +271,7 @@ fn figures(
 ) -> BackPressureFigures {
     let seconds = |mails: u64| match mails_a_second {
         _ if mails == 0 => Some(0),
-        Some(rate) if rate > 0.0 => Some(whole(mails as f64 / rate)),
+        Some(rate) if rate > 0.0 => Some(whole((real(mails) / rate).ceil())),
         _ => None,
     };
     let share = |of: Counter, all: Counter| Some((by(of)?, by(all)?));

@@ -11,6 +11,7 @@ use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::counters::Counter;
 use tidegate_core::daily::{DailyPolicy, DailyReading};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::number::whole;
 use tidegate_core::rate::Rate;
 
 use crate::control;
@@ -77,7 +78,7 @@ fn apply(
     control.last_known_quota = of_account(status).or(control.last_known_quota);
     let reading = of_day(status).map(|quota| DailyReading {
         quota,
-        sent: whole(status.sent_last_24_hours),
+        sent: whole(status.sent_last_24_hours.ceil()),
         counted,
         read_at: asked,
     });
@@ -131,15 +132,6 @@ fn says_the_same(before: Option<DailyReading>, after: Option<DailyReading>) -> b
     is_young && DailyReading { read_at: after.read_at, ..before } == after
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a float casts to the nearest that fits"
-)]
-fn whole(recipients: f64) -> u64 {
-    recipients.ceil() as u64
-}
-
 /// The account's quota in recipients per second: `MaxSendRate`, at most 10,000. `None` if it is no rate,
 /// such as 0 for an account that may not send.
 pub fn of_account(status: &AccountStatus) -> Option<Rate> {
@@ -147,13 +139,8 @@ pub fn of_account(status: &AccountStatus) -> Option<Rate> {
 }
 
 /// The account's quota in recipients per 24 hours; `None` if SES reports no limit (-1).
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not negative; a float casts to the nearest that fits"
-)]
 pub fn of_day(status: &AccountStatus) -> Option<u64> {
-    (status.max_24_hour_send >= 0.0).then_some(status.max_24_hour_send as u64)
+    (status.max_24_hour_send >= 0.0).then(|| whole(status.max_24_hour_send))
 }
 
 /// The quota in force if SES has answered; `None` if SES's answer contains no rate.

@@ -1,6 +1,7 @@
 //! Computes a run's figures from its arrivals, without IO or clock.
 
 use std::collections::{BTreeMap, HashMap};
+use tidegate_core::number::{real, whole};
 
 use serde::Serialize;
 
@@ -110,12 +111,7 @@ fn ends(plan: &LocalPlan, distinct: &[&MailArrival]) -> BTreeMap<String, f64> {
 }
 
 fn seconds(ns: u64) -> f64 {
-    float(ns) / float(SECOND_NS)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds of a run are below 2^52")]
-pub(crate) fn float(count: u64) -> f64 {
-    count as f64
+    real(ns) / real(SECOND_NS)
 }
 
 /// Recipients that arrived, by whole second of the wall clock and by campaign; duplicates count.
@@ -236,7 +232,7 @@ fn phases(plan: &LocalPlan, series: &ArrivalSeries, distinct: &[&MailArrival]) -
 /// The second in which the number of recipients that had not arrived yet fell below `least` (at least 1);
 /// `u64::MAX` if it never did. Of 100 recipients with `least` 28 it is the second of the 73rd recipient.
 fn until_left<'a>(least: f64, total: u64, arrivals: impl Iterator<Item = &'a MailArrival>) -> u64 {
-    let least = ceil(least).max(1);
+    let least = whole(least.ceil()).max(1);
     let mut left = total;
     for arrival in arrivals {
         left = left.saturating_sub(u64::from(arrival.recipients));
@@ -274,14 +270,14 @@ fn phase(
 ) -> RunPhase {
     let rows = series.rows(from, to);
     let recipients = sum(rows);
-    let utilisation = |rows: &[Vec<u64>]| ratio(sum(rows), plan.quota * float(rows.len() as u64));
+    let utilisation = |rows: &[Vec<u64>]| ratio(sum(rows), plan.quota * real(rows.len() as u64));
     let stretches = || rows.windows(STRETCH);
     let weights: f64 = waiting.iter().map(|index| plan.share(*index)).sum();
     let shares = waiting.iter().map(|&index| {
         let wanted = plan.share(index) / weights;
         let of = |rows: &[Vec<u64>]| {
             let its: u64 = rows.iter().map(|row| row[index]).sum();
-            ratio(its, float(sum(rows)))
+            ratio(its, real(sum(rows)))
         };
         let off = |rows| of(rows).map(|share| (share - wanted).abs() * 100.0);
         let share = ShareInPhase {
@@ -306,12 +302,7 @@ fn sum(rows: &[Vec<u64>]) -> u64 {
 }
 
 fn ratio(part: u64, whole: f64) -> Option<f64> {
-    (whole > 0.0).then(|| float(part) / whole)
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and positive")]
-fn ceil(value: f64) -> u64 {
-    value.ceil() as u64
+    (whole > 0.0).then(|| real(part) / whole)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tidegate_core::in_full;
+use tidegate_core::number::real;
 use tidegate_delivery::ports::QueueUrl;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -573,9 +574,8 @@ fn function_of(process: &procfs::process::Process) -> Option<String> {
 }
 
 #[cfg(target_os = "linux")]
-#[expect(clippy::cast_precision_loss, reason = "hundredths of seconds of a run")]
 fn seconds(ticks: u64) -> f64 {
-    ticks as f64 / procfs::ticks_per_second() as f64
+    real(ticks) / real(procfs::ticks_per_second())
 }
 
 #[cfg(test)]

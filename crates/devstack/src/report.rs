@@ -1,11 +1,12 @@
 //! The report of a run: `report.json`, and the same as text for a terminal.
 
 use std::collections::BTreeMap;
+use tidegate_core::number::real;
 
 use serde::Serialize;
 use tidegate_operator::page::{Page, Span, TextTable, Tone, View};
 
-use crate::figures::{RunFigures, RunPhase, ShareInPhase, float};
+use crate::figures::{RunFigures, RunPhase, ShareInPhase};
 use crate::programs::{ProcessUsage, SandboxStats};
 use crate::setup::RunSettings;
 
@@ -150,7 +151,7 @@ pub(super) fn sqs_calls(settled: &BTreeMap<String, i64>, end: &BTreeMap<String, 
         calls,
         mails,
         calls_per_mail: (mails > 0)
-            .then(|| float(calls.unsigned_abs()) / float(mails.unsigned_abs())),
+            .then(|| real(calls.unsigned_abs()) / real(mails.unsigned_abs())),
         idle_windows: of(end, "windows") - of(settled, "windows"),
         idle_calls: of(end, "sqs_calls") - calls,
     }
@@ -158,7 +159,7 @@ pub(super) fn sqs_calls(settled: &BTreeMap<String, i64>, end: &BTreeMap<String, 
 
 /// The poller's resources in total and for each mail that arrived.
 pub(super) fn poller_usage(usage: ProcessUsage, arrived: u64) -> PollerUsage {
-    let of_mail = || usage.cpu_seconds * 1e3 / float(arrived);
+    let of_mail = || usage.cpu_seconds * 1e3 / real(arrived);
     PollerUsage { usage, cpu_ms_per_mail: (arrived > 0).then(of_mail) }
 }
 
@@ -234,7 +235,7 @@ impl LocalReport {
         }
         if let Some(PollerUsage { usage, cpu_ms_per_mail }) = self.poller {
             let cpu = format!("{:.2} ms CPU a {message}", cpu_ms_per_mail.unwrap_or_default());
-            let memory = float(usage.peak_rss_bytes) / 1e6;
+            let memory = real(usage.peak_rss_bytes) / 1e6;
             let processes = usage.processes;
             field("poller", format!("{cpu}, {memory:.1} MB at most, {processes} processes"));
         }

@@ -5,6 +5,7 @@ use tidegate_adapters::aws::emf::{MetricsLine, Unit, add_dimension};
 use tidegate_core::Timestamp;
 use tidegate_core::back_pressure::BackPressureFigures;
 use tidegate_core::counters::Counter;
+use tidegate_core::number::real;
 use tidegate_delivery::back_pressure::BackPressureReport;
 use tidegate_delivery::feedback::FeedbackReport;
 use tidegate_delivery::poll::{End, WindowReport};
@@ -34,12 +35,12 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
         .metric("HeldWindows", Unit::Count, is(End::Held))
         .metric("BlockedWindows", Unit::Count, is(End::Blocked))
         .metric("HighestReceiveCount", Unit::Count, f64::from(report.highest_receive_count))
-        .metric("LedgerFailed", Unit::Count, number(ledger_failed))
+        .metric("LedgerFailed", Unit::Count, real(ledger_failed))
         .property("window", report.window.to_string());
     for counter in Counter::ALL.iter().filter(counted) {
         let count = report.count(*counter);
         line = match counter.entry().metric {
-            Some(name) => line.metric(name, Unit::Count, number(count)),
+            Some(name) => line.metric(name, Unit::Count, real(count)),
             None => line.property(counter.name(), count),
         };
     }
@@ -62,7 +63,7 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
 }
 
 fn count_of(counts: &BTreeMap<String, u64>, campaign: &str) -> f64 {
-    number(counts.get(campaign).copied().unwrap_or(0))
+    real(counts.get(campaign).copied().unwrap_or(0))
 }
 
 /// The metrics of an invocation of `function` that ended without a report. For the scheduler the only reason
@@ -71,7 +72,7 @@ pub fn failed_metrics(at: Timestamp, function: &str, ledger_failed: u64) -> Vec<
     let quota_unknown = f64::from(u8::from(function == "scheduler"));
     let line = MetricsLine::new(at)
         .dimension("Function", function)
-        .metric("LedgerFailed", Unit::Count, number(ledger_failed))
+        .metric("LedgerFailed", Unit::Count, real(ledger_failed))
         .metric("QuotaUnknown", Unit::Count, quota_unknown);
     line.into_value().into_iter().collect()
 }
@@ -80,7 +81,7 @@ pub fn failed_metrics(at: Timestamp, function: &str, ledger_failed: u64) -> Vec<
 /// something.
 fn minute_metrics(at: Timestamp, minute: &SchedulerRunReport, line: MetricsLine) -> Vec<Value> {
     let line = match minute.holds() {
-        Some(holds) => line.metric("Holds", Unit::Count, number(holds)),
+        Some(holds) => line.metric("Holds", Unit::Count, real(holds)),
         None => line,
     };
     let line = match &minute.back_pressure {
@@ -116,7 +117,7 @@ fn unsent_metrics(feedback: &FeedbackReport, campaign: &str, line: MetricsLine) 
 fn back_pressure_metrics(report: &BackPressureReport, line: MetricsLine) -> MetricsLine {
     let BackPressureFigures { backlog_mails, backlog_seconds, age_seconds, refused_millionths } =
         report.reading.figures;
-    let known = |figure: Option<u64>| figure.map_or(f64::NAN, number);
+    let known = |figure: Option<u64>| figure.map_or(f64::NAN, real);
     let grows = report.reading.growing_since.is_some();
     let line = line
         .metric("BackPressureLevel", Unit::None, f64::from(report.reading.level as u8))
@@ -133,7 +134,7 @@ fn back_pressure_metrics(report: &BackPressureReport, line: MetricsLine) -> Metr
 
 /// Adds the result of a replay; called only in a minute with a replay.
 fn replay_metrics(back: &BroughtBack, failed: bool, line: MetricsLine) -> MetricsLine {
-    line.metric("BroughtBack", Unit::Count, number(back.mails)).metric(
+    line.metric("BroughtBack", Unit::Count, real(back.mails)).metric(
         "DeferralReplayFailed",
         Unit::Count,
         f64::from(u8::from(failed)),
@@ -149,9 +150,9 @@ pub fn scheduler_metrics(
 ) -> Vec<Value> {
     let mut line = MetricsLine::new(at)
         .dimension("Function", "scheduler")
-        .metric("TicksFailed", Unit::Count, number(report.ticks_failed))
+        .metric("TicksFailed", Unit::Count, real(report.ticks_failed))
         .metric("QuotaUnknown", Unit::Count, f64::from(u8::from(!report.quota_known)))
-        .metric("LedgerFailed", Unit::Count, number(ledger_failed))
+        .metric("LedgerFailed", Unit::Count, real(ledger_failed))
         .property("ticks", report.ticks)
         .property("ticks_late", report.ticks_late)
         .property("idle_ticks", report.idle_ticks)
@@ -183,11 +184,6 @@ pub fn stack_name() -> String {
 fn stack_of(function: &str) -> &str {
     let suffixes = ["-poller", "-scheduler"];
     suffixes.iter().find_map(|suffix| function.strip_suffix(suffix)).unwrap_or_default()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of one window or minute")]
-fn number(value: u64) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use aws_sdk_cloudwatch::types::{
 };
 use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::number::whole;
 use tidegate_delivery::ports::{
     FailedInvocations, Monitor, MonitorReport, PastRates, PortError, RingingAlarm,
 };
@@ -229,13 +230,8 @@ fn ringing(alarm: &MetricAlarm) -> Option<RingingAlarm> {
     })
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "counts of invocations, far below 2^52"
-)]
 fn sum(figures: &Figures) -> u64 {
-    figures.values().sum::<f64>().max(0.0).round() as u64
+    whole(figures.values().sum::<f64>().round())
 }
 
 fn date(at: Timestamp) -> DateTime {

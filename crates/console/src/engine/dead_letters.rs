@@ -6,6 +6,7 @@ use serde::Serialize;
 use tidegate_core::format::{count, counted};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
+use tidegate_core::number::real;
 use tidegate_delivery::ports::{Clock as _, PortError, VISIBILITY_TIMEOUT};
 use tidegate_operator::dead::{
     DiscardReview, Grouping, LetterDetails, LetterError, LetterFilter, LetterGroup, LetterProgress,
@@ -21,7 +22,6 @@ use super::stack_ports::LETTERS;
 use super::{Engine, PortTypes, to_json};
 use super::{JobError, ReplayRequest, ReviewRequest, ReviewSummary};
 use crate::event::Telemetry;
-use crate::figures::precise;
 
 /// Number of the newest letters that a page shows.
 const SHOWN: usize = 20;
@@ -236,7 +236,7 @@ impl<P: PortTypes> Engine<P> {
         let review = review(&reading, &options, &self.site.ledger, now).await?;
         let per_second = ReplayPace::usual(self.stack_view.borrow().facts.quota().in_force);
         let (to_send, to_drop) = (review.work.of(), review.to_drop);
-        let takes = Duration::try_from_secs_f64(precise(to_send) / per_second);
+        let takes = Duration::try_from_secs_f64(real(to_send) / per_second);
         let (filter, guarded) = (review.work.filter.clone(), review.work.guarded);
         let (groups, refusals) = (review.groups.clone(), review.refusals.clone());
         let whole = review.coverage.is_whole();

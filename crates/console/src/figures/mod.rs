@@ -8,6 +8,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::number::real;
 use tidegate_core::waits::WaitBound;
 use tidegate_delivery::ports::{MonitorReport, PastRates};
 use tidegate_operator::status::{LiveStatus, Status};
@@ -85,7 +86,7 @@ impl StackFigures {
                 eta_s: row.eta.map(|eta| eta.as_secs()),
                 sent,
                 waiting,
-                progress: (all > 0).then(|| precise(sent) / precise(all)),
+                progress: (all > 0).then(|| real(sent) / real(all)),
             }
         };
         let express = dashboard.express().map(|express| ExpressFigures {
@@ -108,17 +109,12 @@ impl StackFigures {
 
 /// A small number of things, as a number that is divided by.
 pub(crate) fn size(count: usize) -> f64 {
-    precise(count as u64)
+    real(count as u64)
 }
 
 /// Seconds since 1970, to a tenth: what a chart has on its axis.
 pub(crate) fn seconds(at: Timestamp) -> f64 {
-    precise(EpochMillis::from(at).as_millis() / 100) / 10.0
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of mails, far below 2^52")]
-pub(crate) fn precise(count: u64) -> f64 {
-    count as f64
+    real(EpochMillis::from(at).as_millis() / 100) / 10.0
 }
 
 /// The length of the curves that every page has.
@@ -274,7 +270,7 @@ impl SentSums {
 
     /// The rates since `before`.
     fn since(&self, before: &Self, quota: Option<f64>) -> RatePoint {
-        let rate = |now: u64, then: u64| precise(now.saturating_sub(then)) / (self.at - before.at);
+        let rate = |now: u64, then: u64| real(now.saturating_sub(then)) / (self.at - before.at);
         let of_campaign = |(name, now): (&String, &u64)| {
             Some((name.clone(), rate(*now, *before.campaigns.get(name)?)))
         };

@@ -8,12 +8,13 @@ use strum::VariantArray as _;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::{Counter, CounterEntry, CounterUnit, LedgerSums, at_least_0};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::number::real;
 use tidegate_core::waits::WaitHistogram;
 use tidegate_delivery::ports::QueueDepth;
 use tidegate_operator::status::Status;
 
 use super::App;
-use crate::figures::{StackFigures, precise, size};
+use crate::figures::{StackFigures, size};
 use crate::stream::TooManyStreams;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -188,7 +189,7 @@ fn regulator(app: &App, to: &mut MetricsText) {
     let (figures, status) = (&shown.figures, &shown.figures.status);
     to.counter("console_looks", shown.looks);
     to.counter("console_looks_failed", shown.failed);
-    let seconds = |at: EpochMillis| precise(at.as_millis()) / 1e3;
+    let seconds = |at: EpochMillis| real(at.as_millis()) / 1e3;
     to.gauge("look_timestamp_seconds", seconds(figures.at));
     if let Some(last) = status.serving.last_window {
         to.gauge("last_window_timestamp_seconds", seconds(last));
@@ -196,10 +197,10 @@ fn regulator(app: &App, to: &mut MetricsText) {
     let serving = ["serving", "idle", "stopped", "never"];
     to.states("serving", "state", &serving, status.serving.state);
     if let Some(left) = &status.serving.left {
-        to.gauge("window_slots_left", precise(left.slots));
+        to.gauge("window_slots_left", real(left.slots));
         let mails = left.mails.iter().flat_map(|(line, mails)| {
             let labels = move |priority: &'static str| [("line", *line), ("priority", priority)];
-            mails.iter().map(move |(priority, mails)| (labels(priority), precise(*mails)))
+            mails.iter().map(move |(priority, mails)| (labels(priority), real(*mails)))
         });
         to.gauges("window_mails_left", mails);
     }
@@ -220,7 +221,7 @@ fn regulator(app: &App, to: &mut MetricsText) {
     if let Some(daily) = quota.daily {
         let recipients =
             [("quota", daily.quota), ("sent", daily.sent), ("left", daily.left_for_campaigns)];
-        let recipients = recipients.map(|(of, count)| ([("of", of)], precise(count)));
+        let recipients = recipients.map(|(of, count)| ([("of", of)], real(count)));
         to.gauges("daily_recipients", recipients);
     }
     let holds = status.holds.iter().map(|hold| {
@@ -243,7 +244,7 @@ fn limits(status: &Status, to: &mut MetricsText) {
     to.gauges("limit_closed", closed);
     let rates = limits().filter_map(|(labels, limit)| Some((labels, limit.per_second?)));
     to.gauges("limit_recipients_per_second", rates);
-    let waiting = limits().map(|(labels, limit)| (labels, precise(limit.queued())));
+    let waiting = limits().map(|(labels, limit)| (labels, real(limit.queued())));
     to.gauges("limit_waiting_recipients", waiting);
 }
 
@@ -251,7 +252,7 @@ fn limits(status: &Status, to: &mut MetricsText) {
 /// each window.
 fn express_waits(status: &Status, to: &mut MetricsText) {
     let waits = WaitHistogram::of_sums(&status.counters);
-    let sum = precise(at_least_0(Counter::Waited.sum_of(EXPRESS, &status.counters)));
+    let sum = real(at_least_0(Counter::Waited.sum_of(EXPRESS, &status.counters)));
     let name = "express_wait_seconds";
     to.begin(name, "histogram");
     to.sample(name, "_sum", &[], sum);
@@ -318,7 +319,7 @@ fn depths(status: &Status) -> Vec<DepthSample<'_>> {
     let others = status.queues.iter().map(|(name, depth)| (*name, *depth));
     let all = campaigns.chain(others);
     all.flat_map(|(queue, depth)| {
-        parts(depth).map(|(state, count)| ([("queue", queue), ("state", state)], precise(count)))
+        parts(depth).map(|(state, count)| ([("queue", queue), ("state", state)], real(count)))
     })
     .collect()
 }

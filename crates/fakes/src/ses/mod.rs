@@ -8,11 +8,11 @@ mod tenant;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use quota::as_double;
 use tidegate_core::Timestamp;
 use tidegate_core::channel::Content;
 use tidegate_core::control::TenantStatus;
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::number::real;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_core::timestamp::SECOND;
@@ -342,9 +342,7 @@ impl Account for MemoryAccount {
         let read = ses.call(|state| AccountStatus {
             max_send_rate: state.settings.max_send_rate.as_per_second(),
             max_24_hour_send: state.settings.quota_rules().max_24_hour_send(),
-            sent_last_24_hours: as_double(
-                state.quota.sent_last_24_hours(ses.universe.now().as_nanos()),
-            ),
+            sent_last_24_hours: real(state.quota.sent_last_24_hours(ses.universe.now().as_nanos())),
             sending_enabled: state.settings.sending_enabled,
             spend_limit: state.settings.spend_limit,
         });

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
+use tidegate_core::number::real;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 
@@ -131,7 +132,7 @@ impl QuotaGate {
 impl QuotaRules {
     /// `Max24HourSend`, as `GetAccount` tells it: -1 without a limit.
     pub(crate) fn max_24_hour_send(&self) -> f64 {
-        self.daily.map_or(-1.0, as_double)
+        self.daily.map_or(-1.0, real)
     }
 
     /// How long recipients take at the rate, or at whole recipients a second if that is slower.
@@ -141,12 +142,6 @@ impl QuotaRules {
         let owed = u128::from(recipients) * 1_000_000 * u128::from(SECOND_NS) / millionths;
         u64::try_from(owed).unwrap_or(u64::MAX)
     }
-}
-
-/// A count as `GetAccount` tells it.
-#[expect(clippy::cast_precision_loss, reason = "counts of recipients stay far below 2^53")]
-pub(crate) fn as_double(count: u64) -> f64 {
-    count as f64
 }
 
 /// One recipient, in the bucket's unit: millionths of a recipient per second times nanoseconds.

@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::format::{count, counted, rate, span};
+use tidegate_core::number::real;
 use tidegate_delivery::ports::Clock as _;
 
 use super::args::{ActionArgs, DeadArgs, DeadCommand, DeadReplayArgs};
@@ -236,8 +237,7 @@ pub(crate) async fn export_and_discard(
 
 fn question(reviewed: &Review, per_second: f64) -> String {
     let mails = reviewed.work.of();
-    #[expect(clippy::cast_precision_loss, reason = "a count of mails, far below 2^52")]
-    let seconds = Duration::try_from_secs_f64(mails as f64 / per_second);
+    let seconds = Duration::try_from_secs_f64(real(mails) / per_second);
     let takes = seconds.map(span).unwrap_or_default();
     let drops = reviewed.work.deletions.len() as u64;
     let also = if drops > 0 {

@@ -11,6 +11,7 @@ use tidegate_core::config::Campaign;
 use tidegate_core::control::TenantStatus;
 use tidegate_core::format::{count, rate};
 use tidegate_core::in_full;
+use tidegate_core::number::whole;
 use tidegate_delivery::ports::Account as _;
 
 use super::finding::{Finding, ReadResult, answered};
@@ -210,15 +211,6 @@ fn of_account(account: &AccountHealth) -> Vec<Finding> {
         ),
     }));
     findings
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not negative; a float casts to the nearest that fits"
-)]
-fn whole(recipients: f64) -> u64 {
-    recipients as u64
 }
 
 fn of_sender(sender: &SenderIdentity) -> Finding {

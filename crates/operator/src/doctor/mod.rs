@@ -14,6 +14,7 @@ use serde::Serialize;
 use tidegate_adapters::aws::ChannelAccount;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::deduplication::Deduplication;
+use tidegate_core::number::real;
 use tidegate_core::{Timestamp, in_full};
 use tidegate_delivery::ports::{DeferralStore as _, FailureKind};
 
@@ -251,7 +252,7 @@ fn judged_clock(facts: &DeploymentFacts) -> Finding {
         if off <= CLOCK_OFF_MS {
             return Finding::ok(check, "this machine and AWS agree within 2 s");
         }
-        let found = format!("this machine is {:.1} s off AWS's time", status::as_f64(off) / 1e3);
+        let found = format!("this machine is {:.1} s off AWS's time", real(off) / 1e3);
         let remedy =
             "let this machine's clock be set by NTP: ages and ends of pauses are reported by it";
         Finding::warning(check, found, remedy)

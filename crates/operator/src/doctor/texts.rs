@@ -8,12 +8,13 @@ use tidegate_adapters::aws::SmsAccount;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::format::{counted, rate};
 use tidegate_core::in_full;
+use tidegate_core::number::real;
 use tidegate_core::rate::Rate;
 use tidegate_core::text_message::RECEIPTS;
 use tidegate_delivery::ports::{Clock as _, PortError};
 
 use super::finding::{CheckState, Finding, ReadResult};
-use crate::status::{ServingStatus, as_f64};
+use crate::status::ServingStatus;
 use records::{AccountAttribute, ConfigurationSet, PhoneNumber, Pool, SenderId, SpendLimit};
 
 /// Above this share of the spend limit a month may end before its days do.
@@ -143,7 +144,7 @@ fn spent(check: String, limit: &SpendLimit, spent: &ReadResult<Option<f64>>) -> 
         }
     };
     let found = format!("${spent:.2} of ${enforced_limit} are spent this month");
-    let state = match as_f64(*enforced_limit) {
+    let state = match real(*enforced_limit) {
         limit if spent >= limit => CheckState::Failed,
         limit if spent >= MUCH_SPENT * limit => CheckState::Warning,
         _ => return Finding::ok(check, found),

@@ -1,6 +1,7 @@
 //! Recipients over time as a chart: a panel for each forecast.
 
 use std::error::Error as StdError;
+use tidegate_core::number::real;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -8,7 +9,6 @@ use plotters::prelude::*;
 use tidegate_simulator::plan::{Forecast, PlanReport};
 
 use super::view::duration_text;
-use crate::status::as_f64;
 
 const WIDTH: u32 = 1_000;
 const PANEL: u32 = 380;
@@ -56,7 +56,7 @@ pub fn draw(report: &PlanReport) -> Result<String, ChartError> {
 fn draw_panels(panels: &[Forecast], root: &Area<'_>) -> Result<(), Box<dyn StdError>> {
     root.fill(&WHITE)?;
     // One scale of time, so that the panels can be compared.
-    let end = |panel: &Forecast| as_f64(panel.timeline.bucket_seconds * buckets(panel) as u64);
+    let end = |panel: &Forecast| real(panel.timeline.bucket_seconds * buckets(panel) as u64);
     let end = panels.iter().map(end).fold(1.0, f64::max);
     for (panel, area) in panels.iter().zip(&root.split_evenly((panels.len().max(1), 1))) {
         draw_panel(panel, area, end)?;
@@ -94,12 +94,12 @@ fn draw_panel(panel: &Forecast, area: &Area<'_>, end: f64) -> Result<(), Box<dyn
         .x_label_formatter(&|seconds| duration_text(*seconds))
         .y_label_formatter(&|rate| format!("{rate:.0}"))
         .draw()?;
-    let size = as_f64(panel.timeline.bucket_seconds);
+    let size = real(panel.timeline.bucket_seconds);
     for ((label, counts), colour) in campaigns.iter().zip(COLOURS.iter().cycle()) {
         let bars = counts.iter().zip(&below).zip(0u64..).filter(|((count, _), _)| **count > 0.0);
         let bars: Vec<_> = bars
             .map(|((count, below), bucket)| {
-                let from = as_f64(bucket) * size;
+                let from = real(bucket) * size;
                 Rectangle::new([(from, *below), (from + size, below + count)], colour.filled())
             })
             .collect();

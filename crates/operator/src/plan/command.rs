@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::status::{self, as_f64};
+use crate::status;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_adapters::aws::SystemClock;
@@ -11,13 +11,14 @@ use tidegate_core::Window;
 use tidegate_core::channel::Channel;
 use tidegate_core::format::span;
 use tidegate_core::limits::InitialLimits;
+use tidegate_core::number::{real, whole};
 use tidegate_delivery::ports::Clock as _;
 use tidegate_simulator::plan::{
     self, CampaignLoad, DailyQuotaSettings, DomainShare, Forecast, ForecastOptions, PlanError,
     PlanReport, PlannedFault, Scenario, Variant, WeightList,
 };
 
-use super::{chart, floor};
+use super::chart;
 use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;
 
@@ -211,8 +212,8 @@ pub(crate) async fn forecasts(
         let numbered = scenarios.iter().enumerate();
         let one = |(index, scenario): (usize, &Scenario)| {
             let progress = |part: f64| {
-                let done = as_f64(index as u64) + part.clamp(0.0, 1.0);
-                shown.set_position(floor(done * 1e3 / as_f64(count as u64)));
+                let done = real(index as u64) + part.clamp(0.0, 1.0);
+                shown.set_position(whole(done * 1e3 / real(count as u64)));
                 told.load(Ordering::Relaxed)
             };
             plan::forecast(scenario, options, &progress)

@@ -6,6 +6,7 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::channel::{Channel, Words};
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::format::{count, counted, percent, rate, span};
+use tidegate_core::number::whole;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::quota;
 
@@ -65,9 +66,7 @@ fn daily(facts: &StackFacts) -> Option<DailyQuotaSettings> {
         return Some(DailyQuotaSettings { quota: known.quota, sent: known.sent, pace });
     };
     let quota = quota::of_day(account)?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-    let sent = account.sent_last_24_hours.max(0.0) as u64;
-    Some(DailyQuotaSettings { quota, sent, pace })
+    Some(DailyQuotaSettings { quota, sent: whole(account.sent_last_24_hours), pace })
 }
 
 /// The limits and the holds in force, without those that follow from the daily quota: the simulation sets and lifts

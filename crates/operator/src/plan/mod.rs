@@ -8,8 +8,3 @@ mod view;
 pub use command::{PlanArgs, ses_price};
 pub(crate) use command::{forecasts, run};
 pub use from_stack::scenario_of;
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-const fn floor(of: f64) -> u64 {
-    of as u64
-}

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::floor;
 use crate::page::{Page, Span as Text, TextTable, Tone, View, bar};
-use crate::status::as_f64;
 use tidegate_core::Window;
 use tidegate_core::channel::{Channel, Words};
 use tidegate_core::format::{count, span, time};
+use tidegate_core::number::{real, whole};
 
 use tidegate_simulator::plan::{Bottleneck, EndEstimate, Forecast, Phase, PlanReport};
 
@@ -79,7 +78,7 @@ impl View for Forecast {
                 "{} runs; of {} windows {:.1} % were simulated, {} {message}s in all",
                 how.seeds,
                 count(how.windows * how.seeds),
-                as_f64(how.simulated_windows) * 100.0 / as_f64((how.windows * how.seeds).max(1)),
+                real(how.simulated_windows) * 100.0 / real((how.windows * how.seeds).max(1)),
                 count(how.simulated_mails)
             ),
         );
@@ -98,10 +97,10 @@ fn chart(forecast: &Forecast, page: &mut Page) {
     if highest <= 0.0 {
         return;
     }
-    let bucket = duration_text(as_f64(timeline.bucket_seconds));
+    let bucket = duration_text(real(timeline.bucket_seconds));
     page.heading(format!(
         "Sent a minute, {bucket} a column; a full column is {} {}s",
-        count(floor(highest.round())),
+        count(whole(highest.round())),
         forecast.channel.words().unit
     ));
     let names = forecast.campaigns.iter().map(|campaign| campaign.name.as_str());

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use tidegate_core::control::CANCELLED;
 use tidegate_core::format::{count, counted};
+use tidegate_core::number::whole;
 use tidegate_core::runs::Baseline;
 
 use super::RunJournal;
@@ -143,8 +144,7 @@ fn tolerances(journal: &RunJournal, facts: &RunFacts, is_sending: bool) -> Vec<T
     let ended = journal.ended.unwrap_or(facts.written_at);
     let moves = facts.waiting.all() > 0 || is_sending || age(ended, facts.now) < LAG;
     let quota = facts.quota_per_second.filter(|_| moves).unwrap_or(0.0);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-    let lag = (quota.max(0.0) * LAG.as_secs_f64()).ceil() as u64;
+    let lag = whole((quota * LAG.as_secs_f64()).ceil());
     let Baseline { merging, .. } = journal.header.before;
     let by_counts = |mails: u64| if facts.has_marks { 0 } else { mails };
     let all = [

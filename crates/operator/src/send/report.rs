@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::channel::Channel;
 use tidegate_core::format::{bytes, count, counted, rate, span};
+use tidegate_core::number::real;
 
 use super::check::{InputSummary, RestOfRows};
 use super::fault::{InputFault, column_name};
@@ -246,11 +247,10 @@ pub struct Estimate {
 impl Estimate {
     /// Seconds until the last of `slots` is used with the whole quota and without holds; `None` if they
     /// are not all sent.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn seconds_alone(&self, slots: u64) -> Option<f64> {
         self.ends_after_seconds?;
         let quota = self.quota_per_second.filter(|quota| *quota > 0.0)?;
-        Some((slots + self.ahead) as f64 / quota)
+        Some(real(slots + self.ahead) / quota)
     }
 }
 

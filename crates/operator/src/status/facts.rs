@@ -4,6 +4,7 @@ use tidegate_core::config::{Campaign, PollerConfig, SchedulerConfig, queue_key};
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
 use tidegate_core::limits::{Adapted, Dimension, Limit, LimitGrid, LimitRef};
+use tidegate_core::number::real;
 use tidegate_core::rate::Rate;
 use tidegate_core::runs::Run;
 use tidegate_core::{Timestamp, Window};
@@ -134,9 +135,9 @@ impl StackFacts {
             account_per_second: reported.map(|status| status.max_send_rate),
             configured_cap: cap.quota.map(number),
             operator_cap: self.standing.factor.cap.map(number),
-            factor: super::as_f64(self.standing.factor.millionths()) / 1e6,
+            factor: real(self.standing.factor.millionths()) / 1e6,
             in_force: in_force.map(number),
-            slots_per_second: period.map(|period| 1e9 / super::as_f64(period)),
+            slots_per_second: period.map(|period| 1e9 / real(period)),
             words: self.settings.poller.rules.channel.words(),
             daily: self.daily(),
             spend_limit: reported.and_then(|status| status.spend_limit),
@@ -211,7 +212,7 @@ impl StackFacts {
                 let rate = quota.and_then(|quota| limit.rate_in(now, quota, lowered));
                 rate.map(Rate::as_per_second)
             }
-            (Some(grid), None) => Some(1e9 / super::as_f64(grid.period())),
+            (Some(grid), None) => Some(1e9 / real(grid.period())),
         };
         let closed = if let Some(LimitGrid::Closed(until)) = slots { Some(until) } else { None };
         LimitStatus {

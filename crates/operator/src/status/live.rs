@@ -5,9 +5,10 @@ use tidegate_core::Timestamp;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::number::real;
 use tidegate_core::waits::{WaitBound, WaitHistogram};
 
-use super::{CampaignStatus, StackFacts, Status, as_f64};
+use super::{CampaignStatus, StackFacts, Status};
 
 /// How far back the curve goes.
 const HISTORY: Duration = Duration::from_mins(10);
@@ -127,14 +128,14 @@ impl LiveStatus {
         let before = self.samples.iter().rev().find(|sample| sample.at + RATE_SPAN <= newest.at);
         let before = before.or_else(|| self.samples.front())?;
         let seconds = newest.at.saturating_since(before.at).as_secs_f64();
-        let seconds = seconds.max(as_f64(newest.windows.saturating_sub(before.windows)));
+        let seconds = seconds.max(real(newest.windows.saturating_sub(before.windows)));
         (seconds > 0.0).then_some((newest, before, seconds))
     }
 
     /// Recipients sent to a second, over the last ten seconds.
     pub fn rate(&self) -> Option<f64> {
         let (newest, before, seconds) = self.recent()?;
-        Some(as_f64(newest.total.saturating_sub(before.total)) / seconds)
+        Some(real(newest.total.saturating_sub(before.total)) / seconds)
     }
 
     /// Express mail in the last ten seconds; `None` if none was sent.
@@ -142,7 +143,7 @@ impl LiveStatus {
         let (newest, before, seconds) = self.recent()?;
         let (sent, waited) =
             (newest.sent_since(before, EXPRESS), newest.waited_since(before, EXPRESS));
-        let (sent, waited) = (as_f64(sent), as_f64(waited));
+        let (sent, waited) = (real(sent), real(waited));
         let mean = Duration::try_from_secs_f64(waited / sent).ok()?;
         let waits = newest.express_waits.since(&before.express_waits);
         let (median, p99) = (waits.percentile(50), waits.percentile(99));
@@ -183,7 +184,7 @@ impl LiveStatus {
         let whole = after.at.saturating_since(before.at).as_secs_f64();
         let part = at.saturating_since(before.at).as_secs_f64();
         let part = if whole > 0.0 { part / whole } else { 1.0 };
-        let between = |from: u64, to: u64| as_f64(from) + (as_f64(to) - as_f64(from)) * part;
+        let between = |from: u64, to: u64| real(from) + (real(to) - real(from)) * part;
         (between(before.total, after.total), between(before.windows, after.windows))
     }
 
@@ -195,7 +196,7 @@ impl LiveStatus {
         let row = |status: &CampaignStatus| {
             let sent = sent(&status.name);
             let seconds = recent.map_or(1.0, |(_, _, seconds)| seconds);
-            let rate = sent.map(|sent| as_f64(sent) / seconds);
+            let rate = sent.map(|sent| real(sent) / seconds);
             let waiting = status.backlog.all();
             let sending = rate.filter(|rate| *rate > 0.0 && waiting > 0);
             let age = recent.zip(sent).and_then(|((newest, before, _), sent)| {
@@ -205,9 +206,9 @@ impl LiveStatus {
                 age: age.map(Duration::from_secs),
                 status: status.clone(),
                 rate,
-                share: sent.filter(|_| all > 0).map(|sent| as_f64(sent) / as_f64(all)),
+                share: sent.filter(|_| all > 0).map(|sent| real(sent) / real(all)),
                 eta: sending
-                    .and_then(|rate| Duration::try_from_secs_f64(as_f64(waiting) / rate).ok()),
+                    .and_then(|rate| Duration::try_from_secs_f64(real(waiting) / rate).ok()),
             }
         };
         campaigns.iter().map(row).collect()

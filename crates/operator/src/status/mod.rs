@@ -12,6 +12,7 @@ mod waiting;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tidegate_core::number::real;
 
 use clap::Args;
 use serde::Serialize;
@@ -243,7 +244,7 @@ impl LimitStatus {
     /// The time until the last mail that waits is sent; `None` if only the account's quota limits it.
     pub fn longest(&self) -> Option<Duration> {
         let rate = self.per_second.filter(|rate| *rate > 0.0)?;
-        Duration::try_from_secs_f64((as_f64(self.queued()) / rate).ceil()).ok()
+        Duration::try_from_secs_f64((real(self.queued()) / rate).ceil()).ok()
     }
 }
 
@@ -401,7 +402,7 @@ fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
             name: campaign.name.clone(),
             configured_weight: campaign.weight,
             weight,
-            share: f64::from(weight) / as_f64(total.max(1)),
+            share: f64::from(weight) / real(total.max(1)),
             sent,
             refused: sum(Counter::Refused),
             dead: sum(Counter::Dead).min(letters.unwrap_or(u64::MAX)),
@@ -412,11 +413,6 @@ fn campaigns(facts: &StackFacts, control: &Control) -> Vec<CampaignStatus> {
         }
     };
     facts.campaigns.iter().map(status).collect()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of mails, far below 2^52")]
-pub(crate) fn as_f64(count: u64) -> f64 {
-    count as f64
 }
 
 /// Reads the state of a stack, with the newest `changes` changes that operators made.

@@ -3,9 +3,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::number::real;
 use tidegate_core::runs::{Baseline, RunStage};
 
-use super::{CampaignStatus, StackFacts, as_f64};
+use super::{CampaignStatus, StackFacts};
 use crate::page::{Page, Span, TextTable, Tone, View};
 use tidegate_core::format::{count, percent, time};
 
@@ -104,7 +105,7 @@ impl RunStatus {
 
     /// The part of its rows whose mail has gone out, 0 to 1.
     fn done(&self) -> f64 {
-        if self.rows == 0 { 1.0 } else { as_f64(self.sent) / as_f64(self.rows) }
+        if self.rows == 0 { 1.0 } else { real(self.sent) / real(self.rows) }
     }
 
     /// The next step that it needs of somebody, if any.

@@ -10,9 +10,10 @@ use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::Counter;
 use tidegate_core::format::{span, time};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::number::real;
 
 use super::{MailVerdict, Obstacle};
-use crate::status::{HoldStatus, Status, as_f64};
+use crate::status::{HoldStatus, Status};
 use crate::suggest::SuggestedCommand;
 use tidegate_delivery::ports::{QueueDepth, VISIBILITY_TIMEOUT};
 
@@ -221,7 +222,7 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
         let own = status.campaigns.iter().find(|own| own.name == campaign)?;
         let may_send = status.campaigns.iter().filter(|other| !other.held);
         let total: u64 = may_send.map(|other| u64::from(other.weight)).sum();
-        let share = all * f64::from(own.weight) / as_f64(total.max(1));
+        let share = all * f64::from(own.weight) / real(total.max(1));
         (share, queue(status, "merge").all())
     };
     // Of share and limit the smaller one applies.
@@ -234,9 +235,9 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
     let ahead = depth.visible + depth.in_flight;
     let (sent, mails) = (status.counter(Counter::Sent), status.counter(Counter::Mails));
     // The mean number of recipients of all mails so far.
-    let recipients = if mails == 0 { 1.0 } else { (as_f64(sent) / as_f64(mails)).max(1.0) };
+    let recipients = if mails == 0 { 1.0 } else { (real(sent) / real(mails)).max(1.0) };
     // The campaign's own queue is sent at its share, the merge queue at the whole rate.
-    let mut seconds = as_f64(ahead) * recipients / rate + as_f64(merged) * recipients / all;
+    let mut seconds = real(ahead) * recipients / rate + real(merged) * recipients / all;
     if depth.in_flight > 0 {
         // A message in flight may have been received and not sent; it comes back after its timeout.
         seconds += VISIBILITY_TIMEOUT.as_secs_f64();

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use tidegate_core::channel::Channel;
 use tidegate_core::counters::Counter;
 use tidegate_core::memory::Memory;
+use tidegate_core::number::real;
 use tidegate_core::parts::parts_for;
 
-use super::record::{Sum, Sums, WindowRecord, as_f64};
+use super::record::{Sum, Sums, WindowRecord};
 use super::scenario::Scenario;
 
 /// AWS's published prices in us-east-1, US dollars, each with its source. Compare them before you budget: AWS
@@ -126,7 +127,7 @@ impl Tariff {
 
     /// SQS calls: those that were counted, and the producers', who send in batches of ten.
     fn sqs(&self, scenario: &Scenario, usage: &Sums) -> f64 {
-        let mails = as_f64(scenario.mails());
+        let mails = real(scenario.mails());
         let more = mails * self.more_requests(scenario.mail_kb);
         let (standard, fifo) = (self.price("sqs_standard"), self.price("sqs_fifo"));
         // A large mail is sent and received, and with a merge queue once more.
@@ -159,13 +160,13 @@ impl Tariff {
     /// Units of this many bytes in all parts of the ledger, each of which a report writes and a claim reads.
     fn ledger_units(&self, campaigns: usize, unit: f64) -> f64 {
         let parts = f64::from(parts_for(campaigns));
-        let each = as_f64(campaigns as u64) / parts * self.assumed("ledger_campaign_bytes");
+        let each = real(campaigns as u64) / parts * self.assumed("ledger_campaign_bytes");
         let first = self.assumed("ledger_totals_bytes") + each;
         (first / unit).ceil() + (parts - 1.0) * (each / unit).ceil()
     }
 
     fn metrics(&self, scenario: &Scenario, minutes: f64) -> f64 {
-        let campaigns = as_f64(scenario.campaigns.len() as u64);
+        let campaigns = real(scenario.campaigns.len() as u64);
         let is_limited = scenario.limits().is_some_and(|limits| !limits.is_empty());
         let limits =
             if is_limited { counter_metrics(|name| name.starts_with(LIMIT_COUNTERS)) } else { 0.0 };
@@ -213,7 +214,7 @@ impl Tariff {
         let poller_gb = f64::from(Memory::default().0) / 1_024.0;
         let gb_s = (poller.billed_ms * poller_gb + scheduler.billed_ms * SCHEDULER_GB) / 1e3;
         // Two campaigns and the merge queue were asked in the minute that was measured.
-        let calls = minute.sqs_calls * (as_f64(stack.campaigns as u64) + 1.0) / 3.0;
+        let calls = minute.sqs_calls * (real(stack.campaigns as u64) + 1.0) / 3.0;
         let fifo = self.assumed("fifo_share_of_calls");
         let call = (1.0 - fifo) * self.price("sqs_standard") + fifo * self.price("sqs_fifo");
         let units = |unit| self.ledger_units(stack.campaigns, unit);
@@ -242,7 +243,7 @@ impl Tariff {
 /// The counters of these names that have a metric.
 fn counter_metrics(is: impl Fn(&str) -> bool) -> f64 {
     let published = Counter::ALL.iter().filter(|counter| counter.entry().metric.is_some());
-    as_f64(published.filter(|counter| is(&format!("{counter:?}"))).count() as u64)
+    real(published.filter(|counter| is(&format!("{counter:?}"))).count() as u64)
 }
 
 /// A stack that sends nothing, with the template's defaults beside these.
@@ -271,7 +272,7 @@ impl Cost {
             usage.add(&record.sums, 1.0);
         }
         let windows: u64 = records.iter().map(|record| record.windows).sum();
-        let minutes = as_f64(windows) / 60.0;
+        let minutes = real(windows) / 60.0;
         // `sum()` of an empty iterator is -0.0, which would be shown as such.
         let is_text = scenario.channel == Channel::Sms;
         let slots = records.iter().map(WindowRecord::total).fold(0.0, |sum, sent| sum + sent);

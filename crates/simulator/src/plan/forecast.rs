@@ -9,11 +9,12 @@ use tidegate_core::config::EXPRESS;
 use tidegate_core::control::{Control, HoldReason, Holds};
 use tidegate_core::identity::Identity;
 use tidegate_core::memory::Memory;
+use tidegate_core::number::{real, whole};
 use tidegate_core::{Timestamp, Window};
 
 use super::cost::Cost;
 use super::gate::{self, DailyLimit};
-use super::record::{MailState, WindowRecord, as_f64, floor, number, sum_within};
+use super::record::{MailState, WindowRecord, number, sum_within};
 use super::report::{
     CampaignForecast, EndEstimate, Forecast, Simulation, Timeline, assumptions, phases,
 };
@@ -192,7 +193,7 @@ impl SimulationState {
     /// The part of the mails that is done.
     fn progress(&self, scenario: &Scenario) -> f64 {
         let accepted: f64 = self.campaigns.iter().map(|campaign| campaign.accepted).sum();
-        accepted / as_f64(scenario.mails().max(1))
+        accepted / real(scenario.mails().max(1))
     }
 
     /// Whether nothing was sent for [`STALLED_AFTER`] windows although it could be, so that the run can end.
@@ -218,7 +219,7 @@ impl SimulationState {
         let left = self.campaigns.iter().map(|campaign| {
             let dead = dead.get(&campaign.name).copied().unwrap_or(0);
             let fed = campaign.enqueued.saturating_sub(campaign.enqueued_accepted + dead);
-            as_f64(campaign.reservoir + fed) * campaign.recipients
+            real(campaign.reservoir + fed) * campaign.recipients
         });
         let resumes = number(world.next_window(), self.first_window);
         self.skip(scenario, day, &sample, self.now(world), resumes, left.collect())
@@ -294,9 +295,9 @@ pub fn forecast(
     let done: Vec<AtomicU64> = (0..seeds).map(|_| AtomicU64::new(0)).collect();
     let tell = |seed: u64, part: f64| {
         let of_it = usize::try_from(seed - 1).ok().and_then(|index| done.get(index));
-        of_it.inspect(|done| done.store(floor(part.clamp(0.0, 1.0) * 1e6), Ordering::Relaxed));
+        of_it.inspect(|done| done.store(whole(part.clamp(0.0, 1.0) * 1e6), Ordering::Relaxed));
         let sum: u64 = done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
-        progress(as_f64(sum) / 1e6 / as_f64(seeds))
+        progress(real(sum) / 1e6 / real(seeds))
     };
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let every_send = is_uneven(scenario) || scenario.is_limited_by_domain();
@@ -346,7 +347,7 @@ fn combine_runs(scenario: &Scenario, runs: &[SimulationState]) -> Result<Forecas
         warnings: warnings(scenario, ends_after_seconds, &campaigns, middle),
         assumptions: assumptions(scenario),
         campaigns,
-        dead_letters: floor(middle.dead().round()),
+        dead_letters: whole(middle.dead().round()),
         phases: phases(scenario, &middle.records),
         timeline: timeline(scenario, until_the_end(middle)),
         cost,
@@ -391,7 +392,7 @@ fn campaign(
     let campaigns: Vec<_> = runs.iter().filter_map(|run| run.campaigns.get(index)).collect();
     let ends: Vec<_> = campaigns.iter().map(|campaign| campaign.end(start)).collect();
     let ends_after_seconds = span(&ends);
-    let runs = as_f64(campaigns.len().max(1) as u64);
+    let runs = real(campaigns.len().max(1) as u64);
     let accepted = campaigns.iter().map(|campaign| campaign.accepted).sum::<f64>() / runs;
     let at = |span: EndEstimate| start + Duration::from_secs_f64(span.expected);
     CampaignForecast {
@@ -401,7 +402,7 @@ fn campaign(
         recipients_per_mail: load.recipients,
         ends_after_seconds,
         ends_at: ends_after_seconds.map(|span| Window::containing(at(span))),
-        accepted: floor(accepted.round()),
+        accepted: whole(accepted.round()),
         left: campaigns.iter().filter_map(|campaign| campaign.left).max().unwrap_or(0),
     }
 }
@@ -425,7 +426,7 @@ fn timeline(scenario: &Scenario, records: &[WindowRecord]) -> Timeline {
         let rate = |bucket: u64| {
             let (from, to) = (bucket * size, ((bucket + 1) * size).min(end));
             let sent = |record: &WindowRecord| record.sent.get(campaign).copied().unwrap_or(0.0);
-            sum_within(records, from..to, sent) * 60.0 / as_f64((to - from).max(1))
+            sum_within(records, from..to, sent) * 60.0 / real((to - from).max(1))
         };
         (name.to_owned(), buckets.map(rate).collect())
     });
@@ -459,7 +460,7 @@ fn warnings(
         };
         warnings.push(format!("{} keeps {} {message}s: {why}", campaign.name, campaign.left));
     }
-    let dead = floor(run.dead().round());
+    let dead = whole(run.dead().round());
     if dead > 0 {
         warnings.push(format!("{dead} {message}s end as dead letters"));
     }

@@ -10,10 +10,11 @@ use std::time::Duration;
 use tidegate_core::control::{Hold, Holds};
 use tidegate_core::daily::DailyPolicy;
 use tidegate_core::limits::{Dimension, LimitGrid, LimitRef, LimitTable};
+use tidegate_core::number::{real, whole};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 
-use super::record::{MailState, WindowRecord, as_f64, floor, sum_within};
+use super::record::{MailState, WindowRecord, sum_within};
 use super::scenario::{CampaignLoad, Scenario};
 use crate::world::World;
 
@@ -185,8 +186,8 @@ impl DailyLimit {
     pub(super) fn of(scenario: &Scenario, world: &World) -> Self {
         let policy = world.settings.poller().map(|config| config.cap.daily);
         let policy: DailyPolicy = policy.unwrap_or_default();
-        let open = scenario.daily.map(|daily| as_f64(policy.open_to_campaigns(daily.quota)));
-        Self { open, sent: scenario.daily.map_or(0.0, |daily| as_f64(daily.sent)) }
+        let open = scenario.daily.map(|daily| real(policy.open_to_campaigns(daily.quota)));
+        Self { open, sent: scenario.daily.map_or(0.0, |daily| real(daily.sent)) }
     }
 
     /// The most that campaigns may be sent in each window from `at` on, where all of them would be sent `rate`, and for
@@ -202,11 +203,11 @@ impl DailyLimit {
         let windows = change.map_or(DAY, |change| (change - at).max(STEP));
         let windows = if at < DAY { DAY - at } else { windows };
         let leave = at.saturating_sub(DAY)..(at + windows).saturating_sub(DAY);
-        let freed = sent(leave) / as_f64(windows);
+        let freed = sent(leave) / real(windows);
         if left < rate {
             return (freed, windows);
         }
-        let lasts = if rate > freed { floor((left / (rate - freed)).ceil()) } else { windows };
+        let lasts = if rate > freed { whole((left / (rate - freed)).ceil()) } else { windows };
         (f64::INFINITY, lasts.clamp(1, windows))
     }
 }
@@ -215,11 +216,11 @@ impl DailyLimit {
 /// (last window, recipients); rounding errors do not accumulate.
 pub(super) fn portions(skip: &WindowRecord) -> impl Iterator<Item = (u64, u64)> {
     let total = skip.total();
-    let each = total / as_f64(skip.windows.max(1));
+    let each = total / real(skip.windows.max(1));
     let mut told = 0;
     (0..skip.windows.div_ceil(10)).map(move |index| {
         let end = ((index + 1) * 10).min(skip.windows);
-        let due = floor((each * as_f64(end)).round());
+        let due = whole((each * real(end)).round());
         let portion = due - told;
         told = due;
         (skip.from + end, portion)

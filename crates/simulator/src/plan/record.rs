@@ -6,6 +6,7 @@ use std::ops::{Index, IndexMut, Range};
 use strum::EnumCount as _;
 use tidegate_core::Window;
 use tidegate_core::counters::Counter;
+use tidegate_core::number::real;
 use tidegate_delivery::poll::{End, WindowReport};
 
 /// Whether a campaign's mail is sent, or why not.
@@ -83,9 +84,8 @@ impl Sums {
     }
 
     /// Adds what a poller reported; `quota` is the account's and `tick` what its tick brought.
-    #[expect(clippy::cast_precision_loss, reason = "counts of one window")]
     pub(super) fn report(&mut self, report: &WindowReport, quota: f64, tick: Option<f64>) {
-        self[Sum::Slots] += report.slots as f64;
+        self[Sum::Slots] += real(report.slots);
         for (sum, counter) in [
             (Sum::Unused, Counter::Unused),
             (Sum::Skipped, Counter::Skipped),
@@ -96,7 +96,7 @@ impl Sums {
             (Sum::Dead, Counter::Dead),
             (Sum::Accepted, Counter::Mails),
         ] {
-            self[sum] += report.count(counter) as f64;
+            self[sum] += real(report.count(counter));
         }
         let tick = tick.unwrap_or(quota);
         let is_slowed = report.rate_per_second.is_some_and(|rate| f64::from(rate) < tick * 0.999);
@@ -164,7 +164,7 @@ pub(super) fn sum_within(
     let within = records.iter().skip(start).take_while(|record| record.from < span.end);
     let part = |record: &WindowRecord| {
         let common = record.end().min(span.end).saturating_sub(record.from.max(span.start));
-        of(record) * as_f64(common) / as_f64(record.windows.max(1))
+        of(record) * real(common) / real(record.windows.max(1))
     };
     within.map(part).sum()
 }
@@ -172,20 +172,4 @@ pub(super) fn sum_within(
 /// The number of `window`, counted from `first`.
 pub(super) fn number(window: Window, first: Window) -> u64 {
     window.saturating_since(first)
-}
-
-/// Converts a count for arithmetic with rates.
-#[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-pub(super) fn as_f64(of: u64) -> f64 {
-    of as f64
-}
-
-/// A number of mails or windows, rounded down.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "it saturates, and is not negative"
-)]
-pub(super) fn floor(of: f64) -> u64 {
-    of.max(0.0) as u64
 }

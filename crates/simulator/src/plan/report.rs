@@ -7,9 +7,10 @@ use tidegate_core::Window;
 use tidegate_core::channel::Channel;
 use tidegate_core::format::{count, time};
 use tidegate_core::limits::Dimension;
+use tidegate_core::number::real;
 
 use super::cost::Cost;
-use super::record::{MailState, Sum, WindowRecord, as_f64};
+use super::record::{MailState, Sum, WindowRecord};
 use super::scenario::Scenario;
 
 /// Seconds after the start, within what is thought likely.
@@ -214,7 +215,7 @@ pub struct Phase {
 type PhaseKey = (Vec<MailState>, u64, bool, bool, bool);
 
 fn key(record: &WindowRecord, first: u64) -> PhaseKey {
-    let windows = as_f64(record.windows);
+    let windows = real(record.windows);
     (
         record.states.clone(),
         record.faults,
@@ -263,7 +264,7 @@ fn grow(run: &mut WindowRecord, by: &WindowRecord) {
 }
 
 fn phase(scenario: &Scenario, run: &WindowRecord, starts: bool) -> Phase {
-    let windows = as_f64(run.windows.max(1));
+    let windows = real(run.windows.max(1));
     let limit = if starts { Bottleneck::Start } else { limit(scenario, run) };
     let several = run.states.iter().filter(|state| **state == MailState::Open).count() > 1;
     let share = |(index, load): (usize, &super::scenario::CampaignLoad)| {
@@ -280,8 +281,8 @@ fn phase(scenario: &Scenario, run: &WindowRecord, starts: bool) -> Phase {
         (load.name.clone(), PhaseShare { per_second, limit: of_it })
     };
     Phase {
-        from_seconds: as_f64(run.from),
-        to_seconds: as_f64(run.end()),
+        from_seconds: real(run.from),
+        to_seconds: real(run.end()),
         per_second: run.total() / windows,
         limit,
         campaigns: scenario.campaigns.iter().enumerate().map(share).collect(),
@@ -289,7 +290,7 @@ fn phase(scenario: &Scenario, run: &WindowRecord, starts: bool) -> Phase {
 }
 
 fn limit(scenario: &Scenario, run: &WindowRecord) -> Bottleneck {
-    let (sums, windows) = (&run.sums, as_f64(run.windows.max(1)));
+    let (sums, windows) = (&run.sums, real(run.windows.max(1)));
     let part = |of: f64| of / windows;
     let slots = sums[Sum::Slots].max(1.0);
     // The order matters: the first cause that applies explains the effects of the later ones.

@@ -11,6 +11,7 @@ use tidegate_core::control::Control;
 use tidegate_core::daily::DailyPace;
 use tidegate_core::limits::{Dimension, InitialLimits, LimitChanges, LimitTable};
 use tidegate_core::memory::Memory;
+use tidegate_core::number::real;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::PortError;
@@ -427,10 +428,9 @@ impl FromStr for DomainShare {
 /// spread evenly over 0 to 1, so any run of mails has nearly the exact shares. Example: with
 /// gmail.com=40%, mail 1 has the place 0.618 and goes elsewhere, mail 2 has 0.236 and goes to
 /// gmail.com.
-#[expect(clippy::cast_precision_loss, reason = "at most a billion mails")]
 pub(super) fn domain_of(shares: &[DomainShare], n: u64) -> String {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
-    let place = (n as f64 * GOLDEN).fract();
+    let place = (real(n) * GOLDEN).fract();
     let mut sum = 0.0;
     for share in shares {
         sum += share.share;

@@ -18,10 +18,11 @@
 
 use std::time::Duration;
 
+use tidegate_core::number::{real, whole};
 use tidegate_core::turns;
 
 use super::gate::DailyLimit;
-use super::record::{MailState, Sum, Sums, WindowRecord, as_f64, floor};
+use super::record::{MailState, Sum, Sums, WindowRecord};
 use super::scenario::{Scenario, SendFault};
 use super::state::{SimulationState, grid_rate};
 
@@ -65,7 +66,7 @@ impl SimulationState {
         }
         let newest = self.records.iter().rev().take_while(|record| record.from >= first);
         let mut newest: Vec<&WindowRecord> = newest.collect();
-        let enough = floor((MIN_EXPECTED / expected.max(1e-9)).ceil());
+        let enough = whole((MIN_EXPECTED / expected.max(1e-9)).ceil());
         let enough = enough.clamp(windows, MAX_MEASURED_WINDOWS);
         let enough = if expected > 0.0 { enough } else { windows };
         let recent = usize::try_from(enough).ok().and_then(|enough| newest.get(..enough));
@@ -76,7 +77,7 @@ impl SimulationState {
                 || recent.iter().all(|record| (record.rate - last.rate).abs() < 1e-9))
         {
             let each = self.average(recent, last);
-            if self.is_as(&each, &exact, as_f64(enough), 0.002) {
+            if self.is_as(&each, &exact, real(enough), 0.002) {
                 let mut each = each;
                 if let (Some(express), Some(exact)) = (each.sent.last_mut(), scenario.express) {
                     *express = exact;
@@ -87,7 +88,7 @@ impl SimulationState {
         // The oldest sixth may still belong to the transition after the change.
         newest.truncate(newest.len() - newest.len() / 6);
         let (each, error) = (self.average(&newest, last), standard_error(&newest));
-        let windows = as_f64(newest.len() as u64);
+        let windows = real(newest.len() as u64);
         if self.has_last_mails_waiting(last) || !self.is_sure(windows, &each, error, scenario) {
             return None;
         }
@@ -112,7 +113,7 @@ impl SimulationState {
             (5, 15)
         } else {
             // At a high rate fewer windows show as much.
-            (12, floor((420.0 / quota).ceil()).clamp(10, 30))
+            (12, whole((420.0 / quota).ceil()).clamp(10, 30))
         };
         // With several recipients per mail the rate oscillates: mails that find every slot of a window used come back
         // after a visibility timeout (30 s). The measurement must cover several of these periods.
@@ -123,8 +124,8 @@ impl SimulationState {
         // their shares for half a minute, and each has its share only after all had a turn.
         let turn = self.turn(last);
         if turn > 0.0 {
-            let round = floor((turn * as_f64(campaigns) / expected.max(1e-9)).ceil());
-            let found = campaigns / (turns::probes(floor(expected)) as u64).max(1);
+            let round = whole((turn * real(campaigns) / expected.max(1e-9)).ceil());
+            let found = campaigns / (turns::probes(whole(expected)) as u64).max(1);
             settle = settle.max(30) + found;
             windows = windows.max(round).min(MAX_MEASURED_WINDOWS);
         }
@@ -150,7 +151,7 @@ impl SimulationState {
     fn average(&self, measured: &[&WindowRecord], last: &WindowRecord) -> WindowRecord {
         let mut each = WindowRecord::of(0, self.campaigns.len() + 1);
         for record in measured {
-            each.add(record, 1.0 / as_f64(measured.len().max(1) as u64));
+            each.add(record, 1.0 / real(measured.len().max(1) as u64));
         }
         let (states, faults, rate) = (last.states.clone(), last.faults, last.rate);
         WindowRecord { states, faults, rate, ..each }
@@ -178,15 +179,15 @@ impl SimulationState {
         // The seconds that the largest mail takes at the current rate.
         let longest = self.largest() / known.unwrap_or(scenario.quota).max(0.001);
         let sent = each.total() * windows;
-        let enough = windows >= as_f64(MAX_MEASURED_WINDOWS).max(5.0 * longest);
+        let enough = windows >= real(MAX_MEASURED_WINDOWS).max(5.0 * longest);
         enough || (sent >= MIN_SENT && error <= MAX_RATE_ERROR)
     }
 
     /// The slots of a campaign's turn at the rate of `record`: none if there are no turns.
     fn turn(&self, record: &WindowRecord) -> f64 {
         let slots = grid_rate(record.rate, self.gates.rate_margin()).unwrap_or(self.full);
-        let is_taken = turns::are_taken(self.gates.weighted(), floor(slots));
-        if is_taken { as_f64(turns::BATCH) } else { 0.0 }
+        let is_taken = turns::are_taken(self.gates.weighted(), whole(slots));
+        if is_taken { real(turns::BATCH) } else { 0.0 }
     }
 
     fn largest(&self) -> f64 {
@@ -225,9 +226,9 @@ fn standard_error(measured: &[&WindowRecord]) -> f64 {
     let size = measured.len().div_ceil(PARTS).max(1);
     let means: Vec<f64> = measured
         .chunks(size)
-        .map(|part| part.iter().map(|r| r.total()).sum::<f64>() / as_f64(part.len() as u64))
+        .map(|part| part.iter().map(|r| r.total()).sum::<f64>() / real(part.len() as u64))
         .collect();
-    let parts = as_f64(means.len() as u64);
+    let parts = real(means.len() as u64);
     let mean = means.iter().sum::<f64>() / parts;
     if mean <= 0.0 || parts < 2.0 {
         return 0.0;
@@ -301,21 +302,21 @@ impl SimulationState {
             let used = |sent: f64| sent * (1.0 + sample.each.dead_of_a_mail());
             let ends = |(index, sent): (usize, &f64)| {
                 let (queued, run) = (rest.get(index)?, self.campaigns.get(index)?);
-                let kept = as_f64(run.reservoir) * run.recipients / used(*sent);
+                let kept = real(run.reservoir) * run.recipients / used(*sent);
                 let end = if to_the_end { (queued.0 / used(*sent)).ceil() } else { kept.floor() };
-                (*sent > 0.0).then(|| floor(end))
+                (*sent > 0.0).then(|| whole(end))
             };
             let end = sent.iter().enumerate().filter_map(ends).min().unwrap_or(u64::MAX);
             let windows = (change - at).min(HORIZON - at).min(lasts).min(end);
             if windows == 0 {
                 break;
             }
-            let times = as_f64(windows);
+            let times = real(windows);
             for ((left, last), sent) in
                 rest.iter_mut().zip(&mut sent).filter(|(_, sent)| **sent > 0.0)
             {
                 let (before, after) = (*left, *left - used(*sent) * times);
-                *last = Some(as_f64(at) + (before / used(*sent)).min(times));
+                *last = Some(real(at) + (before / used(*sent)).min(times));
                 *left = if after > 0.5 { after } else { 0.0 };
                 if to_the_end {
                     *sent *= (before - *left) / used(*sent) / times;
@@ -344,7 +345,7 @@ impl SimulationState {
         self.records.extend(skip.stretches.iter().cloned());
         let end = self.records.last().map_or(0, WindowRecord::end);
         for stretch in self.records.iter_mut().skip(first) {
-            let (times, lost) = (as_f64(stretch.windows), 1.0 + stretch.dead_of_a_mail());
+            let (times, lost) = (real(stretch.windows), 1.0 + stretch.dead_of_a_mail());
             for (campaign, sent) in self.campaigns.iter_mut().zip(&mut stretch.sent) {
                 let mails = *sent / campaign.recipients;
                 if mails > 0.0 {
@@ -353,16 +354,16 @@ impl SimulationState {
                 }
                 if skip.rest.is_none() {
                     let due = mails * lost + campaign.carry;
-                    let taken = floor(due).min(campaign.reservoir);
-                    campaign.carry = due - as_f64(taken);
+                    let taken = whole(due).min(campaign.reservoir);
+                    campaign.carry = due - real(taken);
                     campaign.reservoir -= taken;
-                    *sent = as_f64(taken) / lost * campaign.recipients;
+                    *sent = real(taken) / lost * campaign.recipients;
                 }
                 campaign.accepted += *sent / campaign.recipients;
             }
         }
         for (campaign, (left, last)) in self.campaigns.iter_mut().zip(skip.rest.iter().flatten()) {
-            campaign.left = Some(floor((left / campaign.recipients).round()));
+            campaign.left = Some(whole((left / campaign.recipients).round()));
             let at = last.map(|last| self.first_window.opens() + Duration::from_secs_f64(last));
             campaign.last = at.or(campaign.last);
         }
@@ -401,7 +402,7 @@ impl Sample {
         }
         let (faults, rate) = (measured.faults, measured.rate);
         let each = WindowRecord { from, windows: 1, sent, states, faults, rate, sums };
-        WindowRecord { windows, ..each.times(as_f64(windows)) }
+        WindowRecord { windows, ..each.times(real(windows)) }
     }
 }
 
@@ -415,7 +416,7 @@ impl WindowRecord {
 
     /// The first windows of a record.
     fn part(&self, windows: u64) -> Self {
-        let times = as_f64(windows) / as_f64(self.windows.max(1));
+        let times = real(windows) / real(self.windows.max(1));
         Self { windows, ..self.times(times) }
     }
 }

@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 use futures_util::future::try_join_all;
 use tidegate_core::channel::Channel;
 use tidegate_core::grid::SlotGrid;
+use tidegate_core::number::{real, whole};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::{Outgoing, QueueUrl};
 
 use super::gate::Gates;
-use super::record::{MailState, Sum, WindowRecord, as_f64, floor, number};
+use super::record::{MailState, Sum, WindowRecord, number};
 use super::scenario::{DomainShare, PlanError, Scenario, domain_of};
 use crate::mail::{BodyForm, ProducedMail, produced};
 use crate::settings::{EXPRESS, MERGE, limit_queue, url};
@@ -175,8 +176,8 @@ impl SimulationState {
         let (standard, fifo) = world.queues.calls_by_kind();
         let was = std::mem::replace(&mut self.calls, (standard, fifo));
         let sums = &mut self.at(now).sums;
-        sums[Sum::SqsStandard] += as_f64(standard - was.0);
-        sums[Sum::SqsFifo] += as_f64(fifo - was.1);
+        sums[Sum::SqsStandard] += real(standard - was.0);
+        sums[Sum::SqsFifo] += real(fifo - was.1);
     }
 
     /// The open record of a window. Events of a window that is closed already go to the oldest open
@@ -271,7 +272,7 @@ impl SimulationState {
         let sent = self.campaigns.iter().enumerate();
         let sent = sent.filter(|(index, own)| own.reservoir > 0 && self.gates.is_sent(*index));
         let weights: f64 = sent.map(|(_, campaign)| campaign.weight).sum();
-        let alone = FEW / as_f64(self.campaigns.len() as u64);
+        let alone = FEW / real(self.campaigns.len() as u64);
         let mut puts = Vec::new();
         for campaign in self.campaigns.iter_mut().filter(|campaign| campaign.reservoir > 0) {
             let ready = world.queues.true_depth(&campaign.url).visible;
@@ -279,7 +280,7 @@ impl SimulationState {
             // beyond the shares. Of many campaigns few can be sent much more than their shares.
             let share = campaign.weight / weights.max(campaign.weight).max(1.0);
             let windows = 2.0 * alone.max(FEW * share).min(1.0) + 10.0 * share;
-            let messages = floor((self.full / campaign.recipients * windows).ceil());
+            let messages = whole((self.full / campaign.recipients * windows).ceil());
             if ready < messages + 40 {
                 puts.push((campaign.name.clone(), campaign.take(3 * messages + 40 - ready)));
             }
@@ -349,7 +350,7 @@ impl CampaignRun {
 /// Slots per second of the slot grid of a rate: the rate less the rate margin.
 pub(super) fn grid_rate(rate: f64, rate_margin: RateMargin) -> Option<f64> {
     let grid = SlotGrid::new(Rate::per_second(rate).ok()?, rate_margin);
-    Some(1e9 / as_f64(grid.period().max(1)))
+    Some(1e9 / real(grid.period().max(1)))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tidegate_core::allocation::{BATCH, divide};
 use tidegate_core::limiter::Line;
 use tidegate_core::limits::LimitRef;
+use tidegate_core::number::{real, whole};
 use tidegate_core::turns::{self, Turns};
 
 use super::PlannedQueue;
@@ -262,20 +263,14 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
     }
 }
 
-/// How many mails of `mean` recipients fit into `room` slots of a window that has `whole`. If the mean mail
+/// How many mails of `mean` recipients fit into `room` of the `slots` of a window. If the mean mail
 /// is larger than the whole window, one mail is asked for as long as any slot is left: its limit lets it
 /// through alone.
 ///
-/// Example: `mean` 5 and `whole` 20: room for 12 recipients fits 2 mails, room for 4 none. `mean` 30: any
+/// Example: `mean` 5 and `slots` 20: room for 12 recipients fits 2 mails, room for 4 none. `mean` 30: any
 /// room fits 1.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "recipients of one window: far below 2^52; the mean is at least 1"
-)]
-fn mails_in(room: u64, whole: u64, mean: f64) -> u64 {
-    let mean_mail = mean.round() as u64;
-    let needed = if mean_mail > whole { 1 } else { mean_mail.max(1) };
-    if room < needed { 0 } else { ((room as f64 / mean).floor() as u64).max(1) }
+fn mails_in(room: u64, slots: u64, mean: f64) -> u64 {
+    let mean_mail = whole(mean.round());
+    let needed = if mean_mail > slots { 1 } else { mean_mail.max(1) };
+    if room < needed { 0 } else { whole(real(room) / mean).max(1) }
 }

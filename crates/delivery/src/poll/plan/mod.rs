@@ -14,6 +14,7 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::idle::{self, QueueChecks};
 use tidegate_core::limits::LimitRef;
+use tidegate_core::number::{real, whole};
 use tidegate_core::parts::{Upkeep, campaign_of};
 use tidegate_core::rate::Rate;
 use tidegate_core::turns::{self, BATCH, Turns};
@@ -423,14 +424,8 @@ impl Plan {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "at most 120,000 messages of 50 recipients; the mean is at least 1"
-)]
 fn recipients(messages: u64, mean: f64) -> u64 {
-    (messages as f64 * mean).round() as u64
+    whole((real(messages) * mean).round())
 }
 
 fn listed<'a>(config: &'a PollerConfig, standing: &'a Standing) -> &'a [Campaign] {

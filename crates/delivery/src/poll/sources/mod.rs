@@ -20,6 +20,7 @@ use tidegate_core::allocation::{BATCH, divide};
 use tidegate_core::breaker::Permit;
 use tidegate_core::counters::signed;
 use tidegate_core::limiter::Line;
+use tidegate_core::number::real;
 use tidegate_core::prefetch::Outlook;
 
 use super::context::{Context, Wait};
@@ -362,11 +363,10 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
     }
 
     /// Notes for the next windows the share of the slots that express mail took.
-    #[expect(clippy::cast_precision_loss, reason = "slots of one window")]
     fn learn(&self, sent: u64) {
         let slots = self.ctx.plan.slot_count();
         if slots > 0 {
-            self.ctx.running_means.express_took(sent as f64 / slots as f64);
+            self.ctx.running_means.express_took(real(sent) / real(slots));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use serde_json::{Value, json};
+use tidegate_core::number::real;
 use tidegate_core::outcome::Failure;
 
 use super::config::SesSandboxConfig;
@@ -14,7 +15,6 @@ use crate::sandbox::mailbox::{
     ArrivalCounts, KEEP, MailFields, MailRecord, MailStatus, MailStore, SesStats, address_of,
 };
 use crate::sandbox::server::Stop;
-use crate::ses::quota::as_double;
 use crate::ses::{MemorySuppressionList, QuotaGate, admit, failures};
 
 /// The reply to a request, and the delay before it.
@@ -117,7 +117,7 @@ impl SesEngine {
         if let Some(fault) = self.draw_fault(SesOperation::GetAccount, &[]) {
             return self.fail(&fault);
         }
-        let sent = as_double(self.gate.sent_last_24_hours(now_ns));
+        let sent = real(self.gate.sent_last_24_hours(now_ns));
         self.answer(Ok(json!({
             "DedicatedIpAutoWarmupEnabled": true,
             "EnforcementStatus": "HEALTHY",
