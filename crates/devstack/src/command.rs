@@ -69,7 +69,7 @@ pub struct LocalArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     small: Option<u64>,
     /// Weights of the big and the small campaign
-    #[arg(long, value_name = "BIG/SMALL", default_value_t = WeightPair(90, 10))]
+    #[arg(long, value_name = "BIG/SMALL", default_value = "90/10")]
     weights: WeightPair,
     /// Recipients of each mail of the small campaign, or parts of each of its texts; a second that holds one of N can hold N - 1 more
     /// than the quota, which --strict refuses
@@ -184,9 +184,7 @@ pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
 fn signals() -> Result<Arc<Notify>, LocalError> {
     let heard = Arc::new(Notify::new());
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        let failed =
-            |source| LocalError::Start { program: "the signal handler".to_owned(), source };
-        let mut signal = signal(kind).map_err(failed)?;
+        let mut signal = signal(kind).map_err(LocalError::start("the signal handler"))?;
         let heard = Arc::clone(&heard);
         tokio::spawn(async move {
             while signal.recv().await.is_some() {
@@ -361,9 +359,8 @@ async fn open_console(
 ) -> Result<(String, OpenConsole), LocalError> {
     log(folder)?;
     let port = free_port(port, "--console-port")?;
-    let failed = |source| LocalError::Start { program: "the console".to_owned(), source };
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let listener = bind(listen).map_err(failed)?;
+    let listener = bind(listen).map_err(LocalError::start("the console"))?;
     let access =
         Access { listen, tokens: Tokens::default(), public_url: None, trusted_proxies: Vec::new() };
     let (limits, shown) = (StreamLimits::default(), shown_of(stack, AddressVisibility::Masked));
@@ -375,7 +372,7 @@ async fn open_console(
 /// One event an outcome, as JSON.
 fn log(folder: &Path) -> Result<(), LocalError> {
     let path = folder.join("console.log");
-    let file = File::create(&path).map_err(|source| LocalError::Write { path, source })?;
+    let file = File::create(&path).map_err(LocalError::write(&path))?;
     let layer = tracing_subscriber::fmt::layer().json().with_writer(Mutex::new(file));
     let ours = Targets::new().with_target("tidegate_console", tracing::Level::INFO);
     // Somebody logs already: a test.

@@ -1,6 +1,5 @@
 //! The settings of a local run: its campaigns with their mails and the quota they share, and the local AWS.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -102,12 +101,6 @@ impl FromStr for WeightPair {
             |text: &str| text.trim().parse().ok().filter(|weight| (1..=10_000).contains(weight));
         let (big, small) = text.split_once('/').ok_or(InvalidWeightPair)?;
         Ok(Self(weight(big).ok_or(InvalidWeightPair)?, weight(small).ok_or(InvalidWeightPair)?))
-    }
-}
-
-impl fmt::Display for WeightPair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.0, self.1)
     }
 }
 
@@ -378,7 +371,6 @@ pub(super) mod tests {
     #[test]
     fn weights_are_read_as_they_are_written() {
         assert_eq!("90/10".parse(), Ok(WeightPair(90, 10)));
-        assert_eq!(WeightPair(90, 10).to_string(), "90/10");
         for wrong in ["90", "0/10", "90/", "a/b", "90/10/5", "10001/1", "-1/2"] {
             assert_eq!(wrong.parse::<WeightPair>(), Err(InvalidWeightPair), "{wrong}");
         }

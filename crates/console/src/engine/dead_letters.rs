@@ -204,7 +204,7 @@ impl Reviews {
 }
 
 /// Progress and result of a replay, as JSON for the page.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct ReplayView {
     running: bool,
     sent: u64,
@@ -270,8 +270,7 @@ impl<P: PortTypes> Engine<P> {
             let json = to_json(shown);
             self.hub.change(|stack_view| stack_view.show(Telemetry::Replay, json.into()));
         };
-        let running =
-            ReplayView { running: true, sent: 0, of, waits: false, said: None, error: None };
+        let running = ReplayView { running: true, of, ..ReplayView::default() };
         show(&running);
         let ended = {
             let _reader = self.reader.lock().await;
@@ -326,14 +325,8 @@ fn shown(ended: &Result<LetterReport, LetterError>, of: u64) -> ReplayView {
         }
         Err(error) => (&none, Some(error.to_string())),
     };
-    ReplayView {
-        running: false,
-        sent: replayed.sent,
-        of,
-        waits: false,
-        said: Some(summary(replayed, of)),
-        error,
-    }
+    let said = Some(summary(replayed, of));
+    ReplayView { sent: replayed.sent, of, said, error, ..ReplayView::default() }
 }
 
 fn summary(replayed: &LetterReport, of: u64) -> String {
