@@ -7,22 +7,22 @@ use std::future::pending;
 use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::Parser;
 use tidegate_adapters::aws::SystemClock;
 use tidegate_adapters::aws::stack::Stack;
-use tidegate_console::command::{OpenConsole, shown_of};
+use tidegate_console::command::{OpenConsole, interrupts, shown_of};
 use tidegate_console::http::{Access, Tokens, bind};
 use tidegate_console::stream::StreamLimits;
 use tidegate_core::channel::Channel;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operator::page::{Page, Span, Tone};
 use tidegate_operator::redact::AddressVisibility;
+use tidegate_operator::shell::{Output, Shell};
 use tidegate_operator::{status, top};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -154,7 +154,7 @@ struct Session<'a> {
 /// # Errors
 /// [`LocalError`]; nothing is left running.
 pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
-    let signals = signals()?;
+    let shell = Shell::new(Output::plain(), interrupts());
     let setup = args.setup()?;
     let now = SystemClock::new().wall().as_nanos();
     let runs = Place::of_this_program().runs(&setup.root);
@@ -166,33 +166,18 @@ pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
         aws = LocalAws::start(&session.setup, folder) => {
             aws.inspect_err(|_| place::remove_empty(folder))?
         }
-        () = signals.notified() => return Ok(RunOutcome::Interrupted),
+        () = shell.interrupted() => return Ok(RunOutcome::Interrupted),
     };
     let mut reported = None;
     let outcome = tokio::select! {
         outcome = session.drive(&mut aws, &mut reported) => outcome,
-        () = signals.notified() => Ok(reported.unwrap_or(RunOutcome::Interrupted)),
+        () = shell.interrupted() => Ok(reported.unwrap_or(RunOutcome::Interrupted)),
     };
     tokio::select! {
         () = aws.process_group.stop() => {}
-        () = signals.notified() => {}
+        () = shell.interrupted() => {}
     }
     outcome
-}
-
-/// Notifies of each signal that asks the program to end.
-fn signals() -> Result<Arc<Notify>, LocalError> {
-    let heard = Arc::new(Notify::new());
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        let mut signal = signal(kind).map_err(LocalError::start("the signal handler"))?;
-        let heard = Arc::clone(&heard);
-        tokio::spawn(async move {
-            while signal.recv().await.is_some() {
-                heard.notify_one();
-            }
-        });
-    }
-    Ok(heard)
 }
 
 impl Session<'_> {
@@ -241,7 +226,7 @@ impl Session<'_> {
         let settings = &self.setup.settings;
         self.say(&format!("Mailbox: {}", aws.sandbox.url()));
         self.say(&format!("Putting {} onto the queues", settings.plan.in_words()));
-        fill(&aws.sdk.queues, &settings.plan, &aws.stack.campaigns()?, |_| {}).await?;
+        fill(&aws.sdk.queues, &settings.plan, &aws.stack.campaigns()?).await?;
         let (progress, heard) = watch::channel(String::new());
         let most = self.args.seconds.map(Duration::from_secs);
         let run = LocalRun::new(aws, stack, settings, most, progress);
