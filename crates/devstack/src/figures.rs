@@ -1,6 +1,6 @@
 //! Computes a run's figures from its arrivals, without IO or clock.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 use tidegate_core::number::{real, whole};
 
 use serde::Serialize;
@@ -63,20 +63,17 @@ pub fn figures(
     arrivals: &[MailArrival],
     mine: impl Fn(&str, &str) -> bool,
 ) -> RunFigures {
-    let mut first_of = HashMap::new();
+    let (mut keys, mut distinct) = (HashSet::new(), Vec::new());
     let (mut duplicates, mut foreign) = (0, 0);
-    for (index, arrival) in arrivals.iter().enumerate() {
+    for arrival in arrivals {
         if !mine(&arrival.campaign, &arrival.key) {
             foreign += 1;
-        } else if first_of.contains_key(arrival.key.as_str()) {
-            duplicates += 1;
+        } else if keys.insert(arrival.key.as_str()) {
+            distinct.push(arrival);
         } else {
-            first_of.insert(arrival.key.as_str(), index);
+            duplicates += 1;
         }
     }
-    let mut distinct: Vec<usize> = first_of.into_values().collect();
-    distinct.sort_unstable();
-    let distinct: Vec<&MailArrival> = distinct.into_iter().map(|index| &arrivals[index]).collect();
     let arrived = distinct.len() as u64;
     let series = ArrivalSeries::of(plan, arrivals);
     RunFigures {

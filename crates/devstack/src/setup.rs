@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use strum::IntoStaticStr;
 use thiserror::Error;
 use tidegate_core::InvalidText;
 use tidegate_core::channel::{Channel, Words};
 use tidegate_core::rate::{Rate, RateMargin};
+use tidegate_operator::plan::channel;
 
 use crate::place::Place;
 
@@ -40,8 +40,8 @@ pub struct LocalPlan {
     /// Recipients a second that the account may send
     #[arg(long, value_name = "RATE", default_value = "14", value_parser = rate)]
     pub quota: f64,
-    /// The channel of the campaigns: e-mail, or text messages
-    #[arg(long, value_name = "CHANNEL", default_value = "email", value_parser = channel())]
+    /// The channel of the campaigns: `email`, or `sms` for text messages
+    #[arg(long, value_name = "CHANNEL", default_value = "email", value_parser = channel)]
     pub channel: Channel,
     /// The campaigns, in the order of the template's queues.
     #[arg(skip)]
@@ -258,12 +258,6 @@ impl Setup {
         let replaced = |name: &str| self.parameters.iter().any(|(other, _)| other == name);
         own.filter(|(name, _)| !replaced(name)).chain(self.parameters.iter().cloned()).collect()
     }
-}
-
-fn channel() -> impl TypedValueParser<Value = Channel> {
-    // These are the names of the channels, and others do not come here.
-    PossibleValuesParser::new(["email", "sms"])
-        .map(|name| name.parse::<Channel>().unwrap_or_default())
 }
 
 fn rate(text: &str) -> Result<f64, InvalidText> {

@@ -133,12 +133,12 @@ pub struct PlanArgs {
     every_window: bool,
 }
 
-fn channel(text: &str) -> Result<Channel, String> {
-    match text {
-        "email" => Ok(Channel::Email),
-        "sms" => Ok(Channel::Sms),
-        _ => Err("allowed is email or sms".to_owned()),
-    }
+/// Reads the option `--channel`.
+///
+/// # Errors
+/// The names that are allowed.
+pub fn channel(text: &str) -> Result<Channel, String> {
+    text.parse().map_err(|_| "allowed is email or sms".to_owned())
 }
 
 fn dollars(text: &str) -> Result<f64, String> {
