@@ -20,7 +20,9 @@ use tidegate_operator::shell::{CommandEnd, CommandError, Shell, text_file};
 use tidegate_operator::stack::OnStack;
 use tidegate_operator::status::StatusSettings;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -120,6 +122,22 @@ pub async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, Comman
     shell.output.begin(&running).map_err(CommandError::Terminal)?;
     Box::pin(console.serve(shell.interrupted())).await;
     Ok(CommandEnd::Done)
+}
+
+/// Counts the signals that ask a program to end, from now on, so that none is lost between two waits. Without a
+/// handler a signal ends the process by itself.
+pub fn interrupts() -> watch::Receiver<u64> {
+    let (count, interrupts) = watch::channel(0);
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let Ok(mut signal) = signal(kind) else { continue };
+        let count = count.clone();
+        tokio::spawn(async move {
+            while signal.recv().await.is_some() {
+                count.send_modify(|count| *count += 1);
+            }
+        });
+    }
+    interrupts
 }
 
 /// One event an outcome, on standard error: as text on a terminal, else as JSON.

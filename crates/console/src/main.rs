@@ -8,8 +8,6 @@ use tidegate_console::command::{self, ConsoleArgs};
 use tidegate_core::in_full;
 use tidegate_operator::commands::Command;
 use tidegate_operator::shell::{CommandEnd, CommandError, Output, OutputArgs, Shell};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 /// Tidegate sends e-mail campaigns through Amazon SES at exactly the account's quota.
 ///
@@ -76,19 +74,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 async fn run(command: AnyCommand, output: Output) -> Result<u8, CommandError> {
-    let (interrupt_count, interrupts) = watch::channel(0_u64);
-    // Heard from here on, so that none is lost between two waits; without a handler a signal ends the
-    // process by itself.
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        let Ok(mut signal) = signal(kind) else { continue };
-        let interrupt_count = interrupt_count.clone();
-        tokio::spawn(async move {
-            while signal.recv().await.is_some() {
-                interrupt_count.send_modify(|count| *count += 1);
-            }
-        });
-    }
-    let shell = Shell::new(output, interrupts);
+    let shell = Shell::new(output, command::interrupts());
     let ended = match command {
         AnyCommand::Other(command) => Box::pin(command.run(&shell, Program::command())).await,
         AnyCommand::Console(args) => Box::pin(command::run(&args, &shell)).await,

@@ -67,10 +67,9 @@ impl LastSeen {
         };
         let mut told = Vec::new();
         for hold in &status.holds {
-            match among(&self.status.holds, hold) {
-                None => told.push(held(status.at, hold)),
-                Some(before) if before != *hold => told.push(held_anew(status.at, hold)),
-                Some(_) => {}
+            let before = among(&self.status.holds, hold);
+            if before.as_ref() != Some(hold) {
+                told.push(held(status.at, hold, before.is_none()));
             }
         }
         let gone = self.status.holds.iter().filter(|hold| among(&status.holds, hold).is_none());
@@ -235,22 +234,16 @@ fn detail(hold: &HoldStatus) -> String {
     }
 }
 
-fn held(at: EpochMillis, hold: &HoldStatus) -> StateChange {
+/// A hold that is new, or was changed.
+fn held(at: EpochMillis, hold: &HoldStatus, is_new: bool) -> StateChange {
     let what = what_is_held(hold);
-    let (title, tone) = match hold.reason.as_str() {
-        PAUSED => (format!("{what} is paused"), ChangeTone::Warn),
-        _ => (format!("{what} is held: {}", hold.what), ChangeTone::Bad),
+    let (title, tone) = match (is_new, hold.reason == PAUSED) {
+        (true, true) => (format!("{what} is paused"), ChangeTone::Warn),
+        (true, false) => (format!("{what} is held: {}", hold.what), ChangeTone::Bad),
+        (false, true) => (format!("{what}: the pause was changed"), ChangeTone::Warn),
+        (false, false) => (format!("{what}: the hold was changed"), ChangeTone::Warn),
     };
     of_campaign(hold.campaign.as_deref(), change(at, kind(hold), tone, title, detail(hold)))
-}
-
-fn held_anew(at: EpochMillis, hold: &HoldStatus) -> StateChange {
-    let reason = if hold.reason == PAUSED { "pause" } else { "hold" };
-    let title = format!("{}: the {reason} was changed", what_is_held(hold));
-    of_campaign(
-        hold.campaign.as_deref(),
-        change(at, kind(hold), ChangeTone::Warn, title, detail(hold)),
-    )
 }
 
 fn let_go(hold: &HoldStatus, status: &Status) -> StateChange {

@@ -99,9 +99,7 @@ impl LocalAws {
             region: REGION.to_owned(),
             key: KEY.to_owned(),
         };
-        endpoint
-            .write(folder)
-            .map_err(|source| LocalError::Write { path: folder.to_owned(), source })?;
+        endpoint.write(folder).map_err(LocalError::write(folder))?;
         // A run that cannot be listed works all the same.
         let run = LocalRuns::of_user().add(folder).ok();
         let clients = endpoint.clients().await.with_sqs_at(Some(sqs_url.clone()));
@@ -276,9 +274,8 @@ async fn modules(python: &Path, remedy: &str) -> Result<(), LocalError> {
     let mut command = Command::new(python);
     command.args(["-I", "-c", FIND_MODULES]).args(MODULES.split(' '));
     command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-    let program = python.display().to_string();
     let output = command.output().await;
-    let output = output.map_err(|source| LocalError::Start { program, source })?;
+    let output = output.map_err(LocalError::start(python.display().to_string()))?;
     let missing = String::from_utf8_lossy(&output.stdout).trim().replace(' ', ", ");
     let what = match output.status.success() {
         true if missing.is_empty() => return Ok(()),
@@ -292,18 +289,14 @@ async fn modules(python: &Path, remedy: &str) -> Result<(), LocalError> {
 /// A port on loopback that is free now: the requested one, or any.
 pub(super) fn free_port(asked: Option<u16>, option: &'static str) -> Result<u16, LocalError> {
     let Some(port) = asked else {
-        let program = "a server on a free port".to_owned();
-        return unused_port().map_err(|source| LocalError::Start { program, source });
+        return unused_port().map_err(LocalError::start("a server on a free port"));
     };
     match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
         Ok(_) => Ok(port),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             Err(LocalError::PortTaken { port, option })
         }
-        Err(source) => {
-            let program = format!("a server on port {port} ({option})");
-            Err(LocalError::Start { program, source })
-        }
+        Err(error) => Err(LocalError::start(format!("a server on port {port} ({option})"))(error)),
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) async fn watch(
     let file = place::write(&aws.folder, "watch.env", &environment(aws, stack))?;
     let mut plan = setup.settings.plan.clone();
     plan.campaigns.iter_mut().for_each(|campaign| campaign.mails = campaign.mails.min(MAILS));
-    fill(&aws.sdk.queues, &plan, &aws.stack.campaigns()?, |_| {}).await?;
+    fill(&aws.sdk.queues, &plan, &aws.stack.campaigns()?).await?;
     tell(aws, &plan);
     let command = cargo_lambda(&setup.root, &file);
     aws.process_group.start("cargo lambda watch", command, ProgramOutput::Inherited)?;

@@ -7,22 +7,22 @@ use std::future::pending;
 use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::Parser;
 use tidegate_adapters::aws::SystemClock;
 use tidegate_adapters::aws::stack::Stack;
-use tidegate_console::command::{OpenConsole, shown_of};
+use tidegate_console::command::{OpenConsole, interrupts, shown_of};
 use tidegate_console::http::{Access, Tokens, bind};
 use tidegate_console::stream::StreamLimits;
 use tidegate_core::channel::Channel;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operator::page::{Page, Span, Tone};
 use tidegate_operator::redact::AddressVisibility;
+use tidegate_operator::shell::{Output, Shell};
 use tidegate_operator::{status, top};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -69,7 +69,7 @@ pub struct LocalArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     small: Option<u64>,
     /// Weights of the big and the small campaign
-    #[arg(long, value_name = "BIG/SMALL", default_value_t = WeightPair(90, 10))]
+    #[arg(long, value_name = "BIG/SMALL", default_value = "90/10")]
     weights: WeightPair,
     /// Recipients of each mail of the small campaign, or parts of each of its texts; a second that holds one of N can hold N - 1 more
     /// than the quota, which --strict refuses
@@ -154,7 +154,7 @@ struct Session<'a> {
 /// # Errors
 /// [`LocalError`]; nothing is left running.
 pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
-    let signals = signals()?;
+    let shell = Shell::new(Output::plain(), interrupts());
     let setup = args.setup()?;
     let now = SystemClock::new().wall().as_nanos();
     let runs = Place::of_this_program().runs(&setup.root);
@@ -166,35 +166,18 @@ pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
         aws = LocalAws::start(&session.setup, folder) => {
             aws.inspect_err(|_| place::remove_empty(folder))?
         }
-        () = signals.notified() => return Ok(RunOutcome::Interrupted),
+        () = shell.interrupted() => return Ok(RunOutcome::Interrupted),
     };
     let mut reported = None;
     let outcome = tokio::select! {
         outcome = session.drive(&mut aws, &mut reported) => outcome,
-        () = signals.notified() => Ok(reported.unwrap_or(RunOutcome::Interrupted)),
+        () = shell.interrupted() => Ok(reported.unwrap_or(RunOutcome::Interrupted)),
     };
     tokio::select! {
         () = aws.process_group.stop() => {}
-        () = signals.notified() => {}
+        () = shell.interrupted() => {}
     }
     outcome
-}
-
-/// Notifies of each signal that asks the program to end.
-fn signals() -> Result<Arc<Notify>, LocalError> {
-    let heard = Arc::new(Notify::new());
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        let failed =
-            |source| LocalError::Start { program: "the signal handler".to_owned(), source };
-        let mut signal = signal(kind).map_err(failed)?;
-        let heard = Arc::clone(&heard);
-        tokio::spawn(async move {
-            while signal.recv().await.is_some() {
-                heard.notify_one();
-            }
-        });
-    }
-    Ok(heard)
 }
 
 impl Session<'_> {
@@ -243,7 +226,7 @@ impl Session<'_> {
         let settings = &self.setup.settings;
         self.say(&format!("Mailbox: {}", aws.sandbox.url()));
         self.say(&format!("Putting {} onto the queues", settings.plan.in_words()));
-        fill(&aws.sdk.queues, &settings.plan, &aws.stack.campaigns()?, |_| {}).await?;
+        fill(&aws.sdk.queues, &settings.plan, &aws.stack.campaigns()?).await?;
         let (progress, heard) = watch::channel(String::new());
         let most = self.args.seconds.map(Duration::from_secs);
         let run = LocalRun::new(aws, stack, settings, most, progress);
@@ -361,9 +344,8 @@ async fn open_console(
 ) -> Result<(String, OpenConsole), LocalError> {
     log(folder)?;
     let port = free_port(port, "--console-port")?;
-    let failed = |source| LocalError::Start { program: "the console".to_owned(), source };
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let listener = bind(listen).map_err(failed)?;
+    let listener = bind(listen).map_err(LocalError::start("the console"))?;
     let access =
         Access { listen, tokens: Tokens::default(), public_url: None, trusted_proxies: Vec::new() };
     let (limits, shown) = (StreamLimits::default(), shown_of(stack, AddressVisibility::Masked));
@@ -375,7 +357,7 @@ async fn open_console(
 /// One event an outcome, as JSON.
 fn log(folder: &Path) -> Result<(), LocalError> {
     let path = folder.join("console.log");
-    let file = File::create(&path).map_err(|source| LocalError::Write { path, source })?;
+    let file = File::create(&path).map_err(LocalError::write(&path))?;
     let layer = tracing_subscriber::fmt::layer().json().with_writer(Mutex::new(file));
     let ours = Targets::new().with_target("tidegate_console", tracing::Level::INFO);
     // Somebody logs already: a test.

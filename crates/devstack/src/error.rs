@@ -1,7 +1,7 @@
 //! Errors that stop a local run.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use tidegate_adapters::aws::stack::StackError;
@@ -69,6 +69,16 @@ pub enum LocalError {
 }
 
 impl LocalError {
+    /// Makes the error of a program that does not start.
+    pub(crate) fn start(program: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Start { program: program.into(), source }
+    }
+
+    /// Makes the error of a file or folder that cannot be written.
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Write { path: path.to_owned(), source }
+    }
+
     /// Whether an option, a file or a program is at fault, and not the run itself: the exit code is
     /// then 2.
     pub fn is_usage(&self) -> bool {

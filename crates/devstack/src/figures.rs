@@ -1,7 +1,7 @@
 //! Computes a run's figures from its arrivals, without IO or clock.
 
-use std::collections::{BTreeMap, HashMap};
-use tidegate_core::number::real;
+use std::collections::{BTreeMap, HashSet};
+use tidegate_core::number::{real, whole};
 
 use serde::Serialize;
 
@@ -63,20 +63,17 @@ pub fn figures(
     arrivals: &[MailArrival],
     mine: impl Fn(&str, &str) -> bool,
 ) -> RunFigures {
-    let mut first_of = HashMap::new();
+    let (mut keys, mut distinct) = (HashSet::new(), Vec::new());
     let (mut duplicates, mut foreign) = (0, 0);
-    for (index, arrival) in arrivals.iter().enumerate() {
+    for arrival in arrivals {
         if !mine(&arrival.campaign, &arrival.key) {
             foreign += 1;
-        } else if first_of.contains_key(arrival.key.as_str()) {
-            duplicates += 1;
+        } else if keys.insert(arrival.key.as_str()) {
+            distinct.push(arrival);
         } else {
-            first_of.insert(arrival.key.as_str(), index);
+            duplicates += 1;
         }
     }
-    let mut distinct: Vec<usize> = first_of.into_values().collect();
-    distinct.sort_unstable();
-    let distinct: Vec<&MailArrival> = distinct.into_iter().map(|index| &arrivals[index]).collect();
     let arrived = distinct.len() as u64;
     let series = ArrivalSeries::of(plan, arrivals);
     RunFigures {
@@ -232,7 +229,7 @@ fn phases(plan: &LocalPlan, series: &ArrivalSeries, distinct: &[&MailArrival]) -
 /// The second in which the number of recipients that had not arrived yet fell below `least` (at least 1);
 /// `u64::MAX` if it never did. Of 100 recipients with `least` 28 it is the second of the 73rd recipient.
 fn until_left<'a>(least: f64, total: u64, arrivals: impl Iterator<Item = &'a MailArrival>) -> u64 {
-    let least = ceil(least).max(1);
+    let least = whole(least.ceil()).max(1);
     let mut left = total;
     for arrival in arrivals {
         left = left.saturating_sub(u64::from(arrival.recipients));
@@ -303,11 +300,6 @@ fn sum(rows: &[Vec<u64>]) -> u64 {
 
 fn ratio(part: u64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| real(part) / whole)
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and positive")]
-fn ceil(value: f64) -> u64 {
-    value.ceil() as u64
 }
 
 #[cfg(test)]

@@ -37,18 +37,19 @@ impl Place {
         prefix.map_or(Self::Checkout, |prefix| Self::Installed(prefix.to_owned()))
     }
 
-    pub(super) fn bin_dir(&self) -> PathBuf {
+    fn find(&self, in_checkout: &str, below_prefix: &str) -> PathBuf {
         match self {
-            Self::Checkout => "target/local".into(),
-            Self::Installed(prefix) => prefix.join(PROGRAMS),
+            Self::Checkout => in_checkout.into(),
+            Self::Installed(prefix) => prefix.join(below_prefix),
         }
     }
 
+    pub(super) fn bin_dir(&self) -> PathBuf {
+        self.find("target/local", PROGRAMS)
+    }
+
     pub(super) fn root(&self) -> PathBuf {
-        match self {
-            Self::Checkout => ".".into(),
-            Self::Installed(prefix) => prefix.join(FILES),
-        }
+        self.find(".", FILES)
     }
 
     /// The Python of the virtual environment that the package is in, else the first on the `PATH`.
@@ -102,12 +103,11 @@ pub(super) fn create_folder(
     runs: &Path,
     now_ns: u64,
 ) -> Result<PathBuf, LocalError> {
-    let failed = |path: &Path, source| LocalError::Write { path: path.to_owned(), source };
     if let Some(asked) = asked {
-        fs::create_dir_all(asked).map_err(|source| failed(asked, source))?;
+        fs::create_dir_all(asked).map_err(LocalError::write(asked))?;
         return Ok(asked.to_owned());
     }
-    fs::create_dir_all(runs).map_err(|source| failed(runs, source))?;
+    fs::create_dir_all(runs).map_err(LocalError::write(runs))?;
     let name = format!("run-{}", stamp(now_ns));
     let others = (2..).map(|number| format!("{name}-{number}"));
     for name in std::iter::once(name.clone()).chain(others) {
@@ -115,7 +115,7 @@ pub(super) fn create_folder(
         match fs::create_dir(&path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(source) => return Err(failed(&path, source)),
+            Err(error) => return Err(LocalError::write(&path)(error)),
         }
     }
     Ok(runs.to_owned())
@@ -128,10 +128,8 @@ pub(super) fn remove_empty(folder: &Path) {
 
 pub(super) fn write(folder: &Path, name: &str, content: &str) -> Result<PathBuf, LocalError> {
     let path = folder.join(name);
-    match fs::write(&path, content) {
-        Ok(()) => Ok(path),
-        Err(source) => Err(LocalError::Write { path, source }),
-    }
+    fs::write(&path, content).map_err(LocalError::write(&path))?;
+    Ok(path)
 }
 
 /// A time that sorts as text, in UTC.

@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tidegate_core::in_full;
+use tidegate_core::number::real;
 use tidegate_delivery::ports::QueueUrl;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -135,8 +136,7 @@ impl Scratch {
     pub(super) fn create(folder: &Path) -> Result<Self, LocalError> {
         let path = folder.join("tmp");
         let path = std::path::absolute(&path).unwrap_or(path);
-        let failed = |source| LocalError::Write { path: path.clone(), source };
-        fs::create_dir_all(&path).map_err(failed)?;
+        fs::create_dir_all(&path).map_err(LocalError::write(&path))?;
         Ok(Self(path))
     }
 }
@@ -236,7 +236,7 @@ impl ProcessGroup {
             ProgramOutput::Log(path) => {
                 let file = create(path)?;
                 let copy = file.try_clone();
-                command.stdout(copy.map_err(|source| write_error(path, source))?).stderr(file);
+                command.stdout(copy.map_err(LocalError::write(path))?).stderr(file);
                 Some(path.to_owned())
             }
             ProgramOutput::Piped(path) => {
@@ -246,8 +246,7 @@ impl ProcessGroup {
             ProgramOutput::Inherited => None,
         };
         command.stdin(Stdio::piped()).process_group(self.group().unwrap_or(0));
-        let failed = |source| LocalError::Start { program: name.to_owned(), source };
-        let child = command.spawn().map_err(failed)?;
+        let child = command.spawn().map_err(LocalError::start(name))?;
         if self.group.is_none() {
             let id = child.id().and_then(|id| i32::try_from(id).ok());
             self.group = id.and_then(Pid::from_raw);
@@ -277,8 +276,7 @@ impl ProcessGroup {
         mut command: Command,
     ) -> Result<Output, LocalError> {
         command.stdin(Stdio::null()).process_group(self.group().unwrap_or(0)).kill_on_drop(true);
-        let failed = |source| LocalError::Start { program: name.to_owned(), source };
-        command.output().await.map_err(failed)
+        command.output().await.map_err(LocalError::start(name))
     }
 
     /// Waits for the program that was started last to end.
@@ -324,11 +322,7 @@ impl Drop for ProcessGroup {
 
 fn create(path: &Path) -> Result<File, LocalError> {
     let file = OpenOptions::new().create(true).append(true).open(path);
-    file.map_err(|source| write_error(path, source))
-}
-
-fn write_error(path: &Path, source: std::io::Error) -> LocalError {
-    LocalError::Write { path: path.to_owned(), source }
+    file.map_err(LocalError::write(path))
 }
 
 /// The end of a log, and where the rest of it is.
@@ -573,9 +567,8 @@ fn function_of(process: &procfs::process::Process) -> Option<String> {
 }
 
 #[cfg(target_os = "linux")]
-#[expect(clippy::cast_precision_loss, reason = "hundredths of seconds of a run")]
 fn seconds(ticks: u64) -> f64 {
-    ticks as f64 / procfs::ticks_per_second() as f64
+    real(ticks) / real(procfs::ticks_per_second())
 }
 
 #[cfg(test)]

@@ -114,33 +114,22 @@ pub(super) fn promises(
     sandbox: &SandboxStats,
     message: &str,
 ) -> Vec<Promise> {
-    let promise = |promise: &str, kept: bool, seen: String| Promise {
-        promise: promise.to_owned(),
-        kept,
-        seen,
-    };
-    let refused: u64 = sandbox.refused.values().sum();
-    let mut promises = vec![
-        promise("nothing refused", refused == 0, format!("{refused} refused")),
-        promise("no duplicate", mails.duplicates == 0, format!("{} twice", mails.duplicates)),
-        promise(
-            "no dead letter",
-            mails.dead_lettered == 0,
-            format!("{} dead-lettered", mails.dead_lettered),
-        ),
+    let counted = [
+        ("nothing refused", Some(sandbox.refused.values().sum()), "refused"),
+        ("no duplicate", Some(mails.duplicates), "twice"),
+        ("no dead letter", Some(mails.dead_lettered), "dead-lettered"),
+        ("nothing lost", mails.lost, "lost"),
     ];
-    if let Some(lost) = mails.lost {
-        promises.push(promise("nothing lost", lost == 0, format!("{lost} lost")));
-    }
-    if ending != Ending::Time {
-        let seen = format!("{} of {}", mails.arrived, mails.queued);
-        promises.push(promise(
-            &format!("every {message} arrived"),
-            mails.arrived == mails.queued,
-            seen,
-        ));
-    }
-    promises
+    let none = |(promise, count, word): (&str, Option<u64>, &str)| {
+        let (promise, count) = (promise.to_owned(), count?);
+        Some(Promise { promise, kept: count == 0, seen: format!("{count} {word}") })
+    };
+    let all = (ending != Ending::Time).then(|| Promise {
+        promise: format!("every {message} arrived"),
+        kept: mails.arrived == mails.queued,
+        seen: format!("{} of {}", mails.arrived, mails.queued),
+    });
+    counted.into_iter().filter_map(none).chain(all).collect()
 }
 
 /// Calls until the last mail was settled, and idle ones after that, from the sums at both times.

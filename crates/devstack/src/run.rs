@@ -438,7 +438,7 @@ pub fn body(plan: &LocalPlan, campaign: usize, number: u64) -> Value {
 }
 
 /// Puts every mail of the plan onto its campaign's queue; `urls` are in the order of the
-/// campaigns. `done` is called after each batch with its number of mails.
+/// campaigns.
 ///
 /// # Errors
 /// [`LocalError`] of the first mail that its queue did not take.
@@ -446,31 +446,24 @@ pub async fn fill(
     queues: &impl Queues,
     plan: &LocalPlan,
     urls: &[QueueUrl],
-    mut done: impl FnMut(u64),
 ) -> Result<(), LocalError> {
     let batches = plan.campaigns.iter().zip(urls).enumerate().flat_map(|(place, (of, url))| {
         let starts = (0..of.mails).step_by(BATCH);
         starts.map(move |start| (url, place, start..of.mails.min(start + BATCH as u64)))
     });
-    let mut sent = stream::iter(batches)
+    let sent = stream::iter(batches)
         .map(|(url, campaign, numbers)| async move {
-            let messages: Vec<_> =
-                numbers.map(|number| outgoing(body(plan, campaign, number).to_string())).collect();
+            let messages: Vec<_> = numbers
+                .map(|number| Outgoing::new(body(plan, campaign, number).to_string()))
+                .collect();
             for entry in queues.send(url, &messages).await? {
                 let queue = url.to_string();
                 entry.map_err(|source| LocalError::Fill { queue, source })?;
             }
-            Ok::<_, LocalError>(messages.len() as u64)
+            Ok(())
         })
         .buffer_unordered(AT_ONCE);
-    while let Some(mails) = sent.try_next().await? {
-        done(mails);
-    }
-    Ok(())
-}
-
-fn outgoing(body: String) -> Outgoing {
-    Outgoing { body: body.into(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+    sent.try_collect().await
 }
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
 //! The settings of a local run: its campaigns with their mails and the quota they share, and the local AWS.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use strum::IntoStaticStr;
 use thiserror::Error;
 use tidegate_core::InvalidText;
 use tidegate_core::channel::{Channel, Words};
 use tidegate_core::rate::{Rate, RateMargin};
+use tidegate_operator::plan::channel;
 
 use crate::place::Place;
 
@@ -41,8 +40,8 @@ pub struct LocalPlan {
     /// Recipients a second that the account may send
     #[arg(long, value_name = "RATE", default_value = "14", value_parser = rate)]
     pub quota: f64,
-    /// The channel of the campaigns: e-mail, or text messages
-    #[arg(long, value_name = "CHANNEL", default_value = "email", value_parser = channel())]
+    /// The channel of the campaigns: `email`, or `sms` for text messages
+    #[arg(long, value_name = "CHANNEL", default_value = "email", value_parser = channel)]
     pub channel: Channel,
     /// The campaigns, in the order of the template's queues.
     #[arg(skip)]
@@ -102,12 +101,6 @@ impl FromStr for WeightPair {
             |text: &str| text.trim().parse().ok().filter(|weight| (1..=10_000).contains(weight));
         let (big, small) = text.split_once('/').ok_or(InvalidWeightPair)?;
         Ok(Self(weight(big).ok_or(InvalidWeightPair)?, weight(small).ok_or(InvalidWeightPair)?))
-    }
-}
-
-impl fmt::Display for WeightPair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.0, self.1)
     }
 }
 
@@ -267,12 +260,6 @@ impl Setup {
     }
 }
 
-fn channel() -> impl TypedValueParser<Value = Channel> {
-    // These are the names of the channels, and others do not come here.
-    PossibleValuesParser::new(["email", "sms"])
-        .map(|name| name.parse::<Channel>().unwrap_or_default())
-}
-
 fn rate(text: &str) -> Result<f64, InvalidText> {
     text.parse::<Rate>().map(f64::from)
 }
@@ -378,7 +365,6 @@ pub(super) mod tests {
     #[test]
     fn weights_are_read_as_they_are_written() {
         assert_eq!("90/10".parse(), Ok(WeightPair(90, 10)));
-        assert_eq!(WeightPair(90, 10).to_string(), "90/10");
         for wrong in ["90", "0/10", "90/", "a/b", "90/10/5", "10001/1", "-1/2"] {
             assert_eq!(wrong.parse::<WeightPair>(), Err(InvalidWeightPair), "{wrong}");
         }

@@ -1,7 +1,6 @@
 //! Mails as producers put them on the queues.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use tidegate_core::compression::compress;
 use tidegate_delivery::ports::{Body, Outgoing};
@@ -142,5 +141,5 @@ fn generate(count: usize) -> String {
 
 /// A message as a producer sends it: a body without attributes or delay.
 pub fn produced(body: impl Into<Body>) -> Outgoing {
-    Outgoing { body: body.into(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+    Outgoing::new(body)
 }

@@ -252,7 +252,7 @@ impl Site {
     /// Puts a plan's mails onto the campaigns' queues.
     pub(crate) async fn fill(&self, plan: &LocalPlan) {
         let urls = [self.queue(BIG), self.queue(SMALL)];
-        fill(&self.aws.sdk.queues, plan, &urls, |_| {}).await.unwrap();
+        fill(&self.aws.sdk.queues, plan, &urls).await.unwrap();
     }
 
     pub(crate) async fn depth(&self, output: &'static str) -> QueueDepth {

@@ -81,7 +81,7 @@ fn seen(hub: &Hub) -> Value {
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     let kib: u64 = resident.split_whitespace().next().unwrap().parse().unwrap();
     let (sent, (waiting, most)) =
-        hub.look(|registry| (registry.counts().sent.values().sum::<u64>(), registry.waiting()));
+        hub.look(|registry| (registry.counts.sent.values().sum::<u64>(), registry.waiting()));
     json!({
         "rss": kib * 1_024,
         "cpu_ns": nanos(ClockId::ProcessCPUTime),

@@ -10,7 +10,7 @@ use tidegate_core::number::real;
 use tidegate_delivery::ports::{Clock as _, PortError, VISIBILITY_TIMEOUT};
 use tidegate_operator::dead::{
     DiscardReview, Grouping, LetterDetails, LetterError, LetterFilter, LetterGroup, LetterProgress,
-    LetterReport, LetterSnapshot, ReplayPace, Review, ReviewOptions, carry_out, groups, list,
+    LetterReport, LetterSnapshot, LetterWork, ReplayPace, ReviewOptions, carry_out, groups, list,
     review, show,
 };
 use tidegate_operator::redact::AddressVisibility;
@@ -166,7 +166,7 @@ impl<P: PortTypes> Engine<P> {
 
 #[derive(Debug)]
 struct PendingReview {
-    review: Review,
+    work: LetterWork,
     per_second: f64,
     at: Instant,
 }
@@ -204,7 +204,7 @@ impl Reviews {
 }
 
 /// Progress and result of a replay, as JSON for the page.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct ReplayView {
     running: bool,
     sent: u64,
@@ -233,24 +233,20 @@ impl<P: PortTypes> Engine<P> {
             ..ReviewOptions::of(filter, &campaigns, &self.site.settings.poller)
         };
         let now = self.site.clock.wall();
-        let review = review(&reading, &options, &self.site.ledger, now).await?;
+        let mut found = review(&reading, &options, &self.site.ledger, now).await?;
+        // The mails stay here: the page is told of them alone.
+        let work = std::mem::take(&mut found.work);
+        (found.work.filter, found.work.guarded) = (work.filter.clone(), work.guarded);
         let per_second = ReplayPace::usual(self.stack_view.borrow().facts.quota().in_force);
-        let (to_send, to_drop) = (review.work.of(), review.to_drop);
+        let to_send = work.of();
         let takes = Duration::try_from_secs_f64(real(to_send) / per_second);
-        let (filter, guarded) = (review.work.filter.clone(), review.work.guarded);
-        let (groups, refusals) = (review.groups.clone(), review.refusals.clone());
-        let whole = review.coverage.is_whole();
-        let pending = PendingReview { review, per_second, at: Instant::now() };
+        let pending = PendingReview { work, per_second, at: Instant::now() };
         Ok(ReviewSummary {
             review: self.reviews.borrow_mut().add(pending),
             expires_s: VALID_FOR.as_secs(),
-            filter,
-            guarded,
-            whole,
-            groups,
-            refusals,
+            whole: found.coverage.is_whole(),
+            found,
             to_send,
-            to_drop,
             per_second,
             takes_s: takes.map_or(u64::MAX, |takes| takes.as_secs()),
         })
@@ -268,14 +264,13 @@ impl<P: PortTypes> Engine<P> {
                 return;
             }
         };
-        let of = pending.review.work.of();
+        let of = pending.work.of();
         let _ = answer.send(Ok(of));
         let show = |shown: &ReplayView| {
             let json = to_json(shown);
             self.hub.change(|stack_view| stack_view.show(Telemetry::Replay, json.into()));
         };
-        let running =
-            ReplayView { running: true, sent: 0, of, waits: false, said: None, error: None };
+        let running = ReplayView { running: true, of, ..ReplayView::default() };
         show(&running);
         let ended = {
             let _reader = self.reader.lock().await;
@@ -298,7 +293,7 @@ impl<P: PortTypes> Engine<P> {
                     ..running.clone()
                 });
             };
-            carry_out(&site, &pending.review.work, &author, rate_limit, stopped, progress).await
+            carry_out(&site, &pending.work, &author, rate_limit, stopped, progress).await
         };
         self.reviews.borrow_mut().stop = None;
         let shown = shown(&ended, of);
@@ -330,14 +325,8 @@ fn shown(ended: &Result<LetterReport, LetterError>, of: u64) -> ReplayView {
         }
         Err(error) => (&none, Some(error.to_string())),
     };
-    ReplayView {
-        running: false,
-        sent: replayed.sent,
-        of,
-        waits: false,
-        said: Some(summary(replayed, of)),
-        error,
-    }
+    let said = Some(summary(replayed, of));
+    ReplayView { sent: replayed.sent, of, said, error, ..ReplayView::default() }
 }
 
 fn summary(replayed: &LetterReport, of: u64) -> String {

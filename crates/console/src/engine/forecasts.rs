@@ -52,12 +52,6 @@ struct CampaignEnd {
     left: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-struct ForecastCost {
-    total: f64,
-    ses: f64,
-}
-
 /// A forecast, as a page shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct ForecastView {
@@ -71,8 +65,8 @@ struct ForecastView {
     ends: EndTimes,
     limited_by: Option<String>,
     campaigns: Vec<CampaignEnd>,
-    /// US dollars for what waits now, and SES's part of it.
-    cost: Option<ForecastCost>,
+    /// US dollars for what waits now.
+    cost: Option<plan::Cost>,
     warnings: Vec<String>,
     /// The forecast is right only if these hold.
     assumptions: Vec<String>,
@@ -121,7 +115,7 @@ impl ForecastView {
             ends: EndTimes::of(start, forecast.ends_after_seconds.as_ref()),
             limited_by: forecast.mostly().map(|limit| limit.to_string()),
             campaigns: forecast.campaigns.iter().map(campaign).collect(),
-            cost: Some(ForecastCost { total: forecast.cost.total, ses: forecast.cost.ses }),
+            cost: Some(forecast.cost),
             warnings: forecast.warnings.clone(),
             assumptions: forecast.assumptions.clone(),
         }

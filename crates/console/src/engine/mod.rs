@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 use tidegate_delivery::ports::PortError;
 use tidegate_operator::dead::{
-    InvalidCorrection, LetterDetails, LetterReport, LetterSnapshot, ReviewGroup, ReviewRefusal,
+    InvalidCorrection, LetterDetails, LetterReport, LetterSnapshot, Review,
 };
 use tidegate_operator::steer::{self, Author, SteerAction, SteerError, SteerReport};
 use tidegate_operator::why::{self, Explanation, MailQuery};
@@ -89,7 +89,8 @@ impl<P: PortTypes> Engine<P> {
         let hub = Arc::new(Hub::new(StreamRegistry::new(limits, history)));
         let stack_view = StackView::new(facts);
         let first = stack_view.figures();
-        let (shown, watched) = watch::channel(Arc::new(LatestFigures::first(first)));
+        let (shown, watched) =
+            watch::channel(Arc::new(LatestFigures { figures: first, looks: 1, failed: 0 }));
         let (asks, jobs) = mpsc::channel(JOBS);
         let engine = Self {
             site,
@@ -158,34 +159,25 @@ impl<P: PortTypes> Engine<P> {
     }
 
     async fn do_job(&self, job: EngineJob) {
-        // A failed send of an answer means that the page has gone, and is ignored.
         match job {
-            EngineJob::Steer(action, author, answer) => {
-                let _ = answer.send(self.steer(&action, &self.author(author)).await);
+            EngineJob::Steer(action, author, to) => {
+                answer(to, self.steer(&action, &self.author(author)).await);
             }
-            EngineJob::Why(asked, answer) => {
-                let _ = answer.send(self.why(asked).await);
-            }
-            EngineJob::Curves(span, answer) => {
+            EngineJob::Why(asked, to) => answer(to, self.why(asked).await),
+            EngineJob::Curves(span, to) => {
                 self.recall_past(span).await;
-                let _ = answer.send(Ok(self.stack_view.borrow().long.curves(span)));
+                answer(to, Ok(self.stack_view.borrow().long.curves(span)));
             }
-            EngineJob::ReadDead(answer) => {
-                let _ = answer.send(self.read_dead_letters().await.map_err(JobError::from));
+            EngineJob::ReadDead(to) => {
+                answer(to, self.read_dead_letters().await.map_err(JobError::from));
             }
-            EngineJob::ShowLetter(id, answer) => {
-                let _ = answer.send(self.show_letter(&id).await);
-            }
-            EngineJob::Discard(id, author, answer) => {
-                let _ = answer.send(self.discard(id, author).await);
-            }
-            EngineJob::Review(asked, answer) => {
-                let _ = answer.send(self.review(asked).await);
-            }
-            EngineJob::Replay(asked, answer) => self.replay(asked, answer).await,
-            EngineJob::StopReplay(answer) => {
+            EngineJob::ShowLetter(id, to) => answer(to, self.show_letter(&id).await),
+            EngineJob::Discard(id, author, to) => answer(to, self.discard(id, author).await),
+            EngineJob::Review(asked, to) => answer(to, self.review(asked).await),
+            EngineJob::Replay(asked, to) => self.replay(asked, to).await,
+            EngineJob::StopReplay(to) => {
                 self.reviews.borrow().stop();
-                let _ = answer.send(Ok(()));
+                answer(to, Ok(()));
             }
         }
     }
@@ -269,7 +261,8 @@ impl<P: PortTypes> Engine<P> {
             stack_view.show(Telemetry::Figures, json.into());
         });
         self.shown.send_modify(|shown| {
-            *shown = Arc::new(shown.next(figures));
+            let failed = shown.failed + u64::from(figures.failed.is_some());
+            *shown = Arc::new(LatestFigures { figures, looks: shown.looks + 1, failed });
         });
     }
 }
@@ -281,6 +274,11 @@ pub(crate) fn to_json(value: &impl serde::Serialize) -> String {
 
 /// The channel through which a job's answer returns to the request that asked.
 pub type AnswerSender<T> = oneshot::Sender<Result<T, JobError>>;
+
+/// Answers a request. A send that fails means that the page has gone.
+fn answer<T>(to: AnswerSender<T>, answer: Result<T, JobError>) {
+    let _ = to.send(answer);
+}
 
 /// The dead letters that a review is about, and what to do with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -313,18 +311,11 @@ pub struct ReviewSummary {
     pub review: String,
     /// Seconds for which the review can be replayed.
     pub expires_s: u64,
-    /// The filter in words, such as "code `MessageRejected`".
-    pub filter: String,
-    /// Whether deduplication is on, so that its marks tell which mails were sent.
-    pub guarded: bool,
+    /// Whether every letter on the queue was read.
     pub whole: bool,
-    /// The letters, by campaign and code.
-    pub groups: Vec<ReviewGroup>,
-    /// Letters that will not be sent, counted by reason.
-    pub refusals: Vec<ReviewRefusal>,
+    #[serde(flatten)]
+    pub found: Review,
     pub to_send: u64,
-    /// Letters that would be deleted, since their mails were sent.
-    pub to_drop: u64,
     /// Mails a second, unless the request for the replay names another rate.
     pub per_second: f64,
     /// Estimated duration in seconds.

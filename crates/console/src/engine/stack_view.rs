@@ -15,17 +15,6 @@ pub struct LatestFigures {
     pub failed: u64,
 }
 
-impl LatestFigures {
-    pub(super) fn first(figures: StackFigures) -> Self {
-        Self { figures, looks: 1, failed: 0 }
-    }
-
-    pub(super) fn next(&self, figures: StackFigures) -> Self {
-        let failed = self.failed + u64::from(figures.failed.is_some());
-        Self { figures, looks: self.looks + 1, failed }
-    }
-}
-
 /// Everything that is derived from successive looks at the stack.
 #[derive(Debug)]
 pub(super) struct StackView {

@@ -330,47 +330,33 @@ impl LongCurve {
     }
 }
 
-/// The curves of six hours and of two days.
+/// The curves of six hours and of two days, in the order of [`LongSpan`].
 #[derive(Clone, Debug)]
-pub struct LongHistory {
-    hours: LongCurve,
-    days: LongCurve,
-}
+pub struct LongHistory([LongCurve; 2]);
 
 impl Default for LongHistory {
     fn default() -> Self {
-        Self { hours: LongCurve::new(LongSpan::Hours), days: LongCurve::new(LongSpan::Days) }
+        Self([LongSpan::Hours, LongSpan::Days].map(LongCurve::new))
     }
 }
 
 impl LongHistory {
     pub fn add(&mut self, figures: &StackFigures) {
-        self.hours.add(figures);
-        self.days.add(figures);
-    }
-
-    fn curve(&self, span: LongSpan) -> &LongCurve {
-        match span {
-            LongSpan::Hours => &self.hours,
-            LongSpan::Days => &self.days,
-        }
+        self.0.iter_mut().for_each(|curve| curve.add(figures));
     }
 
     pub fn curves(&self, span: LongSpan) -> Curves {
-        Curves::of(&self.curve(span).points)
+        Curves::of(&self.0[span as usize].points)
     }
 
     /// Whether the past before the console was added to a curve.
     pub fn has_past(&self, span: LongSpan) -> bool {
-        self.curve(span).has_past
+        self.0[span as usize].has_past
     }
 
     /// Adds the past before the console to a curve, where it has no points of its own.
     pub fn fill(&mut self, span: LongSpan, past: &[PastRates]) {
-        match span {
-            LongSpan::Hours => self.hours.fill(past),
-            LongSpan::Days => self.days.fill(past),
-        }
+        self.0[span as usize].fill(past);
     }
 }
 

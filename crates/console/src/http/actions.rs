@@ -267,7 +267,7 @@ pub(super) async fn history(
     let begin = span.begin((app.now)().into());
     let at = |change: &StateChange| seconds(Timestamp::from(change.at));
     let changes = app.shared.hub.look(|registry| {
-        let changes = registry.history().all().map(|recorded| recorded.change.clone());
+        let changes = registry.history.all().map(|recorded| recorded.change.clone());
         changes.filter(|change| at(change) >= begin).collect()
     });
     Ok(Json(History { span, series, changes }))

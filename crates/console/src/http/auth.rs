@@ -9,6 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Serialize;
 use sha2::Sha256;
+use strum::EnumString;
 use subtle::ConstantTimeEq as _;
 use thiserror::Error;
 use tidegate_delivery::ports::Monotonic;
@@ -271,8 +272,9 @@ impl fmt::Debug for Token {
 }
 
 /// The rights of who has a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, EnumString)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Role {
     /// Figures, `why`, dead letters and metrics.
     Look,
@@ -379,11 +381,7 @@ impl FromStr for Tokens {
 fn holder(words: &str, line: usize) -> Result<TokenHolder, InvalidTokens> {
     let words: Vec<&str> = words.split_whitespace().collect();
     let [name, role, token] = words[..] else { return Err(InvalidTokens::Words(line)) };
-    let role = match role {
-        "look" => Role::Look,
-        "act" => Role::Act,
-        _ => return Err(InvalidTokens::Words(line)),
-    };
+    let role = role.parse().map_err(|_| InvalidTokens::Words(line))?;
     let length = name.chars().count();
     if length > MOST_NAME || name.chars().any(char::is_control) {
         return Err(InvalidTokens::Name { line, length });

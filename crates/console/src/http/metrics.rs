@@ -153,13 +153,13 @@ impl MetricsText {
 fn streams(app: &App, to: &mut MetricsText) {
     let hub = &app.shared.hub;
     let (counts, open, addresses, (waiting, deepest), last) = hub.look(|registry| {
-        let counts = registry.counts().clone();
+        let counts = registry.counts.clone();
         (
             counts,
             registry.streams(),
             registry.addresses(),
             registry.waiting(),
-            registry.history().last(),
+            registry.history.last(),
         )
     });
     to.counter("console_streams_opened", counts.opened);

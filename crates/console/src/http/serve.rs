@@ -89,7 +89,7 @@ impl Connections {
 /// Serves HTTP/1.1 and HTTP/2 until `stop`; then the streams end, and connections a moment later.
 pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Output = ()>) {
     let router = router(&app);
-    let limits = app.shared.hub.look(StreamRegistry::limits);
+    let limits = app.shared.hub.look(|registry| registry.limits);
     let mut connections = Connections::default();
     let graceful = GracefulShutdown::new();
     let builder = Arc::new(builder());

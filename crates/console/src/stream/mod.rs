@@ -142,8 +142,8 @@ struct OpenStream {
 /// All open streams, the newest telemetry, the change log, and an outbox for each stream.
 #[derive(Debug)]
 pub struct StreamRegistry {
-    limits: StreamLimits,
-    history: ChangeLog,
+    pub(crate) limits: StreamLimits,
+    pub history: ChangeLog,
     /// The newest JSON of each kind of telemetry that was published.
     latest: BTreeMap<Telemetry, Arc<str>>,
     /// The curves of the last half hour, which are part of the whole state only.
@@ -151,7 +151,7 @@ pub struct StreamRegistry {
     streams: BTreeMap<u64, OpenStream>,
     next: u64,
     is_closed: bool,
-    counts: Counts,
+    pub counts: Counts,
 }
 
 impl StreamRegistry {
@@ -301,19 +301,6 @@ impl StreamRegistry {
         let newest: Vec<String> = Telemetry::ALL.iter().map(newest).collect();
         let (newest, recent) = (newest.join(","), recent.join(","));
         format!("{{{newest},\"series\":{},\"recent\":[{recent}]}}", self.series)
-    }
-
-    /// The changes that are kept, the oldest first.
-    pub fn history(&self) -> &ChangeLog {
-        &self.history
-    }
-
-    pub fn counts(&self) -> &Counts {
-        &self.counts
-    }
-
-    pub const fn limits(&self) -> StreamLimits {
-        self.limits
     }
 
     pub fn streams(&self) -> usize {

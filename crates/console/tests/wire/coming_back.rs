@@ -41,7 +41,7 @@ async fn who_comes_back_gets_what_it_missed_in_order() {
     // A browser's own return says it in the header, whatever the page's URL still says.
     assert_eq!(told(&come(&server, Some(&newest), Some(&last)).await), []);
     assert_eq!(told(&come(&server, Some(&last), Some(&newest)).await), missed);
-    let counts = server.hub.look(|registry| registry.counts().clone());
+    let counts = server.hub.look(|registry| registry.counts.clone());
     assert_eq!((counts.reconnects, counts.replayed, counts.gaps), (4, 9, 0));
 }
 
@@ -60,7 +60,7 @@ async fn who_comes_from_another_history_is_told_that_nobody_knows_what_it_missed
 #[tokio::test]
 async fn who_was_away_for_longer_than_is_kept_is_told_how_many_are_missing() {
     let server = Server::start(defaults(), 2).await;
-    let history = server.hub.look(|registry| registry.history().name().to_owned());
+    let history = server.hub.look(|registry| registry.history.name().to_owned());
     // 1,000 are kept, and 200 of them may wait for a stream.
     publish(&server.hub, 1_004);
     let ask = Ask { last_event_id: Some(&format!("{history}-2")), ..Ask::from(client(2)) };

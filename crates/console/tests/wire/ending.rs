@@ -44,7 +44,7 @@ async fn a_client_that_does_not_read_keeps_a_server_for_its_patience_alone() {
         super::show(&server.hub, format!("\"{}\"", "x".repeat(100_000)));
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let dropped = server.hub.look(|registry| registry.counts().dropped.clone());
+    let dropped = server.hub.look(|registry| registry.counts.dropped.clone());
     assert!(dropped["figures"] > 0, "it stalls: {dropped:?}");
     let begun = Instant::now();
     server.stop().await;

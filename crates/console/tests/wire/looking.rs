@@ -32,7 +32,7 @@ async fn what_changes_in_the_stack_is_told_within_a_look_and_figures_each_second
         let mut stream = Ask::from(client(2)).open(server.address).await;
         assert_eq!(soon(stream.next()).await.event, "state");
         sleep(Duration::from_secs(5)).await;
-        let told = server.hub.look(|registry| registry.counts().sent["figures"]);
+        let told = server.hub.look(|registry| registry.counts.sent["figures"]);
         assert!((4..=6).contains(&told), "{told} figures in 5 s");
         let detail = "by grace: typo".to_owned();
         let hold = Hold::new(&detail, world.universe.now());

@@ -74,7 +74,7 @@ async fn a_stream_too_many_is_refused_before_it_opens_and_none_is_closed_for_it(
     streams(&server.hub, 3).await;
     let mut again = Ask::from(client(2)).open(server.address).await;
     assert_eq!(soon(again.next()).await.event, "state");
-    let refused = server.hub.look(|registry| registry.counts().refused.clone());
+    let refused = server.hub.look(|registry| registry.counts.refused.clone());
     assert_eq!(refused.into_iter().collect::<Vec<_>>(), [("session", 2)]);
 }
 

@@ -47,7 +47,7 @@ async fn it_has_a_full_queue_wait_and_no_more_and_the_others_get_every_change() 
     let mut reader = Ask::from(client(2)).open(server.address).await;
     publish_all(&server, &mut reader).await;
     let (waiting, dropped) =
-        server.hub.look(|registry| (registry.waiting(), registry.counts().dropped.clone()));
+        server.hub.look(|registry| (registry.waiting(), registry.counts.dropped.clone()));
     // The reader's wait is over: all of this is the other one's.
     assert_eq!(waiting, (QUEUE, QUEUE));
     assert!(dropped["hold"] > 0 && dropped["figures"] > 0, "{dropped:?}");
@@ -136,7 +136,7 @@ async fn its_stream_ends_soon_after_its_session_and_no_other_does() {
         show(&server.hub, format!("\"{round} {}\"", "x".repeat(FIGURES)));
         sleep(Duration::from_secs(3)).await;
     }
-    let dropped = server.hub.look(|registry| registry.counts().dropped["figures"]);
+    let dropped = server.hub.look(|registry| registry.counts.dropped["figures"]);
     assert!(dropped > 0, "they stall");
     streams(&server.hub, 2).await;
     logout(&server, &one).await;

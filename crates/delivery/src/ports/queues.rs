@@ -94,6 +94,11 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
+    /// A message for a standard queue, without attributes or delay.
+    pub fn new(body: impl Into<Body>) -> Self {
+        Self { body: body.into(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+    }
+
     /// The size as SQS counts it: body, attribute names, the type name `String` (6 bytes) and values.
     pub fn bytes(&self) -> usize {
         let attributes = self.attributes.iter();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::number::real;
 use tidegate_delivery::ports::{
     BATCH, BATCH_BYTES, Clock, History, Marks, Monotonic, Outgoing, PortError, QueueUrl, Queues,
     Received, Runs, VISIBILITY_TIMEOUT,
@@ -342,9 +343,8 @@ fn batch(per_second: f64) -> usize {
     (per_second * 10.0).clamp(1.0, 10.0) as usize
 }
 
-#[expect(clippy::cast_precision_loss, reason = "at most 10")]
 fn seconds(mails: usize, per_second: f64) -> Duration {
-    let seconds = mails as f64 / per_second;
+    let seconds = real(mails as u64) / per_second;
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 

@@ -1,6 +1,5 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
@@ -78,12 +77,8 @@ impl ReplayMail {
     /// it.
     pub fn outgoing(&self, now: EpochMillis) -> Outgoing {
         let envelope = Envelope { enqueued_at: now, ..self.envelope.clone() };
-        Outgoing {
-            body: self.body.as_str().into(),
-            attributes: envelope.to_attributes(),
-            delay: Duration::ZERO,
-            fifo: None,
-        }
+        let attributes = envelope.to_attributes();
+        Outgoing { attributes, ..Outgoing::new(self.body.as_str()) }
     }
 }
 

@@ -63,8 +63,7 @@ pub struct PlanArgs {
     #[arg(long)]
     live: bool,
     /// The channel: `email`, or `sms` for text messages [default: email; with --live the stack's]
-    #[arg(long, value_name = "CHANNEL", value_parser = PossibleValuesParser::new(["email", "sms"])
-        .map(|channel| if channel == "sms" { Channel::Sms } else { Channel::Email }), conflicts_with = "live")]
+    #[arg(long, value_name = "CHANNEL", value_parser = channel, conflicts_with = "live")]
     channel: Option<Channel>,
     #[command(flatten)]
     scenario: ScenarioArgs,
@@ -207,6 +206,14 @@ impl Variant {
         self.changes.set(&mut scenario)?;
         Ok(scenario)
     }
+}
+
+/// Reads the option `--channel`.
+///
+/// # Errors
+/// The names that are allowed.
+pub fn channel(text: &str) -> Result<Channel, String> {
+    text.parse().map_err(|_| "allowed is email or sms".to_owned())
 }
 
 fn dollars(text: &str) -> Result<f64, String> {

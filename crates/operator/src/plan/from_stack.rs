@@ -66,8 +66,7 @@ fn daily(facts: &StackFacts) -> Option<DailyQuotaSettings> {
         return Some(DailyQuotaSettings { quota: known.quota, sent: known.sent, pace });
     };
     let quota = quota::of_day(account)?;
-    let sent = whole(account.sent_last_24_hours);
-    Some(DailyQuotaSettings { quota, sent, pace })
+    Some(DailyQuotaSettings { quota, sent: whole(account.sent_last_24_hours), pace })
 }
 
 /// The limits and the holds in force, without those that follow from the daily quota: the simulation sets and lifts

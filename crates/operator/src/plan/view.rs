@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::page::{Page, Span as Text, TextTable, Tone, View, bar};
-
 use tidegate_core::Window;
 use tidegate_core::channel::{Channel, Words};
 use tidegate_core::format::{count, span, time};

@@ -173,8 +173,7 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
 
 /// The message as a producer sends it: a body without attributes.
 fn outgoing(message: &RenderedMessage) -> Outgoing {
-    let body = Body::from(message.body.as_str()).compress().to_queue();
-    Outgoing { body, attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+    Outgoing::new(Body::from(message.body.as_str()).compress().to_queue())
 }
 
 /// SQS bills every begun 64 KiB of a call as one request.

@@ -1,7 +1,6 @@
 //! Test mails: the first rows as they would be sent, to another address.
 
 use std::io::Read;
-use std::time::Duration;
 
 use serde::Serialize;
 use tidegate_core::channel::Channel;
@@ -76,13 +75,7 @@ pub async fn send_test(
     let mut ids = Vec::new();
     for (id, body) in mails {
         let done = ids.len();
-        let message = Outgoing {
-            body: body.into(),
-            attributes: Vec::new(),
-            delay: Duration::ZERO,
-            fifo: None,
-        };
-        let entries = queues.send(queue, &[message]).await;
+        let entries = queues.send(queue, &[Outgoing::new(body)]).await;
         let entries = entries.map_err(|source| TestMailError::Queue { done, all, source })?;
         for entry in entries {
             entry.map_err(|source| TestMailError::Refused { done, all, source })?;

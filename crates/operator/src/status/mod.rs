@@ -12,6 +12,7 @@ mod waiting;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tidegate_core::number::real;
 
 use clap::Args;
 use serde::Serialize;
@@ -28,7 +29,6 @@ use tidegate_core::format::{span, time};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::{EXACT, RUN};
 use tidegate_core::limiter::WindowLeft;
-use tidegate_core::number::real;
 use tidegate_core::reputation::ReputationFigures;
 use tidegate_delivery::ports::{PortError, QueueDepth};
 

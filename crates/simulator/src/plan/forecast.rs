@@ -14,7 +14,7 @@ use tidegate_core::{Timestamp, Window};
 
 use super::cost::Cost;
 use super::gate::{self, DailyLimit};
-use super::record::{MailState, WindowRecord, number, sum_within};
+use super::record::{MailState, WindowRecord, sum_within};
 use super::report::{
     CampaignForecast, EndEstimate, Forecast, Simulation, Timeline, assumptions, phases,
 };
@@ -45,11 +45,6 @@ pub(super) struct Hooks<'a> {
     pub(super) every_send: bool,
 }
 
-enum NextStep {
-    Done,
-    StepOver(Box<Skip>),
-}
-
 /// Runs `scenario` with the random seed `seed`. Must be called inside a paused tokio runtime.
 pub(super) async fn run(
     scenario: &Scenario,
@@ -75,17 +70,17 @@ pub(super) async fn run(
         let script =
             async |_| simulate(&world, scenario, &mut state, &day, &mut begun, hooks).await;
         match world.play_until_done(script).await? {
-            NextStep::Done => {
+            None => {
                 state.observe(&world, scenario);
                 state.close_all(state.now(&world) + 1);
                 break;
             }
-            NextStep::StepOver(skip) if skip.rest.is_some() => {
+            Some(skip) if skip.rest.is_some() => {
                 state.close_all(skip.from);
                 state.apply(&skip);
                 break;
             }
-            NextStep::StepOver(skip) => step_over(&world, scenario, &mut state, &skip).await,
+            Some(skip) => step_over(&world, scenario, &mut state, &skip).await,
         }
     }
     state.end(&world, &world.ledger_now().await?.control);
@@ -117,6 +112,7 @@ async fn hold(scenario: &Scenario, world: &World) -> Result<(), PlanError> {
     Ok(())
 }
 
+/// Simulates windows until some can be skipped; none if the run is over.
 async fn simulate(
     world: &World,
     scenario: &Scenario,
@@ -124,7 +120,7 @@ async fn simulate(
     day: &DailyLimit,
     begun: &mut bool,
     hooks: Hooks<'_>,
-) -> Result<NextStep, PlanError> {
+) -> Result<Option<Skip>, PlanError> {
     if !std::mem::replace(begun, true) {
         world.universe.sleep_until(scenario.start).await;
         world.ses.send_as_another(scenario.daily.map_or(0, |daily| daily.sent));
@@ -137,7 +133,7 @@ async fn simulate(
         state.observe(world, scenario);
         let too_many = state.simulated > MOST_SIMULATED && !hooks.every_window && !hooks.every_send;
         if state.is_done(world) || state.now(world) > HORIZON || state.is_stuck() || too_many {
-            return Ok(NextStep::Done);
+            return Ok(None);
         }
         if !(hooks.progress)(state.progress(scenario)) {
             return Err(PlanError::Stopped);
@@ -145,7 +141,7 @@ async fn simulate(
         if !hooks.every_window
             && let Some(skip) = state.find_skip(world, scenario, day, hooks.every_send)
         {
-            return Ok(NextStep::StepOver(Box::new(skip)));
+            return Ok(Some(skip));
         }
         // Other tasks, such as the one that stops a forecast, get a turn once per window.
         tokio::task::yield_now().await;
@@ -221,7 +217,7 @@ impl SimulationState {
             let fed = campaign.enqueued.saturating_sub(campaign.enqueued_accepted + dead);
             real(campaign.reservoir + fed) * campaign.recipients
         });
-        let resumes = number(world.next_window(), self.first_window);
+        let resumes = world.next_window().saturating_since(self.first_window);
         self.skip(scenario, day, &sample, self.now(world), resumes, left.collect())
     }
 }

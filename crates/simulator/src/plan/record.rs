@@ -4,7 +4,6 @@
 use std::ops::{Index, IndexMut, Range};
 
 use strum::EnumCount as _;
-use tidegate_core::Window;
 use tidegate_core::counters::Counter;
 use tidegate_core::number::real;
 use tidegate_delivery::poll::{End, WindowReport};
@@ -167,9 +166,4 @@ pub(super) fn sum_within(
         of(record) * real(common) / real(record.windows.max(1))
     };
     within.map(part).sum()
-}
-
-/// The number of `window`, counted from `first`.
-pub(super) fn number(window: Window, first: Window) -> u64 {
-    window.saturating_since(first)
 }

@@ -13,7 +13,7 @@ use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::{Outgoing, QueueUrl};
 
 use super::gate::Gates;
-use super::record::{MailState, Sum, WindowRecord, number};
+use super::record::{MailState, Sum, WindowRecord};
 use super::scenario::{DomainShare, PlanError, Scenario, domain_of};
 use crate::mail::{BodyForm, ProducedMail, produced};
 use crate::settings::{EXPRESS, MERGE, limit_queue, url};
@@ -105,7 +105,7 @@ impl SimulationState {
 
     /// The number of the current window.
     pub(super) fn now(&self, world: &World) -> u64 {
-        number(Window::containing(world.universe.now()), self.first_window)
+        Window::containing(world.universe.now()).saturating_since(self.first_window)
     }
 
     pub(super) fn reported_windows(&self, world: &World) -> u64 {
@@ -137,7 +137,7 @@ impl SimulationState {
     fn arrivals(&mut self, world: &World) {
         for arrival in world.ses.take_arrivals() {
             self.simulated_mails += 1;
-            let window = number(Window::containing(arrival.at), self.first_window);
+            let window = Window::containing(arrival.at).saturating_since(self.first_window);
             let place = self.places.get(&arrival.campaign).copied();
             let index = place.unwrap_or(self.campaigns.len());
             if let Some(campaign) = self.campaigns.get_mut(index) {
@@ -158,7 +158,7 @@ impl SimulationState {
 
     fn started(&mut self, started: &PollerRun, quota: f64) {
         let of = started.tick.map_or(Window::containing(started.at), |tick| tick.window);
-        let record = self.at(number(of, self.first_window));
+        let record = self.at(of.saturating_since(self.first_window));
         record.sums[Sum::Pollers] += 1.0;
         let ran = started.ended.saturating_since(started.at);
         record.sums[Sum::PollerMs] += ran.as_secs_f64() * 1e3;

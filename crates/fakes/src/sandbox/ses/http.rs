@@ -14,6 +14,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::number::real;
 use tidegate_core::outcome::Failure;
 use tidegate_core::text_message::TextLength;
 use tidegate_delivery::ports::{SuppressedAddress, SuppressionReason};
@@ -192,12 +193,11 @@ struct PutRequest {
 }
 
 /// An entry of the list; its time in seconds since the Unix epoch, with a fraction.
-#[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 stay below 2^53")]
 fn destination(entry: &SuppressedAddress) -> Value {
     json!({
         "EmailAddress": entry.address,
         "Reason": entry.reason,
-        "LastUpdateTime": entry.since.as_millis() as f64 / 1_000.0,
+        "LastUpdateTime": real(entry.since.as_millis()) / 1_000.0,
     })
 }
 
