@@ -87,7 +87,7 @@ pub struct PlanArgs {
     pub(crate) on: OnStack,
 }
 
-/// What a forecast is of. A variant changes what it gives, and leaves the rest.
+/// The options that describe what is forecast. A variant changes what it gives, and leaves the rest.
 #[derive(Clone, Debug, Args)]
 // More than 12 fields: one for each option of the command.
 struct ScenarioArgs {
