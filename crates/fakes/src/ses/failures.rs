@@ -43,7 +43,7 @@ pub(crate) fn known(code: &str) -> Option<Failure> {
     Some(answered(*status, code, *message))
 }
 
-/// As [`known`]; of another code the status is 400 and the message empty.
+/// SES's answer of this code, with the status and message that are usual for it; of another code the status is 400 and the message empty.
 pub fn usual(code: &str) -> Failure {
     known(code).unwrap_or_else(|| answered(400, code, ""))
 }
