@@ -133,10 +133,10 @@ impl Limit {
         self.rate.map(|rate| Adapted::rate(adapted, rate.of(quota), window))
     }
 
-    /// The slots in `window`, for an account with this quota (without the rate factor), as far as deferrals have
+    /// The slot grid in `window`, for an account with this quota (without the rate factor), as far as deferrals have
     /// `adapted` them; `None` if mail is sent as fast as the account's slots come. A rate that is at least the quota
     /// has no slots: the account's own keep it.
-    pub fn slots(
+    pub fn grid(
         &self,
         window: Window,
         quota: Rate,

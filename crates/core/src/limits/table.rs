@@ -221,15 +221,15 @@ impl LimitTable {
         }
     }
 
-    /// The slots of a limit in `window`, in a phase of their own; see [`Limit::slots`] and [`LimitGrid::shifted`].
-    pub fn slots(
+    /// The slot grid of a limit in `window`, in a phase of their own; see [`Limit::grid`] and [`LimitGrid::shifted`].
+    pub fn grid(
         &self,
         of: &LimitRef,
         window: Window,
         rates: (Rate, RateMargin),
     ) -> Option<LimitGrid> {
         let (_, limit) = self.get(of.index)?;
-        let grid = limit.slots(window, rates.0, rates.1, self.lowered(of))?;
+        let grid = limit.grid(window, rates.0, rates.1, self.lowered(of))?;
         Some(grid.shifted(of.index, of.name.as_deref().unwrap_or_default()))
     }
 
@@ -315,7 +315,7 @@ impl LimitTable {
         // The rates are no matter: no rate closes a limit.
         let rates = (Rate::MAX, RateMargin::default());
         let limit = self.find(Dimension::Campaign, campaign);
-        let slots = limit.and_then(|limit| self.slots(&limit, window, rates));
+        let slots = limit.and_then(|limit| self.grid(&limit, window, rates));
         slots.is_some_and(LimitGrid::is_closed)
     }
 

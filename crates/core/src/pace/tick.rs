@@ -28,7 +28,7 @@ pub const EARLIEST: Duration = Duration::from_millis(1_500);
 pub struct Tick {
     /// The window that the poller serves.
     pub window: Window,
-    /// The account's quota in recipients per second. The poller applies the rate margin itself.
+    /// The quota in recipients per second. The poller applies the rate margin itself.
     #[serde(rename = "rate_per_second")]
     pub rate: Rate,
 }

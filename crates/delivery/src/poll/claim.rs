@@ -103,7 +103,7 @@ pub(super) async fn claim<E: Environment>(
     }
 }
 
-/// The account's quota; `None` if SES gives the account none. As the scheduler would, this keeps
+/// The account's quota under the configured cap; `None` if SES gives the account none. As the scheduler would, this keeps
 /// SES's answer in the ledger: once a minute, and in every window in which a hold may wait for it.
 async fn quota_now<E: Environment>(
     env: &Ports<E>,

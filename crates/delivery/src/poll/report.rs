@@ -45,7 +45,7 @@ pub struct WindowReport {
     pub window: Window,
     /// The reason why the run ended.
     pub end: End,
-    /// Recipients per second: the quota times the rate factor. None if the window was not claimed.
+    /// Recipients per second: the quota under the operator's cap, times the rate factor. None if the window was not claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_second: Option<Rate>,
     /// Slots of the window that could be used; after a change of the rate fewer than the grid has.

@@ -72,7 +72,8 @@ pub struct PreviousClaim {
 }
 
 impl PreviousClaim {
-    /// The rate at which that window was served: quota times rate factor, in recipients per second.
+    /// The rate at which that window was served: quota under the operator's cap, times the rate
+    /// factor, in recipients per second.
     pub fn rate_in_force(&self) -> Rate {
         self.factor.of(self.rate)
     }
@@ -86,7 +87,7 @@ pub struct Standing {
     pub previous: Option<PreviousClaim>,
     /// The rate factor in force, at most 1.
     pub factor: RateFactor,
-    /// The control record: holds, weights, caps, breaker, limits.
+    /// The control record: holds, weights, breaker, limits.
     pub control: Control,
     /// The number of writes of the control record; 0 before the first.
     pub control_version: u64,

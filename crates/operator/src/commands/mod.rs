@@ -1,4 +1,4 @@
-//! The commands: options, and how each is put onto a stack.
+//! The list of the commands, and which part of this crate runs each.
 
 mod completions;
 mod local;

@@ -205,7 +205,7 @@ impl StackFacts {
         // Without a quota, only a share of it is not known.
         let (of, margin) = (quota.unwrap_or(Rate::MAX), self.settings.poller.rate_margin);
         let now = Window::containing(self.at);
-        let slots = limit.slots(now, of, margin, lowered);
+        let slots = limit.grid(now, of, margin, lowered);
         let per_second = match (slots, limit.rate) {
             (None | Some(LimitGrid::Closed(_)), _) => None,
             (Some(_), Some(_)) => {

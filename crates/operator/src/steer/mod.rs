@@ -1,4 +1,4 @@
-//! Control of a running stack: pause, resume, lift, weights, a cap on the rate. Each change is one
+//! Control of a running stack: pause, resume, lift, weights, a cap on the rate, limits, cancels. Each change is one
 //! conditional write to the ledger. It takes effect with the next claim, within two seconds, and is
 //! recorded in the history with its author and reason.
 

@@ -147,7 +147,7 @@ impl Gate {
         if let Some(limit) = &self.limit {
             changes.extend(table.get(limit.index).and_then(|(_, limit)| limit.next_change(window)));
             changes.extend(table.lowered(limit).map(|_| opens + RECOVERY));
-            match table.slots(limit, window, rates) {
+            match table.grid(limit, window, rates) {
                 None => {}
                 Some(LimitGrid::Closed(_)) => self.state = MailState::Closed,
                 Some(grid) => {

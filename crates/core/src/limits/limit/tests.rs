@@ -10,7 +10,7 @@ fn read(text: &str) -> Limit {
 }
 
 fn slots(limit: &Limit, at: &str) -> Option<LimitGrid> {
-    limit.slots(window(at), Rate::per_second(100.0).unwrap(), RateMargin::default(), None)
+    limit.grid(window(at), Rate::per_second(100.0).unwrap(), RateMargin::default(), None)
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn a_warm_up_of_42_days_is_exact_to_one_recipient() {
     let account = SlotGrid::new(rates.0, rates.1);
     let noon: Window = "2026-03-01T12:00:00Z".parse().unwrap();
     for day in 0..42 {
-        let grid = limit.slots(noon.plus(day * 86_400), rates.0, rates.1, None).unwrap();
+        let grid = limit.grid(noon.plus(day * 86_400), rates.0, rates.1, None).unwrap();
         assert!(!grid.is_closed(), "day {day} is closed");
         let expected = (50.0 * 1.2_f64.powf(day as f64)).round().min(50_000.0);
         let (mut sent, mut last) = (0_u64, None);
@@ -83,7 +83,7 @@ fn a_warm_up_of_42_days_is_exact_to_one_recipient() {
                 continue;
             }
             last = Some(window);
-            let grid = limit.slots(window, rates.0, rates.1, None).unwrap();
+            let grid = limit.grid(window, rates.0, rates.1, None).unwrap();
             let mut slots = LimitSlots::new(grid, account, Some(account), window);
             for slot in account.slots_of(window) {
                 if slots.admits(slot, 1) {

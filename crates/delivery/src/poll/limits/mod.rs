@@ -155,7 +155,7 @@ impl PlannedLimits {
     /// The slots of a limit in this window; `None` if it paces nothing. Calendar, warm-up and the rise of an
     /// adaptive limit change its slots by themselves.
     pub(crate) fn slots(&self, limit: &LimitRef) -> Option<LimitSlots> {
-        let grid = |window| self.table.slots(limit, window, self.rates);
+        let grid = |window| self.table.grid(limit, window, self.rates);
         let now = grid(self.window)?;
         let slots = LimitSlots::new(now, self.account, self.before, self.window);
         let before = self.previous.and_then(grid).filter(|before| !before.is_closed());
@@ -168,7 +168,7 @@ impl PlannedLimits {
     pub(crate) fn next_slots(&self, limit: &LimitRef) -> Option<LimitSlots> {
         let first = self.account.slots_of(self.window).end;
         let next = Window::containing(self.account.at(first));
-        let grid = self.table.slots(limit, next, self.rates)?;
+        let grid = self.table.grid(limit, next, self.rates)?;
         Some(LimitSlots::new(grid, self.account, Some(self.account), next))
     }
 
@@ -184,7 +184,7 @@ impl PlannedLimits {
 
     /// Whether a limit has slots of its own in this window.
     fn paces(&self, limit: &LimitRef) -> bool {
-        let grid = self.table.slots(limit, self.window, self.rates);
+        let grid = self.table.grid(limit, self.window, self.rates);
         grid.is_some_and(|grid| !grid.is_closed())
     }
 
@@ -203,7 +203,7 @@ impl PlannedLimits {
     pub(crate) fn closed(&self) -> Vec<String> {
         let is_closed = |index| {
             let limit = LimitRef { index, name: None };
-            let grid = self.table.slots(&limit, self.window, self.rates);
+            let grid = self.table.grid(&limit, self.window, self.rates);
             grid.is_some_and(LimitGrid::is_closed)
         };
         let limits = self.table.indexed().filter(|(index, ..)| is_closed(*index));

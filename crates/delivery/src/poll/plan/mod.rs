@@ -72,7 +72,7 @@ pub(super) struct PlannedCampaign {
 // More than 12 fields: one for each decision that is made before anything is received.
 pub(super) struct Plan {
     pub(super) window: Window,
-    /// The quota times the rate factor.
+    /// The quota under the operator's cap, times the rate factor.
     pub(super) rate: Rate,
     pub(super) grid: SlotGrid,
     pub(super) slots: Range<u64>,

@@ -83,7 +83,7 @@ impl<'a, E: Environment> Rules<'a, E> {
         self.breaker.wants_mail()
     }
 
-    /// A queue answered a receive; `long` is a long poll. See `plan::limits::idle_key` for the names of
+    /// A queue answered a receive; `long` is a long poll. See `poll::limits::idle_key` for the names of
     /// queues that are no campaign's.
     pub(super) fn answered(&self, queue: &str, verdict: PollVerdict, long: bool) {
         self.idle.answered(queue, verdict, long);
