@@ -165,6 +165,7 @@ pub struct Reading {
     #[serde(default)]
     pub figures: BackPressureFigures,
     /// The backlog of the last 75 minutes.
+    #[serde(default)]
     pub backlog: BacklogHistory,
     /// Time since which it has been known that the backlog has grown for an hour; none if it has not.
     pub growing_since: Option<EpochMillis>,
