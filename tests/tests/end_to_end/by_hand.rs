@@ -51,7 +51,10 @@ async fn a_malformed_tick_fails_with_its_member_named(site: &Site) {
     let cases = [
         (json!({ "window": "2026-11-20T20:36:07Z", "rate": 14.0 }), "`rate`"),
         (json!({ "window": "2026-11-20T20:36:07Z" }), "`rate_per_second`"),
-        (json!({ "window": "soon", "rate_per_second": 14.0 }), "`window` is \"soon\""),
+        (
+            json!({ "window": "soon", "rate_per_second": 14.0 }),
+            "`window`: \"soon\" is no time in RFC 3339",
+        ),
         (json!([14]), "the tick is malformed"),
     ];
     for (tick, named) in cases {

@@ -92,25 +92,19 @@ async fn a_terminal_shows_it_and_steers_it(site: &Site) {
     let mut args = vec!["top".to_owned()];
     args.extend(on(site));
     let mut top = Terminal::start(&bin_dir().join("tidegate"), &args);
-    top.shows("sending: yes", 10).await;
+    top.shows("  yes", 10).await;
     top.shows(" of 13.73/s", 20).await;
     for shown in ["big", "small", "90.0 %", "full height: 14/s", "q end"] {
         top.shows(shown, 5).await;
     }
-    top.press("\u{1b}[B"); // down, to the small one
-    top.press("p");
-    top.shows("Pause small. Why?", 5).await;
-    top.press("it is late\r");
-    top.shows("small: paused", 10).await;
-    top.press("r");
-    top.shows("Resume small. Why?", 5).await;
-    top.press("it is on time\r");
-    top.shows("done resume small", 10).await;
+    done(site, &["pause", "small", "--reason", "it is late"]).await;
+    top.shows("paused", 10).await;
+    done(site, &["resume", "small", "--reason", "it is on time"]).await;
     top.press("q");
     assert_eq!(top.ended(5).await, 0);
     // Ctrl-C ends it as well, and the terminal is given back.
     let mut top = Terminal::start(&bin_dir().join("tidegate"), &args);
-    top.shows("sending: yes", 10).await;
+    top.shows("  yes", 10).await;
     top.press("\u{3}");
     assert_eq!(top.ended(5).await, 130);
 }
