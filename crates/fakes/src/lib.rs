@@ -31,6 +31,7 @@ pub mod sandbox;
 mod services;
 mod ses;
 mod shared;
+mod sliding_count;
 mod unused_port;
 mod value;
 
@@ -41,10 +42,10 @@ pub use faults::{Fake, Fault, FaultPlan, Operation, Rule, Strike};
 pub use ledger::{LedgerUnits, MemoryLedger};
 pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
 pub use services::{MemoryInvoke, MemoryMonitor, MemoryTopic};
-pub use ses::quota::worst_second;
 pub use ses::{
     Counting, MemoryAccount, MemoryMailer, MemorySes, MemorySuppressionList, SesArrival,
     SesSettings, SesTenant, failures,
 };
+pub use sliding_count::worst_second;
 pub use unused_port::unused_port;
 pub use value::ValueError;

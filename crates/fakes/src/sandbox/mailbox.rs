@@ -7,9 +7,8 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use tidegate_core::outcome::Failure;
 
-use crate::ses::quota::{SECOND_NS, SlidingCount};
+use crate::sliding_count::{SECOND_NS, SlidingCount};
 
 /// The form in which a mail's content was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -256,9 +255,10 @@ impl ArrivalCounts {
         self.offered_second.add(now_ns, recipients.into());
     }
 
-    pub(crate) fn refuse(&mut self, now_ns: u64, refusal: &Failure, recipients: u32) {
+    /// A request was refused with this error code.
+    pub(crate) fn refuse(&mut self, now_ns: u64, code: Option<&str>, recipients: u32) {
         self.minute.add(now_ns, 0, recipients);
-        *self.counted.refused.entry(refusal.code.clone().unwrap_or_default()).or_default() += 1;
+        *self.counted.refused.entry(code.unwrap_or_default().to_owned()).or_default() += 1;
     }
 
     pub(crate) fn fault(&mut self, kind: &'static str) {

@@ -81,7 +81,7 @@ impl SesEngine {
             Some(fault) if fault.kind == FaultKind::LostAnswer => MailStatus::AnswerLost,
             Some(fault) => {
                 if let FaultKind::Error(error) = &fault.kind {
-                    self.tally.refuse(now_ns, error, recipients);
+                    self.tally.refuse(now_ns, error.code.as_deref(), recipients);
                 }
                 return self.fail(fault);
             }
@@ -193,7 +193,7 @@ impl SesEngine {
     }
 
     fn refuse(&mut self, now_ns: u64, refusal: Failure, recipients: u32) -> PlannedReply {
-        self.tally.refuse(now_ns, &refusal, recipients);
+        self.tally.refuse(now_ns, refusal.code.as_deref(), recipients);
         self.answer(Err(refusal))
     }
 

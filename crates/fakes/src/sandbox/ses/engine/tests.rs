@@ -1,5 +1,5 @@
 use super::*;
-use crate::ses::quota::SECOND_NS;
+use crate::sliding_count::SECOND_NS;
 
 const START: u64 = 1_795_206_967 * SECOND_NS;
 
