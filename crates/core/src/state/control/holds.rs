@@ -57,10 +57,13 @@ pub struct Hold {
     /// Time since which sending is held.
     pub since: EpochMillis,
     /// Time at which the hold ends by itself; none if it must be lifted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<EpochMillis>,
     /// The end of the last probe that SES did not accept, of a hold that a mail may lift.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub probed: Option<EpochMillis>,
     /// SES's tenant that is the reason; none for any other reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
 
