@@ -83,7 +83,7 @@ impl Mailer for AwsMailer {
         match (&self.service, mail.content) {
             (SendService::Email(client), Content::Email(email)) => {
                 let request = ses::request(&mail, email, default_set);
-                let body = written(&request, ses::size(email))?;
+                let body = written(&request)?;
                 let call = client.send_email().customize().interceptor(kind);
                 let call = call.mutate_request(move |request| json::put(&body, request));
                 let answer = once(&ticket, self.send_timeout, call.send()).await?;
@@ -92,7 +92,7 @@ impl Mailer for AwsMailer {
             #[cfg(feature = "sms")]
             (SendService::Texts(client), Content::Text(text)) => {
                 let request = sms::request(&mail, text, default_set);
-                let body = written(&request, text.text.len())?;
+                let body = written(&request)?;
                 let call = client.call("SendTextMessage", body, Manner::Once(kind));
                 let answer = once(&ticket, self.send_timeout, call).await?;
                 Ok(answer["MessageId"].as_str().unwrap_or_default().to_owned())
@@ -124,8 +124,8 @@ impl Mailer for AwsMailer {
 #[error("a message of another channel than TIDEGATE_CHANNEL says")]
 struct OtherChannel;
 
-fn written(request: &impl Serialize, text: usize) -> Result<hyper::body::Bytes, Failure> {
-    json::written(request, text).map_err(|error| unwritable(&error))
+fn written(request: &impl Serialize) -> Result<hyper::body::Bytes, Failure> {
+    json::written(request).map_err(|error| unwritable(&error))
 }
 
 /// Makes a call that carries `ticket`, within the time limit. The call must not be retried by the SDK.

@@ -23,7 +23,6 @@ use tidegate_delivery::ports::{
 };
 
 use super::error::{incomplete, port_error, time_limits};
-use super::json::Text;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -52,7 +51,7 @@ enum SesContent<'a> {
     #[serde(rename_all = "PascalCase")]
     Template {
         template_name: &'a str,
-        template_data: Text<'a>,
+        template_data: &'a str,
         #[serde(flatten)]
         beside: HeadersAndAttachments<'a>,
     },
@@ -141,18 +140,6 @@ pub(in crate::aws) fn request<'a>(
     }
 }
 
-/// The approximate number of bytes of text and files in the mail.
-pub(in crate::aws) fn size(email: &Email) -> usize {
-    let text = match &email.content {
-        email::Content::Simple { text, html, .. } => {
-            [text, html].into_iter().flatten().map(|text| text.literal().len()).sum()
-        }
-        email::Content::Template { data, .. } => data.len(),
-    };
-    let files = email.attachments.iter().map(|file| file.content.len().div_ceil(3) * 4);
-    files.sum::<usize>() + text
-}
-
 fn addresses(addresses: &[Address]) -> Vec<String> {
     addresses.iter().map(Address::header_value).collect()
 }
@@ -172,7 +159,7 @@ fn content(email: &Email) -> SesContent<'_> {
             beside,
         },
         email::Content::Template { name, data } => {
-            SesContent::Template { template_name: name, template_data: Text(data), beside }
+            SesContent::Template { template_name: name, template_data: data, beside }
         }
     }
 }

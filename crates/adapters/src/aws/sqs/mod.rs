@@ -25,7 +25,7 @@ use tidegate_delivery::ports::{
 };
 
 use super::error::{incomplete, port_error, time_limits};
-use super::json::{self, Reader, Text};
+use super::json::{self, Reader};
 use super::lambda::Waker;
 use super::wire::RequestKind;
 
@@ -137,7 +137,7 @@ impl Queues for SqsQueues {
         let entries = messages.iter().enumerate();
         let entries = entries.map(|(index, message)| BatchEntry::of(index, message)).collect();
         let batch = SendBatchBody { queue_url: queue.as_str(), entries };
-        let body = json::written(&batch, messages.iter().map(Outgoing::bytes).sum());
+        let body = json::written(&batch);
         let body = body.map_err(|error| failed(SdkError::construction_failure(error)))?;
         // A FIFO queue recognises a message that is sent twice. To other queues an attempt that timed out is not
         // repeated, because it may have arrived.
@@ -343,7 +343,7 @@ struct SendBatchBody<'a> {
 #[serde(rename_all = "PascalCase")]
 struct BatchEntry<'a> {
     id: String,
-    message_body: Text<'a>,
+    message_body: &'a str,
     // A FIFO queue refuses this member, whatever its value.
     #[serde(skip_serializing_if = "Option::is_none")]
     delay_seconds: Option<i32>,
@@ -369,7 +369,7 @@ impl<'a> BatchEntry<'a> {
         let attributes = message.attributes.iter();
         Self {
             id: index.to_string(),
-            message_body: Text(&message.body),
+            message_body: &message.body,
             delay_seconds: (!message.delay.is_zero()).then(|| seconds(message.delay)),
             message_group_id: fifo.map(|fifo| fifo.group.as_str()),
             message_deduplication_id: fifo.map(|fifo| fifo.deduplication.as_str()),
