@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::TryFutureExt as _;
 use serde::{Deserialize, Serialize};
 use tidegate_core::control::{ChangeRecord, Control};
 use tidegate_core::deduplication::{Acceptance, Mark};
@@ -140,9 +141,12 @@ pub struct LedgerReport {
 pub struct LedgerFailures(Arc<AtomicU64>);
 
 impl LedgerFailures {
-    /// Counts a failure.
-    pub fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    /// The call's answer; an error is counted once, however many requests the call took.
+    pub fn counted<T>(
+        &self,
+        call: impl Future<Output = Result<T, PortError>>,
+    ) -> impl Future<Output = Result<T, PortError>> {
+        Box::pin(call).inspect_err(|_| _ = self.0.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The number of failures since the last call of this function.
@@ -160,7 +164,7 @@ pub trait Ledger {
         std::future::ready(())
     }
 
-    /// The count of its failed calls.
+    /// The count of its failed calls; a ledger in memory has none.
     fn failures(&self) -> LedgerFailures {
         LedgerFailures::default()
     }

@@ -139,26 +139,32 @@ fn shard_key(shard: u8) -> String {
 
 impl Exclusions for DynamoLedger {
     async fn shards(&self, numbers: &[u8]) -> Result<Vec<ExclusionShard>, PortError> {
-        let keys: Vec<String> = numbers.iter().map(|shard| shard_key(*shard)).collect();
-        let found = self.table.items(keys.iter().collect()).await?;
-        let shard = |key| {
-            let Some(item) = found.get(key) else { return Ok(ExclusionShard::default()) };
-            let reader = self.table.reader(item);
-            let bytes = item.get("keys").and_then(|value| value.as_b().ok());
-            let keys = bytes.and_then(|bytes| unpack(bytes.as_ref()));
-            Ok(ExclusionShard {
-                version: reader.number("version")?.unwrap_or_default(),
-                keys: keys.ok_or_else(|| reader.unreadable("keys"))?,
-            })
+        let call = async {
+            let keys: Vec<String> = numbers.iter().map(|shard| shard_key(*shard)).collect();
+            let found = self.table.items(keys.iter().collect()).await?;
+            let shard = |key| {
+                let Some(item) = found.get(key) else { return Ok(ExclusionShard::default()) };
+                let reader = self.table.reader(item);
+                let bytes = item.get("keys").and_then(|value| value.as_b().ok());
+                let keys = bytes.and_then(|bytes| unpack(bytes.as_ref()));
+                Ok(ExclusionShard {
+                    version: reader.number("version")?.unwrap_or_default(),
+                    keys: keys.ok_or_else(|| reader.unreadable("keys"))?,
+                })
+            };
+            keys.iter().map(shard).collect()
         };
-        keys.iter().map(shard).collect()
+        self.failures.counted(call).await
     }
 
     async fn set_shard(&self, place: u8, shard: &ExclusionShard) -> Result<bool, PortError> {
-        const SET: &str = "SET #keys = :keys, #version = :next";
-        let keys = AttributeValue::B(Blob::new(pack(&shard.keys)));
-        let update = versioned(&self.table, shard_key(place), SET, shard.version);
-        let update = update.expression_attribute_values(":keys", keys);
-        Ok(self.table.make(update).await?.is_ok())
+        let call = async {
+            const SET: &str = "SET #keys = :keys, #version = :next";
+            let keys = AttributeValue::B(Blob::new(pack(&shard.keys)));
+            let update = versioned(&self.table, shard_key(place), SET, shard.version);
+            let update = update.expression_attribute_values(":keys", keys);
+            Ok(self.table.make(update).await?.is_ok())
+        };
+        self.failures.counted(call).await
     }
 }

@@ -27,24 +27,31 @@ pub(super) fn key_of(identity: &Identity) -> String {
 
 impl Marks for DynamoLedger {
     async fn mark(&self, request: &MarkRequest) -> Result<MarkResult, PortError> {
-        let condition = if request.replaces.is_some() { REPLACED } else { UNMARKED };
-        let seconds = |at: tidegate_core::Timestamp| number(&(at.as_millis() / 1_000));
-        let mut update = self
-            .urgent
-            .update_of(mail(&request.identity), MARK, condition)
-            .expression_attribute_values(":sending", text(MarkState::Sending.as_str()))
-            .expression_attribute_values(":token", text(&request.token))
-            .expression_attribute_values(":pass", number(&request.pass))
-            .expression_attribute_values(":since", number(&request.now.as_millis()))
-            .expression_attribute_values(":now", seconds(request.now))
-            .expression_attribute_values(":expires_at", seconds(request.now + request.kept));
-        if let Some(replaced) = &request.replaces {
-            update = update.expression_attribute_values(":replaced", text(replaced));
-        }
-        let Err(item) = self.urgent.make(update).await? else { return Ok(MarkResult::Ours) };
-        let found = read(&self.urgent.reader(&item))?;
-        // The condition may have failed because of an earlier attempt of this same call, whose answer was lost.
-        Ok(if found.token == request.token { MarkResult::Ours } else { MarkResult::Found(found) })
+        let call = async {
+            let condition = if request.replaces.is_some() { REPLACED } else { UNMARKED };
+            let seconds = |at: tidegate_core::Timestamp| number(&(at.as_millis() / 1_000));
+            let mut update = self
+                .urgent
+                .update_of(mail(&request.identity), MARK, condition)
+                .expression_attribute_values(":sending", text(MarkState::Sending.as_str()))
+                .expression_attribute_values(":token", text(&request.token))
+                .expression_attribute_values(":pass", number(&request.pass))
+                .expression_attribute_values(":since", number(&request.now.as_millis()))
+                .expression_attribute_values(":now", seconds(request.now))
+                .expression_attribute_values(":expires_at", seconds(request.now + request.kept));
+            if let Some(replaced) = &request.replaces {
+                update = update.expression_attribute_values(":replaced", text(replaced));
+            }
+            let Err(item) = self.urgent.make(update).await? else { return Ok(MarkResult::Ours) };
+            let found = read(&self.urgent.reader(&item))?;
+            // The condition may have failed because of an earlier attempt of this same call, whose answer was lost.
+            Ok(if found.token == request.token {
+                MarkResult::Ours
+            } else {
+                MarkResult::Found(found)
+            })
+        };
+        self.failures.counted(call).await
     }
 
     /// Sets *sent*, regardless of the token that the mark has now.
@@ -53,14 +60,17 @@ impl Marks for DynamoLedger {
         identity: &Identity,
         accepted: &Acceptance,
     ) -> Result<bool, PortError> {
-        const SENT: &str = "SET #state = :sent, sent_at = :at, ses_id = :ses_id";
-        let update = self
-            .table
-            .update_of(mail(identity), SENT, "attribute_exists(pk)")
-            .expression_attribute_values(":sent", text(MarkState::Sent.as_str()))
-            .expression_attribute_values(":at", number(&accepted.at.as_millis()))
-            .expression_attribute_values(":ses_id", text(&accepted.ses_message_id));
-        Ok(self.table.make(update).await?.is_ok())
+        let call = async {
+            const SENT: &str = "SET #state = :sent, sent_at = :at, ses_id = :ses_id";
+            let update = self
+                .table
+                .update_of(mail(identity), SENT, "attribute_exists(pk)")
+                .expression_attribute_values(":sent", text(MarkState::Sent.as_str()))
+                .expression_attribute_values(":at", number(&accepted.at.as_millis()))
+                .expression_attribute_values(":ses_id", text(&accepted.ses_message_id));
+            Ok(self.table.make(update).await?.is_ok())
+        };
+        self.failures.counted(call).await
     }
 
     async fn set_parked(
@@ -69,41 +79,50 @@ impl Marks for DynamoLedger {
         token: &str,
         pass: u32,
     ) -> Result<bool, PortError> {
-        let update = self
-            .table
-            .update_of(mail(identity), "SET #state = :parked, pass = :pass", "#token = :token")
-            .expression_attribute_values(":parked", text(MarkState::Parked.as_str()))
-            .expression_attribute_values(":pass", number(&pass))
-            .expression_attribute_values(":token", text(token));
-        Ok(self.table.make(update).await?.is_ok())
+        let call = async {
+            let update = self
+                .table
+                .update_of(mail(identity), "SET #state = :parked, pass = :pass", "#token = :token")
+                .expression_attribute_values(":parked", text(MarkState::Parked.as_str()))
+                .expression_attribute_values(":pass", number(&pass))
+                .expression_attribute_values(":token", text(token));
+            Ok(self.table.make(update).await?.is_ok())
+        };
+        self.failures.counted(call).await
     }
 
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
-        const CONDITION: &str = "#token = :token AND #state = :sending";
-        let LedgerTable { client, name, .. } = &self.table;
-        let call = client.delete_item().table_name(name).key(KEY, mail(identity));
-        let answer = call
-            .condition_expression(CONDITION)
-            .set_expression_attribute_names(names(&[CONDITION]))
-            .expression_attribute_values(":token", text(token))
-            .expression_attribute_values(":sending", text(MarkState::Sending.as_str()))
-            .send()
-            .await;
-        match answer {
-            Ok(_) => Ok(true),
-            Err(error) => match error.as_service_error() {
-                Some(DeleteItemError::ConditionalCheckFailedException(_)) => Ok(false),
-                _ => Err(self.table.failed("DeleteItem", error)),
-            },
-        }
+        let call = async {
+            const CONDITION: &str = "#token = :token AND #state = :sending";
+            let LedgerTable { client, name, .. } = &self.table;
+            let call = client.delete_item().table_name(name).key(KEY, mail(identity));
+            let answer = call
+                .condition_expression(CONDITION)
+                .set_expression_attribute_names(names(&[CONDITION]))
+                .expression_attribute_values(":token", text(token))
+                .expression_attribute_values(":sending", text(MarkState::Sending.as_str()))
+                .send()
+                .await;
+            match answer {
+                Ok(_) => Ok(true),
+                Err(error) => match error.as_service_error() {
+                    Some(DeleteItemError::ConditionalCheckFailedException(_)) => Ok(false),
+                    _ => Err(self.table.failed("DeleteItem", error)),
+                },
+            }
+        };
+        self.failures.counted(call).await
     }
 
     async fn find(&self, identities: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
-        let keys: Vec<String> = identities.iter().map(key_of).collect();
-        // `DynamoDB` refuses a batch that names one key twice.
-        let items = self.table.items(keys.iter().collect()).await?;
-        let mark = |key| items.get(key).map(|item| read(&self.table.reader(item))).transpose();
-        keys.iter().map(mark).collect()
+        let call = async {
+            let keys: Vec<String> = identities.iter().map(key_of).collect();
+            // `DynamoDB` refuses a batch that names one key twice.
+            let items = self.table.items(keys.iter().collect()).await?;
+            let mark = |key| items.get(key).map(|item| read(&self.table.reader(item))).transpose();
+            keys.iter().map(mark).collect()
+        };
+        self.failures.counted(call).await
     }
 }
 

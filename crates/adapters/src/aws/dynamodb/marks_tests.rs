@@ -156,6 +156,20 @@ async fn marks_are_found_in_the_order_asked_and_keys_left_over_are_asked_for_aga
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_throttled_table_that_processes_some_keys_of_each_call_gives_all_in_the_end() {
+    let all: Vec<_> = (0..20).map(|id| keyed(&id.to_string(), "a", "sent")).collect();
+    let keys: Vec<Value> = all.iter().map(|(key, _)| key.clone()).collect();
+    let answers = all
+        .iter()
+        .enumerate()
+        .map(|(n, (_, item))| batch(std::slice::from_ref(item), &keys[n + 1..]));
+    let (fake, ledger) = ledger(answers);
+    let asked: Vec<_> = (0..20).map(|id| Identity::from_body_id("news", &id.to_string())).collect();
+    assert!(ledger.find(&asked).await.unwrap().iter().all(Option::is_some));
+    assert_eq!(fake.seen().len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
 async fn keys_that_are_never_processed_and_marks_that_cannot_be_read_are_errors() {
     let (key, mut broken) = keyed("7", "a", "sent");
     let (fake, never): (_, DynamoLedger) =

@@ -112,17 +112,18 @@ pub struct DynamoLedger {
     parts: Arc<AtomicU32>,
     /// The control record as last read or written.
     control: control::ControlCache,
+    failures: LedgerFailures,
 }
 
 impl DynamoLedger {
     /// Uses the table `table` through `client`, whose retries and time limits are replaced.
     pub fn new(client: &Client, table: impl Into<String>) -> Self {
-        let (name, failures) = (table.into(), LedgerFailures::default());
+        let name = table.into();
         let reached = |retries: RetryConfig, whole: Duration, attempt: Duration| {
             let config = client.config().to_builder().retry_config(retries);
             let client =
                 Client::from_conf(config.timeout_config(time_limits(attempt, whole)).build());
-            LedgerTable { client, name: name.clone(), failures: failures.clone() }
+            LedgerTable { client, name: name.clone() }
         };
         let hurried = RetryConfig::standard()
             .with_max_attempts(3)
@@ -133,13 +134,14 @@ impl DynamoLedger {
             urgent: reached(hurried, CLAIM_TIMEOUT, CLAIM_ATTEMPT_TIMEOUT),
             parts: Arc::new(AtomicU32::new(MOST_PARTS)),
             control: control::ControlCache::default(),
+            failures: LedgerFailures::default(),
         }
     }
 }
 
 impl Ledger for DynamoLedger {
     fn failures(&self) -> LedgerFailures {
-        self.table.failures.clone()
+        self.failures.clone()
     }
 
     async fn warm(&self, connections: usize) {
@@ -150,60 +152,73 @@ impl Ledger for DynamoLedger {
     }
 
     async fn claim(&self, request: &ClaimRequest) -> Result<Claim, PortError> {
-        let beside = timeout(CLAIM_TIMEOUT, parts::read(&self.urgent, &self.parts));
-        let (claim, parts) = join(claim(&self.urgent, request), beside).await;
-        let (mut standing, item) = match claim? {
-            (Claim::Claimed(standing), item) => (standing, item),
-            (taken @ Claim::Taken { .. }, _) => return Ok(taken),
+        let call = async {
+            let beside = timeout(CLAIM_TIMEOUT, parts::read(&self.urgent, &self.parts));
+            let (claim, parts) = join(claim(&self.urgent, request), beside).await;
+            let (mut standing, item) = match claim? {
+                (Claim::Claimed(standing), item) => (standing, item),
+                (taken @ Claim::Taken { .. }, _) => return Ok(taken),
+            };
+            let parts = parts.map_err(|_| self.urgent.timed_out())??;
+            // This calls DynamoDB only if the control record has changed.
+            let control = control::read(&self.urgent, &self.control, &item, true, &mut standing);
+            timeout(CLAIM_TIMEOUT, control).await.map_err(|_| self.urgent.timed_out())??;
+            parts.beside(&self.urgent, standing, request.window).map(Claim::Claimed)
         };
-        let parts = parts.map_err(|_| self.urgent.timed_out())??;
-        // This calls DynamoDB only if the control record has changed.
-        let control = control::read(&self.urgent, &self.control, &item, true, &mut standing);
-        timeout(CLAIM_TIMEOUT, control).await.map_err(|_| self.urgent.timed_out())??;
-        parts.beside(&self.urgent, standing, request.window).map(Claim::Claimed)
+        self.failures.counted(call).await
     }
 
     async fn advance(&self, token: &str, through: Window) -> Result<bool, PortError> {
-        // `<=` instead of `<`: if the answer to the first attempt was lost, the retry succeeds as well.
-        let still_newest = "#token = :token AND #window <= :through";
-        let update = self
-            .urgent
-            .update("SET #window = :through", still_newest)
-            .expression_attribute_values(":token", text(token))
-            .expression_attribute_values(":through", number(&through.epoch_second()));
-        Ok(self.urgent.make(update).await?.is_ok())
+        let call = async {
+            // `<=` instead of `<`: if the answer to the first attempt was lost, the retry succeeds as well.
+            let still_newest = "#token = :token AND #window <= :through";
+            let update = self
+                .urgent
+                .update("SET #window = :through", still_newest)
+                .expression_attribute_values(":token", text(token))
+                .expression_attribute_values(":through", number(&through.epoch_second()));
+            Ok(self.urgent.make(update).await?.is_ok())
+        };
+        self.failures.counted(call).await
     }
 
     async fn read(&self) -> Result<Standing, PortError> {
-        let beside = parts::read(&self.table, &self.parts);
-        let (item, parts) = join(self.table.item(REGULATOR), beside).await;
-        let item = item?;
-        let mut standing = self.table.reader(&item).standing(NEWEST)?;
-        control::read(&self.table, &self.control, &item, false, &mut standing).await?;
-        let newest = standing.previous.map(|claim| claim.window).unwrap_or_default();
-        parts?.beside(&self.table, standing, newest)
+        let call = async {
+            let beside = parts::read(&self.table, &self.parts);
+            let (item, parts) = join(self.table.item(REGULATOR), beside).await;
+            let item = item?;
+            let mut standing = self.table.reader(&item).standing(NEWEST)?;
+            control::read(&self.table, &self.control, &item, false, &mut standing).await?;
+            let newest = standing.previous.map(|claim| claim.window).unwrap_or_default();
+            parts?.beside(&self.table, standing, newest)
+        };
+        self.failures.counted(call).await
     }
 
     async fn report(&self, report: &LedgerReport) -> Result<(), PortError> {
-        parts::report(&self.table, report).await
+        self.failures.counted(parts::report(&self.table, report)).await
     }
 
     async fn set_factor(&self, from: RateFactor, to: RateFactor) -> Result<bool, PortError> {
-        let condition = if from == RateFactor::default() {
-            "attribute_not_exists(factor) OR factor = :from"
-        } else {
-            "factor = :from"
+        let call = async {
+            let condition = if from == RateFactor::default() {
+                "attribute_not_exists(factor) OR factor = :from"
+            } else {
+                "factor = :from"
+            };
+            let update = self
+                .table
+                .update("SET factor = :to", condition)
+                .expression_attribute_values(":from", self.table.json(&from)?)
+                .expression_attribute_values(":to", self.table.json(&to)?);
+            Ok(self.table.make(update).await?.is_ok())
         };
-        let update = self
-            .table
-            .update("SET factor = :to", condition)
-            .expression_attribute_values(":from", self.table.json(&from)?)
-            .expression_attribute_values(":to", self.table.json(&to)?);
-        Ok(self.table.make(update).await?.is_ok())
+        self.failures.counted(call).await
     }
 
     async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
-        control::set_control(&self.table, &self.control, version, control).await
+        let call = control::set_control(&self.table, &self.control, version, control);
+        self.failures.counted(call).await
     }
 }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidegate_core::Window;
 use tidegate_core::rate::{Rate, RateMargin};
-use tidegate_delivery::ports::{FailureKind, LedgerFailures, PortError, PreviousClaim, Standing};
+use tidegate_delivery::ports::{FailureKind, PortError, PreviousClaim, Standing};
 
 use crate::aws::error::{own_error, port_error, refused};
 
@@ -68,21 +68,18 @@ pub(super) const BEFORE: &str = "prev_";
 pub(super) struct LedgerTable {
     pub(super) client: Client,
     pub(super) name: String,
-    pub(super) failures: LedgerFailures,
 }
 
 impl LedgerTable {
-    /// The error of a call that failed after all retries, counted.
+    /// The error of a call that failed after all retries.
     pub(super) fn failed<E>(&self, operation: &'static str, error: SdkError<E>) -> PortError
     where
         E: Error + ProvideErrorMetadata + Send + Sync + 'static,
     {
-        self.failures.add();
         port_error(operation, &self.name, error)
     }
 
     pub(super) fn timed_out(&self) -> PortError {
-        self.failures.add();
         own_error(BATCH, &self.name, FailureKind::TimedOut)
     }
 
@@ -102,18 +99,21 @@ impl LedgerTable {
         let key = |key: &&String| Item::from([(KEY.to_owned(), text(key.as_str()))]);
         let mut wanted: Vec<Item> = keys.iter().map(key).collect();
         let mut found = HashMap::new();
-        let mut pauses = (0..BATCH_PAUSES).map(|tried| FIRST_PAUSE * 2_u32.pow(tried));
+        let mut tried = 0;
         while !wanted.is_empty() {
             let later = wanted.split_off(wanted.len().min(BATCH_KEYS));
+            let asked = wanted.len();
             let (items, rest) = self.ask(wanted).await?;
+            // A throttled table processes some keys of each call.
+            tried = if rest.len() < asked { 1 } else { tried + 1 };
             let key = |item: &Item| item.get(KEY).and_then(|key| key.as_s().ok()).cloned();
             found.extend(items.into_iter().filter_map(|item| Some((key(&item)?, item))));
+            if tried > BATCH_PAUSES && !rest.is_empty() {
+                let why = format!("{} keys were never processed", rest.len() + later.len());
+                return Err(own_error(BATCH, &self.name, FailureKind::Refused(why)));
+            }
             if !rest.is_empty() {
-                let Some(pause) = pauses.next() else {
-                    let why = format!("{} keys were never processed", rest.len());
-                    return Err(own_error(BATCH, &self.name, FailureKind::Refused(why)));
-                };
-                tokio::time::sleep(pause).await;
+                tokio::time::sleep(FIRST_PAUSE * 2_u32.pow(tried - 1)).await;
             }
             wanted = [rest, later].concat();
         }

@@ -188,6 +188,23 @@ async fn failed_calls_are_counted_until_they_are_asked_for_and_failed_conditions
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_of_several_requests_fails_once_and_one_that_cannot_be_read_fails_too() {
+    let mut item = claimed_item();
+    item["factor"] = json!({"S": "half"});
+    let (_, ledger) = ledger_of(&[part()], [ok(&json!({"Attributes": item}))]);
+    let failures = ledger.failures();
+    ledger.claim(&request()).await.unwrap_err();
+    assert_eq!(failures.take(), 1);
+    let report = LedgerReport {
+        counters: (0..50).map(|n| (format!("sent.{n}"), 1)).collect(),
+        upkeep: Upkeep { parts: 4, ..Upkeep::default() },
+        ..LedgerReport::default()
+    };
+    ledger.report(&report).await.unwrap_err();
+    assert_eq!(failures.take(), 1, "four parts, one report");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_ledger_out_of_reach_fails_a_claim_within_300_ms() {
     let (_, silent) =
         ledger_of(&[], [FakeAnswer::Silence, FakeAnswer::Silence, FakeAnswer::Silence]);

@@ -2,9 +2,8 @@
 //!
 //! A stack's `CloudFormation` outputs name its two functions, and the functions' environment variables
 //! contain everything else. They are parsed by the functions' own code, so that a tool uses the settings
-//! that are in force.
-//!
-//! Finds the stacks that run on this machine, by the file that each local run writes into its folder.
+//! that are in force. The stacks of this machine are found by the file that each local run writes into its
+//! folder.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::{MetadataExt as _, symlink};
