@@ -147,14 +147,12 @@ impl std::str::FromStr for Window {
 
     fn from_str(text: &str) -> Result<Self, InvalidText> {
         let invalid = |fault| InvalidText::new(text, fault);
-        let at = OffsetDateTime::parse(text, &Rfc3339).map_err(|_| {
-            invalid("is no time in RFC 3339, such as 2026-11-20T20:36:07Z, which a window is")
+        let at = OffsetDateTime::parse(text, &Rfc3339).ok().filter(|at| at.nanosecond() == 0);
+        let at = at.ok_or_else(|| {
+            invalid(
+                "is no window; allowed is a whole second in RFC 3339, such as 2026-11-20T20:36:07Z",
+            )
         })?;
-        if at.nanosecond() != 0 {
-            return Err(invalid(
-                "is not a whole second, such as 2026-11-20T20:36:07Z, which a window is",
-            ));
-        }
         let second = u64::try_from(at.unix_timestamp()).ok();
         // The time at which the window closes must still be a valid `Timestamp`.
         let second = second.filter(|second| *second < u64::MAX / SECOND).ok_or_else(|| {
@@ -190,7 +188,7 @@ mod tests {
     fn a_window_that_is_not_a_whole_second_is_refused_with_what_is_allowed() {
         let error = "2026-11-20T20:36:07.5Z".parse::<Window>().unwrap_err().to_string();
         assert!(
-            error.contains("2026-11-20T20:36:07.5Z") && error.contains("not a whole second"),
+            error.contains("2026-11-20T20:36:07.5Z") && error.contains("allowed is a whole second"),
             "{error}"
         );
         assert!("yesterday".parse::<Window>().is_err());

@@ -210,7 +210,7 @@ impl LimitRate {
 }
 
 /// The fault of a text that is no limit's rate.
-pub(super) const NO_RATE: &str =
+const NO_RATE: &str =
     "is no rate; allowed is 0.001/s (4/h, 87/d) to 10000/s, or a share from 0.0001% to 100%";
 
 impl FromStr for LimitRate {

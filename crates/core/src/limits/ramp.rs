@@ -230,7 +230,8 @@ impl Ramp {
         let last = if share(count) > 2.0 * most { 2 } else { 1 };
         let stood = self.setback.as_ref();
         let is_known = stood.is_some_and(|stood| stood.day == tally.day);
-        let before = stood.map_or(0, |stood| stood.lost(tally.day));
+        let before =
+            stood.map_or(0, |stood| if is_known { stood.days - stood.last } else { stood.days });
         if is_known && stood.is_some_and(|stood| stood.last >= last) {
             return None;
         }

@@ -28,10 +28,10 @@ pub fn is_alone(window: Window, now: Timestamp) -> bool {
 /// The slots of one limit in one window, which are spent by sends that start at the account's slots.
 ///
 /// A limit of q recipients per second has its own slot grid with the period P = (1 + g)/q, which is a
-/// pure function of time, rate and the limit's name like the account's: the name shifts it, so that limits do not begin together. Slot k of the limit admits one recipient of a
-/// send that starts at an account's slot in [k·P, (k + 1)·P). It belongs to the window of the first
-/// account's slot in or after this interval, so all pollers agree without communicating. A slot that is
-/// not spent is lost.
+/// pure function of time and rate like the account's, shifted by the limit's place and name, so that limits do not
+/// begin together. Slot k of the limit admits one recipient of a send that starts at an account's slot in
+/// [k·P, (k + 1)·P). It belongs to the window of the first account's slot in or after this interval, so all
+/// pollers agree without communicating. A slot that is not spent is lost.
 ///
 /// Example: limit 5/s (P = 204 ms), account 14/s (slots every 72.857 ms), g = 0.02. Slot 1 of the limit
 /// covers 204 to 408 ms, so it can be spent by a send at one of the account's slots 3, 4 and 5 (218.6,

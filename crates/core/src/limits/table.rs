@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::adaptive::{Adapted, AdaptedLimits, DeferralLevel, tidy};
 use super::key::{Dimension, LimitKey, OTHERS, TWICE};
 use super::limit::Limit;
-use super::limit::{LimitRate, NO_RATE};
+use super::limit::LimitRate;
 use super::slots::LimitGrid;
 use crate::channel::Content;
 use crate::rate::{Rate, RateMargin};
@@ -73,7 +73,7 @@ impl FromStr for InitialLimits {
         for entry in text.split(',').map(str::trim) {
             let (names, rate) =
                 entry.split_once('=').ok_or_else(|| InvalidText::new(entry, NO_LIMIT))?;
-            let rate = rate.trim().parse().map_err(|_| InvalidText::new(entry, NO_RATE))?;
+            let rate = rate.trim().parse()?;
             let names = names.trim();
             let is_named = names.contains(':') || names.contains('@');
             let key: LimitKey =
@@ -221,7 +221,8 @@ impl LimitTable {
         }
     }
 
-    /// The slot grid of a limit in `window`, in a phase of their own; see [`Limit::grid`] and [`LimitGrid::shifted`].
+    /// The slot grid of a limit in `window`, shifted so that limits of one rate do not all send at the same instant; see
+    /// [`Limit::grid`] and [`LimitGrid::shifted`].
     pub fn grid(
         &self,
         of: &LimitRef,

@@ -50,6 +50,7 @@ pub struct RateFactor {
     /// Window of the last decrease or increase.
     changed: Window,
     /// Highest rate that the operator allows; none for the quota.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<Rate>,
 }
 
@@ -130,6 +131,14 @@ mod tests {
             prop_assert!(decreases.windows(2).all(|w| w[1] >= w[0] + BETWEEN_DECREASES));
             prop_assert!(increases.windows(2).all(|w| w[1] > w[0]));
         }
+    }
+
+    #[test]
+    fn it_is_written_as_before_since_a_change_is_conditional_on_its_text() {
+        let text = r#"{"millionths":800000,"decreased":"1970-01-01T00:00:10Z","changed":"1970-01-01T00:00:10Z"}"#;
+        let lowered = RateFactor::default().refused(Window::from_epoch_second(10)).unwrap();
+        assert_eq!(serde_json::to_string(&lowered).unwrap(), text);
+        assert_eq!(serde_json::from_str::<RateFactor>(text).unwrap(), lowered);
     }
 
     #[test]

@@ -40,7 +40,7 @@ fn a_list_without_its_queues_is_refused_with_what_it_needs() {
         (
             "gmail.com=fast",
             "https://sqs/1/a",
-            "TIDEGATE_LIMITS is \"gmail.com=fast\"; allowed is \"gmail.com=fast\" is no rate",
+            "TIDEGATE_LIMITS is \"gmail.com=fast\"; allowed is \"fast\" is no rate",
         ),
     ] {
         let error = read(limits, queues).unwrap_err();

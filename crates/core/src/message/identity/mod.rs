@@ -424,15 +424,19 @@ impl Envelope {
     /// Most bytes that its attributes can ever have, as SQS counts them: with the longest counters,
     /// times and error.
     pub fn most_bytes(&self) -> usize {
-        let longest = Self {
-            pass: u32::MAX,
-            attempt: u32::MAX,
-            first_attempt_at: Some(self.enqueued_at),
-            last_error: Some("x".repeat(MAX_LAST_ERROR_BYTES)),
-            ..self.clone()
-        };
-        let attributes = longest.to_attributes();
-        attributes.iter().map(|(name, value)| attribute_bytes(name, value.len())).sum()
+        const DIGITS: usize = u32::MAX.ilog10() as usize + 1;
+        const TIME: usize = "2026-11-20T20:36:07.042Z".len();
+        let longest = [
+            (CAMPAIGN, self.campaign.len()),
+            (IDENTITY, self.identity.as_str().len()),
+            (PASS, DIGITS),
+            (ATTEMPT, DIGITS),
+            (ENQUEUED_AT, TIME),
+            (FIRST_ATTEMPT_AT, TIME),
+            (LAST_ERROR, MAX_LAST_ERROR_BYTES),
+        ];
+        let present = longest.into_iter().filter(|(_, bytes)| *bytes > 0);
+        present.map(|(name, bytes)| attribute_bytes(name, bytes)).sum()
     }
 
     /// The envelope of a mail that goes back to its campaign queue without a failed send, for example

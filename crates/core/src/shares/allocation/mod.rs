@@ -8,8 +8,8 @@
 //! campaign with weight 10 of 100 sends one recipient too many, the window has 15 recipients instead of
 //! 14, and the campaign's part of the additional one is 0.1.
 //!
-//! Debts: recipients that campaigns sent beyond their parts. The changes of one window add up to 0, so
-//! if all debts add up to 0 before it, they do so after it.
+//! The changes of one window's debts add up to 0, so if all debts add up to 0 before it, they do so
+//! after it.
 
 use crate::counters::signed;
 use crate::number::{real, whole};

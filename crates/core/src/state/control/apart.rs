@@ -78,7 +78,7 @@ impl StoredControl {
         let Value::Object(members) = serde_json::to_value(control)? else { return Ok(stored) };
         let mut members: Vec<(String, Value, String)> = members
             .into_iter()
-            .filter(|(_, value)| !is_empty(value))
+            .filter(|(name, value)| !is_empty(value) || control.unknown.contains_key(name))
             .map(|(name, value)| serde_json::to_string(&value).map(|text| (name, value, text)))
             .collect::<Result<_, serde_json::Error>>()?;
         members.sort_by_key(|(_, _, text)| text.len());
@@ -131,7 +131,7 @@ impl StoredControl {
     }
 }
 
-/// Whether a member is left out, since reading gives the same without it.
+/// Whether a member that this version knows is left out, since reading gives the same without it.
 fn is_empty(member: &Value) -> bool {
     match member {
         Value::Null => true,

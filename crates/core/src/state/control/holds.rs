@@ -146,7 +146,7 @@ impl Holds {
     /// True if express mail is held too: there is a hold for a reason other than
     /// [`HoldReason::DailyBudget`].
     pub fn stop_express(&self) -> bool {
-        self.reasons().any(|reason| reason != HoldReason::DailyBudget.as_str())
+        self.0.keys().any(|reason| reason != HoldReason::DailyBudget.as_str())
     }
 
     /// The holds with reasons that this version knows.
@@ -154,9 +154,11 @@ impl Holds {
         self.0.iter().filter_map(|(reason, hold)| Some((reason.parse().ok()?, hold)))
     }
 
-    /// All holds, each with its reason's name, including unknown ones.
+    /// All holds, each with its reason's name: in the order of [`HoldReason`], and then unknown ones.
     pub fn named(&self) -> impl Iterator<Item = (&str, &Hold)> {
-        self.reasons().zip(self.0.values())
+        let mut all: Vec<_> = self.0.iter().map(|(name, hold)| (name.as_str(), hold)).collect();
+        all.sort_by_key(|(name, _)| name.parse::<HoldReason>().map_err(|_| ()));
+        all.into_iter()
     }
 
     /// Lifts the hold whose reason has this name, known or not; false if there is none.
@@ -164,9 +166,9 @@ impl Holds {
         self.0.remove(name).is_some()
     }
 
-    /// The names of all reasons for which it is held, including unknown ones.
+    /// The names of all reasons for which it is held, in the same order.
     pub fn reasons(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.named().map(|(name, _)| name)
     }
 }
 

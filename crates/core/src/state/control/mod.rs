@@ -446,6 +446,33 @@ mod tests {
         assert_eq!(serde_json::from_str::<Control>(&text).unwrap(), control);
         assert!(text.contains(r#""holds":{"account":{"detail":"403""#), "{text}");
     }
+
+    #[test]
+    fn what_is_absent_is_not_stored_and_what_a_newer_version_wrote_is_stored_though_it_is_empty() {
+        let at = "2026-11-20T20:36:07.000Z";
+        let known = format!(
+            r#"{{"level":{{"level":"clear","since":"{at}","figures":{{"backlog_mails":0}},"read_at":"{at}"}},"moon":[]}}"#
+        );
+        let control: Control = serde_json::from_str(&known).unwrap();
+        let stored = StoredControl::of(&control, 1, &BTreeMap::new()).unwrap();
+        let expected: serde_json::Value = serde_json::from_str(&known).unwrap();
+        assert_eq!(serde_json::to_value(&stored.inline).unwrap(), expected);
+        assert!(stored.apart.is_empty());
+    }
+
+    #[test]
+    fn holds_are_named_in_the_order_of_their_reasons_and_unknown_ones_last() {
+        let mut holds = Holds::default();
+        for reason in [HoldReason::Account, HoldReason::DailyBudget, HoldReason::Paused] {
+            holds.add(reason, hold(""));
+        }
+        let mut text = serde_json::to_value(&holds).unwrap();
+        text["a_newer_one"] = serde_json::to_value(hold("")).unwrap();
+        let holds: Holds = serde_json::from_value(text).unwrap();
+        let reasons: Vec<&str> = holds.reasons().collect();
+        assert_eq!(reasons[0], "paused");
+        assert_eq!(reasons[3], "a_newer_one");
+    }
 }
 
 #[cfg(test)]

@@ -128,13 +128,17 @@ impl From<String> for BackPressureLevel {
 #[serde(default)]
 pub struct BackPressureFigures {
     /// Number of mails that wait in the queues, without those of held campaigns.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog_mails: Option<u64>,
     /// Seconds that sending these mails takes at the quota in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog_seconds: Option<u64>,
     /// Mean number of seconds that recently sent mail had waited in its queues; none if nothing was
     /// sent. Only mail in its first pass counts: retried and replayed mail is old for other reasons.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<u64>,
     /// Share of the sends that SES refused for the rate, in millionths; none if nothing was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_millionths: Option<u64>,
 }
 
@@ -160,14 +164,16 @@ pub struct Reading {
     /// Time since which this level has been in force.
     pub since: EpochMillis,
     /// Time since which every figure has been low enough for the next lower level; none if one is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub calm_since: Option<EpochMillis>,
     /// The figures that this level was judged by.
     #[serde(default)]
     pub figures: BackPressureFigures,
     /// The backlog of the last 75 minutes.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BacklogHistory::is_empty")]
     pub backlog: BacklogHistory,
     /// Time since which it has been known that the backlog has grown for an hour; none if it has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub growing_since: Option<EpochMillis>,
     /// Time of the judgement that was written last.
     pub read_at: EpochMillis,

@@ -72,6 +72,7 @@ pub enum Breaker {
     /// Mail is sent; the breaker counts failures.
     Allowing {
         /// The counts since the first window with too many failures; none if failures are few.
+        #[serde(skip_serializing_if = "Option::is_none")]
         watch: Option<Watch>,
     },
     /// No mail is sent until `until`.
