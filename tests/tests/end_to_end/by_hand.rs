@@ -53,7 +53,7 @@ async fn a_malformed_tick_fails_with_its_member_named(site: &Site) {
         (json!({ "window": "2026-11-20T20:36:07Z" }), "`rate_per_second`"),
         (
             json!({ "window": "soon", "rate_per_second": 14.0 }),
-            "`window`: \"soon\" is no time in RFC 3339",
+            "`window`: \"soon\" is no window; allowed is",
         ),
         (json!([14]), "the tick is malformed"),
     ];

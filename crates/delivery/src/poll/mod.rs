@@ -18,6 +18,7 @@ mod feed;
 mod limits;
 mod plan;
 mod report;
+mod room;
 mod rules;
 mod running_means;
 mod settle;

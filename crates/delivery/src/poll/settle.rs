@@ -152,8 +152,9 @@ impl Pending {
     fn full(&mut self, all: bool) -> Vec<Batch> {
         // The bodies of waiting moves occupy memory that receives need: above 1 MiB in all, none waits for
         // its batch to fill.
-        let crowded =
-            self.entries.values().flatten().map(Pended::bytes).sum::<usize>() > BATCH_BYTES;
+        let moves = self.entries.iter().filter(|(call, _)| matches!(call, Call::Move(_)));
+        let bytes = moves.flat_map(|(_, moves)| moves).map(Pended::bytes);
+        let crowded = bytes.sum::<usize>() > BATCH_BYTES;
         let mut batches = Vec::new();
         for (call, entries) in &mut self.entries {
             let is_over = match call {

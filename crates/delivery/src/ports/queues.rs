@@ -1,4 +1,4 @@
-//! Queues, the messages on them, and the queue of SES's notices.
+//! Queues, the messages on them, and the directory of the queues that there are.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -243,7 +243,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// Attaches `margin`, which is dropped with the last clone of the body.
+    /// Attaches `guard`, which is dropped with the last clone of the body.
     pub(crate) fn guarded(self, guard: impl Any + Send + Sync) -> Self {
         Self { _guard: Some(Arc::new(guard)), ..self }
     }

@@ -370,7 +370,10 @@ impl<C: Clock, I: Invoke> Ticks<'_, C, I> {
         self.issue(window);
         for after in [1, 2] {
             self.until(self.due(window.plus(after)).before(ASKED)).await;
-            let looks = read(ledger).await?.looks;
+            let Some(Standing { looks, .. }) = read(ledger).await else {
+                tracing::warn!("not known whether anything waits: every window gets its tick");
+                return None;
+            };
             if looks.confirms(window) && after == 2 {
                 return Some(looks);
             }

@@ -304,7 +304,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         used
     }
 
-    /// Begins work of a rule, which keeps some mail until it is done.
+    /// Begins work, which keeps some mail until it is done.
     pub(super) fn begin(&mut self, kept: KeptMail, work: impl Future<Output = Vec<Effect>> + 'a) {
         self.kept = self.kept.plus(kept);
         let finished = async move { FinishedWork { kept, effects: work.await } };

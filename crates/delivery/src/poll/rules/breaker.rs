@@ -3,27 +3,22 @@
 //! A breaker that probes lets one mail through, sent by the one poller that the ledger made the prober. A
 //! breaker that allows is told how many sends failed; while it watches, a failure counts as an attempt only
 //! if the breaker still allows, so the ledger is asked anew once a second.
-//!
-//! The shared bucket in one window. The mailer asks it before each send; here is what follows if it grants
-//! nothing or does not answer.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tidegate_core::breaker::{Outcomes, Permit};
-use tidegate_core::bucket;
 use tidegate_core::config::DECIDED;
 use tidegate_core::control::Control;
-use tidegate_core::counters::Counter;
 use tidegate_core::outcome::Outcome;
 
 use super::{Effect, EndedSend, Kept, Leave, NextRule};
 use crate::poll::context::Context;
 use crate::poll::control_record;
 use crate::poll::sources::message::Message;
-use crate::ports::{Environment, Mailer as _, Monotonic, Takes};
+use crate::ports::{Environment, Monotonic};
 
 /// Once the breaker has a reason to block, an older look at it is not relied on.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -188,57 +183,5 @@ impl<'a, E: Environment> BreakerRule<'a, E> {
 
     pub(super) fn wrote_control(&self) -> bool {
         self.state.borrow().probed.is_some()
-    }
-}
-
-/// Mail that a window leaves because the shared bucket does not answer is visible again after this: the
-/// visibility timeout of 30 s would be longer than most failures of the bucket.
-const SHOWN_AFTER: Duration = Duration::from_secs(2);
-
-pub(crate) struct SharedBucket<'a, E: Environment> {
-    ctx: &'a Context<'a, E>,
-    /// The mailer's counters before the window.
-    before: Takes,
-    is_lost: Cell<bool>,
-}
-
-impl<'a, E: Environment> SharedBucket<'a, E> {
-    pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
-        Self { ctx, before: ctx.env.mailer.takes(), is_lost: Cell::new(false) }
-    }
-
-    /// A send that was refused waits for a later slot. Without an answer this window starts no further
-    /// send; the next one asks the bucket again.
-    pub(super) fn ended(
-        &self,
-        send: Box<EndedSend>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<Box<EndedSend>, Kept<'a>> {
-        match &send.result {
-            Err((failure, Outcome::NotSent)) if bucket::lost(failure) && !send.is_held => {
-                self.is_lost.set(true);
-                effects.extend([Effect::Leave(send.message, Leave::Unused), Effect::Stop]);
-                Err(Kept::Gone)
-            }
-            Err((failure, Outcome::NotSent)) if bucket::withheld(failure) => {
-                effects.push(Effect::WaitAgain(send.message));
-                Err(Kept::Gone)
-            }
-            _ => Ok(send),
-        }
-    }
-
-    pub(super) fn shown_after(&self) -> Option<Duration> {
-        self.is_lost.get().then_some(SHOWN_AFTER)
-    }
-
-    pub(super) fn closes(&self) {
-        let now = self.ctx.env.mailer.takes();
-        let (refused, lost) = (now.refused - self.before.refused, now.lost - self.before.lost);
-        self.ctx.count(Counter::BucketRefused, refused);
-        self.ctx.count(Counter::BucketLost, lost);
-        if refused + lost > 0 {
-            tracing::info!(refused, lost, "not granted by the shared bucket");
-        }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) enum Effect {
     MovedAway(Line, u64),
     /// So many mails came into the limit queue at this place.
     Arrived(usize, u64),
-    /// Further windows were claimed for a mail with more recipients than this one has slots, or not.
+    /// Not of a rule, but of the drain itself: further windows were claimed for a mail with more recipients than this one has slots, or not.
     Advanced(bool),
     /// No further send starts in this window.
     Stop,

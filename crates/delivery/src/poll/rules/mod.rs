@@ -4,20 +4,24 @@
 //! Feed and drain run side by side, so the state of a rule is in cells.
 
 mod breaker;
+mod bucket;
 mod cancels;
 mod deduplication;
 mod deferral;
 pub(super) mod effect;
+mod exclusions;
 mod idle;
 mod refusals;
 
 use std::time::Duration;
 
-use breaker::{BreakerRule, SharedBucket};
-use cancels::{CancelledMail, ExcludedRecipients};
+use breaker::BreakerRule;
+use bucket::SharedBucket;
+use cancels::CancelledMail;
 use deduplication::SendMarks;
 use deferral::Deferral;
 pub(super) use effect::{Effect, EndedSend, Fate, Kept, Leave, NextRule};
+use exclusions::ExcludedRecipients;
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, OptionFuture, join4};
