@@ -305,6 +305,14 @@ mod setback_tests {
     }
 
     #[test]
+    fn late_notices_of_a_day_count_beside_a_newer_bad_day() {
+        let newer = after(&ramp(), 3, [200, 0, 0]).unwrap();
+        assert_eq!([4, 5].map(|day| amount(&newer, day)), [400, 800]);
+        let both = after(&newer, 2, [24, 0, 0]).unwrap();
+        assert_eq!([4, 5].map(|day| amount(&both, day)), [200, 400]);
+    }
+
+    #[test]
     fn the_first_day_cannot_be_stepped_back_from() {
         let bad = after(&ramp(), 0, [90, 0, 0]).unwrap();
         assert_eq!([0, 1, 2].map(|day| amount(&bad, day)), [100, 100, 100]);
