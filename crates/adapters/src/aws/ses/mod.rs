@@ -12,6 +12,7 @@ use aws_sdk_sesv2::primitives::DateTime;
 use aws_sdk_sesv2::types::{SendingStatus, SuppressionListReason, SuppressionListScope};
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
+use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use tidegate_core::control::TenantStatus;
 use tidegate_core::email::{self, Address, Email, TextLiteral, ses_tag_value};
@@ -71,9 +72,9 @@ struct HeadersAndAttachments<'a> {
 #[serde(rename_all = "PascalCase")]
 struct ContentBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<TextPart<&'a TextLiteral>>,
+    text: Option<TextPart<Literal<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    html: Option<TextPart<&'a TextLiteral>>,
+    html: Option<TextPart<Literal<'a>>>,
 }
 
 #[derive(Serialize)]
@@ -83,10 +84,20 @@ struct TextPart<T> {
     charset: &'static str,
 }
 
-impl<'a, T: ?Sized> TextPart<&'a T> {
-    fn of(data: &'a T) -> Self {
+impl<T> TextPart<T> {
+    fn of(data: T) -> Self {
         // Without a charset SES assumes 7-bit ASCII.
         Self { data, charset: "UTF-8" }
+    }
+}
+
+/// A text that is JSON already, and is copied.
+struct Literal<'a>(&'a TextLiteral);
+
+impl Serialize for Literal<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let literal = sonic_rs::from_str::<sonic_rs::LazyValue<'_>>(self.0.literal());
+        literal.map_err(S::Error::custom)?.serialize(serializer)
     }
 }
 
@@ -151,10 +162,10 @@ fn content(email: &Email) -> SesContent<'_> {
         HeadersAndAttachments { headers: headers.collect(), attachments: attachments.collect() };
     match &email.content {
         email::Content::Simple { subject, text: plain, html } => SesContent::Simple {
-            subject: TextPart::of(subject),
+            subject: TextPart::of(&**subject),
             body: ContentBody {
-                text: plain.as_ref().map(TextPart::of),
-                html: html.as_ref().map(TextPart::of),
+                text: plain.as_ref().map(Literal).map(TextPart::of),
+                html: html.as_ref().map(Literal).map(TextPart::of),
             },
             beside,
         },

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::error::{EmailError, EmailErrorKind};
@@ -247,13 +246,6 @@ impl TextLiteral {
 impl From<&str> for TextLiteral {
     fn from(text: &str) -> Self {
         Self(serde_json::value::to_raw_value(text).unwrap_or_default())
-    }
-}
-
-impl Serialize for TextLiteral {
-    /// Writes the literal unchanged. This works only with `serde_json`'s serializer.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
     }
 }
 
