@@ -258,14 +258,8 @@ fn first_end(plan: &LocalPlan, distinct: &[&MailArrival]) -> Option<(usize, u64)
     ends.min_by_key(|(_, after)| *after).filter(|_| others)
 }
 
-fn phase(
-    plan: &LocalPlan,
-    series: &ArrivalSeries,
-    from: u64,
-    to: u64,
-    waiting: &[usize],
-) -> RunPhase {
-    let rows = series.rows(from, to);
+fn phase(plan: &LocalPlan, all: &ArrivalSeries, from: u64, to: u64, waiting: &[usize]) -> RunPhase {
+    let rows = all.rows(from, to);
     let recipients = sum(rows);
     let utilisation = |rows: &[Vec<u64>]| ratio(sum(rows), plan.quota * real(rows.len() as u64));
     let stretches = || rows.windows(STRETCH);
@@ -285,7 +279,7 @@ fn phase(
         (plan.campaigns[index].name.clone(), share)
     });
     RunPhase {
-        from: from.saturating_sub(series.start),
+        from: from.saturating_sub(all.start),
         windows: rows.len() as u64,
         recipients,
         utilisation: utilisation(rows),

@@ -442,11 +442,7 @@ pub fn body(plan: &LocalPlan, campaign: usize, number: u64) -> Value {
 ///
 /// # Errors
 /// [`LocalError`] of the first mail that its queue did not take.
-pub async fn fill(
-    queues: &impl Queues,
-    plan: &LocalPlan,
-    urls: &[QueueUrl],
-) -> Result<(), LocalError> {
+pub async fn fill(to: &impl Queues, plan: &LocalPlan, urls: &[QueueUrl]) -> Result<(), LocalError> {
     let batches = plan.campaigns.iter().zip(urls).enumerate().flat_map(|(place, (of, url))| {
         let starts = (0..of.mails).step_by(BATCH);
         starts.map(move |start| (url, place, start..of.mails.min(start + BATCH as u64)))
@@ -456,7 +452,7 @@ pub async fn fill(
             let messages: Vec<_> = numbers
                 .map(|number| Outgoing::new(body(plan, campaign, number).to_string()))
                 .collect();
-            for entry in queues.send(url, &messages).await? {
+            for entry in to.send(url, &messages).await? {
                 let queue = url.to_string();
                 entry.map_err(|source| LocalError::Fill { queue, source })?;
             }

@@ -183,12 +183,8 @@ impl Latency {
     }
 
     /// One call: half of the time that is drawn passes before `act`, and half after.
-    pub(crate) async fn around<R>(
-        self,
-        entropy: &SeededEntropy,
-        act: impl Future<Output = R>,
-    ) -> R {
-        let half = self.draw(entropy) / 2;
+    pub(crate) async fn around<R>(self, chance: &SeededEntropy, act: impl Future<Output = R>) -> R {
+        let half = self.draw(chance) / 2;
         wait(half).await;
         let done = act.await;
         wait(half).await;

@@ -205,12 +205,7 @@ impl LedgerState {
 
     /// The ledger's state at `now`. DynamoDB deletes expired items days late, so items that have
     /// expired are skipped here.
-    fn standing(
-        &mut self,
-        previous: Option<PreviousClaim>,
-        now: Window,
-        control: Control,
-    ) -> Standing {
+    fn standing(&mut self, last: Option<PreviousClaim>, now: Window, control: Control) -> Standing {
         let parts = self.parts.iter().filter(|(_, (_, until))| until.is_none_or(|at| at > now));
         let parts: BTreeMap<u32, Part> =
             parts.map(|(place, (part, _))| (*place, part.clone())).collect();
@@ -218,7 +213,7 @@ impl LedgerState {
             self.units.add_read(of_part(part));
         }
         let standing = Standing {
-            previous,
+            previous: last,
             factor: self.factor,
             control,
             control_version: self.control.version,
@@ -323,14 +318,10 @@ impl Marks for MemoryLedger {
         self.call(Operation::Mark, request.identity.as_str(), mark).await
     }
 
-    async fn set_sent(
-        &self,
-        identity: &Identity,
-        accepted: &Acceptance,
-    ) -> Result<bool, PortError> {
+    async fn set_sent(&self, identity: &Identity, answer: &Acceptance) -> Result<bool, PortError> {
         let set = |state: &mut LedgerState| {
             let Some(StoredMark { mark, .. }) = state.marks.get_mut(identity) else { return false };
-            (mark.state, mark.accepted) = (MarkState::Sent, Some(accepted.clone()));
+            (mark.state, mark.accepted) = (MarkState::Sent, Some(answer.clone()));
             true
         };
         self.call(Operation::SetMark, identity.as_str(), set).await

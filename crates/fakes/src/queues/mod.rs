@@ -119,11 +119,15 @@ impl MemoryQueues {
         self.service.with(|service| service.queues.insert(url.clone(), made));
     }
 
-    /// As [`MemoryQueues::create`], but an existing queue stays as it is.
+    /// As [`MemoryQueues::create`], but an existing queue stays as it is. Tells whether it was created.
     #[cfg(feature = "sandbox")]
-    pub(crate) fn create_missing(&self, url: &QueueUrl, settings: QueueSettings) {
+    pub(crate) fn create_missing(&self, url: &QueueUrl, settings: QueueSettings) -> bool {
         let made = Queue::new(settings, url.is_fifo(), self.entropy.bits());
-        self.service.with(|service| service.queues.entry(url.clone()).or_insert(made).settings);
+        self.service.with(|service| {
+            let is_missing = !service.queues.contains_key(url);
+            service.queues.entry(url.clone()).or_insert(made);
+            is_missing
+        })
     }
 
     #[cfg(feature = "sandbox")]

@@ -93,7 +93,7 @@ pub struct ListenOptions {
     /// The certificate's private key, a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Close a connection on which no request came for so long, as AWS's endpoints do [default: never]
+    /// Close a connection on which no whole request came for so long, as AWS's endpoints do [default: never]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_seconds: Option<u64>,
 }

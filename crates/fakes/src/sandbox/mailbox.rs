@@ -235,6 +235,8 @@ pub struct SesStats {
     pub sent_last_24_hours: u64,
     /// The last 60 whole seconds and the current one, oldest first.
     pub last_minute: Vec<Second>,
+    /// Now, in nanoseconds since the Unix epoch.
+    pub now_ns: u64,
 }
 
 /// Counts each request as it comes.
@@ -286,6 +288,7 @@ impl ArrivalCounts {
             worst_sliding_second: self.accepted_second.worst,
             worst_sliding_second_offered: self.offered_second.worst,
             last_minute: self.minute.until(now_ns),
+            now_ns,
             ..self.counted.clone()
         }
     }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::http::{HeaderName, HeaderValue, Request, Response};
 use clap::Args;
 use hyper::body::Incoming;
@@ -104,6 +104,8 @@ pub(super) fn with_request_id(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
+/// No request that a sandbox takes is larger.
+const MOST_BYTES: usize = 256 << 20;
 /// How long requests under way may take once the sandbox is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -118,7 +120,8 @@ pub(super) enum DroppedConnection {
 
 async fn accept_all(listener: Listener, router: Router, stop: CancellationToken) {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(listener.idle);
+    let idle = listener.idle;
+    http.timer(TokioTimer::new()).header_read_timeout(idle);
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -128,7 +131,7 @@ async fn accept_all(listener: Listener, router: Router, stop: CancellationToken)
                     let begun = begin(tcp, listener.tls.clone());
                     connections.spawn(async move {
                         if let Some(Some(stream)) = stop.run_until_cancelled(begun).await {
-                            connection(stream, http, router, stop).await;
+                            connection(stream, http, router, idle, stop).await;
                         }
                     });
                 }
@@ -149,8 +152,14 @@ async fn accept_all(listener: Listener, router: Router, stop: CancellationToken)
     }
 }
 
-async fn connection(stream: Stream, http: http1::Builder, router: Router, stop: CancellationToken) {
-    let service = service_fn(move |request| Box::pin(answer(router.clone(), request)));
+async fn connection(
+    stream: Stream,
+    http: http1::Builder,
+    router: Router,
+    idle: Option<Duration>,
+    stop: CancellationToken,
+) {
+    let service = service_fn(move |request| Box::pin(answer(router.clone(), request, idle)));
     let mut connection = http.serve_connection(TokioIo::new(stream), service);
     let served = poll_fn(|cx| connection.poll_without_shutdown(cx));
     let ended = match stop.run_until_cancelled(served).await {
@@ -176,8 +185,15 @@ async fn connection(stream: Stream, http: http1::Builder, router: Router, stop: 
 async fn answer(
     mut router: Router,
     request: Request<Incoming>,
+    idle: Option<Duration>,
 ) -> Result<Response<Body>, DroppedConnection> {
-    let Ok(response): Result<_, Infallible> = router.call(request.map(Body::new)).await;
+    let (head, body) = request.into_parts();
+    // A request of which the rest does not come in time is none.
+    let read = to_bytes(Body::new(body), MOST_BYTES);
+    let read = tokio::time::timeout(idle.unwrap_or(Duration::MAX), read).await;
+    let Ok(Ok(body)) = read else { return Err(DroppedConnection::Closed) };
+    let request = Request::from_parts(head, Body::from(body));
+    let Ok(response): Result<_, Infallible> = router.call(request).await;
     match response.extensions().get::<DroppedConnection>() {
         Some(severed) => Err(*severed),
         None => Ok(response),

@@ -73,7 +73,10 @@ impl QuotaGate {
         if rules.spend.is_some_and(|most| self.parts + u64::from(parts) > most) {
             return Err(failures::spend_limit_reached());
         }
-        self.admit(rules, now_ns, parts).map_err(|_| failures::throttled())?;
+        self.admit(rules, now_ns, parts).map_err(|refusal| match refusal.code.as_deref() {
+            Some("TooManyRequestsException") => failures::throttled(),
+            _ => refusal,
+        })?;
         self.parts += u64::from(parts);
         Ok(())
     }

@@ -93,6 +93,21 @@ async fn a_connection_is_closed_once_no_request_came_for_so_long_and_not_before(
     assert_eq!(began.elapsed().as_secs(), 3 * 40 + 60);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_closed_too_once_the_rest_of_a_body_did_not_come_for_so_long() {
+    let options = ListenOptions { idle_seconds: Some(60), ..ListenOptions::default() };
+    let listener = listening(&options).await.unwrap();
+    let sandbox = SesSandbox::start_on(SesSandboxConfig::default(), listener);
+    let mut stream = TcpStream::connect(sandbox.addr()).await.unwrap();
+    let began = Instant::now();
+    let half =
+        b"POST /v2/email/outbound-emails HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 9\r\n\r\n{";
+    stream.write_all(half).await.unwrap();
+    let mut back = [0; 64];
+    assert_eq!(stream.read(&mut back).await.unwrap(), 0, "closed");
+    assert_eq!(began.elapsed().as_secs(), 60);
+}
+
 #[tokio::test]
 async fn a_file_that_is_wrong_is_told_with_its_option_and_what_it_should_hold() {
     let files = Files::new();

@@ -63,6 +63,15 @@ async fn without_create_a_queue_that_nobody_made_is_refused_as_sqs_does() {
 }
 
 #[tokio::test]
+async fn a_message_for_no_queue_is_refused_as_sqs_does_and_makes_none() {
+    let (sandbox, client) = started(true).await;
+    let error = client.send_message().message_body("hello").send().await.unwrap_err();
+    assert_eq!(error.into_service_error().meta().code(), Some("MissingParameter"));
+    assert!(sandbox.stats().await.queues.is_empty());
+    sandbox.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_queue_keeps_its_settings_and_refuses_impossible_ones() {
     let (sandbox, client) = started(false).await;
     let create = |seconds: &str| {

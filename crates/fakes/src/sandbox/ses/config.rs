@@ -34,7 +34,7 @@ use crate::value::ValueError;
 #[serde(deny_unknown_fields)]
 // More than 12 fields: one for each setting.
 pub struct SesSandboxConfig {
-    /// Recipients per second that the account may send
+    /// Recipients per second that the account may send, 0.001 to 10,000
     #[arg(long, value_name = "RATE", default_value_t = Self::default().quota)]
     #[serde(deserialize_with = "from_text")]
     pub quota: Rate,
@@ -262,6 +262,7 @@ mod tests {
         for (json, parts) in [
             (json!({"quota": 0}), ["quota: ", "from 0.001", "\"0\""]),
             (json!({"quota": "fast"}), ["quota: ", "from 0.001", "\"fast\""]),
+            (json!({"quota": 10_001}), ["quota: ", "to 10000", "\"10001\""]),
             (json!({"strict": "yes"}), ["strict: ", "\"yes\"", "a boolean"]),
             (json!({"latency": 80}), ["latency: ", "`80ms`", "not `80`"]),
             (json!({"daily_quota": 1.5}), ["daily_quota: ", "unlimited", "not `1.5`"]),

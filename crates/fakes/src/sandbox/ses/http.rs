@@ -143,12 +143,11 @@ async fn send_email(State(state): Shared, body: Result<Bytes, BytesRejection>) -
             let request = parse_send_email(&body);
             state.engine().send(arrived_ns, request, &body)
         }
-        Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+        // The rest of a request is there: it can be too long, and nothing else.
+        Err(_) => {
             let message = format!("Message length is more than {MOST_BYTES} bytes long.");
             state.engine().send(arrived_ns, Err(bad_request(message)), &[])
         }
-        // The client disconnected while it wrote: nothing arrived, and no answer is read.
-        Err(rejection) => return rejection.into_response(),
     };
     send_reply(&state, plan, Refusal).await
 }

@@ -261,7 +261,9 @@ impl SqsState {
     ) -> Result<EntryCall<T>, EntryError> {
         if !operation.ends_with("Batch") {
             let asked: EntryRequest<T> = read(body)?;
-            let queue = self.queue(&asked.queue_url)?;
+            let said = "The request must contain the parameter QueueUrl.";
+            let missing = || refused("MissingParameter", said);
+            let queue = self.queue(&asked.queue_url.ok_or_else(missing)?)?;
             return Ok(EntryCall { queue, ids: None, entries: vec![asked.entry] });
         }
         let asked: BatchRequest<T> = read(body)?;
@@ -314,10 +316,10 @@ impl SqsState {
             digests.push(self.outgoing(entry, queue.is_fifo()).map(|message| {
                 let attributes: BTreeMap<_, _> =
                     message.attributes.iter().map(|(name, value)| (*name, value)).collect();
-                let digests = json!({
+                let digests = without_absent(json!({
                     "MD5OfMessageBody": wire::of_body(&message.body),
                     "MD5OfMessageAttributes": wire::of_attributes(&attributes),
-                });
+                }));
                 good.push(message);
                 digests
             }));
@@ -348,19 +350,15 @@ impl SqsState {
         })
     }
 
-    fn attribute(
-        &self,
-        name: &str,
-        value: AttributeIn,
-    ) -> Result<(&'static str, String), EntryError> {
-        let data_type = &value.data_type;
+    fn attribute(&self, name: &str, of: AttributeIn) -> Result<(&'static str, String), EntryError> {
+        let data_type = &of.data_type;
         if data_type != "String" {
             let said = format!("{name}: {data_type} is not `String`, the only type there is here");
             return Err(refused("AWS.SimpleQueueService.UnsupportedOperation", said));
         }
         let too_many = || refused("OverLimit", "more attribute names than this endpoint remembers");
         let name = self.attribute_names.with(|names| kept(names, name)).ok_or_else(too_many)?;
-        Ok((name, value.string_value.unwrap_or_default()))
+        Ok((name, of.string_value.unwrap_or_default()))
     }
 
     /// The queue that a URL's last segment names; made now, if that is asked for.
@@ -385,8 +383,9 @@ impl SqsState {
             return Err(refused("InvalidParameterValue", said));
         }
         let queue = QueueUrl::new(name);
-        self.queues.create_missing(&queue, settings);
-        tracing::info!(queue = name, "made");
+        if self.queues.create_missing(&queue, settings) {
+            tracing::info!(queue = name, "made");
+        }
         Ok(queue)
     }
 
@@ -430,14 +429,10 @@ impl SqsState {
         urls.truncate(page);
         let next = urls.last().filter(|_| more).map(QueueUrl::as_str);
         let listed: Vec<_> = urls.iter().map(|url| self.url_named(url.as_str())).collect();
-        json!({ "QueueUrls": listed, "NextToken": next })
+        without_absent(json!({ "QueueUrls": listed, "NextToken": next }))
     }
 
-    async fn attributes(
-        &self,
-        queue: &QueueUrl,
-        request: &QueueRequest,
-    ) -> Result<Value, EntryError> {
+    async fn attributes(&self, queue: &QueueUrl, want: &QueueRequest) -> Result<Value, EntryError> {
         let settings = self.queues.settings(queue).ok_or_else(no_queue)?;
         let depth = self.queues.depth(queue).await.map_err(of_call)?;
         let mut attributes = BTreeMap::from([
@@ -451,7 +446,7 @@ impl SqsState {
         if queue.is_fifo() {
             attributes.insert("FifoQueue", "true".to_owned());
         }
-        let asked = |name: &str| request.attribute_names.iter().any(|n| n == name || n == "All");
+        let asked = |name: &str| want.attribute_names.iter().any(|n| n == name || n == "All");
         attributes.retain(|name, _| asked(name));
         Ok(json!({ "Attributes": attributes }))
     }
@@ -543,17 +538,24 @@ fn message(request: &ReceiveRequest, received: Received) -> Value {
     own.retain(|name, _| request.message_attribute_names.iter().any(|asked| selects(asked, name)));
     let md5_of_attributes = wire::of_attributes(&own);
     let out = |(name, value)| (name, json!({ "DataType": "String", "StringValue": value }));
-    json!({
+    without_absent(json!({
         "MessageId": received.message_id,
         "ReceiptHandle": received.receipt,
         "MD5OfBody": wire::of_body(&received.body),
         "Body": *received.body,
-        // As SQS, without what nobody asked for.
         "Attributes": (!attributes.is_empty()).then_some(attributes),
         "MD5OfMessageAttributes": md5_of_attributes,
         "MessageAttributes":
             (!own.is_empty()).then(|| own.into_iter().map(out).collect::<BTreeMap<_, _>>()),
-    })
+    }))
+}
+
+/// As SQS, which leaves out what is not there or what nobody asked for.
+fn without_absent(mut answer: Value) -> Value {
+    if let Some(members) = answer.as_object_mut() {
+        members.retain(|_, member| !member.is_null());
+    }
+    answer
 }
 
 /// Whether a request's pattern selects an attribute: by name, by prefix (`x.*`), or `All`.
@@ -614,6 +616,27 @@ fn number(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_that_is_there_is_not_made_again() {
+        let queues = MemoryQueues::new(Universe::starting_at(Timestamp::from_nanos(0)), 1);
+        let queue = QueueUrl::new("spring");
+        assert!(queues.create_missing(&queue, QueueSettings::default()));
+        assert!(!queues.create_missing(&queue, QueueSettings::default()));
+    }
+
+    #[tokio::test]
+    async fn no_answer_has_a_member_that_is_absent() {
+        let config = SqsSandboxConfig { create: true, ..SqsSandboxConfig::default() };
+        let address = "127.0.0.1:0".parse().unwrap();
+        let sandbox = SqsSandbox::start(config, address).await.unwrap();
+        let asked = json!({ "QueueUrl": "spring", "MessageBody": "hello" }).to_string();
+        for operation in ["SendMessage", "ReceiveMessage", "ListQueues"] {
+            let answer = sandbox.state.call(operation, asked.as_bytes()).await.unwrap();
+            assert!(!answer.to_string().contains("null"), "{operation}: {answer}");
+        }
+        sandbox.shutdown().await;
+    }
 
     #[test]
     fn a_name_is_kept_once_and_endless_new_ones_are_refused() {

@@ -11,8 +11,7 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct EntryRequest<T> {
-    #[serde(default)]
-    pub(crate) queue_url: String,
+    pub(crate) queue_url: Option<String>,
     #[serde(default)]
     pub(crate) id: String,
     #[serde(flatten)]

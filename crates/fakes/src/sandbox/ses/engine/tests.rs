@@ -48,6 +48,29 @@ fn the_daily_quota_refuses_with_its_own_code_and_shows_in_the_account() {
 }
 
 #[test]
+fn a_text_over_the_rate_and_one_over_the_daily_quota_have_different_codes() {
+    let text = || MailFields {
+        to: vec!["+491701234567".to_owned()],
+        parts: Some(1),
+        ..MailFields::default()
+    };
+    for (settings, expected) in [
+        (r#"{"quota": 1}"#, "ThrottlingException"),
+        (r#"{"quota": 100, "daily_quota": 1}"#, "LimitExceededException"),
+    ] {
+        let mut engine = engine(settings);
+        assert_eq!(code(&engine.send(START, Ok(text()), b"{}")), "accepted");
+        assert_eq!(code(&engine.send(START, Ok(text()), b"{}")), expected);
+    }
+}
+
+#[test]
+fn the_figures_say_at_which_moment_they_were_read() {
+    let mut engine = engine("{}");
+    assert_eq!(engine.stats(START + 3).now_ns, START + 3);
+}
+
+#[test]
 fn a_paused_account_refuses_and_says_so() {
     let mut engine = engine(r#"{"paused": true}"#);
     assert_eq!(code(&send(&mut engine, START, "a@x")), "SendingPausedException");
