@@ -38,6 +38,12 @@ impl BucketRate {
     /// 1/s:10, for the wrong tokens of an address.
     pub(crate) const OF_LOGINS: Self = Self { period: Duration::from_secs(1), burst: 10 };
 
+    /// For the openings of an address that may have so many streams: each twice at once, and all of them every 20 s.
+    pub(crate) fn of_openings(streams: u16) -> Self {
+        let streams = u32::from(streams.max(1));
+        Self { period: Duration::from_secs(20) / streams, burst: 2 * streams }
+    }
+
     /// `per_second` events a second (0.1 to 1,000), `burst` (1 to 10,000) at once.
     ///
     /// # Errors
@@ -79,6 +85,10 @@ pub struct TokenBucket {
 impl TokenBucket {
     pub const fn full(allowance: BucketRate, now: Monotonic) -> Self {
         Self { allowance, full_at: now }
+    }
+
+    pub(crate) fn is_full(&self, now: Monotonic) -> bool {
+        self.full_at <= now
     }
 
     /// The time from which a token can be taken.

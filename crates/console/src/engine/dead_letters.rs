@@ -55,20 +55,16 @@ pub struct DeadLetterView {
 }
 
 impl DeadLetterView {
-    pub(super) fn of(
-        reading: &LetterSnapshot,
-        now: EpochMillis,
-        addresses: AddressVisibility,
-    ) -> Self {
+    pub(super) fn of(reading: &LetterSnapshot, now: EpochMillis, shown: AddressVisibility) -> Self {
         let all = LetterFilter::default();
         let by_code =
-            |filter: &LetterFilter| groups(reading, filter, Grouping::Reason, addresses).groups;
+            |filter: &LetterFilter| groups(reading, filter, Grouping::Reason, shown).groups;
         let of_campaign = |group: LetterGroup| {
             let campaigns = vec![group.key.clone()];
             (group.key, by_code(&LetterFilter { campaigns, ..LetterFilter::default() }))
         };
-        let campaigns = groups(reading, &all, Grouping::Campaign, addresses).groups;
-        let mut letters = list(reading, &all, now, addresses).letters;
+        let campaigns = groups(reading, &all, Grouping::Campaign, shown).groups;
+        let mut letters = list(reading, &all, now, shown).letters;
         letters.reverse();
         letters.truncate(SHOWN);
         Self {
@@ -142,11 +138,7 @@ impl<P: PortTypes> Engine<P> {
     }
 
     /// Deletes the letter with this id for good. The history says who did it, and why.
-    pub(super) async fn discard(
-        &self,
-        id: String,
-        author: Author,
-    ) -> Result<LetterReport, JobError> {
+    pub(super) async fn discard(&self, id: String, by: Author) -> Result<LetterReport, JobError> {
         let reading = self.read_letter(&id).await?;
         let filter = LetterFilter { ids: vec![id], ..LetterFilter::default() };
         let review = DiscardReview::of(&reading, &filter, self.site.addresses());
@@ -154,7 +146,7 @@ impl<P: PortTypes> Engine<P> {
             let _reader = self.reader.lock().await;
             let queue = self.site.dead_letters();
             let ports = self.site.letter_ports(&queue);
-            let (author, pace) = (self.author(author), ReplayPace::UNBOUNDED);
+            let (author, pace) = (self.author(by), ReplayPace::UNBOUNDED);
             carry_out(&ports, &review.work, &author, pace, self.ended(), |_| {}).await?
         };
         tracing::info!(letters = report.dropped, by = report.by, "discarded a dead letter");
@@ -234,11 +226,11 @@ impl<P: PortTypes> Engine<P> {
         };
         let now = self.site.clock.wall();
         let mut found = review(&reading, &options, &self.site.ledger, now).await?;
-        // The mails stay here: the page is told of them alone.
+        // The mails stay here; the page is told how many there are.
         let work = std::mem::take(&mut found.work);
         (found.work.filter, found.work.guarded) = (work.filter.clone(), work.guarded);
         let per_second = ReplayPace::usual(self.stack_view.borrow().facts.quota().in_force);
-        let to_send = work.of();
+        let to_send = work.letters();
         let takes = Duration::try_from_secs_f64(real(to_send) / per_second);
         let pending = PendingReview { work, per_second, at: Instant::now() };
         Ok(ReviewSummary {
@@ -264,7 +256,7 @@ impl<P: PortTypes> Engine<P> {
                 return;
             }
         };
-        let of = pending.work.of();
+        let of = pending.work.letters();
         let _ = answer.send(Ok(of));
         let show = |shown: &ReplayView| {
             let json = to_json(shown);

@@ -179,13 +179,9 @@ pub(super) fn check_token(
 }
 
 /// Checks the CSRF token of an action. Only our own page can read the token from `/api/session`.
-fn check_csrf(
-    app: &App,
-    credential: &Credential,
-    headers: &HeaderMap,
-) -> Result<(), ErrorResponse> {
+fn check_csrf(app: &App, by: &Credential, headers: &HeaderMap) -> Result<(), ErrorResponse> {
     let given = headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if app.auth.is_csrf(credential, given) {
+    if app.auth.is_csrf(by, given) {
         return Ok(());
     }
     Err(ErrorResponse::csrf(format!("{CSRF} is not what /api/session says: reload the page")))
@@ -223,12 +219,9 @@ pub(super) struct Client(pub(super) IpAddr);
 impl FromRequestParts<Arc<App>> for Client {
     type Rejection = ExtensionRejection;
 
-    async fn from_request_parts(
-        parts: &mut Parts,
-        app: &Arc<App>,
-    ) -> Result<Self, Self::Rejection> {
-        let ConnectInfo::<SocketAddr>(peer) = ConnectInfo::from_request_parts(parts, app).await?;
-        Ok(Self(address(peer.ip(), &parts.headers, |ip| app.access.is_trusted(ip))))
+    async fn from_request_parts(head: &mut Parts, app: &Arc<App>) -> Result<Self, Self::Rejection> {
+        let ConnectInfo::<SocketAddr>(peer) = ConnectInfo::from_request_parts(head, app).await?;
+        Ok(Self(address(peer.ip(), &head.headers, |ip| app.access.is_trusted(ip))))
     }
 }
 

@@ -67,11 +67,7 @@ enum RequestedAction {
 }
 
 /// Who acts, in the form that the history gets: the name of the token, or else the name that is given.
-fn author(
-    named: Option<&str>,
-    by: Option<String>,
-    reason: String,
-) -> Result<Author, ErrorResponse> {
+fn author(named: Option<&str>, by: Option<String>, why: String) -> Result<Author, ErrorResponse> {
     let by = by.unwrap_or_default().trim().to_owned();
     let length = by.chars().count();
     if length > MOST_NAME || by.chars().any(char::is_control) {
@@ -85,8 +81,8 @@ fn author(
             let said = format!("the name is {by:?}, and the token is that of {name}: leave it out");
             Err(ErrorResponse::input("by", said))
         }
-        Some(name) => Ok(Author { by: name.to_owned(), reason }),
-        None => Ok(Author { by, reason }),
+        Some(name) => Ok(Author { by: name.to_owned(), reason: why }),
+        None => Ok(Author { by, reason: why }),
     }
 }
 

@@ -22,6 +22,8 @@ use crate::stream::StreamClient;
 pub(super) const SESSION: Duration = Duration::from_hours(12);
 /// Addresses whose tries are counted at most; beyond, the one with the fullest bucket is forgotten.
 const TRIERS: usize = 10_000;
+/// Sessions that the holder of a token has at most; a login beyond them ends the oldest.
+const SESSIONS: usize = 1_000;
 
 /// The way in which a request was authenticated, with the place of the token's holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,17 +123,13 @@ impl Auth {
     }
 
     /// Whose limits a stream counts to.
-    pub(super) fn stream_client(
-        &self,
-        credential: &Credential,
-        address: ClientAddress,
-    ) -> StreamClient {
+    pub(super) fn stream_client(&self, credential: &Credential, at: ClientAddress) -> StreamClient {
         let session = match credential {
-            Credential::Here => return address.into(),
+            Credential::Here => return at.into(),
             Credential::Cookie { session, .. } => BASE64.encode(self.key.tag("stream", session)),
-            Credential::Bearer { holder } => format!("{holder} at {address}"),
+            Credential::Bearer { holder } => format!("{holder} at {at}"),
         };
-        StreamClient { session, address }
+        StreamClient { session, address: at }
     }
 
     /// Finds the holder of a token that somebody gave. An address that gave too many wrong ones is refused whatever
@@ -175,6 +173,11 @@ impl Auth {
         let cookie = BASE64.encode(rand::random::<[u8; 32]>());
         let mut sessions = self.sessions();
         sessions.retain(|_, session| session.until > now);
+        let held = || sessions.iter().filter(move |(_, session)| session.holder == holder);
+        let oldest = held().min_by_key(|(_, session)| session.until).map(|(tag, _)| *tag);
+        if let Some(oldest) = oldest.filter(|_| held().count() >= SESSIONS) {
+            sessions.remove(&oldest);
+        }
         let session = Session { holder, until: now + SESSION.as_secs() };
         sessions.insert(self.key.tag("session", &cookie), session);
         cookie
@@ -483,6 +486,21 @@ mod tests {
         );
         auth.log_in(0, 500 + SESSION.as_secs());
         assert_eq!(auth.sessions().len(), 1);
+    }
+
+    #[test]
+    fn a_login_beyond_a_holders_most_ends_the_oldest_of_that_holder_alone() {
+        let auth = auth();
+        let (others, oldest) = (auth.log_in(1, 1_000), auth.log_in(0, 1_001));
+        let newer = auth.log_in(0, 1_002);
+        for _ in 2..SESSIONS {
+            auth.log_in(0, 1_003);
+        }
+        assert_eq!(auth.session_holder(&oldest, 1_003), Some(0));
+        auth.log_in(0, 1_003);
+        assert_eq!(auth.session_holder(&oldest, 1_003), None);
+        assert_eq!(auth.session_holder(&newer, 1_003), Some(0));
+        assert_eq!(auth.session_holder(&others, 1_003), Some(1));
     }
 
     #[test]

@@ -70,19 +70,14 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 struct Connections(BTreeMap<ClientAddress, Arc<()>>);
 
 impl Connections {
-    /// A place for a connection of `address`, until it is dropped; none if `most_of_one` of it are open,
+    /// A place for a connection of `address`, until it is dropped; none if `most_each` of it are open,
     /// or `most` of all.
-    fn enter(
-        &mut self,
-        address: ClientAddress,
-        most_of_one: usize,
-        most: usize,
-    ) -> Option<Arc<()>> {
+    fn enter(&mut self, address: ClientAddress, most_each: usize, most: usize) -> Option<Arc<()>> {
         let open = |mark: &Arc<()>| Arc::strong_count(mark) - 1;
         self.0.retain(|_, mark| open(mark) > 0);
         let all: usize = self.0.values().map(open).sum();
         let mark = self.0.entry(address).or_default();
-        (open(mark) < most_of_one && all < most).then(|| Arc::clone(mark))
+        (open(mark) < most_each && all < most).then(|| Arc::clone(mark))
     }
 }
 

@@ -75,6 +75,8 @@ pub enum TooManyStreams {
     Session,
     #[error("your address has as many streams as it may")]
     Address,
+    #[error("your address opens streams too often")]
+    Often,
     #[error("the console has as many streams as it may")]
     All,
 }
@@ -149,6 +151,8 @@ pub struct StreamRegistry {
     /// The curves of the last half hour, which are part of the whole state only.
     series: Arc<str>,
     streams: BTreeMap<u64, OpenStream>,
+    /// Each opened stream takes from its address's bucket, which is forgotten once it is full again.
+    openings: BTreeMap<ClientAddress, TokenBucket>,
     next: u64,
     is_closed: bool,
     pub counts: Counts,
@@ -162,6 +166,7 @@ impl StreamRegistry {
             latest: BTreeMap::new(),
             series: "null".into(),
             streams: BTreeMap::new(),
+            openings: BTreeMap::new(),
             next: 0,
             is_closed: false,
             counts: Counts::default(),
@@ -179,7 +184,7 @@ impl StreamRegistry {
         now: Monotonic,
     ) -> Result<u64, TooManyStreams> {
         let client = client.into();
-        self.check(&client)
+        self.check(&client, now)
             .inspect_err(|refusal| count(&mut self.counts.refused, refusal.into()))?;
         let id = self.next;
         self.next += 1;
@@ -206,7 +211,7 @@ impl StreamRegistry {
         Ok(id)
     }
 
-    fn check(&self, client: &StreamClient) -> Result<(), TooManyStreams> {
+    fn check(&mut self, client: &StreamClient, now: Monotonic) -> Result<(), TooManyStreams> {
         let StreamLimits { streams_per_session, streams_per_address, streams, .. } = self.limits;
         let clients = || self.streams.values().map(|stream| &stream.client);
         let of_session = clients().filter(|other| other.session == client.session).count();
@@ -220,7 +225,10 @@ impl StreamRegistry {
         if of_address >= streams_per_address.into() {
             return Err(TooManyStreams::Address);
         }
-        Ok(())
+        self.openings.retain(|_, bucket| !bucket.is_full(now));
+        let full = TokenBucket::full(BucketRate::of_openings(streams_per_address), now);
+        let bucket = self.openings.entry(client.address).or_insert(full);
+        bucket.take(now).then_some(()).ok_or(TooManyStreams::Often)
     }
 
     pub fn close(&mut self, id: u64) {

@@ -301,6 +301,27 @@ fn a_session_an_address_and_all_together_have_so_many_streams() {
     assert_eq!(registry.counts.refused, refused.into());
 }
 
+#[test]
+fn an_address_opens_each_of_its_streams_twice_at_once_and_all_of_them_every_twenty_seconds() {
+    let limits = StreamLimits { streams_per_address: 10, ..StreamLimits::default() };
+    let mut registry = StreamRegistry::new(limits, ChangeLog::new("h".to_owned()));
+    let mut reopen = |last: u8, millis: u64| -> Result<(), TooManyStreams> {
+        let opened = registry.open(address(last), None, at(millis))?;
+        registry.close(opened);
+        Ok(())
+    };
+    for _ in 0..20 {
+        assert_eq!(reopen(1, 0), Ok(()));
+    }
+    assert_eq!(reopen(1, 1_999), Err(TooManyStreams::Often));
+    assert_eq!(reopen(2, 1_999), Ok(()), "another address is not concerned");
+    assert_eq!(reopen(1, 2_000), Ok(()));
+    assert_eq!(reopen(1, 2_000), Err(TooManyStreams::Often));
+    assert_eq!(reopen(2, 60_000), Ok(()));
+    assert_eq!(registry.openings.len(), 1, "a full bucket is forgotten");
+    assert_eq!(registry.counts.refused, [("often", 2)].into());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stream_wakes_when_there_is_something_and_when_its_token_is_there() {
     use futures_util::FutureExt as _;

@@ -59,13 +59,20 @@ async fn scrape(app: &Arc<App>) -> BTreeMap<String, String> {
     samples.map(|(series, value)| (series.to_owned(), value.to_owned())).collect()
 }
 
-/// A scrape a minute, of a console with one good reader, and after [`QUIET`] minutes with a cause.
+/// A scrape a minute, of a console with one good reader, and after [`QUIET`] minutes with a cause. Before, many
+/// pages are cut off, come back once each, and are closed: nothing is wrong with that.
 async fn scrapes(app: &Arc<App>, cause: Cause) -> Vec<BTreeMap<String, String>> {
     let hub = &app.shared.hub;
     let good = read(hub.subscribe(client("good"), None).unwrap());
     let mut scrapes = Vec::new();
-    let mut open: Vec<Subscription> = Vec::new();
+    let (mut open, mut pages) = (Vec::<Subscription>::new(), Vec::<Subscription>::new());
     for minute in 0..QUIET + WRONG {
+        pages.clear();
+        if (QUIET - 3..QUIET - 1).contains(&minute) {
+            let last = (minute == QUIET - 2).then_some("h-0");
+            let page = |page: usize| hub.subscribe(client(&format!("page {page}")), last).unwrap();
+            pages.extend((0..40).map(page));
+        }
         if minute == QUIET {
             match cause {
                 Cause::Slow(changes) => {
