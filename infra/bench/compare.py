@@ -44,7 +44,12 @@ def row(name: str, now: Figure, history: list[Run]) -> tuple[str, bool]:
 
 
 def read_history(path: Path) -> list[Run]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    runs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    # The ratios of earlier nights stood with their units.
+    kept = [run for run in runs if not any(isinstance(ratio, dict) for ratio in run["ratios"].values())]
+    if len(kept) < len(runs):
+        print(f"compare: {len(runs) - len(kept)} runs of an earlier form are left out", file=sys.stderr)
+    return kept
 
 
 def main(arguments: list[str] | None = None) -> int:

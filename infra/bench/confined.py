@@ -215,6 +215,8 @@ def site(part: str, case: Case, args: Any) -> Iterator[Site]:
 class Outcome(Ended):
     steady: tuple[int, int]
     after: tuple[int, int]
+    # The judged windows whose poller started cold.
+    cold: list[int]
     # Processor seconds in the first half of the steady windows, in which no environment starts.
     warm_cpu: float
     figures: dict[str, Any]
@@ -234,13 +236,15 @@ class Outcome(Ended):
         return max(abs(sent[name] / total - share) * 100 for name, share in SHARES.items())
 
 
-async def ticks(poller: Function, first: int, count: int, rate: float) -> None:
-    """Ticks of so many windows, each its lead ahead."""
+async def ticks(poller: Function, first: int, count: int, rate: float) -> list[int]:
+    """Ticks of so many windows, each its lead ahead; the windows whose poller started cold."""
+    given = {}
     for window in range(first, first + count):
         await asyncio.sleep(max(0.0, window - LEAD_SECONDS - time.time()))
         opens = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(window))
-        poller.invoke({"window": opens, "rate_per_second": float(rate)})
+        given[window] = poller.invoke({"window": opens, "rate_per_second": float(rate)})
     await asyncio.sleep(1.0)
+    return [window for window, invocation in given.items() if invocation.cold]
 
 
 async def run(case: Case, here: Site, variables: dict[str, str]) -> Outcome:
@@ -263,17 +267,17 @@ async def run(case: Case, here: Site, variables: dict[str, str]) -> Outcome:
         await ticks(poller, steady[0], half - START_WINDOWS, case.rate)
         warm_cpu = poller.cpu_seconds() - before
         await poller.retire_idle()
-        await ticks(poller, first + half, steady[1] - first - half, case.rate)
+        cold = await ticks(poller, first + half, steady[1] - first - half, case.rate)
         await asyncio.sleep(PAUSE_SECONDS)
         again = int(time.time()) + 2
         after = (again, again + AFTER_WINDOWS)
-        await ticks(poller, again, AFTER_WINDOWS, case.rate)
+        cold += await ticks(poller, again, AFTER_WINDOWS, case.rate)
         await asyncio.sleep(SETTLE_SECONDS)
     finally:
         await poller.stop()
     arrivals = await asyncio.to_thread(at.arrivals)
     ended = here.ended(case, sum(filled.values()), calls, arrivals)
-    return Outcome(**ended, steady=steady, after=after, warm_cpu=warm_cpu, figures=asdict(poller.figures))
+    return Outcome(**ended, steady=steady, after=after, cold=cold, warm_cpu=warm_cpu, figures=asdict(poller.figures))
 
 
 def measure(name: str, case: Case, args: Any, limits: int = 0) -> Outcome:
@@ -299,6 +303,9 @@ def rows(outcome: Outcome, sdk_calls_ms: float | None, processors: int) -> list[
     case, figures, warm = outcome.case, outcome.figures, outcome.warm_milliseconds()
     found = [
         *used_rows(outcome, processors),
+        told("utilisation of windows that started cold", outcome.utilisation(outcome.cold), "of q",
+             f"{figures['cold_starts']} cold starts"),
+        told("utilisation of the 3 windows after the pause", outcome.utilisation([*range(*outcome.after)][:3]), "of q"),
         at_most("refused", sum(outcome.stats["refused"].values()), "mails", 0),
         told("processor time a mail, warm", warm, "ms"),
         *outcome.rows(figures),

@@ -70,6 +70,15 @@ class Compare(unittest.TestCase):
         self.assertEqual(self.night(calls=0.7)[0], 1)
         self.assertEqual(len(self.history.read_text().splitlines()), 6)
 
+    def test_runs_of_an_earlier_form_are_left_out_which_is_said_once(self) -> None:
+        earlier = {"commit": "a", "ratios": {"200: utilisation": {"value": 0.5, "unit": "of q", "lower_is_better": False}}}
+        self.history.parent.mkdir()
+        self.history.write_text(f"{json.dumps(earlier)}\n" * 2)
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual([self.night()[0] for _ in range(4)], [0] * 4)
+        self.assertEqual(said.getvalue(), "compare: 2 runs of an earlier form are left out\n")
+        self.assertEqual(len(self.history.read_text().splitlines()), 4)
+
     def test_a_file_without_ratios_is_an_error(self) -> None:
         self.figures.write_text("[]")
         with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit) as ended:

@@ -232,7 +232,7 @@ class Cases(unittest.TestCase):
         stats = {"accepted": {"mails": 3_600}, "duplicates": 0, "worst_sliding_second_offered": 99,
                  "refused": {}, "campaigns": {"big": {"mails": 3_240}, "small": {"mails": 360}}}
         given = {"case": case, "filled": 4_500, "steady": steady,
-                 "after": after, "by_window": dict.fromkeys(windows, 98),
+                 "after": after, "cold": [1_012], "by_window": dict.fromkeys(windows, 98),
                  "warm_cpu": 2.3, "stats": stats, "waiting": 900, "calls": 1_900, "figures": figures, "slowness": 1.0}
         return confined.Outcome(**(given | changes))  # type: ignore[arg-type]
 
@@ -246,6 +246,12 @@ class Cases(unittest.TestCase):
         rows = {row.figure: row for row in confined.rows(self.outcome(), 1.57, 3)}
         self.assertAlmostEqual(rows["processor time a mail, all of the poller's"].value or 0,
                                6_000 / 3_600)
+
+    def test_cold_starts_and_the_time_after_the_pause_are_told_by_themselves(self) -> None:
+        sent = self.outcome().by_window | {1_012: 60, 1_040: 80, 1_041: 90, 1_042: 100}
+        rows = {row.figure: row for row in confined.rows(self.outcome(by_window=sent), 1.57, 3)}
+        cold, after = (rows[f"utilisation of {what}"] for what in ("windows that started cold", "the 3 windows after the pause"))
+        self.assertEqual((cold.value, cold.note, after.value), (0.6, "4 cold starts", 0.9))
 
     def test_every_figure_can_miss_and_is_then_named(self) -> None:
         good = self.outcome()

@@ -123,6 +123,12 @@ def bring_up_to_date(cloudformation: Any, stack: str, template_url: str, paramet
     """The stack as it stands, created or updated."""
     request = {"StackName": stack, "TemplateURL": template_url, "Parameters": parameters, "Capabilities": ["CAPABILITY_IAM"]}
     existing = describe(cloudformation, stack)
+    looks = {"Delay": POLL_SECONDS, "MaxAttempts": int(STACK_SECONDS / POLL_SECONDS)}
+    if existing is not None and existing["StackStatus"] in ("ROLLBACK_COMPLETE", "CREATE_FAILED"):
+        # Such a stack can only be deleted.
+        cloudformation.delete_stack(StackName=stack)
+        cloudformation.get_waiter("stack_delete_complete").wait(StackName=stack, WaiterConfig=looks)
+        existing = None
     try:
         (cloudformation.create_stack if existing is None else cloudformation.update_stack)(**request)
     except ClientError as error:
@@ -130,7 +136,6 @@ def bring_up_to_date(cloudformation: Any, stack: str, template_url: str, paramet
             raise
         return existing
     waiter = cloudformation.get_waiter("stack_create_complete" if existing is None else "stack_update_complete")
-    looks = {"Delay": POLL_SECONDS, "MaxAttempts": int(STACK_SECONDS / POLL_SECONDS)}
     began = time.monotonic()
     try:
         waiter.wait(StackName=stack, WaiterConfig=looks)

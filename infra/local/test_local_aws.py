@@ -68,6 +68,19 @@ class Deployment(unittest.TestCase):
             self.assertEqual(set(sizes), {"PollerFunction"})
             self.assertEqual(function["Properties"]["Code"]["S3Bucket"], "tidegate-code")
 
+    def test_a_stack_that_never_stood_is_deleted_and_created_anew_and_one_that_stands_is_updated(self) -> None:
+        for status, calls in (
+            ("ROLLBACK_COMPLETE", ["delete_stack", "stack_delete_complete", "create_stack", "stack_create_complete"]),
+            ("CREATE_FAILED", ["delete_stack", "stack_delete_complete", "create_stack", "stack_create_complete"]),
+            ("CREATE_COMPLETE", ["update_stack", "stack_update_complete"]),
+        ):
+            with self.subTest(status):
+                cloudformation = unittest.mock.Mock()
+                cloudformation.describe_stacks.return_value = {"Stacks": [{"StackStatus": status}]}
+                local_aws.bring_up_to_date(cloudformation, "mail", "http://a/template", [])
+                made = [args[0] if name == "get_waiter" else name for name, args, _ in cloudformation.method_calls]
+                self.assertEqual([name for name in made if name != "describe_stacks"], calls)
+
     def test_the_bucket_is_made_where_it_is_not_there(self) -> None:
         for there, made in (([], 1), ([{"Name": packages.BUCKET}], 0)):
             s3 = unittest.mock.Mock(list_buckets=lambda there=there: {"Buckets": there})
