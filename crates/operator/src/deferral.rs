@@ -1,5 +1,3 @@
-//! Deferred mail: lists what is stored, and replays it.
-//!
 //! Runs `tidegate deferred`: lists deferred mail, or replays it.
 
 use std::cell::RefCell;
@@ -216,6 +214,8 @@ impl View for DeferralReplayReport {
 /// While the level is above clear, mail that is not urgent is taken out of its queue and written to S3,
 /// an object a campaign and second. The scheduler brings it back, the oldest first, once the level has
 /// been clear for ten minutes.
+///
+/// Exit code: 0; 2 where deferral is off; 3 where the stack or S3 cannot be reached. `replay` has more.
 #[derive(Clone, Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct DeferredArgs {
@@ -268,9 +268,10 @@ pub(crate) async fn run(args: &DeferredArgs, shell: &Shell) -> Result<CommandEnd
     let (standing, campaigns) = stack.standing().await?;
     let names: Vec<String> = campaigns.iter().map(|campaign| campaign.name.clone()).collect();
     let clock = stack.clock();
-    let listed = list(&deferral, &location.to_string(), &names, clock.wall().into()).await?;
+    let location = location.to_string();
+    let listed = || list(&deferral, &location, &names, clock.wall().into());
     let Some(DeferredCommand::Replay(args)) = &args.command else {
-        return shell.done(&listed);
+        return shell.done(&listed().await?);
     };
     if let Some(unknown) = args.campaign.as_ref().filter(|name| !names.contains(name)) {
         let known = names.join(", ");
@@ -285,6 +286,7 @@ pub(crate) async fn run(args: &DeferredArgs, shell: &Shell) -> Result<CommandEnd
         shell.output.remark(Tone::Warning, said);
         return Ok(CommandEnd::ProblemsFound);
     }
+    let listed = listed().await?;
     let of = match &args.campaign {
         Some(name) => listed.campaigns.get(name).copied().unwrap_or_default(),
         None => listed.all,

@@ -50,7 +50,7 @@ async fn a_dead_letter_that_is_replayed_within_five_minutes_is_sent_once() {
         for (name, deduplication) in DEDUPLICATIONS {
             let world = with_a_dead_letter(merge, name).await;
             let review = review(&world, deduplication, false).await;
-            assert_eq!(review.work.of(), 1, "merge {merge}, deduplication {name}");
+            assert_eq!(review.work.letters(), 1, "merge {merge}, deduplication {name}");
             assert!(replay(&world, &review).await.is_whole());
             assert!(world.universe.elapsed() < Duration::from_mins(4), "SQS would have forgotten");
             world.run(20).await;
@@ -115,14 +115,14 @@ async fn a_parked_mail_is_replayed_when_asked_for_and_one_that_was_sent_never() 
         world.put("big", &[ProducedMail::new("m")]).await;
         world.run(6).await;
         assert_eq!(world.dead_letters()[0].last_error.code.as_deref(), Some("unknown"));
-        assert_eq!(review(&world, Deduplication::Park, false).await.work.of(), 0);
+        assert_eq!(review(&world, Deduplication::Park, false).await.work.letters(), 0);
         let asked = review(&world, Deduplication::Park, true).await;
-        assert_eq!(asked.work.of(), 1);
+        assert_eq!(asked.work.letters(), 1);
         // It turns out that it was sent.
         let at = EpochMillis::from(world.universe.now());
         let accepted = Acceptance { at, ses_message_id: "0102018f-1".to_owned() };
         assert!(world.ledger.set_sent(&identity, &accepted).await.unwrap());
-        assert_eq!(review(&world, Deduplication::Park, true).await.work.of(), 0);
+        assert_eq!(review(&world, Deduplication::Park, true).await.work.letters(), 0);
         assert_eq!(replay(&world, &asked).await.sent_meanwhile, 1);
         assert!(world.ledger.set_parked(&identity, &request.token, 65_535).await.unwrap());
         assert!(replay(&world, &asked).await.is_whole());

@@ -195,7 +195,7 @@ async fn a_dead_letter_of_a_text_is_explained_and_replayed() {
     assert!(!explained.contains(&phone), "{explained}");
     world.ses.accept_address(&phone);
     let found = review(&world, Deduplication::Off, false).await;
-    assert_eq!(found.work.of(), 1);
+    assert_eq!(found.work.letters(), 1);
     assert!(replay(&world, &found).await.is_whole());
     world.run(90).await;
     world.assert_nothing_lost();

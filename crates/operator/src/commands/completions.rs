@@ -33,8 +33,7 @@ pub(super) fn run(
 ) -> Result<CommandEnd, CommandError> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut program, "tidegate", &mut text);
-    let written = io::stdout().write_all(&text);
-    match written {
+    match io::stdout().write_all(&text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(CommandError::Terminal(error))
         }

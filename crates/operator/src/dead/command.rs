@@ -24,12 +24,13 @@ use crate::page::{Tone, View};
 use crate::shell::{CommandEnd, CommandError, Shell, open_file, stop_unless_confirmed};
 use crate::status::{self, Status};
 use crate::steer::Author;
+use crate::steer::command::author_by;
 
 /// The most letters that are read at once.
 pub(crate) const MOST_LETTERS: u32 = 100_000;
 
-/// The stack and the queue's letters, once they are read.
-struct DeadDesk<'a> {
+/// A command on the dead letters, once they are read.
+struct LetterCommand<'a> {
     stack: &'a Stack,
     shell: &'a Shell,
     filter: LetterFilter,
@@ -56,14 +57,14 @@ pub(crate) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, Co
             shell.output.remark(Tone::Warning, said);
         }
     }
-    DeadDesk { stack: &stack, shell, filter, reading }.run(args.command.as_ref()).await
+    LetterCommand { stack: &stack, shell, filter, reading }.run(args.command.as_ref()).await
 }
 
 fn refusable<T, E: ToString>(result: Result<T, E>) -> Result<T, CommandError> {
     result.map_err(|fault| CommandError::Input(fault.to_string()))
 }
 
-impl DeadDesk<'_> {
+impl LetterCommand<'_> {
     async fn run(&self, command: Option<&DeadCommand>) -> Result<CommandEnd, CommandError> {
         let Self { shell, filter, reading, .. } = self;
         let (now, addresses) = (self.stack.clock().wall().into(), shell.output.addresses());
@@ -111,7 +112,7 @@ impl DeadDesk<'_> {
 
     async fn discard(&self, args: &ActionArgs) -> Result<CommandEnd, CommandError> {
         let reviewed = self.discard_review();
-        let letters = reviewed.work.of();
+        let letters = reviewed.work.letters();
         if !args.go || letters == 0 {
             let said = "Nothing was deleted; --go with --reason deletes them. tidegate dead export keeps a copy.";
             return self.only_show(&reviewed, said);
@@ -135,7 +136,7 @@ impl DeadDesk<'_> {
             ..ReviewOptions::of(filter.clone(), &campaigns, &stack.poller)
         };
         let reviewed = review(reading, &options, &stack.ledger(), stack.clock().wall()).await?;
-        if !args.action.go || reviewed.work.of() == 0 && reviewed.work.deletions.is_empty() {
+        if !args.action.go || reviewed.work.letters() == 0 && reviewed.work.deletions.is_empty() {
             return self.only_show(&reviewed, "Nothing was sent; --go with --reason sends them.");
         }
         shell.output.say_view(&reviewed);
@@ -173,11 +174,8 @@ impl DeadDesk<'_> {
         if let Some(ended) = stop_unless_confirmed(args.ask, self.shell, question).await? {
             return Ok(Err(ended));
         }
-        let by = match &args.by {
-            Some(by) => by.clone(),
-            None => self.stack.operator().await,
-        };
-        Ok(Ok(Author { by, reason: args.reason.clone().unwrap_or_default() }))
+        let reason = args.reason.as_deref().unwrap_or_default();
+        Ok(Ok(author_by(self.stack, reason, args.by.as_ref()).await))
     }
 }
 
@@ -228,15 +226,15 @@ pub(crate) async fn export_and_discard(
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
     let reading = read(stack, MOST_LETTERS, shell).await?;
-    let desk = DeadDesk { stack, shell, filter, reading };
-    shell.output.say_view(&desk.write(path, file, true)?);
+    let letters = LetterCommand { stack, shell, filter, reading };
+    shell.output.say_view(&letters.write(path, file, true)?);
     let ended =
-        act(&desk.discard_review().work, author, ReplayPace::UNBOUNDED, stack, shell).await?;
-    Ok(if desk.reading.coverage.is_whole() { ended } else { CommandEnd::ProblemsFound })
+        act(&letters.discard_review().work, author, ReplayPace::UNBOUNDED, stack, shell).await?;
+    Ok(if letters.reading.coverage.is_whole() { ended } else { CommandEnd::ProblemsFound })
 }
 
 fn question(reviewed: &Review, per_second: f64) -> String {
-    let mails = reviewed.work.of();
+    let mails = reviewed.work.letters();
     let seconds = Duration::try_from_secs_f64(real(mails) / per_second);
     let takes = seconds.map(span).unwrap_or_default();
     let drops = reviewed.work.deletions.len() as u64;

@@ -240,6 +240,10 @@ fn none(letter: &Letter) -> &'static str {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ExportReport {
     pub letters: u64,
+    /// Of these, mails that may have been sent although they are dead-lettered.
+    pub perhaps_sent: u64,
+    /// Of these, messages that Tidegate did not write.
+    pub foreign: u64,
     /// Whether recipients' addresses and original bodies were exported.
     pub whole: bool,
     /// The part of the queue that was read.
@@ -259,11 +263,14 @@ pub fn export(
     to: &mut impl Write,
 ) -> io::Result<ExportReport> {
     let addresses = if whole { AddressVisibility::Shown } else { AddressVisibility::Masked };
-    let mut exported = ExportReport { letters: 0, whole, coverage: reading.coverage };
+    let mut exported =
+        ExportReport { letters: 0, perhaps_sent: 0, foreign: 0, whole, coverage: reading.coverage };
     for letter in reading.admitted(filter) {
         serde_json::to_writer(&mut *to, &LetterDetails::of(letter, now, addresses, whole))?;
         to.write_all(b"\n")?;
         exported.letters += 1;
+        exported.perhaps_sent += u64::from(letter.doubt() != Doubt::None);
+        exported.foreign += u64::from(letter.entry().is_none());
     }
     to.flush()?;
     Ok(exported)

@@ -109,7 +109,7 @@ pub async fn carry_out(
             filter: work.filter.clone(),
             by: author.by.clone(),
             reason: author.reason.trim().to_owned(),
-            of: work.of(),
+            of: work.letters(),
             ..LetterReport::default()
         },
         began: EpochMillis::from(clock.wall()),

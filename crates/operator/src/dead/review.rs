@@ -124,8 +124,8 @@ pub struct LetterWork {
 }
 
 impl LetterWork {
-    /// Mails to send, or letters to discard.
-    pub fn of(&self) -> u64 {
+    /// The letters to replay, or to discard.
+    pub fn letters(&self) -> u64 {
         match self.action {
             LetterAction::Replay => self.mails.len() as u64,
             LetterAction::Discard => self.deletions.len() as u64,
@@ -260,7 +260,9 @@ pub(crate) async fn marks_of(
     let mails: Vec<Identity> = mails.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
     let calls = mails.chunks(MARKS_A_CALL).map(|some| marks.find(some));
     let found: Vec<_> = stream::iter(calls).buffered(CALLS_AT_ONCE).try_collect().await?;
-    let found = mails.iter().cloned().zip(found.into_iter().flatten());
+    // Call by call: an answer that is too short or too long shifts no other's.
+    let calls = mails.chunks(MARKS_A_CALL).zip(found);
+    let found = calls.flat_map(|(some, found)| some.iter().cloned().zip(found));
     Ok(found.filter_map(|(mail, mark)| Some((mail, mark?))).collect())
 }
 
@@ -397,7 +399,7 @@ impl View for Review {
                 format!("{} not sent: {}", count(refusal.letters), refusal.why),
             );
         }
-        let to_send = count(self.work.of());
+        let to_send = count(self.work.letters());
         page.line(
             Tone::Strong,
             format!("{to_send} would be sent to their campaigns' queues again"),
@@ -408,7 +410,7 @@ impl View for Review {
                 format!("{} that were sent would be deleted here", count(self.to_drop)),
             );
         }
-        if !self.work.guarded && self.work.of() > 0 {
+        if !self.work.guarded && self.work.letters() > 0 {
             page.line(Tone::Faint, "deduplication is off: nothing but the code and the answer tells whether one was sent");
         }
         self.coverage.view(page);
@@ -418,7 +420,7 @@ impl View for Review {
 impl View for DiscardReview {
     fn view(&self, page: &mut Page) {
         self.groups.view(page);
-        let all = count(self.work.of());
+        let all = count(self.work.letters());
         page.line(Tone::Strong, format!("{all} would be deleted for good ({})", self.work.filter));
     }
 }

@@ -95,7 +95,7 @@ struct ScenarioArgs {
     #[arg(long, value_name = "NAME=WEIGHT", value_parser = parsed::<WeightList>)]
     weights: Vec<WeightList>,
     /// Recipients, or parts of texts, a second [default: 14, or the stack's]
-    #[arg(long, value_name = "RECIPIENTS")]
+    #[arg(long, value_name = "RECIPIENTS", value_parser = number("recipients a second such as 14 or 0.5"))]
     quota: Option<f64>,
     /// AWS's price of a part of a text, in US dollars: <https://aws.amazon.com/end-user-messaging/pricing/>
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
@@ -108,7 +108,7 @@ struct ScenarioArgs {
     daily_quota: Option<OrNone<u64>>,
     /// How the daily quota is used: `full` speed until it is used up, or `spread` over the day
     #[arg(long, value_name = "PACE", value_parser = PossibleValuesParser::new(["full", "spread"])
-        .map(|pace| if pace == "full" { DailyPace::Full } else { DailyPace::Spread }))]
+        .try_map(|pace| pace.parse::<DailyPace>().map_err(|error| error.to_string())))]
     daily: Option<DailyPace>,
     /// Recipients sent in the 24 hours before the start [default: 0, or what SES tells]
     #[arg(long, value_name = "RECIPIENTS", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
@@ -124,14 +124,14 @@ struct ScenarioArgs {
     #[arg(long = "fault", value_name = "FAULT", value_parser = or_none(parsed::<PlannedFault>))]
     faults: Vec<OrNone<PlannedFault>>,
     /// Part of the quota that is kept free, 0.005 to 0.5 [default: 0.02, or the stack's]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = number("shares from 0.005 to 0.5"))]
     rate_margin: Option<f64>,
     /// How the poller takes mails: `merge` or `direct` [default: merge, or the stack's]
     #[arg(long = "mode", value_name = "MODE", value_parser = PossibleValuesParser::new(["merge", "direct"])
         .map(|mode| mode == "merge"))]
     merge: Option<bool>,
     /// Express mails a second that come all along, up to nine tenths of what may be sent
-    #[arg(long, value_name = "MAILS")]
+    #[arg(long, value_name = "MAILS", value_parser = number("mails a second such as 2 or 0.5"))]
     express: Option<f64>,
     /// Part of the mails that goes to one domain, such as `gmail.com=40%`; each of the others goes to a
     /// domain of its own; may be given many times
@@ -183,14 +183,17 @@ impl FromStr for Variant {
         if name.trim().is_empty() || changes.trim().is_empty() {
             return Err(allowed.to_owned());
         }
+        // A blank behind a comma is within a value.
+        let changes = changes.replace(", ", ",");
         let options = changes.split_whitespace().map(|change| format!("--{change}"));
         let command = Command::new("variant").no_binary_name(true).disable_help_flag(true);
         let found = ScenarioArgs::augment_args(command).try_get_matches_from(options);
         let changes = found.and_then(|found| ScenarioArgs::from_arg_matches(&found));
         let changes = changes.map_err(|error| {
             let said = error.to_string();
-            let said = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
-            format!("{said}; {allowed}")
+            let said = said.lines().map(str::trim).take_while(|line| !line.is_empty());
+            let said = said.collect::<Vec<_>>().join(" ");
+            format!("{}; {allowed}", said.trim_start_matches("error: "))
         })?;
         Ok(Self { name: name.trim().to_owned(), changes })
     }
@@ -216,6 +219,11 @@ pub fn channel(text: &str) -> Result<Channel, String> {
     text.parse().map_err(|_| "allowed is email or sms".to_owned())
 }
 
+/// Reads a number, and says what is allowed where it is none.
+fn number(allowed: &'static str) -> impl Fn(&str) -> Result<f64, String> + Clone {
+    move |text| text.parse().map_err(|_| format!("allowed are {allowed}"))
+}
+
 fn dollars(text: &str) -> Result<f64, String> {
     let dollars = text.parse().ok().filter(|dollars| (0.0..1_000.0).contains(dollars));
     dollars.ok_or_else(|| "allowed are US dollars such as 0.0075".to_owned())
@@ -226,7 +234,7 @@ pub fn ses_price(text: &str) -> Result<f64, String> {
     dollars(text).map(|dollars| dollars / 1e3)
 }
 
-fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
+fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
     text.parse::<T>().map_err(|error| error.to_string())
 }
 
@@ -258,11 +266,8 @@ pub(crate) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, Co
     shell.show(&report)?;
     if let Some(path) = &args.chart {
         let drawn = chart::draw(&report).map_err(|error| CommandError::Refused(Box::new(error)))?;
-        std::fs::write(path, drawn).map_err(|source| CommandError::File {
-            path: path.clone(),
-            doing: "the chart cannot be written",
-            source,
-        })?;
+        let written = std::fs::write(path, drawn);
+        written.map_err(CommandError::of_file(path, "the chart cannot be written"))?;
     }
     Ok(if report.all_end() { CommandEnd::Done } else { CommandEnd::ProblemsFound })
 }
@@ -389,3 +394,6 @@ impl ScenarioArgs {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

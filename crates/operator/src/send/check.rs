@@ -1,9 +1,5 @@
 //! The first pass over the input: every row is rendered and parsed as the poller will parse it,
 //! before anything is sent.
-//!
-//! A word of the dry run on mails that are allowed and may surprise.
-//!
-//! SHA-256 as text.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};

@@ -1,8 +1,5 @@
-//! Puts a batch on its queue. Transient failures are retried until the patience ends.
-//!
-//! Packs messages into batches of at most 10 entries and 1 MiB, SQS's limits.
-//!
-//! Limits the backlog: nothing is enqueued while the campaign's queue is deeper than allowed.
+//! Packs messages into batches of SQS's limits (10 entries, 1 MiB), and puts them on their queue unless that is deeper
+//! than allowed. Transient failures are retried until the patience ends.
 
 use std::pin::pin;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::runs::{Baseline, RowRanges};
+use tidegate_core::runs::{Baseline, RowRanges, Run};
 use tidegate_delivery::ports::Monotonic;
 
 use super::rows::InputFormat;
@@ -51,6 +51,27 @@ pub struct JournalInput {
 }
 
 impl JournalHeader {
+    /// The header of a run whose messages go to `queue`.
+    pub fn of(
+        run: &Run,
+        queue: &str,
+        settings: BTreeMap<String, String>,
+        input: JournalInput,
+    ) -> Self {
+        Self {
+            tidegate_journal: JOURNAL_VERSION,
+            campaign: run.campaign.clone(),
+            queue: queue.to_owned(),
+            run: run.name.clone(),
+            settings,
+            rows: run.input.rows,
+            by: run.sender.by.clone(),
+            at: run.began,
+            before: run.before,
+            input,
+        }
+    }
+
     /// The settings that differ between this header and `now`: `--from (a@example.org then, not given now)`.
     pub fn differences(&self, now: &Self) -> Vec<String> {
         let all = |header: &Self| {

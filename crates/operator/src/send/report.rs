@@ -1,6 +1,4 @@
-//! The reports of `tidegate send`: dry run, faults and result.
-//!
-//! The report of an input that was checked without a stack.
+//! The reports of `tidegate send`: dry run, faults and result, and of an input that was checked without a stack.
 
 use std::time::Duration;
 
@@ -85,6 +83,12 @@ impl SendReport {
     /// Rows that are not known to be enqueued.
     pub const fn left(&self) -> u64 {
         self.rows.saturating_sub(self.enqueued_before + self.enqueued)
+    }
+
+    /// The rows that are left, and how it goes on, in words.
+    pub fn unfinished(&self) -> String {
+        let left = counted(self.left(), self.channel.words().message);
+        format!("{left} not enqueued: run the same command again")
     }
 
     /// The command that sends the rest of a cancelled run.

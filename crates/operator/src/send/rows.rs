@@ -1,8 +1,4 @@
-//! Reads the input row by row; each row is a mail.
-//!
-//! The fields of a record of CSV.
-//!
-//! JSON objects of a list, with values as they are written.
+//! Reads the input row by row, from CSV or from JSON objects; each row is a mail.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -1,6 +1,5 @@
-//! The run in the ledger: whether it may begin or go on, what is written of it meanwhile, and who has got its mail.
-//!
-//! The state of the queues and the ledger before a run.
+//! The run in the ledger: whether it may begin or go on, how all stood before it, what is written of it meanwhile, and
+//! who has got its mail.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -246,8 +245,8 @@ impl<'a, L: Ledger + Runs> RunRecord<'a, L> {
         self.stored.run.settled.insert(row, row);
     }
 
-    /// Writes how far the run is, and reads what its mail of this priority has to do, if that was not done lately. Without an answer of the
-    /// ledger's the run does as before: a queue can hold its mail.
+    /// Writes how far the run is, and reads what its mail of this priority has to do, if that was not done lately. While
+    /// the ledger does not answer a pause stays, and mail that the level defers goes: a queue can hold it.
     ///
     /// # Errors
     /// [`RunError::TakenOver`].
@@ -276,6 +275,8 @@ impl<'a, L: Ledger + Runs> RunRecord<'a, L> {
                 None if level.defers(priority) => RunOrder::Defer(level),
                 None => RunOrder::Go,
             };
+        } else if matches!(self.order, RunOrder::Defer(_)) {
+            self.order = RunOrder::Go;
         }
         let waits = matches!(self.order, RunOrder::Wait(_));
         let stage = if waits { RunStage::Waiting } else { stage };
@@ -287,15 +288,11 @@ impl<'a, L: Ledger + Runs> RunRecord<'a, L> {
         Ok(&self.order)
     }
 
-    /// Writes how the run ended.
+    /// Writes that the run is at this stage now.
     ///
     /// # Errors
-    /// [`RunError`] of the write.
-    pub async fn end(&mut self, stage: RunStage, now: EpochMillis) -> Result<(), RunError> {
-        self.write(stage, now).await
-    }
-
-    async fn write(&mut self, stage: RunStage, now: EpochMillis) -> Result<(), RunError> {
+    /// [`RunError`].
+    pub async fn write(&mut self, stage: RunStage, now: EpochMillis) -> Result<(), RunError> {
         (self.stored.run.stage, self.stored.run.seen) = (stage, now);
         for _ in 0..TRIES {
             if self.ledger.set_run(&self.stored).await? {

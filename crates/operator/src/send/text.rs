@@ -1,10 +1,4 @@
 //! Text messages of a run: the message of a row, its parts and price in the dry run, and its preview.
-//!
-//! The prices of a part of a text, as the operator gives them.
-//!
-//! The parts, encodings and prices of a run's texts, for the dry run.
-//!
-//! A text in the preview.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,6 +1,4 @@
 //! The status of a stack: quota and use, campaigns, holds, breaker, queues.
-//!
-//! The facts of a stack, from which its status and its dashboard follow.
 
 mod facts;
 mod live;

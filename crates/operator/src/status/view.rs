@@ -26,20 +26,20 @@ impl View for Status {
 impl Status {
     /// The parts below the campaigns, as far as the stack has them.
     pub(crate) fn sections(&self, page: &mut Page) {
-        if !self.runs.is_empty() {
-            page.heading("Runs");
-            self.runs.view(page);
-        }
-        if !self.limits.is_empty() {
-            page.heading("Limits");
-            page.table(limits(&self.limits));
-        }
         if !self.holds.is_empty() {
             page.heading("Holds");
             let mut table =
                 TextTable::new(["of", "reason", "since", "until", "lifted by", "detail"]);
             self.holds.iter().for_each(|hold| table.row(row(hold)));
             page.table(table);
+        }
+        if !self.limits.is_empty() {
+            page.heading("Limits");
+            page.table(limits(&self.limits));
+        }
+        if !self.runs.is_empty() {
+            page.heading("Runs");
+            self.runs.view(page);
         }
     }
 }
@@ -279,7 +279,6 @@ impl View for QuotaStatus {
     }
 }
 
-/// The weights and shares of all campaigns.
 impl View for Vec<LimitStatus> {
     fn view(&self, page: &mut Page) {
         if self.is_empty() {
@@ -289,6 +288,7 @@ impl View for Vec<LimitStatus> {
     }
 }
 
+/// The weights and shares of all campaigns.
 impl View for Vec<CampaignStatus> {
     fn view(&self, page: &mut Page) {
         let mut table = TextTable::new(["name", "weight", "configured", "share"]);

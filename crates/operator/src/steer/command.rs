@@ -188,7 +188,7 @@ impl AuthorArgs {
     }
 }
 
-async fn author_by(stack: &Stack, reason: &str, by: Option<&String>) -> Author {
+pub(crate) async fn author_by(stack: &Stack, reason: &str, by: Option<&String>) -> Author {
     let by = match by {
         Some(by) => by.clone(),
         None => stack.operator().await,

@@ -29,9 +29,9 @@ const OWN_SCREEN: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 /// Watch a running stack, live
 ///
-/// Shows quota and use, the last minutes as a curve, each campaign's share, rate, backlog and end,
-/// runs, limits and holds. Reads the ledger once a second, the queues' depths every five. Rates are of the last ten
-/// seconds. The key q ends it; `tidegate pause` and the like, in another terminal, steer the stack.
+/// Shows quota and use, the last minutes as a curve, each campaign's share, rate, backlog and end, holds, closed limits,
+/// and the runs that still enqueue. Reads the ledger once a second, the queues' depths every five. Rates are of the last
+/// ten seconds. The key q ends it; `tidegate pause` and the like, in another terminal, steer the stack.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   tidegate top --local                 beside `make run` in another terminal
@@ -129,11 +129,15 @@ fn page(live: &LiveStatus, caption: &str, width: usize, height: usize) -> Page {
     // Rounded up: a rate just below the quota is the full height.
     let bars = curve.into_iter().map(|value| bar((value / top * 8.0).ceil() / 8.0));
     page.line(Tone::Good, bars.collect::<String>());
+    let mut brief = status.clone();
+    brief.limits.retain(|limit| limit.closed);
+    brief.runs.retain(|run| run.to_come > 0);
     let mut below = Page::default();
-    status.sections(&mut below);
+    brief.sections(&mut below);
     let rows = live.rows();
-    // Two lines for the table's names and for the number of those that have no room.
-    let room = height.saturating_sub(page.height() + below.height() + 2).max(1);
+    // A line for the table's names, and one for the number of the rows that have no room.
+    let room = height.saturating_sub(page.height() + below.height() + 1);
+    let room = if rows.len() > room { room.saturating_sub(1).max(1) } else { room };
     let names =
         ["campaign", "weight", "share now", "rate", "sent", "waiting", "age", "ends in", ""];
     let mut table = (1..8).fold(TextTable::new(names), TextTable::right);

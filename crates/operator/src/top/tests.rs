@@ -10,6 +10,7 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limits::Limit;
 use tidegate_core::rate::{Rate, RateMargin};
+use tidegate_core::runs::{Run, RunInput, RunSender, RunStage};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{AccountStatus, PreviousClaim, QueueDepth, Standing};
 
@@ -144,4 +145,31 @@ fn a_caption_stands_above_the_board() {
 fn of_more_campaigns_than_there_is_room_for_the_first_are_shown_and_the_others_are_counted() {
     let screen = drawn(&board(), 110, 12);
     assert!(!screen.contains("small") && screen.contains("and 1 more"), "{screen}");
+}
+
+#[test]
+fn the_last_campaign_has_the_last_line_where_all_have_room() {
+    let screen = drawn(&board(), 110, 13);
+    assert!(screen.contains("small") && !screen.contains("more"), "{screen}");
+}
+
+#[test]
+fn holds_come_before_closed_limits_and_runs_that_still_enqueue_and_others_are_left_out() {
+    let mut facts = facts(60);
+    let at = EpochMillis::from(facts.at);
+    let control = &mut facts.standing.control;
+    control.hold(Some("small"), HoldReason::Paused, Hold::new("by ada: typo", at));
+    let night = Limit { hours: Some("Mon-Sun 22:00-23:00".parse().unwrap()), ..Limit::default() };
+    let open = Limit { rate: Some("10/s".parse().unwrap()), ..Limit::default() };
+    for (key, limit) in [("campaign:small", night), ("domain:open.example", open)] {
+        control.limits.insert(key.parse().unwrap(), Some(limit));
+    }
+    let input = RunInput { rows: 500, ..RunInput::default() };
+    let run = |name| Run::new("big", name, input.clone(), RunSender::default(), at);
+    facts.runs = vec![run("under-way"), Run { stage: RunStage::Done, ..run("finished") }];
+    let screen = drawn(&LiveStatus::new(&facts), 120, 40);
+    let places = ["Holds\n", "Limits\n", "Runs\n"].map(|heading| screen.find(heading));
+    assert!(places[0].is_some() && places.is_sorted(), "{places:?} on:\n{screen}");
+    assert!(screen.contains("under-way") && screen.contains("campaign:small"), "{screen}");
+    assert!(!screen.contains("finished") && !screen.contains("open.example"), "{screen}");
 }

@@ -1,6 +1,4 @@
-//! The obstacles that delay a campaign's mail.
-//!
-//! Estimates how long a mail without obstacles waits for its turn.
+//! The obstacles that delay a campaign's mail, and how long a mail without any waits for its turn.
 
 use std::time::Duration;
 

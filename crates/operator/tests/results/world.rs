@@ -10,7 +10,7 @@ use tidegate_core::dead_letter::{DeadLetter, LastError};
 use tidegate_core::deduplication::{Acceptance, Deduplication};
 use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::{EpochMillis, Identity};
-use tidegate_core::runs::{Baseline, Run, RunInput, RunSender};
+use tidegate_core::runs::{Run, RunInput, RunSender};
 use tidegate_delivery::ports::{
     Clock as _, DeferralStore as _, Fifo, Ledger as _, LedgerReport, MarkRequest, Marks as _,
     Outgoing, QueueUrl, Queues as _, StoredRun,
@@ -24,9 +24,9 @@ use tidegate_operator::results::{
     ResultsError, ResultsReport, RowResult, RunJournal, StackSettings, facts, results, waiting,
 };
 use tidegate_operator::send::{
-    CampaignDraft, CheckOptions, DraftContent, InputFormat, JOURNAL_VERSION, JournalHeader,
-    JournalInput, JournalSink, JournalWriter, RecipientFilter, RunEnd, RunRecord, RunState,
-    SendLimits, Session, TemplatePart, TemplateSource, Templates, baseline, check,
+    CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalInput,
+    JournalSink, JournalWriter, RecipientFilter, RunEnd, RunRecord, RunState, SendLimits, Session,
+    TemplatePart, TemplateSource, Templates, baseline, check,
 };
 
 const FORMAT: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
@@ -156,22 +156,11 @@ impl World {
         let checked = check(&draft, "in.csv", csv.as_bytes(), checking, |_, _| {}).unwrap();
         let (queue, clock) = (url(campaign), self.universe.clock());
         let at = EpochMillis::from(clock.wall());
-        let mut header = {
-            let input = JournalInput { path: "in.csv".into(), format: FORMAT, to_column: None };
-            JournalHeader {
-                tidegate_journal: JOURNAL_VERSION,
-                campaign: campaign.to_owned(),
-                queue: queue.as_str().to_owned(),
-                run: run.to_owned(),
-                settings: BTreeMap::new(),
-                rows: 0,
-                by: "ada".to_owned(),
-                at,
-                before: Baseline::default(),
-                input,
-            }
-        };
-        header.rows = rows;
+        let sender = RunSender { by: "ada".to_owned(), ..RunSender::default() };
+        let wanted = RunInput { rows, ..RunInput::default() };
+        let wanted = Run::new(campaign, run, wanted, sender, at);
+        let input = JournalInput { path: "in.csv".into(), format: FORMAT, to_column: None };
+        let mut header = JournalHeader::of(&wanted, queue.as_str(), BTreeMap::new(), input);
         let shared = [url("merge.fifo"), url("domain-1")];
         header.before =
             baseline(&self.queues, &self.ledger, campaign, slice::from_ref(&queue), &shared)
@@ -194,8 +183,7 @@ impl World {
         };
         let mut journal = Journalled { lines: Vec::new(), written_at: at, list: csv.clone() };
         let mut writer = JournalWriter::new(&mut journal);
-        let (input, sender) = (RunInput::default(), RunSender::default());
-        let stored = StoredRun { version: 0, run: Run::new(campaign, run, input, sender, at) };
+        let stored = StoredRun { version: 0, run: wanted };
         let known = MemoryLedger::default();
         let mut record = RunRecord::begin(&known, stored).await.unwrap();
         let run =

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tidegate_core::back_pressure::BackPressureLevel;
-use tidegate_fakes::Latency;
+use tidegate_delivery::ports::FailureKind;
+use tidegate_fakes::{Fault, Latency, Operation, Rule};
 use tidegate_operator::send::{RunEnd, SendProgress};
 
 use super::world::{Journal, World, recipients};
@@ -74,4 +75,35 @@ async fn a_bounded_wait_gives_up_and_the_same_run_goes_on_later() {
     (world.limits.even_if_deferred, world.limits.max_wait) = (true, None);
     let report = world.run(&csv, &mut journal, pending()).await.unwrap();
     assert_eq!((report.ended, world.run_state().len()), (RunEnd::Done, 95));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounded_wait_ends_when_it_said_also_between_two_looks() {
+    let mut world = World::new(4);
+    world.limits.max_wait = Some(Duration::from_secs(50));
+    world.set_level(BackPressureLevel::Overloaded).await;
+    let began = world.now();
+    let report = world.run(&recipients(95), &mut Journal::default(), pending()).await.unwrap();
+    let took = world.now().saturating_since(began);
+    assert!((50.0..50.5).contains(&took.as_secs_f64()), "{took:?}");
+    let said = "the level is overloaded, which defers messages of normal priority; waited for 50 s";
+    assert!(matches!(&report.ended, RunEnd::GaveUp(why) if why.starts_with(said)), "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_the_level_deferred_go_while_the_ledger_does_not_answer() {
+    let mut world = World::new(5);
+    world.ledger = world.ledger.with_faults(&world.faults);
+    world.set_level(BackPressureLevel::Overloaded).await;
+    let (csv, mut journal) = (recipients(95), Journal::default());
+    let fails = async {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(world.run_state().len(), 0, "sent while it was deferred");
+        let silent = Fault::Before(FailureKind::TimedOut);
+        world.faults.add(Rule::new(silent).on(Operation::Read));
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(world.run_state().len(), 95, "it waited for the ledger");
+    };
+    let (report, ()) = join(world.run(&csv, &mut journal, pending()), fails).await;
+    assert_eq!(report.unwrap().ended, RunEnd::Done);
 }

@@ -215,6 +215,7 @@ async fn an_interrupted_run_of_texts_goes_on_where_it_was() {
     let report = world.run(&csv, &mut journal, stop).await.unwrap();
     assert_eq!((report.ended.clone(), report.enqueued < 300), (RunEnd::Interrupted, true));
     assert!(Page::of(&report).plain().starts_with("Interrupted: "));
+    assert!(report.unfinished().contains(" texts not enqueued: run the same command"));
     let report = world.run(&csv, &mut journal, std::future::pending()).await.unwrap();
     assert!(Page::of(&report).plain().contains(" texts enqueued for campaign big\n"));
     let mut numbers: Vec<String> = world.queues.contents(&world.queue).iter().map(phone).collect();

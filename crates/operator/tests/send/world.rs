@@ -17,10 +17,9 @@ use tidegate_fakes::{
 };
 use tidegate_operator::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
-    JOURNAL_VERSION, JournalContents, JournalHeader, JournalInput, JournalSink, JournalWriter,
-    KnownList, RecipientFilter, RunEnd, RunRecord, SendError, SendLimits, SendPorts, SendProgress,
-    SendReport, Session, TemplatePart, TemplateSource, Templates, admitted, check, read_journal,
-    run_state,
+    JournalContents, JournalHeader, JournalInput, JournalSink, JournalWriter, KnownList,
+    RecipientFilter, RunEnd, RunRecord, SendError, SendLimits, SendPorts, SendProgress, SendReport,
+    Session, TemplatePart, TemplateSource, Templates, admitted, check, read_journal, run_state,
 };
 
 pub(crate) const FILE: &str = "recipients.csv";
@@ -158,21 +157,9 @@ impl World {
     }
 
     pub(crate) fn header(&self, checked: &InputSummary) -> JournalHeader {
-        let at = EpochMillis::from(self.universe.clock().wall());
         let input = JournalInput { path: "in.csv".into(), format: CSV, to_column: None };
-        let queue = self.queue.as_str();
-        JournalHeader {
-            tidegate_journal: JOURNAL_VERSION,
-            campaign: "big".to_owned(),
-            queue: queue.to_owned(),
-            run: "recipients".to_owned(),
-            settings: [("input".to_owned(), checked.sha256.clone())].into(),
-            rows: checked.rows,
-            by: "ada".to_owned(),
-            at,
-            before: Baseline::default(),
-            input,
-        }
+        let settings = [("input".to_owned(), checked.sha256.clone())].into();
+        JournalHeader::of(&self.begun(checked), self.queue.as_str(), settings, input)
     }
 
     /// One run of the command.
@@ -233,7 +220,7 @@ impl World {
             Ok(RunEnd::Cancelled) => RunStage::Cancelled,
             _ => RunStage::Stopped,
         };
-        record.end(stage, self.now()).await?;
+        record.write(stage, self.now()).await?;
         report
     }
 
@@ -241,8 +228,8 @@ impl World {
         self.universe.clock().wall().into()
     }
 
-    /// The run as it begins.
-    pub(crate) async fn wanted(&self, checked: &InputSummary) -> Run {
+    /// The run as it begins, whatever the ledger knows.
+    fn begun(&self, checked: &InputSummary) -> Run {
         let input =
             RunInput { list: checked.sha256.clone(), message: "m".into(), rows: checked.rows };
         let sender = RunSender {
@@ -250,12 +237,14 @@ impl World {
             by: "ada".to_owned(),
             token: format!("{}-{}", self.host, self.now()),
         };
+        Run::new("big", "recipients", input, sender, self.now())
+    }
+
+    /// The run as it begins, after the cancels that the ledger knows.
+    pub(crate) async fn wanted(&self, checked: &InputSummary) -> Run {
         let cancels = self.ledger.read().await.unwrap().control.cancels;
         let cancelled_at = cancels.get("big").map(|cancel| cancel.at);
-        Run {
-            before: Baseline { cancelled_at, ..Baseline::default() },
-            ..Run::new("big", "recipients", input, sender, self.now())
-        }
+        Run { before: Baseline { cancelled_at, ..Baseline::default() }, ..self.begun(checked) }
     }
 
     /// The run as the ledger has it.

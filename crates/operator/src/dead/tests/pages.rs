@@ -67,7 +67,7 @@ async fn no_page_shows_an_address_or_a_body_unless_asked() {
     let (reading, now) = (bench.read().await, EpochMillis::new(1_795_300_000_000));
     let mut lines = Vec::new();
     let exported = export(&reading, &LetterFilter::default(), now, false, &mut lines).unwrap();
-    assert_eq!(exported.letters, 5);
+    assert_eq!((exported.letters, exported.perhaps_sent, exported.foreign), (5, 2, 1));
     let masked = String::from_utf8(lines).unwrap();
     for text in ["ada@", "order-17@", "a@example", "Text."] {
         assert!(!masked.contains(text), "{text}: {masked}");

@@ -1,5 +1,7 @@
-use tidegate_core::deduplication::{Acceptance, MarkState};
-use tidegate_delivery::ports::{FailureKind, History as _, MarkRequest, MarkResult, Marks as _};
+use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
+use tidegate_delivery::ports::{
+    FailureKind, History as _, MarkRequest, MarkResult, Marks, PortError,
+};
 use tidegate_fakes::{Fault, Latency, Operation, Rule};
 
 use super::*;
@@ -37,7 +39,8 @@ async fn a_replayed_mail_keeps_its_identity_and_body_and_has_a_higher_pass_and_a
     let filter =
         LetterFilter { codes: vec!["messagerejected".to_owned()], ..LetterFilter::default() };
     let review = bench.review(filter, false).await;
-    assert_eq!((review.work.of(), bench.standing("big").len()), (25, 0), "a review does nothing");
+    let found = (review.work.letters(), bench.standing("big").len());
+    assert_eq!(found, (25, 0), "a review does nothing");
     let replayed = bench.replay(&review, FAST).await.unwrap();
     assert!(replayed.is_whole() && replayed.sent == 25, "{replayed:?}");
     for message in bench.standing("big") {
@@ -106,7 +109,7 @@ async fn of_several_letters_of_one_mail_only_the_newest_is_replayed() {
     bench.put(&[at_pass("New", 131_071), at_pass("Old", 65_535)]).await;
     bench.put(&[refused("big", "once", "Old")]).await;
     let review = bench.review(LetterFilter::default(), true).await;
-    assert_eq!((review.work.of(), review.refusals.len()), (2, 1), "{review:?}");
+    assert_eq!((review.work.letters(), review.refusals.len()), (2, 1), "{review:?}");
     assert_eq!(bench.replay(&review, FAST).await.unwrap().sent, 2);
     let twice = ("big/id/twice".to_owned(), "131072".to_owned());
     assert_eq!(bench.mails("big").get(&twice), Some(&1), "{:?}", bench.mails("big"));
@@ -116,11 +119,11 @@ async fn of_several_letters_of_one_mail_only_the_newest_is_replayed() {
     bench.put(&[at_pass("New", 131_071), at_pass("Old", 65_535)]).await;
     let old = LetterFilter { codes: vec!["Old".to_owned()], ..LetterFilter::default() };
     let review = bench.review(old, true).await;
-    assert_eq!((review.work.of(), review.groups[0].cannot), (0, 1));
+    assert_eq!((review.work.letters(), review.groups[0].cannot), (0, 1));
     // Alike but for SQS's id: one of them.
     let bench = Bench::new();
     bench.put(&[at_pass("Old", 65_535), at_pass("Old", 65_535)]).await;
-    assert_eq!(bench.review(LetterFilter::default(), true).await.work.of(), 1);
+    assert_eq!(bench.review(LetterFilter::default(), true).await.work.letters(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,7 +157,7 @@ async fn what_cannot_be_sent_is_said_and_stays() {
     let message = broken.into_queue_message(None, SQS_LIMIT_BYTES).unwrap();
     bench.put(&[raw(message.body, message.attributes)]).await;
     let review = bench.review(LetterFilter::default(), true).await;
-    assert_eq!(review.work.of(), 0);
+    assert_eq!(review.work.letters(), 0);
     let why: Vec<_> = review.refusals.iter().map(|refusal| refusal.why.as_str()).collect();
     assert_eq!(why[0], "there is no campaign gone any more");
     assert!(why[1].starts_with("would be dead-lettered again: ") && why.len() == 2, "{why:?}");
@@ -259,7 +262,7 @@ async fn with_letters_to_delete_that_are_gone_it_is_not_whole() {
     bench.put(&several(1)).await;
     mark(&bench, "m-0", MarkState::Sent).await;
     let review = bench.review(LetterFilter::default(), true).await;
-    assert_eq!((review.work.of(), review.to_drop), (0, 1));
+    assert_eq!((review.work.letters(), review.to_drop), (0, 1));
     let taken = bench.memory.receive(&bench.dead, 1, Duration::ZERO).await.unwrap();
     bench.memory.delete(&bench.dead, std::slice::from_ref(&taken[0].receipt)).await.unwrap();
     let replayed = bench.replay(&review, FAST).await.unwrap();
@@ -287,7 +290,7 @@ async fn a_discard_deletes_the_reviewed_letters_for_good_and_the_history_says_wh
     let reading = bench.read().await;
     let filter = LetterFilter { campaigns: vec!["big".to_owned()], ..LetterFilter::default() };
     let reviewed = DiscardReview::of(&reading, &filter, AddressVisibility::Masked);
-    assert_eq!((reviewed.work.of(), reviewed.groups.letters), (25, 25));
+    assert_eq!((reviewed.work.letters(), reviewed.groups.letters), (25, 25));
     // This one is of the campaign, too, and nobody has seen it.
     bench.put(&[refused("big", "late", "Rejected")]).await;
     let site = LetterPorts {
@@ -328,7 +331,7 @@ async fn a_corrected_letter_is_sent_as_the_same_mail_with_its_new_body() {
     let mut corrected = reading.clone();
     assert_eq!(corrections.apply(&mut corrected).unwrap(), 0);
     let review = bench.review_of(&corrected, LetterFilter::default(), false).await;
-    assert_eq!((review.work.of(), review.refusals.len()), (1, 1), "{review:?}");
+    assert_eq!((review.work.letters(), review.refusals.len()), (1, 1), "{review:?}");
     assert_eq!(bench.replay(&review, FAST).await.unwrap().sent, 1);
     let sent = bench.standing("big");
     assert_eq!((sent.len(), sent[0].body.as_str()), (1, better.as_str()));
@@ -342,4 +345,47 @@ async fn a_corrected_letter_is_sent_as_the_same_mail_with_its_new_body() {
     let other = Corrections::read("dead.jsonl", other.as_bytes()).unwrap();
     let fault = other.apply(&mut reading.clone()).unwrap_err().to_string();
     assert!(fault.starts_with("dead.jsonl:1: body.id: must stay"), "{fault}");
+}
+
+/// Marks whose answers lack their last mark.
+struct ShortAnswers<'a>(&'a MemoryLedger);
+
+impl Marks for ShortAnswers<'_> {
+    async fn mark(&self, request: &MarkRequest) -> Result<MarkResult, PortError> {
+        self.0.mark(request).await
+    }
+
+    async fn set_sent(&self, of: &Identity, accepted: &Acceptance) -> Result<bool, PortError> {
+        self.0.set_sent(of, accepted).await
+    }
+
+    async fn set_parked(&self, of: &Identity, token: &str, pass: u32) -> Result<bool, PortError> {
+        self.0.set_parked(of, token, pass).await
+    }
+
+    async fn unmark(&self, of: &Identity, token: &str) -> Result<bool, PortError> {
+        self.0.unmark(of, token).await
+    }
+
+    async fn find(&self, of: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
+        let mut found = self.0.find(of).await?;
+        found.pop();
+        Ok(found)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_too_short_gives_no_mail_another_one_s_mark() {
+    let bench = Bench::new();
+    let identity = |n: usize| Identity::from_body_id("big", &format!("m-{n:03}"));
+    for n in 0..250 {
+        let state = if n % 2 == 0 { MarkState::Sent } else { MarkState::Parked };
+        mark(&bench, &format!("m-{n:03}"), state).await;
+    }
+    let found = marks_of((0..250).map(identity), &ShortAnswers(&bench.ledger)).await.unwrap();
+    // Three calls, each without the last of its marks.
+    assert_eq!(found.len(), 247);
+    for (n, mark) in (0..250).filter_map(|n| Some((n, found.get(&identity(n))?))) {
+        assert_eq!(mark.state == MarkState::Sent, n % 2 == 0, "{n}");
+    }
 }

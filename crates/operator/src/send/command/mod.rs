@@ -11,13 +11,13 @@ use std::io::BufReader;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::page::{Page, Tone};
+use crate::page::Tone;
 use crate::send::{
     AddressList, CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
-    InputReport, InputSummary, JOURNAL_VERSION, JournalContents, JournalError, JournalFile,
-    JournalHeader, JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded,
-    RunError, RunRecord, RunState, SendError, SendLimits, SendPorts, SendReport, Session,
-    TemplatePart, TemplateSource, TestMail, TestMailError, admitted, baseline, check, check_resend,
+    InputReport, InputSummary, JournalContents, JournalError, JournalFile, JournalHeader,
+    JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError,
+    RunRecord, RunState, SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart,
+    TemplateSource, TestMail, TestMailError, admitted, baseline, check, check_resend,
     extend_cancel, read_journal, run_state, send_test,
 };
 use crate::status;
@@ -31,7 +31,6 @@ use tidegate_core::channel::{Channel, MessageRules};
 use tidegate_core::config::Campaign;
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::email::{AllowedSenders, Priority};
-use tidegate_core::format::counted;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
 use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunSender, RunStage};
@@ -160,11 +159,7 @@ async fn send_to(
         RunEnded::Done => Ok(CommandEnd::Done),
         RunEnded::Interrupted => Ok(CommandEnd::Interrupted),
         RunEnded::Cancelled => Ok(CommandEnd::ProblemsFound),
-        RunEnded::GaveUp(_) => {
-            let left = counted(report.left(), report.channel.words().message);
-            let said = format!("{left} not enqueued: run the same command again");
-            Err(CommandError::Unfinished(said.into()))
-        }
+        RunEnded::GaveUp(_) => Err(CommandError::Unfinished(report.unfinished().into())),
     }
 }
 
@@ -192,18 +187,7 @@ fn prepared(
     };
     let queue = to.campaign.queue_for(draft.parsed_priority());
     let input = prepare::journal_input(args, format, checked.channel);
-    let header = JournalHeader {
-        tidegate_journal: JOURNAL_VERSION,
-        campaign: to.campaign.name.clone(),
-        queue: queue.to_owned(),
-        run: to.run.clone(),
-        settings,
-        rows: checked.rows,
-        by: to.by.clone(),
-        at,
-        before: Baseline::default(),
-        input,
-    };
+    let header = JournalHeader::of(&wanted, queue, settings, input);
     let file = args.file.display().to_string();
     Ok(PreparedRun { file, format, draft, checked, preview, header, wanted })
 }
@@ -412,13 +396,11 @@ async fn enqueue(
         let at = aws_time(stack).await.unwrap_or_else(|_| clock.wall());
         extend_cancel(&ledger, &campaign.name, at.into()).await?;
     }
-    match record.end(stage, clock.wall().into()).await {
+    match record.write(stage, clock.wall().into()).await {
         Ok(()) | Err(RunError::TakenOver { .. }) => {}
         Err(error) => {
-            let mut page = Page::default();
             let said = format!("The ledger does not know how the run ended: {}", in_full(&error));
-            page.line(Tone::Warning, said);
-            shell.output.say(&page);
+            shell.output.remark(Tone::Warning, said);
         }
     }
     report.map_err(refused)

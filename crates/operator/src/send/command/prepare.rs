@@ -105,16 +105,12 @@ pub(crate) fn addresses(files: &[PathBuf]) -> Result<AddressList, CommandError> 
 
 /// Writes the refused rows to the file of `--skip-invalid`.
 pub(super) fn write_refused(args: &SendArgs, rows: &str) -> Result<(), CommandError> {
-    let Some(path) = args.input.skip_invalid.clone() else { return Ok(()) };
-    if path == args.file {
+    let Some(path) = &args.input.skip_invalid else { return Ok(()) };
+    if *path == args.file {
         let said = "--skip-invalid: allowed is another file than the list";
         return Err(CommandError::Input(said.to_owned()));
     }
-    fs::write(&path, rows).map_err(|source| CommandError::File {
-        path,
-        doing: "cannot be written",
-        source,
-    })
+    fs::write(path, rows).map_err(CommandError::of_file(path, "cannot be written"))
 }
 
 pub(super) fn format(args: &InputArgs, path: &Path) -> InputFormat {

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use crate::page::{Page, Tone};
+use crate::page::Tone;
 use crate::send::SendProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_core::back_pressure::BackPressureLevel;
@@ -49,9 +49,7 @@ impl MailProgressBar {
     /// Says why the run waits: once, where there is no bar.
     fn wait(&self, said: String) {
         if self.0.is_hidden() && self.0.message() != said {
-            let mut page = Page::default();
-            page.line(Tone::Warning, &said);
-            self.1.say(&page);
+            self.1.remark(Tone::Warning, &said);
         }
         self.0.set_message(said);
     }

@@ -32,7 +32,7 @@ pub(super) struct Rest {
     /// To whom the run went, or goes.
     pub(super) sent: AddressList,
     /// The mails that its cancel took back.
-    letters: LetterWork,
+    cancelled: LetterWork,
 }
 
 /// The rest of the run that `--rest-of` names; none if it was interrupted.
@@ -71,7 +71,7 @@ pub(super) async fn of(
     let own = |key: &RunKey| runs.iter().any(|run| run.name == key.name);
     let letters =
         DiscardReview::of_runs(&reading, &of_campaign, shell.output.addresses(), own).work;
-    Ok(Some(Rest { name: rest_name(&runs, name), key, sent, letters }))
+    Ok(Some(Rest { name: rest_name(&runs, name), key, sent, cancelled: letters }))
 }
 
 /// Adds the recipients of a run who have got its mail: from this list, if it is the run's own, else from the one that its
@@ -127,9 +127,9 @@ impl Rest {
         record_rest(&stack.ledger(), &self.key, run)
             .await
             .map_err(|error| CommandError::Unfinished(error.into()))?;
-        if self.letters.of() == 0 {
+        if self.cancelled.letters() == 0 {
             return Ok(CommandEnd::Done);
         }
-        act(&self.letters, &author, ReplayPace::UNBOUNDED, stack, shell).await
+        act(&self.cancelled, &author, ReplayPace::UNBOUNDED, stack, shell).await
     }
 }

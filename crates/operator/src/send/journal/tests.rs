@@ -1,26 +1,19 @@
 use proptest::prelude::*;
 
+use tidegate_core::runs::{RunInput, RunSender};
 use tidegate_delivery::ports::Monotonic;
 
 use super::*;
 
 fn header() -> JournalHeader {
     let at = EpochMillis::new(1_795_206_967_042);
+    let sender = RunSender { by: "ada".to_owned(), ..RunSender::default() };
+    let list = RunInput { rows: 40, ..RunInput::default() };
+    let run = Run::new("big", "november", list, sender, at);
     let format = InputFormat::Csv { delimiter: b',', multiline: false };
     let input = JournalInput { path: "in.csv".into(), format, to_column: None };
-    let queue = "https://sqs.example/big";
-    JournalHeader {
-        tidegate_journal: JOURNAL_VERSION,
-        campaign: "big".to_owned(),
-        queue: queue.to_owned(),
-        run: "november".to_owned(),
-        settings: [("input".to_owned(), "5f…".to_owned())].into(),
-        rows: 40,
-        by: "ada".to_owned(),
-        at,
-        before: Baseline::default(),
-        input,
-    }
+    let settings = [("input".to_owned(), "5f…".to_owned())].into();
+    JournalHeader::of(&run, "https://sqs.example/big", settings, input)
 }
 
 #[derive(Debug, Default)]

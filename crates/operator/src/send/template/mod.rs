@@ -1,6 +1,5 @@
 //! Templates for subject, HTML, text and unsubscribe addresses, rendered with a row's columns.
-//!
-//! The subject of an HTML template: the title of its document.
+//! A subject may also be the title of the HTML.
 
 mod escape;
 mod mistakes;
