@@ -138,7 +138,7 @@ impl<C: Clock, Q: Queues, L: Ledger + Marks> FeedbackReader<'_, C, Q, L> {
         let standing = self.ledger.read().await?;
         let sent = sent_by_campaign(&standing.counters);
         let wall = self.clock.wall();
-        let (now, quota) = (wall.into(), standing.previous.map(|claim| claim.rate));
+        let (now, quota) = (wall.into(), standing.previous.map(|claim| claim.quota));
         let new = RefCell::new(Vec::new());
         let changed =
             control::change(self.ledger, standing.control_version, standing.control, |control| {

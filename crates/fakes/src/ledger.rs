@@ -102,7 +102,7 @@ impl LedgerState {
     fn claim(&mut self, request: &ClaimRequest) -> Claim {
         let claim = PreviousClaim {
             window: request.window,
-            rate: request.rate,
+            quota: request.quota,
             rate_margin: request.rate_margin,
             limits: request.limits,
             changed_limits: self.control.whole.limits_digest(),

@@ -158,7 +158,7 @@ mod tests {
         let (invoke, mut ticks) = MemoryInvoke::new(universe, 1);
         invoke.set_latency(Latency::always(Duration::from_millis(20)));
         let rate = Rate::per_second(14.0).unwrap();
-        let tick = |second| Tick { window: Window::from_epoch_second(second), rate };
+        let tick = |second| Tick { window: Window::from_epoch_second(second), quota: rate };
         invoke.tick(&tick(101)).await.unwrap();
         invoke.tick(&tick(102)).await.unwrap();
         assert_eq!(ticks.recv().await, Some(tick(101)));
@@ -172,7 +172,7 @@ mod tests {
         let (invoke, ticks) = MemoryInvoke::new(Universe::starting_at(Timestamp::default()), 1);
         drop(ticks);
         let window = Window::from_epoch_second(1);
-        let error = invoke.tick(&Tick { window, rate: Rate::MIN }).await.unwrap_err();
+        let error = invoke.tick(&Tick { window, quota: Rate::MIN }).await.unwrap_err();
         assert_eq!(error.kind, FailureKind::NotFound);
         assert!(invoke.accepted().is_empty());
     }

@@ -355,9 +355,9 @@ impl World {
 
     /// Starts a poller for `tick` after the latency of an asynchronous invoke.
     async fn dispatch(&self, tick: Tick) {
-        let rate = self.tick_rate.get().unwrap_or(tick.rate);
+        let rate = self.tick_rate.get().unwrap_or(tick.quota);
         tokio::time::sleep(self.dispatch_latency() + self.tick_delay.get()).await;
-        self.serve(Some(Tick { rate, ..tick })).await;
+        self.serve(Some(Tick { quota: rate, ..tick })).await;
     }
 }
 

@@ -58,7 +58,7 @@ fn accepted(value: &Value, tick: Tick) {
     let members: Vec<_> = value.as_object().into_iter().flatten().collect();
     assert_eq!(members.len(), 2, "{value} is taken for a tick");
     assert_eq!(value["window"].as_str().unwrap().parse(), Ok(tick.window));
-    rate(value["rate_per_second"].as_f64().unwrap(), Some(tick.rate));
+    rate(value["rate_per_second"].as_f64().unwrap(), Some(tick.quota));
     let json = serde_json::to_value(tick).unwrap();
     assert_eq!(Tick::from_value(&json), Ok(Some(tick)), "{json}");
     let at = |time: Timestamp| tick.admit(time);

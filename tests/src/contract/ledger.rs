@@ -76,7 +76,7 @@ fn window(second: u64) -> Window {
 fn request(second: u64, token: &str) -> ClaimRequest {
     ClaimRequest {
         window: window(second),
-        rate: Rate::per_second(14.000_001).unwrap(),
+        quota: Rate::per_second(14.000_001).unwrap(),
         rate_margin: RateMargin::default(),
         limits: 0,
         token: token.to_owned(),
@@ -143,7 +143,7 @@ async fn a_claim_gets_rate_margin_and_factor_of_the_claim_before(room: &impl Led
     let (rate, rate_margin) =
         (Rate::per_second(0.123_457).unwrap(), RateMargin::new(0.05).unwrap());
     let limits = 9_007_199_254_740_991;
-    claimed(&ledger, &ClaimRequest { rate, rate_margin, limits, ..request(1, "a") }).await;
+    claimed(&ledger, &ClaimRequest { quota: rate, rate_margin, limits, ..request(1, "a") }).await;
     assert!(ledger.set_factor(full, lowered).await.unwrap());
     let limit = Limit::from("5000/h".parse::<LimitRate>().unwrap());
     let limits_now = LimitChanges::from([("news".parse().unwrap(), Some(limit))]);
@@ -152,7 +152,7 @@ async fn a_claim_gets_rate_margin_and_factor_of_the_claim_before(room: &impl Led
     let second = claimed(&ledger, &request(2, "b")).await;
     let before = PreviousClaim {
         window: window(1),
-        rate,
+        quota: rate,
         rate_margin,
         limits,
         changed_limits: 0,
@@ -162,7 +162,7 @@ async fn a_claim_gets_rate_margin_and_factor_of_the_claim_before(room: &impl Led
     assert_eq!(second.factor, lowered);
     let third = claimed(&ledger, &request(3, "c")).await.previous.unwrap();
     assert_eq!((third.window, third.factor), (window(2), lowered));
-    assert_eq!((third.rate, third.rate_margin), (request(2, "b").rate, RateMargin::default()));
+    assert_eq!((third.quota, third.rate_margin), (request(2, "b").quota, RateMargin::default()));
     assert_eq!((third.limits, third.changed_limits), (0, digest(&limits_now, &BTreeMap::new())));
 }
 

@@ -77,7 +77,7 @@ impl World {
 
     /// The tick of a window at the quota.
     pub fn tick(&self, window: Window) -> Tick {
-        Tick { window, rate: self.tick_rate.get().unwrap_or(rate(self.settings.quota)) }
+        Tick { window, quota: self.tick_rate.get().unwrap_or(rate(self.settings.quota)) }
     }
 
     /// Sleeps until `after` past the opening of window number `number`, where `first` has number 0.

@@ -68,7 +68,7 @@ async fn two_campaigns_leave_at_the_quota_by_weight_and_nothing_is_lost() {
 /// The next window's tick, given twice at once: how each ended.
 async fn doubled_tick(site: &Site) -> [String; 2] {
     let tick =
-        Tick { window: Window::containing(now()).plus(1), rate: Rate::per_second(RATE).unwrap() };
+        Tick { window: Window::containing(now()).plus(1), quota: Rate::per_second(RATE).unwrap() };
     let tick = serde_json::to_string(&tick).unwrap();
     let answers = <[Answer; 2]>::from(tokio::join!(site.poll(&tick), site.poll(&tick)));
     answers.map(|answer| {

@@ -30,7 +30,7 @@ pub struct Tick {
     pub window: Window,
     /// The quota in recipients per second. The poller applies the rate margin itself.
     #[serde(rename = "rate_per_second")]
-    pub rate: Rate,
+    pub quota: Rate,
 }
 
 /// Error for a payload that is not a tick: the fault, with the member's name.
@@ -93,7 +93,7 @@ impl Tick {
             window: text
                 .parse()
                 .map_err(|error: InvalidText| InvalidTick(format!("`window`: {error}")))?,
-            rate: Rate::per_second(number)
+            quota: Rate::per_second(number)
                 .map_err(|error| InvalidTick(format!("`rate_per_second`: {error}")))?,
         })
     }
@@ -134,14 +134,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn tick(second: u64) -> Tick {
-        Tick { window: Window::from_epoch_second(second), rate: Rate::per_second(14.0).unwrap() }
+        Tick { window: Window::from_epoch_second(second), quota: Rate::per_second(14.0).unwrap() }
     }
 
     proptest! {
         #[test]
         fn a_tick_reads_back_what_it_writes(second in 0_u64..4_000_000_000, rate in 0.1_f64..10_000.0) {
             let rate = Rate::per_second(rate).unwrap();
-            let tick = Tick { rate, ..tick(second) };
+            let tick = Tick { quota: rate, ..tick(second) };
             let read = Tick::from_value(&serde_json::to_value(tick).unwrap()).unwrap();
             prop_assert_eq!(read, Some(tick));
         }

@@ -64,7 +64,7 @@ pub(super) async fn claim<E: Environment>(
         None => {
             let window = Window::containing(time.now(&env.clock)).plus(1);
             match quota_now(env, config).await? {
-                Some(rate) => Tick { window, rate },
+                Some(rate) => Tick { window, quota: rate },
                 None => return Ok(Err(WindowReport::new(window, End::NoQuota))),
             }
         }
@@ -77,14 +77,14 @@ pub(super) async fn claim<E: Environment>(
         Admission::Admitted => {}
     }
     // The configured cap holds whatever rate the tick names.
-    let rate = config.cap.quota.map_or(tick.rate, |cap| cap.min(tick.rate));
+    let rate = config.cap.quota.map_or(tick.quota, |cap| cap.min(tick.quota));
     let grid = SlotGrid::new(rate, config.rate_margin);
     if grid.slots_of(tick.window).is_empty() {
         return ended(End::NoSlots);
     }
     let token = env.entropy.token();
     let (rate_margin, limits) = (config.rate_margin, config.limits.initial.digest());
-    let request = ClaimRequest { window: tick.window, rate, rate_margin, limits, token };
+    let request = ClaimRequest { window: tick.window, quota: rate, rate_margin, limits, token };
     let claim = env.ledger.claim(&request).await;
     match claim.map_err(|source| PollError::Ledger { window: tick.window, source })? {
         Claim::Taken { owed: true, .. } => ended(End::Owed),

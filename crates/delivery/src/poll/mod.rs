@@ -92,7 +92,7 @@ impl<E: Environment> Poller<E> {
     async fn claimed(&self, claimed: ClaimedWindow) -> WindowReport {
         let ClaimedWindow { request, standing, time, arrival } = claimed;
         let (window, means) = (request.window, &self.running_means);
-        let plan = Plan::new(&self.config, window, request.rate, &standing, means);
+        let plan = Plan::new(&self.config, window, request.quota, &standing, means);
         let ctx = Context {
             env: &self.env,
             config: &self.config,

@@ -28,7 +28,7 @@ pub struct ClaimRequest {
     /// The window to claim, one second since the epoch.
     pub window: Window,
     /// The quota at which the poller would serve it, in recipients per second, before the rate factor.
-    pub rate: Rate,
+    pub quota: Rate,
     /// The rate margin with which the poller spaces its slots.
     pub rate_margin: RateMargin,
     /// The digest of the initial limits (`InitialLimits::digest`); 0 if there are none.
@@ -60,7 +60,7 @@ pub struct PreviousClaim {
     /// The window of that claim; the last one if it was advanced.
     pub window: Window,
     /// The quota of that claim, in recipients per second.
-    pub rate: Rate,
+    pub quota: Rate,
     /// The rate margin of that claim.
     pub rate_margin: RateMargin,
     /// The digest of the initial limits that applied to that claim; 0 if there were none.
@@ -76,7 +76,7 @@ impl PreviousClaim {
     /// The rate at which that window was served: quota under the operator's cap, times the rate
     /// factor, in recipients per second.
     pub fn rate_in_force(&self) -> Rate {
-        self.factor.of(self.rate)
+        self.factor.of(self.quota)
     }
 }
 

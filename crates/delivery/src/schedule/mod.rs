@@ -259,7 +259,7 @@ impl<C: Clock, I: Invoke> Ticks<'_, C, I> {
     /// Sends the window's tick when it is due, and returns at once.
     fn issue(&mut self, window: Window) {
         let (clock, invoke, due) = (self.clock, self.invoke, self.due(window));
-        let tick = Tick { window, rate: self.rate };
+        let tick = Tick { window, quota: self.rate };
         self.under_way.push(
             async move {
                 clock.sleep_until(due).await;

@@ -201,7 +201,7 @@ async fn a_claim_whose_answer_is_lost_stands_in_the_ledger() {
     plan.add(Rule::new(Fault::After(FailureKind::TimedOut)).on(Operation::Claim).nth(1));
     let request = ClaimRequest {
         window: Window::from_epoch_second(1_000),
-        rate: Rate::MAX,
+        quota: Rate::MAX,
         rate_margin: tidegate_core::rate::RateMargin::default(),
         limits: 0,
         token: "ours".into(),
@@ -216,7 +216,7 @@ async fn an_accepted_tick_may_be_doubled_or_lost() {
     let (invoke, mut ticks) = MemoryInvoke::new(universe, 1);
     let plan = FaultPlan::new(universe, 1);
     let faulty = invoke.with_faults(&plan);
-    let tick = |second| Tick { window: Window::from_epoch_second(second), rate: Rate::MAX };
+    let tick = |second| Tick { window: Window::from_epoch_second(second), quota: Rate::MAX };
     plan.add(Rule::new(Fault::Duplicate(Latency::NONE)).on(Operation::Tick).nth(1));
     plan.add(Rule::new(Fault::Nothing).on(Operation::Tick).nth(2));
     for second in [1_001, 1_002, 1_003] {

@@ -52,7 +52,7 @@ pub(crate) fn facts() -> StackFacts {
     let mut standing = Standing {
         previous: Some(PreviousClaim {
             window,
-            rate: rate(14.0),
+            quota: rate(14.0),
             rate_margin: RateMargin::default(),
             limits: 0,
             changed_limits: 0,

@@ -47,7 +47,7 @@ pub struct PauseArgs {
     /// The campaign, or `express`; without it all sending stops
     campaign: Option<String>,
     /// How long, such as `90s`, `30min`, `2h` or `1day`; without it until `tidegate resume`
-    #[arg(long = "for", value_name = "TIME", value_parser = span)]
+    #[arg(long = "for", value_name = "LENGTH", value_parser = span)]
     length: Option<Duration>,
     #[command(flatten)]
     author: AuthorArgs,

@@ -24,7 +24,7 @@ fn facts(seconds: u64) -> StackFacts {
     let at = START + Duration::from_secs(seconds);
     let previous = PreviousClaim {
         window: Window::containing(at),
-        rate: Rate::per_second(14.0).unwrap(),
+        quota: Rate::per_second(14.0).unwrap(),
         rate_margin: RateMargin::default(),
         limits: 0,
         changed_limits: 0,

@@ -25,7 +25,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
     let rate = Rate::per_second(14.0).unwrap();
     let previous = PreviousClaim {
         window: Window::containing(NOW),
-        rate,
+        quota: rate,
         rate_margin: RateMargin::default(),
         limits: 0,
         changed_limits: 0,

@@ -162,7 +162,7 @@ impl SimulationState {
         record.sums[Sum::Pollers] += 1.0;
         let ran = started.ended.saturating_since(started.at);
         record.sums[Sum::PollerMs] += ran.as_secs_f64() * 1e3;
-        let tick = started.tick.map(|tick| f64::from(tick.rate));
+        let tick = started.tick.map(|tick| f64::from(tick.quota));
         if let Some(report) = started.report()
             && !matches!(report.end, End::Duplicate | End::Expired | End::Early | End::Owed)
         {

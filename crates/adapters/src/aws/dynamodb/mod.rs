@@ -242,7 +242,7 @@ async fn claim(table: &LedgerTable, request: &ClaimRequest) -> Result<(Claim, It
         .update(CLAIM, ONLY_NEWER)
         .expression_attribute_values(":window", number(&request.window.epoch_second()))
         .expression_attribute_values(":token", text(&request.token))
-        .expression_attribute_values(":rate", number(&request.rate.as_per_second()))
+        .expression_attribute_values(":rate", number(&request.quota.as_per_second()))
         .expression_attribute_values(":margin", number(&f64::from(request.rate_margin)))
         .expression_attribute_values(":limits", number(&request.limits))
         .expression_attribute_values(":zero", number(&0))

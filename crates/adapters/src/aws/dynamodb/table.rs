@@ -254,7 +254,7 @@ impl ItemReader<'_> {
         let margin = self.number(&name("margin"))?.and_then(|margin| RateMargin::new(margin).ok());
         Ok(Some(PreviousClaim {
             window,
-            rate: rate.ok_or_else(|| unreadable("rate"))?,
+            quota: rate.ok_or_else(|| unreadable("rate"))?,
             rate_margin: margin.ok_or_else(|| unreadable("margin"))?,
             limits: self.number(&name("initial_limits"))?.unwrap_or_default(),
             changed_limits: self.number(&name("claimed_limits"))?.unwrap_or_default(),

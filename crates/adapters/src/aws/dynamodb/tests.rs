@@ -71,7 +71,7 @@ fn window(second: u64) -> Window {
 fn request() -> ClaimRequest {
     ClaimRequest {
         window: window(101),
-        rate: Rate::per_second(14.5).unwrap(),
+        quota: Rate::per_second(14.5).unwrap(),
         rate_margin: RateMargin::default(),
         limits: 7,
         token: "mine".to_owned(),
@@ -99,7 +99,7 @@ fn standing() -> Standing {
     Standing {
         previous: Some(PreviousClaim {
             window: window(100),
-            rate: Rate::per_second(14.0).unwrap(),
+            quota: Rate::per_second(14.0).unwrap(),
             rate_margin: RateMargin::new(0.05).unwrap(),
             limits: 6,
             changed_limits: 11,
@@ -277,7 +277,7 @@ async fn reading_shows_the_newest_claim_as_the_one_before_the_next() {
     let (fake, ledger) = ledger_of(&[part()], [ok(&json!({"Item": claimed_item()}))]);
     let newest = PreviousClaim {
         window: window(101),
-        rate: Rate::per_second(14.5).unwrap(),
+        quota: Rate::per_second(14.5).unwrap(),
         rate_margin: RateMargin::default(),
         limits: 7,
         changed_limits: 12,

@@ -260,7 +260,7 @@ pub struct ChangeRecord {
     pub at: EpochMillis,
     /// Name of the operator, from the environment of the command or from its argument.
     pub by: String,
-    /// The action: `pause`, `resume`, `cancel`, `lift`, `weights`, `rate`, `exclude`, `include`, `replay` or `discard`.
+    /// The action: `pause`, `resume`, `cancel`, `lift`, `weights`, `rate`, `limit`, `exclude`, `include`, `replay` or `discard`.
     pub action: String,
     /// The campaign that was changed; none if the change concerns all sending.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -76,7 +76,7 @@ impl<E: Environment> Drain<'_, E> {
             | Outcome::AccountPaused
             | Outcome::SpendLimit
             | Outcome::Tenant => self.hold(&message, &failure, outcome),
-            // What may pass; and the mail of a probe, which stays with its campaign.
+            // NotReady, Transient, Ambiguous: what may pass; and Permanent, OptedOut of a probe: it stays with its campaign.
             _ => self.retry_or_give_up(&message, &failure, outcome, counts),
         }
     }

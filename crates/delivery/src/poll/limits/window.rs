@@ -18,6 +18,7 @@ use crate::ports::LedgerReport;
 /// The limits' state of one window.
 pub(crate) struct LimitWindow {
     planned: Rc<PlannedLimits>,
+    /// This window's slots: spent by sends, and promised to mail that waits.
     pub(super) gates: RefCell<LimitGates>,
     /// The next window's slots, as the feed gives them to the mail that it feeds.
     ///
