@@ -12,6 +12,8 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType,
 };
 use aws_sdk_sesv2::types::SuppressionListReason;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use tidegate_adapters::aws::{
     AwsMailer, DynamoLedger, S3DeferralStore, SesAccount, SesSuppressionList, SmsAccount, SnsTopic,
     SystemClock,
@@ -185,6 +187,11 @@ impl<M: Mailer, A: Account> MailSite for Site<M, A> {
         let tag = |mail: &tidegate_fakes::sandbox::ses::MailRecord, name| {
             mail.tag(name).unwrap_or_default().to_owned()
         };
+        let raw = |seq| {
+            let request = self.sandbox.request(seq)?;
+            let request: serde_json::Value = serde_json::from_slice(&request).ok()?;
+            STANDARD.decode(request["Content"]["Raw"]["Data"].as_str()?).ok()
+        };
         mails
             .iter()
             .map(|mail| Taken {
@@ -193,6 +200,7 @@ impl<M: Mailer, A: Account> MailSite for Site<M, A> {
                 id: tag(mail, "tidegate_id"),
                 slots: mail.recipients(),
                 tenant: mail.tenant().map(str::to_owned),
+                raw: raw(mail.seq),
             })
             .collect()
     }

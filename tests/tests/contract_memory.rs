@@ -6,6 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::outcome::Failure;
@@ -230,6 +232,7 @@ impl MailSite for Site {
                     id: arrival.id,
                     slots: arrival.recipients,
                     tenant: arrival.tenant,
+                    raw: arrival.raw.map(|raw| STANDARD.decode(raw).unwrap()),
                 })
             })
             .collect()

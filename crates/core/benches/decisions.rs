@@ -70,7 +70,11 @@ fn measure<I, T>(name: &str, mut input: impl FnMut() -> I, mut call: impl FnMut(
 }
 
 fn email() {
-    for (name, body) in [("short", SHORT), ("long", LONG)] {
+    let text = "A line of a letter, of which many make a newsletter.\r\n".repeat(1_400);
+    let raw =
+        BASE64_STANDARD.encode(format!("From: news@example.org\r\nSubject: News\r\n\r\n{text}"));
+    let raw = format!(r#"{{"from": "news@example.org", "to": "ada@example.com", "raw": "{raw}"}}"#);
+    for (name, body) in [("short", SHORT), ("long", LONG), ("raw_100_kb", &*raw)] {
         Email::parse(body).unwrap();
         measure(&format!("email/parse/{name}"), || body, Email::parse);
         measure(&format!("email/json_value/{name}"), || body, serde_json::from_str::<Value>);

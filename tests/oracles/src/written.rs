@@ -7,7 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use tidegate_core::email::{Address, Attachment, Content, Email, Header, Priority, TextLiteral};
+use tidegate_core::email::{
+    Address, Attachment, Content, Email, Header, Priority, RawMail, TextLiteral,
+};
 
 #[derive(Serialize)]
 // More than 12 fields: one for each member of a message.
@@ -33,6 +35,8 @@ struct Long<'a> {
     html: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     template: Option<Template<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw: Option<&'a str>,
     #[serde(skip_serializing_if = "<[Header]>::is_empty", serialize_with = "in_order")]
     headers: &'a [Header],
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -91,6 +95,7 @@ pub(crate) fn write(email: &Email) -> Result<String, serde_json::Error> {
             let data = RawValue::from_string(data.clone())?;
             (None, None, None, Some(Template { name, data }))
         }
+        Content::Raw(_) => (None, None, None, None),
     };
     serde_json::to_string(&Long {
         id: email.id.as_deref(),
@@ -104,6 +109,7 @@ pub(crate) fn write(email: &Email) -> Result<String, serde_json::Error> {
         text,
         html,
         template,
+        raw: email.raw().map(RawMail::base64),
         headers: &email.own_headers,
         attachments: email.attachments.iter().map(file).collect(),
         configuration_set: email.configuration_set.as_deref(),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::future::join_all;
 use tidegate_core::bucket::Pace;
 use tidegate_core::channel::Content;
@@ -49,6 +51,8 @@ pub struct Taken {
     /// Recipients, or parts of a text.
     pub slots: u32,
     pub tenant: Option<String>,
+    /// The MIME message, if it came as one.
+    pub raw: Option<Vec<u8>>,
 }
 
 /// An account, of mails or of texts, and what looks at it.
@@ -88,6 +92,7 @@ pub async fn mailer_contract(room: &impl MailRoom) {
     hold_together(behaviours![room =>
         a_mail_arrives_once_with_its_tags_and_gets_its_own_message_id,
         every_recipient_counts,
+        a_raw_mail_arrives_byte_for_byte_but_for_who_gets_blind_copies,
         over_the_rate_is_named_so_and_frees_up_within_a_second,
         over_the_daily_quota_is_named_so,
         a_paused_account_is_named_so,
@@ -167,6 +172,7 @@ async fn a_mail_arrives_once_with_its_tags_and_gets_its_own_message_id(room: &im
             id: id.into(),
             slots: 1,
             tenant: None,
+            raw: None,
         })
         .collect();
     let mut taken = site.taken();
@@ -183,6 +189,27 @@ async fn every_recipient_counts(room: &impl MailRoom) {
     assert_eq!(site.taken()[0].slots, 4);
     let answer = send_email(&site, "second", &email("second", 3)).await;
     assert_eq!(outcome(answer), Outcome::RateExceeded);
+}
+
+async fn a_raw_mail_arrives_byte_for_byte_but_for_who_gets_blind_copies(room: &impl MailRoom) {
+    let (begin, blind) =
+        ("From: News <news@example.org>\r\n", "Bcc: eve@example.com,\r\n\tada@example.com\r\n");
+    let rest = "To: all: ;\r\nSUBJECT:  Gr\u{fc}\u{df}e \r\nMIME-Version: 1.0\r\n\r\n.\r\nBcc: text\r\n\n \r\n\u{fe}";
+    let rest: Vec<u8> = rest.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+    let site = room.open(FREE).await;
+    for (id, blind) in [("plain", ""), ("blind", blind)] {
+        let mime = [begin.as_bytes(), blind.as_bytes(), &rest].concat();
+        let body = format!(
+            r#"{{"from": "news@example.org", "to": ["ada@example.com", "eve@example.com"], "raw": "{}"}}"#,
+            STANDARD.encode(mime)
+        );
+        send_email(&site, id, &Email::parse(&body).unwrap().into()).await.unwrap();
+    }
+    for taken in site.taken() {
+        assert_eq!(taken.slots, 2);
+        assert_eq!(taken.raw.unwrap(), [begin.as_bytes(), &rest].concat(), "{}", taken.id);
+    }
+    assert_eq!(site.taken().len(), 2);
 }
 
 async fn over_the_rate_is_named_so_and_frees_up_within_a_second(room: &impl MailRoom) {

@@ -63,6 +63,7 @@ async fn a_text_arrives_once_with_its_tags_and_its_parts(room: &impl MailRoom) {
         id: id.to_owned(),
         slots,
         tenant: None,
+        raw: None,
     };
     assert_ne!(one, three);
     assert_eq!(site.taken(), [taken(one, "t-1", 1), taken(three, "t-2", 3)]);

@@ -30,13 +30,14 @@ async fn serve_until(site: &mut Site, mails: usize) -> String {
 
 /// Every message in `events/` is one that Tidegate sends, and what it was is what arrives.
 async fn messages_of_the_events_are_sent(site: &mut Site) {
-    let names = ["message_short.json", "message_long.json", "message_template.json"];
+    let names =
+        ["message_short.json", "message_long.json", "message_template.json", "message_raw.json"];
     site.put(BIG, &names.map(|name| message(event(name)))).await;
-    serve_until(site, 3).await;
+    serve_until(site, 4).await;
     let mut recipients: Vec<u32> =
         site.arrivals().iter().map(|arrival| arrival.recipients).collect();
     recipients.sort_unstable();
-    assert_eq!(recipients, [1, 1, 4]);
+    assert_eq!(recipients, [1, 1, 2, 4]);
     assert!(site.arrivals().iter().all(|arrival| arrival.campaign == "big"));
 }
 

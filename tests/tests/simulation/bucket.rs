@@ -56,6 +56,7 @@ async fn other(
                     recipients: 1,
                     addresses: Vec::new(),
                     configuration_set: None,
+                    raw: None,
                     environment: 0,
                     verdict: Ok(String::new()),
                 });

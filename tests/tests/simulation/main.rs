@@ -33,6 +33,7 @@ mod outcomes;
 mod priorities;
 mod queues;
 mod rate;
+mod raw;
 mod recipients;
 mod refusals;
 mod sampling;

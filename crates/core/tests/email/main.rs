@@ -6,6 +6,7 @@ mod addresses;
 mod forms;
 mod members;
 mod properties;
+mod raw;
 mod schema;
 mod text_schema;
 #[path = "../../../../tests/oracles/src/written.rs"]

@@ -98,6 +98,8 @@ pub struct SesArrival {
     pub addresses: Vec<String>,
     /// The configuration set that the request named.
     pub configuration_set: Option<String>,
+    /// The MIME message in base64; none of a mail in another form.
+    pub raw: Option<String>,
     /// The number of the environment that sent it.
     pub environment: usize,
     /// SES's message id, or the error that SES refused the mail with.
@@ -223,6 +225,10 @@ impl MemorySes {
         self.state.with(|state| {
             let addresses: Vec<String> = mail.content.recipients().map(str::to_owned).collect();
             let recipients = mail.content.slots();
+            let raw = match mail.content {
+                Content::Email(email) => email.raw(),
+                Content::Text(_) => None,
+            };
             let verdict = state.judge(at, mail, &addresses).map(|()| message_id);
             if let Ok(message_id) = &verdict {
                 state.providers.reach(&mail, message_id, at);
@@ -238,6 +244,7 @@ impl MemorySes {
                     .through
                     .or(mail.content.configuration_set())
                     .map(str::to_owned),
+                raw: raw.map(|raw| raw.base64().to_owned()),
                 environment,
                 verdict: verdict.clone(),
             });

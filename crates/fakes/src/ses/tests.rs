@@ -41,6 +41,7 @@ async fn a_mail_is_recorded_with_its_arrival_on_the_true_clock() {
         recipients: 2,
         addresses: vec!["ada@example.com".into(), "bob@example.com".into()],
         configuration_set: None,
+        raw: None,
         environment: 0,
         verdict: Ok(message_id),
     };

@@ -74,6 +74,8 @@ impl Preview {
             MailContent::Template { name, data } => {
                 (None, None, None, Some((name.clone(), shown(data))))
             }
+            // No template or list makes one.
+            MailContent::Raw(_) => (None, None, None, None),
         };
         let header = |(name, value): (&str, &str)| (name.to_owned(), addresses.within(value));
         self.mails.push(PreviewedMail {

@@ -183,6 +183,28 @@ async fn a_template_goes_out_with_its_data_as_written() {
 }
 
 #[tokio::test]
+async fn a_raw_mail_goes_out_as_it_came_to_its_envelope() {
+    let body = include_str!("../../../../../events/message_raw.json");
+    let ses = Fake::once(200, SENT);
+    let mailer = mailer(&ses.ses()).with_configuration_set(Some("tidegate".to_owned()));
+    send(&mailer, &Email::parse(body).unwrap().into()).await.unwrap();
+    let id = tidegate_core::email::ses_tag_value("order 7").into_owned();
+    let written: serde_json::Value = serde_json::from_str(body).unwrap();
+    let expected = json!({
+        "FromEmailAddress": "news@example.org",
+        "Destination": {"ToAddresses": ["ada@example.com", "Grace <grace@example.com>"]},
+        "Content": {"Raw": {"Data": written["raw"]}},
+        "EmailTags": [
+            {"Name": "tidegate_campaign", "Value": "spring"},
+            {"Name": "tidegate_id", "Value": id},
+            {"Name": "kind", "Value": "news"},
+        ],
+        "ConfigurationSetName": "tidegate",
+    });
+    assert_eq!(ses.seen()[0].body, expected);
+}
+
+#[tokio::test]
 async fn what_ses_says_is_passed_on_with_code_message_and_status() {
     let throttled = "Maximum sending rate exceeded.";
     let code: &[_] = &[("x-amzn-errortype", "TooManyRequestsException")];

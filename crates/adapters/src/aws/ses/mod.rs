@@ -56,6 +56,8 @@ enum SesContent<'a> {
         #[serde(flatten)]
         beside: HeadersAndAttachments<'a>,
     },
+    #[serde(rename_all = "PascalCase")]
+    Raw { data: &'a str },
 }
 
 /// Members that simple and templated content share.
@@ -172,6 +174,7 @@ fn content(email: &Email) -> SesContent<'_> {
         email::Content::Template { name, data } => {
             SesContent::Template { template_name: name, template_data: data, beside }
         }
+        email::Content::Raw(raw) => SesContent::Raw { data: raw.base64() },
     }
 }
 

@@ -1,12 +1,11 @@
-//! The content of a mail (subject with text and HTML, or an SES template) and its attachments.
+//! The content of a mail (subject with text and HTML, an SES template, or a MIME message) and its attachments.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
 use super::error::EmailError;
 use super::json::{Node, TextLiteral};
-use super::members::Members;
+use super::members::{BASE64, Members, base64};
+use super::raw::RawMail;
 use crate::text::{has_control, is_word_of};
 
 /// Most bytes of template data that SES takes (256 KiB).
@@ -25,7 +24,7 @@ const REFUSED_EXTENSIONS: &str = "ade adp app asp bas bat cer chm cmd com cpl cr
     msh2 mshxml msh1xml msh2xml msi msp mst ops pcd pif plg prf prg reg scf scr sct shb shs sys ps1 ps1xml ps2 \
     ps2xml psc1 psc2 tmp url vb vbe vbs vps vsmacros vss vst vsw vxd ws wsc wsf wsh xnk";
 
-/// The content of a mail, in one of two forms of SES.
+/// The content of a mail, in one of three forms of SES.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// SES's `Simple` content. At least one of `text` and `html` is present and not empty.
@@ -44,6 +43,8 @@ pub enum Content {
         /// A JSON object without white space between its tokens; numbers keep their original text.
         data: String,
     },
+    /// SES's `Raw` content.
+    Raw(RawMail),
 }
 
 /// A file that is attached to the mail.
@@ -157,8 +158,6 @@ pub(super) fn read_attachments(node: Node) -> Result<Vec<Attachment>, EmailError
 }
 
 fn read_attachment(path: &str, node: Node) -> Result<Attachment, EmailError> {
-    const BASE64: &str =
-        "must be base64 (RFC 4648, with padding, no line breaks) of at least 1 byte";
     const MEMBERS: [&str; 5] = ["name", "content_type", "content", "content_id", "disposition"];
     let mut members = Members::known(path, node, &MEMBERS)?;
     let name = members.take_text("name")?.unwrap_or_default();
@@ -173,9 +172,7 @@ fn read_attachment(path: &str, node: Node) -> Result<Attachment, EmailError> {
     let field = members.path_of("content");
     let content = match members.take_text("content")? {
         None => return Err(EmailError::missing(field, BASE64)),
-        Some(encoded) => STANDARD
-            .decode(encoded)
-            .map_err(|fault| EmailError::invalid(&*field, format!("{BASE64}; {fault}")))?,
+        Some(encoded) => base64(&field, &encoded)?,
     };
     if content.is_empty() {
         return Err(EmailError::invalid(field, BASE64));

@@ -39,7 +39,7 @@ const RESERVED: [&str; 18] = [
     "resent-from",
 ];
 /// SES reads settings (configuration set, tags, identity) from headers with this prefix.
-const RESERVED_PREFIX: &str = "x-ses-";
+pub(super) const RESERVED_PREFIX: &str = "x-ses-";
 
 /// One header that the producer sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,7 +149,7 @@ pub(super) fn read(node: Node, unsubscribing: bool) -> Result<Vec<Header>, Email
 }
 
 /// RFC 5322 `ftext`: printable ASCII without the colon.
-const fn is_field_name_char(c: char) -> bool {
+pub(super) const fn is_field_name_char(c: char) -> bool {
     c.is_ascii_graphic() && c != ':'
 }
 

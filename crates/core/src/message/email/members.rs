@@ -2,11 +2,17 @@
 
 use std::str::FromStr;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::error::{EmailError, EmailErrorKind};
 use super::json::{Node, TextLiteral, member_path, name_if_odd};
 
 /// Largest edit distance at which an unknown member counts as misspelt.
 const MISSPELLING: usize = 2;
+/// The base64 that is allowed, in words.
+pub(super) const BASE64: &str =
+    "must be base64 (RFC 4648, with padding, no line breaks) of at least 1 byte";
 
 /// The members of one object that have not been read yet. `null` counts as absent.
 pub(crate) struct Members {
@@ -127,6 +133,12 @@ pub(super) fn text(path: &str, node: Node) -> Result<String, EmailError> {
         Node::Literal(text) => Ok(text.decode()),
         other => Err(EmailError::invalid(path, "must be a string").with_found(other.kind())),
     }
+}
+
+/// The bytes of a base64 text.
+pub(super) fn base64(path: &str, encoded: &str) -> Result<Vec<u8>, EmailError> {
+    let decoded = STANDARD.decode(encoded);
+    decoded.map_err(|fault| EmailError::invalid(path, format!("{BASE64}; {fault}")))
 }
 
 fn unknown(path: &str, name: &str, known: &[&str]) -> EmailError {

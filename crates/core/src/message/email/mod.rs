@@ -1,7 +1,7 @@
 //! The message: the JSON that a producer sends to a campaign queue. It is checked before anything is
 //! sent.
 //!
-//! There are two forms. The short form is enough for a text to one recipient:
+//! There are three forms. The short form is enough for a text to one recipient:
 //!
 //! ```
 //! use tidegate_core::email::Email;
@@ -12,8 +12,8 @@
 //!
 //! The long form has `to`, `cc`, `bcc` and `reply_to` (a string or a list), `from`, `subject`, `text`,
 //! `html` or a `template` {`name`, `data`}, `headers`, `attachments`, `configuration_set` and
-//! `list_unsubscribe` (an https address, or {`url`, `mailto`}). Both forms may contain `id`, `priority`
-//! and `tags`. A member that is `null` counts as absent. Unknown members are refused, except `metadata`
+//! `list_unsubscribe` (an https address, or {`url`, `mailto`}). The raw form has a MIME message in base64 as `raw`, with
+//! `from` and all recipients in `to` as its envelope. All forms may contain `id`, `priority` and `tags`. A member that is `null` counts as absent. Unknown members are refused, except `metadata`
 //! and names that begin with `x_`.
 
 mod address;
@@ -22,6 +22,7 @@ mod error;
 mod headers;
 pub(crate) mod json;
 pub(crate) mod members;
+mod raw;
 mod read;
 mod senders;
 mod tags;
@@ -38,6 +39,7 @@ pub use content::{Attachment, Content, file_name_fault};
 pub use error::{EmailError, EmailErrorKind};
 pub use headers::{Header, ListUnsubscribe};
 pub use json::TextLiteral;
+pub use raw::{HeaderField, RawMail, header_fields, without_fields};
 pub use read::{addressed_to, id_of};
 pub(crate) use read::{read_id, read_priority, read_tags};
 pub use senders::AllowedSenders;
@@ -58,9 +60,9 @@ pub struct Email {
     pub id: Option<String>,
     /// The mail's priority within its campaign.
     pub priority: Priority,
-    /// The sender's address, with its display name if it has one.
+    /// The sender's address, with its display name if it has one; of a raw mail the envelope's.
     pub from: Address,
-    /// The recipients in `to`, in the message's order.
+    /// The recipients in `to`, in the message's order; of a raw mail all.
     pub to: Vec<Address>,
     /// The recipients in `cc`, in the message's order.
     pub cc: Vec<Address>,
@@ -68,7 +70,7 @@ pub struct Email {
     pub bcc: Vec<Address>,
     /// The addresses for replies; empty if replies go to the sender.
     pub reply_to: Vec<Address>,
-    /// Subject and bodies, or a template with its data.
+    /// Subject and bodies, a template with its data, or a MIME message.
     pub content: Content,
     /// The headers that the producer sets.
     pub own_headers: Vec<Header>,
@@ -87,6 +89,14 @@ impl Email {
     pub fn recipients(&self) -> u32 {
         // At most 50, so the conversion never fails.
         u32::try_from(self.to.len() + self.cc.len() + self.bcc.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The MIME message; none of a mail in another form.
+    pub const fn raw(&self) -> Option<&RawMail> {
+        match &self.content {
+            Content::Raw(raw) => Some(raw),
+            _ => None,
+        }
     }
 
     /// Names and values of all headers for SES: the producer's, and those of `list_unsubscribe`. At most 15.

@@ -8,17 +8,18 @@ use super::address::Address;
 use super::error::{EmailError, EmailErrorKind};
 use super::json::{Node, readable};
 use super::members::{self, Members};
+use super::raw::RawMail;
 use super::wrapped;
 use super::{
-    Email, ListUnsubscribe, MAX_ID_CHARS, MAX_RECIPIENTS, Priority, content, headers, tags,
+    Content, Email, ListUnsubscribe, MAX_ID_CHARS, MAX_RECIPIENTS, Priority, content, headers, tags,
 };
 use crate::config::is_word;
 use crate::text::has_control;
 
-/// Members of the short form, of the long form, and of both. Error messages list them in this order, and
+/// Members of the short form, of the long and the raw form, and of all. Error messages list them in this order, and
 /// `docs/message.schema.json` describes each.
 const SHORT: [&str; 3] = ["to_address", "from_address", "body"];
-const LONG: [&str; 12] = [
+const LONG: [&str; 13] = [
     "to",
     "cc",
     "bcc",
@@ -27,6 +28,7 @@ const LONG: [&str; 12] = [
     "text",
     "html",
     "template",
+    "raw",
     "headers",
     "attachments",
     "configuration_set",
@@ -34,10 +36,25 @@ const LONG: [&str; 12] = [
 ];
 const BOTH: [&str; 4] = ["subject", "id", "priority", "tags"];
 
+/// Members that do not stand beside `raw` or `template`, which have their own.
+const BESIDE_RAW: [&str; 10] = [
+    "cc",
+    "bcc",
+    "reply_to",
+    "subject",
+    "text",
+    "html",
+    "template",
+    "headers",
+    "attachments",
+    "list_unsubscribe",
+];
+const BESIDE_TEMPLATE: [&str; 3] = ["subject", "text", "html"];
+
 const SET: &str = "must be 1 to 64 letters, digits, _ and -";
 
 impl Email {
-    /// Reads a message body in either form: checks for duplicates, unknown members and mixed forms first.
+    /// Reads a message body in any form: checks for duplicates, unknown members and mixed forms first.
     ///
     /// # Errors
     /// [`EmailError`] for the first fault, with the field.
@@ -52,6 +69,7 @@ impl Email {
                 format!("must not stand with {long}: one is short form, one is long form");
             return Err(EmailError::new(EmailErrorKind::MixedForms, short, problem));
         }
+        refuse_beside(&members)?;
         let is_short = short.is_some();
         let named = |in_short: &'static str, in_long| if is_short { in_short } else { in_long };
         let id = read_id(&mut members)?;
@@ -71,16 +89,10 @@ impl Email {
             return Err(EmailError::missing("to", problem));
         }
         let from = take_address(&mut members, named("from_address", "from"))?;
-        let content = match members.take("template") {
-            None => content::read_simple(&mut members, named("body", "text"))?,
-            Some(template) => {
-                let own = ["subject", "text", "html"];
-                if let Some(name) = members.names().find(|name| own.contains(name)) {
-                    let problem = "must not stand with template, which has its own";
-                    return Err(EmailError::invalid(name, problem));
-                }
-                content::read_template(template, body)?
-            }
+        let content = match (members.take_text("raw")?, members.take("template")) {
+            (Some(raw), _) => Content::Raw(RawMail::read(raw)?),
+            (None, Some(template)) => content::read_template(template, body)?,
+            (None, None) => content::read_simple(&mut members, named("body", "text"))?,
         };
         let list_unsubscribe =
             members.take("list_unsubscribe").map(ListUnsubscribe::read).transpose()?;
@@ -110,6 +122,22 @@ impl Email {
         }
         Ok(email)
     }
+}
+
+/// Refuses members that say again, or otherwise, what the content of another one says.
+fn refuse_beside(members: &Members) -> Result<(), EmailError> {
+    let raw = "must not stand with raw, whose message has its own; all recipients stand in to";
+    let template = "must not stand with template, which has its own";
+    let wholes =
+        [("raw", &BESIDE_RAW[..], raw), ("template", &BESIDE_TEMPLATE[..], template)].into_iter();
+    for (whole, parts, problem) in wholes {
+        let is_there = members.names().any(|name| name == whole);
+        let part = members.names().find(|name| is_there && parts.contains(name));
+        if let Some(name) = part {
+            return Err(EmailError::invalid(name, problem));
+        }
+    }
+    Ok(())
 }
 
 fn is_id(id: &str) -> bool {

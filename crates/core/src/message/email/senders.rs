@@ -64,16 +64,26 @@ impl AllowedSenders {
         address.cloned().or_else(domain).map(Cow::Owned)
     }
 
-    /// Checks the mail's sender and gives it the list's spelling.
+    /// Checks the mail's sender and gives it the list's spelling. The senders in the header of a raw mail are checked,
+    /// too, and stay as they are.
     ///
     /// # Errors
-    /// [`EmailErrorKind::SenderNotAllowed`] on the field `from` (`from_address` in the short form) if
-    /// the list does not allow the sender.
+    /// [`EmailErrorKind::SenderNotAllowed`] on the field `from` (also in the short form) or `raw` if the list does not
+    /// allow the sender.
     pub fn admit(&self, mut email: Email) -> Result<Email, EmailError> {
+        let refused = |field: &str, problem: String, sender: &Address| {
+            let error = EmailError::new(EmailErrorKind::SenderNotAllowed, field, problem);
+            Err(error.with_value(sender.addr_spec()))
+        };
+        let is_other = |(_, sender): &(_, &Address)| !self.allows(sender.addr_spec());
+        if let Some((name, sender)) = email.raw().and_then(|raw| raw.senders().find(is_other)) {
+            let problem =
+                format!("must have a {name} in its header that TIDEGATE_ALLOWED_SENDERS names");
+            return refused("raw", problem, sender);
+        }
         let Some(spelt) = self.spelling(email.from.addr_spec()) else {
-            let problem = "must be a sender that TIDEGATE_ALLOWED_SENDERS names";
-            let error = EmailError::new(EmailErrorKind::SenderNotAllowed, "from", problem);
-            return Err(error.with_value(email.from.addr_spec()));
+            let problem = "must be a sender that TIDEGATE_ALLOWED_SENDERS names".to_owned();
+            return refused("from", problem, &email.from);
         };
         if spelt != email.from.addr_spec() {
             email.from = email.from.spelt(spelt.into_owned());

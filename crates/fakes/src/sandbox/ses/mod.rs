@@ -116,4 +116,9 @@ impl Sandbox<SesState> {
     pub fn mails(&self, seq: u64, limit: usize) -> Vec<Arc<MailRecord>> {
         self.state.engine().mails.after(seq, limit)
     }
+
+    /// The request of the mail with this number, as it came; none once it is not kept any more.
+    pub fn request(&self, seq: u64) -> Option<axum::body::Bytes> {
+        self.state.engine().mails.get(seq)?.1
+    }
 }
