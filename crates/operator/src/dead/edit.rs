@@ -9,6 +9,7 @@ use thiserror::Error;
 use tidegate_core::email::id_of;
 
 use super::letter::LetterContent;
+use super::raw::{with_base64, with_lines};
 use super::read::LetterSnapshot;
 use crate::redact::{AddressVisibility, has_mask, unmasked};
 use crate::send::InputFault;
@@ -43,7 +44,8 @@ impl LetterSnapshot {
         self.letters.retain(|letter| letter.message_id == message_id);
         for letter in &mut self.letters {
             if let LetterContent::Entry(entry) = &mut letter.content {
-                let body = meant(&entry.message, body)?;
+                let body = meant(&with_lines(&entry.message), body)?;
+                let body = with_base64(&entry.message, &body);
                 if is_another(&entry.message, &body) {
                     return Err(InvalidCorrection::Id);
                 }
@@ -154,7 +156,7 @@ impl Corrections {
                 if is_another(&entry.message, body) {
                     return Err(Box::new(InputFault::bare(&self.file, *line, "body.id", ANOTHER)));
                 }
-                entry.message.clone_from(body);
+                entry.message = with_base64(&entry.message, body);
             }
         }
         Ok(self.bodies.len().saturating_sub(reading.letters.len()) as u64)

@@ -11,6 +11,7 @@ use tidegate_core::format::{count, span, time};
 use tidegate_core::identity::EpochMillis;
 
 use super::letter::{Doubt, Letter, LetterContent, LetterFilter};
+use super::raw::with_lines;
 use super::read::{Coverage, LetterSnapshot};
 use crate::page::{Page, Span, TextTable, Tone, View};
 use crate::redact::AddressVisibility;
@@ -56,7 +57,7 @@ pub struct LetterDetails {
     pub last_attempt_at: Option<EpochMillis>,
     /// The bytes of the original body.
     pub bytes: usize,
-    /// The original body if it was requested; addresses in it are masked like all others.
+    /// The original body if it was requested, a raw mail as its lines; addresses in it are masked like all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
 }
@@ -137,7 +138,7 @@ impl LetterDetails {
             first_attempt_at: entry.and_then(|entry| entry.first_attempt_at),
             last_attempt_at: entry.and_then(|entry| entry.last_attempt_at),
             bytes: original.len(),
-            body: body.then(|| addresses.within(original)),
+            body: body.then(|| addresses.within(&with_lines(original))),
         }
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod command;
 mod edit;
 mod letter;
 mod list;
+mod raw;
 mod read;
 mod replay;
 mod report;

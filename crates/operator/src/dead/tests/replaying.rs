@@ -1,3 +1,5 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use tidegate_core::deduplication::{Acceptance, Mark, MarkState};
 use tidegate_delivery::ports::{
     FailureKind, History as _, MarkRequest, MarkResult, Marks, PortError,
@@ -345,6 +347,40 @@ async fn a_corrected_letter_is_sent_as_the_same_mail_with_its_new_body() {
     let other = Corrections::read("dead.jsonl", other.as_bytes()).unwrap();
     let fault = other.apply(&mut reading.clone()).unwrap_err().to_string();
     assert!(fault.starts_with("dead.jsonl:1: body.id: must stay"), "{fault}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raw_mail_is_shown_and_corrected_in_its_lines() {
+    let bench = Bench::new();
+    let body = |mime: &str| {
+        serde_json::json!({ "from": "news@example.org", "id": "m-1", "raw": STANDARD.encode(mime), "to": ["m-1@example.com"] })
+            .to_string()
+    };
+    let mime = "From: news@example.org\r\nTo: m-1@example.com\r\nSubject: Helo\r\n\r\nText.\r\n";
+    let mut letter = refused("big", "m-1", "MessageRejected");
+    let mut entry: serde_json::Value = serde_json::from_str(&letter.body).unwrap();
+    entry["message"] = body(mime).into();
+    letter.body = entry.to_string().into();
+    bench.put(&[letter]).await;
+    let reading = bench.read().await;
+    for addresses in [AddressVisibility::Masked, AddressVisibility::Shown] {
+        let shown = show(&reading, "m-1", NOW.into(), addresses, true).remove(0);
+        let text = shown.body.unwrap();
+        let line = format!("\"To: {}\",\n", addresses.within("m-1@example.com"));
+        assert!(text.contains(&line) && !text.contains("RnJv"), "{text}");
+        let edited = text.replace("Helo", "Hello");
+        let corrected = reading.clone().corrected(&shown.message_id, &edited).unwrap();
+        let review = bench.review_of(&corrected, LetterFilter::default(), false).await;
+        let mail = &review.work.mails[&shown.message_id];
+        assert_eq!(mail.body, body(&mime.replace("Helo", "Hello")));
+    }
+    let mut exported = Vec::new();
+    export(&reading, &LetterFilter::default(), NOW.into(), true, &mut exported).unwrap();
+    let file = String::from_utf8(exported).unwrap().replace("Helo", "Hello");
+    let mut corrected = reading.clone();
+    Corrections::read("a", file.as_bytes()).unwrap().apply(&mut corrected).unwrap();
+    let corrected = corrected.letters[0].entry().unwrap();
+    assert_eq!(corrected.message, body(&mime.replace("Helo", "Hello")));
 }
 
 /// Marks whose answers lack their last mark.
