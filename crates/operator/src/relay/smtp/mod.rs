@@ -1,0 +1,10 @@
+//! SMTP submission: a dialogue without IO, and the server around it.
+
+mod dialogue;
+mod login;
+mod server;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use login::SmtpUsers;
+pub(crate) use server::{Encryption, SmtpServer, SmtpSettings, serve};

@@ -1,0 +1,315 @@
+//! Connections, TLS and limits around the [`Dialogue`].
+
+use std::collections::BTreeMap;
+use std::io;
+use std::mem::take;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+use super::dialogue::{Dialogue, Event, SmtpTerms};
+use super::login::{Credentials, FailedLogins, SmtpUsers, network};
+use crate::redact::AddressVisibility;
+use crate::relay::submission::Submit;
+
+/// Longest time for a connection's first command, and for a TLS handshake.
+pub(super) const FIRST_COMMAND: Duration = Duration::from_secs(30);
+/// Longest time for each other command, and for an answer to be read.
+pub(super) const COMMAND: Duration = Duration::from_secs(60);
+/// Longest time for the content of a mail.
+pub(super) const CONTENT: Duration = Duration::from_secs(5 * 60);
+/// Longest time in which no byte of a content comes.
+pub(super) const SILENCE: Duration = Duration::from_secs(30);
+/// How long a client may still send after the last answer. Closed at once, a connection with unread bytes is reset,
+/// and the client may not see the answer.
+const LINGER: Duration = Duration::from_secs(2);
+/// Bytes that are read at once.
+const READ: usize = 16 * 1024;
+const STOPPED: &str = "421 4.3.2 the server stops: try again";
+
+/// When TLS begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encryption {
+    /// When the client says STARTTLS, where there is a certificate (port 587).
+    StartTls,
+    /// At once (port 465, RFC 8314).
+    Implicit,
+}
+
+/// Offers and limits of an [`SmtpServer`]. Beyond loopback `tls` and `users` must be set: that is for the caller to check.
+#[derive(Clone)]
+pub(crate) struct SmtpSettings {
+    /// The server's name in its greeting, such as `relay.example.com`.
+    pub(crate) host: String,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// None: mail is taken without a login. Else a login needs TLS.
+    pub(crate) users: Option<SmtpUsers>,
+    /// Most bytes of a mail.
+    pub(crate) most_bytes: usize,
+    /// A permit for each byte of mail that is held at once, from its first byte until it was submitted. A mail that finds
+    /// none is refused with 452. Each connection takes about 20 KB besides, 60 KB with TLS.
+    pub(crate) memory: Arc<Semaphore>,
+    pub(crate) most_connections: usize,
+    pub(crate) most_connections_of_address: usize,
+}
+
+/// Shared by all ports that one relay serves.
+pub(crate) struct SmtpServer<S> {
+    settings: SmtpSettings,
+    submit: Arc<S>,
+    failed_logins: Mutex<FailedLogins>,
+    /// Each open connection holds a clone of its address's mark.
+    connections: Mutex<BTreeMap<IpAddr, Arc<()>>>,
+}
+
+/// Serves SMTP until `stop`. Then a mail that is being received or submitted is answered first; other clients get 421
+/// at once. Returns when all connections are closed, at most [`CONTENT`] and a submit later.
+pub(crate) async fn serve<S: Submit + Send + Sync + 'static>(
+    listener: TcpListener,
+    encryption: Encryption,
+    server: Arc<SmtpServer<S>>,
+    stop: impl Future<Output = ()>,
+) {
+    let (stopping, stopped) = watch::channel(false);
+    let mut open = JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = &mut stop => break,
+            Some(_) = open.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, peer) = match accepted {
+            Ok((stream, peer)) => (stream, peer.ip()),
+            Err(error) => {
+                // Most often too many open files: some are closed in a moment.
+                tracing::warn!(%error, "no connection is accepted");
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let Some(place) = server.enter(peer) else {
+            tracing::warn!(%peer, "too many connections: one is closed");
+            // A new connection's buffer is empty, so that this does not have to wait.
+            let _ = stream.try_write(b"421 4.7.0 too many connections: try again later\r\n");
+            continue;
+        };
+        // Without it small answers wait for more; not having it is no failure.
+        let _ = stream.set_nodelay(true);
+        let (server, stopped) = (Arc::clone(&server), stopped.clone());
+        open.spawn(async move {
+            server.connection(stream, peer, encryption, stopped).await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    while open.join_next().await.is_some() {}
+}
+
+impl<S: Submit> SmtpServer<S> {
+    pub(crate) fn new(settings: SmtpSettings, submit: Arc<S>) -> Self {
+        let (failed_logins, connections) = (Mutex::default(), Mutex::default());
+        Self { settings, submit, failed_logins, connections }
+    }
+
+    /// A place for a connection of `peer`, until it is dropped; none if there are as many as are allowed.
+    pub(super) fn enter(&self, peer: IpAddr) -> Option<Arc<()>> {
+        let open = |mark: &Arc<()>| Arc::strong_count(mark) - 1;
+        let mut connections = lock(&self.connections);
+        connections.retain(|_, mark| open(mark) > 0);
+        let all: usize = connections.values().map(open).sum();
+        let mark = connections.entry(network(peer)).or_default();
+        let is_free = all < self.settings.most_connections
+            && open(mark) < self.settings.most_connections_of_address;
+        is_free.then(|| Arc::clone(mark))
+    }
+
+    /// One connection, from its greeting to its end.
+    pub(super) async fn connection<C: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        mut stream: C,
+        peer: IpAddr,
+        encryption: Encryption,
+        stopped: watch::Receiver<bool>,
+    ) {
+        let settings = &self.settings;
+        let terms = SmtpTerms {
+            host: settings.host.clone(),
+            most_bytes: settings.most_bytes,
+            offers_tls: settings.tls.is_some(),
+            asks_login: settings.users.is_some(),
+        };
+        let is_implicit = encryption == Encryption::Implicit;
+        let dialogue = Dialogue::new(terms, is_implicit);
+        let mut visit = Visit { server: self, peer, stopped, dialogue };
+        let ended = async {
+            if !is_implicit {
+                if !visit.talk(&mut stream).await? {
+                    return Ok(());
+                }
+                visit.dialogue.secured();
+            }
+            let Some(config) = settings.tls.clone() else { return Ok(()) };
+            let accept = TlsAcceptor::from(config).accept(stream);
+            let mut stream = tokio::select! {
+                biased;
+                () = stop(&mut visit.stopped) => return Ok(()),
+                accepted = timeout(FIRST_COMMAND, accept) => accepted??,
+            };
+            visit.talk(&mut stream).await.map(drop)
+        };
+        if let Err(error) = ended.await {
+            tracing::debug!(%peer, %error, "a client's connection broke");
+        }
+    }
+}
+
+/// One client's connection.
+struct Visit<'a, S> {
+    server: &'a SmtpServer<S>,
+    peer: IpAddr,
+    stopped: watch::Receiver<bool>,
+    dialogue: Dialogue,
+}
+
+impl<S: Submit> Visit<'_, S> {
+    /// Reads and answers until the dialogue is over (false), or TLS begins (true).
+    async fn talk(
+        &mut self,
+        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    ) -> io::Result<bool> {
+        let server = self.server;
+        let mut buffer = vec![0; READ];
+        let mut held = HeldBytes { memory: &server.settings.memory, bytes: 0 };
+        let (mut until, mut content_until) = (Instant::now() + FIRST_COMMAND, None);
+        self.flush(stream).await?;
+        while !self.dialogue.is_over() {
+            let is_receiving = self.dialogue.is_receiving();
+            let read = tokio::select! {
+                biased;
+                () = stop(&mut self.stopped), if !is_receiving => Err(STOPPED),
+                read = timeout_at(until, stream.read(&mut buffer)) => {
+                    read.map_err(|_| "421 4.4.2 nothing complete came in time")
+                }
+            };
+            let count = match read {
+                Ok(Ok(0)) => return Ok(false),
+                Ok(count) => count?,
+                Err(answer) => {
+                    self.dialogue.close(answer);
+                    0
+                }
+            };
+            let mut rest = &buffer[..count];
+            let mut is_answered = self.flush(stream).await?;
+            while !rest.is_empty() && !self.dialogue.is_over() {
+                let has_room = held.hold(self.dialogue.wants(rest.len()));
+                match self.dialogue.input(&mut rest, has_room) {
+                    Some(Event::StartTls) => return self.flush(stream).await,
+                    Some(Event::Login(credentials)) => self.login(credentials).await,
+                    Some(Event::Submit(submission)) => {
+                        self.dialogue.submitted(server.submit.submit(submission).await);
+                        content_until = None;
+                    }
+                    None => {}
+                }
+                is_answered |= self.flush(stream).await?;
+            }
+            held.hold(self.dialogue.wants(0));
+            let now = Instant::now();
+            if self.dialogue.is_receiving() {
+                until = (*content_until.get_or_insert(now + CONTENT)).min(now + SILENCE);
+            } else {
+                content_until = None;
+                // A command has its time from the last answer on, however its bytes come.
+                until = if is_answered { now + COMMAND } else { until };
+            }
+        }
+        let end = async {
+            stream.shutdown().await?;
+            while stream.read(&mut buffer).await? > 0 {}
+            io::Result::Ok(())
+        };
+        // Whoever does not hang up is hung up on.
+        timeout(LINGER, end).await.unwrap_or(Ok(())).map(|()| false)
+    }
+
+    /// Writes the answers, if there are some.
+    async fn flush(&mut self, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<bool> {
+        let answers = take(&mut self.dialogue.answers);
+        if !answers.is_empty() {
+            timeout(COMMAND, async {
+                stream.write_all(answers.as_bytes()).await?;
+                stream.flush().await
+            })
+            .await??;
+        }
+        Ok(!answers.is_empty())
+    }
+
+    async fn login(&mut self, credentials: Credentials) {
+        let peer = self.peer;
+        let Some(wait) = lock(&self.server.failed_logins).wait(peer, Instant::now()) else {
+            return self.dialogue.close("421 4.7.0 too many failed logins from your address");
+        };
+        if !wait.is_zero() && timeout(wait, stop(&mut self.stopped)).await.is_ok() {
+            return self.dialogue.close(STOPPED);
+        }
+        let users = self.server.settings.users.as_ref();
+        let is_right = users.is_some_and(|users| users.admit(&credentials));
+        lock(&self.server.failed_logins).checked(peer, is_right, Instant::now());
+        if !is_right {
+            let user = AddressVisibility::Masked.within(&credentials.user);
+            tracing::warn!(%peer, user, "a login with a wrong user or password");
+        }
+        self.dialogue.logged_in(is_right.then_some(credentials.user));
+    }
+}
+
+/// Permits for the bytes that a dialogue holds.
+struct HeldBytes<'a> {
+    memory: &'a Semaphore,
+    bytes: usize,
+}
+
+impl HeldBytes<'_> {
+    /// Holds so many bytes from now on. False if there are not enough: then as many as before.
+    fn hold(&mut self, bytes: usize) -> bool {
+        if bytes <= self.bytes {
+            self.memory.add_permits(self.bytes - bytes);
+        } else {
+            let more = u32::try_from(bytes - self.bytes).ok();
+            match more.and_then(|more| self.memory.try_acquire_many(more).ok()) {
+                Some(permit) => permit.forget(),
+                None => return false,
+            }
+        }
+        self.bytes = bytes;
+        true
+    }
+}
+
+impl Drop for HeldBytes<'_> {
+    fn drop(&mut self) {
+        self.memory.add_permits(self.bytes);
+    }
+}
+
+/// Returns once the server stops, or is dropped.
+async fn stop(stopped: &mut watch::Receiver<bool>) {
+    let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
