@@ -11,9 +11,9 @@ use tokio::time::Instant;
 /// Longest time between the logins of an address.
 const MOST_DELAY: Duration = Duration::from_secs(30);
 /// A login that would have to wait longer is turned away.
-pub(super) const MOST_WAIT: Duration = Duration::from_secs(60);
+pub(super) const MOST_WAIT: Duration = Duration::from_mins(1);
 /// An address without a failed login for so long begins anew.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(15 * 60);
+const FORGOTTEN_AFTER: Duration = Duration::from_mins(15);
 /// Number of addresses that are remembered, in about 1 MB. For a further one, another is forgotten.
 pub(super) const MOST_ADDRESSES: usize = 10_000;
 

@@ -23,9 +23,9 @@ use crate::relay::submission::Submit;
 /// Longest time for a connection's first command, and for a TLS handshake.
 pub(super) const FIRST_COMMAND: Duration = Duration::from_secs(30);
 /// Longest time for each other command, and for an answer to be read.
-pub(super) const COMMAND: Duration = Duration::from_secs(60);
+pub(super) const COMMAND: Duration = Duration::from_mins(1);
 /// Longest time for the content of a mail.
-pub(super) const CONTENT: Duration = Duration::from_secs(5 * 60);
+pub(super) const CONTENT: Duration = Duration::from_mins(5);
 /// Longest time in which no byte of a content comes.
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
 /// How long a client may still send after the last answer. Closed at once, a connection with unread bytes is reset,
@@ -71,7 +71,7 @@ pub(crate) struct SmtpServer<S> {
 }
 
 /// Serves SMTP until `stop`. Then a mail that is being received or submitted is answered first; other clients get 421
-/// at once. Returns when all connections are closed, at most [`CONTENT`] and a submit later.
+/// at once. Returns when all connections are closed: a client that is slow is waited for as long as always.
 pub(crate) async fn serve<S: Submit + Send + Sync + 'static>(
     listener: TcpListener,
     encryption: Encryption,

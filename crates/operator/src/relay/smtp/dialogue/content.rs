@@ -42,7 +42,8 @@ impl Dialogue {
         if !self.has_room && self.transaction.take().is_some() {
             content.fault = Some(NO_MEMORY);
         }
-        let mut thrown_away = Vec::new();
+        // The CR of a line with a dot alone is pushed, and popped if an LF follows, perhaps with the next bytes.
+        let mut thrown_away = vec![b'\r'];
         let data = self.transaction.as_mut().map_or(&mut thrown_away, |mail| &mut mail.data);
         data.reserve_exact(capacity(data, bytes.len()) - data.len());
         let (before, last) = (data.len(), data.last().copied());
@@ -51,7 +52,7 @@ impl Dialogue {
             Receiver::Lines(lines) => (lines.ingest(&mut left, data), true),
             Receiver::Chunk(chunk) => (chunk.ingest(&mut left, data), chunk.is_last),
         };
-        content.bytes += data.len() - before;
+        content.bytes = content.bytes + data.len() - before;
         let (taken, rest) = bytes.split_at(bytes.len() - left.len());
         *bytes = rest;
         let is_cut = is_complete && is_last && data.last() == Some(&b'\r');
@@ -59,7 +60,7 @@ impl Dialogue {
             self.close(BARE);
             return None;
         }
-        if content.bytes > self.terms.most_bytes {
+        if content.bytes > self.terms.most_bytes + usize::from(!is_complete) {
             self.transaction = None;
         }
         if is_complete { self.received(is_last) } else { None }

@@ -35,7 +35,7 @@ fn failures_are_forgotten_in_time_and_never_too_many_to_remember() {
         logins.checked(address(0), false, now);
     }
     assert_eq!(logins.wait(address(0), now), Some(Duration::from_secs(16)));
-    let later = now + Duration::from_secs(16 * 60);
+    let later = now + Duration::from_mins(16);
     assert_eq!(logins.wait(address(0), later), Some(Duration::ZERO));
     logins.checked(address(0), false, later);
     assert_eq!(logins.wait(address(0), later), Some(Duration::from_secs(1)), "anew");

@@ -22,8 +22,6 @@ pub(super) struct Rehearsal {
     pub(super) answers: String,
     pub(super) submissions: Vec<Submission>,
     pub(super) has_room: bool,
-    /// Most bytes that the dialogue asked for.
-    pub(super) most_wanted: usize,
 }
 
 impl Rehearsal {
@@ -33,7 +31,6 @@ impl Rehearsal {
             answers: String::new(),
             submissions: Vec::new(),
             has_room: true,
-            most_wanted: 0,
         }
     }
 
@@ -45,7 +42,6 @@ impl Rehearsal {
         let mut rest = bytes.as_ref();
         let mut before = usize::MAX;
         while !rest.is_empty() && !self.dialogue.is_over() {
-            self.most_wanted = self.most_wanted.max(self.dialogue.wants(rest.len()));
             let event = self.dialogue.input(&mut rest, self.has_room);
             let answers = std::mem::take(&mut self.dialogue.answers);
             let is_moving = rest.len() < before || event.is_some();
