@@ -24,6 +24,7 @@
 //! | [`email`], [`text_message`], [`identity`] | which messages are valid, and which are the same mail |
 //! | [`channel`] | what the poller asks of a mail or a text message |
 //! | [`outcome`], [`retry`], [`dead_letter`] | what SES's answers mean, and where failed mail goes |
+//! | [`ses_request`] | which calls of SES's send API are valid, and how they are answered |
 //! | [`deduplication`] | whether a copy of a mail is sent |
 //! | [`runs`] | how far the sending of a list has come, and who has got its mail |
 //! | [`exclusions`] | which recipients get no mail of a campaign |
@@ -54,7 +55,7 @@ pub mod timestamp;
 
 pub use message::{
     channel, compression, dead_letter, deduplication, deferral, email, exclusions, identity,
-    outcome, retry, text_message,
+    outcome, retry, ses_request, text_message,
 };
 #[cfg(test)]
 pub(crate) use pace::tests::worst_second;

@@ -10,4 +10,5 @@ pub mod exclusions;
 pub mod identity;
 pub mod outcome;
 pub mod retry;
+pub mod ses_request;
 pub mod text_message;

@@ -1,4 +1,4 @@
-//! `ses-sandbox`: the SES v2 endpoint as a program.
+//! `ses-sandbox`: the SES endpoint as a program.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -7,11 +7,13 @@ use clap::Parser;
 use tidegate_fakes::sandbox::server::{ProgramOptions, run};
 use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig};
 
-/// An Amazon SES v2 endpoint for local runs and tests.
+/// An Amazon SES endpoint for local runs and tests.
 ///
-/// It takes `SendEmail` and `GetAccount`, enforces a quota as SES does, takes its time, fails on
-/// demand, and shows every mail it accepted at its address. Point an AWS SDK at it with
-/// `AWS_ENDPOINT_URL_SESV2`. Every option but --json and those of how it listens can be changed while
+/// It takes `SendEmail`, `SendBulkEmail` and `GetAccount` of version 2, and of version 1 `SendEmail`,
+/// `SendRawEmail`, `SendTemplatedEmail`, `SendBulkTemplatedEmail` and `GetSendQuota`. It enforces a
+/// quota as SES does, takes its time, fails on demand, and shows every mail it accepted at its
+/// address. Point an AWS SDK at it with `AWS_ENDPOINT_URL_SESV2` (version 2) or
+/// `AWS_ENDPOINT_URL_SES` (version 1). Every option but --json and those of how it listens can be changed while
 /// it runs:
 /// `curl -X PATCH ADDRESS/_sandbox/config -d '{"quota": 200, "latency": "80ms"}'`.
 ///

@@ -71,13 +71,6 @@ impl MailFields {
     }
 }
 
-/// The address in `Name <address>`, or the whole where there are no angle brackets.
-pub(crate) fn address_of(mailbox: &str) -> &str {
-    let mailbox = mailbox.trim();
-    let inner = mailbox.strip_suffix('>').and_then(|rest| rest.rsplit_once('<'));
-    inner.map_or(mailbox, |(_, address)| address)
-}
-
 /// Shows tags as an object.
 fn by_name<S: Serializer>(tags: &[(String, String)], out: S) -> Result<S::Ok, S::Error> {
     out.collect_map(tags.iter().map(|(name, value)| (name, value)))
@@ -360,13 +353,6 @@ impl LastMinute {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_is_what_stands_in_angle_brackets_or_the_whole() {
-        assert_eq!(address_of("Ada <ada@example.com>"), "ada@example.com");
-        assert_eq!(address_of("\"<odd>\" <ada@example.com>"), "ada@example.com");
-        assert_eq!(address_of(" ada@example.com "), "ada@example.com");
-    }
 
     #[test]
     fn message_ids_differ_by_number_and_by_time() {

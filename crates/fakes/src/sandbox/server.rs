@@ -93,12 +93,17 @@ pub(super) fn steady_clock() -> impl Fn() -> u64 + Send + Sync + 'static {
     move || epoch.saturating_add(nanos(started.elapsed()))
 }
 
-/// Gives an answer AWS's header with the request's id.
-pub(super) fn with_request_id(mut response: Response<Body>) -> Response<Body> {
-    const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+/// A request's id, in the form of AWS's.
+pub(super) fn next_request_id() -> String {
     static REQUESTS: AtomicU64 = AtomicU64::new(1);
     let number = REQUESTS.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff_ffff;
-    if let Ok(id) = HeaderValue::from_str(&format!("5e5a4d00-0000-4000-8000-{number:012x}")) {
+    format!("5e5a4d00-0000-4000-8000-{number:012x}")
+}
+
+/// Gives an answer AWS's header with the request's id.
+pub(super) fn with_request_id(mut response: Response<Body>, id: &str) -> Response<Body> {
+    const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+    if let Ok(id) = HeaderValue::from_str(id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response

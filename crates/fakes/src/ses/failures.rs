@@ -1,5 +1,6 @@
 //! Errors of SES, of AWS End User Messaging, and of the connection to them.
 
+pub(crate) use tidegate_core::outcome::answered;
 use tidegate_core::outcome::{Failure, Stage};
 
 /// Code, status and usual message of the errors that a client must tell apart.
@@ -25,13 +26,6 @@ const USUAL: &[(&str, u16, &str)] = &[
     ("TooManyRequestsException", 429, "Maximum sending rate exceeded."),
     ("UnrecognizedClientException", 403, "The security token included in the request is invalid."),
 ];
-
-/// An error as the service answers it.
-pub(crate) fn answered(http_status: u16, code: &str, message: impl Into<String>) -> Failure {
-    let code = Some(code.to_owned());
-    let message = message.into();
-    Failure { http_status: Some(http_status), code, message, stage: Stage::Answered }
-}
 
 fn unanswered(stage: Stage, message: &str) -> Failure {
     Failure { http_status: None, code: None, message: message.to_owned(), stage }

@@ -34,6 +34,17 @@ pub struct Failure {
     pub stage: Stage,
 }
 
+/// An error as a service answers it.
+pub fn answered(http_status: u16, code: &str, message: impl Into<String>) -> Failure {
+    let code = Some(code.to_owned());
+    Failure {
+        http_status: Some(http_status),
+        code,
+        message: message.into(),
+        stage: Stage::Answered,
+    }
+}
+
 /// The meaning of a failure for the mail, its campaign and the account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]

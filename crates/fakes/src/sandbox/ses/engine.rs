@@ -4,22 +4,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use serde_json::{Value, json};
 use tidegate_core::number::real;
 use tidegate_core::outcome::Failure;
+use tidegate_core::ses_request::{SesAccount, SesReply, SesRequest, address_of};
 use tokio_util::sync::CancellationToken;
 
 use super::config::SesSandboxConfig;
 use super::fault::{self, FaultKind, InjectedFault, SesOperation};
 use crate::clock::SeededEntropy;
 use crate::sandbox::mailbox::{
-    ArrivalCounts, KEEP, MailFields, MailRecord, MailStatus, MailStore, SesStats, address_of,
+    ArrivalCounts, KEEP, MailFields, MailRecord, MailStatus, MailStore, SesStats,
 };
 use crate::sandbox::server::DroppedConnection;
 use crate::ses::{MemorySuppressionList, QuotaGate, admit, failures};
 
 /// The reply to a request, and the delay before it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct PlannedReply {
     /// The delay; `None` never replies.
     pub(crate) wait: Option<Duration>,
@@ -27,10 +27,9 @@ pub(crate) struct PlannedReply {
 }
 
 /// The end of a request.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Reply {
-    /// Both services answer a message with its id.
-    Answer(Result<Value, Failure>),
+    Answer(Result<SesReply, Failure>),
     /// The connection ends without an answer.
     Dropped(DroppedConnection),
 }
@@ -97,8 +96,29 @@ impl SesEngine {
         let message_id = self.record(now_ns, draft, status, body);
         match fault {
             Some(fault) => self.fail(&fault),
-            None => self.answer(Ok(json!({ "MessageId": message_id }))),
+            None => self.answer(Ok(SesReply::MessageId(message_id))),
         }
+    }
+
+    /// Decides on each mail of a bulk call alone. One whose answer is lost takes the whole answer with it.
+    pub(crate) fn send_bulk(
+        &mut self,
+        now_ns: u64,
+        mails: impl Iterator<Item = Result<SesRequest, Failure>>,
+        body: &[u8],
+    ) -> PlannedReply {
+        let (mut wait, mut results, mut dropped) = (Some(Duration::ZERO), Vec::new(), None);
+        for mail in mails {
+            let plan = self.send(now_ns, mail.map(MailFields::from), body);
+            wait = wait.zip(plan.wait).map(|(longest, own)| longest.max(own));
+            match plan.end {
+                Reply::Answer(Ok(SesReply::MessageId(id))) => results.push(Ok(id)),
+                Reply::Answer(Err(refusal)) => results.push(Err(refusal)),
+                other => dropped = Some(other),
+            }
+        }
+        let end = dropped.unwrap_or(Reply::Answer(Ok(SesReply::Bulk(results))));
+        PlannedReply { wait, end }
     }
 
     /// Whether account and tenant may send at all.
@@ -110,24 +130,19 @@ impl SesEngine {
         admit(&self.config.tenants, tenant, address_of(&draft.from), draft.used.clone())
     }
 
-    /// Replies to a `GetAccount` at `now_ns`.
+    /// Replies to a `GetAccount` or `GetSendQuota` at `now_ns`.
     pub(crate) fn account(&mut self, now_ns: u64) -> PlannedReply {
         let now_ns = self.forward(now_ns);
         if let Some(fault) = self.draw_fault(SesOperation::GetAccount, &[]) {
             return self.fail(&fault);
         }
-        let sent = real(self.gate.sent_last_24_hours(now_ns));
-        self.answer(Ok(json!({
-            "DedicatedIpAutoWarmupEnabled": true,
-            "EnforcementStatus": "HEALTHY",
-            "ProductionAccessEnabled": true,
-            "SendQuota": {
-                "Max24HourSend": self.config.quota_rules().max_24_hour_send(),
-                "MaxSendRate": self.config.quota,
-                "SentLast24Hours": sent,
-            },
-            "SendingEnabled": !self.config.paused,
-        })))
+        let account = SesAccount {
+            max_24_hour_send: self.config.quota_rules().max_24_hour_send(),
+            max_send_rate: self.config.quota.as_per_second(),
+            sent_last_24_hours: real(self.gate.sent_last_24_hours(now_ns)),
+            sending_enabled: !self.config.paused,
+        };
+        self.answer(Ok(SesReply::Account(account)))
     }
 
     pub(crate) fn config(&self) -> &SesSandboxConfig {
@@ -187,7 +202,7 @@ impl SesEngine {
         message_id
     }
 
-    fn answer(&self, answer: Result<Value, Failure>) -> PlannedReply {
+    fn answer(&self, answer: Result<SesReply, Failure>) -> PlannedReply {
         let wait = Some(self.config.latency.draw(&self.entropy));
         PlannedReply { wait, end: Reply::Answer(answer) }
     }

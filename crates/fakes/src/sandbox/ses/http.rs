@@ -1,5 +1,5 @@
-//! The routes: the calls of the SES v2 API (AWS restJson1), those of AWS End User Messaging (one path, with the
-//! operation in a header, AWS JSON 1.0), and the sandbox's own pages.
+//! The routes: the calls of SES, version 2 (AWS restJson1) and 1 (one path, AWS's query protocol), those of AWS End User
+//! Messaging (the same path, with the operation in a header, AWS JSON 1.0), and the sandbox's own pages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +16,17 @@ use serde_json::{Value, json};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::number::real;
 use tidegate_core::outcome::Failure;
+use tidegate_core::ses_request::{
+    QueryCall, SesMails, SesProtocol, SesReply, read_send_bulk_email, read_send_email, write_answer,
+};
 use tidegate_core::text_message::TextLength;
 use tidegate_delivery::ports::{SuppressedAddress, SuppressionReason};
 
 use super::config::SesSandboxConfig;
 use super::engine::{PlannedReply, Reply, SesState};
-use super::request::{MOST_BYTES, bad_request, parse_send_email};
+use super::request::MOST_BYTES;
 use crate::sandbox::mailbox::{MailFields, MailKind, SesStats};
-use crate::sandbox::server::with_request_id;
+use crate::sandbox::server::{next_request_id, with_request_id};
 use crate::ses::SesTenant;
 use crate::ses::failures::answered;
 
@@ -52,6 +55,7 @@ type Shared = State<Arc<SesState>>;
 pub(super) fn router(state: Arc<SesState>) -> Router {
     Router::new()
         .route("/v2/email/outbound-emails", post(send_email))
+        .route("/v2/email/outbound-bulk-emails", post(send_bulk_email))
         .route("/v2/email/account", get(get_account))
         .route("/v2/email/identities/{identity}", get(get_email_identity))
         .route("/v2/email/configuration-sets/{name}", get(get_configuration_set))
@@ -72,32 +76,40 @@ pub(super) fn router(state: Arc<SesState>) -> Router {
         .with_state(state)
 }
 
-/// An error as SES answers it, with its code in the header and its message in the body.
+/// An error as version 2 of SES answers it.
 struct Refusal(Failure);
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let Failure { code, message, .. } = &self.0;
-        let body = Json(json!({ "message": message }));
-        let mut response = (status_of(&self.0), body).into_response();
-        if let Ok(code) = HeaderValue::from_str(code.as_deref().unwrap_or_default()) {
-            response.headers_mut().insert(ERROR_TYPE, code);
-        }
-        with_request_id(response)
+        in_json(&Err(self.0))
     }
 }
 
-fn status_of(failure: &Failure) -> StatusCode {
-    let status = failure.http_status.and_then(|status| StatusCode::from_u16(status).ok());
-    status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+fn in_json(reply: &Result<SesReply, Failure>) -> Response {
+    written(SesProtocol::Json, reply)
 }
 
-/// Waits as long as planned and ends the request as planned; `refusal` writes an error. A request that waits for ever
+fn written(protocol: SesProtocol<'_>, reply: &Result<SesReply, Failure>) -> Response {
+    let id = next_request_id();
+    let answer = write_answer(protocol, reply, &id);
+    let content_type = [(header::CONTENT_TYPE, answer.content_type)];
+    let mut response = (status(answer.status), content_type, answer.body).into_response();
+    if let Some(Ok(code)) = answer.error_type.map(HeaderValue::try_from) {
+        response.headers_mut().insert(ERROR_TYPE, code);
+    }
+    with_request_id(response, &id)
+}
+
+fn status(number: u16) -> StatusCode {
+    StatusCode::from_u16(number).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+/// Waits as long as planned and ends the request as planned; `write` writes an answer. A request that waits for ever
 /// ends when the sandbox stops.
-async fn send_reply<R: IntoResponse>(
+async fn send_reply(
     state: &SesState,
     plan: PlannedReply,
-    refusal: fn(Failure) -> R,
+    write: impl FnOnce(&Result<SesReply, Failure>) -> Response,
 ) -> Response {
     log(&plan);
     match plan.wait {
@@ -106,8 +118,7 @@ async fn send_reply<R: IntoResponse>(
         None => state.stop.cancelled().await,
     }
     match plan.end {
-        Reply::Answer(Ok(answer)) => with_request_id(Json(answer).into_response()),
-        Reply::Answer(Err(error)) => refusal(error).into_response(),
+        Reply::Answer(answer) => write(&answer),
         Reply::Dropped(dropped) => {
             let mut response = Response::default();
             response.extensions_mut().insert(dropped);
@@ -120,41 +131,81 @@ async fn send_reply<R: IntoResponse>(
 fn log(plan: &PlannedReply) {
     let wait_ms = plan.wait.map(|wait| wait.as_millis());
     match &plan.end {
-        Reply::Answer(Ok(answer)) => {
-            if let Some(message_id) = answer["MessageId"].as_str() {
-                tracing::debug!(message_id, wait_ms, "accepted");
+        Reply::Answer(Ok(SesReply::Account(_))) => {}
+        Reply::Answer(Ok(SesReply::MessageId(message_id))) => {
+            tracing::debug!(message_id, wait_ms, "accepted");
+        }
+        Reply::Answer(Ok(SesReply::Bulk(mails))) => {
+            for mail in mails {
+                match mail {
+                    Ok(message_id) => tracing::debug!(message_id, wait_ms, "accepted"),
+                    Err(error) => log_refusal(error, wait_ms),
+                }
             }
         }
-        Reply::Answer(Err(error)) => tracing::info!(
-            code = error.code,
-            status = error.http_status,
-            reason = error.message,
-            wait_ms,
-            "refused"
-        ),
+        Reply::Answer(Err(error)) => log_refusal(error, wait_ms),
         Reply::Dropped(dropped) => tracing::info!(wait_ms, "{dropped}"),
     }
 }
 
+fn log_refusal(error: &Failure, wait_ms: Option<u128>) {
+    let Failure { code, http_status, message, .. } = error;
+    tracing::info!(code, status = http_status, reason = message, wait_ms, "refused");
+}
+
 async fn send_email(State(state): Shared, body: Result<Bytes, BytesRejection>) -> Response {
     let arrived_ns = state.now_ns();
-    let plan = match body {
-        Ok(body) => {
-            let request = parse_send_email(&body);
-            state.engine().send(arrived_ns, request, &body)
-        }
-        // The rest of a request is there: it can be too long, and nothing else.
-        Err(_) => {
-            let message = format!("Message length is more than {MOST_BYTES} bytes long.");
-            state.engine().send(arrived_ns, Err(bad_request(message)), &[])
-        }
+    let plan = match whole(body).and_then(|body| read_send_email(&body).map(|mail| (body, mail))) {
+        Ok((body, mail)) => state.engine().send(arrived_ns, Ok(mail.into()), &body),
+        Err(error) => state.engine().send(arrived_ns, Err(error), &[]),
     };
-    send_reply(&state, plan, Refusal).await
+    send_reply(&state, plan, in_json).await
+}
+
+async fn send_bulk_email(State(state): Shared, body: Result<Bytes, BytesRejection>) -> Response {
+    let arrived_ns = state.now_ns();
+    let read = whole(body).and_then(|body| read_send_bulk_email(&body).map(|bulk| (body, bulk)));
+    let plan = match read {
+        Ok((body, bulk)) => state.engine().send_bulk(arrived_ns, bulk.into_mails(), &body),
+        Err(error) => state.engine().send(arrived_ns, Err(error), &[]),
+    };
+    send_reply(&state, plan, in_json).await
+}
+
+/// The rest of a request is there: it can be too long, and nothing else.
+fn whole(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Failure> {
+    let message = || format!("Message length is more than {MOST_BYTES} bytes long.");
+    body.map_err(|_| answered(400, "BadRequestException", message()))
+}
+
+/// A call of version 1. The mailbox keeps it as version 2 has it.
+async fn query(state: &SesState, body: &[u8]) -> Response {
+    let arrived_ns = state.now_ns();
+    let call = match QueryCall::read(body) {
+        Ok(call) => call,
+        Err(error) => return written(SesProtocol::Query(""), &Err(error)),
+    };
+    let protocol = SesProtocol::Query(&call.action);
+    let plan = match call.mails() {
+        Ok(None) if call.action == "GetSendQuota" => state.engine().account(arrived_ns),
+        Ok(None) => {
+            let message = "This sandbox sends mail, and tells by GetSendQuota how much.";
+            return written(protocol, &Err(answered(400, "InvalidAction", message)));
+        }
+        Ok(Some(SesMails::One(mail))) => {
+            state.engine().send(arrived_ns, Ok(mail.into()), &call.body)
+        }
+        Ok(Some(SesMails::Bulk(bulk))) => {
+            state.engine().send_bulk(arrived_ns, bulk.into_mails(), &call.body)
+        }
+        Err(error) => state.engine().send(arrived_ns, Err(error), &[]),
+    };
+    send_reply(state, plan, |reply| written(protocol, reply)).await
 }
 
 async fn get_account(State(state): Shared) -> Response {
     let plan = state.engine().account(state.now_ns());
-    send_reply(&state, plan, Refusal).await
+    send_reply(&state, plan, in_json).await
 }
 
 /// The sandbox accepts every sender, so every identity is verified.
@@ -171,8 +222,9 @@ async fn get_configuration_set(Path(name): Path<String>) -> Json<Value> {
 async fn unknown(method: Method, uri: Uri) -> Refusal {
     let path = uri.path();
     let message = format!(
-        "{method} {path}: this sandbox has POST /v2/email/outbound-emails (SendEmail), \
-         GET /v2/email/account (GetAccount) and its own pages under /_sandbox/."
+        "{method} {path}: this sandbox has POST /v2/email/outbound-emails (SendEmail), POST \
+         /v2/email/outbound-bulk-emails (SendBulkEmail), GET /v2/email/account (GetAccount), POST / (version 1) and \
+         its own pages under /_sandbox/."
     );
     Refusal(answered(404, "UnknownOperationException", message))
 }
@@ -281,15 +333,20 @@ struct SendTextMessage {
     context: BTreeMap<String, String>,
 }
 
-/// A call of AWS End User Messaging.
+/// A call of AWS End User Messaging, which names the operation in a header, or one of SES's version 1.
 async fn call(State(state): Shared, headers: HeaderMap, body: Bytes) -> Response {
     let arrived_ns = state.now_ns();
-    let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok());
-    let operation = target.and_then(|target| target.strip_prefix("PinpointSMSVoiceV2."));
-    match operation.unwrap_or_default() {
+    let Some(target) = headers.get("x-amz-target") else { return query(&state, &body).await };
+    let target = target.to_str().unwrap_or_default();
+    match target.strip_prefix("PinpointSMSVoiceV2.").unwrap_or_default() {
         "SendTextMessage" => {
             let plan = state.engine().send(arrived_ns, read(&body), &body);
-            send_reply(&state, plan, refusal).await
+            send_reply(&state, plan, |reply| match reply {
+                // Both services answer a message with its id.
+                Ok(_) => in_json(reply),
+                Err(error) => refusal(error.clone()),
+            })
+            .await
         }
         other => match described(&state, other) {
             Some(answer) => Json(answer).into_response(),
@@ -361,7 +418,7 @@ fn read(body: &[u8]) -> Result<MailFields, Failure> {
 
 /// An error as AWS End User Messaging answers it: a reason, if there is one, belongs to one of its exceptions.
 fn refusal(error: Failure) -> Response {
-    let status = status_of(&error);
+    let status = status(error.http_status.unwrap_or(500));
     let code = error.code.unwrap_or_default();
     let (exception, reason) = match &*code {
         "TooManyRequestsException" => ("ThrottlingException", None),
@@ -373,7 +430,7 @@ fn refusal(error: Failure) -> Response {
     let body = json!({ "__type": exception, "Message": error.message, "Reason": reason });
     let throttled = exception == "ThrottlingException";
     let status = if throttled { StatusCode::BAD_REQUEST } else { status };
-    with_request_id((status, Json(body)).into_response())
+    with_request_id((status, Json(body)).into_response(), &next_request_id())
 }
 
 async fn config(State(state): Shared) -> Json<SesSandboxConfig> {
@@ -433,7 +490,7 @@ async fn mail(State(state): Shared, Path(seq): Path<String>) -> Response {
         return refuse(StatusCode::NOT_FOUND, &format!("no mail `{seq}` is kept"));
     };
     let mut whole = mail.shown();
-    // An accepted request was JSON; a lone surrogate in it is all that can fail here.
+    // An accepted request was JSON, or is kept as JSON; a lone surrogate in it is all that can fail here.
     whole["request"] = body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
     Json(whole).into_response()
 }

@@ -1,8 +1,10 @@
-//! An Amazon SES v2 endpoint for local runs and tests: it enforces a quota as SES does, takes
+//! An Amazon SES endpoint for local runs and tests: it enforces a quota as SES does, takes
 //! its time, fails on demand, and keeps a mailbox to look into.
 //!
-//! It speaks `SendEmail`, `GetAccount`, the suppression list and the reading of tenants as the SDKs do. Point one at it with
-//! `AWS_ENDPOINT_URL_SESV2=http://127.0.0.1:4579`; signatures are not checked.
+//! It speaks `SendEmail`, `SendBulkEmail`, `GetAccount`, the suppression list and the reading of tenants as the SDKs do, and of
+//! version 1 `SendEmail`, `SendRawEmail`, `SendTemplatedEmail`, `SendBulkTemplatedEmail` and `GetSendQuota`. Point one at it
+//! with `AWS_ENDPOINT_URL_SESV2=http://127.0.0.1:4579` (of version 1 `AWS_ENDPOINT_URL_SES`); signatures are not checked.
+//! Each mail of a bulk is judged alone.
 //!
 //! # Quota
 //! Recipients count, not calls. The rate is a token bucket of `bucket_seconds` worth of quota

@@ -63,7 +63,7 @@ use tidegate_delivery::ports::{
 use tokio_util::sync::CancellationToken;
 
 use crate::sandbox::listener::{ListenError, Listener};
-use crate::sandbox::server::{Sandbox, steady_clock, with_request_id};
+use crate::sandbox::server::{Sandbox, next_request_id, steady_clock, with_request_id};
 use crate::shared::SharedState;
 use crate::{MemoryQueues, QueueSettings, Universe};
 use wire::{
@@ -177,7 +177,7 @@ async fn call(State(state): State<Arc<SqsState>>, headers: HeaderMap, body: Byte
         Err(error) => refusal(operation, &error),
     };
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
-    with_request_id(response)
+    with_request_id(response, &next_request_id())
 }
 
 /// A refused call: the error's code is the older protocol's, which the newer one repeats in a header.

@@ -2,3 +2,4 @@ mod control;
 mod program;
 mod ses_api;
 mod support;
+mod version_1;

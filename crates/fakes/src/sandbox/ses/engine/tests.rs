@@ -40,11 +40,13 @@ fn the_daily_quota_refuses_with_its_own_code_and_shows_in_the_account() {
     let mut engine = engine(r#"{"quota": 100, "daily_quota": 1}"#);
     assert_eq!(code(&send(&mut engine, START, "a@x")), "accepted");
     assert_eq!(code(&send(&mut engine, START, "a@x")), "LimitExceededException");
-    let Reply::Answer(Ok(account)) = engine.account(START).end else { panic!("no account") };
-    assert_eq!(
-        account["SendQuota"],
-        serde_json::json!({"Max24HourSend": 1.0, "MaxSendRate": 100.0, "SentLast24Hours": 1.0})
-    );
+    let account = SesAccount {
+        max_24_hour_send: 1.0,
+        max_send_rate: 100.0,
+        sent_last_24_hours: 1.0,
+        sending_enabled: true,
+    };
+    assert_eq!(engine.account(START).end, Reply::Answer(Ok(SesReply::Account(account))));
 }
 
 #[test]
@@ -74,8 +76,10 @@ fn the_figures_say_at_which_moment_they_were_read() {
 fn a_paused_account_refuses_and_says_so() {
     let mut engine = engine(r#"{"paused": true}"#);
     assert_eq!(code(&send(&mut engine, START, "a@x")), "SendingPausedException");
-    let Reply::Answer(Ok(account)) = engine.account(START).end else { panic!("no account") };
-    assert_eq!(account["SendingEnabled"], false);
+    let Reply::Answer(Ok(SesReply::Account(account))) = engine.account(START).end else {
+        panic!("no account")
+    };
+    assert!(!account.sending_enabled);
 }
 
 #[test]
