@@ -152,7 +152,7 @@ fn header<'a>(head: &'a Parts, name: &HeaderName) -> Result<Option<&'a str>, Fai
 /// The signature of a request, in its parts.
 struct Signature<'a> {
     access_key: &'a str,
-    /// What the signing key is made for: `20261128/eu-west-1/ses/aws4_request`.
+    /// Day, region and service of the signing key: `20261128/eu-west-1/ses/aws4_request`.
     scope: &'a str,
     region: &'a str,
     service: &'a str,

@@ -254,11 +254,11 @@ fn a_key_file_with_a_fault_is_refused_with_the_place_and_without_the_secret() {
     }
 }
 
-/// The text with its character at an index replaced by another one.
+/// The text with its character at an index replaced by another one, which is no hex digit: `%c3` is `%C3`.
 fn changed(text: &str, at: Index) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let place = at.index(bytes.len());
-    bytes[place] = if bytes[place] == b'a' { b'b' } else { b'a' };
+    bytes[place] = if bytes[place] == b'Z' { b'Y' } else { b'Z' };
     String::from_utf8(bytes).unwrap()
 }
 
