@@ -16,10 +16,6 @@ mod limit;
 pub mod page;
 pub mod plan;
 pub mod redact;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "the command that serves it comes with SES's API")
-)]
 mod relay;
 pub mod results;
 pub mod runs;

@@ -15,6 +15,7 @@ use crate::exclude::ExcludeArgs;
 use crate::history::HistoryArgs;
 use crate::limit::LimitArgs;
 use crate::plan::PlanArgs;
+use crate::relay::RelayArgs;
 use crate::results::ResultsArgs;
 use crate::runs::RunsArgs;
 use crate::send::SendArgs;
@@ -24,8 +25,8 @@ use crate::steer::command::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsAr
 use crate::top::TopArgs;
 use crate::why::command::WhyArgs;
 use crate::{
-    cancel, dead, deferral, doctor, exclude, history, limit, plan, results, runs, send, status,
-    steer, top, why,
+    cancel, dead, deferral, doctor, exclude, history, limit, plan, relay, results, runs, send,
+    status, steer, top, why,
 };
 use completions::{CompletionsArgs, ManArgs};
 use local::LocalArgs;
@@ -39,6 +40,7 @@ pub enum Command {
     Local(LocalArgs),
     Send(Box<SendArgs>),
     Plan(Box<PlanArgs>),
+    Relay(Box<RelayArgs>),
     Top(TopArgs),
     Status(StatusArgs),
     Deferred(Box<DeferredArgs>),
@@ -70,6 +72,7 @@ impl Command {
             self,
             Self::Send(_)
                 | Self::Plan(_)
+                | Self::Relay(_)
                 | Self::Top(_)
                 | Self::Cancel(_)
                 | Self::Dead(_)
@@ -106,6 +109,7 @@ impl Command {
         match self {
             Self::Local(args) => local::run(&args),
             Self::Send(args) => Box::pin(send::run(&args, shell)).await,
+            Self::Relay(args) => Box::pin(relay::run(&args, shell)).await,
             Self::Top(args) => Box::pin(top::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
             Self::Deferred(args) => Box::pin(deferral::run(&args, shell)).await,

@@ -1,4 +1,337 @@
-//! The relay: takes mail as SES and a mail server do, and puts it onto a stack's queues.
+//! `tidegate relay`: a server beside an application that takes mail as SES and SMTP servers do, and puts it onto the
+//! stack's queues.
+//!
+//! `smtp` and `http` read a mail from a client; it becomes a [`Submission`]. [`Door::prepare`] makes the stack's messages of
+//! it, on the queue of the campaign that `campaign` chooses; `enqueue` sends them to SQS in batches. A client is told that
+//! its mail is accepted after SQS's acknowledgement: the relay keeps no mail.
 
+mod campaign;
+mod enqueue;
+mod http;
+mod memory;
+mod sigv4;
 mod smtp;
 mod submission;
+mod submit;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::future::join_all;
+use serde::Serialize;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_adapters::aws::{SystemClock, SystemEntropy};
+use tidegate_core::channel::Channel;
+use tidegate_core::control::Control;
+use tidegate_core::email::Priority;
+use tidegate_core::in_full;
+use tidegate_core::ses_request::{RawHeader, SesAccount};
+use tidegate_delivery::ports::{Account as _, Entropy as _, FailureKind, PortError};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::page::{Page, Tone, View};
+use crate::shell::{CommandEnd, CommandError, Shell, text_file};
+use crate::stack::OnStack;
+use campaign::{CampaignRules, Targets};
+use enqueue::Enqueuer;
+use http::HttpServer;
+use sigv4::KeyPairs;
+use smtp::{Encryption, SmtpServer, SmtpSettings, SmtpUsers};
+use submission::{Door, Submission};
+use submit::{Relay, raw};
+
+/// Take mail as SES and SMTP servers do, and put it onto the stack's queues
+///
+/// A program that sends through SES sends through Tidegate by one setting: `AWS_ENDPOINT_URL_SESV2` and
+/// `AWS_ENDPOINT_URL_SES` (SDKs and the AWS CLI), SMTP host and port, or listmonk's messenger. A mail is accepted when SQS has
+/// acknowledged it; the relay keeps none. The `MessageId` that it answers is Tidegate's, which every mail carries as the SES tag
+/// `tidegate_id`; SES's own is known once the mail is sent (`tidegate why`).
+///
+/// The campaign is named by the header X-Tidegate-Campaign or the SES tag `campaign`, or else by the rules for configuration
+/// set, user and sender, or else it is that of --campaign.
+///
+/// On loopback everybody on this machine may send. Beyond it --credentials and TLS are required.
+///
+/// Exit code: 0 when it was asked to end; 2 where an option is wrong; 3 where the stack cannot be reached, or an address is
+/// taken.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate relay --local --campaign news          for the stack that `make run KEEP=1` left running
+  AWS_ENDPOINT_URL_SESV2=http://127.0.0.1:8025 python send.py      a program that uses an AWS SDK
+  tidegate relay --stack mail --listen 0.0.0.0:443 --smtp 0.0.0.0:587 \\
+      --credentials keys.json --tls-cert chain.pem --tls-key key.pem       for other machines
+  tidegate relay --stack mail --explain mail.eml  which campaign this mail would go to, and why")]
+pub struct RelayArgs {
+    /// Address for SES's API and listmonk's messenger
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8025")]
+    listen: SocketAddr,
+    /// Address for SMTP
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:2525")]
+    smtp: SocketAddr,
+    /// The campaign of mail that names none (such as `news` or `news.high`)
+    #[arg(long, value_name = "CAMPAIGN")]
+    campaign: Option<String>,
+    /// A JSON file: campaigns by `configuration_sets`, `users` and `senders`
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// A JSON file of the key pairs that may send: access key and secret for SES's API, or user and password for SMTP
+    #[arg(long, value_name = "FILE")]
+    credentials: Option<PathBuf>,
+    /// A PEM file of the certificate with its chain, for HTTPS, STARTTLS and --smtps
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// A PEM file of the certificate's key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Address for SMTP with TLS from the first byte (port 465)
+    #[arg(long, value_name = "ADDRESS", requires = "tls_cert")]
+    smtps: Option<SocketAddr>,
+    /// Show which campaign a mail in a file (.eml) would go to, and why; nothing is served
+    #[arg(long, value_name = "FILE")]
+    explain: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+/// The campaigns, and the account's figures, are read anew after this time.
+const REFRESH: Duration = Duration::from_mins(1);
+
+/// Bytes of mail that the relay holds at the same time.
+const MEMORY: usize = 256 * 1024 * 1024;
+/// Most bytes of a MIME message: in base64 and within JSON it fits into a message of SQS.
+const MOST_BYTES: usize = 780_000;
+const MOST_CONNECTIONS: usize = 1_000;
+const MOST_CONNECTIONS_OF_ADDRESS: usize = 200;
+
+pub(crate) async fn run(args: &RelayArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let rules = match &args.rules {
+        Some(path) => serde_json::from_str(&text_file(path)?)
+            .map_err(|error| CommandError::Input(format!("{}: {error}", path.display())))?,
+        None => CampaignRules::default(),
+    };
+    let keys = args.keys()?;
+    let tls = args.tls()?;
+    args.check()?;
+    let stack = args.on.stack.open().await?;
+    if stack.poller.rules.channel != Channel::Email {
+        return Err(CommandError::Input(format!(
+            "the stack {} sends text messages; the relay takes mail",
+            stack.name
+        )));
+    }
+    let read = || door(&stack, &rules, args.campaign.as_ref(), keys.clone());
+    let first = read().await?;
+    first.rules.check(&first.targets).map_err(|error| CommandError::Input(error.to_string()))?;
+    if let Some(path) = &args.explain {
+        return shell.done(&explain(&first, path)?);
+    }
+    let addresses = [Some(args.listen), Some(args.smtp), args.smtps];
+    let mut listeners = Vec::new();
+    for address in addresses.into_iter().flatten() {
+        let listener = TcpListener::bind(address).await;
+        listeners.push(listener.map_err(|source| CommandError::Listen { address, source })?);
+    }
+    let (door_sender, door) = watch::channel(Arc::new(first));
+    let (account_sender, account) = watch::channel(None);
+    let (enqueuer, from) = Enqueuer::new();
+    let relay = Relay::new(door, enqueuer, stack.clock());
+    let refresh = async {
+        loop {
+            account_sender.send_replace(figures(&stack).await);
+            tokio::time::sleep(REFRESH).await;
+            match read().await {
+                Ok(door) => _ = door_sender.send_replace(Arc::new(door)),
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "the campaigns are those of before");
+                }
+            }
+        }
+    };
+    let (queues, clock) = (stack.queues(), stack.clock());
+    let served = serve(relay, account, Servers { listeners, keys: keys.clone(), tls }, shell);
+    let serving = async {
+        tokio::select! {
+            () = served => {}
+            () = refresh => {}
+        }
+    };
+    // Once nobody is served any more, what was handed over is sent.
+    tokio::join!(serving, enqueue::run(from, &queues, &clock));
+    Ok(CommandEnd::Done)
+}
+
+/// The stack's campaigns as they are now. Without the right to read the ledger they are the configured ones.
+async fn door(
+    stack: &Stack,
+    rules: &CampaignRules,
+    default: Option<&String>,
+    keys: Option<Arc<KeyPairs>>,
+) -> Result<Door, PortError> {
+    let campaigns = match stack.standing().await {
+        Ok((_, campaigns)) => campaigns,
+        Err(PortError { kind: FailureKind::Denied(_), .. }) => stack.campaigns(&Control::default()),
+        Err(error) => return Err(error),
+    };
+    let targets = Targets { campaigns, express: stack.express(), default: default.cloned() };
+    Ok(Door { rules: rules.clone(), targets, messages: stack.poller.rules.clone(), keys })
+}
+
+/// The account's figures; none if SES does not tell them.
+async fn figures(stack: &Stack) -> Option<SesAccount> {
+    let account = stack.account().account().await;
+    let account = account.inspect_err(|error| {
+        tracing::warn!(error = error as &dyn std::error::Error, "GetAccount cannot be answered");
+    });
+    account.ok().map(|account| SesAccount {
+        max_24_hour_send: account.max_24_hour_send,
+        max_send_rate: account.max_send_rate,
+        sent_last_24_hours: account.sent_last_24_hours,
+        sending_enabled: account.sending_enabled,
+    })
+}
+
+/// The servers' sockets, and the terms on which they serve.
+struct Servers {
+    /// For HTTP, SMTP and, if it is asked for, SMTP with TLS from the first byte.
+    listeners: Vec<TcpListener>,
+    keys: Option<Arc<KeyPairs>>,
+    tls: Option<Arc<ServerConfig>>,
+}
+
+/// Serves until an interrupt; then mail that is under way is answered.
+async fn serve(
+    relay: Relay<SystemClock>,
+    account: watch::Receiver<Option<SesAccount>>,
+    servers: Servers,
+    shell: &Shell,
+) {
+    let Servers { listeners, keys, tls } = servers;
+    let relay = Arc::new(relay);
+    let memory = Arc::new(Semaphore::new(MEMORY));
+    let users = keys.as_ref().map(|keys| SmtpUsers::new(keys.passwords()));
+    let settings = SmtpSettings {
+        host: "tidegate".to_owned(),
+        tls: tls.clone(),
+        users: users.clone(),
+        most_bytes: MOST_BYTES,
+        memory: Arc::clone(&memory),
+        most_connections: MOST_CONNECTIONS,
+        most_connections_of_address: MOST_CONNECTIONS_OF_ADDRESS,
+    };
+    let smtp = Arc::new(SmtpServer::new(settings, Arc::clone(&relay)));
+    let http = HttpServer { relay, keys, users, account, memory };
+    let router = http::router(Arc::new(http));
+    let (stop, stopped) = watch::channel(false);
+    let stopped = || {
+        let mut stopped = stopped.clone();
+        async move { _ = stopped.wait_for(|stop| *stop).await }
+    };
+    let serving = listeners.into_iter().enumerate().map(|(place, listener)| {
+        let (router, smtp, tls, stopped) =
+            (router.clone(), Arc::clone(&smtp), tls.clone(), stopped());
+        async move {
+            match place {
+                0 => http::serve(listener, router, tls, stopped).await,
+                1 => smtp::serve(listener, Encryption::StartTls, smtp, stopped).await,
+                _ => smtp::serve(listener, Encryption::Implicit, smtp, stopped).await,
+            }
+        }
+    });
+    let stopping = async {
+        shell.interrupted().await;
+        stop.send_replace(true);
+    };
+    tokio::join!(join_all(serving), stopping);
+}
+
+impl RelayArgs {
+    fn keys(&self) -> Result<Option<Arc<KeyPairs>>, CommandError> {
+        let Some(path) = &self.credentials else { return Ok(None) };
+        let keys = KeyPairs::read(&text_file(path)?);
+        let keys = keys.map_err(|error| {
+            CommandError::Input(format!("{}: {}", path.display(), in_full(&error)))
+        })?;
+        Ok(Some(Arc::new(keys)))
+    }
+
+    fn tls(&self) -> Result<Option<Arc<ServerConfig>>, CommandError> {
+        let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        let unreadable = |path: &Path, error: &dyn fmt::Display| {
+            CommandError::Input(format!("{}: {error}", path.display()))
+        };
+        let chain = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect);
+        let chain: Vec<_> = chain.map_err(|error| unreadable(cert, &error))?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .and_then(|config| config.with_no_client_auth().with_single_cert(chain, secret));
+        config.map(|config| Some(Arc::new(config))).map_err(|error| unreadable(cert, &error))
+    }
+
+    /// Checks that other machines reach no address without TLS and credentials.
+    fn check(&self) -> Result<(), CommandError> {
+        let addresses = [Some(self.listen), Some(self.smtp), self.smtps];
+        let beyond = addresses.into_iter().flatten().find(|address| !address.ip().is_loopback());
+        match beyond {
+            Some(address) if self.credentials.is_none() || self.tls_cert.is_none() => {
+                Err(CommandError::Input(format!(
+                    "{address} is reached by other machines: --credentials, --tls-cert and --tls-key are required there; \
+                     without them only loopback is allowed, such as 127.0.0.1:2525"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The campaign of a mail in a file.
+#[derive(Debug, Serialize)]
+struct Explanation {
+    campaign: String,
+    priority: Option<Priority>,
+    by: String,
+    queue: String,
+    messages: usize,
+    id: String,
+}
+
+fn explain(door: &Door, path: &Path) -> Result<Explanation, CommandError> {
+    let data = std::fs::read(path).map_err(CommandError::of_file(path, "it cannot be read"))?;
+    let header = RawHeader::read(&data);
+    let to = header.destination.all().map(str::to_owned).collect();
+    let request = raw(header.from, to, data);
+    let submission = Submission { user: None, retry_key: None, request };
+    let mails = door.prepare(submission, SystemEntropy.token());
+    let mails = mails.map_err(|error| CommandError::Refused(Box::new(error)))?;
+    let first = mails
+        .first()
+        .ok_or_else(|| CommandError::Input(format!("{}: it names no recipient", path.display())))?;
+    Ok(Explanation {
+        campaign: first.choice.campaign.clone(),
+        priority: first.choice.priority,
+        by: first.choice.by.clone(),
+        queue: first.queue.to_string(),
+        messages: mails.len(),
+        id: first.id.clone(),
+    })
+}
+
+impl View for Explanation {
+    fn view(&self, page: &mut Page) {
+        page.line(Tone::Strong, format!("campaign {}: chosen by {}", self.campaign, self.by));
+        page.line(Tone::Plain, format!("queue {}", self.queue));
+        page.line(Tone::Plain, format!("id {}, messages {}", self.id, self.messages));
+    }
+}

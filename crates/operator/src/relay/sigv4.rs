@@ -59,12 +59,6 @@ pub(crate) struct KeyPair {
     pub(crate) senders: AllowedSenders,
 }
 
-/// The key pair that signed a request.
-pub(crate) struct Signer<'a> {
-    pub(crate) access_key: &'a str,
-    pub(crate) pair: &'a KeyPair,
-}
-
 fn read_secret<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
     let secret = String::deserialize(input)?;
     if secret.len() < FEWEST_SECRET_BYTES {
@@ -84,7 +78,16 @@ impl KeyPairs {
         serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))
     }
 
-    /// The key pair that signed a request; `head` is as it was received, with path and query still encoded.
+    pub(crate) fn get(&self, access_key: &str) -> Option<&KeyPair> {
+        self.0.get(access_key)
+    }
+
+    /// The secrets by access key, which are passwords by user for SMTP.
+    pub(crate) fn passwords(&self) -> BTreeMap<String, String> {
+        self.0.iter().map(|(name, pair)| (name.clone(), pair.secret.clone())).collect()
+    }
+
+    /// The access key that signed a request; `head` is as it was received, with path and query still encoded.
     ///
     /// # Errors
     /// In SES's codes: `MissingAuthenticationTokenException`, `IncompleteSignatureException` for what cannot be read or is
@@ -95,7 +98,7 @@ impl KeyPairs {
         head: &Parts,
         body: &[u8],
         now: Timestamp,
-    ) -> Result<Signer<'_>, Failure> {
+    ) -> Result<&str, Failure> {
         let signature = Signature::read(head)?;
         let Signature { date, at, region, service, .. } = signature;
         if at.unix_timestamp_nanos().abs_diff(now.as_nanos().into()) > MOST_SKEW.as_nanos() {
@@ -118,13 +121,20 @@ impl KeyPairs {
         let is_right = bool::from(expected.as_bytes().ct_eq(signature.value.as_bytes()));
         match found {
             None => Err(unknown("The security token included in the request is invalid.")),
-            Some((access_key, pair)) if is_right => Ok(Signer { access_key, pair }),
+            Some((access_key, _)) if is_right => Ok(access_key),
             Some(_) => Err(mismatch(
                 "The request signature we calculated does not match the signature you provided. Check your AWS Secret \
                  Access Key and signing method. Consult the service documentation for details.",
             )),
         }
     }
+}
+
+/// The access key that a request names, whether it signed it or not.
+pub(crate) fn named_key(head: &Parts) -> Option<String> {
+    let given = head.headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (_, credential) = given.split_once("Credential=")?;
+    credential.split_once('/').map(|(access_key, _)| access_key.to_owned())
 }
 
 fn incomplete(message: impl Into<String>) -> Failure {

@@ -1,7 +1,65 @@
-/// A mail that a client hands over in one call or dialogue.
+//! A mail that a client hands over, and the messages of the stack that it becomes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use tidegate_core::channel::MessageRules;
+use tidegate_core::email::{
+    EmailErrorKind, MAX_RECIPIENTS, Priority, header_fields, without_fields,
+};
+use tidegate_core::ses_request::{
+    NameValue, SesAttachment, SesContent, SesDestination, SesRequest, SesSimple, SesText,
+    address_of,
+};
+use tidegate_delivery::ports::{BATCH_BYTES, Body, Outgoing, QueueUrl};
+
+use super::campaign::{CampaignChoice, CampaignHints, CampaignRules, NoCampaign, Targets};
+use super::sigv4::KeyPairs;
+use crate::send::fingerprint;
+
+/// A mail as one call or dialogue hands it over.
 #[derive(Clone, Debug)]
 pub(crate) struct Submission {
-    /// The SMTP user or the access key that handed it over; none without credentials.
+    /// The SMTP user or the access key; none without credentials.
+    pub(crate) user: Option<String>,
+    /// The same text for all attempts of one call, by which a retry is recognised; none if the client gives none.
+    pub(crate) retry_key: Option<String>,
+    pub(crate) request: SesRequest,
+}
+
+/// Why a mail is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// The client has to change something.
+    #[error("{0}")]
+    Invalid(String),
+    /// The sender, or this client, may not.
+    #[error("{0}")]
+    NotAllowed(String),
+    /// The message is larger than SQS takes.
+    #[error("the mail has {bytes} bytes; allowed are {most}")]
+    TooLarge { bytes: usize, most: usize },
+    /// It would be taken later.
+    #[error("{0}")]
+    Busy(String),
+}
+
+impl From<NoCampaign> for Refusal {
+    fn from(fault: NoCampaign) -> Self {
+        Self::Invalid(fault.to_string())
+    }
+}
+
+/// A mail as a dialogue of SMTP hands it over.
+#[derive(Clone, Debug)]
+pub(crate) struct SmtpMail {
+    /// None without a login.
     pub(crate) user: Option<String>,
     /// The envelope's sender.
     pub(crate) from: String,
@@ -11,27 +69,313 @@ pub(crate) struct Submission {
     pub(crate) data: Vec<u8>,
 }
 
-/// Why a submission was not taken.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
-    /// The client must change something (550/554 5.x).
-    #[error("{0}")]
-    Invalid(String),
-    /// The user may not send this (550 5.7.1).
-    #[error("{0}")]
-    NotAllowed(String),
-    /// The mail is too large (552 5.3.4).
-    #[error("the mail has {bytes} bytes; allowed are {most}")]
-    TooLarge { bytes: usize, most: usize },
-    /// The client is to try again (451 4.3.x).
-    #[error("{0}")]
-    Busy(String),
-}
-
+/// Takes the mails of SMTP's dialogues.
 pub(crate) trait Submit {
     /// Puts the mail onto its queue; answers with its identity once SQS has acknowledged it.
-    fn submit(
+    fn submit(&self, mail: SmtpMail) -> impl Future<Output = Result<String, Refusal>> + Send;
+}
+
+/// A mail that may go onto its queue.
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedMail {
+    /// The identity within the campaign: the message's `id`, the answered `MessageId`, and the SES tag `tidegate_id`.
+    pub(crate) id: String,
+    pub(crate) choice: CampaignChoice,
+    pub(crate) queue: QueueUrl,
+    pub(crate) message: Outgoing,
+    /// Hash of the content: a retry has the same.
+    pub(crate) content: [u8; 32],
+}
+
+/// The settings by which submissions become messages.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) rules: CampaignRules,
+    pub(crate) targets: Targets,
+    /// The stack's own checks of messages.
+    pub(crate) messages: MessageRules,
+    /// The users and access keys; none if everybody may send.
+    pub(crate) keys: Option<Arc<KeyPairs>>,
+}
+
+impl Door {
+    /// The messages of a submission: one for each 50 recipients. `random` makes the identity of a mail that has no
+    /// retry key.
+    ///
+    /// # Errors
+    /// [`Refusal`]: a member that is not carried, no campaign, a message that the stack would not take.
+    pub(crate) fn prepare(
         &self,
         submission: Submission,
-    ) -> impl Future<Output = Result<String, Refusal>> + Send;
+        random: String,
+    ) -> Result<Vec<PreparedMail>, Refusal> {
+        let Submission { user, retry_key, mut request } = submission;
+        if !request.others.is_empty() {
+            let others = request.others.join(", ");
+            return Err(Refusal::Invalid(format!(
+                "{others}: Tidegate does not carry this; send the mail without it"
+            )));
+        }
+        let header = match &request.content {
+            SesContent::Raw(data) => MailHeader::read(data)?,
+            _ => MailHeader::default(),
+        };
+        let (named, priority) = (header.campaign.clone(), header.priority);
+        let retry_key = retry_key.or_else(|| header.message_id.clone());
+        header.complete(&mut request)?;
+        let choice = self.rules.choose(
+            CampaignHints {
+                named: named.as_ref().or(request.tags.get("campaign")).map(String::as_str),
+                configuration_set: request.configuration_set.as_deref(),
+                user: user.as_deref(),
+                sender: address_of(&request.from),
+            },
+            &self.targets,
+        )?;
+        self.check_user(user.as_deref(), &choice, &request)?;
+        let priority = priority.or(choice.priority).unwrap_or_default();
+        let queue = self.targets.queue(&choice, priority).ok_or_else(|| {
+            Refusal::Busy(format!("the campaign {:?} is gone; try again later", choice.campaign))
+        })?;
+        let recipients = if is_raw(&request) {
+            let all: Vec<&str> = request.destination.all().collect();
+            all.chunks(MAX_RECIPIENTS).map(|part| json_of(&part)).collect::<Result<_, _>>()?
+        } else {
+            vec![json_of(&request.destination.to)?]
+        };
+        // Programs send the same MIME message, with one Message-ID, to one recipient after another.
+        let of_mail = if is_raw(&request) { json_of(&recipients)? } else { json_of(&"")? };
+        let content = content_hash(&request, &of_mail);
+        let mut message = message(request)?;
+        message.insert("priority", json_of(&priority)?);
+        let number = recipients.len();
+        let retry_key = retry_key.unwrap_or(random);
+        let of_part = |(part, to): (usize, Box<RawValue>)| {
+            let part = if number > 1 { part.to_string() } else { String::new() };
+            let user = user.as_deref().unwrap_or_default();
+            let id = identity(&[user, &retry_key, of_mail.get(), &part]);
+            message.insert("to", to);
+            message.insert("id", json_of(&id)?);
+            let body = serde_json::to_string(&message).map_err(invalid)?;
+            let message = self.checked(&body)?;
+            Ok(PreparedMail { id, choice: choice.clone(), queue: queue.clone(), message, content })
+        };
+        recipients.into_iter().enumerate().map(of_part).collect()
+    }
+
+    /// Checks that a user may send to the campaign, and from the sender.
+    fn check_user(
+        &self,
+        user: Option<&str>,
+        choice: &CampaignChoice,
+        request: &SesRequest,
+    ) -> Result<(), Refusal> {
+        let Some((user, keys)) = user.zip(self.keys.as_ref()) else { return Ok(()) };
+        let refused = |what: &str| Err(Refusal::NotAllowed(format!("{user} may not send {what}")));
+        let Some(pair) = keys.get(user) else { return refused("any more") };
+        let campaigns = pair.campaigns.as_deref();
+        if campaigns.is_some_and(|campaigns| !campaigns.contains(&choice.campaign)) {
+            return refused(&format!("to {}", choice.campaign));
+        }
+        if !pair.senders.allows(address_of(&request.from)) {
+            return refused("from this sender");
+        }
+        Ok(())
+    }
+
+    /// The message as the poller would take it, compressed if that is worth it.
+    fn checked(&self, body: &str) -> Result<Outgoing, Refusal> {
+        self.messages.read(body).map_err(|error| match error.kind {
+            EmailErrorKind::SenderNotAllowed => Refusal::NotAllowed(error.to_string()),
+            _ => Refusal::Invalid(error.to_string()),
+        })?;
+        // A compressed message, too, must fit into SQS without its compression.
+        if body.len() > BATCH_BYTES {
+            return Err(Refusal::TooLarge { bytes: body.len(), most: BATCH_BYTES });
+        }
+        Ok(Outgoing::new(Body::from(body).compress().to_queue()))
+    }
+}
+
+/// The identity of all attempts of one mail: 32 hexadecimal digits.
+fn identity(parts: &[&str]) -> String {
+    let mut id = fingerprint(parts.join("\0").as_bytes());
+    id.truncate(32);
+    id
+}
+
+/// Hash of all that is the same in each attempt: a server that hands a mail on may add to its header.
+fn content_hash(request: &SesRequest, recipients: &RawValue) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(recipients.get());
+    match &request.content {
+        SesContent::Raw(data) => {
+            let body = memchr::memmem::find(data, b"\r\n\r\n").unwrap_or_default();
+            hash.update(&data[body..]);
+        }
+        _ => hash.update(format!("{request:?}")),
+    }
+    hash.finalize().into()
+}
+
+fn is_raw(request: &SesRequest) -> bool {
+    matches!(request.content, SesContent::Raw(_))
+}
+
+fn json_of(value: &(impl Serialize + ?Sized)) -> Result<Box<RawValue>, Refusal> {
+    serde_json::value::to_raw_value(value).map_err(invalid)
+}
+
+/// Members of a message by name. Values are JSON texts, since a template's numbers stay as they were written.
+type Members = BTreeMap<&'static str, Box<RawValue>>;
+
+/// The request as a message without `id`, `priority` and, if it is raw, `to`.
+fn message(request: SesRequest) -> Result<Members, Refusal> {
+    let mut message = Members::new();
+    let mut set = |name, value: Value| set_in(&mut message, name, &value);
+    set("from", request.from.into())?;
+    set("configuration_set", request.configuration_set.into())?;
+    set("tags", json!(request.tags))?;
+    set("reply_to", json!(request.reply_to))?;
+    let (own_headers, attachments) = match request.content {
+        SesContent::Raw(data) => {
+            set("raw", STANDARD.encode(data).into())?;
+            return Ok(message);
+        }
+        SesContent::Simple(SesSimple { subject, body, headers, attachments }) => {
+            let text = |text: Option<SesText>| Value::from(text.map(|text| text.data));
+            set("subject", subject.data.into())?;
+            set("text", text(body.text))?;
+            set("html", text(body.html))?;
+            (headers, attachments)
+        }
+        SesContent::Template(template) => {
+            let Some(name) = template.template_name else {
+                return Err(invalid(
+                    "Tidegate sends by a template's name; TemplateArn and TemplateContent are not carried",
+                ));
+            };
+            let data = Some(&*template.template_data).filter(|data| !data.is_empty());
+            let data: Box<RawValue> =
+                serde_json::from_str(data.unwrap_or("{}")).map_err(invalid)?;
+            message.insert("template", json_of(&Template { name, data })?);
+            (template.headers, template.attachments)
+        }
+    };
+    let mut set = |name, value: Value| set_in(&mut message, name, &value);
+    let SesDestination { to, cc, bcc } = request.destination;
+    set("to", to.into())?;
+    set("cc", cc.into())?;
+    set("bcc", bcc.into())?;
+    set("headers", headers(own_headers)?)?;
+    set("attachments", attachments.into_iter().map(attachment).collect())?;
+    Ok(message)
+}
+
+/// Sets a member, unless there is nothing in it.
+fn set_in(message: &mut Members, name: &'static str, value: &Value) -> Result<(), Refusal> {
+    let is_empty = match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    };
+    if !is_empty {
+        message.insert(name, json_of(value)?);
+    }
+    Ok(())
+}
+
+/// A template in a message.
+#[derive(Serialize)]
+struct Template {
+    name: String,
+    data: Box<RawValue>,
+}
+
+fn attachment(file: SesAttachment) -> Value {
+    json!({
+        "name": file.file_name,
+        "content_type": file.content_type,
+        "content": file.raw_content,
+        "content_id": file.content_id,
+        "disposition": file.content_disposition.map(|shown| shown.to_ascii_lowercase()),
+    })
+}
+
+/// An object of names and values; a name that stands twice would lose one value.
+fn headers(list: Vec<NameValue>) -> Result<Value, Refusal> {
+    let mut members = Map::new();
+    for NameValue { name, value } in list {
+        if members.contains_key(&name) {
+            return Err(Refusal::Invalid(format!("the header {name:?} stands twice")));
+        }
+        members.insert(name, value.into());
+    }
+    Ok(Value::Object(members))
+}
+
+fn invalid(fault: impl std::fmt::Display) -> Refusal {
+    Refusal::Invalid(fault.to_string())
+}
+
+/// The fields by which SES takes settings from a mail's header.
+const CONFIGURATION_SET: &str = "X-SES-CONFIGURATION-SET";
+const TAGS: &str = "X-SES-MESSAGE-TAGS";
+
+/// The parts of a MIME message's header that decide where it goes.
+#[derive(Clone, Debug, Default)]
+struct MailHeader {
+    message_id: Option<String>,
+    /// `X-Tidegate-Campaign`.
+    campaign: Option<String>,
+    /// `X-Tidegate-Priority`.
+    priority: Option<Priority>,
+    /// `X-SES-CONFIGURATION-SET`, which SES would read.
+    configuration_set: Option<String>,
+    /// `X-SES-MESSAGE-TAGS`, as SES would read them: `name=value, name=value`.
+    tags: Vec<(String, String)>,
+}
+
+impl MailHeader {
+    fn read(data: &[u8]) -> Result<Self, Refusal> {
+        let fields = header_fields(data).map_err(invalid)?;
+        // The words of a field's lines; none if it is absent or empty.
+        let value = |name: &str| {
+            let field = fields.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
+            let text = String::from_utf8_lossy(field.value);
+            let words: Vec<&str> = text.split_whitespace().collect();
+            Some(words.join(" ")).filter(|value| !value.is_empty())
+        };
+        let priority = value("X-Tidegate-Priority").map(|word| {
+            let allowed = "allowed are critical, high, normal and low";
+            word.parse().map_err(|_| invalid(format!("X-Tidegate-Priority is {word:?}; {allowed}")))
+        });
+        let tags = value(TAGS).unwrap_or_default();
+        let tags = tags.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(|tag| {
+            let wrong = || invalid(format!("{TAGS} has {tag:?}; allowed are NAME=VALUE"));
+            let (name, value) = tag.split_once('=').ok_or_else(wrong)?;
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        });
+        Ok(Self {
+            message_id: value("Message-ID"),
+            campaign: value("X-Tidegate-Campaign"),
+            priority: priority.transpose()?,
+            configuration_set: value(CONFIGURATION_SET),
+            tags: tags.collect::<Result<_, Refusal>>()?,
+        })
+    }
+
+    /// Gives a request the settings that SES would take from the header, and takes them out there.
+    fn complete(self, request: &mut SesRequest) -> Result<(), Refusal> {
+        if let SesContent::Raw(data) = &mut request.content {
+            let is_setting = |name: &str| {
+                [CONFIGURATION_SET, TAGS].iter().any(|known| known.eq_ignore_ascii_case(name))
+            };
+            *data = without_fields(data, is_setting).map_err(invalid)?.into_owned();
+        }
+        request.configuration_set = request.configuration_set.take().or(self.configuration_set);
+        request.tags.extend(self.tags);
+        Ok(())
+    }
 }

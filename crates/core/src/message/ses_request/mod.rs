@@ -53,6 +53,22 @@ pub struct SesRequest {
     pub others: Vec<String>,
 }
 
+impl SesRequest {
+    /// A mail without settings.
+    pub fn new(from: String, destination: SesDestination, content: SesContent) -> Self {
+        Self {
+            from,
+            destination,
+            reply_to: Vec::new(),
+            content,
+            tags: BTreeMap::new(),
+            configuration_set: None,
+            tenant: None,
+            others: Vec::new(),
+        }
+    }
+}
+
 /// Recipients, with or without display names.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]

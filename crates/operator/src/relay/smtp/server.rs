@@ -266,7 +266,8 @@ impl<S: Submit> Visit<'_, S> {
             return self.dialogue.close(STOPPED);
         }
         let users = self.server.settings.users.as_ref();
-        let is_right = users.is_some_and(|users| users.admit(&credentials));
+        let is_right =
+            users.is_some_and(|users| users.admits(&credentials.user, &credentials.password));
         lock(&self.server.failed_logins).checked(peer, is_right, Instant::now());
         if !is_right {
             let user = AddressVisibility::Masked.within(&credentials.user);

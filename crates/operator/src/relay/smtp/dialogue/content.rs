@@ -5,7 +5,7 @@ use std::mem::replace;
 use smtp_proto::request::receiver::{BdatReceiver, DataReceiver};
 
 use super::{BARE, Content, Dialogue, DialogueStage, Event, NO_MEMORY, Receiver};
-use crate::relay::submission::{Refusal, Submission};
+use crate::relay::submission::{Refusal, SmtpMail};
 
 impl Dialogue {
     pub(super) fn data(&mut self) {
@@ -74,7 +74,7 @@ impl Dialogue {
             (Some(mail), _) if is_last => {
                 self.stage = DialogueStage::Waiting;
                 let (user, from, to, data) = (self.user.clone(), mail.from, mail.to, mail.data);
-                return Some(Event::Submit(Submission { user, from, to, data }));
+                return Some(Event::Submit(SmtpMail { user, from, to, data }));
             }
             (Some(mail), _) => {
                 self.transaction = Some(mail);

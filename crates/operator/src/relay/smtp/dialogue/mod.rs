@@ -18,7 +18,7 @@ use smtp_proto::{Error, Request};
 
 use super::login::Credentials;
 use crate::redact::AddressVisibility;
-use crate::relay::submission::{Refusal, Submission};
+use crate::relay::submission::{Refusal, SmtpMail};
 
 /// Most recipients of one mail. A server must take 100 (RFC 5321, section 4.5.3.1.8); Postfix and others take 1,000.
 pub(super) const MOST_RECIPIENTS: usize = 1_000;
@@ -61,7 +61,7 @@ pub(super) enum Event {
     /// Then: [`Dialogue::logged_in`].
     Login(Credentials),
     /// Then: [`Dialogue::submitted`].
-    Submit(Submission),
+    Submit(SmtpMail),
 }
 
 /// The bytes that a dialogue expects next.

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::super::{Encryption, SmtpServer};
 use super::server::{PEER, settings};
-use crate::relay::submission::{Refusal, Submission, Submit};
+use crate::relay::submission::{Refusal, SmtpMail, Submit};
 
 /// Acknowledges a mail in the middle of its submission; before and after it waits.
 #[derive(Default)]
@@ -18,7 +18,7 @@ struct SlowQueue {
 }
 
 impl Submit for SlowQueue {
-    async fn submit(&self, submission: Submission) -> Result<String, Refusal> {
+    async fn submit(&self, submission: SmtpMail) -> Result<String, Refusal> {
         sleep(Duration::from_millis(3)).await;
         tokio::task::yield_now().await;
         let identity = String::from_utf8(submission.data).unwrap().trim().to_owned();

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::super::login::{Credentials, FailedLogins, MOST_ADDRESSES, MOST_WAIT, SmtpUsers};
+use super::super::login::{FailedLogins, MOST_ADDRESSES, MOST_WAIT, SmtpUsers};
 
 fn address(number: u32) -> IpAddr {
     Ipv4Addr::from_bits(number).into()
@@ -17,9 +17,7 @@ fn only_the_password_of_the_user_is_right() {
     let passwords = [("ada", "secret"), ("bob", "")];
     let owned = passwords.map(|(user, password)| (user.to_owned(), password.to_owned()));
     let users = SmtpUsers::new(BTreeMap::from(owned));
-    let is_right = |user: &str, password: &str| {
-        users.admit(&Credentials { user: user.to_owned(), password: password.to_owned() })
-    };
+    let is_right = |user: &str, password: &str| users.admits(user, password);
     assert!(is_right("ada", "secret") && is_right("bob", ""));
     for (user, password) in
         [("ada", ""), ("ada", "Secret"), ("bob", "secret"), ("Ada", "secret"), ("", "")]

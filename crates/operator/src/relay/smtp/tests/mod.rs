@@ -5,7 +5,7 @@ mod server;
 mod smuggling;
 
 use super::dialogue::{Dialogue, Event, SmtpTerms};
-use crate::relay::submission::{Refusal, Submission};
+use crate::relay::submission::{Refusal, SmtpMail};
 
 pub(super) fn terms() -> SmtpTerms {
     SmtpTerms {
@@ -20,7 +20,7 @@ pub(super) fn terms() -> SmtpTerms {
 pub(super) struct Rehearsal {
     pub(super) dialogue: Dialogue,
     pub(super) answers: String,
-    pub(super) submissions: Vec<Submission>,
+    pub(super) submissions: Vec<SmtpMail>,
     pub(super) has_room: bool,
 }
 

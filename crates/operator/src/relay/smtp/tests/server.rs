@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::super::server::{COMMAND, CONTENT, FIRST_COMMAND, SILENCE};
 use super::super::{Encryption, SmtpServer, SmtpSettings, SmtpUsers, serve};
-use crate::relay::submission::{Refusal, Submission, Submit};
+use crate::relay::submission::{Refusal, SmtpMail, Submit};
 
 pub(super) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const CERTIFICATE: &[u8] = include_bytes!("../../../../../../tests/localhost/cert.pem");
@@ -25,11 +25,11 @@ const KEY: &[u8] = include_bytes!("../../../../../../tests/localhost/key.pem");
 #[derive(Default)]
 pub(super) struct Depot {
     pub(super) takes: Duration,
-    pub(super) taken: Mutex<Vec<Submission>>,
+    pub(super) taken: Mutex<Vec<SmtpMail>>,
 }
 
 impl Submit for Depot {
-    async fn submit(&self, submission: Submission) -> Result<String, Refusal> {
+    async fn submit(&self, submission: SmtpMail) -> Result<String, Refusal> {
         sleep(self.takes).await;
         let mut taken = self.taken.lock().unwrap();
         taken.push(submission);

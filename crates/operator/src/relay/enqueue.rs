@@ -1,0 +1,135 @@
+//! Puts mails onto their queues, in batches over all clients: a batch is sent once it is full, or 5 ms after its first mail.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tidegate_delivery::ports::{BATCH, BATCH_BYTES, Clock, Monotonic, Outgoing, QueueUrl, Queues};
+use tokio::sync::{mpsc, oneshot};
+
+use super::submission::Refusal;
+
+/// How long a mail waits for others to share its batch.
+const LINGER: Duration = Duration::from_millis(5);
+/// Calls to SQS at the same time: at 20 ms a call and ten mails a batch, room for 16,000 mails a second.
+const MOST_CALLS: usize = 32;
+/// Attempts for an entry that SQS fails alone; the client tries again later.
+const ATTEMPTS: usize = 2;
+
+/// A mail on its way to its queue.
+#[derive(Debug)]
+struct Waiting {
+    queue: QueueUrl,
+    message: Outgoing,
+    answer: oneshot::Sender<Result<(), Refusal>>,
+}
+
+/// The way to [`run`]; clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Enqueuer(mpsc::Sender<Waiting>);
+
+/// The other end of an [`Enqueuer`].
+#[derive(Debug)]
+pub(crate) struct EnqueuerQueue(mpsc::Receiver<Waiting>);
+
+impl Enqueuer {
+    pub(crate) fn new() -> (Self, EnqueuerQueue) {
+        let (sender, receiver) = mpsc::channel(BATCH * MOST_CALLS);
+        (Self(sender), EnqueuerQueue(receiver))
+    }
+
+    /// Puts a message onto its queue; returns once SQS has acknowledged it.
+    pub(crate) async fn put(&self, queue: QueueUrl, message: Outgoing) -> Result<(), Refusal> {
+        let closed = || Refusal::Busy("the relay is ending".to_owned());
+        let (answer, answered) = oneshot::channel();
+        self.0.send(Waiting { queue, message, answer }).await.map_err(|_| closed())?;
+        answered.await.unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+/// A batch that is being filled.
+#[derive(Debug)]
+struct Batch {
+    mails: Vec<Waiting>,
+    bytes: usize,
+    due: Monotonic,
+}
+
+/// Sends what [`Enqueuer`]s hand over, until the last of them is gone and everything is answered.
+pub(crate) async fn run(mut from: EnqueuerQueue, queues: &impl Queues, clock: &impl Clock) {
+    let mut batches: BTreeMap<QueueUrl, Batch> = BTreeMap::new();
+    let mut calls = FuturesUnordered::new();
+    loop {
+        let due = batches.values().map(|batch| batch.due).min();
+        let wait = async {
+            match due {
+                Some(due) => clock.sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            next = from.0.recv(), if calls.len() < MOST_CALLS => {
+                let Some(waiting) = next else { break };
+                let now = clock.monotonic();
+                calls.extend(add(&mut batches, waiting, now).map(|full| send(queues, full)));
+            }
+            () = wait => {
+                let now = clock.monotonic();
+                let due = batches.extract_if(.., |_, batch| batch.due <= now);
+                calls.extend(due.map(|(_, batch)| send(queues, batch.mails)));
+            }
+            Some(()) = calls.next() => {}
+        }
+    }
+    calls.extend(batches.into_values().map(|batch| send(queues, batch.mails)));
+    while calls.next().await.is_some() {}
+}
+
+/// Adds a mail to its queue's batch. Returns the batches that are full: that one, and the one before if both do not fit.
+fn add(
+    batches: &mut BTreeMap<QueueUrl, Batch>,
+    waiting: Waiting,
+    now: Monotonic,
+) -> impl Iterator<Item = Vec<Waiting>> {
+    let (queue, bytes) = (waiting.queue.clone(), waiting.message.bytes());
+    let no_room = batches.get(&queue).is_some_and(|batch| batch.bytes + bytes > BATCH_BYTES);
+    let before = no_room.then(|| batches.remove(&queue)).flatten();
+    let empty = || Batch { mails: Vec::new(), bytes: 0, due: now + LINGER };
+    let batch = batches.entry(queue.clone()).or_insert_with(empty);
+    batch.bytes += bytes;
+    batch.mails.push(waiting);
+    let is_full = batch.mails.len() == BATCH;
+    let full = is_full.then(|| batches.remove(&queue)).flatten();
+    before.into_iter().chain(full).map(|batch| batch.mails)
+}
+
+/// Sends one batch and answers each mail.
+async fn send(queues: &impl Queues, mut mails: Vec<Waiting>) {
+    for left in (0..ATTEMPTS).rev() {
+        let Some(first) = mails.first() else { return };
+        let messages: Vec<Outgoing> = mails.iter().map(|mail| mail.message.clone()).collect();
+        let entries = match queues.send(&first.queue, &messages).await {
+            Ok(entries) => entries,
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "SQS took no mail");
+                let busy = || Refusal::Busy("SQS cannot be reached; try again later".to_owned());
+                return mails.drain(..).for_each(|mail| _ = mail.answer.send(Err(busy())));
+            }
+        };
+        // An entry without an answer has failed.
+        let mut entries = entries.into_iter().map(Some).chain(std::iter::repeat(None));
+        for mail in std::mem::take(&mut mails) {
+            match entries.next().flatten() {
+                Some(Ok(())) => _ = mail.answer.send(Ok(())),
+                _ if left > 0 => mails.push(mail),
+                failed => {
+                    let code = failed.and_then(Result::err).map(|error| error.code);
+                    tracing::error!(code, "SQS did not take a mail");
+                    let fault = "SQS did not take the mail; try again later".to_owned();
+                    _ = mail.answer.send(Err(Refusal::Busy(fault)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! SES's API in both versions, listmonk's messenger, and the relay's health and metrics.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::future::join_all;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use serde::Deserialize;
+use tidegate_adapters::aws::SystemEntropy;
+use tidegate_core::outcome::{Failure, answered};
+use tidegate_core::ses_request::{
+    NameValue, QueryCall, SesAccount, SesAttachment, SesBody, SesContent, SesDestination, SesMails,
+    SesProtocol, SesReply, SesRequest, SesSimple, SesText, read_send_bulk_email, read_send_email,
+    write_answer,
+};
+use tidegate_delivery::ports::{Clock, Entropy as _};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+use super::sigv4::{KeyPairs, named_key};
+use super::smtp::SmtpUsers;
+use super::submission::{Refusal, Submission};
+use super::submit::{Counts, Relay};
+
+/// Most bytes of a request. A message of SQS has 1 MiB, and a bulk may carry many.
+const MOST_BYTES: usize = 10 * 1024 * 1024;
+/// Longest time for a request's body.
+const BODY: Duration = Duration::from_mins(1);
+/// The path of listmonk's messenger.
+const LISTMONK: &str = "/listmonk";
+
+/// The relay over HTTP.
+pub(super) struct HttpServer<C> {
+    pub(super) relay: Arc<Relay<C>>,
+    /// None on loopback: everybody on this machine may send.
+    pub(super) keys: Option<Arc<KeyPairs>>,
+    pub(super) users: Option<SmtpUsers>,
+    /// The account's figures; none until they are known.
+    pub(super) account: watch::Receiver<Option<SesAccount>>,
+    /// A permit for each byte of a request that is held.
+    pub(super) memory: Arc<Semaphore>,
+}
+
+type Shared<C> = State<Arc<HttpServer<C>>>;
+
+pub(super) fn router<C: Clock + Send + Sync + 'static>(server: Arc<HttpServer<C>>) -> Router {
+    Router::new()
+        .route("/health", get("ok\n"))
+        .route("/metrics", get(metrics))
+        .route(LISTMONK, post(listmonk))
+        .fallback(ses)
+        .with_state(server)
+}
+
+/// A call of SES, in the version that its path tells.
+async fn ses<C: Clock>(State(server): Shared<C>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let is_query = head.method == Method::POST && head.uri.path() == "/";
+    let mut action = String::new();
+    let reply = match server.body(&head, body).await {
+        Ok(body) if is_query => server.query(&head, &body, &mut action).await,
+        Ok(body) => server.json(&head, &body).await,
+        Err(failure) => Err(failure),
+    };
+    let protocol = if is_query { SesProtocol::Query(&action) } else { SesProtocol::Json };
+    let id = SystemEntropy.token();
+    let answer = write_answer(protocol, &reply, &id);
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response =
+        (status, [(header::CONTENT_TYPE, answer.content_type)], answer.body).into_response();
+    let error_type = answer.error_type.map(|code| ("x-amzn-errortype", code));
+    for (name, value) in [("x-amzn-requestid", id)].into_iter().chain(error_type) {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(HeaderName::from_static(name), value);
+        }
+    }
+    response
+}
+
+impl<C: Clock> HttpServer<C> {
+    /// A request's body, while there is room for it.
+    async fn body(&self, head: &Parts, body: Body) -> Result<Bytes, Failure> {
+        let length = head.headers.get(header::CONTENT_LENGTH).and_then(|text| text.to_str().ok());
+        let length = length.and_then(|text| text.parse().ok()).unwrap_or(MOST_BYTES);
+        let too_large = || {
+            answered(413, "MessageRejected", format!("a request has at most {MOST_BYTES} bytes"))
+        };
+        if length > MOST_BYTES {
+            return Err(too_large());
+        }
+        let permits = u32::try_from(length).unwrap_or(u32::MAX);
+        let _room = self.memory.try_acquire_many(permits).map_err(|_| {
+            unavailable("the relay holds as much mail as it has room for; try again later")
+        })?;
+        match timeout(BODY, to_bytes(body, MOST_BYTES)).await {
+            Ok(Ok(body)) => Ok(body),
+            Ok(Err(_)) => Err(too_large()),
+            Err(_) => Err(answered(408, "RequestTimeout", "the request's body did not come")),
+        }
+    }
+
+    /// Version 2.
+    async fn json(&self, head: &Parts, body: &Bytes) -> Result<SesReply, Failure> {
+        let user = self.user(head, body)?;
+        match (&head.method, head.uri.path()) {
+            (&Method::POST, "/v2/email/outbound-emails") => {
+                let ids = self.send(head, user, read_send_email(body)?, None).await?;
+                Ok(SesReply::MessageId(ids))
+            }
+            (&Method::POST, "/v2/email/outbound-bulk-emails") => {
+                Ok(self.send_bulk(head, user, read_send_bulk_email(body)?.into_mails()).await)
+            }
+            (&Method::GET, "/v2/email/account") => self.account(),
+            (method, path) => Err(unknown(format_args!("{method} {path}"))),
+        }
+    }
+
+    /// Version 1; tells the call's action.
+    async fn query(
+        &self,
+        head: &Parts,
+        body: &Bytes,
+        action: &mut String,
+    ) -> Result<SesReply, Failure> {
+        let user = self.user(head, body)?;
+        let call = QueryCall::read(body)?;
+        action.clone_from(&call.action);
+        match call.action.as_str() {
+            "GetSendQuota" => self.account(),
+            action => match call.mails()? {
+                None => Err(unknown(action)),
+                Some(SesMails::One(mail)) => {
+                    Ok(SesReply::MessageId(self.send(head, user, mail, None).await?))
+                }
+                Some(SesMails::Bulk(bulk)) => {
+                    Ok(self.send_bulk(head, user, bulk.into_mails()).await)
+                }
+            },
+        }
+    }
+
+    /// Who makes a call: the access key; without credentials as the client names it.
+    fn user(&self, head: &Parts, body: &Bytes) -> Result<Option<String>, Failure> {
+        let Some(keys) = &self.keys else { return Ok(named_key(head)) };
+        keys.verify(head, body, self.relay.clock.wall()).map(|key| Some(key.to_owned()))
+    }
+
+    fn account(&self) -> Result<SesReply, Failure> {
+        let account = *self.account.borrow();
+        account
+            .map(SesReply::Account)
+            .ok_or_else(|| unavailable("SES has not told the account's figures yet"))
+    }
+
+    /// Submits the mail of a call, or the mail at `place` of a bulk.
+    async fn send(
+        &self,
+        head: &Parts,
+        user: Option<String>,
+        request: SesRequest,
+        place: Option<usize>,
+    ) -> Result<String, Failure> {
+        let retry_key = retry_key(head).map(|key| match place {
+            Some(place) => format!("{key}/{place}"),
+            None => key,
+        });
+        let submission = Submission { user, retry_key, request };
+        let ids = self.relay.submit(submission).await.map_err(|refusal| failure(&refusal))?;
+        Ok(ids.into_iter().next().unwrap_or_default())
+    }
+
+    async fn send_bulk(
+        &self,
+        head: &Parts,
+        user: Option<String>,
+        mails: impl Iterator<Item = Result<SesRequest, Failure>>,
+    ) -> SesReply {
+        let sent = mails.enumerate().map(|(place, mail)| {
+            let user = user.clone();
+            async move { self.send(head, user, mail?, Some(place)).await }
+        });
+        SesReply::Bulk(join_all(sent).await)
+    }
+}
+
+/// The text that all attempts of a call have in common: the SDKs' invocation id, or a header for other clients.
+fn retry_key(head: &Parts) -> Option<String> {
+    let value = |name| head.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    value("idempotency-key").or_else(|| value("amz-sdk-invocation-id")).map(str::to_owned)
+}
+
+fn failure(refusal: &Refusal) -> Failure {
+    let message = refusal.to_string();
+    match refusal {
+        Refusal::Invalid(_) => answered(400, "BadRequestException", message),
+        Refusal::NotAllowed(_) | Refusal::TooLarge { .. } => {
+            answered(400, "MessageRejected", message)
+        }
+        Refusal::Busy(_) => unavailable(message),
+    }
+}
+
+fn unavailable(message: impl Into<String>) -> Failure {
+    answered(503, "ServiceUnavailable", message)
+}
+
+fn unknown(call: impl std::fmt::Display) -> Failure {
+    let message = format!(
+        "{call}: the relay sends mail (SendEmail, SendBulkEmail, and those of version 1) and tells GetAccount and \
+         GetSendQuota; make other calls to SES itself"
+    );
+    answered(404, "UnknownOperationException", message)
+}
+
+/// One mail of listmonk's messenger: <https://listmonk.app/docs/messengers/>.
+#[derive(Debug, Deserialize)]
+struct ListmonkMail {
+    subject: String,
+    #[serde(default)]
+    from_email: String,
+    content_type: String,
+    body: String,
+    recipients: Vec<ListmonkRecipient>,
+    #[serde(default)]
+    campaign: Option<ListmonkCampaign>,
+    #[serde(default)]
+    attachments: Option<Vec<ListmonkFile>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ListmonkRecipient {
+    #[serde(default)]
+    uuid: String,
+    email: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct ListmonkCampaign {
+    #[serde(default)]
+    from_email: String,
+    #[serde(default)]
+    uuid: String,
+    #[serde(default)]
+    headers: Option<Vec<BTreeMap<String, String>>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ListmonkFile {
+    name: String,
+    content: String,
+}
+
+/// Takes listmonk's POST of one mail.
+async fn listmonk<C: Clock>(State(server): Shared<C>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let taken = async {
+        let body = server.body(&head, body).await?;
+        let user = server.users.as_ref().map(|users| basic_user(users, &head)).transpose()?;
+        let mail: ListmonkMail = serde_json::from_slice(&body)
+            .map_err(|error| answered(400, "BadRequestException", error.to_string()))?;
+        server.relay.submit(mail.submission(user)).await.map_err(|refusal| failure(&refusal))
+    };
+    match taken.await {
+        Ok(_) => StatusCode::OK.into_response(),
+        Err(Failure { http_status, message, .. }) => {
+            let status = http_status.and_then(|status| StatusCode::from_u16(status).ok());
+            (status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), message).into_response()
+        }
+    }
+}
+
+/// The user of HTTP's basic authentication.
+fn basic_user(users: &SmtpUsers, head: &Parts) -> Result<String, Failure> {
+    let given = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.strip_prefix("Basic "));
+    let given = given.and_then(|text| STANDARD.decode(text).ok());
+    let given = given.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+    let (user, password) = given.split_once(':').unwrap_or_default();
+    let refused = || answered(401, "AccessDenied", "the user or the password is wrong");
+    users.admits(user, password).then(|| user.to_owned()).ok_or_else(refused)
+}
+
+impl ListmonkMail {
+    fn submission(self, user: Option<String>) -> Submission {
+        let campaign = self.campaign;
+        let of_campaign = campaign.as_ref().map(|campaign| campaign.from_email.clone());
+        let from = Some(self.from_email).filter(|from| !from.is_empty()).or(of_campaign);
+        let headers = campaign.iter().filter_map(|campaign| campaign.headers.as_ref()).flatten();
+        let headers = headers
+            .flatten()
+            .map(|(name, value)| NameValue { name: name.clone(), value: value.clone() });
+        let attachments = self.attachments.unwrap_or_default().into_iter().map(|file| {
+            let (content_type, content_id, content_disposition) = (None, None, None);
+            let (file_name, raw_content) = (file.name, file.content);
+            SesAttachment { raw_content, file_name, content_type, content_id, content_disposition }
+        });
+        let is_plain = self.content_type.eq_ignore_ascii_case("plain");
+        let body = Some(SesText { data: self.body });
+        let (text, html) = if is_plain { (body, None) } else { (None, body) };
+        // A campaign sends one mail to a subscriber.
+        let retry_key = campaign.as_ref().filter(|campaign| !campaign.uuid.is_empty());
+        let retry_key = retry_key.map(|campaign| {
+            let to: Vec<&str> = self.recipients.iter().map(|to| to.uuid.as_str()).collect();
+            format!("{} {}", campaign.uuid, to.join(" "))
+        });
+        let content = SesSimple {
+            subject: SesText { data: self.subject },
+            body: SesBody { text, html },
+            headers: headers.collect(),
+            attachments: attachments.collect(),
+        };
+        let to = self.recipients.into_iter().map(|to| to.email).collect();
+        let destination = SesDestination { to, ..SesDestination::default() };
+        let request =
+            SesRequest::new(from.unwrap_or_default(), destination, SesContent::Simple(content));
+        Submission { user, retry_key, request }
+    }
+}
+
+/// Current values in the `OpenMetrics` format.
+async fn metrics<C>(State(server): Shared<C>) -> impl IntoResponse {
+    let counts = *server.relay.counts.lock().unwrap_or_else(PoisonError::into_inner);
+    let Counts { accepted, invalid, not_allowed, too_large, busy } = counts;
+    let mut text = format!(
+        "# TYPE relay_mails_accepted counter\n# HELP relay_mails_accepted Mails that SQS acknowledged\n\
+         relay_mails_accepted_total {accepted}\n# TYPE relay_mails_refused counter\n\
+         # HELP relay_mails_refused Mails that were not taken, by reason\n"
+    );
+    let refused = [
+        ("invalid", invalid),
+        ("not_allowed", not_allowed),
+        ("too_large", too_large),
+        ("busy", busy),
+    ];
+    for (reason, number) in refused {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "relay_mails_refused_total{{reason=\"{reason}\"}} {number}");
+    }
+    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, content_type)], text + "# EOF\n")
+}
+
+/// Longest time for a TLS handshake, and for a request's head.
+const SILENCE: Duration = Duration::from_secs(10);
+/// How long requests that are under way have to end after `stop`.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Serves HTTP/1.1 until `stop`; requests that are under way are answered.
+pub(super) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<Arc<ServerConfig>>,
+    stop: impl Future<Output = ()>,
+) {
+    let graceful = GracefulShutdown::new();
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(SILENCE);
+    let acceptor = tls.map(TlsAcceptor::from);
+    tokio::pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut stop => break,
+        };
+        let Ok((stream, _)) = accepted else {
+            // Most often too many open files: some are closed in a moment.
+            sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let service = TowerToHyperService::new(router.clone());
+        let (builder, watcher, acceptor) = (builder.clone(), graceful.watcher(), acceptor.clone());
+        // Errors of a connection concern its client only.
+        tokio::spawn(async move {
+            let Some(acceptor) = acceptor else {
+                let connection = builder.serve_connection(TokioIo::new(stream), service);
+                _ = watcher.watch(connection).await;
+                return;
+            };
+            if let Ok(Ok(stream)) = timeout(SILENCE, acceptor.accept(stream)).await {
+                let connection = builder.serve_connection(TokioIo::new(stream), service);
+                _ = watcher.watch(connection).await;
+            }
+        });
+    }
+    let _ = timeout(PATIENCE, graceful.shutdown()).await;
+}

@@ -1,0 +1,438 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tidegate_core::Timestamp;
+use tidegate_core::compression::decompress;
+use tidegate_core::config::Campaign;
+use tidegate_core::email::AllowedSenders;
+use tidegate_delivery::ports::QueueUrl;
+use tidegate_fakes::{
+    Fault, FaultPlan, Latency, MemoryQueues, Operation, QueueSettings, Rule, SimClock, Universe,
+};
+use tower::ServiceExt as _;
+
+use super::*;
+use axum::Router;
+use enqueue::EnqueuerQueue;
+use submission::{SmtpMail, Submit};
+
+/// A relay before the queues of two campaigns and express mail.
+struct World {
+    queues: MemoryQueues,
+    faults: FaultPlan,
+    relay: Arc<Relay<SimClock>>,
+    memory: Arc<Semaphore>,
+    from: EnqueuerQueue,
+    clock: SimClock,
+}
+
+const NAMES: [&str; 3] = ["news", "orders", "express"];
+
+fn queue(name: &str) -> QueueUrl {
+    QueueUrl::new(format!("https://sqs.example/1/{name}"))
+}
+
+impl World {
+    fn new(keys: Option<&str>, senders: AllowedSenders) -> Self {
+        let universe = Universe::starting_at(Timestamp::from_millis(1_795_207_000_300));
+        let queues = MemoryQueues::new(universe, 7);
+        let ms = Duration::from_millis;
+        queues.set_latency(Latency::between(ms(5), ms(15)));
+        for name in NAMES {
+            queues.create(&queue(name), QueueSettings::default());
+        }
+        let faults = FaultPlan::new(universe, 8);
+        let campaign = |name: &str| Campaign {
+            name: name.to_owned(),
+            queue_url: queue(name).to_string(),
+            weight: 1,
+            tenant: None,
+            priority_queues: BTreeMap::new(),
+        };
+        let door = Door {
+            rules: CampaignRules::default(),
+            targets: Targets {
+                campaigns: vec![campaign("news"), campaign("orders")],
+                express: Some(queue("express")),
+                default: Some("news".to_owned()),
+            },
+            messages: senders.into(),
+            keys: keys.map(|keys| Arc::new(KeyPairs::read(keys).unwrap())),
+        };
+        let (enqueuer, from) = Enqueuer::new();
+        let clock = universe.clock();
+        let relay = Relay::new(watch::channel(Arc::new(door)).1, enqueuer, clock.clone());
+        let memory = Arc::new(Semaphore::new(MEMORY));
+        Self { queues, faults, relay: Arc::new(relay), memory, from, clock }
+    }
+
+    /// Runs `client` beside the relay, whose last mails are sent when it is done. Returns what the client returns, and
+    /// the messages of each queue.
+    async fn serve<R>(
+        self,
+        client: impl AsyncFnOnce(Router) -> R,
+    ) -> (R, BTreeMap<&'static str, Vec<Value>>) {
+        let (_, account) = watch::channel(Some(SesAccount {
+            max_24_hour_send: 50_000.0,
+            max_send_rate: 14.0,
+            sent_last_24_hours: 7.0,
+            sending_enabled: true,
+        }));
+        let keys = self.relay.door.borrow().keys.clone();
+        let users = keys.as_ref().map(|keys| SmtpUsers::new(keys.passwords()));
+        let Self { relay, memory, .. } = self;
+        let server = HttpServer { relay, keys, users, account, memory };
+        let router = http::router(Arc::new(server));
+        let queues = self.queues.clone().with_faults(&self.faults);
+        let told = async { client(router).await };
+        let (told, ()) = tokio::join!(told, enqueue::run(self.from, &queues, &self.clock));
+        let messages = |name: &'static str| {
+            let all = self.queues.contents(&queue(name)).into_iter();
+            let read = |body: String| match decompress(&body) {
+                Some(text) => serde_json::from_str(&text.unwrap()).unwrap(),
+                None => serde_json::from_str(&body).unwrap(),
+            };
+            (name, all.map(|message| read(message.body.clone())).collect())
+        };
+        (told, NAMES.map(messages).into())
+    }
+}
+
+async fn call(router: &Router, request: Request<Body>) -> (StatusCode, String) {
+    let answer = router.clone().oneshot(request).await.unwrap();
+    let status = answer.status();
+    let body = to_bytes(answer.into_body(), 1_000_000).await.unwrap();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+fn mail(text: &str) -> Value {
+    json!({
+        "FromEmailAddress": "news@example.org",
+        "Destination": {"ToAddresses": ["Ada <ada@example.com>"]},
+        "Content": {"Simple": {"Subject": {"Data": "Hello"}, "Body": {"Text": {"Data": text}}}},
+    })
+}
+
+async fn send(router: &Router, id: &str, mail: &Value) -> (StatusCode, Value) {
+    let request = Request::post("/v2/email/outbound-emails").header("amz-sdk-invocation-id", id);
+    let (status, body) = call(router, request.body(mail.to_string().into()).unwrap()).await;
+    (status, serde_json::from_str(&body).unwrap())
+}
+
+fn open() -> World {
+    World::new(None, AllowedSenders::everyone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_by_ses_s_api_is_a_message_whose_id_is_answered() {
+    let ((status, answer), messages) = open()
+        .serve(async |router: Router| {
+            let mut mail = mail("Text.");
+            mail["ReplyToAddresses"] = json!(["answers@example.org"]);
+            mail["EmailTags"] = json!([{"Name": "edition", "Value": "7"}]);
+            mail["ConfigurationSetName"] = json!("set");
+            mail["Content"]["Simple"]["Headers"] = json!([{"Name": "X-One", "Value": "1"}]);
+            mail["Content"]["Simple"]["Attachments"] =
+                json!([{"FileName": "a.pdf", "RawContent": "QUJD", "ContentDisposition": "ATTACHMENT"}]);
+            send(&router, "call-1", &mail).await
+        })
+        .await;
+    assert_eq!(status, StatusCode::OK);
+    let id = answer["MessageId"].as_str().unwrap();
+    let expected = json!({
+        "id": id, "priority": "normal", "from": "news@example.org", "to": ["Ada <ada@example.com>"],
+        "reply_to": ["answers@example.org"], "subject": "Hello", "text": "Text.", "tags": {"edition": "7"},
+        "configuration_set": "set", "headers": {"X-One": "1"},
+        "attachments": [{"name": "a.pdf", "content": "QUJD", "content_type": null, "content_id": null,
+            "disposition": "attachment"}],
+    });
+    assert_eq!(messages["news"], [expected]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_has_the_same_id_and_another_mail_with_it_is_refused() {
+    let ((first, again, other), messages) = open()
+        .serve(async |router: Router| {
+            let first = send(&router, "call-1", &mail("Text.")).await;
+            let again = send(&router, "call-1", &mail("Text.")).await;
+            (first, again, send(&router, "call-1", &mail("Other.")).await)
+        })
+        .await;
+    assert_eq!(first, again);
+    assert_eq!(other.0, StatusCode::BAD_REQUEST);
+    assert!(other.1["message"].as_str().unwrap().contains("came before with another mail"));
+    // The poller and the merge queue recognise the second one by its id.
+    assert_eq!(messages["news"].len(), 2);
+    assert_eq!(messages["news"][0]["id"], messages["news"][1]["id"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mails_of_many_clients_share_batches_and_a_mail_alone_waits_five_milliseconds() {
+    let world = open();
+    let queues = world.queues.clone();
+    let ((), messages) = world
+        .serve(async |router: Router| {
+            let calls: Vec<_> = (0..100).map(|n| format!("call-{n}")).collect();
+            let mail = mail("Text.");
+            let sent = join_all(calls.iter().map(|id| send(&router, id, &mail))).await;
+            assert!(sent.iter().all(|(status, _)| *status == StatusCode::OK));
+            let began = tokio::time::Instant::now();
+            send(&router, "alone", &mail).await;
+            let took = began.elapsed();
+            assert!(took < Duration::from_millis(5 + 15 + 2), "{took:?}");
+        })
+        .await;
+    assert_eq!(messages["news"].len(), 101);
+    assert_eq!(queues.calls_of(&queue("news"), Operation::Send), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_is_accepted_only_if_sqs_took_it() {
+    let world = open();
+    world
+        .faults
+        .add(Rule::new(Fault::Before(FailureKind::Unreachable)).on(Operation::Send).at("news"));
+    let ((refused, other), messages) = world
+        .serve(async |router: Router| {
+            let refused = send(&router, "call-1", &mail("Text.")).await;
+            let mut express = mail("Text.");
+            express["EmailTags"] = json!([{"Name": "campaign", "Value": "express"}]);
+            (refused, send(&router, "call-2", &express).await)
+        })
+        .await;
+    assert_eq!(refused.0, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!((other.0, messages["express"].len()), (StatusCode::OK, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_are_not_carried_and_campaigns_that_are_not_there_are_refused_by_name() {
+    let ((others, campaign, arn), messages) = open()
+        .serve(async |router: Router| {
+            let mut others = mail("Text.");
+            others["ListManagementOptions"] = json!({"ContactListName": "l"});
+            let mut campaign = mail("Text.");
+            campaign["EmailTags"] = json!([{"Name": "campaign", "Value": "nwes"}]);
+            let mut arn = mail("Text.");
+            arn["Content"] = json!({"Template": {"TemplateArn": "arn:aws:ses:x:1:template/t"}});
+            (
+                send(&router, "1", &others).await,
+                send(&router, "2", &campaign).await,
+                send(&router, "3", &arn).await,
+            )
+        })
+        .await;
+    for ((status, answer), named) in [
+        (others, "ListManagementOptions"),
+        (campaign, "news, orders, express"),
+        (arn, "TemplateArn"),
+    ] {
+        let message = answer["message"].as_str().unwrap();
+        assert!(status == StatusCode::BAD_REQUEST && message.contains(named), "{message}");
+    }
+    assert!(messages.values().all(Vec::is_empty));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_s_numbers_and_each_mail_of_a_bulk_go_as_they_were_given() {
+    let ((status, answer), messages) = open()
+        .serve(async |router: Router| {
+            let bulk = json!({
+                "FromEmailAddress": "news@example.org",
+                "DefaultContent": {"Template": {"TemplateName": "t", "TemplateData": "{\"price\": 19.90}"}},
+                "BulkEmailEntries": [
+                    {"Destination": {"ToAddresses": ["a@example.com"]}},
+                    {"Destination": {"ToAddresses": ["nobody"]}},
+                    {"Destination": {"ToAddresses": ["b@example.com"]}},
+                ],
+            });
+            let request = Request::post("/v2/email/outbound-bulk-emails");
+            call(&router, request.body(bulk.to_string().into()).unwrap()).await
+        })
+        .await;
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let results = answer["BulkEmailEntryResults"].as_array().unwrap();
+    let told: Vec<&str> = results.iter().map(|result| result["Status"].as_str().unwrap()).collect();
+    assert_eq!(
+        (status, &told[..]),
+        (StatusCode::OK, &["SUCCESS", "INVALID_PARAMETER", "SUCCESS"][..])
+    );
+    assert_eq!(messages["news"].len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn version_one_and_its_quota_are_answered_in_xml() {
+    let ((sent, quota, unknown), messages) = open()
+        .serve(async |router: Router| {
+            let form = |form: &str| Request::post("/").body(Body::from(form.to_owned())).unwrap();
+            let raw =
+                "From: news@example.org\r\nTo: a@example.com\r\nSubject: Hello\r\n\r\nText.\r\n";
+            let raw = STANDARD.encode(raw).replace('+', "%2B").replace('=', "%3D");
+            let send = format!("Action=SendRawEmail&Version=2010-12-01&RawMessage.Data={raw}");
+            (
+                call(&router, form(&send)).await,
+                call(&router, form("Action=GetSendQuota&Version=2010-12-01")).await,
+                call(&router, form("Action=ListIdentities&Version=2010-12-01")).await,
+            )
+        })
+        .await;
+    assert!(
+        sent.0 == StatusCode::OK && sent.1.contains("<SendRawEmailResult><MessageId>"),
+        "{sent:?}"
+    );
+    assert!(quota.1.contains("<MaxSendRate>14.0</MaxSendRate>"), "{quota:?}");
+    assert!(
+        unknown.0 == StatusCode::NOT_FOUND && unknown.1.contains("ListIdentities"),
+        "{unknown:?}"
+    );
+    let sent = &messages["news"][0];
+    assert_eq!(sent["to"], json!(["a@example.com"]));
+    assert!(
+        STANDARD.decode(sent["raw"].as_str().unwrap()).unwrap().ends_with(b"\r\n\r\nText.\r\n")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_to_many_by_smtp_is_a_message_for_each_fifty_with_the_settings_of_its_header() {
+    let world = open();
+    let relay = Arc::clone(&world.relay);
+    let (id, messages) = world
+        .serve(async |_: Router| {
+            let data = "From: news@example.org\r\nTo: list@example.com\r\nMessage-ID: <1@example.org>\r\n\
+                X-Tidegate-Campaign: orders\r\nX-Tidegate-Priority: high\r\nX-SES-CONFIGURATION-SET: set\r\n\
+                X-SES-MESSAGE-TAGS: a=b, c=d\r\n\r\nText.\r\n";
+            let mail = SmtpMail {
+                user: None,
+                from: "news@example.org".to_owned(),
+                to: (0..120).map(|n| format!("{n}@example.com")).collect(),
+                data: data.into(),
+            };
+            let relay = relay;
+            Submit::submit(&*relay, mail).await.unwrap()
+        })
+        .await;
+    let orders = &messages["orders"];
+    let numbers: Vec<usize> =
+        orders.iter().map(|mail| mail["to"].as_array().unwrap().len()).collect();
+    assert_eq!((numbers.iter().sum::<usize>(), numbers.len()), (120, 3));
+    for mail in orders {
+        assert!(id.contains(mail["id"].as_str().unwrap()));
+        assert_eq!(
+            (&mail["priority"], &mail["configuration_set"]),
+            (&json!("high"), &json!("set"))
+        );
+        assert_eq!(mail["tags"], json!({"a": "b", "c": "d"}));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_message_id_to_two_recipients_is_two_mails_and_a_hop_s_header_makes_no_third() {
+    let world = open();
+    let relay = Arc::clone(&world.relay);
+    let (ids, _) = world
+        .serve(async |_: Router| {
+            let relay = relay;
+            let mail = |to: &str, trace: &str| SmtpMail {
+                user: None,
+                from: "news@example.org".to_owned(),
+                to: vec![to.to_owned()],
+                data: format!(
+                    "{trace}From: news@example.org\r\nMessage-ID: <1@example.org>\r\n\r\nText.\r\n"
+                )
+                .into(),
+            };
+            let mut ids = Vec::new();
+            for (to, trace) in [
+                ("a@example.com", ""),
+                ("b@example.com", ""),
+                ("a@example.com", "Received: by hop; Fri, 27 Nov 2026 00:00:00 +0000\r\n"),
+            ] {
+                ids.push(Submit::submit(&*relay, mail(to, trace)).await.unwrap());
+            }
+            ids
+        })
+        .await;
+    assert_ne!(ids[0], ids[1]);
+    assert_eq!(ids[0], ids[2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn listmonk_s_mail_is_taken_from_who_may_send() {
+    let keys = r#"{"LISTMONK": {"secret": "0123456789abcdef", "campaigns": ["news"]}}"#;
+    let mail = json!({
+        "subject": "Hello", "from_email": "news@example.org", "content_type": "html", "body": "<p>Text.</p>",
+        "recipients": [{"uuid": "r-1", "email": "ada@example.com", "name": "Ada", "attribs": {}, "status": "enabled"}],
+        "campaign": {"uuid": "c-1", "name": "Monday", "tags": []}, "attachments": [{"name": "a.pdf", "header": {}, "content": "QUJD"}],
+    });
+    let world = World::new(Some(keys), AllowedSenders::everyone());
+    let ((nobody, wrong, right), messages) = world
+        .serve(async |router: Router| {
+            let request = |password: Option<&str>| {
+                let basic =
+                    |password| format!("Basic {}", STANDARD.encode(format!("LISTMONK:{password}")));
+                let request = Request::post("/listmonk");
+                let request = password
+                    .map(basic)
+                    .into_iter()
+                    .fold(request, |request, basic| request.header("authorization", basic));
+                request.body(Body::from(mail.to_string())).unwrap()
+            };
+            (
+                call(&router, request(None)).await.0,
+                call(&router, request(Some("0123456789abcdeg"))).await.0,
+                call(&router, request(Some("0123456789abcdef"))).await.0,
+            )
+        })
+        .await;
+    let statuses = (nobody, wrong, right);
+    assert_eq!(statuses, (StatusCode::UNAUTHORIZED, StatusCode::UNAUTHORIZED, StatusCode::OK));
+    let sent = &messages["news"][0];
+    assert_eq!((&sent["html"], &sent["to"]), (&json!("<p>Text.</p>"), &json!(["ada@example.com"])));
+    assert_eq!(sent["attachments"][0]["content"], "QUJD");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_pair_sends_only_to_its_campaigns_from_its_senders_and_nobody_sends_unsigned() {
+    let keys = r#"{"SHOP": {"secret": "0123456789abcdef", "campaigns": ["orders"], "senders": ["shop@example.org"]}}"#;
+    let world = World::new(Some(keys), AllowedSenders::everyone());
+    let relay = Arc::clone(&world.relay);
+    let ((unsigned, told), messages) = world
+        .serve(async |router: Router| {
+            let relay = relay;
+            let unsigned = send(&router, "1", &mail("Text.")).await.0;
+            let mail = |campaign: &str, from: &str| SmtpMail {
+                user: Some("SHOP".to_owned()),
+                from: from.to_owned(),
+                to: vec!["a@example.com".to_owned()],
+                data: format!("From: {from}\r\nX-Tidegate-Campaign: {campaign}\r\n\r\nText.\r\n")
+                    .into(),
+            };
+            let mut told = Vec::new();
+            for (campaign, from) in [
+                ("orders", "shop@example.org"),
+                ("news", "shop@example.org"),
+                ("orders", "ceo@example.org"),
+            ] {
+                told.push(Submit::submit(&*relay, mail(campaign, from)).await.is_ok());
+            }
+            (unsigned, told)
+        })
+        .await;
+    assert!(unsigned.is_client_error());
+    assert_eq!(told, [true, false, false]);
+    assert_eq!(messages["orders"].len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_that_does_not_fit_into_sqs_is_refused_with_its_size_and_the_limit() {
+    let ((status, answer), _) = open()
+        .serve(async |router: Router| send(&router, "1", &mail(&"x".repeat(1_048_576))).await)
+        .await;
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("allowed are 1048576"), "{message}");
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+}
