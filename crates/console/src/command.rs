@@ -1,7 +1,6 @@
 //! `tidegate console`: its options, the addresses that it prints, and the console of a stack that listens on one.
 
 use std::future::Future;
-use std::io::IsTerminal as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,16 +15,13 @@ use tidegate_delivery::ports::{Clock as _, PortError};
 use tidegate_operator::page::{Page, Tone, View};
 use tidegate_operator::plan::ses_price;
 use tidegate_operator::redact::AddressVisibility;
-use tidegate_operator::shell::{CommandEnd, CommandError, Shell, text_file};
+use tidegate_operator::shell::{CommandEnd, CommandError, Shell, log_events, text_file};
 use tidegate_operator::stack::OnStack;
 use tidegate_operator::status::StatusSettings;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::engine::{Engine, StackPorts};
 use crate::http::{About, Access, AccessError, App, Token, Tokens, bind, serve};
@@ -105,7 +101,7 @@ pub async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, Comman
     let is_token_given = tokens.is_some();
     let access = args.access(tokens);
     access.check().map_err(|error| CommandError::Refused(Box::new(error)))?;
-    log(shell.output.is_json());
+    log_events(shell.output.is_json());
     let listener = bind(access.listen)
         .map_err(|source| CommandError::Listen { address: access.listen, source })?;
     let stack = args.on.stack.open().await?;
@@ -138,23 +134,6 @@ pub fn interrupts() -> watch::Receiver<u64> {
         });
     }
     interrupts
-}
-
-/// One event an outcome, on standard error: as text on a terminal, else as JSON.
-fn log(is_json: bool) {
-    let ours = Targets::new().with_target("tidegate_console", tracing::Level::INFO);
-    let ours = ours.with_target("tidegate_operator", tracing::Level::INFO);
-    let ours = ours.with_target("tidegate_adapters::aws", tracing::Level::WARN);
-    let registry = tracing_subscriber::registry().with(ours);
-    let to = std::io::stderr;
-    let set = if is_json || !std::io::stderr().is_terminal() {
-        registry.with(tracing_subscriber::fmt::layer().json().with_writer(to)).try_init()
-    } else {
-        let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_target(false);
-        registry.with(layer.with_writer(to)).try_init()
-    };
-    // Somebody logs already: a test.
-    drop(set);
 }
 
 /// The console's addresses, as it prints them when it starts.

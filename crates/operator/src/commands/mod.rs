@@ -90,8 +90,8 @@ impl Command {
         shell: &Shell,
         program: clap::Command,
     ) -> Result<CommandEnd, CommandError> {
-        // It has the terminal to itself.
-        if !matches!(self, Self::Top(_)) {
+        // One has the terminal to itself, the other logs more than warnings.
+        if !matches!(self, Self::Top(_) | Self::Relay(_)) {
             say_warnings();
         }
         let patience = if self.handles_interrupts() { PATIENCE } else { Duration::ZERO };

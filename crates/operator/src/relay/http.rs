@@ -44,7 +44,7 @@ const MOST_BYTES: usize = 10 * 1024 * 1024;
 /// Longest time for a request's body.
 const BODY: Duration = Duration::from_mins(1);
 /// The path of listmonk's messenger.
-const LISTMONK: &str = "/listmonk";
+pub(super) const LISTMONK: &str = "/listmonk";
 
 /// The relay over HTTP.
 pub(super) struct HttpServer<C> {

@@ -16,11 +16,11 @@ mod submit;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use clap::Args;
 use futures_util::future::join_all;
@@ -40,7 +40,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::page::{Page, Tone, View};
-use crate::shell::{CommandEnd, CommandError, Shell, text_file};
+use crate::shell::{CommandEnd, CommandError, Shell, log_events, text_file};
 use crate::stack::OnStack;
 use campaign::{CampaignRules, Targets};
 use enqueue::Enqueuer;
@@ -109,7 +109,7 @@ const REFRESH: Duration = Duration::from_mins(1);
 /// Bytes of mail that the relay holds at the same time.
 const MEMORY: usize = 256 * 1024 * 1024;
 /// Most bytes of a MIME message: in base64 and within JSON it fits into a message of SQS.
-const MOST_BYTES: usize = 780_000;
+const MOST_BYTES: usize = 770_000;
 const MOST_CONNECTIONS: usize = 1_000;
 const MOST_CONNECTIONS_OF_ADDRESS: usize = 200;
 
@@ -141,6 +141,10 @@ pub(crate) async fn run(args: &RelayArgs, shell: &Shell) -> Result<CommandEnd, C
         let listener = TcpListener::bind(address).await;
         listeners.push(listener.map_err(|source| CommandError::Listen { address, source })?);
     }
+    log_events(shell.output.is_json());
+    let started =
+        Started::of(&stack.name, &listeners, tls.is_some()).map_err(CommandError::Terminal)?;
+    shell.output.begin(&started).map_err(CommandError::Terminal)?;
     let (door_sender, door) = watch::channel(Arc::new(first));
     let (account_sender, account) = watch::channel(None);
     let (enqueuer, from) = Enqueuer::new();
@@ -293,6 +297,40 @@ impl RelayArgs {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The addresses of a relay, as it prints them when it starts.
+#[derive(Debug, Serialize)]
+struct Started {
+    stack: String,
+    http: String,
+    smtp: Vec<SocketAddr>,
+}
+
+impl Started {
+    fn of(stack: &str, listeners: &[TcpListener], has_tls: bool) -> io::Result<Self> {
+        let addresses = listeners.iter().map(TcpListener::local_addr);
+        let mut addresses: Vec<SocketAddr> = addresses.collect::<io::Result<_>>()?;
+        let scheme = if has_tls { "https" } else { "http" };
+        let http = format!("{scheme}://{}", addresses.remove(0));
+        Ok(Self { stack: stack.to_owned(), http, smtp: addresses })
+    }
+}
+
+impl View for Started {
+    fn view(&self, page: &mut Page) {
+        let Self { stack, http, smtp } = self;
+        page.line(Tone::Plain, format!("The relay of {stack} takes mail"));
+        page.line(
+            Tone::Plain,
+            format!("by SES's API  AWS_ENDPOINT_URL_SESV2={http} AWS_ENDPOINT_URL_SES={http}"),
+        );
+        for address in smtp {
+            page.line(Tone::Plain, format!("by SMTP       {address}"));
+        }
+        page.line(Tone::Plain, format!("by listmonk   {http}{}", http::LISTMONK));
+        page.line(Tone::Faint, "Ctrl-C ends it; mail that it accepted is on its queue.");
     }
 }
 

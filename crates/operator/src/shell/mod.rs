@@ -6,7 +6,7 @@ mod output;
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,6 +29,22 @@ pub(crate) fn say_warnings() {
     let registry = tracing_subscriber::registry().with(ours);
     // Somebody logs already: a test.
     drop(registry.with(layer.with_writer(io::stderr)).try_init());
+}
+
+/// Logs one event an outcome to standard error, for a program that keeps running: as text on a terminal, else as JSON.
+pub fn log_events(is_json: bool) {
+    let ours = Targets::new().with_target("tidegate_console", tracing::Level::INFO);
+    let ours = ours.with_target("tidegate_operator", tracing::Level::INFO);
+    let ours = ours.with_target("tidegate_adapters::aws", tracing::Level::WARN);
+    let registry = tracing_subscriber::registry().with(ours);
+    let set = if is_json || !io::stderr().is_terminal() {
+        registry.with(tracing_subscriber::fmt::layer().json().with_writer(io::stderr)).try_init()
+    } else {
+        let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_target(false);
+        registry.with(layer.with_writer(io::stderr)).try_init()
+    };
+    // Somebody logs already: a test.
+    drop(set);
 }
 
 /// Opens a file that the user names.
