@@ -1,4 +1,8 @@
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
@@ -435,4 +439,35 @@ async fn a_mail_that_does_not_fit_into_sqs_is_refused_with_its_size_and_the_limi
     let message = answer["message"].as_str().unwrap();
     assert!(message.contains("allowed are 1048576"), "{message}");
     assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wherever_the_relay_is_killed_a_mail_that_was_answered_is_on_its_queue() {
+    let mut last_poll = 0;
+    loop {
+        let (world, answered) = (open(), Cell::new(false));
+        let queues = world.queues.clone();
+        let ended = {
+            let client = async |router: Router| {
+                let (status, _) = send(&router, "call-1", &mail("Text.")).await;
+                answered.set(status == StatusCode::OK);
+            };
+            let (mut serving, mut polls) = (pin!(world.serve(client)), 0);
+            poll_fn(|context| {
+                polls += 1;
+                if polls > last_poll {
+                    return Poll::Ready(false);
+                }
+                serving.as_mut().poll(context).map(|_| true)
+            })
+            .await
+        };
+        let on_queue = queues.contents(&queue("news")).len();
+        assert!(!answered.get() || on_queue == 1, "killed at poll {last_poll}");
+        if ended {
+            break;
+        }
+        last_poll += 1;
+    }
+    assert!(last_poll > 4, "it was killed at {last_poll} polls alone");
 }
