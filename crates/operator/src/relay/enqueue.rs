@@ -71,6 +71,10 @@ pub(crate) async fn run(mut from: EnqueuerQueue, queues: &impl Queues, clock: &i
         tokio::select! {
             next = from.0.recv(), if calls.len() < MOST_CALLS => {
                 let Some(waiting) = next else { break };
+                // Its client has gone, and may hand it over again.
+                if waiting.answer.is_closed() {
+                    continue;
+                }
                 let now = clock.monotonic();
                 calls.extend(add(&mut batches, waiting, now).map(|full| send(queues, full)));
             }

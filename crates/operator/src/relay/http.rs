@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -14,10 +15,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt as _};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use serde::Deserialize;
 use tidegate_adapters::aws::SystemEntropy;
@@ -27,17 +27,20 @@ use tidegate_core::ses_request::{
     SesProtocol, SesReply, SesRequest, SesSimple, SesText, read_send_bulk_email, read_send_email,
     write_answer,
 };
-use tidegate_delivery::ports::{Clock, Entropy as _};
+use tidegate_delivery::ports::{BATCH, Clock, Entropy as _};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
+use super::connections::Connections;
 use super::sigv4::{KeyPairs, named_key};
 use super::smtp::SmtpUsers;
 use super::submission::{Refusal, Submission};
-use super::submit::{Counts, Relay};
+use super::submit::Relay;
+use crate::send::fingerprint;
 
 /// Most bytes of a request. A message of SQS has 1 MiB, and a bulk may carry many.
 const MOST_BYTES: usize = 10 * 1024 * 1024;
@@ -59,6 +62,8 @@ pub(super) struct HttpServer<C> {
 }
 
 type Shared<C> = State<Arc<HttpServer<C>>>;
+/// Permits for the bytes of a request.
+type Room<'a> = SemaphorePermit<'a>;
 
 pub(super) fn router<C: Clock + Send + Sync + 'static>(server: Arc<HttpServer<C>>) -> Router {
     Router::new()
@@ -74,11 +79,18 @@ async fn ses<C: Clock>(State(server): Shared<C>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let is_query = head.method == Method::POST && head.uri.path() == "/";
     let mut action = String::new();
-    let reply = match server.body(&head, body).await {
-        Ok(body) if is_query => server.query(&head, &body, &mut action).await,
-        Ok(body) => server.json(&head, &body).await,
+    let body = match server.known(&head) {
+        Ok(()) => server.body(&head, body).await,
         Err(failure) => Err(failure),
     };
+    let reply = match body {
+        Ok((body, _room)) if is_query => server.query(&head, &body, &mut action).await,
+        Ok((body, _room)) => server.json(&head, &body).await,
+        Err(failure) => Err(failure),
+    };
+    if let Err(Failure { code, http_status, .. }) = &reply {
+        tracing::info!(code, http_status, "a call is refused");
+    }
     let protocol = if is_query { SesProtocol::Query(&action) } else { SesProtocol::Json };
     let id = SystemEntropy.token();
     let answer = write_answer(protocol, &reply, &id);
@@ -95,10 +107,28 @@ async fn ses<C: Clock>(State(server): Shared<C>, request: Request) -> Response {
 }
 
 impl<C: Clock> HttpServer<C> {
-    /// A request's body, while there is room for it.
-    async fn body(&self, head: &Parts, body: Body) -> Result<Bytes, Failure> {
-        let length = head.headers.get(header::CONTENT_LENGTH).and_then(|text| text.to_str().ok());
-        let length = length.and_then(|text| text.parse().ok()).unwrap_or(MOST_BYTES);
+    /// Refuses an access key that is not there, before the request's body takes room; its signature is verified later.
+    fn known(&self, head: &Parts) -> Result<(), Failure> {
+        let Some(keys) = &self.keys else { return Ok(()) };
+        let refused = |code, message| Err(answered(403, code, message));
+        match named_key(head).map(|key| keys.get(&key).is_some()) {
+            Some(true) => Ok(()),
+            Some(false) => {
+                refused("UnrecognizedClientException", "the access key is not known here")
+            }
+            None => refused("MissingAuthenticationTokenException", "the request is not signed"),
+        }
+    }
+
+    /// A request's body, and the room that it takes until it is answered.
+    async fn body(&self, head: &Parts, body: Body) -> Result<(Bytes, Room<'_>), Failure> {
+        // Browsers always say where a page comes from when they post for it; SDKs never do.
+        if head.headers.contains_key(header::ORIGIN) {
+            let message = "the relay takes no mail from web pages";
+            return Err(answered(403, "AccessDeniedException", message));
+        }
+        let most = body.size_hint().upper().unwrap_or(MOST_BYTES as u64);
+        let length = usize::try_from(most).unwrap_or(usize::MAX);
         let too_large = || {
             answered(413, "MessageRejected", format!("a request has at most {MOST_BYTES} bytes"))
         };
@@ -106,11 +136,11 @@ impl<C: Clock> HttpServer<C> {
             return Err(too_large());
         }
         let permits = u32::try_from(length).unwrap_or(u32::MAX);
-        let _room = self.memory.try_acquire_many(permits).map_err(|_| {
+        let room = self.memory.try_acquire_many(permits).map_err(|_| {
             unavailable("the relay holds as much mail as it has room for; try again later")
         })?;
         match timeout(BODY, to_bytes(body, MOST_BYTES)).await {
-            Ok(Ok(body)) => Ok(body),
+            Ok(Ok(body)) => Ok((body, room)),
             Ok(Err(_)) => Err(too_large()),
             Err(_) => Err(answered(408, "RequestTimeout", "the request's body did not come")),
         }
@@ -196,14 +226,17 @@ impl<C: Clock> HttpServer<C> {
             let user = user.clone();
             async move { self.send(head, user, mail?, Some(place)).await }
         });
-        SesReply::Bulk(join_all(sent).await)
+        // A few at a time: each has the attachments of all.
+        SesReply::Bulk(stream::iter(sent).buffered(BATCH).collect().await)
     }
 }
 
 /// The text that all attempts of a call have in common: the SDKs' invocation id, or a header for other clients.
 fn retry_key(head: &Parts) -> Option<String> {
     let value = |name| head.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    value("idempotency-key").or_else(|| value("amz-sdk-invocation-id")).map(str::to_owned)
+    // The last one is that of the SDKs for PHP and, in their first version, Java.
+    let names = ["idempotency-key", "amz-sdk-invocation-id", "aws-sdk-invocation-id"];
+    names.into_iter().find_map(value).map(str::to_owned)
 }
 
 fn failure(refusal: &Refusal) -> Failure {
@@ -246,8 +279,6 @@ struct ListmonkMail {
 
 #[derive(Debug, Deserialize)]
 struct ListmonkRecipient {
-    #[serde(default)]
-    uuid: String,
     email: String,
 }
 
@@ -271,11 +302,15 @@ struct ListmonkFile {
 async fn listmonk<C: Clock>(State(server): Shared<C>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let taken = async {
-        let body = server.body(&head, body).await?;
         let user = server.users.as_ref().map(|users| basic_user(users, &head)).transpose()?;
+        let (body, _room) = server.body(&head, body).await?;
         let mail: ListmonkMail = serde_json::from_slice(&body)
             .map_err(|error| answered(400, "BadRequestException", error.to_string()))?;
-        server.relay.submit(mail.submission(user)).await.map_err(|refusal| failure(&refusal))
+        server
+            .relay
+            .submit(mail.submission(user, &fingerprint(&body)))
+            .await
+            .map_err(|refusal| failure(&refusal))
     };
     match taken.await {
         Ok(_) => StatusCode::OK.into_response(),
@@ -289,8 +324,7 @@ async fn listmonk<C: Clock>(State(server): Shared<C>, request: Request) -> Respo
 /// The user of HTTP's basic authentication.
 fn basic_user(users: &SmtpUsers, head: &Parts) -> Result<String, Failure> {
     let given = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Basic "));
-    let given = given.and_then(|text| STANDARD.decode(text).ok());
+    let given = given.and_then(|value| STANDARD.decode(value.strip_prefix("Basic ")?).ok());
     let given = given.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
     let (user, password) = given.split_once(':').unwrap_or_default();
     let refused = || answered(401, "AccessDenied", "the user or the password is wrong");
@@ -298,7 +332,7 @@ fn basic_user(users: &SmtpUsers, head: &Parts) -> Result<String, Failure> {
 }
 
 impl ListmonkMail {
-    fn submission(self, user: Option<String>) -> Submission {
+    fn submission(self, user: Option<String>, hash: &str) -> Submission {
         let campaign = self.campaign;
         let of_campaign = campaign.as_ref().map(|campaign| campaign.from_email.clone());
         let from = Some(self.from_email).filter(|from| !from.is_empty()).or(of_campaign);
@@ -314,19 +348,16 @@ impl ListmonkMail {
         let is_plain = self.content_type.eq_ignore_ascii_case("plain");
         let body = Some(SesText { data: self.body });
         let (text, html) = if is_plain { (body, None) } else { (None, body) };
-        // A campaign sends one mail to a subscriber.
+        // A campaign is sent to a subscriber once, and before as a test, with another content.
+        let to: Vec<String> = self.recipients.into_iter().map(|to| to.email).collect();
         let retry_key = campaign.as_ref().filter(|campaign| !campaign.uuid.is_empty());
-        let retry_key = retry_key.map(|campaign| {
-            let to: Vec<&str> = self.recipients.iter().map(|to| to.uuid.as_str()).collect();
-            format!("{} {}", campaign.uuid, to.join(" "))
-        });
+        let retry_key = retry_key.map(|campaign| format!("{} {to:?} {hash}", campaign.uuid));
         let content = SesSimple {
             subject: SesText { data: self.subject },
             body: SesBody { text, html },
             headers: headers.collect(),
             attachments: attachments.collect(),
         };
-        let to = self.recipients.into_iter().map(|to| to.email).collect();
         let destination = SesDestination { to, ..SesDestination::default() };
         let request =
             SesRequest::new(from.unwrap_or_default(), destination, SesContent::Simple(content));
@@ -336,29 +367,19 @@ impl ListmonkMail {
 
 /// Current values in the `OpenMetrics` format.
 async fn metrics<C>(State(server): Shared<C>) -> impl IntoResponse {
-    let counts = *server.relay.counts.lock().unwrap_or_else(PoisonError::into_inner);
-    let Counts { accepted, invalid, not_allowed, too_large, busy } = counts;
-    let mut text = format!(
-        "# TYPE relay_mails_accepted counter\n# HELP relay_mails_accepted Mails that SQS acknowledged\n\
-         relay_mails_accepted_total {accepted}\n# TYPE relay_mails_refused counter\n\
-         # HELP relay_mails_refused Mails that were not taken, by reason\n"
-    );
-    let refused = [
-        ("invalid", invalid),
-        ("not_allowed", not_allowed),
-        ("too_large", too_large),
-        ("busy", busy),
-    ];
-    for (reason, number) in refused {
+    let mut text = "# TYPE relay_mails counter\n# HELP relay_mails Mails that SQS acknowledged, and those that were \
+                    refused, by reason\n"
+        .to_owned();
+    for (outcome, number) in &*server.relay.counts.lock().unwrap_or_else(PoisonError::into_inner) {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "relay_mails_refused_total{{reason=\"{reason}\"}} {number}");
+        let _ = writeln!(text, "relay_mails_total{{outcome=\"{outcome}\"}} {number}");
     }
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, content_type)], text + "# EOF\n")
 }
 
-/// Longest time for a TLS handshake, and for a request's head.
-const SILENCE: Duration = Duration::from_secs(10);
+/// Longest time for a TLS handshake, for a request's head, and between requests.
+const SILENCE: Duration = Duration::from_mins(1);
 /// How long requests that are under way have to end after `stop`.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -367,38 +388,40 @@ pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
     tls: Option<Arc<ServerConfig>>,
+    connections: &Connections,
     stop: impl Future<Output = ()>,
 ) {
-    let graceful = GracefulShutdown::new();
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(SILENCE);
     let acceptor = tls.map(TlsAcceptor::from);
-    tokio::pin!(stop);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = &mut stop => break,
-        };
-        let Ok((stream, _)) = accepted else {
-            // Most often too many open files: some are closed in a moment.
-            sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
-        let (builder, watcher, acceptor) = (builder.clone(), graceful.watcher(), acceptor.clone());
-        // Errors of a connection concern its client only.
-        tokio::spawn(async move {
-            let Some(acceptor) = acceptor else {
-                let connection = builder.serve_connection(TokioIo::new(stream), service);
-                _ = watcher.watch(connection).await;
-                return;
-            };
-            if let Ok(Ok(stream)) = timeout(SILENCE, acceptor.accept(stream)).await {
-                let connection = builder.serve_connection(TokioIo::new(stream), service);
-                _ = watcher.watch(connection).await;
+    let connection = |stream, _, stopped| {
+        let (builder, router, acceptor) = (builder.clone(), router.clone(), acceptor.clone());
+        async move {
+            match acceptor {
+                None => answer(builder, stream, router, stopped).await,
+                Some(acceptor) => {
+                    if let Ok(Ok(stream)) = timeout(SILENCE, acceptor.accept(stream)).await {
+                        answer(builder, stream, router, stopped).await;
+                    }
+                }
             }
-        });
+        }
+    };
+    connections.serve(listener, b"", stop, PATIENCE, connection).await;
+}
+
+/// Answers the requests of a connection. Errors concern its client only.
+async fn answer(
+    builder: http1::Builder,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let service = TowerToHyperService::new(router);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = stopped.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
     }
-    let _ = timeout(PATIENCE, graceful.shutdown()).await;
+    let _ = connection.await;
 }

@@ -6,6 +6,7 @@
 //! its mail is accepted after SQS's acknowledgement: the relay keeps no mail.
 
 mod campaign;
+mod connections;
 mod enqueue;
 mod http;
 mod memory;
@@ -43,6 +44,7 @@ use crate::page::{Page, Tone, View};
 use crate::shell::{CommandEnd, CommandError, Shell, log_events, text_file};
 use crate::stack::OnStack;
 use campaign::{CampaignRules, Targets};
+use connections::Connections;
 use enqueue::Enqueuer;
 use http::HttpServer;
 use sigv4::KeyPairs;
@@ -110,7 +112,8 @@ const REFRESH: Duration = Duration::from_mins(1);
 const MEMORY: usize = 256 * 1024 * 1024;
 /// Most bytes of a MIME message: in base64 and within JSON it fits into a message of SQS.
 const MOST_BYTES: usize = 770_000;
-const MOST_CONNECTIONS: usize = 1_000;
+/// Most systems allow a process 1,024 open files.
+const MOST_CONNECTIONS: usize = 800;
 const MOST_CONNECTIONS_OF_ADDRESS: usize = 200;
 
 pub(crate) async fn run(args: &RelayArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
@@ -222,33 +225,33 @@ async fn serve(
 ) {
     let Servers { listeners, keys, tls } = servers;
     let relay = Arc::new(relay);
-    let memory = Arc::new(Semaphore::new(MEMORY));
+    // Each its own: what strangers can hold by one way does not stop the other.
+    let memory = || Arc::new(Semaphore::new(MEMORY / 2));
     let users = keys.as_ref().map(|keys| SmtpUsers::new(keys.passwords()));
     let settings = SmtpSettings {
         host: "tidegate".to_owned(),
         tls: tls.clone(),
         users: users.clone(),
         most_bytes: MOST_BYTES,
-        memory: Arc::clone(&memory),
-        most_connections: MOST_CONNECTIONS,
-        most_connections_of_address: MOST_CONNECTIONS_OF_ADDRESS,
+        memory: memory(),
     };
     let smtp = Arc::new(SmtpServer::new(settings, Arc::clone(&relay)));
-    let http = HttpServer { relay, keys, users, account, memory };
+    let http = HttpServer { relay, keys, users, account, memory: memory() };
     let router = http::router(Arc::new(http));
+    let connections = Connections::new(MOST_CONNECTIONS, MOST_CONNECTIONS_OF_ADDRESS);
     let (stop, stopped) = watch::channel(false);
     let stopped = || {
         let mut stopped = stopped.clone();
         async move { _ = stopped.wait_for(|stop| *stop).await }
     };
     let serving = listeners.into_iter().enumerate().map(|(place, listener)| {
-        let (router, smtp, tls, stopped) =
-            (router.clone(), Arc::clone(&smtp), tls.clone(), stopped());
+        let (router, smtp, tls) = (router.clone(), Arc::clone(&smtp), tls.clone());
+        let (connections, stopped) = (&connections, stopped());
         async move {
             match place {
-                0 => http::serve(listener, router, tls, stopped).await,
-                1 => smtp::serve(listener, Encryption::StartTls, smtp, stopped).await,
-                _ => smtp::serve(listener, Encryption::Implicit, smtp, stopped).await,
+                0 => http::serve(listener, router, tls, connections, stopped).await,
+                1 => smtp::serve(listener, Encryption::StartTls, smtp, connections, stopped).await,
+                _ => smtp::serve(listener, Encryption::Implicit, smtp, connections, stopped).await,
             }
         }
     });
@@ -287,6 +290,11 @@ impl RelayArgs {
     /// Checks that other machines reach no address without TLS and credentials.
     fn check(&self) -> Result<(), CommandError> {
         let addresses = [Some(self.listen), Some(self.smtp), self.smtps];
+        if self.credentials.is_some() && self.tls_cert.is_none() {
+            let fault =
+                "--credentials needs --tls-cert and --tls-key: passwords are taken over TLS alone";
+            return Err(CommandError::Input(fault.to_owned()));
+        }
         let beyond = addresses.into_iter().flatten().find(|address| !address.ip().is_loopback());
         match beyond {
             Some(address) if self.credentials.is_none() || self.tls_cert.is_none() => {

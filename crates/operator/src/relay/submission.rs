@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use tidegate_core::channel::MessageRules;
+use tidegate_core::channel::{Content, MessageRules};
 use tidegate_core::email::{
-    EmailErrorKind, MAX_RECIPIENTS, Priority, header_fields, without_fields,
+    EmailErrorKind, HeaderField, MAX_RECIPIENTS, Priority, header_fields, without_fields,
 };
 use tidegate_core::ses_request::{
     NameValue, SesAttachment, SesContent, SesDestination, SesRequest, SesSimple, SesText,
@@ -20,8 +20,8 @@ use tidegate_core::ses_request::{
 use tidegate_delivery::ports::{BATCH_BYTES, Body, Outgoing, QueueUrl};
 
 use super::campaign::{CampaignChoice, CampaignHints, CampaignRules, NoCampaign, Targets};
-use super::sigv4::KeyPairs;
-use crate::send::fingerprint;
+use super::sigv4::{KeyPair, KeyPairs};
+use crate::send::{fingerprint, for_sqs};
 
 /// A mail as one call or dialogue hands it over.
 #[derive(Clone, Debug)]
@@ -48,6 +48,18 @@ pub(crate) enum Refusal {
     /// It would be taken later.
     #[error("{0}")]
     Busy(String),
+}
+
+impl Refusal {
+    /// The kind of it, for logs and metrics.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "invalid",
+            Self::NotAllowed(_) => "not_allowed",
+            Self::TooLarge { .. } => "too_large",
+            Self::Busy(_) => "busy",
+        }
+    }
 }
 
 impl From<NoCampaign> for Refusal {
@@ -110,19 +122,17 @@ impl Door {
         random: String,
     ) -> Result<Vec<PreparedMail>, Refusal> {
         let Submission { user, retry_key, mut request } = submission;
+        request.others.extend(request.tenant.take().map(|_| "TenantName".to_owned()));
         if !request.others.is_empty() {
             let others = request.others.join(", ");
             return Err(Refusal::Invalid(format!(
                 "{others}: Tidegate does not carry this; send the mail without it"
             )));
         }
-        let header = match &request.content {
-            SesContent::Raw(data) => MailHeader::read(data)?,
-            _ => MailHeader::default(),
-        };
+        let header = MailHeader::take(&mut request)?;
         let (named, priority) = (header.campaign.clone(), header.priority);
         let retry_key = retry_key.or_else(|| header.message_id.clone());
-        header.complete(&mut request)?;
+        header.complete(&mut request);
         let choice = self.rules.choose(
             CampaignHints {
                 named: named.as_ref().or(request.tags.get("campaign")).map(String::as_str),
@@ -132,7 +142,7 @@ impl Door {
             },
             &self.targets,
         )?;
-        self.check_user(user.as_deref(), &choice, &request)?;
+        let pair = self.key_pair(user.as_deref(), &choice)?;
         let priority = priority.or(choice.priority).unwrap_or_default();
         let queue = self.targets.queue(&choice, priority).ok_or_else(|| {
             Refusal::Busy(format!("the campaign {:?} is gone; try again later", choice.campaign))
@@ -156,36 +166,36 @@ impl Door {
             let id = identity(&[user, &retry_key, of_mail.get(), &part]);
             message.insert("to", to);
             message.insert("id", json_of(&id)?);
-            let body = serde_json::to_string(&message).map_err(invalid)?;
-            let message = self.checked(&body)?;
+            let body = for_sqs(serde_json::to_string(&message).map_err(invalid)?);
+            let message = self.checked(&body, pair)?;
             Ok(PreparedMail { id, choice: choice.clone(), queue: queue.clone(), message, content })
         };
         recipients.into_iter().enumerate().map(of_part).collect()
     }
 
-    /// Checks that a user may send to the campaign, and from the sender.
-    fn check_user(
+    /// The key pair of a user, if there are any; it may send to the campaign.
+    fn key_pair(
         &self,
         user: Option<&str>,
         choice: &CampaignChoice,
-        request: &SesRequest,
-    ) -> Result<(), Refusal> {
-        let Some((user, keys)) = user.zip(self.keys.as_ref()) else { return Ok(()) };
+    ) -> Result<Option<&KeyPair>, Refusal> {
+        let Some((user, keys)) = user.zip(self.keys.as_ref()) else { return Ok(None) };
         let refused = |what: &str| Err(Refusal::NotAllowed(format!("{user} may not send {what}")));
         let Some(pair) = keys.get(user) else { return refused("any more") };
         let campaigns = pair.campaigns.as_deref();
         if campaigns.is_some_and(|campaigns| !campaigns.contains(&choice.campaign)) {
             return refused(&format!("to {}", choice.campaign));
         }
-        if !pair.senders.allows(address_of(&request.from)) {
-            return refused("from this sender");
-        }
-        Ok(())
+        Ok(Some(pair))
     }
 
-    /// The message as the poller would take it, compressed if that is worth it.
-    fn checked(&self, body: &str) -> Result<Outgoing, Refusal> {
-        self.messages.read(body).map_err(|error| match error.kind {
+    /// The message as the poller would take it, from a sender that the key pair has, compressed if that is worth it.
+    fn checked(&self, body: &str, pair: Option<&KeyPair>) -> Result<Outgoing, Refusal> {
+        let read = self.messages.read(body).and_then(|content| match (content, pair) {
+            (Content::Email(mail), Some(pair)) => pair.senders.admit(*mail).map(drop),
+            _ => Ok(()),
+        });
+        read.map_err(|error| match error.kind {
             EmailErrorKind::SenderNotAllowed => Refusal::NotAllowed(error.to_string()),
             _ => Refusal::Invalid(error.to_string()),
         })?;
@@ -210,8 +220,15 @@ fn content_hash(request: &SesRequest, recipients: &RawValue) -> [u8; 32] {
     hash.update(recipients.get());
     match &request.content {
         SesContent::Raw(data) => {
-            let body = memchr::memmem::find(data, b"\r\n\r\n").unwrap_or_default();
-            hash.update(&data[body..]);
+            let fields = header_fields(data).unwrap_or_default();
+            let end = fields.last().map_or(0, |field| field.place.end);
+            let is_own =
+                |name: &str| ["From", "Subject"].iter().any(|own| own.eq_ignore_ascii_case(name));
+            fields
+                .iter()
+                .filter(|field| is_own(field.name))
+                .for_each(|field| hash.update(field.value));
+            hash.update(&data[end..]);
         }
         _ => hash.update(format!("{request:?}")),
     }
@@ -268,7 +285,7 @@ fn message(request: SesRequest) -> Result<Members, Refusal> {
     set("cc", cc.into())?;
     set("bcc", bcc.into())?;
     set("headers", headers(own_headers)?)?;
-    set("attachments", attachments.into_iter().map(attachment).collect())?;
+    set("attachments", attachments.iter().map(attachment).collect())?;
     Ok(message)
 }
 
@@ -293,13 +310,14 @@ struct Template {
     data: Box<RawValue>,
 }
 
-fn attachment(file: SesAttachment) -> Value {
+fn attachment(file: &SesAttachment) -> Value {
     json!({
         "name": file.file_name,
         "content_type": file.content_type,
         "content": file.raw_content,
         "content_id": file.content_id,
-        "disposition": file.content_disposition.map(|shown| shown.to_ascii_lowercase()),
+        // SES's default, where ours is inline for a file with an id.
+        "disposition": file.content_disposition.as_deref().unwrap_or("attachment").to_ascii_lowercase(),
     })
 }
 
@@ -320,8 +338,7 @@ fn invalid(fault: impl std::fmt::Display) -> Refusal {
 }
 
 /// The fields by which SES takes settings from a mail's header.
-const CONFIGURATION_SET: &str = "X-SES-CONFIGURATION-SET";
-const TAGS: &str = "X-SES-MESSAGE-TAGS";
+const SETTINGS: [&str; 2] = ["X-SES-CONFIGURATION-SET", "X-SES-MESSAGE-TAGS"];
 
 /// The parts of a MIME message's header that decide where it goes.
 #[derive(Clone, Debug, Default)]
@@ -338,44 +355,66 @@ struct MailHeader {
 }
 
 impl MailHeader {
-    fn read(data: &[u8]) -> Result<Self, Refusal> {
-        let fields = header_fields(data).map_err(invalid)?;
-        // The words of a field's lines; none if it is absent or empty.
-        let value = |name: &str| {
-            let field = fields.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
-            let text = String::from_utf8_lossy(field.value);
-            let words: Vec<&str> = text.split_whitespace().collect();
-            Some(words.join(" ")).filter(|value| !value.is_empty())
+    /// Takes the settings out of a mail's header, where SES would read some of them, or Tidegate's would leave.
+    fn take(request: &mut SesRequest) -> Result<Self, Refusal> {
+        let headers = match &mut request.content {
+            SesContent::Raw(data) => {
+                let fields = header_fields(data).map_err(invalid)?;
+                // The words of a field's lines.
+                let value = |field: &HeaderField<'_>| {
+                    let text = String::from_utf8_lossy(field.value);
+                    text.split_whitespace().collect::<Vec<_>>().join(" ")
+                };
+                let all: Vec<_> =
+                    fields.iter().map(|field| (field.name.to_owned(), value(field))).collect();
+                let read = Self::read(&all)?;
+                let is_setting =
+                    |name: &str| SETTINGS.iter().any(|known| known.eq_ignore_ascii_case(name));
+                *data = without_fields(data, is_setting).map_err(invalid)?.into_owned();
+                return Ok(read);
+            }
+            SesContent::Simple(simple) => &mut simple.headers,
+            SesContent::Template(template) => &mut template.headers,
         };
-        let priority = value("X-Tidegate-Priority").map(|word| {
+        let is_own =
+            |header: &mut NameValue| header.name.to_ascii_lowercase().starts_with("x-tidegate-");
+        let own: Vec<_> = headers.extract_if(.., is_own).map(|own| (own.name, own.value)).collect();
+        Self::read(&own)
+    }
+
+    fn read(headers: &[(String, String)]) -> Result<Self, Refusal> {
+        let values = |name: &'static str| {
+            let named = headers.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name));
+            named.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+        };
+        let value = |name| match (values(name).next(), values(name).nth(1)) {
+            (_, Some(_)) => Err(invalid(format!("the header {name} stands twice"))),
+            (value, None) => Ok(value.map(str::to_owned)),
+        };
+        let priority = value("X-Tidegate-Priority")?.map(|word| {
             let allowed = "allowed are critical, high, normal and low";
             word.parse().map_err(|_| invalid(format!("X-Tidegate-Priority is {word:?}; {allowed}")))
         });
-        let tags = value(TAGS).unwrap_or_default();
-        let tags = tags.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(|tag| {
-            let wrong = || invalid(format!("{TAGS} has {tag:?}; allowed are NAME=VALUE"));
+        let tags = values(SETTINGS[1]).flat_map(|tags| tags.split(',')).map(str::trim);
+        let tags = tags.filter(|tag| !tag.is_empty()).map(|tag| {
+            let wrong = || invalid(format!("{} has {tag:?}; allowed are NAME=VALUE", SETTINGS[1]));
             let (name, value) = tag.split_once('=').ok_or_else(wrong)?;
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         });
         Ok(Self {
-            message_id: value("Message-ID"),
-            campaign: value("X-Tidegate-Campaign"),
+            message_id: value("Message-ID")?,
+            campaign: value("X-Tidegate-Campaign")?,
             priority: priority.transpose()?,
-            configuration_set: value(CONFIGURATION_SET),
+            configuration_set: value(SETTINGS[0])?,
             tags: tags.collect::<Result<_, Refusal>>()?,
         })
     }
 
-    /// Gives a request the settings that SES would take from the header, and takes them out there.
-    fn complete(self, request: &mut SesRequest) -> Result<(), Refusal> {
-        if let SesContent::Raw(data) = &mut request.content {
-            let is_setting = |name: &str| {
-                [CONFIGURATION_SET, TAGS].iter().any(|known| known.eq_ignore_ascii_case(name))
-            };
-            *data = without_fields(data, is_setting).map_err(invalid)?.into_owned();
-        }
+    /// Gives a request the settings that SES would take from the header. Those of the call go before them.
+    fn complete(self, request: &mut SesRequest) {
         request.configuration_set = request.configuration_set.take().or(self.configuration_set);
-        request.tags.extend(self.tags);
-        Ok(())
+        for (name, value) in self.tags {
+            request.tags.entry(name).or_insert(value);
+        }
     }
 }

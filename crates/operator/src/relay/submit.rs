@@ -1,5 +1,6 @@
 //! Puts what clients hand over onto its queues, and counts it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::try_join_all;
@@ -11,25 +12,15 @@ use tokio::sync::watch;
 use super::enqueue::Enqueuer;
 use super::memory::AcceptedMails;
 use super::submission::{Door, PreparedMail, Refusal, SmtpMail, Submission, Submit};
-use crate::redact::AddressVisibility;
 
 /// A running relay, as HTTP and SMTP know it.
 pub(super) struct Relay<C> {
     pub(super) door: watch::Receiver<Arc<Door>>,
     enqueuer: Enqueuer,
     accepted: Mutex<AcceptedMails>,
-    pub(super) counts: Mutex<Counts>,
+    /// Mails since the relay began, by outcome.
+    pub(super) counts: Mutex<BTreeMap<&'static str, u64>>,
     pub(super) clock: C,
-}
-
-/// Mails since the relay began, for its metrics.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) accepted: u64,
-    pub(super) invalid: u64,
-    pub(super) not_allowed: u64,
-    pub(super) too_large: u64,
-    pub(super) busy: u64,
 }
 
 impl<C: Clock> Relay<C> {
@@ -40,12 +31,11 @@ impl<C: Clock> Relay<C> {
     /// Puts a mail onto its queue; its identities once SQS has acknowledged it: one for each 50 recipients.
     pub(super) async fn submit(&self, submission: Submission) -> Result<Vec<String>, Refusal> {
         let taken = self.take(submission).await;
-        let outcome = taken.as_ref().map(drop);
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.of(outcome) += 1;
-        if let Err(refusal) = outcome {
-            let reason = AddressVisibility::Masked.within(&refusal.to_string());
-            tracing::info!(reason, "a mail is refused");
+        let outcome = taken.as_ref().map_or_else(Refusal::kind, |_| "accepted");
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(outcome).or_default() +=
+            1;
+        if taken.is_err() {
+            tracing::info!(reason = outcome, "a mail is refused");
         }
         taken
     }
@@ -75,18 +65,6 @@ impl<C: Clock> Relay<C> {
     fn with_accepted<R>(&self, act: impl FnOnce(&mut AcceptedMails, Monotonic) -> R) -> R {
         let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
         act(&mut accepted, self.clock.monotonic())
-    }
-}
-
-impl Counts {
-    fn of(&mut self, outcome: Result<(), &Refusal>) -> &mut u64 {
-        match outcome {
-            Ok(()) => &mut self.accepted,
-            Err(Refusal::Invalid(_)) => &mut self.invalid,
-            Err(Refusal::NotAllowed(_)) => &mut self.not_allowed,
-            Err(Refusal::TooLarge { .. }) => &mut self.too_large,
-            Err(Refusal::Busy(_)) => &mut self.busy,
-        }
     }
 }
 

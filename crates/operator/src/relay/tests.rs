@@ -219,6 +219,7 @@ async fn members_that_are_not_carried_and_campaigns_that_are_not_there_are_refus
         .serve(async |router: Router| {
             let mut others = mail("Text.");
             others["ListManagementOptions"] = json!({"ContactListName": "l"});
+            others["TenantName"] = json!("a");
             let mut campaign = mail("Text.");
             campaign["EmailTags"] = json!([{"Name": "campaign", "Value": "nwes"}]);
             let mut arn = mail("Text.");
@@ -410,7 +411,7 @@ async fn a_key_pair_sends_only_to_its_campaigns_from_its_senders_and_nobody_send
             let unsigned = send(&router, "1", &mail("Text.")).await.0;
             let mail = |campaign: &str, from: &str| SmtpMail {
                 user: Some("SHOP".to_owned()),
-                from: from.to_owned(),
+                from: "shop@example.org".to_owned(),
                 to: vec!["a@example.com".to_owned()],
                 data: format!("From: {from}\r\nX-Tidegate-Campaign: {campaign}\r\n\r\nText.\r\n")
                     .into(),
@@ -470,4 +471,103 @@ async fn wherever_the_relay_is_killed_a_mail_that_was_answered_is_on_its_queue()
         last_poll += 1;
     }
     assert!(last_poll > 4, "it was killed at {last_poll} polls alone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_of_ours_name_the_campaign_of_any_mail_and_do_not_leave() {
+    let ((status, twice), messages) = open()
+        .serve(async |router: Router| {
+            let mut own = mail("Text.");
+            own["Content"]["Simple"]["Headers"] = json!([
+                {"Name": "X-Tidegate-Campaign", "Value": "orders"}, {"Name": "X-One", "Value": "1"},
+                {"Name": "x-tidegate-priority", "Value": "low"},
+            ]);
+            let mut twice = mail("Text.");
+            twice["Content"]["Simple"]["Headers"] = json!([
+                {"Name": "X-Tidegate-Campaign", "Value": "orders"}, {"Name": "X-Tidegate-Campaign", "Value": "news"},
+            ]);
+            (send(&router, "1", &own).await.0, send(&router, "2", &twice).await.1)
+        })
+        .await;
+    assert_eq!((status, messages["orders"].len()), (StatusCode::OK, 1));
+    let sent = &messages["orders"][0];
+    assert_eq!((&sent["headers"], &sent["priority"]), (&json!({"X-One": "1"}), &json!("low")));
+    assert!(twice["message"].as_str().unwrap().contains("stands twice"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_web_page_sends_no_mail_and_a_file_s_id_does_not_make_it_inline() {
+    let (page, messages) = open()
+        .serve(async |router: Router| {
+            let body = || Body::from(mail("Text.").to_string());
+            let page =
+                Request::post("/v2/email/outbound-emails").header("origin", "https://evil.example");
+            let page = call(&router, page.body(body()).unwrap()).await.0;
+            let mut file = mail("Text \u{fffe}.");
+            file["Content"]["Simple"]["Attachments"] =
+                json!([{"FileName": "a.pdf", "RawContent": "QUJD", "ContentId": "a"}]);
+            send(&router, "1", &file).await;
+            page
+        })
+        .await;
+    assert_eq!((page, messages["news"].len()), (StatusCode::FORBIDDEN, 1));
+    assert_eq!(messages["news"][0]["attachments"][0]["disposition"], "attachment");
+    assert_eq!(messages["news"][0]["text"], "Text \u{fffe}.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_of_a_listmonk_campaign_is_not_the_campaign_s_mail() {
+    let mail = |body: &str| {
+        json!({
+            "subject": "Hello", "from_email": "news@example.org", "content_type": "html", "body": body,
+            "recipients": [{"email": "ada@example.com"}], "campaign": {"uuid": "c-1"},
+        })
+    };
+    let (told, messages) = open()
+        .serve(async |router: Router| {
+            let mut told = Vec::new();
+            for body in ["<p>Draft.</p>", "<p>Text.</p>", "<p>Text.</p>"] {
+                let request =
+                    Request::post("/listmonk").body(mail(body).to_string().into()).unwrap();
+                told.push(call(&router, request).await.0);
+            }
+            told
+        })
+        .await;
+    assert_eq!(told, [StatusCode::OK; 3]);
+    let ids: Vec<&Value> = messages["news"].iter().map(|mail| &mail["id"]).collect();
+    assert!(ids[0] != ids[1] && ids[1] == ids[2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_holds_its_room_until_it_is_answered_and_one_without_a_body_holds_none() {
+    let world = open();
+    let memory = Arc::clone(&world.memory);
+    world
+        .serve(async |router: Router| {
+            let free = memory.available_permits();
+            let mail = mail("Text.");
+            let sending = send(&router, "1", &mail);
+            let looking = async {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                assert_eq!(free - memory.available_permits(), mail.to_string().len());
+                let request = Request::get("/v2/email/account").body(Body::empty()).unwrap();
+                assert_eq!(call(&router, request).await.0, StatusCode::OK);
+            };
+            tokio::join!(sending, looking);
+            assert_eq!(memory.available_permits(), free);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_whose_client_has_gone_before_its_turn_is_not_sent() {
+    let ((), messages) = open()
+        .serve(async |router: Router| {
+            let mail = mail("Text.");
+            let _ = futures_util::FutureExt::now_or_never(send(&router, "1", &mail));
+            send(&router, "2", &mail).await;
+        })
+        .await;
+    assert_eq!(messages["news"].len(), 1);
 }

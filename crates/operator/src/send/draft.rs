@@ -440,7 +440,7 @@ fn with_id(id: &str, origin: Option<&MailOrigin>, body: &str) -> Result<String, 
 }
 
 /// Escapes U+FFFE and U+FFFF, which JSON allows and SQS refuses.
-fn for_sqs(json: String) -> String {
+pub(crate) fn for_sqs(json: String) -> String {
     if json.contains(['\u{fffe}', '\u{ffff}']) {
         return json.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff");
     }

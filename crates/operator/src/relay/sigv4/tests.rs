@@ -284,7 +284,12 @@ proptest! {
         match part {
             0 => head.method = changed("POST", place).parse().unwrap(),
             1 => head.uri = format!("/{}?{query}", changed(&path[1..], place)).parse().unwrap(),
-            2 => head.uri = format!("{path}?{}", changed(&query, place)).parse().unwrap(),
+            2 => {
+                let other = changed(&query, place);
+                // %A4 and %a4 are the same.
+                prop_assume!(!other.eq_ignore_ascii_case(&query));
+                head.uri = format!("{path}?{other}").parse().unwrap();
+            }
             3 => set(&mut head, "content-type"),
             4 => set(&mut head, "host"),
             5 => set(&mut head, "authorization"),

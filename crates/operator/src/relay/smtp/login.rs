@@ -97,7 +97,7 @@ fn delay(failures: u32) -> Duration {
 }
 
 /// One client's address: of IPv6 the first 64 bits, of which a client has all the others.
-pub(super) fn network(address: IpAddr) -> IpAddr {
+pub(in crate::relay) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
         v4 @ IpAddr::V4(_) => v4,

@@ -7,4 +7,5 @@ mod server;
 mod tests;
 
 pub(crate) use login::SmtpUsers;
+pub(super) use login::network;
 pub(crate) use server::{Encryption, SmtpServer, SmtpSettings, serve};

@@ -1,6 +1,5 @@
 //! Connections, TLS and limits around the [`Dialogue`].
 
-use std::collections::BTreeMap;
 use std::io;
 use std::mem::take;
 use std::net::IpAddr;
@@ -10,14 +9,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
 use super::dialogue::{Dialogue, Event, SmtpTerms};
-use super::login::{Credentials, FailedLogins, SmtpUsers, network};
+use super::login::{Credentials, FailedLogins, SmtpUsers};
 use crate::redact::AddressVisibility;
+use crate::relay::connections::Connections;
 use crate::relay::submission::Submit;
 
 /// Longest time for a connection's first command, and for a TLS handshake.
@@ -57,8 +56,6 @@ pub(crate) struct SmtpSettings {
     /// A permit for each byte of mail that is held at once, from its first byte until it was submitted. A mail that finds
     /// none is refused with 452. Each connection takes about 20 KB besides, 60 KB with TLS.
     pub(crate) memory: Arc<Semaphore>,
-    pub(crate) most_connections: usize,
-    pub(crate) most_connections_of_address: usize,
 }
 
 /// Shared by all ports that one relay serves.
@@ -66,72 +63,31 @@ pub(crate) struct SmtpServer<S> {
     settings: SmtpSettings,
     submit: Arc<S>,
     failed_logins: Mutex<FailedLogins>,
-    /// Each open connection holds a clone of its address's mark.
-    connections: Mutex<BTreeMap<IpAddr, Arc<()>>>,
 }
 
+/// Longest time for mail that is under way when the server is to end.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 /// Serves SMTP until `stop`. Then a mail that is being received or submitted is answered first; other clients get 421
-/// at once. Returns when all connections are closed: a client that is slow is waited for as long as always.
+/// at once.
 pub(crate) async fn serve<S: Submit + Send + Sync + 'static>(
     listener: TcpListener,
     encryption: Encryption,
     server: Arc<SmtpServer<S>>,
+    connections: &Connections,
     stop: impl Future<Output = ()>,
 ) {
-    let (stopping, stopped) = watch::channel(false);
-    let mut open = JoinSet::new();
-    tokio::pin!(stop);
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = &mut stop => break,
-            Some(_) = open.join_next() => continue,
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, peer) = match accepted {
-            Ok((stream, peer)) => (stream, peer.ip()),
-            Err(error) => {
-                // Most often too many open files: some are closed in a moment.
-                tracing::warn!(%error, "no connection is accepted");
-                sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        let Some(place) = server.enter(peer) else {
-            tracing::warn!(%peer, "too many connections: one is closed");
-            // A new connection's buffer is empty, so that this does not have to wait.
-            let _ = stream.try_write(b"421 4.7.0 too many connections: try again later\r\n");
-            continue;
-        };
-        // Without it small answers wait for more; not having it is no failure.
-        let _ = stream.set_nodelay(true);
-        let (server, stopped) = (Arc::clone(&server), stopped.clone());
-        open.spawn(async move {
-            server.connection(stream, peer, encryption, stopped).await;
-            drop(place);
-        });
-    }
-    drop(listener);
-    stopping.send_replace(true);
-    while open.join_next().await.is_some() {}
+    let full = b"421 4.7.0 too many connections: try again later\r\n";
+    let connection = |stream, peer, stopped| {
+        let server = Arc::clone(&server);
+        async move { server.connection(stream, peer, encryption, stopped).await }
+    };
+    connections.serve(listener, full, stop, PATIENCE, connection).await;
 }
 
 impl<S: Submit> SmtpServer<S> {
     pub(crate) fn new(settings: SmtpSettings, submit: Arc<S>) -> Self {
-        let (failed_logins, connections) = (Mutex::default(), Mutex::default());
-        Self { settings, submit, failed_logins, connections }
-    }
-
-    /// A place for a connection of `peer`, until it is dropped; none if there are as many as are allowed.
-    pub(super) fn enter(&self, peer: IpAddr) -> Option<Arc<()>> {
-        let open = |mark: &Arc<()>| Arc::strong_count(mark) - 1;
-        let mut connections = lock(&self.connections);
-        connections.retain(|_, mark| open(mark) > 0);
-        let all: usize = connections.values().map(open).sum();
-        let mark = connections.entry(network(peer)).or_default();
-        let is_free = all < self.settings.most_connections
-            && open(mark) < self.settings.most_connections_of_address;
-        is_free.then(|| Arc::clone(mark))
+        Self { settings, submit, failed_logins: Mutex::default() }
     }
 
     /// One connection, from its greeting to its end.

@@ -15,6 +15,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::super::server::{COMMAND, CONTENT, FIRST_COMMAND, SILENCE};
 use super::super::{Encryption, SmtpServer, SmtpSettings, SmtpUsers, serve};
+use crate::relay::connections::Connections;
 use crate::relay::submission::{Refusal, SmtpMail, Submit};
 
 pub(super) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
@@ -44,8 +45,6 @@ pub(super) fn settings() -> SmtpSettings {
         users: None,
         most_bytes: 1_000_000,
         memory: Arc::new(Semaphore::new(4_000_000)),
-        most_connections: 5,
-        most_connections_of_address: 3,
     }
 }
 
@@ -399,15 +398,16 @@ async fn on_stop_a_mail_under_way_is_answered_and_the_others_are_to_come_again()
 #[tokio::test]
 async fn connections_are_bounded_by_address_and_in_all_and_end_with_the_server() {
     let host = Host::new(settings(), Duration::ZERO);
+    let connections = Arc::new(Connections::new(5, 3));
     let address = |last| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last));
-    let of_one: Vec<_> = (0..4).map(|_| host.server.enter(address(1))).collect();
+    let of_one: Vec<_> = (0..4).map(|_| connections.enter(address(1))).collect();
     assert_eq!(of_one.iter().flatten().count(), 3);
-    let others: Vec<_> = (2..6).map(|last| host.server.enter(address(last))).collect();
+    let others: Vec<_> = (2..6).map(|last| connections.enter(address(last))).collect();
     assert_eq!(others.iter().flatten().count(), 2);
     drop(of_one);
-    assert!(host.server.enter(address(9)).is_some());
+    assert!(connections.enter(address(9)).is_some());
     drop(others);
-    let in_network = |text: &str| host.server.enter(text.parse().unwrap());
+    let in_network = |text: &str| connections.enter(text.parse().unwrap());
     let of_network =
         ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:1::", "2001:db8::4"].map(in_network);
     assert_eq!(of_network.iter().flatten().count(), 3, "a client has all addresses of its network");
@@ -416,10 +416,11 @@ async fn connections_are_bounded_by_address_and_in_all_and_end_with_the_server()
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let at = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving =
-        tokio::spawn(serve(listener, Encryption::StartTls, Arc::clone(&host.server), async {
-            let _ = stopped.await;
-        }));
+    let server = Arc::clone(&host.server);
+    let serving = tokio::spawn(async move {
+        let stop = async { _ = stopped.await };
+        serve(listener, Encryption::StartTls, server, &connections, stop).await;
+    });
     let mut clients = Vec::new();
     for _ in 0..4 {
         let stream = TcpStream::connect(at).await.unwrap();
