@@ -17,9 +17,11 @@ use tidegate_console::command::{OpenConsole, interrupts, shown_of};
 use tidegate_console::http::{Access, Tokens, bind};
 use tidegate_console::stream::StreamLimits;
 use tidegate_core::channel::Channel;
+use tidegate_core::in_full;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operator::page::{Page, Span, Tone};
 use tidegate_operator::redact::AddressVisibility;
+use tidegate_operator::relay::OpenRelay;
 use tidegate_operator::shell::{Output, Shell};
 use tidegate_operator::{status, top};
 use tokio::sync::watch;
@@ -197,18 +199,37 @@ impl Session<'_> {
     ) -> Result<RunOutcome, LocalError> {
         let stack = aws.operated().await?;
         if self.args.json {
-            return Box::pin(self.campaigns(aws, &stack, None, reported)).await;
+            return Box::pin(self.campaigns(aws, &stack, &Links::default(), reported)).await;
         }
         let opened = open_console(&stack, self.args.console_port, &self.folder);
         let (url, console) = Box::pin(opened).await?;
-        self.say(&format!("Console: {url}"));
+        let relay = self.relay(&stack).await;
+        let links = Links { console: Some(url.clone()), relay: relay.as_ref().map(said_of) };
+        self.say(links.lines().trim_end());
         if !self.args.no_browser {
             open_browser(&url);
         }
+        let relaying = async {
+            match relay {
+                Some(relay) => relay.serve(pending()).await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
-            outcome = self.campaigns(aws, &stack, Some(&url), reported) => outcome,
+            outcome = self.campaigns(aws, &stack, &links, reported) => outcome,
             () = console.serve(pending()) => Ok(RunOutcome::Interrupted),
+            () = Box::pin(relaying) => Ok(RunOutcome::Interrupted),
         }
+    }
+
+    /// A relay for the mail of other programs, which joins the small campaign unless it names another. The run goes on
+    /// without one.
+    async fn relay<'a>(&self, stack: &'a Stack) -> Option<OpenRelay<'a>> {
+        if self.setup.settings.plan.channel != Channel::Email {
+            return None;
+        }
+        let opened = Box::pin(OpenRelay::on_loopback(stack, "small")).await;
+        opened.inspect_err(|error| self.say(&format!("No relay: {}", in_full(error)))).ok()
     }
 
     /// Sends the campaigns, reports, and keeps running where that is asked for.
@@ -216,7 +237,7 @@ impl Session<'_> {
         &self,
         aws: &mut LocalAws,
         stack: &Stack,
-        console: Option<&str>,
+        links: &Links,
         reported: &mut Option<RunOutcome>,
     ) -> Result<RunOutcome, LocalError> {
         if self.args.watch {
@@ -232,7 +253,7 @@ impl Session<'_> {
         let run = LocalRun::new(aws, stack, settings, most, progress);
         let report = tokio::select! {
             report = run.report() => report?,
-            ended = self.show(stack, console, heard) => {
+            ended = self.show(stack, links, heard) => {
                 return ended.map(|()| RunOutcome::Interrupted);
             }
         };
@@ -241,7 +262,7 @@ impl Session<'_> {
             if report.is_kept() { RunOutcome::PromisesKept } else { RunOutcome::PromiseBroken };
         *reported = Some(outcome);
         if self.args.keep_running {
-            print_access(aws, console, settings.plan.channel)?;
+            print_access(aws, links, settings.plan.channel)?;
             keep_running(aws).await?;
         }
         Ok(outcome)
@@ -252,7 +273,7 @@ impl Session<'_> {
     async fn show(
         &self,
         stack: &Stack,
-        console: Option<&str>,
+        links: &Links,
         progress: watch::Receiver<String>,
     ) -> Result<(), LocalError> {
         if self.args.json {
@@ -260,8 +281,8 @@ impl Session<'_> {
         }
         if stdout().is_terminal() && stdin().is_terminal() {
             let facts = status::facts(stack, AddressVisibility::Masked, 0).await?;
-            let console = console.map_or_else(String::new, |url| format!("Console: {url}\n"));
-            let caption = || format!("{console}{}", *progress.borrow());
+            let links = links.lines();
+            let caption = || format!("{links}{}", *progress.borrow());
             let ended = Box::pin(top::watch(stack, facts, LOOK_EVERY, caption)).await;
             return ended.map_err(LocalError::Terminal);
         }
@@ -290,7 +311,30 @@ impl Session<'_> {
     }
 }
 
-fn print_access(aws: &LocalAws, console: Option<&str>, channel: Channel) -> Result<(), LocalError> {
+/// Where to find what runs beside the campaigns.
+#[derive(Debug, Default)]
+struct Links {
+    console: Option<String>,
+    relay: Option<String>,
+}
+
+impl Links {
+    /// A line for each.
+    fn lines(&self) -> String {
+        let named = [("Console", &self.console), ("Relay", &self.relay)].into_iter();
+        let named = named.filter_map(|(name, link)| Some(format!("{name}: {}\n", link.as_ref()?)));
+        named.collect()
+    }
+}
+
+/// How a program finds a relay.
+fn said_of(relay: &OpenRelay<'_>) -> String {
+    let addresses: Vec<_> = relay.addresses().iter().map(SocketAddr::to_string).collect();
+    let there = addresses.join(", SMTP ");
+    format!("point your program here: AWS_ENDPOINT_URL_SESV2=http://{there}")
+}
+
+fn print_access(aws: &LocalAws, links: &Links, channel: Channel) -> Result<(), LocalError> {
     let (endpoint, sqs, option) = (aws.endpoint(), &aws.sdk.sqs_endpoint, aws.option());
     let example = match channel {
         Channel::Email => {
@@ -304,7 +348,8 @@ fn print_access(aws: &LocalAws, console: Option<&str>, channel: Channel) -> Resu
     let mut page = Page::default();
     page.heading("Still running, until Ctrl-C.");
     let named = [
-        ("Console", console),
+        ("Console", links.console.as_deref()),
+        ("Relay", links.relay.as_deref()),
         ("Mailbox", Some(aws.sandbox.url())),
         ("Steer it", Some(steer.as_str())),
     ];
@@ -359,7 +404,9 @@ fn log(folder: &Path) -> Result<(), LocalError> {
     let path = folder.join("console.log");
     let file = File::create(&path).map_err(LocalError::write(&path))?;
     let layer = tracing_subscriber::fmt::layer().json().with_writer(Mutex::new(file));
-    let ours = Targets::new().with_target("tidegate_console", tracing::Level::INFO);
+    let ours = Targets::new()
+        .with_target("tidegate_console", tracing::Level::INFO)
+        .with_target("tidegate_operator::relay", tracing::Level::INFO);
     // Somebody logs already: a test.
     drop(tracing_subscriber::registry().with(ours).with(layer).try_init());
     Ok(())
@@ -408,6 +455,15 @@ mod tests {
         assert_eq!(mails(&["--recipients-small", "50"]), [940, 2]);
         let none = parse(&["--big", "0", "--small", "0"]).unwrap().setup().unwrap_err();
         assert!(none.is_usage());
+    }
+
+    #[test]
+    fn the_start_tells_a_line_for_each_thing_that_runs() {
+        assert_eq!(Links::default().lines(), "");
+        let console = Some("http://127.0.0.1:1/".to_owned());
+        let relay = Some("point your program here".to_owned());
+        let said = Links { console, relay }.lines();
+        assert_eq!(said, "Console: http://127.0.0.1:1/\nRelay: point your program here\n");
     }
 
     #[test]

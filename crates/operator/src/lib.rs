@@ -16,7 +16,7 @@ mod limit;
 pub mod page;
 pub mod plan;
 pub mod redact;
-mod relay;
+pub mod relay;
 pub mod results;
 pub mod runs;
 pub mod send;

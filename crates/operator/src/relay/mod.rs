@@ -17,11 +17,11 @@ mod submit;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
 
 use clap::Args;
 use futures_util::future::join_all;
@@ -117,81 +117,138 @@ const MOST_CONNECTIONS: usize = 800;
 const MOST_CONNECTIONS_OF_ADDRESS: usize = 200;
 
 pub(crate) async fn run(args: &RelayArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
-    let rules = match &args.rules {
-        Some(path) => serde_json::from_str(&text_file(path)?)
-            .map_err(|error| CommandError::Input(format!("{}: {error}", path.display())))?,
-        None => CampaignRules::default(),
-    };
-    let keys = args.keys()?;
-    let tls = args.tls()?;
+    let terms = args.terms()?;
     args.check()?;
     let stack = args.on.stack.open().await?;
-    if stack.poller.rules.channel != Channel::Email {
-        return Err(CommandError::Input(format!(
-            "the stack {} sends text messages; the relay takes mail",
-            stack.name
-        )));
-    }
-    let read = || door(&stack, &rules, args.campaign.as_ref(), keys.clone());
-    let first = read().await?;
-    first.rules.check(&first.targets).map_err(|error| CommandError::Input(error.to_string()))?;
     if let Some(path) = &args.explain {
-        return shell.done(&explain(&first, path)?);
+        return shell.done(&explain(&terms.checked_door(&stack).await?, path)?);
     }
     let addresses = [Some(args.listen), Some(args.smtp), args.smtps];
-    let mut listeners = Vec::new();
-    for address in addresses.into_iter().flatten() {
-        let listener = TcpListener::bind(address).await;
-        listeners.push(listener.map_err(|source| CommandError::Listen { address, source })?);
-    }
+    let relay = OpenRelay::open(&stack, terms, addresses.into_iter().flatten()).await?;
     log_events(shell.output.is_json());
-    let started =
-        Started::of(&stack.name, &listeners, tls.is_some()).map_err(CommandError::Terminal)?;
-    shell.output.begin(&started).map_err(CommandError::Terminal)?;
-    let (door_sender, door) = watch::channel(Arc::new(first));
-    let (account_sender, account) = watch::channel(None);
-    let (enqueuer, from) = Enqueuer::new();
-    let relay = Relay::new(door, enqueuer, stack.clock());
-    let refresh = async {
-        loop {
-            account_sender.send_replace(figures(&stack).await);
-            tokio::time::sleep(REFRESH).await;
-            match read().await {
-                Ok(door) => _ = door_sender.send_replace(Arc::new(door)),
-                Err(error) => {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "the campaigns are those of before");
-                }
-            }
-        }
-    };
-    let (queues, clock) = (stack.queues(), stack.clock());
-    let served = serve(relay, account, Servers { listeners, keys: keys.clone(), tls }, shell);
-    let serving = async {
-        tokio::select! {
-            () = served => {}
-            () = refresh => {}
-        }
-    };
-    // Once nobody is served any more, what was handed over is sent.
-    tokio::join!(serving, enqueue::run(from, &queues, &clock));
+    shell.output.begin(&relay.started()).map_err(CommandError::Terminal)?;
+    relay.serve(shell.interrupted()).await;
     Ok(CommandEnd::Done)
 }
 
-/// The stack's campaigns as they are now. Without the right to read the ledger they are the configured ones.
-async fn door(
-    stack: &Stack,
-    rules: &CampaignRules,
-    default: Option<&String>,
+/// The terms on which a relay takes mail.
+#[derive(Default)]
+struct RelayTerms {
+    rules: CampaignRules,
+    /// `--campaign`.
+    campaign: Option<String>,
     keys: Option<Arc<KeyPairs>>,
-) -> Result<Door, PortError> {
-    let campaigns = match stack.standing().await {
-        Ok((_, campaigns)) => campaigns,
-        Err(PortError { kind: FailureKind::Denied(_), .. }) => stack.campaigns(&Control::default()),
-        Err(error) => return Err(error),
-    };
-    let targets = Targets { campaigns, express: stack.express(), default: default.cloned() };
-    Ok(Door { rules: rules.clone(), targets, messages: stack.poller.rules.clone(), keys })
+    tls: Option<Arc<ServerConfig>>,
+}
+
+impl RelayTerms {
+    /// The stack's campaigns as they are now. Without the right to read the ledger they are the configured ones.
+    async fn door(&self, stack: &Stack) -> Result<Door, PortError> {
+        let campaigns = match stack.standing().await {
+            Ok((_, campaigns)) => campaigns,
+            Err(PortError { kind: FailureKind::Denied(_), .. }) => {
+                stack.campaigns(&Control::default())
+            }
+            Err(error) => return Err(error),
+        };
+        let targets =
+            Targets { campaigns, express: stack.express(), default: self.campaign.clone() };
+        let (rules, messages) = (self.rules.clone(), stack.poller.rules.clone());
+        Ok(Door { rules, targets, messages, keys: self.keys.clone() })
+    }
+
+    /// The first door of a stack: it sends mail, and has the campaigns that the rules name.
+    async fn checked_door(&self, stack: &Stack) -> Result<Door, CommandError> {
+        if stack.poller.rules.channel != Channel::Email {
+            return Err(CommandError::Input(format!(
+                "the stack {} sends text messages; the relay takes mail",
+                stack.name
+            )));
+        }
+        let door = self.door(stack).await?;
+        door.rules.check(&door.targets).map_err(|error| CommandError::Input(error.to_string()))?;
+        Ok(door)
+    }
+}
+
+/// A relay that has its addresses.
+pub struct OpenRelay<'a> {
+    stack: &'a Stack,
+    terms: RelayTerms,
+    door: Door,
+    /// For HTTP, SMTP and, if it is asked for, SMTP with TLS from the first byte.
+    listeners: Vec<TcpListener>,
+}
+
+impl<'a> OpenRelay<'a> {
+    /// For this machine alone, on free ports; `campaign` takes the mail that names none.
+    ///
+    /// # Errors
+    /// [`CommandError`]: the stack sends no mail or cannot be read, or no port is free.
+    pub async fn on_loopback(stack: &'a Stack, campaign: &str) -> Result<Self, CommandError> {
+        let terms = RelayTerms { campaign: Some(campaign.to_owned()), ..RelayTerms::default() };
+        let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Self::open(stack, terms, [free, free]).await
+    }
+
+    async fn open(
+        stack: &'a Stack,
+        terms: RelayTerms,
+        addresses: impl IntoIterator<Item = SocketAddr>,
+    ) -> Result<Self, CommandError> {
+        let door = terms.checked_door(stack).await?;
+        let mut listeners = Vec::new();
+        for address in addresses {
+            let listener = TcpListener::bind(address).await;
+            listeners.push(listener.map_err(|source| CommandError::Listen { address, source })?);
+        }
+        Ok(Self { stack, terms, door, listeners })
+    }
+
+    /// The addresses for HTTP and SMTP, and for SMTP with TLS if there is one.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+
+    fn started(&self) -> Started {
+        let addresses = self.addresses();
+        let scheme = if self.terms.tls.is_some() { "https" } else { "http" };
+        let http = addresses.first().map(|http| format!("{scheme}://{http}"));
+        let smtp = addresses.into_iter().skip(1).collect();
+        Started { stack: self.stack.name.clone(), http: http.unwrap_or_default(), smtp }
+    }
+
+    /// Serves until `stop`; then what is under way is answered.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let Self { stack, terms, door, listeners } = self;
+        let (door_sender, door) = watch::channel(Arc::new(door));
+        let (account_sender, account) = watch::channel(None);
+        let (enqueuer, from) = Enqueuer::new();
+        let relay = Relay::new(door, enqueuer, stack.clock());
+        let refresh = async {
+            loop {
+                account_sender.send_replace(figures(stack).await);
+                tokio::time::sleep(REFRESH).await;
+                match terms.door(stack).await {
+                    Ok(door) => _ = door_sender.send_replace(Arc::new(door)),
+                    Err(error) => {
+                        let error = &error as &dyn std::error::Error;
+                        tracing::warn!(error, "the campaigns are those of before");
+                    }
+                }
+            }
+        };
+        let (queues, clock) = (stack.queues(), stack.clock());
+        let served = serve(relay, account, listeners, &terms, stop);
+        let serving = async {
+            tokio::select! {
+                () = served => {}
+                () = refresh => {}
+            }
+        };
+        // Once nobody is served any more, what was handed over is sent.
+        tokio::join!(serving, enqueue::run(from, &queues, &clock));
+    }
 }
 
 /// The account's figures; none if SES does not tell them.
@@ -208,22 +265,15 @@ async fn figures(stack: &Stack) -> Option<SesAccount> {
     })
 }
 
-/// The servers' sockets, and the terms on which they serve.
-struct Servers {
-    /// For HTTP, SMTP and, if it is asked for, SMTP with TLS from the first byte.
-    listeners: Vec<TcpListener>,
-    keys: Option<Arc<KeyPairs>>,
-    tls: Option<Arc<ServerConfig>>,
-}
-
-/// Serves until an interrupt; then mail that is under way is answered.
+/// Serves until it is `asked` to end; then mail that is under way is answered.
 async fn serve(
     relay: Relay<SystemClock>,
     account: watch::Receiver<Option<SesAccount>>,
-    servers: Servers,
-    shell: &Shell,
+    listeners: Vec<TcpListener>,
+    terms: &RelayTerms,
+    asked: impl Future<Output = ()>,
 ) {
-    let Servers { listeners, keys, tls } = servers;
+    let RelayTerms { keys, tls, .. } = terms;
     let relay = Arc::new(relay);
     // Each its own: what strangers can hold by one way does not stop the other.
     let memory = || Arc::new(Semaphore::new(MEMORY / 2));
@@ -236,7 +286,7 @@ async fn serve(
         memory: memory(),
     };
     let smtp = Arc::new(SmtpServer::new(settings, Arc::clone(&relay)));
-    let http = HttpServer { relay, keys, users, account, memory: memory() };
+    let http = HttpServer { relay, keys: keys.clone(), users, account, memory: memory() };
     let router = http::router(Arc::new(http));
     let connections = Connections::new(MOST_CONNECTIONS, MOST_CONNECTIONS_OF_ADDRESS);
     let (stop, stopped) = watch::channel(false);
@@ -256,13 +306,23 @@ async fn serve(
         }
     });
     let stopping = async {
-        shell.interrupted().await;
+        asked.await;
         stop.send_replace(true);
     };
     tokio::join!(join_all(serving), stopping);
 }
 
 impl RelayArgs {
+    fn terms(&self) -> Result<RelayTerms, CommandError> {
+        let rules = match &self.rules {
+            Some(path) => serde_json::from_str(&text_file(path)?)
+                .map_err(|error| CommandError::Input(format!("{}: {error}", path.display())))?,
+            None => CampaignRules::default(),
+        };
+        let (campaign, keys, tls) = (self.campaign.clone(), self.keys()?, self.tls()?);
+        Ok(RelayTerms { rules, campaign, keys, tls })
+    }
+
     fn keys(&self) -> Result<Option<Arc<KeyPairs>>, CommandError> {
         let Some(path) = &self.credentials else { return Ok(None) };
         let keys = KeyPairs::read(&text_file(path)?);
@@ -314,16 +374,6 @@ struct Started {
     stack: String,
     http: String,
     smtp: Vec<SocketAddr>,
-}
-
-impl Started {
-    fn of(stack: &str, listeners: &[TcpListener], has_tls: bool) -> io::Result<Self> {
-        let addresses = listeners.iter().map(TcpListener::local_addr);
-        let mut addresses: Vec<SocketAddr> = addresses.collect::<io::Result<_>>()?;
-        let scheme = if has_tls { "https" } else { "http" };
-        let http = format!("{scheme}://{}", addresses.remove(0));
-        Ok(Self { stack: stack.to_owned(), http, smtp: addresses })
-    }
 }
 
 impl View for Started {
