@@ -296,6 +296,9 @@ struct ListmonkCampaign {
 struct ListmonkFile {
     name: String,
     content: String,
+    /// The fields of the part's MIME header.
+    #[serde(default)]
+    header: BTreeMap<String, Vec<String>>,
 }
 
 /// Takes listmonk's POST of one mail.
@@ -314,7 +317,8 @@ async fn listmonk<C: Clock>(State(server): Shared<C>, request: Request) -> Respo
     };
     match taken.await {
         Ok(_) => StatusCode::OK.into_response(),
-        Err(Failure { http_status, message, .. }) => {
+        Err(Failure { http_status, message, code, .. }) => {
+            tracing::info!(code, http_status, "a mail of listmonk is refused");
             let status = http_status.and_then(|status| StatusCode::from_u16(status).ok());
             (status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), message).into_response()
         }
@@ -341,9 +345,19 @@ impl ListmonkMail {
             .flatten()
             .map(|(name, value)| NameValue { name: name.clone(), value: value.clone() });
         let attachments = self.attachments.unwrap_or_default().into_iter().map(|file| {
-            let (content_type, content_id, content_disposition) = (None, None, None);
-            let (file_name, raw_content) = (file.name, file.content);
-            SesAttachment { raw_content, file_name, content_type, content_id, content_disposition }
+            // Without the parameters behind a semicolon.
+            let field = |name: &str| {
+                let all = file.header.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+                let value = all?.1.first()?.split(';').next().unwrap_or_default();
+                Some(value.trim().trim_matches(['<', '>']).to_owned())
+            };
+            SesAttachment {
+                content_type: field("Content-Type"),
+                content_id: field("Content-Id"),
+                content_disposition: field("Content-Disposition"),
+                raw_content: file.content,
+                file_name: file.name,
+            }
         });
         let is_plain = self.content_type.eq_ignore_ascii_case("plain");
         let body = Some(SesText { data: self.body });

@@ -7,8 +7,8 @@ use tidegate_delivery::ports::Monotonic;
 
 /// SDKs and servers try again within minutes; SQS's own deduplication ends after five.
 const KEPT: Duration = Duration::from_mins(15);
-/// The most identities: 100 bytes each.
-const MOST: usize = 500_000;
+/// The most identities, of some 220 bytes each: 55 MB.
+const MOST: usize = 250_000;
 
 /// Accepted identities with the hash of their content.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use tidegate_adapters::aws::SystemEntropy;
 use tidegate_core::ses_request::{SesContent, SesDestination, SesRequest};
 use tidegate_delivery::ports::{Clock, Entropy as _, Monotonic};
@@ -52,8 +52,9 @@ impl<C: Clock> Relay<C> {
                 )
             })
         })?;
-        try_join_all(mails.into_iter().map(|mail| self.put(mail))).await?;
-        Ok(ids)
+        // All of them are waited for, since those that are under way arrive all the same.
+        let put = join_all(mails.into_iter().map(|mail| self.put(mail))).await;
+        put.into_iter().collect::<Result<(), _>>().map(|()| ids)
     }
 
     async fn put(&self, mail: PreparedMail) -> Result<(), Refusal> {

@@ -371,7 +371,8 @@ async fn listmonk_s_mail_is_taken_from_who_may_send() {
     let mail = json!({
         "subject": "Hello", "from_email": "news@example.org", "content_type": "html", "body": "<p>Text.</p>",
         "recipients": [{"uuid": "r-1", "email": "ada@example.com", "name": "Ada", "attribs": {}, "status": "enabled"}],
-        "campaign": {"uuid": "c-1", "name": "Monday", "tags": []}, "attachments": [{"name": "a.pdf", "header": {}, "content": "QUJD"}],
+        "campaign": {"uuid": "c-1", "name": "Monday", "tags": []}, "attachments": [{"name": "a.png", "content": "QUJD",
+            "header": {"Content-Type": ["image/png; name=\"a.png\""], "Content-ID": ["<a>"], "Content-Disposition": ["inline"]}}],
     });
     let world = World::new(Some(keys), AllowedSenders::everyone());
     let ((nobody, wrong, right), messages) = world
@@ -397,7 +398,8 @@ async fn listmonk_s_mail_is_taken_from_who_may_send() {
     assert_eq!(statuses, (StatusCode::UNAUTHORIZED, StatusCode::UNAUTHORIZED, StatusCode::OK));
     let sent = &messages["news"][0];
     assert_eq!((&sent["html"], &sent["to"]), (&json!("<p>Text.</p>"), &json!(["ada@example.com"])));
-    assert_eq!(sent["attachments"][0]["content"], "QUJD");
+    let file = json!({"name": "a.png", "content": "QUJD", "content_type": "image/png", "content_id": "a", "disposition": "inline"});
+    assert_eq!(sent["attachments"], json!([file]));
 }
 
 #[tokio::test(start_paused = true)]
