@@ -288,7 +288,9 @@ pub enum PlanError {
     /// A weight names a campaign that does not exist.
     #[error("{field} names the campaign `{name}`; there is {known}")]
     Unknown { field: String, name: String, known: String },
-    #[error("`daily` and `sent-today` go with a daily quota, and there is none")]
+    #[error(
+        "`daily` and `sent-today` go with a daily quota, and there is none; --daily-quota sets one"
+    )]
     NoDailyQuota,
     #[error("no campaign has mail: there is nothing to forecast")]
     NoMails,

@@ -236,7 +236,7 @@ fn wrong_values_are_refused_by_name_value_and_what_is_allowed() {
     let of = |text: &str| text.parse::<Variant>().unwrap().of(&good);
     let said = |text: &str| of(text).unwrap_err().to_string();
     assert_eq!(said("x: weights=1/2"), "weights is `1/2`; allowed is one number for each of big");
-    assert!(said("x: daily=spread").contains("go with --daily-quota"));
+    assert!(said("x: daily=spread").contains("go with a daily quota"));
     let daily = of("x: daily-quota=5k daily=spread").unwrap();
     assert_eq!(daily.daily.map(|daily| daily.quota), Some(5_000));
     let none: Variant = "x: daily-quota=none fault=none".parse().unwrap();
