@@ -1,7 +1,7 @@
 //! `tidegate relay`: a server beside an application that takes mail as SES and SMTP servers do, and puts it onto the
 //! stack's queues.
 //!
-//! `smtp` and `http` read a mail from a client; it becomes a [`Submission`]. [`Door::prepare`] makes the stack's messages of
+//! `smtp` and `http` read a mail from a client; it becomes a `Submission`. `Door::prepare` makes the stack's messages of
 //! it, on the queue of the campaign that `campaign` chooses; `enqueue` sends them to SQS in batches. A client is told that
 //! its mail is accepted after SQS's acknowledgement: the relay keeps no mail.
 
