@@ -29,7 +29,7 @@ use crate::faults::{Fake, Operation};
 /// let ledger = MemoryLedger::default();
 /// let mut request = ClaimRequest {
 ///     window: Window::from_epoch_second(1_795_207_000),
-///     rate: Rate::per_second(14.0).unwrap(),
+///     quota: Rate::per_second(14.0).unwrap(),
 ///     rate_margin: RateMargin::default(),
 ///     limits: 0,
 ///     token: "first".into(),

@@ -73,7 +73,7 @@ async fn a_silent_ses_costs_an_attempt_and_no_mail(site: &mut Site) {
     let mails =
         ["slow1@slow.example", "grace@example.com", "slow2@slow.example", "alan@example.com"];
     site.put(BIG, &mails.map(mail)).await;
-    let log = serve_until(site, 5).await;
+    let log = serve_until(site, 6).await;
     let delayed = QueueDepth { delayed: 2, ..QueueDepth::default() };
     let until = Instant::now() + Duration::from_secs(10);
     while site.depth(BIG).await != delayed {
@@ -100,8 +100,8 @@ async fn the_poller_serves_by_hand_and_the_rule_takes_over() {
     // From here on nobody invokes anything but EventBridge; the retries are due within a minute.
     site.put(BIG, &["last@example.com"].map(mail)).await;
     let rule = site.aws.first_trigger.saturating_duration_since(Instant::now()).as_secs();
-    site.wait_for(8, rule + 75).await;
+    site.wait_for(9, rule + 75).await;
     site.wait_until_empty(10).await;
     let keys = |text: &str| site.arrivals().iter().filter(|mail| mail.key.contains(text)).count();
-    assert_eq!((site.arrivals().len(), keys("@slow.example"), keys("last@")), (8, 2, 1));
+    assert_eq!((site.arrivals().len(), keys("@slow.example"), keys("last@")), (9, 2, 1));
 }
