@@ -171,3 +171,22 @@ fn the_command_goes_through_the_proxy_of_its_environment_and_past_it_where_that_
     let line = asked(&listener, "HTTPS_PROXY", &direct, &["--endpoint-url", &here]);
     assert!(line.starts_with("POST / HTTP/1.1"), "{line}");
 }
+
+#[test]
+fn a_relay_beyond_loopback_or_with_passwords_in_the_clear_is_refused_before_it_looks_for_a_stack() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("keys.json"), r#"{"A": {"secret": "0123456789abcdef"}}"#)
+        .unwrap();
+    std::fs::write(folder.path().join("rules.json"), r#"{"sender": {}}"#).unwrap();
+    let local = ["relay", "--local", "--local-runs", "/nonexistent"];
+    for (options, said) in [
+        (&["--listen", "0.0.0.0:0"][..], "0.0.0.0:0 is reached by other machines"),
+        (&["--smtp", "[::]:0"], "[::]:0 is reached by other machines"),
+        (&["--credentials", "keys.json"], "passwords are taken over TLS alone"),
+        (&["--rules", "rules.json"], "unknown field `sender`"),
+        (&["--tls-cert", "keys.json", "--tls-key", "keys.json"], "keys.json"),
+    ] {
+        let (code, error) = tidegate(&[&local[..], options].concat(), &folder);
+        assert!(code == Some(2) && error.contains(said), "{options:?}: {code:?} {error}");
+    }
+}

@@ -21,7 +21,7 @@ use tidegate_core::in_full;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operator::page::{Page, Span, Tone};
 use tidegate_operator::redact::AddressVisibility;
-use tidegate_operator::relay::OpenRelay;
+use tidegate_operator::relay::RelayServer;
 use tidegate_operator::shell::{Output, Shell};
 use tidegate_operator::{status, top};
 use tokio::sync::watch;
@@ -211,7 +211,7 @@ impl Session<'_> {
         }
         let relaying = async {
             match relay {
-                Some(relay) => relay.serve(pending()).await,
+                Some(relay) => Box::pin(relay.serve(pending())).await,
                 None => pending().await,
             }
         };
@@ -224,11 +224,11 @@ impl Session<'_> {
 
     /// A relay for the mail of other programs, which joins the small campaign unless it names another. The run goes on
     /// without one.
-    async fn relay<'a>(&self, stack: &'a Stack) -> Option<OpenRelay<'a>> {
+    async fn relay<'a>(&self, stack: &'a Stack) -> Option<RelayServer<'a>> {
         if self.setup.settings.plan.channel != Channel::Email {
             return None;
         }
-        let opened = Box::pin(OpenRelay::on_loopback(stack, "small")).await;
+        let opened = Box::pin(RelayServer::on_loopback(stack, "small")).await;
         opened.inspect_err(|error| self.say(&format!("No relay: {}", in_full(error)))).ok()
     }
 
@@ -328,7 +328,7 @@ impl Links {
 }
 
 /// How a program finds a relay.
-fn said_of(relay: &OpenRelay<'_>) -> String {
+fn said_of(relay: &RelayServer<'_>) -> String {
     let addresses: Vec<_> = relay.addresses().iter().map(SocketAddr::to_string).collect();
     let there = addresses.join(", SMTP ");
     format!("point your program here: AWS_ENDPOINT_URL_SESV2=http://{there}")

@@ -8,6 +8,8 @@ use tidegate_core::config::{Campaign, EXPRESS};
 use tidegate_core::email::Priority;
 use tidegate_delivery::ports::QueueUrl;
 
+use super::refusal::Refusal;
+
 /// The file of `--rules`: campaigns by configuration set, by user and by sender, each `news`, `news.high` or `express`.
 ///
 /// ```json
@@ -54,14 +56,6 @@ pub(crate) struct Targets {
     pub(crate) default: Option<String>,
 }
 
-/// No campaign is chosen, or one that is not there.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{fault}; allowed is one of: {}", known.join(", "))]
-pub(crate) struct NoCampaign {
-    fault: String,
-    known: Vec<String>,
-}
-
 impl CampaignRules {
     /// Chooses the first that says something: the mail itself, the configuration set, the user, the sender's address or
     /// domain, `--campaign`, and the stack's only campaign. A configuration set or a user without a rule chooses the
@@ -70,7 +64,7 @@ impl CampaignRules {
         &self,
         hints: CampaignHints<'_>,
         targets: &Targets,
-    ) -> Result<CampaignChoice, NoCampaign> {
+    ) -> Result<CampaignChoice, Refusal> {
         if let Some(named) = hints.named {
             return targets.find(named, "the mail itself");
         }
@@ -98,12 +92,12 @@ impl CampaignRules {
         match (&targets.default, &targets.campaigns[..]) {
             (Some(name), _) => targets.find(name, "--campaign"),
             (None, [only]) => targets.find(&only.name, "it is the only campaign"),
-            _ => Err(targets.none("neither the mail nor a rule names its campaign".to_owned())),
+            _ => Err(targets.none("neither the mail nor a rule names its campaign")),
         }
     }
 
     /// Checks that every rule names a campaign that is there.
-    pub(crate) fn check(&self, targets: &Targets) -> Result<(), NoCampaign> {
+    pub(crate) fn check(&self, targets: &Targets) -> Result<(), Refusal> {
         let all = self.configuration_sets.iter().chain(&self.users).chain(&self.senders);
         let named = all.map(|(of, campaign)| (campaign, format!("the rule for {of}")));
         let default = targets.default.iter().map(|name| (name, "--campaign".to_owned()));
@@ -113,8 +107,9 @@ impl CampaignRules {
 
 impl Targets {
     /// Finds `news`, `news.high` or `express`.
-    fn find(&self, name: &str, by: impl fmt::Display) -> Result<CampaignChoice, NoCampaign> {
-        let missing = || self.none(format!("{by} names the campaign {name:?}, which is not there"));
+    fn find(&self, name: &str, by: impl fmt::Display) -> Result<CampaignChoice, Refusal> {
+        let missing =
+            || self.none(&format!("{by} names the campaign {name:?}, which is not there"));
         let (campaign, priority) = match name.rsplit_once('.') {
             Some((campaign, word)) => (campaign, Some(word.parse().map_err(|_| missing())?)),
             None => (name, None),
@@ -132,10 +127,11 @@ impl Targets {
         Some(QueueUrl::new(campaign.queue_for(priority)))
     }
 
-    fn none(&self, fault: String) -> NoCampaign {
-        let express = self.express.iter().map(|_| EXPRESS.to_owned());
-        let known = self.campaigns.iter().map(|campaign| campaign.name.clone());
-        NoCampaign { fault, known: known.chain(express).collect() }
+    fn none(&self, fault: &str) -> Refusal {
+        let express = self.express.iter().map(|_| EXPRESS);
+        let known = self.campaigns.iter().map(|campaign| campaign.name.as_str()).chain(express);
+        let known: Vec<&str> = known.collect();
+        Refusal::Invalid(format!("{fault}; allowed is one of: {}", known.join(", ")))
     }
 }
 

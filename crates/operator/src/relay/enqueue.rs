@@ -8,7 +8,8 @@ use futures_util::stream::FuturesUnordered;
 use tidegate_delivery::ports::{BATCH, BATCH_BYTES, Clock, Monotonic, Outgoing, QueueUrl, Queues};
 use tokio::sync::{mpsc, oneshot};
 
-use super::submission::Refusal;
+use super::refusal::Refusal;
+use crate::send::is_refusal;
 
 /// How long a mail waits for others to share its batch.
 const LINGER: Duration = Duration::from_millis(5);
@@ -19,7 +20,7 @@ const ATTEMPTS: usize = 2;
 
 /// A mail on its way to its queue.
 #[derive(Debug)]
-struct Waiting {
+struct PendingMail {
     queue: QueueUrl,
     message: Outgoing,
     answer: oneshot::Sender<Result<(), Refusal>>,
@@ -27,11 +28,11 @@ struct Waiting {
 
 /// The way to [`run`]; clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Enqueuer(mpsc::Sender<Waiting>);
+pub(crate) struct Enqueuer(mpsc::Sender<PendingMail>);
 
 /// The other end of an [`Enqueuer`].
 #[derive(Debug)]
-pub(crate) struct EnqueuerQueue(mpsc::Receiver<Waiting>);
+pub(crate) struct EnqueuerQueue(mpsc::Receiver<PendingMail>);
 
 impl Enqueuer {
     pub(crate) fn new() -> (Self, EnqueuerQueue) {
@@ -43,7 +44,7 @@ impl Enqueuer {
     pub(crate) async fn put(&self, queue: QueueUrl, message: Outgoing) -> Result<(), Refusal> {
         let closed = || Refusal::Busy("the relay is ending".to_owned());
         let (answer, answered) = oneshot::channel();
-        self.0.send(Waiting { queue, message, answer }).await.map_err(|_| closed())?;
+        self.0.send(PendingMail { queue, message, answer }).await.map_err(|_| closed())?;
         answered.await.unwrap_or_else(|_| Err(closed()))
     }
 }
@@ -51,13 +52,19 @@ impl Enqueuer {
 /// A batch that is being filled.
 #[derive(Debug)]
 struct Batch {
-    mails: Vec<Waiting>,
+    mails: Vec<PendingMail>,
     bytes: usize,
     due: Monotonic,
 }
 
-/// Sends what [`Enqueuer`]s hand over, until the last of them is gone and everything is answered.
-pub(crate) async fn run(mut from: EnqueuerQueue, queues: &impl Queues, clock: &impl Clock) {
+/// Sends what [`Enqueuer`]s hand over, until the last of them is gone and everything is answered; tells `sent` of each
+/// batch.
+pub(crate) async fn run(
+    mut from: EnqueuerQueue,
+    queues: &impl Queues,
+    clock: &impl Clock,
+    sent: impl Fn(),
+) {
     let mut batches: BTreeMap<QueueUrl, Batch> = BTreeMap::new();
     let mut calls = FuturesUnordered::new();
     loop {
@@ -83,19 +90,21 @@ pub(crate) async fn run(mut from: EnqueuerQueue, queues: &impl Queues, clock: &i
                 let due = batches.extract_if(.., |_, batch| batch.due <= now);
                 calls.extend(due.map(|(_, batch)| send(queues, batch.mails)));
             }
-            Some(()) = calls.next() => {}
+            Some(()) = calls.next() => sent(),
         }
     }
     calls.extend(batches.into_values().map(|batch| send(queues, batch.mails)));
-    while calls.next().await.is_some() {}
+    while calls.next().await.is_some() {
+        sent();
+    }
 }
 
 /// Adds a mail to its queue's batch. Returns the batches that are full: that one, and the one before if both do not fit.
 fn add(
     batches: &mut BTreeMap<QueueUrl, Batch>,
-    waiting: Waiting,
+    waiting: PendingMail,
     now: Monotonic,
-) -> impl Iterator<Item = Vec<Waiting>> {
+) -> impl Iterator<Item = Vec<PendingMail>> {
     let (queue, bytes) = (waiting.queue.clone(), waiting.message.bytes());
     let no_room = batches.get(&queue).is_some_and(|batch| batch.bytes + bytes > BATCH_BYTES);
     let before = no_room.then(|| batches.remove(&queue)).flatten();
@@ -109,7 +118,7 @@ fn add(
 }
 
 /// Sends one batch and answers each mail.
-async fn send(queues: &impl Queues, mut mails: Vec<Waiting>) {
+async fn send(queues: &impl Queues, mut mails: Vec<PendingMail>) {
     for left in (0..ATTEMPTS).rev() {
         let Some(first) = mails.first() else { return };
         let messages: Vec<Outgoing> = mails.iter().map(|mail| mail.message.clone()).collect();
@@ -130,8 +139,13 @@ async fn send(queues: &impl Queues, mut mails: Vec<Waiting>) {
                 failed => {
                     let code = failed.and_then(Result::err).map(|error| error.code);
                     tracing::error!(code, "SQS did not take a mail");
-                    let fault = "SQS did not take the mail; try again later".to_owned();
-                    _ = mail.answer.send(Err(Refusal::Busy(fault)));
+                    let refusal = match code {
+                        Some(code) if is_refusal(&code) => {
+                            Refusal::Invalid(format!("SQS refuses the mail: {code}"))
+                        }
+                        _ => Refusal::Busy("SQS did not take the mail; try again later".to_owned()),
+                    };
+                    _ = mail.answer.send(Err(refusal));
                 }
             }
         }

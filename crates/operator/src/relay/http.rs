@@ -36,14 +36,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
 use super::connections::Connections;
+use super::refusal::Refusal;
 use super::sigv4::{KeyPairs, named_key};
 use super::smtp::SmtpUsers;
-use super::submission::{Refusal, Submission};
+use super::submission::Submission;
 use super::submit::Relay;
 use crate::send::fingerprint;
 
 /// Most bytes of a request. A message of SQS has 1 MiB, and a bulk may carry many.
-const MOST_BYTES: usize = 10 * 1024 * 1024;
+const MOST_REQUEST_BYTES: usize = 10 * 1024 * 1024;
 /// Longest time for a request's body.
 const BODY: Duration = Duration::from_mins(1);
 /// The path of listmonk's messenger.
@@ -127,19 +128,23 @@ impl<C: Clock> HttpServer<C> {
             let message = "the relay takes no mail from web pages";
             return Err(answered(403, "AccessDeniedException", message));
         }
-        let most = body.size_hint().upper().unwrap_or(MOST_BYTES as u64);
+        let most = body.size_hint().upper().unwrap_or(MOST_REQUEST_BYTES as u64);
         let length = usize::try_from(most).unwrap_or(usize::MAX);
         let too_large = || {
-            answered(413, "MessageRejected", format!("a request has at most {MOST_BYTES} bytes"))
+            answered(
+                413,
+                "MessageRejected",
+                format!("a request has at most {MOST_REQUEST_BYTES} bytes"),
+            )
         };
-        if length > MOST_BYTES {
+        if length > MOST_REQUEST_BYTES {
             return Err(too_large());
         }
         let permits = u32::try_from(length).unwrap_or(u32::MAX);
         let room = self.memory.try_acquire_many(permits).map_err(|_| {
             unavailable("the relay holds as much mail as it has room for; try again later")
         })?;
-        match timeout(BODY, to_bytes(body, MOST_BYTES)).await {
+        match timeout(BODY, to_bytes(body, MOST_REQUEST_BYTES)).await {
             Ok(Ok(body)) => Ok((body, room)),
             Ok(Err(_)) => Err(too_large()),
             Err(_) => Err(answered(408, "RequestTimeout", "the request's body did not come")),

@@ -1,7 +1,7 @@
 //! `tidegate relay`: a server beside an application that takes mail as SES and SMTP servers do, and puts it onto the
 //! stack's queues.
 //!
-//! `smtp` and `http` read a mail from a client; it becomes a `Submission`. `Door::prepare` makes the stack's messages of
+//! `smtp` and `http` read a mail from a client; it becomes a `Submission`. `SubmissionRules::prepare` makes the stack's messages of
 //! it, on the queue of the campaign that `campaign` chooses; `enqueue` sends them to SQS in batches. A client is told that
 //! its mail is accepted after SQS's acknowledgement: the relay keeps no mail.
 
@@ -10,6 +10,7 @@ mod connections;
 mod enqueue;
 mod http;
 mod memory;
+mod refusal;
 mod sigv4;
 mod smtp;
 mod submission;
@@ -35,7 +36,7 @@ use tidegate_core::in_full;
 use tidegate_core::ses_request::{RawHeader, SesAccount};
 use tidegate_delivery::ports::{Account as _, Entropy as _, FailureKind, PortError};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -49,7 +50,7 @@ use enqueue::Enqueuer;
 use http::HttpServer;
 use sigv4::KeyPairs;
 use smtp::{Encryption, SmtpServer, SmtpSettings, SmtpUsers};
-use submission::{Door, Submission};
+use submission::{Submission, SubmissionRules};
 use submit::{Relay, raw};
 
 /// Take mail as SES and SMTP servers do, and put it onto the stack's queues
@@ -121,13 +122,13 @@ pub(crate) async fn run(args: &RelayArgs, shell: &Shell) -> Result<CommandEnd, C
     args.check()?;
     let stack = args.on.stack.open().await?;
     if let Some(path) = &args.explain {
-        return shell.done(&explain(&terms.checked_door(&stack).await?, path)?);
+        return shell.done(&explain(&terms.checked_rules(&stack).await?, path)?);
     }
     let addresses = [Some(args.listen), Some(args.smtp), args.smtps];
-    let relay = OpenRelay::open(&stack, terms, addresses.into_iter().flatten()).await?;
+    let relay = RelayServer::open(&stack, terms, addresses.into_iter().flatten()).await?;
     log_events(shell.output.is_json());
-    shell.output.begin(&relay.started()).map_err(CommandError::Terminal)?;
-    relay.serve(shell.interrupted()).await;
+    shell.output.begin(&relay.shown_addresses()).map_err(CommandError::Terminal)?;
+    Box::pin(relay.serve(shell.interrupted())).await;
     Ok(CommandEnd::Done)
 }
 
@@ -143,7 +144,7 @@ struct RelayTerms {
 
 impl RelayTerms {
     /// The stack's campaigns as they are now. Without the right to read the ledger they are the configured ones.
-    async fn door(&self, stack: &Stack) -> Result<Door, PortError> {
+    async fn submission_rules(&self, stack: &Stack) -> Result<SubmissionRules, PortError> {
         let campaigns = match stack.standing().await {
             Ok((_, campaigns)) => campaigns,
             Err(PortError { kind: FailureKind::Denied(_), .. }) => {
@@ -153,34 +154,37 @@ impl RelayTerms {
         };
         let targets =
             Targets { campaigns, express: stack.express(), default: self.campaign.clone() };
-        let (rules, messages) = (self.rules.clone(), stack.poller.rules.clone());
-        Ok(Door { rules, targets, messages, keys: self.keys.clone() })
+        let (campaigns, messages) = (self.rules.clone(), stack.poller.rules.clone());
+        Ok(SubmissionRules { campaigns, targets, messages, keys: self.keys.clone() })
     }
 
-    /// The first door of a stack: it sends mail, and has the campaigns that the rules name.
-    async fn checked_door(&self, stack: &Stack) -> Result<Door, CommandError> {
+    /// The same at the start: the stack sends mail, and has the campaigns that the rules name.
+    async fn checked_rules(&self, stack: &Stack) -> Result<SubmissionRules, CommandError> {
         if stack.poller.rules.channel != Channel::Email {
             return Err(CommandError::Input(format!(
                 "the stack {} sends text messages; the relay takes mail",
                 stack.name
             )));
         }
-        let door = self.door(stack).await?;
-        door.rules.check(&door.targets).map_err(|error| CommandError::Input(error.to_string()))?;
-        Ok(door)
+        let rules = self.submission_rules(stack).await?;
+        rules
+            .campaigns
+            .check(&rules.targets)
+            .map_err(|fault| CommandError::Input(fault.to_string()))?;
+        Ok(rules)
     }
 }
 
 /// A relay that has its addresses.
-pub struct OpenRelay<'a> {
+pub struct RelayServer<'a> {
     stack: &'a Stack,
     terms: RelayTerms,
-    door: Door,
+    rules: SubmissionRules,
     /// For HTTP, SMTP and, if it is asked for, SMTP with TLS from the first byte.
     listeners: Vec<TcpListener>,
 }
 
-impl<'a> OpenRelay<'a> {
+impl<'a> RelayServer<'a> {
     /// For this machine alone, on free ports; `campaign` takes the mail that names none.
     ///
     /// # Errors
@@ -196,13 +200,13 @@ impl<'a> OpenRelay<'a> {
         terms: RelayTerms,
         addresses: impl IntoIterator<Item = SocketAddr>,
     ) -> Result<Self, CommandError> {
-        let door = terms.checked_door(stack).await?;
+        let rules = terms.checked_rules(stack).await?;
         let mut listeners = Vec::new();
         for address in addresses {
             let listener = TcpListener::bind(address).await;
             listeners.push(listener.map_err(|source| CommandError::Listen { address, source })?);
         }
-        Ok(Self { stack, terms, door, listeners })
+        Ok(Self { stack, terms, rules, listeners })
     }
 
     /// The addresses for HTTP and SMTP, and for SMTP with TLS if there is one.
@@ -210,27 +214,27 @@ impl<'a> OpenRelay<'a> {
         self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
-    fn started(&self) -> Started {
+    fn shown_addresses(&self) -> RelayAddresses {
         let addresses = self.addresses();
         let scheme = if self.terms.tls.is_some() { "https" } else { "http" };
         let http = addresses.first().map(|http| format!("{scheme}://{http}"));
         let smtp = addresses.into_iter().skip(1).collect();
-        Started { stack: self.stack.name.clone(), http: http.unwrap_or_default(), smtp }
+        RelayAddresses { stack: self.stack.name.clone(), http: http.unwrap_or_default(), smtp }
     }
 
     /// Serves until `stop`; then what is under way is answered.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
-        let Self { stack, terms, door, listeners } = self;
-        let (door_sender, door) = watch::channel(Arc::new(door));
+        let Self { stack, terms, rules, listeners } = self;
+        let (rules_sender, rules) = watch::channel(Arc::new(rules));
         let (account_sender, account) = watch::channel(None);
         let (enqueuer, from) = Enqueuer::new();
-        let relay = Relay::new(door, enqueuer, stack.clock());
+        let relay = Relay::new(rules, enqueuer, stack.clock());
         let refresh = async {
             loop {
                 account_sender.send_replace(figures(stack).await);
                 tokio::time::sleep(REFRESH).await;
-                match terms.door(stack).await {
-                    Ok(door) => _ = door_sender.send_replace(Arc::new(door)),
+                match terms.submission_rules(stack).await {
+                    Ok(rules) => _ = rules_sender.send_replace(Arc::new(rules)),
                     Err(error) => {
                         let error = &error as &dyn std::error::Error;
                         tracing::warn!(error, "the campaigns are those of before");
@@ -238,7 +242,15 @@ impl<'a> OpenRelay<'a> {
                 }
             }
         };
-        let (queues, clock) = (stack.queues(), stack.clock());
+        // The stack is woken beside the answers: a client does not wait for it.
+        let (queues, clock, sent) =
+            (stack.clients().patient_queues(), stack.clock(), Notify::new());
+        let waking = async {
+            loop {
+                sent.notified().await;
+                stack.wake().await;
+            }
+        };
         let served = serve(relay, account, listeners, &terms, stop);
         let serving = async {
             tokio::select! {
@@ -247,7 +259,11 @@ impl<'a> OpenRelay<'a> {
             }
         };
         // Once nobody is served any more, what was handed over is sent.
-        tokio::join!(serving, enqueue::run(from, &queues, &clock));
+        let enqueuing = enqueue::run(from, &queues, &clock, || sent.notify_one());
+        tokio::select! {
+            _ = async { tokio::join!(serving, enqueuing) } => {}
+            () = waking => {}
+        }
     }
 }
 
@@ -370,13 +386,13 @@ impl RelayArgs {
 
 /// The addresses of a relay, as it prints them when it starts.
 #[derive(Debug, Serialize)]
-struct Started {
+struct RelayAddresses {
     stack: String,
     http: String,
     smtp: Vec<SocketAddr>,
 }
 
-impl View for Started {
+impl View for RelayAddresses {
     fn view(&self, page: &mut Page) {
         let Self { stack, http, smtp } = self;
         page.line(Tone::Plain, format!("The relay of {stack} takes mail"));
@@ -403,13 +419,13 @@ struct Explanation {
     id: String,
 }
 
-fn explain(door: &Door, path: &Path) -> Result<Explanation, CommandError> {
+fn explain(rules: &SubmissionRules, path: &Path) -> Result<Explanation, CommandError> {
     let data = std::fs::read(path).map_err(CommandError::of_file(path, "it cannot be read"))?;
     let header = RawHeader::read(&data);
     let to = header.destination.all().map(str::to_owned).collect();
     let request = raw(header.from, to, data);
     let submission = Submission { user: None, retry_key: None, request };
-    let mails = door.prepare(submission, SystemEntropy.token());
+    let mails = rules.prepare(submission, SystemEntropy.token());
     let mails = mails.map_err(|error| CommandError::Refused(Box::new(error)))?;
     let first = mails
         .first()

@@ -19,7 +19,8 @@ use tidegate_core::ses_request::{
 };
 use tidegate_delivery::ports::{BATCH_BYTES, Body, Outgoing, QueueUrl};
 
-use super::campaign::{CampaignChoice, CampaignHints, CampaignRules, NoCampaign, Targets};
+use super::campaign::{CampaignChoice, CampaignHints, CampaignRules, Targets};
+use super::refusal::Refusal;
 use super::sigv4::{KeyPair, KeyPairs};
 use crate::send::{fingerprint, for_sqs};
 
@@ -31,41 +32,6 @@ pub(crate) struct Submission {
     /// The same text for all attempts of one call, by which a retry is recognised; none if the client gives none.
     pub(crate) retry_key: Option<String>,
     pub(crate) request: SesRequest,
-}
-
-/// Why a mail is not taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
-    /// The client has to change something.
-    #[error("{0}")]
-    Invalid(String),
-    /// The sender, or this client, may not.
-    #[error("{0}")]
-    NotAllowed(String),
-    /// The message is larger than SQS takes.
-    #[error("the mail has {bytes} bytes; allowed are {most}")]
-    TooLarge { bytes: usize, most: usize },
-    /// It would be taken later.
-    #[error("{0}")]
-    Busy(String),
-}
-
-impl Refusal {
-    /// The kind of it, for logs and metrics.
-    pub(crate) fn kind(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "invalid",
-            Self::NotAllowed(_) => "not_allowed",
-            Self::TooLarge { .. } => "too_large",
-            Self::Busy(_) => "busy",
-        }
-    }
-}
-
-impl From<NoCampaign> for Refusal {
-    fn from(fault: NoCampaign) -> Self {
-        Self::Invalid(fault.to_string())
-    }
 }
 
 /// A mail as a dialogue of SMTP hands it over.
@@ -101,8 +67,8 @@ pub(crate) struct PreparedMail {
 
 /// The settings by which submissions become messages.
 #[derive(Clone)]
-pub(crate) struct Door {
-    pub(crate) rules: CampaignRules,
+pub(crate) struct SubmissionRules {
+    pub(crate) campaigns: CampaignRules,
     pub(crate) targets: Targets,
     /// The stack's own checks of messages.
     pub(crate) messages: MessageRules,
@@ -110,7 +76,7 @@ pub(crate) struct Door {
     pub(crate) keys: Option<Arc<KeyPairs>>,
 }
 
-impl Door {
+impl SubmissionRules {
     /// The messages of a submission: one for each 50 recipients. `random` makes the identity of a mail that has no
     /// retry key.
     ///
@@ -133,7 +99,7 @@ impl Door {
         let (named, priority) = (header.campaign.clone(), header.priority);
         let retry_key = retry_key.or_else(|| header.message_id.clone());
         header.complete(&mut request);
-        let choice = self.rules.choose(
+        let choice = self.campaigns.choose(
             CampaignHints {
                 named: named.as_ref().or(request.tags.get("campaign")).map(String::as_str),
                 configuration_set: request.configuration_set.as_deref(),

@@ -6,26 +6,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::join_all;
 use tidegate_adapters::aws::SystemEntropy;
 use tidegate_core::ses_request::{SesContent, SesDestination, SesRequest};
-use tidegate_delivery::ports::{Clock, Entropy as _, Monotonic};
+use tidegate_delivery::ports::{Clock, Entropy as _};
 use tokio::sync::watch;
 
 use super::enqueue::Enqueuer;
-use super::memory::AcceptedMails;
-use super::submission::{Door, PreparedMail, Refusal, SmtpMail, Submission, Submit};
+use super::memory::KnownMails;
+use super::refusal::Refusal;
+use super::submission::{PreparedMail, SmtpMail, Submission, SubmissionRules, Submit};
 
 /// A running relay, as HTTP and SMTP know it.
 pub(super) struct Relay<C> {
-    pub(super) door: watch::Receiver<Arc<Door>>,
+    pub(super) rules: watch::Receiver<Arc<SubmissionRules>>,
     enqueuer: Enqueuer,
-    accepted: Mutex<AcceptedMails>,
+    known: Mutex<KnownMails>,
     /// Mails since the relay began, by outcome.
     pub(super) counts: Mutex<BTreeMap<&'static str, u64>>,
     pub(super) clock: C,
 }
 
 impl<C: Clock> Relay<C> {
-    pub(super) fn new(door: watch::Receiver<Arc<Door>>, enqueuer: Enqueuer, clock: C) -> Self {
-        Self { door, enqueuer, accepted: Mutex::default(), counts: Mutex::default(), clock }
+    pub(super) fn new(
+        rules: watch::Receiver<Arc<SubmissionRules>>,
+        enqueuer: Enqueuer,
+        clock: C,
+    ) -> Self {
+        Self { rules, enqueuer, known: Mutex::default(), counts: Mutex::default(), clock }
     }
 
     /// Puts a mail onto its queue; its identities once SQS has acknowledged it: one for each 50 recipients.
@@ -41,31 +46,21 @@ impl<C: Clock> Relay<C> {
     }
 
     async fn take(&self, submission: Submission) -> Result<Vec<String>, Refusal> {
-        let door = Arc::clone(&self.door.borrow());
-        let mails = door.prepare(submission, SystemEntropy.token())?;
+        let rules = Arc::clone(&self.rules.borrow());
+        let mails = rules.prepare(submission, SystemEntropy.token())?;
         let ids = mails.iter().map(|mail| mail.id.clone()).collect();
-        self.with_accepted(|accepted, now| {
-            let known = |mail: &PreparedMail| accepted.admits(&mail.id, &mail.content, now);
-            mails.iter().all(known).then_some(()).ok_or_else(|| {
-                Refusal::Invalid(
-                    "this id came before with another mail; give each mail its own".to_owned(),
-                )
-            })
-        })?;
+        let now = self.clock.monotonic();
+        let is_known = |mail: &PreparedMail| {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.admits(&mail.id, mail.content, now)
+        };
+        if !mails.iter().all(is_known) {
+            let fault = "this id came before with another mail; give each mail its own";
+            return Err(Refusal::Invalid(fault.to_owned()));
+        }
         // All of them are waited for, since those that are under way arrive all the same.
-        let put = join_all(mails.into_iter().map(|mail| self.put(mail))).await;
-        put.into_iter().collect::<Result<(), _>>().map(|()| ids)
-    }
-
-    async fn put(&self, mail: PreparedMail) -> Result<(), Refusal> {
-        self.enqueuer.put(mail.queue, mail.message).await?;
-        self.with_accepted(|accepted, now| accepted.accepted(mail.id, mail.content, now));
-        Ok(())
-    }
-
-    fn with_accepted<R>(&self, act: impl FnOnce(&mut AcceptedMails, Monotonic) -> R) -> R {
-        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        act(&mut accepted, self.clock.monotonic())
+        let put = mails.into_iter().map(|mail| self.enqueuer.put(mail.queue, mail.message));
+        join_all(put).await.into_iter().collect::<Result<(), _>>().map(|()| ids)
     }
 }
 

@@ -14,7 +14,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::compression::decompress;
 use tidegate_core::config::Campaign;
 use tidegate_core::email::AllowedSenders;
-use tidegate_delivery::ports::QueueUrl;
+use tidegate_delivery::ports::{Outgoing, QueueUrl};
 use tidegate_fakes::{
     Fault, FaultPlan, Latency, MemoryQueues, Operation, QueueSettings, Rule, SimClock, Universe,
 };
@@ -23,6 +23,7 @@ use tower::ServiceExt as _;
 use super::*;
 use axum::Router;
 use enqueue::EnqueuerQueue;
+use refusal::Refusal;
 use submission::{SmtpMail, Submit};
 
 /// A relay before the queues of two campaigns and express mail.
@@ -58,8 +59,8 @@ impl World {
             tenant: None,
             priority_queues: BTreeMap::new(),
         };
-        let door = Door {
-            rules: CampaignRules::default(),
+        let rules = SubmissionRules {
+            campaigns: CampaignRules::default(),
             targets: Targets {
                 campaigns: vec![campaign("news"), campaign("orders")],
                 express: Some(queue("express")),
@@ -70,7 +71,7 @@ impl World {
         };
         let (enqueuer, from) = Enqueuer::new();
         let clock = universe.clock();
-        let relay = Relay::new(watch::channel(Arc::new(door)).1, enqueuer, clock.clone());
+        let relay = Relay::new(watch::channel(Arc::new(rules)).1, enqueuer, clock.clone());
         let memory = Arc::new(Semaphore::new(MEMORY));
         Self { queues, faults, relay: Arc::new(relay), memory, from, clock }
     }
@@ -87,14 +88,14 @@ impl World {
             sent_last_24_hours: 7.0,
             sending_enabled: true,
         }));
-        let keys = self.relay.door.borrow().keys.clone();
+        let keys = self.relay.rules.borrow().keys.clone();
         let users = keys.as_ref().map(|keys| SmtpUsers::new(keys.passwords()));
         let Self { relay, memory, .. } = self;
         let server = HttpServer { relay, keys, users, account, memory };
         let router = http::router(Arc::new(server));
         let queues = self.queues.clone().with_faults(&self.faults);
         let told = async { client(router).await };
-        let (told, ()) = tokio::join!(told, enqueue::run(self.from, &queues, &self.clock));
+        let (told, ()) = tokio::join!(told, enqueue::run(self.from, &queues, &self.clock, || {}));
         let messages = |name: &'static str| {
             let all = self.queues.contents(&queue(name)).into_iter();
             let read = |body: String| match decompress(&body) {
@@ -572,4 +573,22 @@ async fn a_mail_whose_client_has_gone_before_its_turn_is_not_sent() {
         })
         .await;
     assert_eq!(messages["news"].len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_that_sqs_refuses_for_its_text_is_not_to_be_tried_again_and_the_one_beside_it_goes()
+{
+    let World { queues, clock, .. } = open();
+    let (enqueuer, from) = Enqueuer::new();
+    let told = async move {
+        let put = |text: &str| enqueuer.put(queue("news"), Outgoing::new(text));
+        tokio::join!(put("\u{ffff}"), put("Text."))
+    };
+    let ((refused, taken), ()) = tokio::join!(told, enqueue::run(from, &queues, &clock, || {}));
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(&refused, Refusal::Invalid(why) if why.contains("InvalidMessageContents")),
+        "{refused}"
+    );
+    assert_eq!(taken, Ok(()));
 }

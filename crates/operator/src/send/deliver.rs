@@ -48,7 +48,7 @@ pub(super) fn is_permanent(error: &PortError) -> bool {
 }
 
 /// Whether SQS's code says that the request itself is invalid.
-fn is_refusal(code: &str) -> bool {
+pub(crate) fn is_refusal(code: &str) -> bool {
     ["Invalid", "Missing", "Unsupported", "AWS.SimpleQueueService.", "KmsAccess", "KmsDisabled"]
         .iter()
         .any(|prefix| code.starts_with(prefix))

@@ -33,6 +33,7 @@ pub use check::{CheckOptions, InputSummary, MailNotes, RestOfRows, check};
 pub use command::SendArgs;
 pub(crate) use command::{MailProgressBar, SUPPRESSED, addresses, run};
 pub use deliver::DeliverError;
+pub(crate) use deliver::is_refusal;
 pub(crate) use draft::for_sqs;
 pub use draft::{CampaignDraft, DraftContent, MailOrigin, RenderedMessage};
 pub use fault::{FileLine, InputFault};

@@ -5,7 +5,8 @@ use std::mem::replace;
 use smtp_proto::request::receiver::{BdatReceiver, DataReceiver};
 
 use super::{BARE, Content, Dialogue, DialogueStage, Event, NO_MEMORY, Receiver};
-use crate::relay::submission::{Refusal, SmtpMail};
+use crate::relay::refusal::Refusal;
+use crate::relay::submission::SmtpMail;
 
 impl Dialogue {
     pub(super) fn data(&mut self) {

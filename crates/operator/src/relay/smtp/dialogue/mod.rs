@@ -18,7 +18,8 @@ use smtp_proto::{Error, Request};
 
 use super::login::Credentials;
 use crate::redact::AddressVisibility;
-use crate::relay::submission::{Refusal, SmtpMail};
+use crate::relay::refusal::Refusal;
+use crate::relay::submission::SmtpMail;
 
 /// Most recipients of one mail. A server must take 100 (RFC 5321, section 4.5.3.1.8); Postfix and others take 1,000.
 pub(super) const MOST_RECIPIENTS: usize = 1_000;

@@ -9,7 +9,8 @@ use tokio::time::sleep;
 
 use super::super::{Encryption, SmtpServer};
 use super::server::{PEER, settings};
-use crate::relay::submission::{Refusal, SmtpMail, Submit};
+use crate::relay::refusal::Refusal;
+use crate::relay::submission::{SmtpMail, Submit};
 
 /// Acknowledges a mail in the middle of its submission; before and after it waits.
 #[derive(Default)]

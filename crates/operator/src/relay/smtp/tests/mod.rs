@@ -5,7 +5,8 @@ mod server;
 mod smuggling;
 
 use super::dialogue::{Dialogue, Event, SmtpTerms};
-use crate::relay::submission::{Refusal, SmtpMail};
+use crate::relay::refusal::Refusal;
+use crate::relay::submission::SmtpMail;
 
 pub(super) fn terms() -> SmtpTerms {
     SmtpTerms {

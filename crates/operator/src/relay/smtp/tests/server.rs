@@ -16,7 +16,8 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use super::super::server::{COMMAND, CONTENT, FIRST_COMMAND, SILENCE};
 use super::super::{Encryption, SmtpServer, SmtpSettings, SmtpUsers, serve};
 use crate::relay::connections::Connections;
-use crate::relay::submission::{Refusal, SmtpMail, Submit};
+use crate::relay::refusal::Refusal;
+use crate::relay::submission::{SmtpMail, Submit};
 
 pub(super) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const CERTIFICATE: &[u8] = include_bytes!("../../../../../../tests/localhost/cert.pem");
