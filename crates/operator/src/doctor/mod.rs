@@ -19,6 +19,7 @@ use tidegate_core::{Timestamp, in_full};
 use tidegate_delivery::ports::{DeferralStore as _, FailureKind};
 
 use crate::page::{Page, Span, Tone, View};
+use crate::relay::stack_at;
 use crate::shell::{CommandEnd, CommandError, Shell, text_file};
 use crate::stack::OnStack;
 use crate::status::{self, Status};
@@ -38,7 +39,7 @@ pub const SOON_COSTS: &str = "$4.68";
 /// Check a deployment, and say what to do about what is wrong
 ///
 /// SES's quota, production access, senders and the campaigns' tenants (of a stack for text messages: End User Messaging's
-/// production access, spend limit, origins and receipts), the queues' attributes, the deferral bucket, the functions' settings, memory against rate, concurrency of the account, clock, windows served, holds. Nothing is
+/// production access, spend limit, origins and receipts), the queues' attributes, the deferral bucket, the functions' settings, memory against rate, concurrency of the account, clock, windows served, holds; with --relay whether a relay serves the stack. Nothing is
 /// changed, nothing is sent. What the functions' roles may do is not asked: a call that is denied stands in their logs.
 ///
 /// Exit code: 0 all well, or warnings; 1 something does not work, or will not; 3 the stack is out of
@@ -52,6 +53,9 @@ pub struct DoctorArgs {
     /// {"scheduler": {NAME: VALUE, …}, "poller": {…}}
     #[arg(long, value_name = "FILE")]
     environments: Option<PathBuf>,
+    /// Ask the relay at this address, too, whether it serves the stack: http://127.0.0.1:8025
+    #[arg(long, value_name = "URL", conflicts_with = "environments")]
+    relay: Option<String>,
     #[command(flatten)]
     pub(crate) on: OnStack,
 }
@@ -62,7 +66,14 @@ pub(crate) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<CommandEnd, 
             stack: args.on.stack.stack.clone(),
             findings: environments(file)?.findings(),
         },
-        None => DoctorReport::of(&facts(&args.on.stack.open().await?, shell).await?),
+        None => {
+            let stack = args.on.stack.open().await?;
+            let mut findings = DoctorReport::of(&facts(&stack, shell).await?).findings;
+            if let Some(url) = &args.relay {
+                findings.push(relay(&stack.name, url, stack_at(&stack, url).await));
+            }
+            DoctorReport::new(stack.name.clone(), findings)
+        }
     };
     shell.show(&report)?;
     Ok(if report.has_failed() { CommandEnd::ProblemsFound } else { CommandEnd::Done })
@@ -173,8 +184,12 @@ impl DoctorReport {
         }));
         findings.extend([judged_expiry(facts), judged_clock(facts), windows(&facts.status)]);
         findings.extend(holds(&facts.status));
+        Self::new(facts.status.stack.clone(), findings)
+    }
+
+    fn new(stack: String, mut findings: Vec<Finding>) -> Self {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.state));
-        Self { stack: facts.status.stack.clone(), findings }
+        Self { stack, findings }
     }
 
     /// Whether anything does not work, or will not.
@@ -221,6 +236,17 @@ impl View for DoctorReport {
                 page.line(Tone::Plain, format!("          -> {}", finding.remedy));
             }
         }
+    }
+}
+
+/// Judges the answer of the relay at `url`: the name of its stack.
+fn relay(stack: &str, url: &str, answer: ReadResult<String>) -> Finding {
+    let check = format!("relay {url}");
+    let remedy = format!("start it there: tidegate relay --stack {stack} (docs/commands/relay.md)");
+    match answer {
+        Ok(served) if served == stack => Finding::ok(check, "takes mail for this stack"),
+        Ok(served) => Finding::failed(check, format!("takes mail for the stack {served}"), remedy),
+        Err(why) => Finding::failed(check, why, remedy),
     }
 }
 

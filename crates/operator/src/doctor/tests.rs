@@ -205,3 +205,17 @@ fn the_worst_stands_first_and_the_report_says_how_many() {
         snapbox::file!["../../tests/golden/doctor.txt"]
     );
 }
+
+#[test]
+fn a_relay_must_serve_the_stack_that_is_asked() {
+    let url = "http://127.0.0.1:8025";
+    let states = [Ok("mail"), Ok("other"), Err("connection refused")].map(|answer| {
+        let answer = answer.map(str::to_owned).map_err(str::to_owned);
+        relay("mail", url, answer)
+    });
+    assert_eq!(states[0], Finding::ok(format!("relay {url}"), "takes mail for this stack"));
+    for (finding, named) in states[1..].iter().zip(["other", "refused"]) {
+        assert_eq!(finding.state, CheckState::Failed);
+        assert!(finding.found.contains(named) && finding.remedy.contains("tidegate relay --stack mail"));
+    }
+}

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::smtp::network;
+use super::logins::network;
 
 /// The open connections of all ports. Each holds a clone of its address's mark.
 #[derive(Debug)]

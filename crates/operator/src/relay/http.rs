@@ -2,30 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::stream::{self, StreamExt as _};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tidegate_adapters::aws::SystemEntropy;
 use tidegate_core::outcome::{Failure, answered};
 use tidegate_core::ses_request::{
-    NameValue, QueryCall, SesAccount, SesAttachment, SesBody, SesContent, SesDestination, SesMails,
-    SesProtocol, SesReply, SesRequest, SesSimple, SesText, read_send_bulk_email, read_send_email,
-    write_answer,
+    NameValue, QueryCall, SesAccount, SesAttachment, SesBody, SesBulk, SesContent, SesDestination,
+    SesMails, SesProtocol, SesReply, SesRequest, SesSimple, SesText, read_send_bulk_email,
+    read_send_email, write_answer,
 };
 use tidegate_delivery::ports::{BATCH, Clock, Entropy as _};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -36,9 +37,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
 use super::connections::Connections;
+use super::logins::{KeyPair, KeyPairs, Logins};
+use super::others::OtherCalls;
 use super::refusal::Refusal;
-use super::sigv4::{KeyPairs, named_key};
-use super::smtp::SmtpUsers;
+use super::sigv4::{Signature, named_key};
 use super::submission::Submission;
 use super::submit::Relay;
 use crate::send::fingerprint;
@@ -47,15 +49,18 @@ use crate::send::fingerprint;
 const MOST_REQUEST_BYTES: usize = 10 * 1024 * 1024;
 /// Longest time for a request's body.
 const BODY: Duration = Duration::from_mins(1);
+pub(super) const HEALTH: &str = "/health";
 /// The path of listmonk's messenger.
 pub(super) const LISTMONK: &str = "/listmonk";
 
 /// The relay over HTTP.
 pub(super) struct HttpServer<C> {
+    pub(super) health: Health,
     pub(super) relay: Arc<Relay<C>>,
     /// None on loopback: everybody on this machine may send.
-    pub(super) keys: Option<Arc<KeyPairs>>,
-    pub(super) users: Option<SmtpUsers>,
+    pub(super) logins: Option<Arc<Logins>>,
+    /// None: other calls are refused.
+    pub(super) others: Option<OtherCalls>,
     /// The account's figures; none until they are known.
     pub(super) account: watch::Receiver<Option<SesAccount>>,
     /// A permit for each byte of a request that is held.
@@ -68,7 +73,7 @@ type Room<'a> = SemaphorePermit<'a>;
 
 pub(super) fn router<C: Clock + Send + Sync + 'static>(server: Arc<HttpServer<C>>) -> Router {
     Router::new()
-        .route("/health", get("ok\n"))
+        .route(HEALTH, get(health))
         .route("/metrics", get(metrics))
         .route(LISTMONK, post(listmonk))
         .fallback(ses)
@@ -76,17 +81,34 @@ pub(super) fn router<C: Clock + Send + Sync + 'static>(server: Arc<HttpServer<C>
 }
 
 /// A call of SES, in the version that its path tells.
-async fn ses<C: Clock>(State(server): Shared<C>, request: Request) -> Response {
+async fn ses<C: Clock>(
+    State(server): Shared<C>,
+    Extension(peer): Extension<IpAddr>,
+    request: Request,
+) -> Response {
     let (head, body) = request.into_parts();
     let is_query = head.method == Method::POST && head.uri.path() == "/";
-    let mut action = String::new();
-    let body = match server.known(&head) {
-        Ok(()) => server.body(&head, body).await,
-        Err(failure) => Err(failure),
+    let mut action = format!("{} {}", head.method, head.uri.path());
+    let reply = async {
+        let (user, body, _room) = server.caller(peer, &head, body).await?;
+        let caller = Caller { user, retry_key: retry_key(&head) };
+        let known = if is_query {
+            server.query(&caller, &body, &mut action).await?
+        } else {
+            server.json(&caller, &head, &body).await?
+        };
+        match (known, &server.others) {
+            (Some(reply), _) => Ok(Ok(reply)),
+            (None, Some(others)) => {
+                server.may_all(caller.user.as_deref())?;
+                others.forward(&head, body).await.map(Err)
+            }
+            (None, None) => Err(unknown(&action)),
+        }
     };
-    let reply = match body {
-        Ok((body, _room)) if is_query => server.query(&head, &body, &mut action).await,
-        Ok((body, _room)) => server.json(&head, &body).await,
+    let reply = match reply.await {
+        Ok(Err(forwarded)) => return forwarded,
+        Ok(Ok(reply)) => Ok(reply),
         Err(failure) => Err(failure),
     };
     if let Err(Failure { code, http_status, .. }) = &reply {
@@ -108,17 +130,38 @@ async fn ses<C: Clock>(State(server): Shared<C>, request: Request) -> Response {
 }
 
 impl<C: Clock> HttpServer<C> {
-    /// Refuses an access key that is not there, before the request's body takes room; its signature is verified later.
-    fn known(&self, head: &Parts) -> Result<(), Failure> {
-        let Some(keys) = &self.keys else { return Ok(()) };
-        let refused = |code, message| Err(answered(403, code, message));
-        match named_key(head).map(|key| keys.get(&key).is_some()) {
-            Some(true) => Ok(()),
-            Some(false) => {
-                refused("UnrecognizedClientException", "the access key is not known here")
-            }
-            None => refused("MissingAuthenticationTokenException", "the request is not signed"),
+    /// Who makes a call, and its body: the access key; without credentials as the client names it.
+    async fn caller(
+        &self,
+        peer: IpAddr,
+        head: &Parts,
+        body: Body,
+    ) -> Result<(Option<String>, Bytes, Room<'_>), Failure> {
+        let Some(logins) = &self.logins else {
+            let (body, room) = self.body(head, body).await?;
+            return Ok((named_key(head), body, room));
+        };
+        let given = Signature::read(head)?;
+        let key = given.access_key;
+        // An access key that is not there is refused before the body takes room.
+        if let Err(refused) = given.secret(&logins.keys) {
+            return in_time(logins.check(peer, key, |_| Err(refused)).await);
         }
+        let (body, room) = self.body(head, body).await?;
+        let now = self.relay.clock.wall();
+        let verify = |keys: &KeyPairs| given.verify(keys, head, &body, now);
+        in_time(logins.check(peer, key, verify).await)?;
+        Ok((Some(key.to_owned()), body, room))
+    }
+
+    /// Other calls are made under the relay's own credentials: a key pair that has bounds may not make them.
+    fn may_all(&self, user: Option<&str>) -> Result<(), Failure> {
+        let pair = self.logins.as_ref().zip(user).and_then(|(logins, user)| logins.keys.get(user));
+        if pair.is_some_and(KeyPair::is_bound) {
+            let message = "a key pair with campaigns or senders may only send mail";
+            return Err(answered(403, "AccessDeniedException", message));
+        }
+        Ok(())
     }
 
     /// A request's body, and the room that it takes until it is answered.
@@ -151,50 +194,40 @@ impl<C: Clock> HttpServer<C> {
         }
     }
 
-    /// Version 2.
-    async fn json(&self, head: &Parts, body: &Bytes) -> Result<SesReply, Failure> {
-        let user = self.user(head, body)?;
-        match (&head.method, head.uri.path()) {
-            (&Method::POST, "/v2/email/outbound-emails") => {
-                let ids = self.send(head, user, read_send_email(body)?, None).await?;
-                Ok(SesReply::MessageId(ids))
-            }
-            (&Method::POST, "/v2/email/outbound-bulk-emails") => {
-                Ok(self.send_bulk(head, user, read_send_bulk_email(body)?.into_mails()).await)
-            }
-            (&Method::GET, "/v2/email/account") => self.account(),
-            (method, path) => Err(unknown(format_args!("{method} {path}"))),
-        }
-    }
-
-    /// Version 1; tells the call's action.
-    async fn query(
+    /// Version 2; none is another call.
+    async fn json(
         &self,
+        caller: &Caller,
         head: &Parts,
         body: &Bytes,
-        action: &mut String,
-    ) -> Result<SesReply, Failure> {
-        let user = self.user(head, body)?;
-        let call = QueryCall::read(body)?;
-        action.clone_from(&call.action);
-        match call.action.as_str() {
-            "GetSendQuota" => self.account(),
-            action => match call.mails()? {
-                None => Err(unknown(action)),
-                Some(SesMails::One(mail)) => {
-                    Ok(SesReply::MessageId(self.send(head, user, mail, None).await?))
-                }
-                Some(SesMails::Bulk(bulk)) => {
-                    Ok(self.send_bulk(head, user, bulk.into_mails()).await)
-                }
-            },
-        }
+    ) -> Result<Option<SesReply>, Failure> {
+        Ok(Some(match (&head.method, head.uri.path()) {
+            (&Method::POST, "/v2/email/outbound-emails") => {
+                SesReply::MessageId(self.send(caller, read_send_email(body)?, None).await?)
+            }
+            (&Method::POST, "/v2/email/outbound-bulk-emails") => {
+                self.send_bulk(caller, read_send_bulk_email(body)?).await
+            }
+            (&Method::GET, "/v2/email/account") => self.account()?,
+            _ => return Ok(None),
+        }))
     }
 
-    /// Who makes a call: the access key; without credentials as the client names it.
-    fn user(&self, head: &Parts, body: &Bytes) -> Result<Option<String>, Failure> {
-        let Some(keys) = &self.keys else { return Ok(named_key(head)) };
-        keys.verify(head, body, self.relay.clock.wall()).map(|key| Some(key.to_owned()))
+    /// Version 1; tells the call's action. None is another call.
+    async fn query(
+        &self,
+        caller: &Caller,
+        body: &Bytes,
+        action: &mut String,
+    ) -> Result<Option<SesReply>, Failure> {
+        let call = QueryCall::read(body)?;
+        action.clone_from(&call.action);
+        Ok(Some(match call.mails()? {
+            None if call.action == "GetSendQuota" => self.account()?,
+            None => return Ok(None),
+            Some(SesMails::One(mail)) => SesReply::MessageId(self.send(caller, mail, None).await?),
+            Some(SesMails::Bulk(bulk)) => self.send_bulk(caller, bulk).await,
+        }))
     }
 
     fn account(&self) -> Result<SesReply, Failure> {
@@ -207,12 +240,12 @@ impl<C: Clock> HttpServer<C> {
     /// Submits the mail of a call, or the mail at `place` of a bulk.
     async fn send(
         &self,
-        head: &Parts,
-        user: Option<String>,
+        caller: &Caller,
         request: SesRequest,
         place: Option<usize>,
     ) -> Result<String, Failure> {
-        let retry_key = retry_key(head).map(|key| match place {
+        let Caller { user, retry_key } = caller.clone();
+        let retry_key = retry_key.map(|key| match place {
             Some(place) => format!("{key}/{place}"),
             None => key,
         });
@@ -221,19 +254,28 @@ impl<C: Clock> HttpServer<C> {
         Ok(ids.into_iter().next().unwrap_or_default())
     }
 
-    async fn send_bulk(
-        &self,
-        head: &Parts,
-        user: Option<String>,
-        mails: impl Iterator<Item = Result<SesRequest, Failure>>,
-    ) -> SesReply {
-        let sent = mails.enumerate().map(|(place, mail)| {
-            let user = user.clone();
-            async move { self.send(head, user, mail?, Some(place)).await }
-        });
+    async fn send_bulk(&self, caller: &Caller, bulk: SesBulk) -> SesReply {
+        let sent = bulk
+            .into_mails()
+            .enumerate()
+            .map(|(place, mail)| async move { self.send(caller, mail?, Some(place)).await });
         // A few at a time: each has the attachments of all.
         SesReply::Bulk(stream::iter(sent).buffered(BATCH).collect().await)
     }
+}
+
+/// Who makes a call.
+#[derive(Clone)]
+struct Caller {
+    user: Option<String>,
+    /// The same for all attempts of the call.
+    retry_key: Option<String>,
+}
+
+/// What became of a login; none if it came too soon after failed ones.
+fn in_time<T>(login: Option<Result<T, Failure>>) -> Result<T, Failure> {
+    let message = "too many failed logins from your address; try again later";
+    login.unwrap_or_else(|| Err(answered(429, "TooManyRequestsException", message)))
 }
 
 /// The text that all attempts of a call have in common: the SDKs' invocation id, or a header for other clients.
@@ -259,10 +301,10 @@ fn unavailable(message: impl Into<String>) -> Failure {
     answered(503, "ServiceUnavailable", message)
 }
 
-fn unknown(call: impl std::fmt::Display) -> Failure {
+fn unknown(call: &str) -> Failure {
     let message = format!(
         "{call}: the relay sends mail (SendEmail, SendBulkEmail, and those of version 1) and tells GetAccount and \
-         GetSendQuota; make other calls to SES itself"
+         GetSendQuota; make other calls to SES itself, or start the relay with --forward-other-calls"
     );
     answered(404, "UnknownOperationException", message)
 }
@@ -307,18 +349,22 @@ struct ListmonkFile {
 }
 
 /// Takes listmonk's POST of one mail.
-async fn listmonk<C: Clock>(State(server): Shared<C>, request: Request) -> Response {
+async fn listmonk<C: Clock>(
+    State(server): Shared<C>,
+    Extension(peer): Extension<IpAddr>,
+    request: Request,
+) -> Response {
     let (head, body) = request.into_parts();
     let taken = async {
-        let user = server.users.as_ref().map(|users| basic_user(users, &head)).transpose()?;
+        let user = match &server.logins {
+            Some(logins) => Some(basic_user(logins, peer, &head).await?),
+            None => None,
+        };
         let (body, _room) = server.body(&head, body).await?;
         let mail: ListmonkMail = serde_json::from_slice(&body)
             .map_err(|error| answered(400, "BadRequestException", error.to_string()))?;
-        server
-            .relay
-            .submit(mail.submission(user, &fingerprint(&body)))
-            .await
-            .map_err(|refusal| failure(&refusal))
+        let submission = mail.submission(user, &fingerprint(&body));
+        server.relay.submit(submission).await.map_err(|refusal| failure(&refusal))
     };
     match taken.await {
         Ok(_) => StatusCode::OK.into_response(),
@@ -331,13 +377,14 @@ async fn listmonk<C: Clock>(State(server): Shared<C>, request: Request) -> Respo
 }
 
 /// The user of HTTP's basic authentication.
-fn basic_user(users: &SmtpUsers, head: &Parts) -> Result<String, Failure> {
+async fn basic_user(logins: &Logins, peer: IpAddr, head: &Parts) -> Result<String, Failure> {
     let given = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let given = given.and_then(|value| STANDARD.decode(value.strip_prefix("Basic ")?).ok());
     let given = given.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
     let (user, password) = given.split_once(':').unwrap_or_default();
     let refused = || answered(401, "AccessDenied", "the user or the password is wrong");
-    users.admits(user, password).then(|| user.to_owned()).ok_or_else(refused)
+    let admits = |keys: &KeyPairs| keys.admits(user, password).then_some(()).ok_or_else(refused);
+    in_time(logins.check(peer, user, admits).await).map(|()| user.to_owned())
 }
 
 impl ListmonkMail {
@@ -384,6 +431,17 @@ impl ListmonkMail {
     }
 }
 
+/// The answer while the relay serves.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Health {
+    /// The stack's name.
+    pub(super) stack: String,
+}
+
+async fn health<C>(State(server): Shared<C>) -> Json<Health> {
+    Json(server.health.clone())
+}
+
 /// Current values in the `OpenMetrics` format.
 async fn metrics<C>(State(server): Shared<C>) -> impl IntoResponse {
     let mut text = "# TYPE relay_mails counter\n# HELP relay_mails Mails that SQS acknowledged, and those that were \
@@ -413,8 +471,9 @@ pub(super) async fn serve(
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(SILENCE);
     let acceptor = tls.map(TlsAcceptor::from);
-    let connection = |stream, _, stopped| {
-        let (builder, router, acceptor) = (builder.clone(), router.clone(), acceptor.clone());
+    let connection = |stream, peer: IpAddr, stopped| {
+        let (builder, acceptor) = (builder.clone(), acceptor.clone());
+        let router = router.clone().layer(Extension(peer));
         async move {
             match acceptor {
                 None => answer(builder, stream, router, stopped).await,

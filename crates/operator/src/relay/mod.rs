@@ -9,7 +9,9 @@ mod campaign;
 mod connections;
 mod enqueue;
 mod http;
+mod logins;
 mod memory;
+mod others;
 mod refusal;
 mod sigv4;
 mod smtp;
@@ -24,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use clap::Args;
 use futures_util::future::join_all;
 use serde::Serialize;
@@ -47,9 +50,11 @@ use crate::stack::OnStack;
 use campaign::{CampaignRules, Targets};
 use connections::Connections;
 use enqueue::Enqueuer;
-use http::HttpServer;
-use sigv4::KeyPairs;
-use smtp::{Encryption, SmtpServer, SmtpSettings, SmtpUsers};
+use http::{Health, HttpServer};
+use logins::{KeyPairs, Logins};
+use others::OtherCalls;
+pub(crate) use others::stack_at;
+use smtp::{Encryption, SmtpServer, SmtpSettings};
 use submission::{Submission, SubmissionRules};
 use submit::{Relay, raw};
 
@@ -99,6 +104,9 @@ pub struct RelayArgs {
     /// Address for SMTP with TLS from the first byte (port 465)
     #[arg(long, value_name = "ADDRESS", requires = "tls_cert")]
     smtps: Option<SocketAddr>,
+    /// Make other calls of SES, such as CreateTemplate, to SES itself, with the relay's own credentials
+    #[arg(long)]
+    forward_other_calls: bool,
     /// Show which campaign a mail in a file (.eml) would go to, and why; nothing is served
     #[arg(long, value_name = "FILE")]
     explain: Option<PathBuf>,
@@ -138,8 +146,9 @@ struct RelayTerms {
     rules: CampaignRules,
     /// `--campaign`.
     campaign: Option<String>,
-    keys: Option<Arc<KeyPairs>>,
+    logins: Option<Arc<Logins>>,
     tls: Option<Arc<ServerConfig>>,
+    forwards_other_calls: bool,
 }
 
 impl RelayTerms {
@@ -155,7 +164,7 @@ impl RelayTerms {
         let targets =
             Targets { campaigns, express: stack.express(), default: self.campaign.clone() };
         let (campaigns, messages) = (self.rules.clone(), stack.poller.rules.clone());
-        Ok(SubmissionRules { campaigns, targets, messages, keys: self.keys.clone() })
+        Ok(SubmissionRules { campaigns, targets, messages, logins: self.logins.clone() })
     }
 
     /// The same at the start: the stack sends mail, and has the campaigns that the rules name.
@@ -228,7 +237,23 @@ impl<'a> RelayServer<'a> {
         let (rules_sender, rules) = watch::channel(Arc::new(rules));
         let (account_sender, account) = watch::channel(None);
         let (enqueuer, from) = Enqueuer::new();
-        let relay = Relay::new(rules, enqueuer, stack.clock());
+        let relay = Arc::new(Relay::new(rules, enqueuer, stack.clock()));
+        // Each its own: what strangers can hold by one way does not stop the other.
+        let memory = || Arc::new(Semaphore::new(MEMORY / 2));
+        let (logins, tls) = (terms.logins.clone(), terms.tls.clone());
+        let settings = SmtpSettings {
+            host: "tidegate".to_owned(),
+            tls: tls.clone(),
+            logins: logins.clone(),
+            most_bytes: MOST_BYTES,
+            memory: memory(),
+        };
+        let smtp = Arc::new(SmtpServer::new(settings, Arc::clone(&relay)));
+        let ses = || OtherCalls::new(aws_sdk_sesv2::Client::new(stack.clients().ses_config()));
+        let others = terms.forwards_other_calls.then(ses);
+        let health = Health { stack: stack.name.clone() };
+        let http = HttpServer { health, relay, logins, others, account, memory: memory() };
+        let router = http::router(Arc::new(http));
         let refresh = async {
             loop {
                 account_sender.send_replace(figures(stack).await);
@@ -251,7 +276,7 @@ impl<'a> RelayServer<'a> {
                 stack.wake().await;
             }
         };
-        let served = serve(relay, account, listeners, &terms, stop);
+        let served = serve(listeners, router, smtp, tls, stop);
         let serving = async {
             tokio::select! {
                 () = served => {}
@@ -283,27 +308,12 @@ async fn figures(stack: &Stack) -> Option<SesAccount> {
 
 /// Serves until it is `asked` to end; then mail that is under way is answered.
 async fn serve(
-    relay: Relay<SystemClock>,
-    account: watch::Receiver<Option<SesAccount>>,
     listeners: Vec<TcpListener>,
-    terms: &RelayTerms,
+    router: Router,
+    smtp: Arc<SmtpServer<Relay<SystemClock>>>,
+    tls: Option<Arc<ServerConfig>>,
     asked: impl Future<Output = ()>,
 ) {
-    let RelayTerms { keys, tls, .. } = terms;
-    let relay = Arc::new(relay);
-    // Each its own: what strangers can hold by one way does not stop the other.
-    let memory = || Arc::new(Semaphore::new(MEMORY / 2));
-    let users = keys.as_ref().map(|keys| SmtpUsers::new(keys.passwords()));
-    let settings = SmtpSettings {
-        host: "tidegate".to_owned(),
-        tls: tls.clone(),
-        users: users.clone(),
-        most_bytes: MOST_BYTES,
-        memory: memory(),
-    };
-    let smtp = Arc::new(SmtpServer::new(settings, Arc::clone(&relay)));
-    let http = HttpServer { relay, keys: keys.clone(), users, account, memory: memory() };
-    let router = http::router(Arc::new(http));
     let connections = Connections::new(MOST_CONNECTIONS, MOST_CONNECTIONS_OF_ADDRESS);
     let (stop, stopped) = watch::channel(false);
     let stopped = || {
@@ -335,17 +345,18 @@ impl RelayArgs {
                 .map_err(|error| CommandError::Input(format!("{}: {error}", path.display())))?,
             None => CampaignRules::default(),
         };
-        let (campaign, keys, tls) = (self.campaign.clone(), self.keys()?, self.tls()?);
-        Ok(RelayTerms { rules, campaign, keys, tls })
+        let forwards_other_calls = self.forward_other_calls;
+        let (campaign, logins, tls) = (self.campaign.clone(), self.logins()?, self.tls()?);
+        Ok(RelayTerms { rules, campaign, logins, tls, forwards_other_calls })
     }
 
-    fn keys(&self) -> Result<Option<Arc<KeyPairs>>, CommandError> {
+    fn logins(&self) -> Result<Option<Arc<Logins>>, CommandError> {
         let Some(path) = &self.credentials else { return Ok(None) };
         let keys = KeyPairs::read(&text_file(path)?);
         let keys = keys.map_err(|error| {
             CommandError::Input(format!("{}: {}", path.display(), in_full(&error)))
         })?;
-        Ok(Some(Arc::new(keys)))
+        Ok(Some(Arc::new(Logins::new(keys))))
     }
 
     fn tls(&self) -> Result<Option<Arc<ServerConfig>>, CommandError> {

@@ -1,134 +1,33 @@
 //! Verifies [AWS's Signature Version 4](https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html)
-//! of a request to SES, against the key pairs of a file.
-//!
-//! ```json
-//! {"RELAYNEWS": {"secret": "…", "campaigns": ["news"], "senders": ["news@example.org", "*@example.net"]}}
-//! ```
-//!
-//! A key pair is the relay's own and unknown to AWS. `campaigns` and `senders` are what it may be used for; all where they
-//! are left out.
+//! of a request to SES: it is signed again, with the secret of the relay's own key pair.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use aws_sigv4::sign::v4::{calculate_signature, generate_signing_key};
+use aws_credential_types::Credentials;
+use aws_sigv4::http_request::{
+    SignableBody, SignableRequest, SigningSettings, UriPathNormalizationMode, sign,
+};
+use aws_sigv4::sign::v4::SigningParams;
+use aws_smithy_runtime_api::box_error::BoxError;
 use http::header::{AUTHORIZATION, HOST};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
-use serde::{Deserialize, Deserializer, de};
 use subtle::ConstantTimeEq as _;
-use tidegate_core::Timestamp;
-use tidegate_core::email::AllowedSenders;
 use tidegate_core::outcome::{Failure, answered};
+use tidegate_core::{Timestamp, in_full};
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
+use super::logins::KeyPairs;
 use crate::send::fingerprint;
 
 /// The names that SES is signed for: that of the SDKs, and that of its host names.
 const SERVICES: [&str; 2] = ["ses", "email"];
 /// How far a request's date may be off, either way. AWS allows 15 minutes.
 const MOST_SKEW: Duration = Duration::from_mins(5);
-/// Fewest bytes of a secret. AWS's have 40.
-const FEWEST_SECRET_BYTES: usize = 16;
-/// Signs for an access key that is not there, which then takes as long as one that is.
-const SECRET_OF_NOBODY: &str = "0000000000000000000000000000000000000000";
 
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const CONTENT_HASH: HeaderName = HeaderName::from_static("x-amz-content-sha256");
-
-/// Encoded are all but unreserved characters (RFC 3986, 2.3).
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-const RESERVED_IN_PATHS: &AsciiSet = &RESERVED.remove(b'/');
-
-/// The key pairs of a file, by access key. It is not shown: it has the secrets.
-#[derive(Deserialize)]
-pub(crate) struct KeyPairs(BTreeMap<String, KeyPair>);
-
-/// A secret, and what it may be used for.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct KeyPair {
-    #[serde(deserialize_with = "read_secret")]
-    secret: String,
-    /// The campaigns that it may name; none if it may name all.
-    pub(crate) campaigns: Option<Vec<String>>,
-    /// The senders whose mail it may hand over.
-    #[serde(default = "AllowedSenders::everyone", deserialize_with = "read_senders")]
-    pub(crate) senders: AllowedSenders,
-}
-
-fn read_secret<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
-    let secret = String::deserialize(input)?;
-    if secret.len() < FEWEST_SECRET_BYTES {
-        let problem = format_args!("must have at least {FEWEST_SECRET_BYTES} bytes");
-        return Err(de::Error::custom(problem));
-    }
-    Ok(secret)
-}
-
-fn read_senders<'de, D: Deserializer<'de>>(input: D) -> Result<AllowedSenders, D::Error> {
-    Vec::<String>::deserialize(input)?.join(",").parse().map_err(de::Error::custom)
-}
-
-impl KeyPairs {
-    /// Reads a file's text. Errors begin with the place, such as `RELAYNEWS.secret: `.
-    pub(crate) fn read(text: &str) -> Result<Self, serde_path_to_error::Error<serde_json::Error>> {
-        serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))
-    }
-
-    pub(crate) fn get(&self, access_key: &str) -> Option<&KeyPair> {
-        self.0.get(access_key)
-    }
-
-    /// The secrets by access key, which are passwords by user for SMTP.
-    pub(crate) fn passwords(&self) -> BTreeMap<String, String> {
-        self.0.iter().map(|(name, pair)| (name.clone(), pair.secret.clone())).collect()
-    }
-
-    /// The access key that signed a request; `head` is as it was received, with path and query still encoded.
-    ///
-    /// # Errors
-    /// In SES's codes: `MissingAuthenticationTokenException`, `IncompleteSignatureException` for what cannot be read or is
-    /// not taken, `UnrecognizedClientException` for an unknown access key or a session token, `RequestExpired` for a date
-    /// that is off by more than five minutes, and `InvalidSignatureException`.
-    pub(crate) fn verify(
-        &self,
-        head: &Parts,
-        body: &[u8],
-        now: Timestamp,
-    ) -> Result<&str, Failure> {
-        let signature = Signature::read(head)?;
-        let Signature { date, at, region, service, .. } = signature;
-        if at.unix_timestamp_nanos().abs_diff(now.as_nanos().into()) > MOST_SKEW.as_nanos() {
-            let minutes = MOST_SKEW.as_secs() / 60;
-            let message = format!(
-                "Signature expired: X-Amz-Date {date} is more than {minutes} minutes off the relay's clock."
-            );
-            return Err(answered(400, "RequestExpired", message));
-        }
-        let body = fingerprint(body);
-        if header(head, &CONTENT_HASH)?.is_some_and(|given| given != body) {
-            let message = "X-Amz-Content-Sha256 must be the body's SHA-256 in hex: UNSIGNED-PAYLOAD and streams are \
-                           not taken.";
-            return Err(mismatch(message));
-        }
-        let found = self.0.get_key_value(signature.access_key);
-        let secret = found.map_or(SECRET_OF_NOBODY, |(_, pair)| &pair.secret);
-        let key = generate_signing_key(secret, at.into(), region, service);
-        let expected = calculate_signature(key, signature.text(head, &body).as_bytes());
-        let is_right = bool::from(expected.as_bytes().ct_eq(signature.value.as_bytes()));
-        match found {
-            None => Err(unknown("The security token included in the request is invalid.")),
-            Some((access_key, _)) if is_right => Ok(access_key),
-            Some(_) => Err(mismatch(
-                "The request signature we calculated does not match the signature you provided. Check your AWS Secret \
-                 Access Key and signing method. Consult the service documentation for details.",
-            )),
-        }
-    }
-}
 
 /// The access key that a request names, whether it signed it or not.
 pub(crate) fn named_key(head: &Parts) -> Option<String> {
@@ -160,10 +59,12 @@ fn header<'a>(head: &'a Parts, name: &HeaderName) -> Result<Option<&'a str>, Fai
 }
 
 /// The signature of a request, in its parts.
-struct Signature<'a> {
-    access_key: &'a str,
-    /// Day, region and service of the signing key: `20261128/eu-west-1/ses/aws4_request`.
-    scope: &'a str,
+///
+/// Failures have SES's codes: `MissingAuthenticationTokenException`, `IncompleteSignatureException` for what cannot be
+/// read or is not taken, `UnrecognizedClientException` for an unknown access key or a session token, `RequestExpired` for
+/// a date that is off by more than five minutes, and `InvalidSignatureException`.
+pub(crate) struct Signature<'a> {
+    pub(crate) access_key: &'a str,
     region: &'a str,
     service: &'a str,
     /// Names of the headers that are signed.
@@ -175,7 +76,8 @@ struct Signature<'a> {
 }
 
 impl<'a> Signature<'a> {
-    fn read(head: &'a Parts) -> Result<Self, Failure> {
+    /// Reads it; `head` is as it was received, with path and query still encoded.
+    pub(crate) fn read(head: &'a Parts) -> Result<Self, Failure> {
         let query = head.uri.query().unwrap_or_default().to_ascii_lowercase();
         if query.split('&').any(|parameter| parameter.starts_with("x-amz-")) {
             let message = "X-Amz-… in the query: presigned requests are not taken, sign in the header Authorization.";
@@ -224,40 +126,72 @@ impl<'a> Signature<'a> {
             return Err(incomplete(message));
         };
         let value = field("Signature=")?;
-        Ok(Self { access_key, scope, region, service, headers, value, date, at })
+        Ok(Self { access_key, region, service, headers, value, date, at })
     }
 
-    /// The text that is signed; `body` is the hash of the request's body.
-    fn text(&self, head: &Parts, body: &str) -> String {
-        // The path is encoded already. It is encoded once more, for every service but S3.
-        let path = percent_encode(head.uri.path().as_bytes(), RESERVED_IN_PATHS);
-        let query = canonical_query(head.uri.query().unwrap_or_default());
-        let mut request = format!("{}\n{path}\n{query}\n", head.method).into_bytes();
-        for name in &self.headers {
-            let values = head.headers.get_all(*name).iter().map(|value| {
-                let words = value.as_bytes().split(|byte| *byte == b' ');
-                words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(&b' ')
-            });
-            let values = values.collect::<Vec<_>>().join(&b',');
-            request.extend([name.as_bytes(), b":", &values, b"\n"].concat());
+    /// The secret of its access key.
+    pub(crate) fn secret<'b>(&self, keys: &'b KeyPairs) -> Result<&'b str, Failure> {
+        let pair = keys.get(self.access_key).map(|pair| pair.secret.as_str());
+        pair.ok_or_else(|| unknown("The security token included in the request is invalid."))
+    }
+
+    /// Checks that the request was signed with the secret of its access key.
+    pub(crate) fn verify(
+        &self,
+        keys: &KeyPairs,
+        head: &Parts,
+        body: &[u8],
+        now: Timestamp,
+    ) -> Result<(), Failure> {
+        if self.at.unix_timestamp_nanos().abs_diff(now.as_nanos().into()) > MOST_SKEW.as_nanos() {
+            let (date, minutes) = (self.date, MOST_SKEW.as_secs() / 60);
+            let message = format!(
+                "Signature expired: X-Amz-Date {date} is more than {minutes} minutes off the relay's clock."
+            );
+            return Err(answered(400, "RequestExpired", message));
         }
-        request.extend(format!("\n{}\n{body}", self.headers.join(";")).into_bytes());
-        format!("AWS4-HMAC-SHA256\n{}\n{}\n{}", self.date, self.scope, fingerprint(&request))
+        let body = fingerprint(body);
+        if header(head, &CONTENT_HASH)?.is_some_and(|given| given != body) {
+            let message = "X-Amz-Content-Sha256 must be the body's SHA-256 in hex: UNSIGNED-PAYLOAD and streams are \
+                           not taken.";
+            return Err(mismatch(message));
+        }
+        let right = self.expected(head, body, self.secret(keys)?);
+        let right = right.map_err(|error| mismatch(in_full(&*error)))?;
+        if bool::from(right.as_bytes().ct_eq(self.value.as_bytes())) {
+            return Ok(());
+        }
+        Err(mismatch(
+            "The request signature we calculated does not match the signature you provided. Check your AWS Secret \
+             Access Key and signing method. Consult the service documentation for details.",
+        ))
     }
-}
 
-/// Names and values, encoded alike and sorted.
-fn canonical_query(query: &str) -> String {
-    let encoded = |text: &str| {
-        let bytes: Vec<u8> = percent_decode_str(&text.replace('+', " ")).collect();
-        percent_encode(&bytes, RESERVED).to_string()
-    };
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    let mut pairs: Vec<[String; 2]> =
-        pairs.map(|(name, value)| [encoded(name), encoded(value)]).collect();
-    pairs.sort();
-    pairs.iter().map(|pair| pair.join("=")).collect::<Vec<_>>().join("&")
+    /// The signature that the request has if it was signed with `secret`; `body` is the hash of its body.
+    fn expected(&self, head: &Parts, body: String, secret: &str) -> Result<String, BoxError> {
+        let identity = Credentials::new(self.access_key, secret, None, None, "relay").into();
+        let mut settings = SigningSettings::default();
+        // Signed is what the client says, as it was sent.
+        settings.excluded_headers = None;
+        settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
+        let params = SigningParams::builder()
+            .identity(&identity)
+            .region(self.region)
+            .name(self.service)
+            .time(self.at.into())
+            .settings(settings)
+            .build()?;
+        let mut headers = Vec::new();
+        for name in &self.headers {
+            for value in head.headers.get_all(*name) {
+                headers.push((*name, value.to_str()?));
+            }
+        }
+        let body = SignableBody::Precomputed(body);
+        let (method, uri) = (head.method.as_str(), head.uri.to_string());
+        let request = SignableRequest::new(method, uri, headers.into_iter(), body)?;
+        Ok(sign(request, &params.into())?.signature().to_owned())
+    }
 }
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ use tidegate_core::ses_request::{
 use tidegate_delivery::ports::{BATCH_BYTES, Body, Outgoing, QueueUrl};
 
 use super::campaign::{CampaignChoice, CampaignHints, CampaignRules, Targets};
+use super::logins::{KeyPair, Logins};
 use super::refusal::Refusal;
-use super::sigv4::{KeyPair, KeyPairs};
 use crate::send::{fingerprint, for_sqs};
 
 /// A mail as one call or dialogue hands it over.
@@ -72,8 +72,8 @@ pub(crate) struct SubmissionRules {
     pub(crate) targets: Targets,
     /// The stack's own checks of messages.
     pub(crate) messages: MessageRules,
-    /// The users and access keys; none if everybody may send.
-    pub(crate) keys: Option<Arc<KeyPairs>>,
+    /// Who may send what; none if everybody may send everything.
+    pub(crate) logins: Option<Arc<Logins>>,
 }
 
 impl SubmissionRules {
@@ -145,9 +145,9 @@ impl SubmissionRules {
         user: Option<&str>,
         choice: &CampaignChoice,
     ) -> Result<Option<&KeyPair>, Refusal> {
-        let Some((user, keys)) = user.zip(self.keys.as_ref()) else { return Ok(None) };
+        let Some((user, logins)) = user.zip(self.logins.as_ref()) else { return Ok(None) };
         let refused = |what: &str| Err(Refusal::NotAllowed(format!("{user} may not send {what}")));
-        let Some(pair) = keys.get(user) else { return refused("any more") };
+        let Some(pair) = logins.keys.get(user) else { return refused("any more") };
         let campaigns = pair.campaigns.as_deref();
         if campaigns.is_some_and(|campaigns| !campaigns.contains(&choice.campaign)) {
             return refused(&format!("to {}", choice.campaign));
@@ -161,8 +161,10 @@ impl SubmissionRules {
             (Content::Email(mail), Some(pair)) => pair.senders.admit(*mail).map(drop),
             _ => Ok(()),
         });
+        // No sender of another form can be verified either: nodemailer's `verify()` asks with one.
         read.map_err(|error| match error.kind {
             EmailErrorKind::SenderNotAllowed => Refusal::NotAllowed(error.to_string()),
+            _ if error.field == "from" => Refusal::NotAllowed(error.to_string()),
             _ => Refusal::Invalid(error.to_string()),
         })?;
         // A compressed message, too, must fit into SQS without its compression.

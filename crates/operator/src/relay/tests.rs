@@ -1,10 +1,17 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use aws_credential_types::Credentials;
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use base64::Engine as _;
@@ -21,7 +28,7 @@ use tidegate_fakes::{
 use tower::ServiceExt as _;
 
 use super::*;
-use axum::Router;
+use axum::Extension;
 use enqueue::EnqueuerQueue;
 use refusal::Refusal;
 use submission::{SmtpMail, Submit};
@@ -32,10 +39,12 @@ struct World {
     faults: FaultPlan,
     relay: Arc<Relay<SimClock>>,
     memory: Arc<Semaphore>,
+    others: Option<OtherCalls>,
     from: EnqueuerQueue,
     clock: SimClock,
 }
 
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const NAMES: [&str; 3] = ["news", "orders", "express"];
 
 fn queue(name: &str) -> QueueUrl {
@@ -67,13 +76,13 @@ impl World {
                 default: Some("news".to_owned()),
             },
             messages: senders.into(),
-            keys: keys.map(|keys| Arc::new(KeyPairs::read(keys).unwrap())),
+            logins: keys.map(|keys| Arc::new(Logins::new(KeyPairs::read(keys).unwrap()))),
         };
         let (enqueuer, from) = Enqueuer::new();
         let clock = universe.clock();
         let relay = Relay::new(watch::channel(Arc::new(rules)).1, enqueuer, clock.clone());
         let memory = Arc::new(Semaphore::new(MEMORY));
-        Self { queues, faults, relay: Arc::new(relay), memory, from, clock }
+        Self { queues, faults, relay: Arc::new(relay), memory, others: None, from, clock }
     }
 
     /// Runs `client` beside the relay, whose last mails are sent when it is done. Returns what the client returns, and
@@ -88,11 +97,11 @@ impl World {
             sent_last_24_hours: 7.0,
             sending_enabled: true,
         }));
-        let keys = self.relay.rules.borrow().keys.clone();
-        let users = keys.as_ref().map(|keys| SmtpUsers::new(keys.passwords()));
-        let Self { relay, memory, .. } = self;
-        let server = HttpServer { relay, keys, users, account, memory };
-        let router = http::router(Arc::new(server));
+        let logins = self.relay.rules.borrow().logins.clone();
+        let Self { relay, memory, others, .. } = self;
+        let health = Health { stack: "mail".to_owned() };
+        let server = HttpServer { health, relay, logins, others, account, memory };
+        let router = http::router(Arc::new(server)).layer(Extension(PEER));
         let queues = self.queues.clone().with_faults(&self.faults);
         let told = async { client(router).await };
         let (told, ()) = tokio::join!(told, enqueue::run(self.from, &queues, &self.clock, || {}));
@@ -401,6 +410,83 @@ async fn listmonk_s_mail_is_taken_from_who_may_send() {
     assert_eq!((&sent["html"], &sent["to"]), (&json!("<p>Text.</p>"), &json!(["ada@example.com"])));
     let file = json!({"name": "a.png", "content": "QUJD", "content_type": "image/png", "content_id": "a", "disposition": "inline"});
     assert_eq!(sent["attachments"], json!([file]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_passwords_by_http_slow_the_next_login_of_their_address() {
+    let keys = r#"{"LISTMONK": {"secret": "0123456789abcdef"}}"#;
+    let world = World::new(Some(keys), AllowedSenders::everyone());
+    let (waits, _) = world
+        .serve(async |router: Router| {
+            let mut waits = Vec::new();
+            for password in ["a", "b", "c", "0123456789abcdef", "0123456789abcdef"] {
+                let began = tokio::time::Instant::now();
+                let basic = format!("Basic {}", STANDARD.encode(format!("LISTMONK:{password}")));
+                let request = Request::post("/listmonk").header("authorization", basic);
+                let (status, _) = call(&router, request.body(Body::from("{}")).unwrap()).await;
+                waits.push((status.as_u16(), began.elapsed().as_secs()));
+            }
+            waits
+        })
+        .await;
+    // The body of those that are let in is no mail.
+    assert_eq!(waits, [(401, 0), (401, 1), (401, 2), (400, 4), (400, 0)]);
+}
+
+/// Answers with what it was asked, in a form that is none of SES's.
+#[derive(Debug)]
+struct Echo;
+
+impl HttpConnector for Echo {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let signature = request.headers().get("authorization").unwrap_or_default();
+        let is_signed = signature.contains("Credential=AKIDRELAY/");
+        let content_type = request.headers().get("content-type").unwrap_or_default();
+        let body = String::from_utf8_lossy(request.body().bytes().unwrap_or_default());
+        let told = format!(
+            "{} {} {content_type} {body} signed: {is_signed}",
+            request.method(),
+            request.uri()
+        );
+        let mut response = HttpResponse::new(409.try_into().unwrap(), SdkBody::from(told));
+        response.headers_mut().insert("x-amzn-errortype", "ConflictException");
+        HttpConnectorFuture::ready(Ok(response))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_calls_are_made_to_ses_itself_with_the_relay_s_credentials() {
+    let config = aws_sdk_sesv2::Config::builder()
+        .behavior_version_latest()
+        .region(aws_sdk_sesv2::config::Region::new("eu-west-1"))
+        .credentials_provider(Credentials::new("AKIDRELAY", "secret", None, None, "a test"))
+        .http_client(http_client_fn(|_, _| SharedHttpConnector::new(Echo)))
+        .endpoint_url("http://ses.test");
+    let client = aws_sdk_sesv2::Client::from_conf(config.build());
+    let world = World { others: Some(OtherCalls::new(client)), ..open() };
+    let ((put, form, own), messages) = world
+        .serve(async |router: Router| {
+            let put = Request::put("/v2/email/templates/t%20a?x=1")
+                .header("content-type", "application/json")
+                .body(Body::from("{}"));
+            let form = Request::post("/").body(Body::from("Action=ListIdentities"));
+            let own = Request::get("/v2/email/account").body(Body::empty());
+            (
+                router.clone().oneshot(put.unwrap()).await.unwrap(),
+                call(&router, form.unwrap()).await,
+                call(&router, own.unwrap()).await,
+            )
+        })
+        .await;
+    assert_eq!(put.status(), StatusCode::CONFLICT);
+    assert_eq!(put.headers()["x-amzn-errortype"], "ConflictException");
+    let put = to_bytes(put.into_body(), 1_000).await.unwrap();
+    let expected =
+        "PUT http://ses.test/v2/email/templates/t%20a?x=1 application/json {} signed: true";
+    assert_eq!(put, expected);
+    assert_eq!(form.1, "POST http://ses.test/  Action=ListIdentities signed: true");
+    assert!(own.0 == StatusCode::OK && own.1.contains("14.0"), "{own:?}");
+    assert!(messages.values().all(Vec::is_empty));
 }
 
 #[tokio::test(start_paused = true)]

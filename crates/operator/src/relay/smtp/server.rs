@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::take;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -13,10 +13,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-use super::dialogue::{Dialogue, Event, SmtpTerms};
-use super::login::{Credentials, FailedLogins, SmtpUsers};
-use crate::redact::AddressVisibility;
+use super::dialogue::{Credentials, Dialogue, Event, SmtpTerms};
 use crate::relay::connections::Connections;
+use crate::relay::logins::{KeyPairs, Logins};
 use crate::relay::submission::Submit;
 
 /// Longest time for a connection's first command, and for a TLS handshake.
@@ -43,14 +42,14 @@ pub(crate) enum Encryption {
     Implicit,
 }
 
-/// Offers and limits of an [`SmtpServer`]. Beyond loopback `tls` and `users` must be set: that is for the caller to check.
+/// Offers and limits of an [`SmtpServer`]. Beyond loopback `tls` and `logins` must be set: that is for the caller to check.
 #[derive(Clone)]
 pub(crate) struct SmtpSettings {
     /// The server's name in its greeting, such as `relay.example.com`.
     pub(crate) host: String,
     pub(crate) tls: Option<Arc<ServerConfig>>,
     /// None: mail is taken without a login. Else a login needs TLS.
-    pub(crate) users: Option<SmtpUsers>,
+    pub(crate) logins: Option<Arc<Logins>>,
     /// Most bytes of a mail.
     pub(crate) most_bytes: usize,
     /// A permit for each byte of mail that is held at once, from its first byte until it was submitted. A mail that finds
@@ -62,7 +61,6 @@ pub(crate) struct SmtpSettings {
 pub(crate) struct SmtpServer<S> {
     settings: SmtpSettings,
     submit: Arc<S>,
-    failed_logins: Mutex<FailedLogins>,
 }
 
 /// Longest time for mail that is under way when the server is to end.
@@ -87,7 +85,7 @@ pub(crate) async fn serve<S: Submit + Send + Sync + 'static>(
 
 impl<S: Submit> SmtpServer<S> {
     pub(crate) fn new(settings: SmtpSettings, submit: Arc<S>) -> Self {
-        Self { settings, submit, failed_logins: Mutex::default() }
+        Self { settings, submit }
     }
 
     /// One connection, from its greeting to its end.
@@ -103,7 +101,7 @@ impl<S: Submit> SmtpServer<S> {
             host: settings.host.clone(),
             most_bytes: settings.most_bytes,
             offers_tls: settings.tls.is_some(),
-            asks_login: settings.users.is_some(),
+            asks_login: settings.logins.is_some(),
         };
         let is_implicit = encryption == Encryption::Implicit;
         let dialogue = Dialogue::new(terms, is_implicit);
@@ -213,23 +211,20 @@ impl<S: Submit> Visit<'_, S> {
         Ok(!answers.is_empty())
     }
 
-    async fn login(&mut self, credentials: Credentials) {
-        let peer = self.peer;
-        let Some(wait) = lock(&self.server.failed_logins).wait(peer, Instant::now()) else {
-            return self.dialogue.close("421 4.7.0 too many failed logins from your address");
+    async fn login(&mut self, Credentials { user, password }: Credentials) {
+        let Some(logins) = &self.server.settings.logins else {
+            return self.dialogue.logged_in(None);
         };
-        if !wait.is_zero() && timeout(wait, stop(&mut self.stopped)).await.is_ok() {
-            return self.dialogue.close(STOPPED);
+        let admits = |keys: &KeyPairs| keys.admits(&user, &password).then_some(()).ok_or(());
+        let checked = tokio::select! {
+            biased;
+            () = stop(&mut self.stopped) => return self.dialogue.close(STOPPED),
+            checked = logins.check(self.peer, &user, admits) => checked,
+        };
+        match checked {
+            None => self.dialogue.close("421 4.7.0 too many failed logins from your address"),
+            Some(checked) => self.dialogue.logged_in(checked.is_ok().then_some(user)),
         }
-        let users = self.server.settings.users.as_ref();
-        let is_right =
-            users.is_some_and(|users| users.admits(&credentials.user, &credentials.password));
-        lock(&self.server.failed_logins).checked(peer, is_right, Instant::now());
-        if !is_right {
-            let user = AddressVisibility::Masked.within(&credentials.user);
-            tracing::warn!(%peer, user, "a login with a wrong user or password");
-        }
-        self.dialogue.logged_in(is_right.then_some(credentials.user));
     }
 }
 
@@ -265,8 +260,4 @@ impl Drop for HeldBytes<'_> {
 /// Returns once the server stops, or is dropped.
 async fn stop(stopped: &mut watch::Receiver<bool>) {
     let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

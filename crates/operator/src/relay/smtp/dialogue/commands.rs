@@ -13,11 +13,10 @@ use smtp_proto::{
 use tidegate_core::email::Address;
 
 use super::{
-    Dialogue, DialogueStage, Event, LoginStep, MOST_RECIPIENTS, NO_MEMORY, SmtpTerms, Transaction,
+    Credentials, Dialogue, DialogueStage, Event, LoginStep, MOST_RECIPIENTS, NO_MEMORY, SmtpTerms, Transaction,
 };
 use crate::redact::AddressVisibility;
 use crate::relay::refusal::Refusal;
-use crate::relay::smtp::login::Credentials;
 
 const CANCELLED: &str = "501 5.7.0 the login is cancelled";
 const NO_LOGIN: &str = "501 5.5.2 this is no user or password of PLAIN or LOGIN in base64";

@@ -16,7 +16,6 @@ use std::mem::{replace, take};
 use smtp_proto::request::receiver::{BdatReceiver, DataReceiver};
 use smtp_proto::{Error, Request};
 
-use super::login::Credentials;
 use crate::redact::AddressVisibility;
 use crate::relay::refusal::Refusal;
 use crate::relay::submission::SmtpMail;
@@ -53,6 +52,12 @@ pub(super) struct SmtpTerms {
     pub(super) offers_tls: bool,
     /// Mail is taken after a login only.
     pub(super) asks_login: bool,
+}
+
+/// The name and the password that a client gives.
+pub(super) struct Credentials {
+    pub(super) user: String,
+    pub(super) password: String,
 }
 
 /// A thing that only the server can do. The dialogue goes on once it was told how that went.

@@ -1,6 +1,5 @@
 mod dialogue;
 mod killed;
-mod login;
 mod server;
 mod smuggling;
 

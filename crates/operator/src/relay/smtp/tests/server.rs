@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,8 +13,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::super::server::{COMMAND, CONTENT, FIRST_COMMAND, SILENCE};
-use super::super::{Encryption, SmtpServer, SmtpSettings, SmtpUsers, serve};
+use super::super::{Encryption, SmtpServer, SmtpSettings, serve};
 use crate::relay::connections::Connections;
+use crate::relay::logins::{KeyPairs, Logins};
 use crate::relay::refusal::Refusal;
 use crate::relay::submission::{SmtpMail, Submit};
 
@@ -43,7 +43,7 @@ pub(super) fn settings() -> SmtpSettings {
     SmtpSettings {
         host: "relay.example.com".to_owned(),
         tls: None,
-        users: None,
+        logins: None,
         most_bytes: 1_000_000,
         memory: Arc::new(Semaphore::new(4_000_000)),
     }
@@ -53,10 +53,10 @@ fn with_login() -> SmtpSettings {
     let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
     let certificates = vec![CertificateDer::from_pem_slice(CERTIFICATE).unwrap()];
     let config = ServerConfig::builder().with_no_client_auth().with_single_cert(certificates, key);
-    let users = BTreeMap::from([("ada".to_owned(), "secret".to_owned())]);
+    let keys = KeyPairs::read(r#"{"ada": {"secret": "correct-horse-battery"}}"#).unwrap();
     SmtpSettings {
         tls: Some(Arc::new(config.unwrap())),
-        users: Some(SmtpUsers::new(users)),
+        logins: Some(Arc::new(Logins::new(keys))),
         ..settings()
     }
 }
@@ -269,7 +269,7 @@ async fn encrypted(
     Ok(Client { stream, connection: None })
 }
 
-const LOGIN: &str = "AUTH PLAIN AGFkYQBzZWNyZXQ=";
+const LOGIN: &str = "AUTH PLAIN AGFkYQBjb3JyZWN0LWhvcnNlLWJhdHRlcnk=";
 const WRONG: &str = "AUTH PLAIN AGFkYQB3cm9uZw==";
 
 #[tokio::test(start_paused = true)]
@@ -297,7 +297,7 @@ async fn tls_begins_at_once_or_on_request() {
 
 #[tokio::test(start_paused = true)]
 async fn plain_text_after_starttls_is_never_taken_for_encrypted() {
-    let host = Host::new(SmtpSettings { users: None, ..with_login() }, Duration::ZERO);
+    let host = Host::new(SmtpSettings { logins: None, ..with_login() }, Duration::ZERO);
     let mail = "EHLO app\r\nMAIL FROM:<evil@example.org>\r\nRCPT TO:<ada@example.com>\r\nBDAT 3 LAST\r\nx\r\n";
     let mut client = host.connects(PEER, Encryption::StartTls);
     client.hears().await;

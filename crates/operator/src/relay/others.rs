@@ -1,0 +1,106 @@
+//! Calls of SES that the relay does not know, made to SES under the relay's own credentials.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_sdk_sesv2::Client;
+use aws_sdk_sesv2::config::retry::RetryConfig;
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::Intercept;
+use aws_smithy_runtime_api::client::interceptors::context::AfterDeserializationInterceptorContextRef;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::config_bag::ConfigBag;
+use axum::body::{Bytes, to_bytes};
+use axum::http::request::Parts;
+use axum::http::{Request, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::in_full;
+use tidegate_core::outcome::{Failure, answered};
+
+use super::http::{HEALTH, Health};
+
+const MOST_HEALTH_BYTES: usize = 10_000;
+/// The path of `GetAccount`.
+const ACCOUNT: &str = "/v2/email/account";
+/// Headers of an answer by which SDKs read it.
+const TOLD: [&str; 3] = ["content-type", "x-amzn-errortype", "x-amzn-requestid"];
+
+/// The way to SES, by which every call can go.
+pub(super) struct OtherCalls(Client);
+
+impl OtherCalls {
+    pub(super) fn new(client: Client) -> Self {
+        Self(client)
+    }
+
+    /// Makes a call once, and hands SES's answer back as it is: its client tries again. The SDK has a client of one call
+    /// each; `GetAccount` with another method, path and body is another call, with the SDK's endpoint and signature.
+    pub(super) async fn forward(&self, head: &Parts, body: Bytes) -> Result<Response, Failure> {
+        let answer = LastAnswer::default();
+        let target = head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
+        let (method, content_type) = (head.method.clone(), head.headers.get(header::CONTENT_TYPE));
+        let content_type = content_type.and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let once = aws_sdk_sesv2::Config::builder().retry_config(RetryConfig::disabled());
+        let call = self.0.get_account().customize().config_override(once);
+        let call = call.interceptor(answer.clone()).map_request(move |mut request| {
+            let endpoint = request.uri().strip_suffix(ACCOUNT).unwrap_or_default().to_owned();
+            request.set_uri(endpoint + &target)?;
+            request.set_method(method.as_str())?;
+            if let Some(content_type) = &content_type {
+                request.headers_mut().insert(header::CONTENT_TYPE.as_str(), content_type.clone());
+            }
+            *request.body_mut() = SdkBody::from(&body[..]);
+            Ok::<_, BoxError>(request)
+        });
+        let told = call.send().await;
+        let answer = answer.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        answer.ok_or_else(|| {
+            let fault = told.err().map(|error| in_full(&error)).unwrap_or_default();
+            answered(503, "ServiceUnavailable", format!("SES cannot be asked: {fault}"))
+        })
+    }
+}
+
+/// The name of the stack that the relay at `url` takes mail for.
+///
+/// # Errors
+/// A text for people: nothing answers there, or something else does.
+pub(crate) async fn stack_at(stack: &Stack, url: &str) -> Result<String, String> {
+    let config = aws_sdk_sesv2::config::Builder::from(stack.clients().ses_config());
+    let calls = OtherCalls::new(Client::from_conf(config.endpoint_url(url).build()));
+    let request = Request::get(HEALTH).body(()).map_err(|error| error.to_string())?;
+    let answer = calls.forward(&request.into_parts().0, Bytes::new()).await;
+    let body = answer.map_err(|failure| failure.message)?.into_body();
+    let body = to_bytes(body, MOST_HEALTH_BYTES).await.map_err(|error| error.to_string())?;
+    let health: Option<Health> = serde_json::from_slice(&body).ok();
+    health.map(|health| health.stack).ok_or_else(|| "what answers there is no relay".to_owned())
+}
+
+/// Keeps SES's answer, which the SDK would read as one to `GetAccount`.
+#[derive(Clone, Debug, Default)]
+struct LastAnswer(Arc<Mutex<Option<Response>>>);
+
+impl Intercept for LastAnswer {
+    fn name(&self) -> &'static str {
+        "LastAnswer"
+    }
+
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let told = context.response();
+        let body = told.body().bytes().unwrap_or_default().to_vec();
+        let mut response = (StatusCode::from_u16(told.status().as_u16())?, body).into_response();
+        for name in TOLD {
+            if let Some(value) = told.headers().get(name) {
+                response.headers_mut().insert(name, value.parse()?);
+            }
+        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(response);
+        Ok(())
+    }
+}
