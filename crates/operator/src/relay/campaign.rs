@@ -96,12 +96,17 @@ impl CampaignRules {
         }
     }
 
-    /// Checks that every rule names a campaign that is there.
-    pub(crate) fn check(&self, targets: &Targets) -> Result<(), Refusal> {
+    /// Checks that the rules, `--campaign` and `others`, each with who names it, name campaigns that are there.
+    pub(crate) fn check<'a>(
+        &'a self,
+        others: impl Iterator<Item = (&'a str, String)>,
+        targets: &'a Targets,
+    ) -> Result<(), Refusal> {
         let all = self.configuration_sets.iter().chain(&self.users).chain(&self.senders);
-        let named = all.map(|(of, campaign)| (campaign, format!("the rule for {of}")));
-        let default = targets.default.iter().map(|name| (name, "--campaign".to_owned()));
-        named.chain(default).try_for_each(|(name, by)| targets.find(name, by).map(drop))
+        let named = all.map(|(of, campaign)| (campaign.as_str(), format!("the rule for {of}")));
+        let default = targets.default.iter().map(|name| (name.as_str(), "--campaign".to_owned()));
+        let mut named = named.chain(default).chain(others);
+        named.try_for_each(|(name, by)| targets.find(name, by).map(drop))
     }
 }
 
@@ -208,8 +213,13 @@ mod tests {
             let error = rules().choose(hints, &targets).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("news, orders"), "{error}");
         }
-        assert_eq!(rules().check(&targets), Ok(()));
+        let check = |others: &[&'static str], targets: &Targets| {
+            let others = others.iter().map(|name| (*name, "a key pair".to_owned()));
+            rules().check(others, targets).map_err(|fault| fault.to_string())
+        };
+        assert_eq!(check(&["news", "express"], &targets), Ok(()));
+        assert!(check(&["nwes"], &targets).unwrap_err().contains("a key pair names"));
         let fewer = Targets { campaigns: Vec::new(), ..targets };
-        assert!(rules().check(&fewer).unwrap_err().to_string().contains("the rule for shop"));
+        assert!(check(&[], &fewer).unwrap_err().contains("the rule for shop"));
     }
 }

@@ -80,6 +80,12 @@ pub(super) fn router<C: Clock + Send + Sync + 'static>(server: Arc<HttpServer<C>
         .with_state(server)
 }
 
+/// The answer to a call.
+enum Answered {
+    Here(SesReply),
+    BySes(Response),
+}
+
 /// A call of SES, in the version that its path tells.
 async fn ses<C: Clock>(
     State(server): Shared<C>,
@@ -89,7 +95,7 @@ async fn ses<C: Clock>(
     let (head, body) = request.into_parts();
     let is_query = head.method == Method::POST && head.uri.path() == "/";
     let mut action = format!("{} {}", head.method, head.uri.path());
-    let reply = async {
+    let answered = async {
         let (user, body, _room) = server.caller(peer, &head, body).await?;
         let caller = Caller { user, retry_key: retry_key(&head) };
         let known = if is_query {
@@ -98,22 +104,23 @@ async fn ses<C: Clock>(
             server.json(&caller, &head, &body).await?
         };
         match (known, &server.others) {
-            (Some(reply), _) => Ok(Ok(reply)),
+            (Some(reply), _) => Ok(Answered::Here(reply)),
             (None, Some(others)) => {
                 server.may_all(caller.user.as_deref())?;
-                others.forward(&head, body).await.map(Err)
+                others.forward(&head, body).await.map(Answered::BySes)
             }
             (None, None) => Err(unknown(&action)),
         }
     };
-    let reply = match reply.await {
-        Ok(Err(forwarded)) => return forwarded,
-        Ok(Ok(reply)) => Ok(reply),
-        Err(failure) => Err(failure),
+    let reply = match answered.await {
+        Ok(Answered::BySes(response)) => return response,
+        Ok(Answered::Here(reply)) => Ok(reply),
+        Err(failure) => {
+            let Failure { code, http_status, .. } = &failure;
+            tracing::info!(code, http_status, "a call is refused");
+            Err(failure)
+        }
     };
-    if let Err(Failure { code, http_status, .. }) = &reply {
-        tracing::info!(code, http_status, "a call is refused");
-    }
     let protocol = if is_query { SesProtocol::Query(&action) } else { SesProtocol::Json };
     let id = SystemEntropy.token();
     let answer = write_answer(protocol, &reply, &id);

@@ -66,6 +66,12 @@ impl KeyPairs {
         self.0.get(name)
     }
 
+    /// The campaigns that key pairs are bound to, each with the key pair's name.
+    pub(crate) fn campaigns(&self) -> impl Iterator<Item = (&str, &str)> {
+        let bound = self.0.iter().filter_map(|(name, pair)| Some((name, pair.campaigns.as_ref()?)));
+        bound.flat_map(|(name, all)| all.iter().map(move |one| (name.as_str(), one.as_str())))
+    }
+
     /// Whether the password is that of the user. Digests have one length, and are compared in constant time.
     pub(crate) fn admits(&self, user: &str, password: &str) -> bool {
         let digest = |text: &str| Sha256::digest(text.as_bytes());

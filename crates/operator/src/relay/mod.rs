@@ -167,7 +167,7 @@ impl RelayTerms {
         Ok(SubmissionRules { campaigns, targets, messages, logins: self.logins.clone() })
     }
 
-    /// The same at the start: the stack sends mail, and has the campaigns that the rules name.
+    /// The same at the start: the stack sends mail, and has the campaigns that rules and key pairs name.
     async fn checked_rules(&self, stack: &Stack) -> Result<SubmissionRules, CommandError> {
         if stack.poller.rules.channel != Channel::Email {
             return Err(CommandError::Input(format!(
@@ -176,9 +176,12 @@ impl RelayTerms {
             )));
         }
         let rules = self.submission_rules(stack).await?;
+        let keys = rules.logins.iter().flat_map(|logins| logins.keys.campaigns());
+        let of_keys =
+            keys.map(|(key, campaign)| (campaign, format!("campaigns of the key pair {key}")));
         rules
             .campaigns
-            .check(&rules.targets)
+            .check(of_keys, &rules.targets)
             .map_err(|fault| CommandError::Input(fault.to_string()))?;
         Ok(rules)
     }
