@@ -6,7 +6,7 @@ use tidegate_core::identity::{EpochMillis, Identity};
 
 use super::ResultsError;
 use crate::send::{
-    InputRow, InputRows, JournalHeader, JournalReader, fingerprint_of, recipient_of,
+    InputRow, InputRows, JournalHeader, fingerprint_of, read_journal, recipient_of,
 };
 use crate::shell::CommandError;
 use tidegate_core::email::plain_address;
@@ -28,13 +28,12 @@ impl RunJournal {
     /// # Errors
     /// [`ResultsError`] where it cannot be read.
     pub fn read(path: &str, journal: impl BufRead) -> Result<Self, ResultsError> {
-        let mut records = JournalReader::new(path, journal)?;
         let mut enqueued = HashMap::new();
-        while let Some(batch) = records.next_batch()? {
+        let contents = read_journal(path, journal, |batch| {
             let rows = batch.rows.iter().flat_map(|(first, last)| *first..=*last);
             enqueued.extend(rows.zip(batch.ids.into_iter().map(|id| (id, batch.at))));
-        }
-        let (path, contents) = (path.to_owned(), records.contents().clone());
+        })?;
+        let path = path.to_owned();
         let Some(header) = contents.header else {
             return Err(ResultsError::Empty { journal: path });
         };

@@ -85,7 +85,7 @@ pub(crate) struct Journal(pub(crate) Vec<u8>);
 
 impl Journal {
     pub(crate) fn contents(&self) -> JournalContents {
-        read_journal("journal", self.0.as_slice()).unwrap()
+        read_journal("journal", self.0.as_slice(), |_| {}).unwrap()
     }
 }
 

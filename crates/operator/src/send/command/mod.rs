@@ -323,7 +323,7 @@ fn state(journal: &Path, prepared: &PreparedRun) -> Result<RunState, CommandErro
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => JournalContents::default(),
         _ => {
             let file = BufReader::new(open_file(journal)?);
-            read_journal(&shown, file).map_err(|error| refused(error.into()))?
+            read_journal(&shown, file, |_| {}).map_err(|error| refused(error.into()))?
         }
     };
     run_state(&shown, &contents, &prepared.header).map_err(refused)

@@ -75,7 +75,7 @@ proptest! {
         #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss,
             clippy::cast_sign_loss, reason = "within the journal")]
         let cut = (bytes.len() as f64 * cut) as usize;
-        let contents = read_journal("cut", &bytes[..cut]).unwrap();
+        let contents = read_journal("cut", &bytes[..cut], |_| {}).unwrap();
         let whole = ends.iter().filter(|end| **end <= cut).count();
         prop_assert_eq!(contents.header.is_some(), whole > 0);
         let kept: Vec<u64> = batches.iter().take(whole.saturating_sub(1)).flatten().copied().collect();
@@ -90,7 +90,7 @@ proptest! {
         let rest = (1..=40).filter(|row| !contents.acknowledged.contains(*row));
         let rest = AcknowledgedRows::of(header().at, rest.map(|row| (row, "x")));
         JournalWriter::new(&mut memory).acknowledge(rest, Monotonic::default()).unwrap();
-        let again = read_journal("again", memory.0.as_slice()).unwrap();
+        let again = read_journal("again", memory.0.as_slice(), |_| {}).unwrap();
         prop_assert_eq!(again.acknowledged.count(), 40);
     }
 }
@@ -99,7 +99,7 @@ proptest! {
 fn every_cut_of_one_journal_is_readable() {
     let (bytes, _) = written(&[vec![1, 2, 3], vec![7], vec![4, 6]], true);
     for cut in 0..=bytes.len() {
-        let contents = read_journal("cut", &bytes[..cut]).unwrap();
+        let contents = read_journal("cut", &bytes[..cut], |_| {}).unwrap();
         assert!(contents.whole <= cut as u64);
     }
 }
@@ -108,7 +108,7 @@ fn every_cut_of_one_journal_is_readable() {
 fn a_line_within_that_is_no_record_is_named() {
     let (mut bytes, ends) = written(&[vec![1], vec![2]], false);
     bytes[ends[0] + 3] = b'?';
-    let error = read_journal("big.journal", bytes.as_slice()).unwrap_err().to_string();
+    let error = read_journal("big.journal", bytes.as_slice(), |_| {}).unwrap_err().to_string();
     assert!(error.starts_with("big.journal:2: this is no record"), "{error}");
 }
 
@@ -134,7 +134,7 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
 #[test]
 fn another_format_is_refused_before_anything_of_it_is_read() {
     let line = b"{\"tidegate_journal\": 2, \"new\": true}\n";
-    let error = read_journal("big.journal", line.as_slice()).unwrap_err().to_string();
+    let error = read_journal("big.journal", line.as_slice(), |_| {}).unwrap_err().to_string();
     assert!(error.contains("of format 2; allowed is 1"), "{error}");
 }
 
