@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead, BufReader, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -156,14 +156,22 @@ pub enum JournalError {
     Version { path: String, found: u32 },
 }
 
-/// A journal's file, locked for this process until it is dropped.
+/// A journal's file, locked for this process until it is dropped. What was flushed survives a crash of the machine; what
+/// was only written, one of this process.
 #[derive(Debug)]
-pub struct JournalFile {
-    file: File,
-    path: String,
+pub struct JournalFile(File);
+
+impl Write for JournalFile {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.write(line)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
 }
 
-impl JournalFile {
+impl JournalWriter<JournalFile> {
     /// Opens or creates the journal at `path`, with its folder, readable by its owner only. An
     /// incomplete last record is cut off. Returns the journal's contents too.
     ///
@@ -190,21 +198,7 @@ impl JournalFile {
         let contents = read_journal(&shown, BufReader::new(&file), |_| {})?;
         file.set_len(contents.whole).map_err(failed("cut to its last whole record"))?;
         file.seek(SeekFrom::Start(contents.whole)).map_err(failed("read"))?;
-        Ok((Self { file, path: shown }, contents))
-    }
-}
-
-impl JournalSink for JournalFile {
-    fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        self.file.write_all(line)
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn path(&self) -> String {
-        self.path.clone()
+        Ok((Self::new(JournalFile(file), &shown), contents))
     }
 }
 
@@ -281,49 +275,34 @@ fn is_torn_header(line: &[u8]) -> bool {
 /// crash of the process loses none.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
-pub trait JournalSink {
-    /// Adds `line`, which ends in a line feed, so that a crash of this process does not lose it.
-    ///
-    /// # Errors
-    /// Why not; a part of it may stand there.
-    fn append(&mut self, line: &[u8]) -> io::Result<()>;
-
-    /// Returns when all lines survive a crash of the machine.
-    ///
-    /// # Errors
-    /// Why not.
-    fn sync(&mut self) -> io::Result<()>;
-
-    /// The journal's name in error messages.
-    fn path(&self) -> String;
-}
-
 #[derive(Debug)]
-pub struct JournalWriter<L> {
-    log: L,
+pub struct JournalWriter<W> {
+    log: W,
+    /// The journal's name in error messages.
+    path: String,
     synced: Option<Monotonic>,
 }
 
-impl<L: JournalSink> JournalWriter<L> {
-    /// Appends to the end of `log`.
-    pub fn new(log: L) -> Self {
-        Self { log, synced: None }
+impl<W: Write> JournalWriter<W> {
+    /// Appends to the end of `log`, which is called `path` in errors.
+    pub fn new(log: W, path: &str) -> Self {
+        Self { log, path: path.to_owned(), synced: None }
     }
 
     /// The journal's name in error messages.
     pub fn path(&self) -> String {
-        self.log.path()
+        self.path.clone()
     }
 
     /// Writes the header and syncs it, so that it survives any crash.
     pub fn begin(&mut self, header: &JournalHeader) -> Result<(), JournalError> {
-        self.line(serde_json::to_vec(header))?;
+        self.line(header)?;
         self.sync()
     }
 
     /// Adds a record that must outlive any crash.
     pub fn record(&mut self, record: &JournalRecord) -> Result<(), JournalError> {
-        self.line(serde_json::to_vec(record))?;
+        self.line(record)?;
         self.sync()
     }
 
@@ -333,7 +312,7 @@ impl<L: JournalSink> JournalWriter<L> {
         acknowledged: AcknowledgedRows,
         now: Monotonic,
     ) -> Result<(), JournalError> {
-        self.line(serde_json::to_vec(&JournalRecord::Acknowledged(acknowledged)))?;
+        self.line(&JournalRecord::Acknowledged(acknowledged))?;
         if self.synced.is_none_or(|synced| now.saturating_since(synced) >= SYNC_EVERY) {
             self.sync()?;
             self.synced = Some(now);
@@ -341,20 +320,19 @@ impl<L: JournalSink> JournalWriter<L> {
         Ok(())
     }
 
-    fn line(&mut self, json: Result<Vec<u8>, serde_json::Error>) -> Result<(), JournalError> {
-        let written = json.map_err(io::Error::from).and_then(|mut line| {
-            line.push(b'\n');
-            self.log.append(&line)
-        });
+    /// Adds a line, so that a crash of this process does not lose it.
+    fn line(&mut self, record: &impl Serialize) -> Result<(), JournalError> {
+        let json = serde_json::to_vec(record).map_err(io::Error::from);
+        let written = json.and_then(|line| self.log.write_all(&[&line[..], b"\n"].concat()));
         written.map_err(|source| self.failed(source))
     }
 
     fn sync(&mut self) -> Result<(), JournalError> {
-        self.log.sync().map_err(|source| self.failed(source))
+        self.log.flush().map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: io::Error) -> JournalError {
-        JournalError::Io { path: self.log.path(), what: "written", source }
+        JournalError::Io { path: self.path.clone(), what: "written", source }
     }
 }
 

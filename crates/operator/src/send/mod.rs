@@ -40,7 +40,7 @@ pub use fault::{FileLine, InputFault};
 pub use fingerprint::{fingerprint, fingerprint_of};
 pub use journal::{
     AcknowledgedRows, JOURNAL_VERSION, JournalContents, JournalError, JournalFile, JournalHeader,
-    JournalInput, JournalRecord, JournalSink, JournalWriter, read_journal,
+    JournalInput, JournalRecord, JournalWriter, read_journal,
 };
 pub use preview::{Preview, PreviewedMail};
 pub use progress::{RunState, SendProgress};

@@ -1,6 +1,6 @@
 //! A run: begins or continues a journal, and enqueues every row that is not acknowledged yet.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
@@ -18,8 +18,7 @@ use super::draft::{CampaignDraft, RenderedMessage};
 use super::fault::InputFault;
 use super::fingerprint::hex;
 use super::journal::{
-    AcknowledgedRows, JournalContents, JournalError, JournalHeader, JournalRecord, JournalSink,
-    JournalWriter,
+    AcknowledgedRows, JournalContents, JournalError, JournalHeader, JournalRecord, JournalWriter,
 };
 use super::progress::{RunState, SendProgress};
 use super::report::{RunEnd, SendReport};
@@ -140,7 +139,7 @@ impl Session<'_> {
         &self,
         ports: SendPorts<'_, impl Queues, impl Clock, impl Entropy, impl SendProgress>,
         input: impl Read,
-        journal: &mut JournalWriter<impl JournalSink>,
+        journal: &mut JournalWriter<impl Write>,
         record: &mut RunRecord<'_, impl Ledger + Runs>,
         stop: impl Future<Output = ()>,
     ) -> Result<SendReport, SendError> {
@@ -220,7 +219,7 @@ impl Session<'_> {
         &self,
         deliverer: &Deliverer<'_, impl Queues, impl Clock, impl Entropy, impl SendProgress>,
         batches: &mut Batches<'_>,
-        log: &mut RunLog<'_, '_, impl JournalSink, impl Ledger + Runs>,
+        log: &mut RunLog<'_, '_, impl Write, impl Ledger + Runs>,
         stop: impl Future<Output = ()>,
     ) -> Result<Option<InputFault>, SendError> {
         let Deliverer { clock, progress, .. } = *deliverer;
@@ -293,7 +292,7 @@ impl Session<'_> {
     /// The next step of the run, by the ledger and by how long the level has deferred its mail.
     async fn order(
         &self,
-        log: &mut RunLog<'_, '_, impl JournalSink, impl Ledger + Runs>,
+        log: &mut RunLog<'_, '_, impl Write, impl Ledger + Runs>,
         stage: RunStage,
         deferred_since: &mut Option<Monotonic>,
         Deliverer { clock, progress, .. }: &Deliverer<
@@ -346,7 +345,7 @@ struct RunLog<'a, 'l, J, L> {
     report: &'a mut SendReport,
 }
 
-impl<J: JournalSink, L: Ledger + Runs> RunLog<'_, '_, J, L> {
+impl<J: Write, L: Ledger + Runs> RunLog<'_, '_, J, L> {
     /// Adds the result of a batch.
     fn add(
         &mut self,

@@ -1,6 +1,5 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io;
 use std::slice;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ use tidegate_operator::results::{
 };
 use tidegate_operator::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalInput,
-    JournalSink, JournalWriter, RecipientFilter, RunEnd, RunRecord, RunState, SendLimits, Session,
+    JournalWriter, RecipientFilter, RunEnd, RunRecord, RunState, SendLimits, Session,
     TemplatePart, TemplateSource, Templates, baseline, check,
 };
 
@@ -72,21 +71,6 @@ impl Journalled {
         assert!(end.contains("ended"), "{end}");
         self.lines = format!("{whole}\n").into_bytes();
         self
-    }
-}
-
-impl JournalSink for &mut Journalled {
-    fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        self.lines.extend_from_slice(line);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn path(&self) -> String {
-        "run.journal".to_owned()
     }
 }
 
@@ -182,7 +166,7 @@ impl World {
             progress: &(),
         };
         let mut journal = Journalled { lines: Vec::new(), written_at: at, list: csv.clone() };
-        let mut writer = JournalWriter::new(&mut journal);
+        let mut writer = JournalWriter::new(&mut journal.lines, "run.journal");
         let stored = StoredRun { version: 0, run: wanted };
         let known = MemoryLedger::default();
         let mut record = RunRecord::begin(&known, stored).await.unwrap();

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::io;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -17,7 +16,7 @@ use tidegate_fakes::{
 };
 use tidegate_operator::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
-    JournalContents, JournalHeader, JournalInput, JournalSink, JournalWriter, KnownList,
+    JournalContents, JournalHeader, JournalInput, JournalWriter, KnownList,
     RecipientFilter, RunEnd, RunRecord, SendError, SendLimits, SendPorts, SendProgress, SendReport,
     Session, TemplatePart, TemplateSource, Templates, admitted, check, read_journal, run_state,
 };
@@ -86,21 +85,6 @@ pub(crate) struct Journal(pub(crate) Vec<u8>);
 impl Journal {
     pub(crate) fn contents(&self) -> JournalContents {
         read_journal("journal", self.0.as_slice(), |_| {}).unwrap()
-    }
-}
-
-impl JournalSink for &mut Journal {
-    fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        self.0.extend_from_slice(line);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn path(&self) -> String {
-        ".tidegate/big-recipients.journal".to_owned()
     }
 }
 
@@ -213,7 +197,7 @@ impl World {
         let queues = self.queues.clone().with_faults(&self.faults);
         let (clock, entropy) = (self.universe.clock(), SeededEntropy::new(7));
         let ports = SendPorts { queues: &queues, clock: &clock, entropy: &entropy, progress };
-        let mut journal = JournalWriter::new(journal);
+        let mut journal = JournalWriter::new(&mut journal.0, ".tidegate/big-recipients.journal");
         let report = session.run(ports, later.as_bytes(), &mut journal, &mut record, stop).await;
         let stage = match report.as_ref().map(|report| &report.ended) {
             Ok(RunEnd::Done) => RunStage::Done,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::page::Tone;
 use crate::send::{
     AddressList, CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
-    InputReport, InputSummary, JournalContents, JournalError, JournalFile, JournalHeader,
+    InputReport, InputSummary, JournalContents, JournalError, JournalHeader,
     JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError,
     RunRecord, RunState, SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart,
     TemplateSource, TestMail, TestMailError, admitted, baseline, check, check_resend,
@@ -347,7 +347,7 @@ async fn enqueue(
     journal: &Path,
     shell: &Shell,
 ) -> Result<SendReport, CommandError> {
-    let (log, contents) = JournalFile::open(journal).map_err(|error| refused(error.into()))?;
+    let (mut writer, contents) = JournalWriter::open(journal).map_err(|error| refused(error.into()))?;
     let shown = journal.display().to_string();
     // Once more, now that no other process can write it.
     let state = run_state(&shown, &contents, &prepared.header).map_err(refused)?;
@@ -382,7 +382,6 @@ async fn enqueue(
     let entropy = &SystemEntropy;
     let ports = SendPorts { queues: &queues, clock: &clock, entropy, progress: &bar };
     let input = BufReader::new(prepare::open(&args.file)?);
-    let mut writer = JournalWriter::new(log);
     let run = session.run(ports, input, &mut writer, &mut record, shell.interrupted());
     let report = Box::pin(run).await;
     drop(bar);

@@ -16,41 +16,27 @@ fn header() -> JournalHeader {
     JournalHeader::of(&run, "https://sqs.example/big", settings, input)
 }
 
-#[derive(Debug, Default)]
-struct Memory(Vec<u8>);
-
-impl JournalSink for &mut Memory {
-    fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        self.0.extend_from_slice(line);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn path(&self) -> String {
-        "memory".to_owned()
-    }
+fn writer(memory: &mut Vec<u8>) -> JournalWriter<&mut Vec<u8>> {
+    JournalWriter::new(memory, "memory")
 }
 
 /// A journal of `batches`, and where each of its records ends.
 fn written(batches: &[Vec<u64>], ended: bool) -> (Vec<u8>, Vec<usize>) {
-    let mut memory = Memory::default();
-    JournalWriter::new(&mut memory).begin(&header()).unwrap();
-    let mut ends = vec![memory.0.len()];
+    let mut memory = Vec::new();
+    writer(&mut memory).begin(&header()).unwrap();
+    let mut ends = vec![memory.len()];
     for batch in batches {
         let ids: Vec<(u64, String)> = batch.iter().map(|row| (*row, format!("id-{row}"))).collect();
         let acknowledged =
             AcknowledgedRows::of(header().at, ids.iter().map(|(row, id)| (*row, id.as_str())));
-        JournalWriter::new(&mut memory).acknowledge(acknowledged, Monotonic::default()).unwrap();
-        ends.push(memory.0.len());
+        writer(&mut memory).acknowledge(acknowledged, Monotonic::default()).unwrap();
+        ends.push(memory.len());
     }
     if ended {
         let at = EpochMillis::MAX;
-        JournalWriter::new(&mut memory).record(&JournalRecord::Ended { at }).unwrap();
+        writer(&mut memory).record(&JournalRecord::Ended { at }).unwrap();
     }
-    (memory.0, ends)
+    (memory, ends)
 }
 
 /// Some of the rows 1 to 40 in batches that ended in any order, each with some of its rows refused.
@@ -83,14 +69,14 @@ proptest! {
         prop_assert!(kept.iter().all(|row| contents.acknowledged.contains(*row)));
         prop_assert_eq!(contents.ended.is_some(), ended && cut == bytes.len());
         // What is appended after the cut is read back as well: the torn end is no part of it.
-        let mut memory = Memory(bytes[..usize::try_from(contents.whole).unwrap()].to_vec());
+        let mut memory = bytes[..usize::try_from(contents.whole).unwrap()].to_vec();
         if contents.header.is_none() {
-            JournalWriter::new(&mut memory).begin(&header()).unwrap();
+            writer(&mut memory).begin(&header()).unwrap();
         }
         let rest = (1..=40).filter(|row| !contents.acknowledged.contains(*row));
         let rest = AcknowledgedRows::of(header().at, rest.map(|row| (row, "x")));
-        JournalWriter::new(&mut memory).acknowledge(rest, Monotonic::default()).unwrap();
-        let again = read_journal("again", memory.0.as_slice(), |_| {}).unwrap();
+        writer(&mut memory).acknowledge(rest, Monotonic::default()).unwrap();
+        let again = read_journal("again", memory.as_slice(), |_| {}).unwrap();
         prop_assert_eq!(again.acknowledged.count(), 40);
     }
 }
@@ -119,7 +105,7 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
     let path = folder.join("notes");
     for foreign in ["one line of notes", "{", "{\"tidegate_journal\":1,\"torn"] {
         std::fs::write(&path, foreign).unwrap();
-        let opened = JournalFile::open(&path);
+        let opened = JournalWriter::open(&path);
         if foreign.starts_with('{') {
             assert_eq!(opened.unwrap().1.whole, 0, "{foreign}");
             continue;
@@ -154,12 +140,12 @@ fn a_journal_is_one_process_s_and_its_torn_end_is_cut_off() {
     let (bytes, ends) = written(&[vec![1], vec![2]], false);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
-    let (journal, contents) = JournalFile::open(&path).unwrap();
+    let (journal, contents) = JournalWriter::open(&path).unwrap();
     assert_eq!((contents.acknowledged.count(), contents.whole), (1, ends[1] as u64));
     assert_eq!(std::fs::metadata(&path).unwrap().len(), ends[1] as u64);
-    let error = JournalFile::open(&path).unwrap_err();
+    let error = JournalWriter::open(&path).unwrap_err();
     assert!(matches!(error, JournalError::InUse { .. }), "{error}");
     drop(journal);
-    assert!(JournalFile::open(&path).is_ok());
+    assert!(JournalWriter::open(&path).is_ok());
     std::fs::remove_dir_all(&folder).unwrap();
 }
