@@ -13,7 +13,7 @@ use tidegate_core::email::Content as MailContent;
 use tidegate_core::format::counted;
 use tidegate_core::runs::RowRanges;
 
-use super::deliver::Counter;
+use super::deliver::Packer;
 use super::draft::{CampaignDraft, DraftContent, RenderedMessage};
 use super::fault::InputFault;
 use super::fingerprint::hex;
@@ -167,7 +167,7 @@ pub fn check<R: Read>(
         return Err(pass.faults);
     }
     // The last row was read, so the hash covers all of the input.
-    let (sqs_calls, sha256) = (pass.counter.charged(), hex(&input.hash.finalize()));
+    let (sqs_calls, sha256) = (pass.packer.charged(), hex(&input.hash.finalize()));
     Ok(InputSummary { sqs_calls, sha256, ..pass.summary })
 }
 
@@ -176,7 +176,8 @@ struct CheckPass<'a> {
     file: &'a str,
     checking: CheckOptions,
     summary: InputSummary,
-    counter: Counter,
+    /// Of the sizes alone.
+    packer: Packer<()>,
     faults: Vec<InputFault>,
     hasher: RandomState,
     /// The first line of each address, by the address's hash.
@@ -192,7 +193,7 @@ impl<'a> CheckPass<'a> {
             file,
             checking,
             summary: InputSummary { channel, ..InputSummary::default() },
-            counter: Counter::default(),
+            packer: Packer::new(),
             faults: Vec::new(),
             hasher: RandomState::new(),
             addresses: HashMap::new(),
@@ -216,7 +217,7 @@ impl<'a> CheckPass<'a> {
         summary.bytes += size as u64;
         summary.largest_bytes = summary.largest_bytes.max(size as u64);
         summary.given_ids += u64::from(message.id_given);
-        self.counter.add(size);
+        self.packer.add((), size);
     }
 
     /// Adds a fault. The same fault of a template in many rows is counted as one.

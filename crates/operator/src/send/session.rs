@@ -170,7 +170,7 @@ impl Session<'_> {
             settled: &settled,
             excluded: Vec::new(),
             elsewhere: Vec::new(),
-            packer: Packer::default(),
+            packer: Packer::new(),
         };
         let deliverer = Deliverer {
             queues: ports.queues,
@@ -392,7 +392,7 @@ struct Batches<'a> {
     excluded: Vec<u64>,
     /// Rows that another host enqueued, and their ids.
     elsewhere: Vec<(u64, String)>,
-    packer: Packer,
+    packer: Packer<RenderedMessage>,
 }
 
 impl Iterator for Batches<'_> {
@@ -417,7 +417,8 @@ impl Iterator for Batches<'_> {
                     self.elsewhere.push((message.row, message.id));
                 }
                 Ok((message, _)) => {
-                    if let Some(batch) = self.packer.add(message) {
+                    let size = message.body.len();
+                    if let Some(batch) = self.packer.add(message, size) {
                         return Some(Ok(batch));
                     }
                 }
