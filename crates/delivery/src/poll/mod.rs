@@ -56,7 +56,7 @@ pub(crate) use limits::was_used;
 pub use limits::{all_limits_waiting, limit_waiting};
 pub(crate) use report::sent_by_campaign;
 pub use report::{End, WindowReport};
-pub(crate) use settle::pack;
+pub use settle::pack;
 
 /// The poller: ports, settings, and what it keeps from window to window: running means, on whose presence nothing
 /// depends, and the exclusion list.

@@ -180,7 +180,7 @@ impl Pending {
 ///
 /// Example: 600,000, 500,000, 400,000, 100,000 and 60,000 bytes become three batches: the first alone (with
 /// the second it would exceed 1,048,576), the next three (1,000,000 together), and the last.
-pub(crate) fn pack<T>(entries: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+pub fn pack<T>(entries: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let mut batches: Vec<Vec<T>> = Vec::new();
     let mut used = 0;
     for entry in entries {

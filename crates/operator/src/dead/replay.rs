@@ -7,9 +7,10 @@ use futures_util::future::{Either, select};
 use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::number::real;
+use tidegate_delivery::poll::pack;
 use tidegate_delivery::ports::{
-    BATCH, BATCH_BYTES, Clock, History, Marks, Monotonic, Outgoing, PortError, QueueUrl, Queues,
-    Received, Runs, VISIBILITY_TIMEOUT,
+    BATCH, Clock, History, Marks, Monotonic, Outgoing, PortError, QueueUrl, Queues, Received, Runs,
+    VISIBILITY_TIMEOUT,
 };
 
 use super::read::{HiddenMessages, LetterProgress};
@@ -268,7 +269,7 @@ impl<Q: Queues, L: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, L
             by_queue.entry(mail.queue.clone()).or_default().push(mail);
         }
         for (queue, mails) in by_queue {
-            for batch in pack(mails) {
+            for batch in pack(mails, |mail| mail.outgoing(EpochMillis::MAX).bytes()) {
                 self.send(&queue, batch).await?;
             }
         }
@@ -346,24 +347,4 @@ fn batch(per_second: f64) -> usize {
 fn seconds(mails: usize, per_second: f64) -> Duration {
     let seconds = real(mails as u64) / per_second;
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-}
-
-/// Groups mails into batches that SQS accepts: at most ten entries and 1 MiB.
-fn pack(mails: Vec<ReplayMail>) -> Vec<Vec<ReplayMail>> {
-    let mut batches: Vec<Vec<ReplayMail>> = Vec::new();
-    let mut bytes = 0;
-    for mail in mails {
-        let size = mail.outgoing(EpochMillis::MAX).bytes();
-        match batches.last_mut() {
-            Some(batch) if batch.len() < BATCH && bytes + size <= BATCH_BYTES => {
-                bytes += size;
-                batch.push(mail);
-            }
-            _ => {
-                bytes = size;
-                batches.push(vec![mail]);
-            }
-        }
-    }
-    batches
 }
