@@ -119,12 +119,7 @@ impl LetterCommand<'_> {
         }
         self.shell.output.say_view(&reviewed);
         let question = format!("Delete {} for good?", counted(letters, "dead letter"));
-        match self.confirmed(args, &question).await? {
-            Ok(author) => {
-                act(&reviewed.work, &author, ReplayPace::UNBOUNDED, self.stack, self.shell).await
-            }
-            Err(ended) => Ok(ended),
-        }
+        self.ask_and_act(args, &question, &reviewed.work, ReplayPace::UNBOUNDED).await
     }
 
     async fn replay(&self, args: &DeadReplayArgs) -> Result<CommandEnd, CommandError> {
@@ -148,10 +143,8 @@ impl LetterCommand<'_> {
             }
         };
         let pace = ReplayPace { per_second, backlog: args.backlog };
-        match self.confirmed(&args.action, &question(&reviewed, per_second)).await? {
-            Ok(author) => act(&reviewed.work, &author, pace, stack, shell).await,
-            Err(ended) => Ok(ended),
-        }
+        let question = question(&reviewed, per_second);
+        self.ask_and_act(&args.action, &question, &reviewed.work, pace).await
     }
 
     /// Shows a review of which nothing is done: there is nothing to do, or `--go` is not given.
@@ -165,17 +158,20 @@ impl LetterCommand<'_> {
         Ok(CommandEnd::Done)
     }
 
-    /// Asks `question`: who does it and why, or the end of the command if it is not confirmed.
-    async fn confirmed(
+    /// Asks `question`, and does the work if it is confirmed.
+    async fn ask_and_act(
         &self,
         args: &ActionArgs,
         question: &str,
-    ) -> Result<Result<Author, CommandEnd>, CommandError> {
+        work: &LetterWork,
+        pace: ReplayPace,
+    ) -> Result<CommandEnd, CommandError> {
         if let Some(ended) = stop_unless_confirmed(args.ask, self.shell, question).await? {
-            return Ok(Err(ended));
+            return Ok(ended);
         }
         let reason = args.reason.as_deref().unwrap_or_default();
-        Ok(Ok(author_by(self.stack, reason, args.by.as_ref()).await))
+        let author = author_by(self.stack, reason, args.by.as_ref()).await;
+        act(work, &author, pace, self.stack, self.shell).await
     }
 }
 
