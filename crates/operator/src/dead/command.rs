@@ -7,7 +7,6 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::format::{count, counted, rate, span};
@@ -21,6 +20,7 @@ use super::{
     export, groups, list, review, show,
 };
 use crate::page::{Tone, View};
+use crate::send::MailProgressBar;
 use crate::shell::{CommandEnd, CommandError, Shell, open_file, stop_unless_confirmed};
 use crate::status::{self, Status};
 use crate::steer::Author;
@@ -181,28 +181,12 @@ pub(crate) async fn read(
     limit: u32,
     shell: &Shell,
 ) -> Result<LetterSnapshot, CommandError> {
-    let bar = bar(shell, "dead letters read");
+    let bar = MailProgressBar::new(shell.output, 0, 0);
     let (queues, clock, queue) = (stack.queues(), stack.clock(), stack.dead_letter());
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let progress = |done| advance(&bar, done);
-    let reading = super::read(&queues, &clock, &queue, limit, shell.interrupted(), progress).await;
-    bar.finish_and_clear();
-    Ok(reading?)
-}
-
-/// A progress bar on standard error, where that is a terminal.
-fn bar(shell: &Shell, of: &str) -> ProgressBar {
-    if !shell.output.shows_progress() || shell.output.is_json() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(0).with_message(of.to_owned());
-    let style = ProgressStyle::with_template("{wide_bar} {pos} of about {len} {msg}");
-    style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
-}
-
-fn advance(bar: &ProgressBar, done: LetterProgress) {
-    bar.set_length(done.of);
-    bar.set_position(done.done);
+    let progress =
+        |done: LetterProgress| bar.show(done.done, done.of, "dead letters read");
+    Ok(super::read(&queues, &clock, &queue, limit, shell.interrupted(), progress).await?)
 }
 
 /// A new file that its owner alone can read: it holds addresses.
@@ -259,14 +243,13 @@ pub(crate) async fn act(
         clock: &clock,
     };
     let doing = format!("{}ed", work.action.into_str());
-    let bar = bar(shell, &doing);
+    let bar = MailProgressBar::new(shell.output, 0, 0);
     let progress = |done: LetterProgress| {
         let waits = if done.waits { " (waits for a campaign's queue to shrink)" } else { "" };
-        bar.set_message(format!("{doing}{waits}"));
-        advance(&bar, done);
+        bar.show(done.done, done.of, format!("{doing}{waits}"));
     };
     let ended = carry_out(&ports, work, author, pace, shell.interrupted(), progress).await;
-    bar.finish_and_clear();
+    drop(bar);
     let report = ended.map_err(|error| match error {
         LetterError::Reason(_) | LetterError::Rate(_) => CommandError::Refused(error.into()),
         _ => {

@@ -1,5 +1,6 @@
-//! A bar on the terminal, while mails are enqueued.
+//! A bar on the terminal, while mails are enqueued or dead letters are read and replayed.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::time::Duration;
 
@@ -44,6 +45,13 @@ impl MailProgressBar {
 
     pub(crate) fn add(&self, more: u64) {
         self.0.inc(more);
+    }
+
+    /// Shows how much is done of a work of which all is known roughly, and what that is.
+    pub(crate) fn show(&self, done: u64, of: u64, what: impl Into<Cow<'static, str>>) {
+        self.0.set_length(of);
+        self.0.set_position(done);
+        self.0.set_message(what);
     }
 
     /// Says why the run waits: once, where there is no bar.
