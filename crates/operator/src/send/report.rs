@@ -15,10 +15,11 @@ use super::runs::days;
 use crate::page::{Page, Span, Tone, View};
 use crate::suggest::SuggestedCommand;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
     /// Every row has been enqueued.
+    #[default]
     Done,
     /// It was interrupted; the same command continues it.
     Interrupted,
@@ -28,7 +29,7 @@ pub enum RunEnd {
     Cancelled,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 // More than 12 fields: one for each line of the report.
 pub struct SendReport {
     pub channel: Channel,
@@ -49,21 +50,10 @@ pub struct SendReport {
 }
 
 impl SendReport {
-    pub(super) fn new(header: &JournalHeader, journal: String, before: u64) -> Self {
-        Self {
-            channel: Channel::default(),
-            campaign: header.campaign.clone(),
-            run: header.run.clone(),
-            journal,
-            rows: header.rows,
-            excluded: 0,
-            enqueued_before: before,
-            enqueued: 0,
-            bytes: 0,
-            retries: 0,
-            seconds: 0.0,
-            ended: RunEnd::Done,
-        }
+    /// Of a run that has not enqueued anything itself yet.
+    pub(super) fn new(header: &JournalHeader, journal: String, enqueued_before: u64) -> Self {
+        let (campaign, run) = (header.campaign.clone(), header.run.clone());
+        Self { campaign, run, journal, rows: header.rows, enqueued_before, ..Self::default() }
     }
 
     /// Records how the run ends; only the first reason is kept.
@@ -175,18 +165,10 @@ pub struct PreviewReport {
 
 impl View for PreviewReport {
     fn view(&self, page: &mut Page) {
-        if let Some(preview) = &self.preview {
-            preview.view(page);
-        }
-        if let Some(dry_run) = &self.dry_run {
-            dry_run.view(page);
-        }
-        if let Some(input) = &self.input {
-            input.view(page);
-        }
-        if let Some(rest) = &self.rest {
-            rest.view(page);
-        }
+        self.preview.iter().for_each(|preview| preview.view(page));
+        self.dry_run.iter().for_each(|dry_run| dry_run.view(page));
+        self.input.iter().for_each(|input| input.view(page));
+        self.rest.iter().for_each(|rest| rest.view(page));
     }
 }
 
