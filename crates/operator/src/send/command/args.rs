@@ -222,11 +222,6 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    /// The name of the run if `--again` or `--run` gives one.
-    pub(super) fn named(&self) -> Option<&str> {
-        self.again.as_deref().or(self.run.as_deref())
-    }
-
     /// The operator's wish for a list that was sent before.
     pub(super) const fn wish(&self) -> KnownList {
         match (self.go_on, &self.again, &self.rest_of) {

@@ -17,13 +17,6 @@ use tidegate_core::runs::RunInput;
 use super::args::{FormatOption, InputArgs, MailArgs, SendArgs};
 use crate::shell::{CommandError, open_file, text_file};
 
-/// The name by which faults refer to a template that was given as an option, not as a file.
-const OPTIONS: [(TemplatePart, &str); 3] = [
-    (TemplatePart::Subject, "--subject"),
-    (TemplatePart::UnsubscribeUrl, "--list-unsubscribe"),
-    (TemplatePart::UnsubscribeMailto, "--unsubscribe-mailto"),
-];
-
 /// The templates that the options name, read.
 pub(super) fn sources(
     args: &MailArgs,
@@ -36,10 +29,13 @@ pub(super) fn sources(
             sources.push((part, TemplateSource::new(path.display().to_string(), text)));
         }
     }
-    let given = [&args.subject, &args.list_unsubscribe, &args.unsubscribe_mailto];
-    for ((part, name), text) in OPTIONS.into_iter().zip(given) {
+    for (part, text) in [
+        (TemplatePart::Subject, &args.subject),
+        (TemplatePart::UnsubscribeUrl, &args.list_unsubscribe),
+        (TemplatePart::UnsubscribeMailto, &args.unsubscribe_mailto),
+    ] {
         if let Some(text) = text {
-            sources.push((part, TemplateSource::new(name, text)));
+            sources.push((part, TemplateSource::new(part.option(), text)));
         }
     }
     if args.template_name.is_none() && (channel == Channel::Email || args.text.is_none()) {
@@ -164,8 +160,8 @@ fn usual_name(path: &Path) -> String {
 
 /// The run's name: as it was given, that of the rest of a run, or the file's.
 pub(super) fn run_name(args: &SendArgs, rest: Option<&str>) -> String {
-    let named = args.run.named().map(str::to_owned);
-    named.or_else(|| rest.map(str::to_owned)).unwrap_or_else(|| usual_name(&args.file))
+    let named = args.run.again.as_deref().or(args.run.run.as_deref()).or(rest);
+    named.map_or_else(|| usual_name(&args.file), str::to_owned)
 }
 
 /// The run's journal.
