@@ -5,10 +5,11 @@ use std::time::Duration;
 use crate::send::Estimate;
 use crate::status::{StackFacts, Status};
 use tidegate_core::back_pressure::BackPressureLevel;
-use tidegate_core::email::Priority;
 use tidegate_core::in_full;
 use tidegate_simulator::plan::{CampaignLoad, Forecast, ForecastOptions};
 
+use super::PreparedRun;
+use super::args::SendArgs;
 use crate::plan::forecasts;
 use crate::shell::{CommandError, Shell};
 
@@ -18,42 +19,33 @@ const OPTIONS: ForecastOptions = ForecastOptions { seeds: 1, every_window: false
 /// An estimate that takes longer is left out: the mails are enqueued all the same.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// The mails that a run still has to enqueue.
-pub(super) struct RunLoad<'a> {
-    pub(super) campaign: &'a str,
-    pub(super) messages: u64,
-    /// The slots of its messages.
-    pub(super) slots: u64,
-    pub(super) priority: Priority,
-    /// Whether they are enqueued while the level defers them.
-    pub(super) even_if_deferred: bool,
-}
-
-/// The estimate; none if the operator interrupts. A forecast that cannot be made is a warning, because
-/// the mails can be enqueued all the same.
+/// The estimate of a run of which that many rows are enqueued; none if the operator interrupts. A forecast that cannot be
+/// made is a warning, because the mails can be enqueued all the same.
 pub(super) async fn estimated(
+    args: &SendArgs,
     facts: &StackFacts,
-    run: RunLoad<'_>,
+    PreparedRun { checked, draft, .. }: &PreparedRun,
+    enqueued: u64,
     shell: &Shell,
 ) -> Result<Option<Estimate>, CommandError> {
     let mut scenario = crate::plan::scenario_of(facts);
-    let name = run.campaign.to_owned();
-    scenario.add(&CampaignLoad { name, weight: 0, mails: run.slots, recipients: 1 });
-    if run.slots > run.messages {
+    let (name, mails) = (draft.campaign.clone(), checked.slots_after(enqueued));
+    scenario.add(&CampaignLoad { name, weight: 0, mails, recipients: 1 });
+    if mails > checked.rows.saturating_sub(enqueued) {
         let said = "a text of several parts takes no longer than as many of one part";
         scenario.assumptions.push(said.to_owned());
     }
     let status = Status::of(facts);
     let level = status.level.level;
-    if level.defers(run.priority) {
-        scenario.assumptions.push(of_level(level, run.even_if_deferred));
+    if level.defers(draft.parsed_priority()) {
+        scenario.assumptions.push(of_level(level, args.run.even_if_deferred));
     }
     let forecast = match forecasts(vec![scenario], OPTIONS, WITHIN, shell).await {
         Ok(None) => return Ok(None),
         Ok(Some(forecasts)) => forecasts.into_iter().next().ok_or_else(String::new),
         Err(error) => Err(in_full(&error)),
     };
-    Ok(Some(estimate(&status, run.campaign, forecast)))
+    Ok(Some(estimate(&status, &draft.campaign, forecast)))
 }
 
 fn of_level(level: BackPressureLevel, even_if_deferred: bool) -> String {

@@ -39,7 +39,7 @@ use tidegate_delivery::ports::{Clock as _, Entropy as _, QueueUrl, Runs as _, St
 use crate::doctor::clock::aws_time;
 use crate::shell::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
-use estimate::{RunLoad, estimated};
+use estimate::estimated;
 pub(crate) use prepare::addresses;
 pub(crate) use progress::MailProgressBar;
 use rest::Rest;
@@ -122,14 +122,7 @@ async fn send_to(
     let state = state(&journal, &prepared)?;
     let stored = admitted(&to.known, prepared.wanted.clone(), &state, args.run.wish());
     let enqueued = stored.map_err(not_admitted)?.run.enqueued;
-    let load = RunLoad {
-        campaign: &campaign.name,
-        messages: prepared.checked.rows.saturating_sub(enqueued),
-        slots: prepared.checked.slots_after(enqueued),
-        priority: prepared.draft.parsed_priority(),
-        even_if_deferred: args.run.even_if_deferred,
-    };
-    let Some(estimate) = estimated(facts, load, shell).await? else {
+    let Some(estimate) = estimated(args, facts, &prepared, enqueued, shell).await? else {
         return Ok(CommandEnd::Interrupted);
     };
     let shown = journal.display().to_string();
