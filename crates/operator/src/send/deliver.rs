@@ -14,6 +14,7 @@ use tidegate_delivery::ports::{
 use super::draft::RenderedMessage;
 use super::journal::AcknowledgedRows;
 use super::progress::SendProgress;
+use super::session::SendPorts;
 
 /// The pause before the first retry; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -66,10 +67,7 @@ pub(super) struct BatchReport {
 }
 
 pub(super) struct Deliverer<'a, Q, C, E, P> {
-    pub(super) queues: &'a Q,
-    pub(super) clock: &'a C,
-    pub(super) entropy: &'a E,
-    pub(super) progress: &'a P,
+    pub(super) ports: &'a SendPorts<'a, Q, C, E, P>,
     pub(super) queue: &'a QueueUrl,
     pub(super) patience: Duration,
 }
@@ -89,13 +87,13 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
             let (sent, error) = self.attempt(&mut left).await;
             done.extend(sent);
             let Some(error) = error else { break };
-            let now = self.clock.monotonic();
+            let now = self.ports.clock.monotonic();
             let since = *failing_since.get_or_insert(now);
             if error.is_permanent() || now.saturating_since(since) >= self.patience {
                 failed = Some(error);
                 break;
             }
-            self.progress.retrying(&error);
+            self.ports.progress.retrying(&error);
             if self.pause(retries, now, stop.clone()).await {
                 interrupted = true;
                 break;
@@ -105,7 +103,7 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
         done.sort_unstable_by_key(|message| message.row);
         let rows = done.iter().map(|message| (message.row, message.id.as_str()));
         BatchReport {
-            acknowledged: AcknowledgedRows::of(self.clock.wall().into(), rows),
+            acknowledged: AcknowledgedRows::of(self.ports.clock.wall().into(), rows),
             bytes: done.iter().map(|message| message.body.len() as u64).sum(),
             retries,
             interrupted,
@@ -120,7 +118,7 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
         left: &mut Vec<RenderedMessage>,
     ) -> (Vec<RenderedMessage>, Option<DeliverError>) {
         let outgoing: Vec<Outgoing> = left.iter().map(outgoing).collect();
-        let entries = match self.queues.send(self.queue, &outgoing).await {
+        let entries = match self.ports.queues.send(self.queue, &outgoing).await {
             Ok(entries) => entries,
             Err(error) => return (Vec::new(), Some(error.into())),
         };
@@ -160,8 +158,8 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
         let doubled = FIRST_PAUSE.saturating_mul(1 << retries.min(10)).min(LONGEST_PAUSE);
         // Jitter: half to all of the pause, so that parallel batches do not retry at the same
         // moment.
-        let pause = doubled.mul_f64(0.5 + self.entropy.unit().clamp(0.0, 1.0) / 2.0);
-        let sleep = pin!(self.clock.sleep_until(now + pause));
+        let pause = doubled.mul_f64(0.5 + self.ports.entropy.unit().clamp(0.0, 1.0) / 2.0);
+        let sleep = pin!(self.ports.clock.sleep_until(now + pause));
         select(stop, sleep)
             .map(|first| matches!(first, futures_util::future::Either::Left(_)))
             .await
@@ -239,7 +237,8 @@ impl<'a, Q: Queues, C: Clock, E: Entropy, P: SendProgress> BacklogLimit<'a, Q, C
     /// The depth cannot be read, for good or for longer than the patience.
     pub(super) async fn closed_until(&mut self) -> Result<Option<Monotonic>, PortError> {
         let Some(most) = self.most else { return Ok(None) };
-        let Deliverer { queues, clock, progress, queue, patience, .. } = self.deliverer;
+        let Deliverer { ports, queue, patience } = self.deliverer;
+        let SendPorts { queues, clock, progress, .. } = ports;
         let now = clock.monotonic();
         let mut reading = self.reading.map(|(at, depth)| (at, depth + self.sent_since));
         if reading.is_none_or(|(at, depth)| depth >= most && now >= at + CHECK_INTERVAL) {

@@ -172,14 +172,7 @@ impl Session<'_> {
             elsewhere: Vec::new(),
             packer: Packer::new(),
         };
-        let deliverer = Deliverer {
-            queues: ports.queues,
-            clock: ports.clock,
-            entropy: ports.entropy,
-            progress: ports.progress,
-            queue: &queue,
-            patience: self.limits.patience,
-        };
+        let deliverer = Deliverer { ports: &ports, queue: &queue, patience: self.limits.patience };
         let at = record.run().seen;
         let mut log = RunLog { journal, record, report: &mut report };
         let fault = self.enqueue(&deliverer, &mut batches, &mut log, stop).await?;
@@ -222,7 +215,7 @@ impl Session<'_> {
         log: &mut RunLog<'_, '_, impl Write, impl Ledger + Runs>,
         stop: impl Future<Output = ()>,
     ) -> Result<Option<InputFault>, SendError> {
-        let Deliverer { clock, progress, .. } = *deliverer;
+        let SendPorts { clock, progress, .. } = *deliverer.ports;
         let stop = stop.shared();
         let mut stopping = stop.clone();
         let mut backlog = BacklogLimit::new(deliverer, self.limits.max_backlog);
@@ -232,7 +225,7 @@ impl Session<'_> {
         loop {
             let (mut wait, mut waits) = (None, false);
             if going {
-                match self.order(log, stage, &mut deferred_since, deliverer).await {
+                match self.order(log, stage, &mut deferred_since, clock, progress).await {
                     RunStep::Go => {}
                     RunStep::Wait(until) => (wait, waits) = (until, true),
                     RunStep::End(ended) => {
@@ -295,16 +288,11 @@ impl Session<'_> {
         log: &mut RunLog<'_, '_, impl Write, impl Ledger + Runs>,
         stage: RunStage,
         deferred_since: &mut Option<Monotonic>,
-        Deliverer { clock, progress, .. }: &Deliverer<
-            '_,
-            impl Queues,
-            impl Clock,
-            impl Entropy,
-            impl SendProgress,
-        >,
+        clock: &impl Clock,
+        progress: &impl SendProgress,
     ) -> RunStep {
         let priority = self.draft.parsed_priority();
-        let level = match log.record.look(stage, priority, *clock).await {
+        let level = match log.record.look(stage, priority, clock).await {
             Ok(RunOrder::Defer(level)) if !self.limits.even_if_deferred => *level,
             Ok(RunOrder::Wait(detail)) => {
                 progress.paused(detail);
