@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 use tidegate_core::channel::Content;
 use tidegate_core::email::Address;
 use tidegate_core::exclusions::AddressKey;
+use tidegate_core::identity::hex;
 use tidegate_core::text_message::check_phone_number;
 
 use super::fault::InputFault;
-use super::fingerprint::hex;
 use super::rows;
 use crate::redact::AddressVisibility;
 use crate::text_file::TextLines;

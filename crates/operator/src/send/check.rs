@@ -11,12 +11,12 @@ use sha2::{Digest as _, Sha256};
 use tidegate_core::channel::{Channel, Content};
 use tidegate_core::email::Content as MailContent;
 use tidegate_core::format::counted;
+use tidegate_core::identity::hex;
 use tidegate_core::runs::RowRanges;
 
 use super::deliver::Packer;
 use super::draft::{CampaignDraft, DraftContent, RenderedMessage};
 use super::fault::InputFault;
-use super::fingerprint::hex;
 use super::rows::{InputFormat, InputRow, InputRows};
 use super::text::TextTally;
 use crate::page::{Page, Tone, View};

@@ -8,11 +8,10 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tidegate_core::channel::{Channel, Content, MessageRules};
 use tidegate_core::email::{Address, Priority};
-use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
+use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity, hex};
 
 use super::address_list::RecipientFilter;
 use super::fault::{FileLine, InputFault, column_names};
-use super::fingerprint::hex;
 use super::form::MessageForm;
 use super::rows::{InputFormat, InputRow, InputRows};
 use super::template::{Columns, TemplatePart, Templates};

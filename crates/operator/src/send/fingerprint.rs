@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use sha2::{Digest as _, Sha256};
+use tidegate_core::identity::hex;
 
 /// The SHA-256 of a content in hex, by which the journal recognises it.
 pub fn fingerprint(content: &[u8]) -> String {
@@ -18,13 +19,4 @@ pub fn fingerprint_of(mut input: impl Read) -> io::Result<String> {
             read => hash.update(&piece[..read]),
         }
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }

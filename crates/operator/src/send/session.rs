@@ -7,7 +7,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use sha2::{Digest as _, Sha256};
 use tidegate_core::format::span;
-use tidegate_core::identity::EpochMillis;
+use tidegate_core::identity::{EpochMillis, hex};
 use tidegate_core::in_full;
 use tidegate_core::runs::{RowRanges, RunStage};
 use tidegate_delivery::ports::{Clock, Entropy, Ledger, Monotonic, QueueUrl, Queues, Runs};
@@ -16,7 +16,6 @@ use super::check::{HashingReader, InputSummary};
 use super::deliver::{BacklogLimit, BatchReport, Deliverer, Packer};
 use super::draft::{CampaignDraft, RenderedMessage};
 use super::fault::InputFault;
-use super::fingerprint::hex;
 use super::journal::{
     AcknowledgedRows, JournalContents, JournalError, JournalHeader, JournalRecord, JournalWriter,
 };

@@ -181,7 +181,12 @@ pub(crate) fn sha256_hex(parts: &[&str]) -> String {
     for part in parts {
         hash.update(part.as_bytes());
     }
-    hash.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
+    hex(&hash.finalize())
+}
+
+/// Bytes as hex digits, two of each.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         // Writing to a String cannot fail.
         let _ = write!(hex, "{byte:02x}");
         hex
