@@ -63,7 +63,7 @@ pub struct LetterSnapshot {
 
 impl LetterSnapshot {
     /// The letters that `filter` admits.
-    pub(super) fn admitted(&self, filter: &LetterFilter) -> impl Iterator<Item = &Letter> {
+    pub(crate) fn admitted(&self, filter: &LetterFilter) -> impl Iterator<Item = &Letter> {
         self.letters.iter().filter(|letter| filter.admits(letter))
     }
 }

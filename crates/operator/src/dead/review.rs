@@ -124,6 +124,17 @@ pub struct LetterWork {
 }
 
 impl LetterWork {
+    /// Deletes these letters, which are among those that `filter` admits.
+    pub(crate) fn discard(filter: &LetterFilter, letters: &[&Letter]) -> Self {
+        Self {
+            action: LetterAction::Discard,
+            filter: filter.to_string(),
+            deletions: letters.iter().map(|letter| letter.message_id.clone()).collect(),
+            returned: cancelled_rows(letters.iter().copied()),
+            ..Self::default()
+        }
+    }
+
     /// The letters to replay, or to discard.
     pub fn letters(&self) -> u64 {
         match self.action {
@@ -349,26 +360,9 @@ impl DiscardReview {
         filter: &LetterFilter,
         addresses: AddressVisibility,
     ) -> Self {
-        let work = LetterWork {
-            action: LetterAction::Discard,
-            filter: filter.to_string(),
-            deletions: reading.admitted(filter).map(|letter| letter.message_id.clone()).collect(),
-            returned: cancelled_rows(reading.admitted(filter)),
-            ..LetterWork::default()
-        };
+        let letters: Vec<&Letter> = reading.admitted(filter).collect();
+        let work = LetterWork::discard(filter, &letters);
         Self { work, groups: groups(reading, filter, Grouping::Reason, addresses) }
-    }
-
-    /// The letters of cancelled mails of these runs alone.
-    pub fn of_runs(
-        reading: &LetterSnapshot,
-        filter: &LetterFilter,
-        addresses: AddressVisibility,
-        is_one: impl Fn(&RunKey) -> bool,
-    ) -> Self {
-        let own = |letter: &&Letter| cancelled_rows([*letter]).keys().any(&is_one);
-        let letters = reading.letters.iter().filter(own).cloned().collect();
-        Self::of(&LetterSnapshot { letters, ..reading.clone() }, filter, addresses)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::BufReader;
 use std::path::Path;
 
-use crate::dead::{DiscardReview, LetterFilter, LetterWork, ReplayPace};
+use crate::dead::{Letter, LetterFilter, LetterWork, ReplayPace};
 use crate::redact::AddressVisibility;
 use crate::results::RunJournal;
 use crate::send::{
@@ -59,8 +59,8 @@ pub(super) async fn of(
         return Ok(None);
     }
     let of_campaign = LetterFilter::cancelled_of(&campaign.name);
-    let cancelled = reading.letters.iter().filter(|letter| of_campaign.admits(letter));
-    let rows = cancelled_rows(cancelled);
+    let mut cancelled: Vec<&Letter> = reading.admitted(&of_campaign).collect();
+    let rows = cancelled_rows(cancelled.iter().copied());
     let mut sent = AddressList::default();
     for run in &runs {
         let mut run = run.clone();
@@ -68,10 +68,10 @@ pub(super) async fn of(
         rows.get(&key).into_iter().for_each(|rows| run.returned.extend(rows));
         add_list(&mut sent, &run, args, stack.poller.rules.channel)?;
     }
-    let own = |key: &RunKey| runs.iter().any(|run| run.name == key.name);
-    let letters =
-        DiscardReview::of_runs(&reading, &of_campaign, shell.output.addresses(), own).work;
-    Ok(Some(Rest { name: rest_name(&runs, name), key, sent, cancelled: letters }))
+    let is_own = |key: &RunKey| runs.iter().any(|run| run.name == key.name);
+    cancelled.retain(|letter| cancelled_rows([*letter]).keys().any(is_own));
+    let cancelled = LetterWork::discard(&of_campaign, &cancelled);
+    Ok(Some(Rest { name: rest_name(&runs, name), key, sent, cancelled }))
 }
 
 /// Adds the recipients of a run who have got its mail: from this list, if it is the run's own, else from the one that its
