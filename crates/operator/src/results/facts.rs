@@ -17,6 +17,7 @@ use tidegate_delivery::ports::{
 
 use super::{ResultsError, RunJournal};
 use crate::dead::{Letter, LetterSnapshot};
+use crate::send::depth_of;
 
 /// SQS's counts lag by up to a minute, and the pollers' reports by their window.
 pub(super) const LAG: Duration = Duration::from_secs(65);
@@ -120,23 +121,15 @@ pub async fn waiting(
     journal: &RunJournal,
 ) -> Result<WaitingMail, ResultsError> {
     let own = stack.queues_of(journal)?;
-    let first = depth(queues, &own).await?;
-    let elsewhere = depth(queues, &stack.shared).await?.all();
-    let second = if stack.shared.is_empty() { first } else { depth(queues, &own).await? };
+    let first = depth_of(queues, &own).await?;
+    let elsewhere = depth_of(queues, &stack.shared).await?.all();
+    let second = if stack.shared.is_empty() { first } else { depth_of(queues, &own).await? };
     let most = QueueDepth {
         visible: first.visible.max(second.visible),
         in_flight: first.in_flight.max(second.in_flight),
         delayed: first.delayed.max(second.delayed),
     };
     Ok(WaitingMail { own: most.all(), elsewhere })
-}
-
-async fn depth(queues: &impl Queues, all: &[QueueUrl]) -> Result<QueueDepth, PortError> {
-    let mut sum = QueueDepth::default();
-    for queue in all {
-        sum = sum + queues.depth(queue).await?;
-    }
-    Ok(sum)
 }
 
 /// Reads the ledger and puts together what is known of a run; exclusions and the suppression list are still empty.

@@ -50,7 +50,7 @@ pub use runs::{
     KnownList, RunError, RunKey, RunRecord, add_sent, admitted, baseline, cancelled_rows, chain,
     check_resend, extend_cancel, in_words, record_rest, rest_name,
 };
-pub(crate) use runs::{recipient_of, record_returned};
+pub(crate) use runs::{depth_of, recipient_of, record_returned};
 pub use session::{SendError, SendLimits, SendPorts, Session, run_state};
 pub use template::{Columns, TemplatePart, TemplateSource, Templates};
 pub use test_mail::{TestMail, TestMailError, TestReport, send_test};

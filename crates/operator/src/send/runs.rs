@@ -12,7 +12,7 @@ use tidegate_core::format::{count, counted, span};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::{Baseline, RUNS_KEPT, RowRanges, Run, RunStage};
 use tidegate_delivery::ports::{
-    Clock, Ledger, Monotonic, PortError, QueueUrl, Queues, Runs, StoredRun,
+    Clock, Ledger, Monotonic, PortError, QueueDepth, QueueUrl, Queues, Runs, StoredRun,
 };
 
 use super::address_list::{AddressList, recipient};
@@ -493,21 +493,26 @@ pub async fn baseline(
 ) -> Result<Baseline, PortError> {
     let standing = ledger.read().await?;
     let counters = standing.counters;
-    let (mut queued, mut merging) = (0, 0);
-    for queue in own {
-        queued += queues.depth(queue).await?.all();
-    }
-    for queue in shared {
-        merging += queues.depth(queue).await?.all();
-    }
     Ok(Baseline {
         sent: Counter::Sent.sum_of(campaign, &counters),
         possibly_sent: Counter::PossiblySent.sum(&counters),
-        queued,
-        merging,
+        queued: depth_of(queues, own).await?.all(),
+        merging: depth_of(queues, shared).await?.all(),
         dead: Counter::Dead.sum_of(campaign, &counters),
         cancelled: Counter::Cancelled.sum_of(campaign, &counters),
         excluded: Counter::Excluded.sum_of(campaign, &counters),
         cancelled_at: standing.control.cancels.get(campaign).map(|cancel| cancel.at),
     })
+}
+
+/// What stands on these queues together.
+pub(crate) async fn depth_of(
+    queues: &impl Queues,
+    all: &[QueueUrl],
+) -> Result<QueueDepth, PortError> {
+    let mut sum = QueueDepth::default();
+    for queue in all {
+        sum = sum + queues.depth(queue).await?;
+    }
+    Ok(sum)
 }
