@@ -45,7 +45,7 @@ impl Deferred {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeferredList {
     pub location: String,
     #[serde(flatten)]
@@ -56,7 +56,7 @@ pub struct DeferredList {
     pub unknown_campaigns: Vec<String>,
     pub strange: Vec<String>,
     #[serde(skip)]
-    pub now: Option<EpochMillis>,
+    pub now: EpochMillis,
 }
 
 /// Lists all objects.
@@ -69,18 +69,15 @@ pub async fn list(
     campaigns: &[String],
     now: EpochMillis,
 ) -> Result<DeferredList, PortError> {
-    let mut listed =
-        DeferredList { location: location.to_owned(), now: Some(now), ..DeferredList::default() };
     let DeferredPage { objects, strange, .. } = stored(deferral).await?;
-    listed.strange = strange;
+    let (mut all, mut of) = (Deferred::default(), BTreeMap::<String, Deferred>::new());
     for DeferredObject { name, bytes } in objects {
-        listed.all.add(name.window, name.mails, bytes);
-        let of = listed.campaigns.entry(name.campaign).or_default();
-        of.add(name.window, name.mails, bytes);
+        all.add(name.window, name.mails, bytes);
+        of.entry(name.campaign).or_default().add(name.window, name.mails, bytes);
     }
-    let unknown = listed.campaigns.keys().filter(|name| !campaigns.contains(name));
-    listed.unknown_campaigns = unknown.cloned().collect();
-    Ok(listed)
+    let unknown_campaigns = of.keys().filter(|name| !campaigns.contains(name)).cloned().collect();
+    let location = location.to_owned();
+    Ok(DeferredList { location, all, campaigns: of, unknown_campaigns, strange, now })
 }
 
 /// Counts the mails by campaign that no replay has brought back yet, also those of objects that are
@@ -168,11 +165,8 @@ impl View for DeferredList {
 
 impl DeferredList {
     fn oldest(&self, deferred: &Deferred) -> String {
-        let age = self
-            .now
-            .zip(deferred.oldest)
-            .map(|(now, oldest)| span(Timestamp::from(now).saturating_since(oldest.opens())));
-        age.map_or_else(String::new, |age| format!("{age} ago"))
+        let ago = |oldest: Window| Timestamp::from(self.now).saturating_since(oldest.opens());
+        deferred.oldest.map_or_else(String::new, |oldest| format!("{} ago", span(ago(oldest))))
     }
 }
 
