@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
+use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -15,7 +16,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// The lines of a file with their numbers, or the fault of a line that is no text.
 pub struct TextLines<'a> {
-    pub(crate) file: String,
+    pub(crate) file: Arc<str>,
     input: Box<dyn BufRead + 'a>,
     line: u64,
     /// Lines that were read and not taken: several where CR alone ends a line.
@@ -32,7 +33,7 @@ impl<'a> TextLines<'a> {
         } else {
             Box::new(input)
         };
-        Self { file: file.to_owned(), input, line: 0, read: VecDeque::new() }
+        Self { file: file.into(), input, line: 0, read: VecDeque::new() }
     }
 
     /// Puts lines before those that are not taken yet.

@@ -120,11 +120,12 @@ pub fn check<R: Read>(
     if !shared.is_empty() {
         return Err(shared);
     }
-    let mut pass = CheckPass::new(draft, file, checking);
+    let mut pass = CheckPass::new(draft, checking);
     while let Some(row) = rows.next() {
         let message = row.and_then(|row| {
-            let (message, content) = draft.message(file, &row)?;
-            Ok((row, pass.check_duplicates(&message, &content)?, message, content))
+            let (message, content) = draft.message(&row)?;
+            let repeats = pass.check_duplicates(&row, &message, &content)?;
+            Ok((row, repeats, message, content))
         });
         match message {
             Ok((.., content)) if draft.recipients.leaves_out(&content) => {
@@ -173,7 +174,6 @@ pub fn check<R: Read>(
 
 struct CheckPass<'a> {
     draft: &'a CampaignDraft,
-    file: &'a str,
     checking: CheckOptions,
     summary: InputSummary,
     /// Of the sizes alone.
@@ -186,11 +186,10 @@ struct CheckPass<'a> {
 }
 
 impl<'a> CheckPass<'a> {
-    fn new(draft: &'a CampaignDraft, file: &'a str, checking: CheckOptions) -> Self {
+    fn new(draft: &'a CampaignDraft, checking: CheckOptions) -> Self {
         let channel = draft.rules.channel;
         Self {
             draft,
-            file,
             checking,
             summary: InputSummary { channel, ..InputSummary::default() },
             packer: Packer::new(),
@@ -231,16 +230,16 @@ impl<'a> CheckPass<'a> {
     /// Whether an earlier row has an address of the message.
     fn check_duplicates(
         &mut self,
+        row: &InputRow,
         message: &RenderedMessage,
         content: &Content,
     ) -> Result<bool, InputFault> {
-        let mut repeated = false;
-        let line = message.line;
+        let (mut repeated, line) = (false, row.line);
         if message.id_given {
             let first = *self.ids.entry(self.hasher.hash_one(&message.id)).or_insert(line);
             if first != line {
                 let problem = format!("must be another one in each row; line {first} has the same");
-                return Err(InputFault::new(self.file, line, "id", problem, &message.id));
+                return Err(InputFault::new(&row.file, line, "id", problem, &message.id));
             }
         }
         for to in content.to() {
@@ -259,7 +258,7 @@ impl<'a> CheckPass<'a> {
                      {first} has the same"
                 );
                 let field = self.draft.form().recipient;
-                return Err(InputFault::new(self.file, line, field, problem, to));
+                return Err(InputFault::new(&row.file, line, field, problem, to));
             }
         }
         Ok(repeated)

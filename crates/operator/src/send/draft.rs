@@ -88,7 +88,7 @@ pub struct RenderedMessage {
 }
 
 /// The run and the row of a mail, as its `metadata` says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct MailOrigin {
     pub run: String,
     pub row: u64,
@@ -165,20 +165,14 @@ impl CampaignDraft {
     ///
     /// # Errors
     /// An error if the poller would refuse the message, a column is missing, or a template cannot be rendered.
-    pub fn message(
-        &self,
-        file: &str,
-        row: &InputRow,
-    ) -> Result<(RenderedMessage, Content), InputFault> {
-        let (column, to, plain) = self.recipient(file, row)?;
-        let given = self.given_id(file, row)?;
-        let body = self.body(file, &row.with(&column, plain), &to)?;
+    pub fn message(&self, row: &InputRow) -> Result<(RenderedMessage, Content), InputFault> {
+        let (column, to, plain) = self.recipient(row)?;
+        let given = self.given_id(row)?;
+        let body = self.body(&row.with(&column, plain), &to)?;
         let id = given.clone().unwrap_or_else(|| self.derived_id(row, &body));
         let origin = MailOrigin { run: self.run.clone(), row: row.number };
-        let body = with_id(&id, Some(&origin), &body).map_err(|error| {
-            InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
-        })?;
-        let content = self.read(file, row, &body).map_err(|fault| {
+        let body = with_id(&id, Some(&origin), &body);
+        let content = self.read(row, &body).map_err(|fault| {
             // Faults name the input's column instead of the message's member.
             let is_recipient = fault.field == self.form().recipient;
             if is_recipient { InputFault { field: column, ..fault } } else { fault }
@@ -199,18 +193,14 @@ impl CampaignDraft {
     /// As those of [`CampaignDraft::message`].
     pub(super) fn test_body(
         &self,
-        file: &str,
         row: &InputRow,
         to: &str,
         id: &str,
     ) -> Result<String, InputFault> {
         (self.form().plain)(to).map_err(|error| InputFault::new("--test", 0, "", error, to))?;
-        let (column, _, plain) = self.recipient(file, row)?;
-        let body = self.body(file, &row.with(&column, plain), to)?;
-        let body = with_id(id, None, &body).map_err(|error| {
-            InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
-        })?;
-        self.read(file, row, &body).map(|_| body)
+        let (column, _, plain) = self.recipient(row)?;
+        let body = with_id(id, None, &self.body(&row.with(&column, plain), to)?);
+        self.read(row, &body).map(|_| body)
     }
 
     /// The name of the template in SES, and what the first row of `input` gives it as JSON; none of a run without
@@ -283,43 +273,36 @@ impl CampaignDraft {
     }
 
     /// The column of the recipient, the recipient as the row has it, and its address or number alone.
-    fn recipient(
-        &self,
-        file: &str,
-        row: &InputRow,
-    ) -> Result<(String, String, String), InputFault> {
+    fn recipient(&self, row: &InputRow) -> Result<(String, String, String), InputFault> {
         let named = self.recipient_columns();
         let found = named.iter().find_map(|name| Some(((*name).to_owned(), row.text(name)?)));
         match found {
             Some((column, to)) if to.is_empty() => {
                 let problem = format!("must not be empty: the recipient, {}", self.form().one);
-                Err(InputFault::bare(file, row.line, column, problem))
+                Err(row.fault(column, problem))
             }
             // Checked before rendering, so that a template's fault does not hide it.
             Some((column, to)) => match (self.form().plain)(&to) {
                 Ok(plain) => Ok((column, to, plain)),
-                Err(error) => Err(InputFault::new(file, row.line, column, error, &to)),
+                Err(error) => Err(InputFault::new(&row.file, row.line, column, error, &to)),
             },
             None => {
                 let columns = column_names(row.columns.keys());
                 let field = format!("column {}", named.join(" or "));
                 let one = self.form().one;
                 let problem = format!("is missing: the recipient, {one}; there are: {columns}");
-                Err(InputFault::bare(file, row.line, field, problem))
+                Err(row.fault(field, problem))
             }
         }
     }
 
     /// The id from the row, if it has one.
-    fn given_id(&self, file: &str, row: &InputRow) -> Result<Option<String>, InputFault> {
+    fn given_id(&self, row: &InputRow) -> Result<Option<String>, InputFault> {
         let column = self.id_column.as_deref().unwrap_or("id");
         match row.text(column) {
             Some(id) => Ok(Some(id)),
             None if self.id_column.is_none() && !row.columns.contains_key(column) => Ok(None),
-            None => {
-                let problem = "is missing: the message's id, a text or a number";
-                Err(InputFault::bare(file, row.line, column, problem))
-            }
+            None => Err(row.fault(column, "is missing: the message's id, a text or a number")),
         }
     }
 
@@ -352,13 +335,13 @@ impl CampaignDraft {
         }
     }
 
-    fn body(&self, file: &str, row: &InputRow, to: &str) -> Result<String, InputFault> {
+    fn body(&self, row: &InputRow, to: &str) -> Result<String, InputFault> {
         let unwritable = |error: serde_json::Error| {
-            InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
+            row.fault("row", format!("must be writable as JSON: {error}"))
         };
         let (templates, ses) = match &self.content {
             DraftContent::Text(text) => {
-                let said = text.render(file, row)?;
+                let said = text.render(row)?;
                 return self.text_json(text, to, &said).map(for_sqs).map_err(unwritable);
             }
             DraftContent::Templates(templates) => (templates, None),
@@ -367,7 +350,7 @@ impl CampaignDraft {
             }
         };
         let columns = Columns::of(row);
-        let render = |part| templates.render(part, &columns, file, row);
+        let render = |part| templates.render(part, &columns);
         let url = render(TemplatePart::UnsubscribeUrl)?;
         let mailto = render(TemplatePart::UnsubscribeMailto)?;
         let unsubscribing = url.is_some() || mailto.is_some();
@@ -404,11 +387,11 @@ impl CampaignDraft {
     }
 
     /// Reads the body as the poller does.
-    fn read(&self, file: &str, row: &InputRow, body: &str) -> Result<Content, InputFault> {
+    fn read(&self, row: &InputRow, body: &str) -> Result<Content, InputFault> {
         let read = self.rules.read(body);
         let content = read.map_err(|error| {
             let template = self.template_of(&error.field).map(Box::new);
-            InputFault { template, ..InputFault::of_mail(file, row.line, &error) }
+            InputFault { template, ..InputFault::of_mail(&row.file, row.line, &error) }
         })?;
         let identity = Identity::from_body_id(&self.campaign, content.id().unwrap_or_default());
         let envelope = Envelope::fresh(&self.campaign, identity, EpochMillis::MAX);
@@ -417,7 +400,7 @@ impl CampaignDraft {
             let problem = format!(
                 "must be at most {allowed} bytes, so that Tidegate's attributes fit beside it"
             );
-            let bare = InputFault::bare(file, row.line, "body", problem);
+            let bare = row.fault("body", problem);
             return Err(InputFault { value: Some(format!("{} bytes", body.len())), ..bare });
         }
         Ok(content)
@@ -431,11 +414,12 @@ fn ses_data(row: &InputRow) -> BTreeMap<&str, Value> {
 }
 
 /// The body with its id as the first member, and then where it comes from.
-fn with_id(id: &str, origin: Option<&MailOrigin>, body: &str) -> Result<String, serde_json::Error> {
-    let id = for_sqs(serde_json::to_string(id)?);
-    let origin = origin.map(serde_json::to_string).transpose()?;
-    let origin = origin.map_or_else(String::new, |origin| format!("\"metadata\":{origin},"));
-    Ok(format!("{{\"id\":{id},{origin}{}", &body[1..]))
+fn with_id(id: &str, origin: Option<&MailOrigin>, body: &str) -> String {
+    let id = for_sqs(Value::from(id).to_string());
+    let origin = origin.map_or_else(String::new, |MailOrigin { run, row }| {
+        format!("\"metadata\":{{\"run\":{},\"row\":{row}}},", Value::from(run.as_str()))
+    });
+    format!("{{\"id\":{id},{origin}{}", &body[1..])
 }
 
 /// Escapes U+FFFE and U+FFFF, which JSON allows and SQS refuses.

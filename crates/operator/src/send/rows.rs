@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,6 +32,8 @@ pub enum InputFormat {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct InputRow {
+    /// The input's name in faults.
+    pub file: Arc<str>,
     pub number: u64,
     /// The line on which it begins, from 1.
     pub line: u64,
@@ -40,6 +43,11 @@ pub struct InputRow {
 }
 
 impl InputRow {
+    /// A fault of the row, without a value.
+    pub(super) fn fault(&self, field: impl Into<String>, problem: impl Into<String>) -> InputFault {
+        InputFault::bare(&self.file, self.line, field, problem)
+    }
+
     /// The value of the column with this name (case-insensitive) as text, which may be empty; `None` if there is no
     /// such column or its value is neither text nor number.
     pub fn text(&self, column: &str) -> Option<String> {
@@ -242,7 +250,8 @@ impl Iterator for InputRows<'_> {
                 continue;
             }
             self.number += 1;
-            return Some(row.map(|columns| InputRow { number: self.number, line, columns }));
+            let (file, number) = (Arc::clone(&self.lines.file), self.number);
+            return Some(row.map(|columns| InputRow { file, number, line, columns }));
         }
         None
     }

@@ -386,7 +386,7 @@ impl Iterator for Batches<'_> {
     type Item = Result<Vec<RenderedMessage>, InputFault>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Session { draft, file, checked, .. } = self.session;
+        let Session { draft, checked, .. } = self.session;
         let left_out = &checked.rest.left_out;
         loop {
             let message = match self.rows.next() {
@@ -394,7 +394,7 @@ impl Iterator for Batches<'_> {
                 // Refused in the first pass, or the same address as an earlier row's.
                 Some(_) if left_out.contains(self.rows.number) => continue,
                 Some(Ok(row)) if self.journalled.contains(row.number) => continue,
-                Some(row) => row.and_then(|row| draft.message(file, &row)),
+                Some(row) => row.and_then(|row| draft.message(&row)),
             };
             match message {
                 Ok((message, email)) if draft.recipients.leaves_out(&email) => {

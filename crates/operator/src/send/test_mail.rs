@@ -66,7 +66,7 @@ pub async fn send_test(
     for row in InputRows::new(file, format, input).map_err(refused)?.take(rows) {
         let row = row.map_err(refused)?;
         let id = format!("test-{}-{}", at.as_millis(), row.number);
-        mails.push((id.clone(), draft.test_body(file, &row, to, &id).map_err(refused)?));
+        mails.push((id.clone(), draft.test_body(&row, to, &id).map_err(refused)?));
     }
     if mails.is_empty() {
         return Err(refused(InputFault::bare(file, 1, "rows", "must be at least one")));

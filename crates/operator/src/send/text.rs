@@ -64,8 +64,8 @@ pub(super) struct TextJson<'a> {
 
 impl TextDraft {
     /// The text of a row, without blanks around it: they would cost parts.
-    pub(super) fn render(&self, file: &str, row: &InputRow) -> Result<String, InputFault> {
-        let text = self.templates.render(TemplatePart::Text, &Columns::of(row), file, row)?;
+    pub(super) fn render(&self, row: &InputRow) -> Result<String, InputFault> {
+        let text = self.templates.render(TemplatePart::Text, &Columns::of(row))?;
         Ok(text.unwrap_or_default().trim().to_owned())
     }
 }

@@ -105,16 +105,14 @@ impl Templates {
         self.names.iter().find(is_it).map(|(_, name)| name.as_str())
     }
 
-    /// Renders `part` with the `columns` of `row`; `None` if there is no such template.
+    /// Renders `part` with the columns of a row; `None` if there is no such template.
     ///
     /// # Errors
     /// A column that is not there, or whatever else the template does that cannot be done.
     pub fn render(
         &self,
         part: TemplatePart,
-        columns: &Columns,
-        file: &str,
-        row: &InputRow,
+        columns: &Columns<'_>,
     ) -> Result<Option<String>, InputFault> {
         let Some((_, name)) = self.names.iter().find(|(named, _)| *named == part) else {
             return Ok(None);
@@ -122,29 +120,32 @@ impl Templates {
         let rendered = self
             .environment
             .get_template(part.key())
-            .and_then(|template| template.render(columns.0.clone()));
-        rendered.map(Some).map_err(|error| fault(&error, name, file, row))
+            .and_then(|template| template.render(columns.values.clone()));
+        rendered.map(Some).map_err(|error| fault(&error, name, columns.row))
     }
 }
 
 /// A row's columns for templates: by name, and all of them as `row`, for names that are not
 /// identifiers: `row["first name"]`.
 #[derive(Clone, Debug)]
-pub struct Columns(minijinja::Value);
+pub struct Columns<'a> {
+    row: &'a InputRow,
+    values: minijinja::Value,
+}
 
-impl Columns {
-    pub fn of(row: &InputRow) -> Self {
+impl<'a> Columns<'a> {
+    pub fn of(row: &'a InputRow) -> Self {
         // What is empty is missing, so that `default` is what stands there.
         let given = row.columns.iter().filter(|(_, value)| !value.is_null());
         let named = given.map(|(name, value)| (name.clone(), minijinja::Value::from(Serde(value))));
         let mut columns: BTreeMap<String, minijinja::Value> = named.collect();
         let all = minijinja::Value::from(columns.clone());
         columns.insert("row".to_owned(), all);
-        Self(columns.into())
+        Self { row, values: columns.into() }
     }
 }
 
-fn fault(error: &minijinja::Error, template: &str, file: &str, row: &InputRow) -> InputFault {
+fn fault(error: &minijinja::Error, template: &str, row: &InputRow) -> InputFault {
     let at = FileLine { file: template.to_owned(), line: error.line().unwrap_or(1) as u64 };
     let source = error.template_source().zip(error.range());
     let expression = source.and_then(|(text, range)| text.get(range)).unwrap_or("…");
@@ -167,7 +168,7 @@ fn fault(error: &minijinja::Error, template: &str, file: &str, row: &InputRow) -
         // The detail may quote a value, which may be an address, so only the kind is shown.
         kind => format!("must be what can be rendered: {kind}"),
     };
-    InputFault { template: Some(Box::new(at)), ..InputFault::bare(file, row.line, field, problem) }
+    InputFault { template: Some(Box::new(at)), ..row.fault(field, problem) }
 }
 
 impl TemplateSource {

@@ -5,14 +5,14 @@ use super::*;
 fn row(columns: &serde_json::Value) -> InputRow {
     let columns: BTreeMap<String, serde_json::Value> =
         serde_json::from_value(columns.clone()).unwrap();
-    InputRow { number: 1, line: 14, columns }
+    InputRow { file: "in.csv".into(), number: 1, line: 14, columns }
 }
 
 fn rendered(part: TemplatePart, text: &str, columns: &serde_json::Value) -> Result<String, String> {
     let templates = Templates::compile([(part, TemplateSource::new("mail.html", text))], &[]);
     let rendered = templates.map_err(|faults| faults[0].to_string())?;
     let row = row(columns);
-    let rendered = rendered.render(part, &Columns::of(&row), "in.csv", &row);
+    let rendered = rendered.render(part, &Columns::of(&row));
     rendered.map(Option::unwrap_or_default).map_err(|fault| fault.to_string())
 }
 
