@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{Shared, select};
+use tidegate_core::in_full;
 use tidegate_delivery::ports::{
     BATCH, BATCH_BYTES, Body, Clock, Entropy, EntryError, FailureKind, Monotonic, Outgoing,
     PortError, QueueUrl, Queues,
@@ -14,15 +15,18 @@ use tidegate_delivery::ports::{
 use super::draft::RenderedMessage;
 use super::journal::AcknowledgedRows;
 use super::progress::SendProgress;
+use super::report::RunEnd;
 use super::session::SendPorts;
 
 /// The pause before the first retry; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+/// How long transient failures are retried.
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// A batch, or a part of it, could not be put on its queue.
 #[derive(Debug, thiserror::Error)]
-pub enum DeliverError {
+enum DeliverError {
     /// The call failed permanently, or for longer than the patience.
     #[error(transparent)]
     Call(#[from] PortError),
@@ -40,12 +44,9 @@ impl DeliverError {
 }
 
 /// Whether a retry of a failed call cannot succeed.
-pub(super) fn is_permanent(error: &PortError) -> bool {
-    match &error.kind {
-        FailureKind::NotFound | FailureKind::Denied(_) => true,
-        FailureKind::Refused(code) => is_refusal(code),
-        FailureKind::TimedOut | FailureKind::Unreachable => false,
-    }
+fn is_permanent(error: &PortError) -> bool {
+    let is_refused = matches!(&error.kind, FailureKind::Refused(code) if is_refusal(code));
+    is_refused || !error.kind.may_pass()
 }
 
 /// Whether SQS's code says that the request itself is invalid.
@@ -60,16 +61,13 @@ pub(super) struct BatchReport {
     pub(super) acknowledged: AcknowledgedRows,
     pub(super) bytes: u64,
     pub(super) retries: u64,
-    /// Whether it was interrupted before all messages were accepted.
-    pub(super) interrupted: bool,
-    /// The error of the messages that are left; `None` if none are left or it was interrupted.
-    pub(super) error: Option<DeliverError>,
+    /// Why messages are left that were not accepted; `None` if none are.
+    pub(super) ended: Option<RunEnd>,
 }
 
 pub(super) struct Deliverer<'a, Q, C, E, P> {
     pub(super) ports: &'a SendPorts<'a, Q, C, E, P>,
     pub(super) queue: &'a QueueUrl,
-    pub(super) patience: Duration,
 }
 
 impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P> {
@@ -79,7 +77,7 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
         batch: Vec<RenderedMessage>,
         stop: Shared<impl Future<Output = ()>>,
     ) -> BatchReport {
-        let (mut retries, mut interrupted, mut failed) = (0, false, None);
+        let (mut retries, mut ended) = (0, None);
         let mut done: Vec<RenderedMessage> = Vec::with_capacity(batch.len());
         let mut left = batch;
         let mut failing_since = None;
@@ -89,13 +87,13 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
             let Some(error) = error else { break };
             let now = self.ports.clock.monotonic();
             let since = *failing_since.get_or_insert(now);
-            if error.is_permanent() || now.saturating_since(since) >= self.patience {
-                failed = Some(error);
+            if error.is_permanent() || now.saturating_since(since) >= PATIENCE {
+                ended = Some(RunEnd::GaveUp(in_full(&error)));
                 break;
             }
             self.ports.progress.retrying(&error);
             if self.pause(retries, now, stop.clone()).await {
-                interrupted = true;
+                ended = Some(RunEnd::Interrupted);
                 break;
             }
             retries += 1;
@@ -106,8 +104,7 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
             acknowledged: AcknowledgedRows::of(self.ports.clock.wall().into(), rows),
             bytes: done.iter().map(|message| message.body.len() as u64).sum(),
             retries,
-            interrupted,
-            error: failed,
+            ended,
         }
     }
 
@@ -237,7 +234,7 @@ impl<'a, Q: Queues, C: Clock, E: Entropy, P: SendProgress> BacklogLimit<'a, Q, C
     /// The depth cannot be read, for good or for longer than the patience.
     pub(super) async fn closed_until(&mut self) -> Result<Option<Monotonic>, PortError> {
         let Some(most) = self.most else { return Ok(None) };
-        let Deliverer { ports, queue, patience } = self.deliverer;
+        let Deliverer { ports, queue } = self.deliverer;
         let SendPorts { queues, clock, progress, .. } = ports;
         let now = clock.monotonic();
         let mut reading = self.reading.map(|(at, depth)| (at, depth + self.sent_since));
@@ -249,7 +246,7 @@ impl<'a, Q: Queues, C: Clock, E: Entropy, P: SendProgress> BacklogLimit<'a, Q, C
                 }
                 Err(error) => {
                     let since = *self.failing_since.get_or_insert(now);
-                    if is_permanent(&error) || now.saturating_since(since) >= *patience {
+                    if is_permanent(&error) || now.saturating_since(since) >= PATIENCE {
                         return Err(error);
                     }
                     progress.retrying(&error);

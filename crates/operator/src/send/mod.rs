@@ -32,7 +32,6 @@ pub use address_list::{AddressList, RecipientFilter, recipient};
 pub use check::{CheckOptions, InputSummary, MailNotes, RestOfRows, check};
 pub use command::SendArgs;
 pub(crate) use command::{MailProgressBar, SUPPRESSED, addresses, run};
-pub use deliver::DeliverError;
 pub(crate) use deliver::is_refusal;
 pub(crate) use draft::for_sqs;
 pub use draft::{CampaignDraft, DraftContent, MailOrigin, RenderedMessage};

@@ -32,8 +32,6 @@ pub struct SendLimits {
     /// Nothing is enqueued while the campaign's queue has more messages than this; `None` for no
     /// limit.
     pub max_backlog: Option<u64>,
-    /// How long a batch with transient failures is retried.
-    pub patience: Duration,
     /// Whether it sends although the level defers its mail.
     pub even_if_deferred: bool,
     /// How long it waits while the level defers its mail; `None` as long as it takes.
@@ -42,9 +40,7 @@ pub struct SendLimits {
 
 impl Default for SendLimits {
     fn default() -> Self {
-        let patience = Duration::from_mins(5);
-        let (max_backlog, even_if_deferred, max_wait) = (Some(100_000), false, None);
-        Self { parallel: 8, max_backlog, patience, even_if_deferred, max_wait }
+        Self { parallel: 8, max_backlog: Some(100_000), even_if_deferred: false, max_wait: None }
     }
 }
 
@@ -171,7 +167,7 @@ impl Session<'_> {
             elsewhere: Vec::new(),
             packer: Packer::new(),
         };
-        let deliverer = Deliverer { ports: &ports, queue: &queue, patience: self.limits.patience };
+        let deliverer = Deliverer { ports: &ports, queue: &queue };
         let at = record.run().seen;
         let mut log = RunLog { journal, record, report: &mut report };
         let fault = self.enqueue(&deliverer, &mut batches, &mut log, stop).await?;
@@ -271,7 +267,7 @@ impl Session<'_> {
                     log.report.ends(RunEnd::Interrupted);
                 }
                 delivered = under_way.select_next_some() => {
-                    going &= delivered.error.is_none() && !delivered.interrupted;
+                    going &= delivered.ended.is_none();
                     log.add(delivered, clock, progress)?;
                 }
                 () = sleep => {}
@@ -350,11 +346,8 @@ impl<J: Write, L: Ledger + Runs> RunLog<'_, '_, J, L> {
         report.enqueued += rows;
         report.bytes += delivered.bytes;
         report.retries += delivered.retries;
-        if let Some(error) = delivered.error {
-            report.ends(RunEnd::GaveUp(in_full(&error)));
-        }
-        if delivered.interrupted {
-            report.ends(RunEnd::Interrupted);
+        if let Some(ended) = delivered.ended {
+            report.ends(ended);
         }
         Ok(())
     }

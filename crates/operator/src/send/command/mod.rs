@@ -360,7 +360,6 @@ async fn enqueue(
         max_backlog: args.run.max_backlog.0,
         even_if_deferred: args.run.even_if_deferred,
         max_wait: args.run.max_wait,
-        ..SendLimits::default()
     };
     let session = Session {
         draft: &prepared.draft,
