@@ -7,7 +7,7 @@ use tidegate_core::number::whole;
 use tidegate_core::runs::Baseline;
 
 use super::RunJournal;
-use super::facts::{LAG, RunFacts, age};
+use super::facts::{LAG, RunFacts};
 use super::row::RowStatus;
 use crate::dead::Letter;
 use crate::page::Tone;
@@ -142,7 +142,7 @@ fn missing_by_counts(came: u64, dead: u64, facts: &RunFacts) -> i64 {
 fn tolerances(journal: &RunJournal, facts: &RunFacts, is_sending: bool) -> Vec<Tolerance> {
     // A run that was abandoned ended when its journal was last written.
     let ended = journal.ended.unwrap_or(facts.written_at);
-    let moves = facts.waiting.all() > 0 || is_sending || age(ended, facts.now) < LAG;
+    let moves = facts.waiting.all() > 0 || is_sending || facts.now.saturating_since(ended) < LAG;
     let quota = facts.quota_per_second.filter(|_| moves).unwrap_or(0.0);
     let lag = whole((quota * LAG.as_secs_f64()).ceil());
     let Baseline { merging, .. } = journal.header.before;

@@ -155,7 +155,7 @@ pub async fn facts(
     Ok(RunFacts {
         now,
         written_at,
-        has_marks: stack.marks_kept.is_some_and(|kept| age(header.at, now) < kept),
+        has_marks: stack.marks_kept.is_some_and(|kept| now.saturating_since(header.at) < kept),
         marks_kept: stack.marks_kept,
         cancel: standing.control.cancels.get(&header.campaign).copied(),
         since: CountsSince {
@@ -171,10 +171,6 @@ pub async fn facts(
         excluded: ExclusionList::default(),
         suppressed: BTreeMap::new(),
     })
-}
-
-pub(super) fn age(at: EpochMillis, now: EpochMillis) -> Duration {
-    Duration::from_millis(now.as_millis().saturating_sub(at.as_millis()))
 }
 
 /// The growth of a counter.

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use serde::Serialize;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 use tidegate_core::control::{CANCELLED, Cancel};
@@ -8,7 +6,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{SuppressionReason, VISIBILITY_TIMEOUT};
 
 use super::RunJournal;
-use super::facts::{LAG, RunFacts, age};
+use super::facts::{LAG, RunFacts};
 use crate::dead::{Doubt, Letter};
 use crate::send::{InputRow, recipient};
 use tidegate_core::email::plain_address;
@@ -18,20 +16,9 @@ use tidegate_core::format::time;
 pub const COLUMNS: [&str; 7] = ["to", "row", "id", "status", "at", "ses_message_id", "detail"];
 
 /// The end of a row's mail, or the place where it is.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    EnumString,
-    Eq,
-    IntoStaticStr,
-    Ord,
-    PartialEq,
-    PartialOrd,
-    Serialize,
-    VariantNames,
-)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum RowStatus {
     /// SES accepted it.
@@ -146,7 +133,7 @@ impl RunFacts {
     fn sent(&self, journal: &RunJournal, to: &str, mark: &Mark) -> Judgement {
         let at = mark.accepted.as_ref().map_or(mark.since, |Acceptance { at, .. }| *at);
         // The clocks of producer and poller may differ, so a mark just before the begin is this run's.
-        if age(mark.since, journal.header.at) > LAG {
+        if journal.header.at.saturating_since(mark.since) > LAG {
             let why = "its id was sent before this run began: deduplication deletes this one";
             return (RowStatus::Sent, Some(at), Some(why.to_owned()));
         }
@@ -169,11 +156,10 @@ impl RunFacts {
         letter: Option<&Letter>,
         mark: Option<&Mark>,
     ) -> Judgement {
-        if let Some(mark) = mark.filter(|mark| mark.state == MarkState::Sending) {
-            let age = self.now.as_millis().saturating_sub(mark.since.as_millis());
-            if Duration::from_millis(age) <= VISIBILITY_TIMEOUT {
-                return (RowStatus::Sending, Some(mark.since), None);
-            }
+        let is_young = |mark: &&Mark| self.now.saturating_since(mark.since) <= VISIBILITY_TIMEOUT;
+        let sending = mark.filter(|mark| mark.state == MarkState::Sending).filter(is_young);
+        if let Some(mark) = sending {
+            return (RowStatus::Sending, Some(mark.since), None);
         }
         // A poller that gave it up knew its outcome; one that took it out for a cancel did not.
         let dead = letter.map(dead);
