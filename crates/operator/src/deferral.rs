@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use tidegate_adapters::aws::SystemEntropy;
 use tidegate_adapters::aws::stack::Stack;
@@ -80,32 +80,27 @@ pub async fn list(
     Ok(DeferredList { location, all, campaigns: of, unknown_campaigns, strange, now })
 }
 
-/// Counts the mails by campaign that no replay has brought back yet, also those of objects that are
+/// Counts the mails of a campaign that no replay has brought back yet, also those of objects that are
 /// partly replayed.
 ///
 /// # Errors
-/// [`PortError`]; never a part of the counts.
-pub async fn left(deferral: &impl DeferralStore) -> Result<BTreeMap<String, u64>, PortError> {
+/// [`PortError`]; never a part of the count.
+pub async fn left(deferral: &impl DeferralStore, campaign: &str) -> Result<u64, PortError> {
     let of = async |object: DeferredObject| {
         let progress = deferral.progress(&object.name).await?;
         let back = progress.map_or(0, |(progress, _)| progress.count() as u64);
-        Ok::<_, PortError>((object.name.campaign, object.name.mails.saturating_sub(back)))
+        Ok::<_, PortError>(object.name.mails.saturating_sub(back))
     };
-    let mut left = BTreeMap::new();
-    let objects = stored(deferral).await?.objects;
-    let mut counts = stream::iter(objects).map(of).buffer_unordered(AT_ONCE);
-    while let Some((campaign, mails)) = counts.next().await.transpose()? {
-        *left.entry(campaign).or_insert(0) += mails;
-    }
-    drop(counts);
-    Ok(left)
+    let mut own = stored(deferral).await?.objects;
+    own.retain(|object| object.name.campaign == campaign);
+    let counts = stream::iter(own).map(of).buffer_unordered(AT_ONCE);
+    counts.try_fold(0, |sum, mails| async move { Ok(sum + mails) }).await
 }
 
-/// A campaign's mails that no replay has brought back yet; none where deferral is off.
+/// As [`left`] of a stack; none where deferral is off.
 pub(crate) async fn left_of(campaign: &str, stack: &Stack) -> Result<u64, PortError> {
     let Some(location) = stack.deferral() else { return Ok(0) };
-    let left = left(&stack.clients().deferral(location)).await?;
-    Ok(left.get(campaign).copied().unwrap_or(0))
+    left(&stack.clients().deferral(location), campaign).await
 }
 
 /// All that is stored, as one page.

@@ -303,8 +303,8 @@ impl World {
         let now = EpochMillis::from(self.universe.clock().wall());
         let journal = RunJournal::read("run.journal", run.lines.as_slice())?;
         let mut waiting = waiting(&queues, &stack, &journal).await?;
-        let deferred = tidegate_operator::deferral::left(&self.deferral).await?;
-        waiting.elsewhere += deferred.get(&journal.header.campaign).copied().unwrap_or(0);
+        let campaign = &journal.header.campaign;
+        waiting.elsewhere += tidegate_operator::deferral::left(&self.deferral, campaign).await?;
         let letters = self.dead.borrow().clone();
         let reading = LetterSnapshot { letters, coverage: Coverage::default() };
         let written_at = run.written_at;
