@@ -6,9 +6,7 @@ use crate::results::{
     self, AccountVerdict, COLUMNS, ResultsError, ResultsReport, RowStatus, RunFacts, RunJournal,
     StackSettings, waiting,
 };
-use crate::status::Status;
-use crate::status::facts as facts_of_stack;
-use crate::suppression::suppressed;
+use crate::status::{Status, facts as facts_of_stack};
 use crate::{deferral, exclude};
 use clap::Args;
 use strum::VariantNames as _;
@@ -19,7 +17,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Clock as _;
 
 use crate::dead::command::{MOST_LETTERS, create, read};
-use crate::send::{MailProgressBar, SUPPRESSED};
+use crate::send::{MailProgressBar, suppressed_of};
 use crate::shell::{CommandEnd, CommandError, Shell, open_file};
 use crate::stack::OnStack;
 
@@ -168,18 +166,15 @@ async fn facts(
     if reading.coverage.interrupted {
         return Ok(None);
     }
-    let (ledger, clock) = (stack.ledger(), stack.clock());
-    let now = EpochMillis::from(clock.wall());
+    let (ledger, now) = (stack.ledger(), EpochMillis::from(stack.clock().wall()));
     let facts = results::facts(&ledger, &settings, journal, waiting, &reading, written_at, now);
     let mut facts = facts.await?;
     if stood.standing.control.exclusions.is_some() {
         facts.excluded = exclude::read(&ledger).await?;
     }
     if stack.scheduler.channel == Channel::Email {
-        let bar = MailProgressBar::counting(shell.output, SUPPRESSED);
-        let list = stack.clients().suppression_list(tenant.as_deref()).await?;
         facts.suppressed = tokio::select! {
-            listed = suppressed(&list, &clock, |more| bar.add(more)) => listed?,
+            listed = suppressed_of(tenant.as_deref(), stack, shell) => listed?,
             () = shell.interrupted() => return Ok(None),
         };
     }

@@ -31,7 +31,7 @@ mod text;
 pub use address_list::{AddressList, RecipientFilter, recipient};
 pub use check::{CheckOptions, InputSummary, MailNotes, RestOfRows, check};
 pub use command::SendArgs;
-pub(crate) use command::{MailProgressBar, SUPPRESSED, addresses, run};
+pub(crate) use command::{MailProgressBar, addresses, run, suppressed_of};
 pub(crate) use deliver::is_refusal;
 pub(crate) use draft::for_sqs;
 pub use draft::{CampaignDraft, DraftContent, MailOrigin, RenderedMessage};

@@ -7,21 +7,21 @@ mod progress;
 mod rest;
 mod texts;
 
+use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::page::Tone;
 use crate::send::{
-    AddressList, CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
+    CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
     InputReport, InputSummary, JournalContents, JournalError, JournalHeader,
     JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError,
     RunRecord, RunState, SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart,
     TemplateSource, TestMail, TestMailError, admitted, baseline, check, check_resend,
     extend_cancel, read_journal, run_state, send_test,
 };
-use crate::status;
-use crate::status::StackFacts;
+use crate::status::{self, StackFacts};
 use crate::steer::Author;
 use crate::suppression::suppressed;
 pub use args::SendArgs;
@@ -34,18 +34,16 @@ use tidegate_core::email::{AllowedSenders, Priority};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
 use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunSender, RunStage};
-use tidegate_delivery::ports::{Clock as _, Entropy as _, QueueUrl, Runs as _, StoredRun};
+use tidegate_delivery::ports::{
+    Clock as _, Entropy as _, QueueUrl, Runs as _, StoredRun, SuppressedAddress,
+};
 
 use crate::doctor::clock::aws_time;
-use crate::shell::stop_unless_confirmed;
-use crate::shell::{CommandEnd, CommandError, Shell, open_file};
+use crate::shell::{CommandEnd, CommandError, Shell, open_file, stop_unless_confirmed};
 use estimate::estimated;
 pub(crate) use prepare::addresses;
 pub(crate) use progress::MailProgressBar;
 use rest::Rest;
-
-/// Counted by a progress bar while a suppression list is read.
-pub(crate) const SUPPRESSED: &str = "addresses of SES's suppression list read";
 
 /// A run as it is prepared.
 struct PreparedRun {
@@ -72,7 +70,8 @@ pub(crate) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
     let campaign = prepare::campaign(args, &facts.campaigns)?;
     if args.input.exclude_suppressed {
-        recipients.suppressed = suppressed_of(&campaign, &stack, shell).await?;
+        let listed = suppressed_of(campaign.tenant.as_deref(), &stack, shell).await?;
+        listed.keys().for_each(|address| recipients.suppressed.add(address));
     }
     let known = stack.ledger().runs(RUNS_KEPT).await?;
     let mut rest = None;
@@ -233,19 +232,15 @@ async fn test(
     shell.done(&report)
 }
 
-/// The addresses that SES suppresses for a campaign.
-async fn suppressed_of(
-    campaign: &Campaign,
+/// The addresses that SES suppresses, for the account or a tenant; how many are read is shown.
+pub(crate) async fn suppressed_of(
+    tenant: Option<&str>,
     stack: &Stack,
     shell: &Shell,
-) -> Result<AddressList, CommandError> {
-    let list = stack.clients().suppression_list(campaign.tenant.as_deref()).await?;
-    let bar = MailProgressBar::counting(shell.output, SUPPRESSED);
-    let mut addresses = AddressList::default();
-    for address in suppressed(&list, &stack.clock(), |more| bar.add(more)).await?.keys() {
-        addresses.add(address);
-    }
-    Ok(addresses)
+) -> Result<BTreeMap<String, SuppressedAddress>, CommandError> {
+    let list = stack.clients().suppression_list(tenant).await?;
+    let bar = MailProgressBar::counting(shell.output, "addresses of SES's suppression list read");
+    Ok(suppressed(&list, &stack.clock(), |more| bar.add(more)).await?)
 }
 
 /// Has SES render its template with the first row. SES accepts mail that it cannot render, and then drops it.
