@@ -287,26 +287,19 @@ pub(crate) fn judge(
         return LetterVerdict::Cannot("no dead letters of Tidegate's".to_owned());
     };
     let old = |mark: &Mark| now.saturating_since(mark.since.into()) > VISIBILITY_TIMEOUT;
-    match mark.map(|mark| (mark.state, old(mark))) {
-        Some((MarkState::Sent, _)) => return LetterVerdict::Sent,
-        Some((MarkState::Sending, false)) => {
-            return LetterVerdict::Cannot(
-                "a copy is perhaps just being sent; look again in 30 s".to_owned(),
-            );
+    let perhaps = match (mark.map(|mark| (mark.state, old(mark))), letter.doubt()) {
+        (Some((MarkState::Sent, _)), _) => return LetterVerdict::Sent,
+        (Some((MarkState::Sending, false)), _) => {
+            let why = "a copy is perhaps just being sent; look again in 30 s";
+            return LetterVerdict::Cannot(why.to_owned());
         }
-        Some((MarkState::Sending | MarkState::Parked, _)) if !options.include_unknown => {
-            return LetterVerdict::Perhaps("deduplication does not know whether they were sent");
-        }
-        _ => {}
-    }
-    match letter.doubt() {
-        Doubt::Unknown if !options.include_unknown => {
-            return LetterVerdict::Perhaps("deduplication did not know whether they were sent");
-        }
-        Doubt::Perhaps if !options.include_unknown => {
-            return LetterVerdict::Perhaps("SES did not answer their last send");
-        }
-        _ => {}
+        (Some(_), _) => Some("deduplication does not know whether they were sent"),
+        (None, Doubt::Unknown) => Some("deduplication did not know whether they were sent"),
+        (None, Doubt::Perhaps) => Some("SES did not answer their last send"),
+        (None, Doubt::None) => None,
+    };
+    if let Some(why) = perhaps.filter(|_| !options.include_unknown) {
+        return LetterVerdict::Perhaps(why);
     }
     match order(letter, entry, options) {
         Ok(order) => LetterVerdict::Send(Box::new(order)),
