@@ -1,9 +1,8 @@
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
 use tidegate_core::format::count;
@@ -134,13 +133,13 @@ pub async fn read(
         }
         Ok::<_, PortError>(())
     };
-    let ended = match select(pin!(rounds), pin!(stop)).await {
-        Either::Left((ended, _)) => Some(ended),
-        Either::Right(_) => None,
+    let (ended, interrupted) = tokio::select! {
+        biased;
+        ended = rounds => (ended, false),
+        () = stop => (Ok(()), true),
     };
     let still_hidden = hidden.make_visible().await;
-    let interrupted = ended.is_none();
-    ended.unwrap_or(Ok(()))?;
+    ended?;
     let read = letters.len() as u64;
     let limited = letters.len() >= limit;
     let coverage = Coverage {
