@@ -53,4 +53,4 @@ pub(crate) use runs::{depth_of, recipient_of, record_returned};
 pub use session::{SendError, SendLimits, SendPorts, Session, run_state};
 pub use template::{Columns, TemplatePart, TemplateSource, Templates};
 pub use test_mail::{TestMail, TestMailError, TestReport, send_test};
-pub use text::{PartPrice, PartPrices, PreviewedText, TextDraft, TextRow, TextTally};
+pub use text::{PartPrice, PreviewedText, TextDraft, TextRow, TextTally};

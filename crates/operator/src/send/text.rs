@@ -43,7 +43,7 @@ pub struct TextDraft {
     pub templates: Templates,
     /// `type`, if the messages have one.
     pub message_type: Option<String>,
-    pub prices: PartPrices,
+    pub prices: Vec<PartPrice>,
 }
 
 #[derive(Serialize)]
@@ -73,19 +73,6 @@ impl TextDraft {
 /// Where AWS publishes its prices, which it changes without notice; Tidegate therefore has none of its own.
 const AWS_PRICES: &str = "https://aws.amazon.com/end-user-messaging/pricing/";
 
-/// Prices of a part in US dollars, by the beginning of the recipient's number.
-///
-/// ```
-/// use tidegate_operator::send::PartPrices;
-/// let prices = PartPrices::of(["0.1".parse()?, "+49=0.2".parse()?, "+4917=0.3".parse()?]);
-/// let of = |phone| prices.of_number(phone);
-/// assert_eq!((of("+12065550100"), of("+4930123456"), of("+4917012345")), (Some(0.1), Some(0.2), Some(0.3)));
-/// assert!("+49".parse::<tidegate_operator::send::PartPrice>().is_err());
-/// # Ok::<(), String>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PartPrices(Vec<PartPrice>);
-
 /// The price of a part to the numbers that begin with `code`, such as `+49`; to all other numbers if that is empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartPrice {
@@ -93,15 +80,20 @@ pub struct PartPrice {
     dollars: f64,
 }
 
-impl PartPrices {
-    /// These prices, of which the one with the longest beginning of a number counts.
-    pub fn of(prices: impl IntoIterator<Item = PartPrice>) -> Self {
-        Self(prices.into_iter().collect())
-    }
-
-    /// The price of a part to a number, in US dollars; `None` if it is not known.
-    pub fn of_number(&self, phone: &str) -> Option<f64> {
-        let fit = self.0.iter().filter(|price| phone.starts_with(&price.code));
+impl PartPrice {
+    /// The price of a part to a number, in US dollars: the one with the longest beginning of the number counts; `None` if
+    /// none fits.
+    ///
+    /// ```
+    /// use tidegate_operator::send::PartPrice;
+    /// let prices: Vec<PartPrice> = vec!["0.1".parse()?, "+49=0.2".parse()?, "+4917=0.3".parse()?];
+    /// let of = |phone| PartPrice::of_number(&prices, phone);
+    /// assert_eq!((of("+12065550100"), of("+4930123456"), of("+4917012345")), (Some(0.1), Some(0.2), Some(0.3)));
+    /// assert!("+49".parse::<PartPrice>().is_err());
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn of_number(prices: &[Self], phone: &str) -> Option<f64> {
+        let fit = prices.iter().filter(|price| phone.starts_with(&price.code));
         fit.max_by_key(|price| price.code.len()).map(|price| price.dollars)
     }
 }
@@ -162,9 +154,9 @@ pub struct TextRow {
 
 impl TextTally {
     /// Adds the text of a line.
-    pub(in crate::send) fn add(&mut self, line: u64, text: &TextMessage, prices: &PartPrices) {
+    pub(in crate::send) fn add(&mut self, line: u64, text: &TextMessage, prices: &[PartPrice]) {
         let (parts, ucs2_character) = (text.parts, TextLength::outside_gsm7(&text.text));
-        let dollars = prices.of_number(&text.to).map(|price| price * f64::from(parts));
+        let dollars = PartPrice::of_number(prices, &text.to).map(|price| price * f64::from(parts));
         self.parts += u64::from(parts);
         *self.by_parts.entry(parts).or_default() += 1;
         if let Some(c) = ucs2_character {

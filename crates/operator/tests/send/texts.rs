@@ -11,7 +11,7 @@ use tidegate_operator::page::Page;
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::send::{
     AddressList, CampaignDraft, DraftContent, DryRun, Estimate, InputFault, InputSummary,
-    PartPrices, Preview, RunEnd, TemplatePart, TestMail, TextDraft, check, send_test,
+    Preview, RunEnd, TemplatePart, TestMail, TextDraft, check, send_test,
 };
 
 use super::world::{CHECKING, CSV, FILE, Journal, World, draft, templates};
@@ -21,7 +21,7 @@ const TEXT: &str = "Dear {{ first_name }}, your parcel is here.\n";
 /// Texts that a stack for texts from two origins to Germany and the USA sends.
 fn texts(template: &str, prices: &[&str]) -> CampaignDraft {
     let templates = templates(&[(TemplatePart::Text, "parcel.txt", template)]);
-    let prices = PartPrices::of(prices.iter().map(|price| price.parse().unwrap()));
+    let prices = prices.iter().map(|price| price.parse().unwrap()).collect();
     let (origins, countries) = ("+12065550199,NEWS".parse().unwrap(), "+1,+49".parse().unwrap());
     let texts = AllowedTexts { origins, countries };
     CampaignDraft {

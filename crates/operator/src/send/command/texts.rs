@@ -1,6 +1,6 @@
 //! The draft of text messages, and whether a file is sent as mails or as text messages.
 
-use crate::send::{PartPrices, Templates, TextDraft};
+use crate::send::{Templates, TextDraft};
 use tidegate_core::channel::Channel;
 
 use super::args::{SendArgs, TextArgs};
@@ -8,8 +8,8 @@ use crate::shell::CommandError;
 
 impl TextArgs {
     pub(super) fn draft(&self, templates: Templates) -> TextDraft {
-        let prices = PartPrices::of(self.price_per_part.iter().cloned());
-        TextDraft { templates, message_type: self.message_type.clone(), prices }
+        let (message_type, prices) = (self.message_type.clone(), self.price_per_part.clone());
+        TextDraft { templates, message_type, prices }
     }
 
     fn given(&self) -> Option<&'static str> {
