@@ -67,7 +67,9 @@ pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd,
     if !args.journal.exists() {
         return of_run(args, shell).await;
     }
-    let journal = journal(args)?;
+    let shown = args.journal.display().to_string();
+    let journal = BufReader::new(open_file(&args.journal)?);
+    let journal = RunJournal::read(&shown, journal).map_err(failed)?;
     journal.check(open_file(&journal.header.input.path)?).map_err(failed)?;
     let stack = args.on.stack.open().await?;
     let Some(facts) = facts(&journal, modified(&args.journal)?, &stack, shell).await? else {
@@ -123,11 +125,6 @@ async fn of_run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, Command
         return Err(CommandError::Input(said));
     }
     shell.done(&runs)
-}
-
-fn journal(args: &ResultsArgs) -> Result<RunJournal, CommandError> {
-    let shown = args.journal.display().to_string();
-    RunJournal::read(&shown, BufReader::new(open_file(&args.journal)?)).map_err(failed)
 }
 
 fn failed(error: ResultsError) -> CommandError {

@@ -120,7 +120,16 @@ pub fn check<R: Read>(
     if !shared.is_empty() {
         return Err(shared);
     }
-    let mut pass = CheckPass::new(draft, checking);
+    let mut pass = CheckPass {
+        draft,
+        checking,
+        summary: InputSummary { channel: draft.rules.channel, ..InputSummary::default() },
+        packer: Packer::new(),
+        faults: Vec::new(),
+        hasher: RandomState::new(),
+        addresses: HashMap::new(),
+        ids: HashMap::new(),
+    };
     while let Some(row) = rows.next() {
         let message = row.and_then(|row| {
             let (message, content) = draft.message(&row)?;
@@ -185,21 +194,7 @@ struct CheckPass<'a> {
     ids: HashMap<u64, u64>,
 }
 
-impl<'a> CheckPass<'a> {
-    fn new(draft: &'a CampaignDraft, checking: CheckOptions) -> Self {
-        let channel = draft.rules.channel;
-        Self {
-            draft,
-            checking,
-            summary: InputSummary { channel, ..InputSummary::default() },
-            packer: Packer::new(),
-            faults: Vec::new(),
-            hasher: RandomState::new(),
-            addresses: HashMap::new(),
-            ids: HashMap::new(),
-        }
-    }
-
+impl CheckPass<'_> {
     fn count(&mut self, row: &InputRow, message: &RenderedMessage, content: &Content) {
         for (name, _) in row.columns.iter().filter(|(_, cell)| cell.is_null()) {
             *self.summary.rest.empty_cells.entry(name.clone()).or_default() += 1;

@@ -105,7 +105,7 @@ impl MailOrigin {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct MessageJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<&'a str>,
@@ -126,8 +126,8 @@ struct MessageJson<'a> {
     configuration_set: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     list_unsubscribe: Option<UnsubscribeJson>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    tags: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tags: Option<&'a BTreeMap<String, String>>,
 }
 
 #[derive(Serialize)]
@@ -239,7 +239,8 @@ impl CampaignDraft {
                 let of = |(member, _): &&(&str, &str)| error.field.starts_with(member);
                 let option = form.options.iter().find(of);
                 let option = option.map_or("the options", |(_, option)| option);
-                Err(InputFault::of_option(option, &error))
+                // All mails of the run share it: no recipient's.
+                Err(InputFault { is_recipient: None, ..InputFault::of_mail(option, 0, &error) })
             }
             _ => Ok(()),
         }
@@ -325,13 +326,9 @@ impl CampaignDraft {
             from: self.from.as_deref(),
             to,
             reply_to: &self.reply_to,
-            subject: None,
-            text: None,
-            html: None,
-            template: None,
             configuration_set: self.configuration_set.as_deref(),
-            list_unsubscribe: None,
-            tags: &self.tags,
+            tags: Some(&self.tags).filter(|tags| !tags.is_empty()),
+            ..MessageJson::default()
         }
     }
 

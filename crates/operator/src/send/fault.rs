@@ -88,11 +88,6 @@ impl InputFault {
         Self { value, is_recipient, ..bare }
     }
 
-    /// The fault of an option, which all mails of the run share.
-    pub fn of_option(option: &str, error: &EmailError) -> Self {
-        Self { is_recipient: None, ..Self::of_mail(option, 0, error) }
-    }
-
     /// Shows or masks the addresses in its value.
     pub fn shown(mut self, addresses: AddressVisibility) -> Self {
         let shown = |value: String| match self.is_recipient {

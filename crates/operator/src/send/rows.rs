@@ -311,13 +311,8 @@ fn as_written(json: &RawValue) -> serde_json::Result<Value> {
     Ok(match text.as_bytes().first() {
         Some(b'[') => {
             let items: Vec<&RawValue> = serde_json::from_str(text)?;
-            Value::Array(
-                items
-                    .into_iter()
-                    .filter(is_there)
-                    .map(as_written)
-                    .collect::<serde_json::Result<_>>()?,
-            )
+            let items = items.into_iter().filter(is_there).map(as_written);
+            Value::Array(items.collect::<serde_json::Result<_>>()?)
         }
         Some(b'{') => {
             let members: BTreeMap<String, &RawValue> = serde_json::from_str(text)?;
