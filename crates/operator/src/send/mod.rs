@@ -42,7 +42,7 @@ pub use journal::{
     JournalInput, JournalRecord, JournalWriter, read_journal,
 };
 pub use preview::{Preview, PreviewedMail};
-pub use progress::{RunState, SendProgress};
+pub use progress::SendProgress;
 pub use report::{DryRun, Estimate, FaultReport, InputReport, PreviewReport, RunEnd, SendReport};
 pub use rows::{InputFormat, InputRow, InputRows};
 pub use runs::{
@@ -50,7 +50,7 @@ pub use runs::{
     check_resend, extend_cancel, in_words, record_rest, rest_name,
 };
 pub(crate) use runs::{depth_of, recipient_of, record_returned};
-pub use session::{SendError, SendLimits, SendPorts, Session, run_state};
+pub use session::{SendError, SendLimits, SendPorts, Session, journalled_rows};
 pub use template::{Columns, TemplatePart, TemplateSource, Templates};
 pub use test_mail::{TestMail, TestMailError, TestReport, send_test};
 pub use text::{PartPrice, PreviewedText, TextDraft, TextRow, TextTally};

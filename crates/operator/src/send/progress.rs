@@ -3,15 +3,6 @@
 use std::error::Error as StdError;
 
 use tidegate_core::back_pressure::BackPressureLevel;
-use tidegate_core::runs::RowRanges;
-
-/// How far a run has come, by its journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunState {
-    New,
-    /// It was interrupted after these rows were acknowledged.
-    Interrupted(RowRanges),
-}
 
 /// Callbacks for the progress of a run; by default they do nothing.
 pub trait SendProgress {

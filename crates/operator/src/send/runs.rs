@@ -19,7 +19,6 @@ use super::address_list::{AddressList, recipient};
 use super::check::InputSummary;
 use super::draft::MailOrigin;
 use super::journal::AcknowledgedRows;
-use super::progress::RunState;
 use super::rows::{InputRow, InputRows};
 use crate::dead::Letter;
 
@@ -102,15 +101,15 @@ pub enum KnownList {
     SendAgain,
 }
 
-/// Decides whether `wanted` may begin, or go on after what its journal and the ledger's `known` runs say. Returns it as
-/// it is to be written, with all rows that are settled.
+/// Decides whether `wanted` may begin, or go on after what its journal, if it has one, and the ledger's `known` runs say.
+/// Returns it as it is to be written, with all rows that are settled.
 ///
 /// # Errors
 /// [`RunError`], which says how to go on.
 pub fn admitted(
     known: &[StoredRun],
     wanted: Run,
-    journal: &RunState,
+    journal: Option<&RowRanges>,
     wish: KnownList,
 ) -> Result<StoredRun, RunError> {
     let now = wanted.seen;
@@ -122,7 +121,7 @@ pub fn admitted(
             let input = &stored.run.input;
             (&input.list, &input.message) == (&wanted.input.list, &wanted.input.message)
         });
-        let is_new = matches!(journal, RunState::New);
+        let is_new = journal.is_none();
         return match same {
             Some(same) if is_new && wish != KnownList::SendAgain => Err(refused(&same.run)),
             _ => Ok(StoredRun { version: 0, run: taken_over(wanted, journal, None) }),
@@ -134,12 +133,12 @@ pub fn admitted(
         return Err(RunError::NameTaken { name, said });
     }
     if own.run.stage == RunStage::Done
-        || matches!(journal, RunState::New) && wish != KnownList::Continue
+        || journal.is_none() && wish != KnownList::Continue
     {
         return Err(refused(&own.run));
     }
     // The journal of this host is locked: nobody else on it sends this run.
-    let elsewhere = own.run.sender.host != wanted.sender.host || matches!(journal, RunState::New);
+    let elsewhere = own.run.sender.host != wanted.sender.host || journal.is_none();
     if elsewhere && own.run.is_live(now) {
         return Err(RunError::Live { name, said });
     }
@@ -168,14 +167,14 @@ fn known_list(run: &Run, wanted: &Run, now: EpochMillis) -> RunError {
 }
 
 /// `wanted`, with what the journal and the run in the ledger say of its rows.
-fn taken_over(wanted: Run, journal: &RunState, own: Option<&Run>) -> Run {
+fn taken_over(wanted: Run, journal: Option<&RowRanges>, own: Option<&Run>) -> Run {
     let mut run = match own {
         Some(own) => {
             Run { sender: wanted.sender, seen: wanted.seen, stage: wanted.stage, ..own.clone() }
         }
         None => wanted,
     };
-    if let RunState::Interrupted(rows) = journal {
+    if let Some(rows) = journal {
         run.settled.extend(rows);
         run.enqueued = run.enqueued.max(rows.count());
     }

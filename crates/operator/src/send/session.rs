@@ -19,7 +19,7 @@ use super::fault::InputFault;
 use super::journal::{
     AcknowledgedRows, JournalContents, JournalError, JournalHeader, JournalRecord, JournalWriter,
 };
-use super::progress::{RunState, SendProgress};
+use super::progress::SendProgress;
 use super::report::{RunEnd, SendReport};
 use super::rows::{InputFormat, InputRows};
 use super::runs::{RunError, RunOrder, RunRecord};
@@ -79,16 +79,16 @@ fn fault_suffix(fault: Option<&InputFault>) -> String {
     })
 }
 
-/// How far the run of `header` has come, by its journal's contents.
+/// The rows of the run of `header` that its journal's contents have; `None` if it has not begun.
 ///
 /// # Errors
 /// [`SendError::Changed`] and [`SendError::AlreadySent`].
-pub fn run_state(
+pub fn journalled_rows(
     journal: &str,
     contents: &JournalContents,
     header: &JournalHeader,
-) -> Result<RunState, SendError> {
-    let Some(begun) = &contents.header else { return Ok(RunState::New) };
+) -> Result<Option<RowRanges>, SendError> {
+    let Some(begun) = &contents.header else { return Ok(None) };
     let differences = begun.differences(header);
     let journal = journal.to_owned();
     if !differences.is_empty() {
@@ -97,7 +97,7 @@ pub fn run_state(
     if contents.ended.is_some() {
         return Err(SendError::AlreadySent { journal, rows: begun.rows });
     }
-    Ok(RunState::Interrupted(contents.acknowledged.clone()))
+    Ok(Some(contents.acknowledged.clone()))
 }
 
 /// The ports that a run needs.
@@ -119,7 +119,8 @@ pub struct Session<'a> {
     pub checked: &'a InputSummary,
     /// The header for a new journal.
     pub header: &'a JournalHeader,
-    pub state: &'a RunState,
+    /// The rows that the journal has; `None` if it is a new one.
+    pub journalled: Option<&'a RowRanges>,
     pub limits: SendLimits,
 }
 
@@ -140,12 +141,12 @@ impl Session<'_> {
     ) -> Result<SendReport, SendError> {
         let nothing = RowRanges::default();
         let settled = record.run().settled.clone();
-        let before = match self.state {
-            RunState::New => {
+        let before = match self.journalled {
+            None => {
                 journal.begin(self.header)?;
                 &nothing
             }
-            RunState::Interrupted(acknowledged) => {
+            Some(acknowledged) => {
                 let at = EpochMillis::from(ports.clock.wall());
                 journal.record(&JournalRecord::Resumed { at, by: self.header.by.clone() })?;
                 acknowledged

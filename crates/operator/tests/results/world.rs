@@ -24,7 +24,7 @@ use tidegate_operator::results::{
 };
 use tidegate_operator::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalInput,
-    JournalWriter, RecipientFilter, RunEnd, RunRecord, RunState, SendLimits, Session,
+    JournalWriter, RecipientFilter, RunEnd, RunRecord, SendLimits, Session,
     TemplatePart, TemplateSource, Templates, baseline, check,
 };
 
@@ -156,7 +156,7 @@ impl World {
             format: FORMAT,
             checked: &checked,
             header: &header,
-            state: &RunState::New,
+            journalled: None,
             limits: SendLimits::default(),
         };
         let ports = tidegate_operator::send::SendPorts {

@@ -18,7 +18,7 @@ use tidegate_operator::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
     JournalContents, JournalHeader, JournalInput, JournalWriter, KnownList,
     RecipientFilter, RunEnd, RunRecord, SendError, SendLimits, SendPorts, SendProgress, SendReport,
-    Session, TemplatePart, TemplateSource, Templates, admitted, check, read_journal, run_state,
+    Session, TemplatePart, TemplateSource, Templates, admitted, check, journalled_rows, read_journal,
 };
 
 pub(crate) const FILE: &str = "recipients.csv";
@@ -180,10 +180,10 @@ impl World {
         let checked = check(&draft, FILE, csv.as_bytes(), self.checking, |_, _| {}).unwrap();
         let header = self.header(&checked);
         let contents = journal.contents();
-        let state = run_state("journal", &contents, &header)?;
+        let rows = journalled_rows("journal", &contents, &header)?;
         journal.0.truncate(usize::try_from(contents.whole).unwrap());
         let known = self.ledger.runs(RUNS_KEPT).await.unwrap();
-        let stored = admitted(&known, self.wanted(&checked).await, &state, self.wish)?;
+        let stored = admitted(&known, self.wanted(&checked).await, rows.as_ref(), self.wish)?;
         let mut record = RunRecord::begin(&self.ledger, stored).await?;
         let session = Session {
             draft: &draft,
@@ -191,7 +191,7 @@ impl World {
             format: CSV,
             checked: &checked,
             header: &header,
-            state: &state,
+            journalled: rows.as_ref(),
             limits: self.limits,
         };
         let queues = self.queues.clone().with_faults(&self.faults);

@@ -17,9 +17,9 @@ use crate::send::{
     CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
     InputReport, InputSummary, JournalContents, JournalError, JournalHeader,
     JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError,
-    RunRecord, RunState, SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart,
+    RunRecord, SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart,
     TemplateSource, TestMail, TestMailError, admitted, baseline, check, check_resend,
-    extend_cancel, read_journal, run_state, send_test,
+    extend_cancel, journalled_rows, read_journal, send_test,
 };
 use crate::status::{self, StackFacts};
 use crate::steer::Author;
@@ -33,7 +33,7 @@ use tidegate_core::deduplication::Deduplication;
 use tidegate_core::email::{AllowedSenders, Priority};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
-use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunSender, RunStage};
+use tidegate_core::runs::{Baseline, RUNS_KEPT, RowRanges, Run, RunSender, RunStage};
 use tidegate_delivery::ports::{
     Clock as _, Entropy as _, QueueUrl, Runs as _, StoredRun, SuppressedAddress,
 };
@@ -118,8 +118,9 @@ async fn send_to(
     let prepared = prepared(args, to, &sources, draft, shell)?;
     try_template(args, &prepared.draft, format, stack).await?;
     let journal = prepare::journal(args, &campaign.name, &to.run);
-    let state = state(&journal, &prepared)?;
-    let stored = admitted(&to.known, prepared.wanted.clone(), &state, args.run.wish());
+    let rows = journalled(&journal, &prepared)?;
+    let wanted = prepared.wanted.clone();
+    let stored = admitted(&to.known, wanted, rows.as_ref(), args.run.wish());
     let enqueued = stored.map_err(not_admitted)?.run.enqueued;
     let Some(estimate) = estimated(args, facts, &prepared, enqueued, shell).await? else {
         return Ok(CommandEnd::Interrupted);
@@ -304,8 +305,8 @@ fn checked(
     }
 }
 
-/// How far the run has come, by what its journal holds now.
-fn state(journal: &Path, prepared: &PreparedRun) -> Result<RunState, CommandError> {
+/// The rows that the run's journal holds now; none if there is none.
+fn journalled(journal: &Path, prepared: &PreparedRun) -> Result<Option<RowRanges>, CommandError> {
     let shown = journal.display().to_string();
     let contents = match std::fs::File::open(journal) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => JournalContents::default(),
@@ -314,7 +315,7 @@ fn state(journal: &Path, prepared: &PreparedRun) -> Result<RunState, CommandErro
             read_journal(&shown, file, |_| {}).map_err(|error| refused(error.into()))?
         }
     };
-    run_state(&shown, &contents, &prepared.header).map_err(refused)
+    journalled_rows(&shown, &contents, &prepared.header).map_err(refused)
 }
 
 /// Who enqueues a run: this process.
@@ -338,7 +339,7 @@ async fn enqueue(
     let (mut writer, contents) = JournalWriter::open(journal).map_err(|error| refused(error.into()))?;
     let shown = journal.display().to_string();
     // Once more, now that no other process can write it.
-    let state = run_state(&shown, &contents, &prepared.header).map_err(refused)?;
+    let rows = journalled_rows(&shown, &contents, &prepared.header).map_err(refused)?;
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
     let own: Vec<QueueUrl> = campaign.queues().map(|(_, url)| QueueUrl::new(url)).collect();
     let shared = stack.shared_queues();
@@ -347,7 +348,7 @@ async fn enqueue(
     // Once more, with what the ledger knows now.
     let wanted = Run { before: stood, ..prepared.wanted };
     let known = ledger.runs(RUNS_KEPT).await?;
-    let stored = admitted(&known, wanted, &state, args.run.wish()).map_err(not_admitted)?;
+    let stored = admitted(&known, wanted, rows.as_ref(), args.run.wish()).map_err(not_admitted)?;
     let mut record = RunRecord::begin(&ledger, stored).await.map_err(not_admitted)?;
     let done = record.run().enqueued;
     let limits = SendLimits {
@@ -362,7 +363,7 @@ async fn enqueue(
         format: prepared.format,
         checked: &prepared.checked,
         header: &header,
-        state: &state,
+        journalled: rows.as_ref(),
         limits,
     };
     let bar = MailProgressBar::new(shell.output, prepared.checked.rows, done);
