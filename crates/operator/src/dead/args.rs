@@ -42,7 +42,7 @@ pub struct DeadArgs {
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum DeadCommand {
     /// List dead letters, one on each line
-    List(FilterArgs),
+    List(LetterFilter),
     /// Show one dead letter with all its fields
     Show(DeadShowArgs),
     /// Count them by what they have in common
@@ -57,17 +57,6 @@ pub(super) enum DeadCommand {
     ///
     /// The history records who deleted how many, by which conditions, and why. `tidegate dead export` keeps a copy.
     Discard(ActionArgs),
-}
-
-/// Which letters a command is about.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Which")]
-pub(super) struct FilterArgs {
-    /// All of them: needed where no condition is given and they are changed
-    #[arg(long)]
-    all: bool,
-    #[command(flatten)]
-    filter: LetterFilter,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -85,7 +74,7 @@ pub(super) struct GroupsArgs {
     #[arg(long, value_name = "WHAT", default_value = "reason")]
     pub(super) by: Grouping,
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: LetterFilter,
 }
 
 /// Write them to a file, as JSON Lines
@@ -100,7 +89,7 @@ pub(super) struct ExportArgs {
     #[arg(long)]
     pub(super) masked: bool,
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: LetterFilter,
 }
 
 /// Send them to their campaigns' queues again; without --go only show what would be sent
@@ -159,7 +148,7 @@ pub(super) struct ActionArgs {
     #[command(flatten)]
     pub(super) ask: ConfirmArgs,
     #[command(flatten)]
-    pub(super) filter: FilterArgs,
+    pub(super) filter: LetterFilter,
 }
 
 impl DeadArgs {
@@ -175,13 +164,13 @@ impl DeadArgs {
             Some(
                 DeadCommand::Replay(DeadReplayArgs { action, .. }) | DeadCommand::Discard(action),
             ) => {
-                if !action.filter.all && action.filter.filter.is_empty() {
+                if action.filter.is_empty() {
                     let said = "which dead letters? name a condition (--code, --campaign, --id, …), or --all";
                     return Err(CommandError::Input(said.to_owned()));
                 }
                 &action.filter
             }
         };
-        Ok(which.filter.clone())
+        Ok(which.clone())
     }
 }

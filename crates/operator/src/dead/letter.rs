@@ -125,6 +125,9 @@ impl Letter {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Which")]
 pub struct LetterFilter {
+    /// All of them: needed where no condition is given and they are changed
+    #[arg(long)]
+    pub all: bool,
     /// A mail's `id`, its identity, or an SQS message id
     #[arg(long = "id", value_name = "ID")]
     pub ids: Vec<String>,
@@ -155,7 +158,7 @@ impl LetterFilter {
         Self { campaigns, codes, ..Self::default() }
     }
 
-    /// Whether it lets every letter through.
+    /// Whether it says nothing: neither a condition, nor that all are meant.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
