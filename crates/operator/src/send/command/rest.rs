@@ -5,10 +5,9 @@ use std::path::Path;
 
 use crate::dead::{Letter, LetterFilter, LetterWork, ReplayPace};
 use crate::redact::AddressVisibility;
-use crate::results::RunJournal;
 use crate::send::{
     AddressList, InputRows, JournalInput, RunKey, add_sent, cancelled_rows, chain, fingerprint_of,
-    record_rest, rest_name,
+    read_journal, record_rest, rest_name,
 };
 use crate::steer::Author;
 use tidegate_adapters::aws::stack::Stack;
@@ -111,7 +110,7 @@ fn add_list(
 fn journalled(run: &Run) -> Option<JournalInput> {
     let path = prepare::usual_journal(&run.campaign, &run.name);
     let file = BufReader::new(std::fs::File::open(&path).ok()?);
-    Some(RunJournal::read(&path.display().to_string(), file).ok()?.header.input)
+    Some(read_journal(&path.display().to_string(), file, |_| {}).ok()?.header?.input)
 }
 
 impl Rest {
