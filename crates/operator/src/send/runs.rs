@@ -116,25 +116,23 @@ pub fn admitted(
     let of_campaign = || known.iter().filter(|stored| stored.run.campaign == wanted.campaign);
     let own = of_campaign().find(|stored| stored.run.name == wanted.name);
     let refused = |run: &Run| known_list(run, &wanted, now);
+    let is_same = |run: &Run| {
+        let (known, input) = (&run.input, &wanted.input);
+        (&known.list, &known.message) == (&input.list, &input.message)
+    };
     let Some(own) = own else {
-        let same = of_campaign().find(|stored| {
-            let input = &stored.run.input;
-            (&input.list, &input.message) == (&wanted.input.list, &wanted.input.message)
-        });
-        let is_new = journal.is_none();
+        let same = of_campaign().find(|stored| is_same(&stored.run));
+        let is_refused = journal.is_none() && wish != KnownList::SendAgain;
         return match same {
-            Some(same) if is_new && wish != KnownList::SendAgain => Err(refused(&same.run)),
+            Some(same) if is_refused => Err(refused(&same.run)),
             _ => Ok(StoredRun { version: 0, run: taken_over(wanted, journal, None) }),
         };
     };
     let (name, said) = (own.run.name.clone(), in_words(&own.run, now));
-    if (&own.run.input.list, &own.run.input.message) != (&wanted.input.list, &wanted.input.message)
-    {
+    if !is_same(&own.run) {
         return Err(RunError::NameTaken { name, said });
     }
-    if own.run.stage == RunStage::Done
-        || journal.is_none() && wish != KnownList::Continue
-    {
+    if own.run.stage == RunStage::Done || journal.is_none() && wish != KnownList::Continue {
         return Err(refused(&own.run));
     }
     // The journal of this host is locked: nobody else on it sends this run.
@@ -464,16 +462,12 @@ pub async fn extend_cancel(
 ) -> Result<(), PortError> {
     let standing = ledger.read().await?;
     let extended = |control: &mut Control| {
-        let Some(cancel) = control.cancels.get(campaign).copied().filter(|cancel| cancel.at < at)
-        else {
-            return;
-        };
-        let hold = control.campaign_holds.get(campaign);
-        let hold = hold.and_then(|holds| holds.get(HoldReason::Cancelled));
-        let detail = hold.map_or_else(
-            || "what the run enqueued before it took note".to_owned(),
-            |hold| hold.detail.clone(),
-        );
+        let cancel = control.cancels.get(campaign).copied().filter(|cancel| cancel.at < at);
+        let Some(cancel) = cancel else { return };
+        let holds = control.holds_on(Some(campaign));
+        let hold = holds.and_then(|holds| holds.get(HoldReason::Cancelled));
+        let late = || "what the run enqueued before it took note".to_owned();
+        let detail = hold.map_or_else(late, |hold| hold.detail.clone());
         control.cancel(campaign, Cancel { at, ..cancel }, &detail);
     };
     let (version, control) = (standing.control_version, standing.control);
