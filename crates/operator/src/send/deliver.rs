@@ -4,8 +4,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::{Shared, select};
+use futures_util::future::{Either, Shared, select};
 use tidegate_core::in_full;
 use tidegate_delivery::ports::{
     BATCH, BATCH_BYTES, Body, Clock, Entropy, EntryError, FailureKind, Monotonic, Outgoing,
@@ -157,9 +156,7 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
         // moment.
         let pause = doubled.mul_f64(0.5 + self.ports.entropy.unit().clamp(0.0, 1.0) / 2.0);
         let sleep = pin!(self.ports.clock.sleep_until(now + pause));
-        select(stop, sleep)
-            .map(|first| matches!(first, futures_util::future::Either::Left(_)))
-            .await
+        matches!(select(stop, sleep).await, Either::Left(_))
     }
 }
 
