@@ -44,9 +44,21 @@ pub(super) enum DeadCommand {
     /// List dead letters, one on each line
     List(LetterFilter),
     /// Show one dead letter with all its fields
-    Show(DeadShowArgs),
+    Show {
+        /// The mail's `id`, its identity, or an SQS message id
+        id: String,
+        /// Show the body of the mail, too
+        #[arg(long)]
+        body: bool,
+    },
     /// Count them by what they have in common
-    Groups(GroupsArgs),
+    Groups {
+        /// Property to group dead letters by
+        #[arg(long, value_name = "WHAT", default_value = "reason")]
+        by: Grouping,
+        #[command(flatten)]
+        filter: LetterFilter,
+    },
     /// Write them to a file, as JSON Lines
     Export(ExportArgs),
     /// Send them to their campaigns' queues again; without --go only show what would be sent
@@ -57,24 +69,6 @@ pub(super) enum DeadCommand {
     ///
     /// The history records who deleted how many, by which conditions, and why. `tidegate dead export` keeps a copy.
     Discard(ActionArgs),
-}
-
-#[derive(Clone, Debug, Args)]
-pub(super) struct DeadShowArgs {
-    /// The mail's `id`, its identity, or an SQS message id
-    pub(super) id: String,
-    /// Show the body of the mail, too
-    #[arg(long)]
-    pub(super) body: bool,
-}
-
-#[derive(Clone, Debug, Args)]
-pub(super) struct GroupsArgs {
-    /// Property to group dead letters by
-    #[arg(long, value_name = "WHAT", default_value = "reason")]
-    pub(super) by: Grouping,
-    #[command(flatten)]
-    filter: LetterFilter,
 }
 
 /// Write them to a file, as JSON Lines
@@ -156,9 +150,9 @@ impl DeadArgs {
     /// condition or `--all` says which.
     pub(super) fn filter(&self) -> Result<LetterFilter, CommandError> {
         let which = match &self.command {
-            None | Some(DeadCommand::Show(_)) => return Ok(LetterFilter::default()),
+            None | Some(DeadCommand::Show { .. }) => return Ok(LetterFilter::default()),
             Some(DeadCommand::List(which)) => which,
-            Some(DeadCommand::Groups(args)) => &args.filter,
+            Some(DeadCommand::Groups { filter, .. }) => filter,
             Some(DeadCommand::Export(args)) => &args.filter,
             Some(DeadCommand::Edit(args)) => &args.replay.action.filter,
             Some(

@@ -72,16 +72,16 @@ impl LetterCommand<'_> {
         match command {
             None => shell.show(&groups(reading, filter, Grouping::Reason, addresses))?,
             Some(DeadCommand::List(_)) => shell.show(&list(reading, filter, now, addresses))?,
-            Some(DeadCommand::Groups(args)) => {
-                shell.show(&groups(reading, filter, args.by, addresses))?;
+            Some(DeadCommand::Groups { by, .. }) => {
+                shell.show(&groups(reading, filter, *by, addresses))?;
             }
-            Some(DeadCommand::Show(args)) => {
-                let found = show(reading, &args.id, now, addresses, args.body);
+            Some(DeadCommand::Show { id, body }) => {
+                let found = show(reading, id, now, addresses, *body);
                 shell.show(&found)?;
                 if found.is_empty() {
                     let whole = reading.coverage.is_whole();
                     let whole = if whole { "" } else { ", of which not all could be read" };
-                    let said = format!("{} is not on the dead-letter queue{whole}.", args.id);
+                    let said = format!("{id} is not on the dead-letter queue{whole}.");
                     shell.output.remark(Tone::Warning, said);
                     return Ok(CommandEnd::ProblemsFound);
                 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 
 use clap::Args;
@@ -89,11 +90,9 @@ impl Letter {
 
     /// Whether `text` is the mail's id, its identity, or one of its SQS message ids.
     pub fn is(&self, text: &str) -> bool {
-        let identity = self.identity();
-        let identity = identity.as_ref();
         self.message_id == text
             || self.entry().is_some_and(|entry| entry.message_id == text)
-            || identity.is_some_and(|known| known.as_str() == text || known.id() == text)
+            || self.identity().is_some_and(|known| known.as_str() == text || known.id() == text)
     }
 
     /// Whether the mail may have been sent, by its dead letter alone.
@@ -108,16 +107,13 @@ impl Letter {
     }
 
     /// The domains of its recipients, each once.
-    pub(super) fn domains(&self) -> Vec<String> {
+    pub(super) fn domains(&self) -> BTreeSet<String> {
         let to = self.entry().map(|entry| entry.to.as_slice()).unwrap_or_default();
         let domain = |to: &String| {
             let domain = to.rsplit_once('@').map_or("", |(_, domain)| domain);
             domain.trim_end_matches(['>', ' ']).to_ascii_lowercase()
         };
-        let mut domains: Vec<String> = to.iter().map(domain).collect();
-        domains.sort();
-        domains.dedup();
-        domains
+        to.iter().map(domain).collect()
     }
 }
 

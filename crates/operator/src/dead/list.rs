@@ -190,7 +190,7 @@ pub fn groups(
             }
             Grouping::Domain => match letter.domains() {
                 domains if domains.is_empty() => vec![none(letter).to_owned()],
-                domains => domains,
+                domains => domains.into_iter().collect(),
             },
         };
         let reason = if by == Grouping::Reason { reason(said) } else { String::new() };
