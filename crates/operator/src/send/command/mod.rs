@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::page::Tone;
 use crate::send::{
-    CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat,
+    CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault,
     InputReport, InputSummary, JournalContents, JournalError, JournalHeader,
     JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError,
     RunRecord, SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart,
@@ -48,7 +48,6 @@ use rest::Rest;
 /// A run as it is prepared.
 struct PreparedRun {
     file: String,
-    format: InputFormat,
     draft: CampaignDraft,
     checked: InputSummary,
     preview: Preview,
@@ -110,13 +109,12 @@ async fn send_to(
     let Destination { stack, facts, campaign, .. } = to;
     let rules = stack.poller.rules.clone();
     let draft = prepare::draft(args, &campaign.name, &to.run, sources.clone(), rules, recipients)?;
-    let format = prepare::format(&args.input, &args.file);
     if let Some(to) = &args.run.test {
-        try_template(args, &draft, format, stack).await?;
-        return test(args, to, draft, format, stack, campaign, shell).await;
+        try_template(args, &draft, stack).await?;
+        return test(args, to, draft, stack, campaign, shell).await;
     }
     let prepared = prepared(args, to, &sources, draft, shell)?;
-    try_template(args, &prepared.draft, format, stack).await?;
+    try_template(args, &prepared.draft, stack).await?;
     let journal = prepare::journal(args, &campaign.name, &to.run);
     let rows = journalled(&journal, &prepared)?;
     let wanted = prepared.wanted.clone();
@@ -164,13 +162,12 @@ fn prepared(
     draft: CampaignDraft,
     shell: &Shell,
 ) -> Result<PreparedRun, CommandError> {
-    let format = prepare::format(&args.input, &args.file);
-    let (checked, preview) = checked(args, &draft, format, shell)?;
+    let (checked, preview) = checked(args, &draft, shell)?;
     if args.run.again.is_some() {
         check_resend(&checked, ids_kept(&to.stack)).map_err(not_admitted)?;
     }
     let at = EpochMillis::from(to.stack.clock().wall());
-    let settings = prepare::settings(args, sources, format, &checked, &draft.recipients);
+    let settings = prepare::settings(args, sources, &checked, &draft.recipients);
     let input = prepare::run_input(&settings, checked.rows);
     let cancel = to.facts.standing.control.cancels.get(&to.campaign.name);
     let cancelled_at = cancel.map(|cancel| cancel.at);
@@ -179,10 +176,10 @@ fn prepared(
         ..Run::new(&to.campaign.name, &to.run, input, sender(&to.by), at)
     };
     let queue = to.campaign.queue_for(draft.parsed_priority());
-    let input = prepare::journal_input(args, format, checked.channel);
+    let input = prepare::journal_input(args, checked.channel);
     let header = JournalHeader::of(&wanted, queue, settings, input);
     let file = args.file.display().to_string();
-    Ok(PreparedRun { file, format, draft, checked, preview, header, wanted })
+    Ok(PreparedRun { file, draft, checked, preview, header, wanted })
 }
 
 /// Checks the input alone.
@@ -195,8 +192,7 @@ fn without_stack(
 ) -> Result<CommandEnd, CommandError> {
     let rules = MessageRules { channel, ..AllowedSenders::everyone().into() };
     let draft = prepare::draft(args, "campaign", "run", sources, rules, recipients)?;
-    let format = prepare::format(&args.input, &args.file);
-    let (checked, preview) = checked(args, &draft, format, shell)?;
+    let (checked, preview) = checked(args, &draft, shell)?;
     let preview = args.run.preview.map(|_| preview);
     let input = Some(InputReport { file: args.file.display().to_string(), checked });
     shell.done(&PreviewReport { preview, dry_run: None, input, rest: None })
@@ -207,7 +203,6 @@ async fn test(
     args: &SendArgs,
     to: &str,
     mut draft: CampaignDraft,
-    format: InputFormat,
     stack: &Stack,
     campaign: &Campaign,
     shell: &Shell,
@@ -222,7 +217,7 @@ async fn test(
     let input = BufReader::new(prepare::open(&args.file)?);
     let (queues, at) = (stack.queues(), EpochMillis::from(stack.clock().wall()));
     let (draft, file, queue) = (&draft, file.as_str(), &queue);
-    let rows = usize::from(args.run.rows);
+    let (format, rows) = (prepare::format(args), usize::from(args.run.rows));
     let test = TestMail { draft, file, format, to, rows, queue, express: is_express };
     let report = send_test(test, input, &queues, at).await.map_err(|error| match error {
         TestMailError::Input(fault) => {
@@ -248,12 +243,12 @@ pub(crate) async fn suppressed_of(
 async fn try_template(
     args: &SendArgs,
     draft: &CampaignDraft,
-    format: InputFormat,
     stack: &Stack,
 ) -> Result<(), CommandError> {
     let file = args.file.display().to_string();
     let input = BufReader::new(prepare::open(&args.file)?);
-    let Some((name, data)) = draft.first_template_data(&file, format, input) else {
+    let first = draft.first_template_data(&file, prepare::format(args), input);
+    let Some((name, data)) = first else {
         return Ok(());
     };
     match stack.clients().ses_account().template_fault(name, &data).await? {
@@ -268,7 +263,6 @@ async fn try_template(
 fn checked(
     args: &SendArgs,
     draft: &CampaignDraft,
-    format: InputFormat,
     shell: &Shell,
 ) -> Result<(InputSummary, Preview), CommandError> {
     let output = &shell.output;
@@ -276,7 +270,7 @@ fn checked(
     let input = BufReader::new(prepare::open(&args.file)?);
     let max_faults = args.input.max_errors as usize;
     let checking = CheckOptions {
-        format,
+        format: prepare::format(args),
         max_faults,
         allow_duplicates: args.input.allow_duplicates,
         first_of_duplicates: args.input.first_of_duplicates,
@@ -360,7 +354,7 @@ async fn enqueue(
     let session = Session {
         draft: &prepared.draft,
         file: &prepared.file,
-        format: prepared.format,
+        format: prepare::format(args),
         checked: &prepared.checked,
         header: &header,
         journalled: rows.as_ref(),

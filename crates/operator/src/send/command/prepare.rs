@@ -109,8 +109,8 @@ pub(super) fn write_refused(args: &SendArgs, rows: &str) -> Result<(), CommandEr
     fs::write(path, rows).map_err(CommandError::of_file(path, "cannot be written"))
 }
 
-pub(super) fn format(args: &InputArgs, path: &Path) -> InputFormat {
-    let unpacked = unpacked(path);
+pub(super) fn format(SendArgs { file, input: args, .. }: &SendArgs) -> InputFormat {
+    let unpacked = unpacked(file);
     let ending = unpacked.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let named = FormatOption::from_str(ending, true).unwrap_or(FormatOption::Csv);
     let usual = match args.format.unwrap_or(named) {
@@ -218,11 +218,10 @@ pub(super) fn to_column(args: &SendArgs, channel: Channel) -> Option<String> {
 pub(super) fn settings(
     args: &SendArgs,
     sources: &[(TemplatePart, TemplateSource)],
-    format: InputFormat,
     checked: &InputSummary,
     recipients: &RecipientFilter,
 ) -> BTreeMap<String, String> {
-    let written = match format {
+    let written = match format(args) {
         InputFormat::Csv { delimiter, .. } => format!("Csv {{ delimiter: {delimiter} }}"),
         InputFormat::Json => "Json".to_owned(),
     };
@@ -270,13 +269,9 @@ pub(super) fn run_input(settings: &BTreeMap<String, String>, rows: u64) -> RunIn
 }
 
 /// The input as the first record of a new journal names it.
-pub(super) fn journal_input(
-    args: &SendArgs,
-    format: InputFormat,
-    channel: Channel,
-) -> JournalInput {
+pub(super) fn journal_input(args: &SendArgs, channel: Channel) -> JournalInput {
     let path = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
-    JournalInput { path, format, to_column: to_column(args, channel) }
+    JournalInput { path, format: format(args), to_column: to_column(args, channel) }
 }
 
 #[cfg(test)]
@@ -327,7 +322,7 @@ mod tests {
             ("a.csv --delimiter ;", csv),
         ] {
             let args = args(line);
-            assert_eq!(format(&args.input, &args.file), expected, "{line}");
+            assert_eq!(format(&args), expected, "{line}");
         }
     }
 
@@ -390,7 +385,7 @@ mod tests {
             let sources = vec![(TemplatePart::Text, TemplateSource::new("mail.txt", "Hello"))];
             let line = args(line);
             let recipients = recipients(&line.input).unwrap();
-            settings(&line, &sources, InputFormat::Json, &checked, &recipients)
+            settings(&line, &sources, &checked, &recipients)
         };
         let plain = of("a.csv");
         for option in [

@@ -86,8 +86,7 @@ fn add_list(
         found.is_some_and(|found| found == run.input.list)
     };
     let JournalInput { path, format, to_column } = if is_own(&args.file) {
-        let format = prepare::format(&args.input, &args.file);
-        prepare::journal_input(args, format, channel)
+        prepare::journal_input(args, channel)
     } else {
         let journalled = journalled(run).filter(|input| is_own(&input.path));
         journalled.ok_or_else(|| {
