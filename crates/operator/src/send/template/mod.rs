@@ -66,7 +66,8 @@ impl TemplatePart {
 #[derive(Debug)]
 pub struct Templates {
     environment: Environment<'static>,
-    names: Vec<(TemplatePart, String)>,
+    /// Their names in faults, by the member of the message that they make.
+    names: BTreeMap<&'static str, String>,
 }
 
 impl Templates {
@@ -86,7 +87,7 @@ impl Templates {
             if key == TemplatePart::Html.key() { AutoEscape::Html } else { AutoEscape::None }
         });
         escape::prepare(&mut environment);
-        let (mut names, mut faults) = (Vec::new(), Vec::new());
+        let (mut names, mut faults) = (BTreeMap::new(), Vec::new());
         for (part, source) in parts {
             // A title is read twice: in the HTML, and as the subject.
             let (known, wrong) = (faults.clone(), mistakes::read(part, &source, allowed));
@@ -94,15 +95,14 @@ impl Templates {
             let guarded = escape::guarded(part, &source.text);
             let added = environment.add_template_owned(part.key(), guarded);
             faults.extend(added.err().map(|error| mistakes::syntax_fault(&source, &error)));
-            names.push((part, source.name));
+            names.insert(part.key(), source.name);
         }
         if faults.is_empty() { Ok(Self { environment, names }) } else { Err(faults) }
     }
 
     /// The name of the template that makes this member of the message.
     pub(super) fn name_of(&self, member: &str) -> Option<&str> {
-        let is_it = |(part, _): &&(TemplatePart, String)| part.key() == member;
-        self.names.iter().find(is_it).map(|(_, name)| name.as_str())
+        self.names.get(member).map(String::as_str)
     }
 
     /// Renders `part` with the columns of a row; `None` if there is no such template.
@@ -114,13 +114,9 @@ impl Templates {
         part: TemplatePart,
         columns: &Columns<'_>,
     ) -> Result<Option<String>, InputFault> {
-        let Some((_, name)) = self.names.iter().find(|(named, _)| *named == part) else {
-            return Ok(None);
-        };
-        let rendered = self
-            .environment
-            .get_template(part.key())
-            .and_then(|template| template.render(columns.values.clone()));
+        let Some(name) = self.names.get(part.key()) else { return Ok(None) };
+        let template = self.environment.get_template(part.key());
+        let rendered = template.and_then(|template| template.render(columns.values.clone()));
         rendered.map(Some).map_err(|error| fault(&error, name, columns.row))
     }
 }
