@@ -1,5 +1,6 @@
 //! Options of `tidegate send`, as clap reads them.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -249,12 +250,9 @@ pub(super) enum FormatOption {
 pub(super) struct MaxBacklog(pub(super) Option<u64>);
 
 fn backlog(text: &str) -> Result<MaxBacklog, String> {
-    if text == "none" {
-        return Ok(MaxBacklog(None));
-    }
-    let number = text.parse().ok().filter(|number| *number > 0);
-    let number = number.ok_or("allowed is a number from 1 up, or none")?;
-    Ok(MaxBacklog(Some(number)))
+    let number = (text != "none").then(|| text.parse::<NonZeroU64>()).transpose();
+    let number = number.map_err(|_| "allowed is a number from 1 up, or none")?;
+    Ok(MaxBacklog(number.map(NonZeroU64::get)))
 }
 
 fn delimiter(text: &str) -> Result<u8, String> {

@@ -58,7 +58,7 @@ fn of_level(level: BackPressureLevel, even_if_deferred: bool) -> String {
 
 fn estimate(status: &Status, campaign: &str, forecast: Result<Forecast, String>) -> Estimate {
     let known = status.campaigns.iter().find(|known| known.name == campaign);
-    let estimate = Estimate {
+    let mut estimate = Estimate {
         quota_per_second: status.quota.slots_per_second,
         share: known.map_or(0.0, |known| known.share),
         ahead: known.map_or(0, |known| known.backlog.all()),
@@ -68,15 +68,12 @@ fn estimate(status: &Status, campaign: &str, forecast: Result<Forecast, String>)
         Ok(forecast) => {
             let own = forecast.campaigns.iter().find(|own| own.name == campaign);
             let end = own.and_then(|own| own.ends_after_seconds);
-            Estimate {
-                ends_after_seconds: end.map(|end| end.expected),
-                warnings: forecast.warnings,
-                assumptions: forecast.assumptions,
-                ..estimate
-            }
+            estimate.ends_after_seconds = end.map(|end| end.expected);
+            (estimate.warnings, estimate.assumptions) = (forecast.warnings, forecast.assumptions);
         }
-        Err(why) => Estimate { warnings: vec![format!("no forecast: {why}")], ..estimate },
+        Err(why) => estimate.warnings.push(format!("no forecast: {why}")),
     }
+    estimate
 }
 
 #[cfg(test)]
