@@ -118,13 +118,17 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
             Ok(entries) => entries,
             Err(error) => return (Vec::new(), Some(error.into())),
         };
-        let mut entries = entries.into_iter();
+        let unanswered = || {
+            let (code, message) = ("NoAnswer".to_owned(), "no answer for this entry".to_owned());
+            Err(EntryError { code, message })
+        };
+        let entries = entries.into_iter().chain(std::iter::repeat_with(unanswered));
         let mut worst: Option<DeliverError> = None;
         let (mut sent, mut kept) = (Vec::new(), Vec::new());
-        for message in left.drain(..) {
-            match entries.next() {
-                Some(Ok(())) => sent.push(message),
-                Some(Err(source)) => {
+        for (message, entry) in left.drain(..).zip(entries) {
+            match entry {
+                Ok(()) => sent.push(message),
+                Err(source) => {
                     let error = DeliverError::Entry { row: message.row, source };
                     // A permanent error is reported before a transient one: a retry does not help.
                     if worst.as_ref().is_none_or(|known| !known.is_permanent()) {
@@ -132,15 +136,9 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
                     }
                     kept.push(message);
                 }
-                None => kept.push(message),
             }
         }
         *left = kept;
-        if worst.is_none() && !left.is_empty() {
-            let (code, message) = ("NoAnswer".to_owned(), "no answer for this entry".to_owned());
-            let row = left[0].row;
-            worst = Some(DeliverError::Entry { row, source: EntryError { code, message } });
-        }
         (sent, worst)
     }
 
