@@ -281,7 +281,7 @@ impl<Q: Queues, L: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, L
         if !self.work.guarded || mails.is_empty() {
             return Ok(mails);
         }
-        let identities: Vec<_> = mails.iter().map(|mail| mail.identity.clone()).collect();
+        let identities: Vec<_> = mails.iter().map(|mail| mail.envelope.identity.clone()).collect();
         let found = self.site.ledger.find(&identities).await?;
         let now = self.site.clock.wall();
         let mut kept = Vec::with_capacity(mails.len());

@@ -66,7 +66,6 @@ impl ReviewOptions {
 pub struct ReplayMail {
     /// SQS's id of its dead letter.
     pub message_id: String,
-    pub identity: Identity,
     pub queue: QueueUrl,
     pub body: String,
     pub envelope: Envelope,
@@ -319,11 +318,8 @@ fn order(
     if let Err(error) = options.rules.read(&entry.message) {
         return Err(format!("would be dead-lettered again: {}", error.redacted()));
     }
-    let identity = letter.identity().ok_or("no identity")?;
-    let envelope = letter
-        .envelope
-        .clone()
-        .unwrap_or_else(|| Envelope::fresh(&entry.campaign, identity.clone(), letter.since));
+    let fresh = || Some(Envelope::fresh(&entry.campaign, letter.identity()?, letter.since));
+    let envelope = letter.envelope.clone().or_else(fresh).ok_or("no identity")?;
     // A pass beyond all passes that a copy of the mail can have reached, as for parked mails, so
     // that the merge queue does not drop the replay as a repetition.
     let envelope =
@@ -333,7 +329,7 @@ fn order(
         return Err("too large for a campaign's queue with Tidegate's attributes".to_owned());
     }
     let message_id = letter.message_id.clone();
-    Ok(ReplayMail { message_id, identity, queue: queue.clone(), body, envelope })
+    Ok(ReplayMail { message_id, queue: queue.clone(), body, envelope })
 }
 
 /// The letters that a discard would delete.

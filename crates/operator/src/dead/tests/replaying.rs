@@ -71,7 +71,7 @@ async fn what_was_or_may_have_been_sent_is_not_replayed_by_itself() {
     mark(&bench, "parked", MarkState::Parked).await;
     mark(&bench, "old", MarkState::Sending).await;
     let ids = |review: &Review| {
-        let ids = review.work.mails.values().map(|order| order.identity.id().into_owned());
+        let ids = review.work.mails.values().map(|order| order.envelope.identity.id().into_owned());
         let mut ids: Vec<String> = ids.collect();
         ids.sort();
         ids.join(" ")
