@@ -18,21 +18,12 @@ pub struct LastSeen {
     /// The account's quota in it is the last that SES told.
     status: Status,
     runs: BTreeMap<String, SendingRun>,
-    /// Time of the newest operator's change that was published.
-    changed_at: Option<EpochMillis>,
-    /// Author and action of all changes with that time: several may be made within a millisecond.
-    changed: Vec<String>,
 }
 
 impl LastSeen {
     /// Takes the state of a first look as given, without publishing it as changes.
     pub fn first(status: &Status) -> Self {
-        let mut seen = Self {
-            status: status.clone(),
-            runs: BTreeMap::new(),
-            changed_at: None,
-            changed: Vec::new(),
-        };
+        let mut seen = Self { status: status.clone(), runs: BTreeMap::new() };
         seen.changes(status, true);
         seen
     }
@@ -102,31 +93,10 @@ impl LastSeen {
         told
     }
 
-    /// The operators' changes that were not told yet, the oldest first: the audit.
-    fn operators(&mut self, status: &Status) -> Vec<StateChange> {
-        let who = |change: &ChangeRecord| {
-            format!("{} {} {:?} {}", change.by, change.action, change.campaign, change.detail)
-        };
-        let mut told = Vec::new();
-        for record in status.changes.iter().rev() {
-            let is_old = match self.changed_at {
-                Some(at) if record.at == at => self.changed.contains(&who(record)),
-                Some(at) => record.at < at,
-                None => false,
-            };
-            if is_old {
-                continue;
-            }
-            if self.changed_at != Some(record.at) {
-                self.changed.clear();
-            }
-            self.changed_at = Some(record.at);
-            self.changed.push(who(record));
-            told.push(operator(record));
-        }
-        // Without any record so far, every later one is new.
-        self.changed_at = self.changed_at.or(Some(status.at));
-        told
+    /// The operators' changes that the last look had not, the oldest first: the audit.
+    fn operators(&self, status: &Status) -> Vec<StateChange> {
+        let is_new = |record: &&ChangeRecord| !self.status.changes.contains(record);
+        status.changes.iter().rev().filter(is_new).map(operator).collect()
     }
 }
 
