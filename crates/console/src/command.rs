@@ -8,10 +8,9 @@ use std::sync::Arc;
 use clap::Args;
 use futures_util::FutureExt as _;
 use serde::Serialize;
-use thiserror::Error;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_adapters::aws::{ChannelAccount, CloudWatch, DynamoLedger, SqsQueues, SystemClock};
-use tidegate_delivery::ports::{Clock as _, PortError};
+use tidegate_delivery::ports::Clock as _;
 use tidegate_operator::page::{Page, Tone, View};
 use tidegate_operator::plan::ses_price;
 use tidegate_operator::redact::AddressVisibility;
@@ -24,7 +23,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
 
 use crate::engine::{Engine, StackPorts};
-use crate::http::{About, Access, AccessError, App, Token, Tokens, bind, serve};
+use crate::http::{About, Access, App, Token, Tokens, bind, serve};
 use crate::stream::StreamLimits;
 
 /// Serve a live page of a running stack: its figures, and everything that steers it
@@ -111,10 +110,7 @@ pub async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, Comman
     let shown = shown_of(&stack, shell.output.addresses());
     let shown = StatusSettings { ses_price: args.ses_price, ..shown };
     let opened = OpenConsole::open(&stack, listener, access, args.limits, shown);
-    let console = Box::pin(opened).await.map_err(|error| match error {
-        ConsoleError::Port(error) => CommandError::Service(error),
-        ConsoleError::Access(error) => CommandError::Refused(Box::new(error)),
-    })?;
+    let console = Box::pin(opened).await?;
     shell.output.begin(&running).map_err(CommandError::Terminal)?;
     Box::pin(console.serve(shell.interrupted())).await;
     Ok(CommandEnd::Done)
@@ -204,17 +200,6 @@ impl View for ConsoleLink {
 /// Changes by operators that a page of the history shows.
 const CHANGES: usize = 300;
 
-/// The reasons why a console cannot be opened.
-#[derive(Debug, Error)]
-pub enum ConsoleError {
-    /// It would let anybody in.
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    /// The stack is out of reach.
-    #[error(transparent)]
-    Port(#[from] PortError),
-}
-
 type AwsPorts = (SqsQueues, DynamoLedger, ChannelAccount, SystemClock, CloudWatch);
 
 /// A console that listens, and answers as soon as it is served.
@@ -228,14 +213,14 @@ impl OpenConsole {
     /// Opens a console of `stack` on `listener`, whose address is `access.listen`.
     ///
     /// # Errors
-    /// [`ConsoleError`].
+    /// [`CommandError`].
     pub async fn open(
         stack: &Stack,
         listener: TcpListener,
         access: Access,
         limits: StreamLimits,
         settings: StatusSettings,
-    ) -> Result<Self, ConsoleError> {
+    ) -> Result<Self, CommandError> {
         let (addresses, ses_price) = (settings.addresses, settings.ses_price);
         let ports = ports(stack, settings).await;
         let about = About {
@@ -248,7 +233,8 @@ impl OpenConsole {
             shows_addresses: addresses == AddressVisibility::Shown,
         };
         let (engine, handle) = Box::pin(Engine::start(ports, limits)).await?;
-        let app = App::new(handle, access, about, Box::new(|| SystemClock::new().wall().into()))?;
+        let app = App::new(handle, access, about, Box::new(|| SystemClock::new().wall().into()));
+        let app = app.map_err(|error| CommandError::Refused(Box::new(error)))?;
         Ok(Self { listener, engine, app })
     }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use tidegate_adapters::aws::stack::StackError;
-use tidegate_console::command::ConsoleError;
 use tidegate_delivery::ports::{EntryError, PortError};
+use tidegate_operator::shell::CommandError;
 
 /// A local run could not be started, or could not go on.
 #[derive(Debug, Error)]
@@ -51,7 +51,7 @@ pub enum LocalError {
     Stack(#[from] StackError),
     /// The console could not be opened.
     #[error(transparent)]
-    Console(#[from] ConsoleError),
+    Console(#[from] CommandError),
     /// A queue or the ledger could not be used.
     #[error(transparent)]
     Port(#[from] PortError),
