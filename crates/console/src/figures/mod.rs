@@ -9,40 +9,8 @@ use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::number::real;
-use tidegate_core::waits::WaitBound;
 use tidegate_delivery::ports::{MonitorReport, PastRates};
-use tidegate_operator::status::{LiveStatus, Status};
-
-/// Figures of one campaign.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CampaignFigures {
-    pub name: String,
-    /// Recipients a second, over the last ten seconds; none until two looks were taken.
-    pub rate: Option<f64>,
-    /// The campaign's part of all campaigns' recipients in the last ten seconds, 0 to 1.
-    pub share: Option<f64>,
-    /// Mean age, in seconds, of the mail that was sent in the last ten seconds.
-    pub age_s: Option<u64>,
-    /// Seconds until the backlog is sent at the current rate.
-    pub eta_s: Option<u64>,
-    /// Recipients sent to since the ledger began.
-    pub sent: u64,
-    pub waiting: u64,
-    /// Sent recipients over sent, waiting and dead-lettered ones, 0 to 1; none if all are 0.
-    pub progress: Option<f64>,
-}
-
-/// Express mail of the last ten seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct ExpressFigures {
-    /// Recipients a second over the last ten seconds.
-    pub per_second: f64,
-    /// Mean time between enqueueing and sending, in seconds.
-    pub waited_s: f64,
-    /// The time that 99 of 100 mails did not exceed, in seconds; `None` above a minute, or if all of it was
-    /// sent after a failed attempt.
-    pub p99_s: Option<f64>,
-}
+use tidegate_operator::status::{CampaignRow, ExpressPace, LiveStatus, Status};
 
 /// Alarms and failed invocations, as they were read last; neither part before the first reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -62,9 +30,9 @@ pub struct StackFigures {
     /// Recipients a second, over the last ten seconds.
     pub rate: Option<f64>,
     /// In the order of the configuration.
-    pub rows: Vec<CampaignFigures>,
+    pub rows: Vec<CampaignRow>,
     /// Express mail; none where none was sent.
-    pub express: Option<ExpressFigures>,
+    pub express: Option<ExpressPace>,
     /// Mails that SES refused for the rate since the console began to look.
     pub refused: u64,
     pub monitor: MonitorFigures,
@@ -75,31 +43,12 @@ pub struct StackFigures {
 impl StackFigures {
     pub fn of(dashboard: &LiveStatus, monitor: &MonitorFigures) -> Self {
         let status = dashboard.status().clone();
-        let row = |row: tidegate_operator::status::CampaignRow| {
-            let (sent, waiting) = (row.status.sent, row.status.backlog.all());
-            let all = sent + waiting + row.status.dead;
-            CampaignFigures {
-                name: row.status.name,
-                rate: row.rate,
-                share: row.share,
-                age_s: row.age.map(|age| age.as_secs()),
-                eta_s: row.eta.map(|eta| eta.as_secs()),
-                sent,
-                waiting,
-                progress: (all > 0).then(|| real(sent) / real(all)),
-            }
-        };
-        let express = dashboard.express().map(|express| ExpressFigures {
-            per_second: express.per_second,
-            waited_s: express.mean.as_secs_f64(),
-            p99_s: express.p99.and_then(WaitBound::at_most).map(|bound| bound.as_secs_f64()),
-        });
         Self {
             at: status.at,
             failed: dashboard.error().map(str::to_owned),
             rate: dashboard.rate(),
-            rows: dashboard.rows().into_iter().map(row).collect(),
-            express,
+            rows: dashboard.rows(),
+            express: dashboard.express(),
             refused: dashboard.refused(),
             monitor: monitor.clone(),
             status,

@@ -8,7 +8,7 @@ use crate::watch::tests::status;
 
 fn figures(seconds: u64, rate: f64) -> StackFigures {
     let at = EpochMillis::new(1_795_206_967_000 + seconds * 1_000);
-    let row = CampaignFigures {
+    let row = CampaignRow {
         name: "big".to_owned(),
         rate: Some(rate),
         share: Some(1.0),
@@ -63,7 +63,7 @@ fn express_mail_has_a_curve_where_there_is_an_express_queue() {
         let mut figures = figures(second, 1.0);
         figures.status.queues.insert("express", QueueDepth::default());
         figures.status.counters.insert("sent.express".to_owned(), sent);
-        let express = ExpressFigures { per_second: 2.0, waited_s: 0.5, p99_s: None };
+        let express = ExpressPace { per_second: 2.0, waited_s: 0.5, p99: None };
         figures.express = (sent > 0).then_some(express);
         figures
     };

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use crate::counters::{Counter, at_least_0};
 
 /// The buckets' upper bounds, in milliseconds. One more bucket holds what waited longer.
@@ -99,6 +101,13 @@ impl WaitBound {
             Self::AtMost(bound) => Some(bound),
             Self::More => None,
         }
+    }
+}
+
+impl Serialize for WaitBound {
+    /// In seconds; null above a minute.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.at_most().map(|bound| bound.as_secs_f64()).serialize(to)
     }
 }
 

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::{Counter, at_least_0};
@@ -30,29 +31,34 @@ struct Sample {
 }
 
 /// Express mail lately, and how long it waited from its queue to SES's acceptance.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ExpressPace {
     /// Recipients a second.
     pub per_second: f64,
-    pub mean: Duration,
-    /// None if all of it was sent after a failed attempt.
-    pub median: Option<WaitBound>,
-    /// The time that 99 of 100 mails did not exceed.
+    /// The mean, in seconds.
+    pub waited_s: f64,
+    /// The time that 99 of 100 mails did not exceed; none if all of it was sent after a failed attempt.
+    #[serde(rename = "p99_s")]
     pub p99: Option<WaitBound>,
 }
 
-/// A campaign as it is shown.
-#[derive(Clone, Debug, PartialEq)]
+/// A campaign's pace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CampaignRow {
-    pub status: CampaignStatus,
+    pub name: String,
     /// Recipients per second over the last ten seconds; `None` before the second sample.
     pub rate: Option<f64>,
-    /// The campaign's part of all recipients in the last ten seconds; `None` if there were none.
+    /// The campaign's part of all recipients in the last ten seconds, 0 to 1; `None` if there were none.
     pub share: Option<f64>,
-    /// The mean waiting time of the mail sent in the last ten seconds; `None` if none was sent.
-    pub age: Option<Duration>,
-    /// Time until the backlog is sent at this rate; `None` if nothing is sent or waits.
-    pub eta: Option<Duration>,
+    /// The mean waiting time, in seconds, of the mail sent in the last ten seconds; `None` if none was sent.
+    pub age_s: Option<u64>,
+    /// Seconds until the backlog is sent at this rate; `None` if nothing is sent or waits.
+    pub eta_s: Option<u64>,
+    /// Recipients sent to since the ledger began.
+    pub sent: u64,
+    pub waiting: u64,
+    /// Sent recipients over sent, waiting and dead-lettered ones, 0 to 1; `None` if all are 0.
+    pub progress: Option<f64>,
 }
 
 /// The newest status of a stack, with samples of the last minutes, from which rates follow.
@@ -144,10 +150,9 @@ impl LiveStatus {
         let (sent, waited) =
             (newest.sent_since(before, EXPRESS), newest.waited_since(before, EXPRESS));
         let (sent, waited) = (real(sent), real(waited));
-        let mean = Duration::try_from_secs_f64(waited / sent).ok()?;
-        let waits = newest.express_waits.since(&before.express_waits);
-        let (median, p99) = (waits.percentile(50), waits.percentile(99));
-        (sent > 0.0).then_some(ExpressPace { per_second: sent / seconds, mean, median, p99 })
+        let p99 = newest.express_waits.since(&before.express_waits).percentile(99);
+        let (per_second, waited_s) = (sent / seconds, waited / sent);
+        (sent > 0.0).then_some(ExpressPace { per_second, waited_s, p99 })
     }
 
     /// Mails that SES refused for the rate since the first sample.
@@ -199,16 +204,20 @@ impl LiveStatus {
             let rate = sent.map(|sent| real(sent) / seconds);
             let waiting = status.backlog.all();
             let sending = rate.filter(|rate| *rate > 0.0 && waiting > 0);
-            let age = recent.zip(sent).and_then(|((newest, before, _), sent)| {
+            let age_s = recent.zip(sent).and_then(|((newest, before, _), sent)| {
                 newest.waited_since(before, &status.name).checked_div(sent)
             });
+            let eta = sending.map(|rate| Duration::try_from_secs_f64(real(waiting) / rate));
+            let came = status.sent + waiting + status.dead;
             CampaignRow {
-                age: age.map(Duration::from_secs),
-                status: status.clone(),
+                name: status.name.clone(),
                 rate,
                 share: sent.filter(|_| all > 0).map(|sent| real(sent) / real(all)),
-                eta: sending
-                    .and_then(|rate| Duration::try_from_secs_f64(real(waiting) / rate).ok()),
+                age_s,
+                eta_s: eta.and_then(Result::ok).map(|eta| eta.as_secs()),
+                sent: status.sent,
+                waiting,
+                progress: (came > 0).then(|| real(status.sent) / real(came)),
             }
         };
         campaigns.iter().map(row).collect()

@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::page::{Page, Span, TextTable, Tone, bar};
 use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;
-use crate::status::{CampaignRow, LiveStatus, StackFacts, Status, facts};
+use crate::status::{CampaignRow, CampaignStatus, LiveStatus, StackFacts, Status, facts};
 
 /// Queues and account are asked this often: SQS counts up to a minute late.
 const DEPTHS_EVERY: Duration = Duration::from_secs(5);
@@ -141,7 +141,8 @@ fn page(live: &LiveStatus, caption: &str, width: usize, height: usize) -> Page {
     let names =
         ["campaign", "weight", "share now", "rate", "sent", "waiting", "age", "ends in", ""];
     let mut table = (1..8).fold(TextTable::new(names), TextTable::right);
-    rows.iter().take(room).for_each(|row| table.row(cells(row, status)));
+    let campaigns = status.campaigns.iter().zip(&rows).take(room);
+    campaigns.for_each(|(campaign, row)| table.row(cells(row, campaign, status)));
     page.table(table);
     if rows.len() > room {
         let more = count((rows.len() - room) as u64);
@@ -165,7 +166,7 @@ fn lately(live: &LiveStatus) -> Vec<(&'static str, Span)> {
     let mut fields = vec![(name, Span::new(Tone::Strong, sent))];
     if let Some(express) = live.express() {
         let waits = match express.p99 {
-            None => format!("waits {:.1} s on average", express.mean.as_secs_f64()),
+            None => format!("waits {:.1} s on average", express.waited_s),
             Some(p99 @ WaitBound::AtMost(_)) => format!("99 of 100 wait {p99} at most"),
             Some(p99 @ WaitBound::More) => format!("some wait {p99}"),
         };
@@ -174,20 +175,20 @@ fn lately(live: &LiveStatus) -> Vec<(&'static str, Span)> {
     fields
 }
 
-fn cells(row: &CampaignRow, stack: &Status) -> [Span; 9] {
-    let status = &row.status;
+fn cells(row: &CampaignRow, campaign: &CampaignStatus, stack: &Status) -> [Span; 9] {
     let unknown = || "-".to_owned();
     let share = row.share.map_or_else(unknown, percent);
+    let seconds = |known: Option<u64>| known.map(Duration::from_secs).map_or_else(unknown, span);
     [
-        Span::new(Tone::Strong, &status.name),
-        Span::from(status.weight_in_words()),
-        Span::from(format!("{share} of {}", percent(status.share))),
+        Span::new(Tone::Strong, &row.name),
+        Span::from(campaign.weight_in_words()),
+        Span::from(format!("{share} of {}", percent(campaign.share))),
         Span::from(row.rate.map_or_else(unknown, rate)),
-        Span::from(count(status.sent)),
-        Span::from(count(status.backlog.all())),
-        Span::from(row.age.map_or_else(unknown, span)),
-        Span::from(row.eta.map_or_else(unknown, span)),
-        stack.stands_until(status),
+        Span::from(count(row.sent)),
+        Span::from(count(row.waiting)),
+        Span::from(seconds(row.age_s)),
+        Span::from(seconds(row.eta_s)),
+        stack.stands_until(campaign),
     ]
 }
 
