@@ -102,10 +102,10 @@ pub struct LiftArgs {
   tidegate weights --reset --reason 'small has caught up'")]
 pub struct WeightsArgs {
     /// New weights, 0 to 10000: shares are proportional; 0 takes a campaign's share away
-    #[arg(value_name = "NAME=WEIGHT", value_parser = weight)]
+    #[arg(value_name = "NAME=WEIGHT", value_parser = weight, requires = "reason")]
     weights: Vec<GivenWeight>,
     /// Go back to the configured weights
-    #[arg(long, conflicts_with = "weights")]
+    #[arg(long, conflicts_with = "weights", requires = "reason")]
     reset: bool,
     #[command(flatten)]
     author: OptionalAuthorArgs,
@@ -123,10 +123,10 @@ pub struct WeightsArgs {
   tidegate rate --uncap --reason 'it is done'")]
 pub struct RateArgs {
     /// Recipients a second at most, 0.001 to 10000
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", requires = "reason")]
     cap: Option<Rate>,
     /// Take the cap away
-    #[arg(long, conflicts_with = "cap")]
+    #[arg(long, conflicts_with = "cap", requires = "reason")]
     uncap: bool,
     #[command(flatten)]
     author: OptionalAuthorArgs,
@@ -168,8 +168,7 @@ pub(crate) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<Command
     } else {
         given_weights(&args.weights)?
     };
-    let author = required_author(&stack, &args.author).await?;
-    change(&stack, &action, author, shell).await
+    change(&stack, &action, args.author.author(&stack).await, shell).await
 }
 
 pub(crate) async fn rate(args: &RateArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
@@ -178,13 +177,20 @@ pub(crate) async fn rate(args: &RateArgs, shell: &Shell) -> Result<CommandEnd, C
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
         return shell.done(&Status::of(&facts).quota);
     }
-    let author = required_author(&stack, &args.author).await?;
-    change(&stack, &SteerAction::Cap(args.cap), author, shell).await
+    let action = SteerAction::Cap(args.cap);
+    change(&stack, &action, args.author.author(&stack).await, shell).await
 }
 
 impl AuthorArgs {
     pub(crate) async fn author(&self, stack: &Stack) -> Author {
         author_by(stack, &self.reason, self.by.as_ref()).await
+    }
+}
+
+impl OptionalAuthorArgs {
+    /// The options that change something need the reason.
+    async fn author(&self, stack: &Stack) -> Author {
+        author_by(stack, self.reason.as_deref().unwrap_or_default(), self.by.as_ref()).await
     }
 }
 
@@ -194,18 +200,6 @@ pub(crate) async fn author_by(stack: &Stack, reason: &str, by: Option<&String>) 
         None => stack.operator().await,
     };
     Author { by, reason: reason.to_owned() }
-}
-
-async fn required_author(
-    stack: &Stack,
-    author: &OptionalAuthorArgs,
-) -> Result<Author, CommandError> {
-    let Some(reason) = &author.reason else {
-        return Err(CommandError::Input(
-            "--reason is missing: the history keeps the reason of every change".to_owned(),
-        ));
-    };
-    Ok(author_by(stack, reason, author.by.as_ref()).await)
 }
 
 pub(crate) async fn change(
