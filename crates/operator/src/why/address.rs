@@ -14,7 +14,7 @@ use crate::suppression::{in_words, list_of};
 use tidegate_core::format::{counted, time};
 
 /// Everything that is known of an address.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AddressReport {
     pub address: String,
     pub summary: String,
@@ -49,29 +49,14 @@ impl AddressReport {
         };
         let suppressed = suppressed.iter().map(said).collect();
         let searched_in = counted(searched.len() as u64, "journal");
-        let summary = match mails.len() as u64 {
-            0 => {
-                format!(
-                    "No message to it is known: neither {searched_in} nor a dead letter has one."
-                )
-            }
-            known => {
-                format!(
-                    "{} to it in {searched_in} and the dead letters.",
-                    counted(known, "message")
-                )
-            }
+        let summary = if mails.is_empty() {
+            format!("No message to it is known: neither {searched_in} nor a dead letter has one.")
+        } else {
+            let known = counted(mails.len() as u64, "message");
+            format!("{known} to it in {searched_in} and the dead letters.")
         };
         let address = addresses.one(address);
-        Self {
-            address,
-            summary,
-            suppressed,
-            mails,
-            rows: Vec::new(),
-            searched,
-            not_searched: Vec::new(),
-        }
+        Self { address, summary, suppressed, mails, searched, ..Self::default() }
     }
 }
 

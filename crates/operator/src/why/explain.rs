@@ -65,13 +65,7 @@ impl Mail<'_> {
             campaign: self.facts.query.campaign.clone(),
             verdict,
             summary: summary.into(),
-            lets_go: None,
-            until: None,
-            if_it_waits: None,
-            limits: Vec::new(),
-            facts: Vec::new(),
-            ruled_out: Vec::new(),
-            not_known: Vec::new(),
+            ..Explanation::default()
         }
     }
 

@@ -75,7 +75,7 @@ impl MailFacts {
 
 /// Says what is known of a mail, or what mail of its campaign waits for. The order is by importance: of
 /// several obstacles the first is the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MailVerdict {
     Sent,
@@ -88,6 +88,7 @@ pub enum MailVerdict {
     /// It is on no queue: it was sent, or it was never enqueued.
     Nowhere,
     /// No mark and no dead letter names it: it was sent, it was never enqueued, or it waits.
+    #[default]
     Unrecorded,
     NotServed,
     Paused,
@@ -129,7 +130,7 @@ pub struct Statement {
     pub what: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Explanation {
     /// The id that was asked for.
     pub id: String,
