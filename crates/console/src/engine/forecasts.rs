@@ -1,11 +1,10 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
+use tidegate_operator::plan::{forecast, scenario_of};
 use tidegate_simulator::plan::{self, EndEstimate, ForecastOptions, PlanError};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -122,15 +121,6 @@ impl ForecastView {
     }
 }
 
-/// Stops the thread of a forecast when the future that waits for it is dropped.
-struct CancelOnDrop(Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
-
 impl<P: PortTypes> Engine<P> {
     /// Makes a forecast at the start, after each change and every five minutes, while a page is open.
     pub(super) async fn keep_forecasting(&self) {
@@ -157,30 +147,21 @@ impl<P: PortTypes> Engine<P> {
     }
 
     async fn forecast(&self) -> ForecastView {
-        let scenario = tidegate_operator::plan::scenario_of(&self.stack_view.borrow().facts);
+        let scenario = scenario_of(&self.stack_view.borrow().facts);
         if scenario.mails() == 0 {
             return ForecastView::without("none", "no campaign has mail");
         }
         if scenario.is_held_for_good() {
             return ForecastView::without("none", "sending is held");
         }
-        let go_on = CancelOnDrop(Arc::new(AtomicBool::new(true)));
-        let keep_going = Arc::clone(&go_on.0);
-        let simulating = tokio::task::spawn_blocking(move || {
-            plan::forecast(&scenario, ForecastOptions::default(), &|_| {
-                keep_going.load(Ordering::Relaxed)
-            })
-        });
-        let Ok(simulated) = timeout(WITHIN, simulating).await else {
-            return ForecastView::without("failed", "it takes longer than 30 s");
-        };
-        match simulated {
+        let simulated = forecast(scenario, ForecastOptions::default(), |_| {});
+        match timeout(WITHIN, simulated).await {
             Ok(Ok(forecast)) => ForecastView::of(&forecast),
             Ok(Err(PlanError::NoWeight)) => {
                 ForecastView::without("none", "what waits is held, or has no weight")
             }
             Ok(Err(error)) => ForecastView::without("failed", error.to_string()),
-            Err(error) => ForecastView::without("failed", error.to_string()),
+            Err(_) => ForecastView::without("failed", "it takes longer than 30 s"),
         }
     }
 }

@@ -1,7 +1,7 @@
+use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::status;
@@ -20,6 +20,7 @@ use tidegate_simulator::plan::{
     self, CampaignLoad, DailyQuotaSettings, DomainShare, Forecast, ForecastOptions, Latency,
     PlanError, PlanReport, PlannedFault, Scenario, WeightList,
 };
+use tokio::time::timeout;
 
 use super::chart;
 use crate::shell::{CommandEnd, CommandError, Shell};
@@ -286,33 +287,18 @@ pub(crate) async fn forecasts(
     } else {
         ProgressBar::hidden()
     };
-    let go_on = Arc::new(AtomicBool::new(true));
-    let (shown, told, count) = (bar.clone(), Arc::clone(&go_on), scenarios.len());
-    let simulating = tokio::task::spawn_blocking(move || {
-        let numbered = scenarios.iter().enumerate();
-        let one = |(index, scenario): (usize, &Scenario)| {
-            let progress = |part: f64| {
-                let done = real(index as u64) + part.clamp(0.0, 1.0);
-                shown.set_position(whole(done * 1e3 / real(count as u64)));
-                told.load(Ordering::Relaxed)
-            };
-            plan::forecast(scenario, options, &progress)
-        };
-        numbered.map(one).collect::<Result<Vec<_>, _>>()
-    });
-    tokio::pin!(simulating);
+    let simulating = async {
+        let (count, mut forecasts) = (real(scenarios.len() as u64), Vec::new());
+        for (scenario, done) in scenarios.into_iter().zip(0_u64..) {
+            let bar = bar.clone();
+            let shown = move |part: f64| bar.set_position(whole((real(done) + part) * 1e3 / count));
+            forecasts.push(forecast(scenario, options, shown).await?);
+        }
+        Ok::<_, PlanError>(forecasts)
+    };
     let ended = tokio::select! {
-        ended = &mut simulating => ended,
-        () = shell.interrupted() => {
-            go_on.store(false, Ordering::Relaxed);
-            simulating.await
-        }
-        () = tokio::time::sleep(within) => {
-            go_on.store(false, Ordering::Relaxed);
-            bar.finish_and_clear();
-            let said = format!("it takes longer than {}", span(within));
-            return Err(CommandError::Unfinished(said.into()));
-        }
+        ended = timeout(within, simulating) => ended,
+        () = shell.interrupted() => Ok(Err(PlanError::Stopped)),
     };
     bar.finish_and_clear();
     match ended {
@@ -322,8 +308,33 @@ pub(crate) async fn forecasts(
             Err(CommandError::Unfinished(Box::new(error)))
         }
         Ok(Err(error)) => Err(refused(error)),
-        Err(error) => Err(CommandError::Unfinished(Box::new(error))),
+        Err(_) => {
+            let said = format!("it takes longer than {}", span(within));
+            Err(CommandError::Unfinished(said.into()))
+        }
     }
+}
+
+/// The forecast of a scenario, on a thread of its own, which stops soon after nobody waits for it any more.
+///
+/// # Errors
+/// [`PlanError`].
+pub async fn forecast(
+    scenario: Scenario,
+    options: ForecastOptions,
+    progress: impl Fn(f64) + Send + Sync + 'static,
+) -> Result<Forecast, PlanError> {
+    let waits = Arc::new(());
+    let waited_for = Arc::downgrade(&waits);
+    let simulating = tokio::task::spawn_blocking(move || {
+        plan::forecast(&scenario, options, &|part| {
+            progress(part);
+            waited_for.strong_count() > 0
+        })
+    });
+    let ended = simulating.await;
+    drop(waits);
+    ended.unwrap_or_else(|error| Err(io::Error::other(error).into()))
 }
 
 impl PlanArgs {

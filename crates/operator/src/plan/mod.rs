@@ -5,6 +5,6 @@ mod command;
 mod from_stack;
 mod view;
 
-pub use command::{PlanArgs, Variant, channel, ses_price};
+pub use command::{PlanArgs, Variant, channel, forecast, ses_price};
 pub(crate) use command::{forecasts, run};
 pub use from_stack::scenario_of;
