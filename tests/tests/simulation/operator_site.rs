@@ -12,7 +12,7 @@ use tidegate_operator::dead::{
     ReviewOptions,
 };
 use tidegate_operator::redact::AddressVisibility;
-use tidegate_operator::status::{self, StatusPorts, StatusSettings};
+use tidegate_operator::status::{self, StatusSettings};
 use tidegate_operator::steer::Author;
 use tidegate_operator::why::{Explanation, MailQuery, explain, gather};
 use tidegate_tests::simulation::{DEAD_LETTERS, World};
@@ -79,8 +79,7 @@ pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Expl
     };
     let (account, clock) = (world.ses.account(), world.universe.clock());
     let (account, clock, queues, ledger) = (&account, &clock, &world.queues, &world.ledger);
-    let ports = StatusPorts { queues, account, ledger, clock };
-    let status = status::gather(settings, ports).await.unwrap();
+    let status = status::gather(settings, queues, account, ledger, clock).await.unwrap();
     let reading = dead_letters(world).await;
     let asked = MailQuery { id: id.to_owned(), campaign: campaign.map(str::to_owned) };
     explain(&gather(asked, status, &reading, &world.ledger).await.unwrap())

@@ -5,7 +5,7 @@ use tidegate_delivery::ports::{
 };
 use tidegate_operator::dead::{self, LetterPorts, LetterSnapshot};
 use tidegate_operator::redact::AddressVisibility;
-use tidegate_operator::status::{StackFacts, StatusPorts, StatusSettings, gather};
+use tidegate_operator::status::{StackFacts, StatusSettings, gather};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Number of dead letters that are read for the page at most.
@@ -58,9 +58,8 @@ impl<P: PortTypes> StackPorts<P> {
     /// # Errors
     /// [`PortError`] of ledger or queues.
     pub async fn look(&self) -> Result<StackFacts, PortError> {
-        let (queues, account) = (&self.queues, &self.account);
-        let (ledger, clock) = (&self.ledger, &self.clock);
-        gather(self.settings.clone(), StatusPorts { queues, account, ledger, clock }).await
+        let Self { settings, queues, account, ledger, clock, .. } = self;
+        gather(settings.clone(), queues, account, ledger, clock).await
     }
 
     pub(crate) fn dead_letters(&self) -> QueueUrl {

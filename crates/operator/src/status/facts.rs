@@ -53,24 +53,17 @@ pub struct StackFacts {
     pub runs: Vec<Run>,
 }
 
-/// The services that are asked for the facts of a stack.
-#[derive(Debug)]
-pub struct StatusPorts<'a, Q, A, L, C> {
-    pub queues: &'a Q,
-    pub account: &'a A,
-    pub ledger: &'a L,
-    pub clock: &'a C,
-}
-
 /// Reads the ledger, each queue's depth, the account and the history.
 ///
 /// # Errors
 /// [`PortError`] of ledger or queues; an account that does not answer is left out.
 pub async fn gather(
     settings: StatusSettings,
-    ports: StatusPorts<'_, impl Queues, impl Account, impl Ledger + History + Runs, impl Clock>,
+    queues: &impl Queues,
+    account: &impl Account,
+    ledger: &(impl Ledger + History + Runs),
+    clock: &impl Clock,
 ) -> Result<StackFacts, PortError> {
-    let StatusPorts { queues, account, ledger, clock } = ports;
     let poller = &settings.poller;
     let standing = ledger.read().await?;
     let campaigns = poller.campaigns.in_force(&standing.control);

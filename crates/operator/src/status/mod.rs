@@ -36,7 +36,7 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;
 use crate::suggest::SuggestedCommand;
 
-pub use facts::{StackFacts, StatusPorts, StatusSettings, gather};
+pub use facts::{StackFacts, StatusSettings, gather};
 pub use live::{CampaignRow, ExpressPace, LiveStatus};
 pub use runs::RunStatus;
 pub use waiting::WaitingStatus;
@@ -430,9 +430,8 @@ pub async fn facts(
         changes,
         ses_price: None,
     };
-    let (queues, account) = (&stack.queues(), &stack.account());
-    let (ledger, clock) = (&stack.ledger(), &stack.clock());
-    Box::pin(gather(settings, StatusPorts { queues, account, ledger, clock })).await
+    Box::pin(gather(settings, &stack.queues(), &stack.account(), &stack.ledger(), &stack.clock()))
+        .await
 }
 
 /// Show what stands: quota and use, campaigns, holds, breaker, queues
