@@ -44,10 +44,7 @@ fn suggested(text: &str) -> impl Iterator<Item = &str> {
 fn every_suggestion_is_parsed_and_its_words_stay_what_they_were() {
     let awkward = ["big", "-x", "ada's $(order) \"4711\"", "--yes"];
     let mut all = vec![
-        SuggestedCommand::Status,
-        SuggestedCommand::Doctor,
         SuggestedCommand::Dead,
-        SuggestedCommand::DeferredList,
         SuggestedCommand::PlanLive,
         SuggestedCommand::Resume { campaign: None },
     ];

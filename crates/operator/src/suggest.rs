@@ -7,10 +7,7 @@ use std::fmt;
 /// the command that suggests it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuggestedCommand {
-    Status,
-    Doctor,
     Dead,
-    DeferredList,
     /// Forecasts the mails on the queues.
     PlanLive,
     Results(String),
@@ -59,10 +56,7 @@ impl SuggestedCommand {
     fn parts(&self) -> (&'static str, Vec<String>, Vec<String>) {
         let reason = || vec!["--reason".to_owned(), "…".to_owned()];
         match self {
-            Self::Status => ("status", vec![], vec![]),
-            Self::Doctor => ("doctor", vec![], vec![]),
             Self::Dead => ("dead", vec![], vec![]),
-            Self::DeferredList => ("deferred list", vec![], vec![]),
             Self::PlanLive => ("plan", vec![], vec!["--live".to_owned()]),
             Self::Results(journal) => ("results", vec![journal.clone()], vec![]),
             Self::Resume { campaign } => ("resume", campaign.iter().cloned().collect(), reason()),

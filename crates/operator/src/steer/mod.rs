@@ -143,10 +143,7 @@ impl View for SteerReport {
         }
         if !self.still_held.is_empty() {
             let held = self.still_held.join(", ");
-            page.line(
-                Tone::Warning,
-                format!("still held for {held}: see `{}`", SuggestedCommand::Status),
-            );
+            page.line(Tone::Warning, format!("still held for {held}: see `tidegate status`"));
         }
     }
 }

@@ -387,8 +387,8 @@ impl Mail<'_> {
             say("merge queue", depth(*merge));
         }
         if let Some(text) = status.level.in_words() {
-            let list = SuggestedCommand::DeferredList;
-            say("level", format!("{text}; with deferral it may stand in S3 (`{list}`)"));
+            let deferred = "with deferral it may stand in S3 (`tidegate deferred list`)";
+            say("level", format!("{text}; {deferred}"));
         }
         for limit in status.limits.iter().filter(|limit| limit.queued() > 0) {
             say("limit", limit_in_words(limit));

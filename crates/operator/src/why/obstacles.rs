@@ -127,10 +127,7 @@ fn serving(status: &Status) -> Option<Obstacle> {
             format!("no poller has served a window for {}", span(ago))
         }
     };
-    let lets_go = format!(
-        "when a poller serves again: see whether the EventBridge rule is enabled and the scheduler runs (`{}`)",
-        SuggestedCommand::Doctor
-    );
+    let lets_go = "when a poller serves again: see whether the EventBridge rule is enabled and the scheduler runs (`tidegate doctor`)";
     Some(Obstacle::new(MailVerdict::NotServed, what, lets_go))
 }
 
@@ -144,7 +141,7 @@ fn quota(status: &Status) -> Option<Obstacle> {
     } else if status.quota.in_force.is_none_or(|rate| rate <= 0.0) {
         (
             format!("there is no quota: {service} does not tell it, and none is configured"),
-            format!("when {service} answers again (`{}`)", SuggestedCommand::Doctor),
+            format!("when {service} answers again (`tidegate doctor`)"),
         )
     } else {
         return None;
