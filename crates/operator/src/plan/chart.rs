@@ -1,9 +1,10 @@
 //! Recipients over time as a chart: a panel for each forecast.
 
-use std::error::Error as StdError;
+use std::io;
 use tidegate_core::number::real;
 
 use plotters::coord::Shift;
+use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
 
 use tidegate_simulator::plan::{Forecast, PlanReport};
@@ -32,14 +33,8 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// A chart that could not be drawn.
 #[derive(Debug, thiserror::Error)]
-#[error("the chart cannot be drawn: {0}")]
-pub struct ChartError(String);
-
-impl From<Box<dyn StdError>> for ChartError {
-    fn from(error: Box<dyn StdError>) -> Self {
-        Self(error.to_string())
-    }
-}
+#[error("the chart cannot be drawn")]
+pub struct ChartError(#[from] DrawingAreaErrorKind<io::Error>);
 
 /// A panel for each forecast, one below the other, as SVG.
 ///
@@ -53,7 +48,7 @@ pub fn draw(report: &PlanReport) -> Result<String, ChartError> {
     Ok(text)
 }
 
-fn draw_panels(panels: &[Forecast], root: &Area<'_>) -> Result<(), Box<dyn StdError>> {
+fn draw_panels(panels: &[Forecast], root: &Area<'_>) -> Result<(), ChartError> {
     root.fill(&WHITE)?;
     // One scale of time, so that the panels can be compared.
     let end = |panel: &Forecast| real(panel.timeline.bucket_seconds * buckets(panel) as u64);
@@ -69,7 +64,7 @@ fn buckets(panel: &Forecast) -> usize {
 }
 
 /// Recipients in each bucket of time, by campaign, stacked, against the quota.
-fn draw_panel(panel: &Forecast, area: &Area<'_>, end: f64) -> Result<(), Box<dyn StdError>> {
+fn draw_panel(panel: &Forecast, area: &Area<'_>, end: f64) -> Result<(), ChartError> {
     let campaigns = &panel.timeline.per_minute;
     let quota = panel.quota_per_second * 60.0;
     let mut below = vec![0.0; buckets(panel)];
