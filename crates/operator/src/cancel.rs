@@ -9,6 +9,7 @@ use tidegate_core::format::counted;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::{RUNS_KEPT, Run};
 use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _, Runs as _, VISIBLE_AGAIN};
+use tokio::time::{Instant, sleep};
 
 use crate::dead::LetterFilter;
 use crate::dead::command::{create, export_and_discard};
@@ -113,16 +114,16 @@ pub(crate) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
 /// Waits until no run of the campaign enqueues any more, and says which of them have rows that were never enqueued.
 async fn say_runs(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<(), CommandError> {
     let (ledger, clock) = (stack.ledger(), stack.clock());
-    let until = clock.monotonic() + RUNS_END;
+    let until = Instant::now() + RUNS_END;
     let runs = loop {
         let mut runs: Vec<Run> =
             ledger.runs(RUNS_KEPT).await?.into_iter().map(|stored| stored.run).collect();
         runs.retain(|run| run.campaign == args.campaign);
         let now = EpochMillis::from(clock.wall());
-        if clock.monotonic() >= until || !runs.iter().any(|run| run.is_live(now)) {
+        if Instant::now() >= until || !runs.iter().any(|run| run.is_live(now)) {
             break runs;
         }
-        pause(stack, LOOK_EVERY / 4).await;
+        sleep(LOOK_EVERY / 4).await;
     };
     let now = EpochMillis::from(clock.wall());
     for run in runs.iter().filter(|run| run.rest.is_empty() && run.left() > 0) {
@@ -199,18 +200,16 @@ pub(crate) async fn taken_off(
         "waiting until the pollers have taken the mail off the queue, a minute at least …",
     );
     let wait = async {
-        // Each clock counts from its own beginning.
-        let clock = stack.clock();
-        let soonest = clock.monotonic() + VISIBLE_AGAIN;
+        let soonest = Instant::now() + VISIBLE_AGAIN;
         loop {
             let (standing, _) = stack.standing().await?;
             let is_open = standing.control.open_cancels().any(|(name, _)| name == campaign);
-            if !is_open && clock.monotonic() >= soonest {
+            if !is_open && Instant::now() >= soonest {
                 break;
             }
-            pause(stack, LOOK_EVERY).await;
+            sleep(LOOK_EVERY).await;
         }
-        pause(stack, SETTLED).await;
+        sleep(SETTLED).await;
         Ok(true)
     };
     tokio::select! {
@@ -221,9 +220,4 @@ pub(crate) async fn taken_off(
             Ok(false)
         }
     }
-}
-
-async fn pause(stack: &Stack, length: Duration) {
-    let clock = stack.clock();
-    clock.sleep_until(clock.monotonic() + length).await;
 }
