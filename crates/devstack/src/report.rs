@@ -101,10 +101,6 @@ impl LocalReport {
     pub fn is_kept(&self) -> bool {
         self.promises.iter().all(|promise| promise.kept)
     }
-
-    pub fn refused(&self) -> u64 {
-        self.sandbox.refused.values().sum()
-    }
 }
 
 /// Checks each promise against the counts of the run.

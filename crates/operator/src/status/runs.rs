@@ -92,17 +92,6 @@ pub(super) fn runs(facts: &StackFacts, campaigns: &[CampaignStatus]) -> Vec<RunS
 }
 
 impl RunStatus {
-    /// One line: `run news of big, waiting: 600 of 3,000 enqueued, 390 sent, 10 failed`.
-    pub fn in_words(&self) -> String {
-        let Self { name, campaign, stage, .. } = self;
-        let [enqueued, rows, sent, failed] =
-            [self.enqueued, self.rows, self.sent, self.failed].map(count);
-        format!(
-            "run {name} of {campaign}, {}: {enqueued} of {rows} enqueued, {sent} sent, {failed} failed",
-            stage.as_str()
-        )
-    }
-
     /// The part of its rows whose mail has gone out, 0 to 1.
     fn done(&self) -> f64 {
         if self.rows == 0 { 1.0 } else { real(self.sent) / real(self.rows) }
