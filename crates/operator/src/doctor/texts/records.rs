@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 /// An attribute of the account; `ACCOUNT_TIER` is `SANDBOX` or `PRODUCTION`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -89,13 +90,7 @@ pub(super) struct ConfigurationSet {
 pub(super) struct EventDestination {
     pub(super) enabled: bool,
     pub(super) matching_event_types: Vec<String>,
-    pub(super) sns_destination: Option<SnsDestination>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct SnsDestination {
-    pub(super) topic_arn: String,
+    pub(super) sns_destination: Option<Value>,
 }
 
 impl EventDestination {
