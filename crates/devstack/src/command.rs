@@ -1,5 +1,6 @@
 //! `devstack`: its options; starts a local AWS and the console, shows the run, reports, and stops everything.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::env;
 use std::fs::File;
@@ -149,6 +150,8 @@ struct Session<'a> {
     args: &'a LocalArgs,
     setup: Setup,
     folder: PathBuf,
+    /// How the run ended, once that is reported.
+    reported: Cell<Option<RunOutcome>>,
 }
 
 /// Runs the command. At the first signal to end everything is asked to end, at a second it is killed.
@@ -161,7 +164,7 @@ pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
     let now = SystemClock::new().wall().as_nanos();
     let runs = Place::of_this_program().runs(&setup.root);
     let folder = place::create_folder(args.out.as_deref(), &runs, now)?;
-    let session = Session { args, setup, folder };
+    let session = Session { args, setup, folder, reported: Cell::new(None) };
     let folder = session.folder.as_path();
     session.say(&format!("Starting ministack and the SES sandbox (logs in {})", folder.display()));
     let mut aws = tokio::select! {
@@ -170,10 +173,9 @@ pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
         }
         () = shell.interrupted() => return Ok(RunOutcome::Interrupted),
     };
-    let mut reported = None;
     let outcome = tokio::select! {
-        outcome = session.drive(&mut aws, &mut reported) => outcome,
-        () = shell.interrupted() => Ok(reported.unwrap_or(RunOutcome::Interrupted)),
+        outcome = session.drive(&mut aws) => outcome,
+        () = shell.interrupted() => Ok(session.reported.get().unwrap_or(RunOutcome::Interrupted)),
     };
     tokio::select! {
         () = aws.process_group.stop() => {}
@@ -192,14 +194,10 @@ impl Session<'_> {
     }
 
     /// The run and beside it the console, which ends with the run.
-    async fn drive(
-        &self,
-        aws: &mut LocalAws,
-        reported: &mut Option<RunOutcome>,
-    ) -> Result<RunOutcome, LocalError> {
+    async fn drive(&self, aws: &mut LocalAws) -> Result<RunOutcome, LocalError> {
         let stack = aws.operated().await?;
         if self.args.json {
-            return Box::pin(self.campaigns(aws, &stack, &Links::default(), reported)).await;
+            return Box::pin(self.campaigns(aws, &stack, &Links::default())).await;
         }
         let opened = open_console(&stack, self.args.console_port, &self.folder);
         let (url, console) = Box::pin(opened).await?;
@@ -216,7 +214,7 @@ impl Session<'_> {
             }
         };
         tokio::select! {
-            outcome = self.campaigns(aws, &stack, &links, reported) => outcome,
+            outcome = self.campaigns(aws, &stack, &links) => outcome,
             () = console.serve(pending()) => Ok(RunOutcome::Interrupted),
             () = Box::pin(relaying) => Ok(RunOutcome::Interrupted),
         }
@@ -238,7 +236,6 @@ impl Session<'_> {
         aws: &mut LocalAws,
         stack: &Stack,
         links: &Links,
-        reported: &mut Option<RunOutcome>,
     ) -> Result<RunOutcome, LocalError> {
         if self.args.watch {
             cargo_lambda::watch(&self.setup, aws, stack).await?;
@@ -260,7 +257,7 @@ impl Session<'_> {
         self.tell(&report)?;
         let outcome =
             if report.is_kept() { RunOutcome::PromisesKept } else { RunOutcome::PromiseBroken };
-        *reported = Some(outcome);
+        self.reported.set(Some(outcome));
         if self.args.keep_running {
             print_access(aws, links, settings.plan.channel)?;
             keep_running(aws).await?;
