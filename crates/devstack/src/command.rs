@@ -202,7 +202,8 @@ impl Session<'_> {
         let opened = open_console(&stack, self.args.console_port, &self.folder);
         let (url, console) = Box::pin(opened).await?;
         let relay = self.relay(&stack).await;
-        let links = Links { console: Some(url.clone()), relay: relay.as_ref().map(said_of) };
+        let mut links = Links(vec![("Console", url.clone())]);
+        links.0.extend(relay.as_ref().map(|relay| ("Relay", said_of(relay))));
         self.say(links.lines().trim_end());
         if !self.args.no_browser {
             open_browser(&url);
@@ -308,19 +309,15 @@ impl Session<'_> {
     }
 }
 
-/// Where to find what runs beside the campaigns.
+/// Where to find what runs beside the campaigns, each with its name.
 #[derive(Debug, Default)]
-struct Links {
-    console: Option<String>,
-    relay: Option<String>,
-}
+struct Links(Vec<(&'static str, String)>);
 
 impl Links {
     /// A line for each.
     fn lines(&self) -> String {
-        let named = [("Console", &self.console), ("Relay", &self.relay)].into_iter();
-        let named = named.filter_map(|(name, link)| Some(format!("{name}: {}\n", link.as_ref()?)));
-        named.collect()
+        let lines = self.0.iter().map(|(name, link)| format!("{name}: {link}\n"));
+        lines.collect::<Vec<_>>().concat()
     }
 }
 
@@ -344,15 +341,10 @@ fn print_access(aws: &LocalAws, links: &Links, channel: Channel) -> Result<(), L
     );
     let mut page = Page::default();
     page.heading("Still running, until Ctrl-C.");
-    let named = [
-        ("Console", links.console.as_deref()),
-        ("Relay", links.relay.as_deref()),
-        ("Mailbox", Some(aws.sandbox.url())),
-        ("Steer it", Some(steer.as_str())),
-    ];
     let aws_at = format!("{endpoint} (region {REGION}, key and secret `{KEY}`)");
-    let fields = named.into_iter().chain([("AWS", Some(aws_at.as_str()))]);
-    page.fields(fields.filter_map(|(name, value)| Some((name, Span::from(value?)))));
+    let others = [("Mailbox", aws.sandbox.url()), ("Steer it", &*steer), ("AWS", &*aws_at)];
+    let named = links.0.iter().map(|(name, link)| (*name, link.as_str())).chain(others);
+    page.fields(named.map(|(name, value)| (name, Span::from(value))));
     page.heading("Queues");
     let queues = aws.stack.outputs.iter().filter(|(name, _)| name.ends_with("QueueUrl"));
     page.fields(queues.map(|(name, url)| (name.as_str(), Span::from(url))));
@@ -457,9 +449,8 @@ mod tests {
     #[test]
     fn the_start_tells_a_line_for_each_thing_that_runs() {
         assert_eq!(Links::default().lines(), "");
-        let console = Some("http://127.0.0.1:1/".to_owned());
-        let relay = Some("point your program here".to_owned());
-        let said = Links { console, relay }.lines();
+        let relay = ("Relay", "point your program here".to_owned());
+        let said = Links(vec![("Console", "http://127.0.0.1:1/".to_owned()), relay]).lines();
         assert_eq!(said, "Console: http://127.0.0.1:1/\nRelay: point your program here\n");
     }
 
