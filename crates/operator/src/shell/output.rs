@@ -3,7 +3,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use crate::page::{Page, Tone, View};
 use crate::redact::AddressVisibility;
-use clap::{Args, ValueEnum};
+use clap::{Args, ColorChoice};
 use serde::Serialize;
 
 /// Options for the output of a command
@@ -13,23 +13,12 @@ pub struct OutputArgs {
     /// Print the report as JSON, and nothing else, to standard output
     #[arg(long, global = true)]
     pub json: bool,
-    /// Colour the output: only on a terminal, always, or never
+    /// Colour the output: only on a terminal and unless `NO_COLOR` is set (auto), also in files and pipes (always), or never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    pub color: Colour,
+    pub color: ColorChoice,
     /// Show addresses of recipients instead of masking them
     #[arg(long, global = true)]
     pub show_addresses: bool,
-}
-
-/// Values of `--color`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Colour {
-    /// On a terminal, unless `NO_COLOR` is set
-    Auto,
-    /// In files and pipes, too
-    Always,
-    /// Without any colours, even on a terminal
-    Never,
 }
 
 /// Prints reports, as text or as JSON.
@@ -43,9 +32,9 @@ impl Output {
     /// Applies the options; the choice of colours is global to the program.
     pub fn new(args: OutputArgs) -> Self {
         let choice = match args.color {
-            Colour::Auto => anstream::ColorChoice::Auto,
-            Colour::Always => anstream::ColorChoice::Always,
-            Colour::Never => anstream::ColorChoice::Never,
+            ColorChoice::Auto => anstream::ColorChoice::Auto,
+            ColorChoice::Always => anstream::ColorChoice::Always,
+            ColorChoice::Never => anstream::ColorChoice::Never,
         };
         choice.write_global();
         let addresses =
