@@ -8,7 +8,6 @@ mod error_response;
 mod metrics;
 mod serve;
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,12 +113,6 @@ pub struct App {
     about: About,
     auth: Auth,
     now: ClockFn,
-}
-
-impl fmt::Debug for App {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("App").field("about", &self.about).finish_non_exhaustive()
-    }
 }
 
 impl App {
