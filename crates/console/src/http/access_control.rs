@@ -53,7 +53,7 @@ pub(super) async fn screen_requests(
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),
     };
-    if let Some(Forbidden { reason }) = response.extensions().get() {
+    if let Some(Forbidden(reason)) = response.extensions().get() {
         tracing::warn!(%client, path, reason, "refused");
     }
     response
@@ -112,7 +112,8 @@ pub(super) async fn require_act(
     match app.auth.holder(&credential) {
         Some(holder) if holder.role == Role::Look => {
             let name = holder.name.as_deref().unwrap_or_default();
-            Err(ErrorResponse::role(format!("the token of {name} may look, and change nothing")))
+            let said = format!("the token of {name} may look, and change nothing");
+            Err(ErrorResponse::new(StatusCode::FORBIDDEN, "role", said))
         }
         _ => Ok(next.run(request).await),
     }
@@ -184,7 +185,8 @@ fn check_csrf(app: &App, by: &Credential, headers: &HeaderMap) -> Result<(), Err
     if app.auth.is_csrf(by, given) {
         return Ok(());
     }
-    Err(ErrorResponse::csrf(format!("{CSRF} is not what /api/session says: reload the page")))
+    let said = format!("{CSRF} is not what /api/session says: reload the page");
+    Err(ErrorResponse::new(StatusCode::FORBIDDEN, "csrf", said))
 }
 
 /// Compares `Origin` and `Sec-Fetch-Site`, if the browser sends them, with the console's own

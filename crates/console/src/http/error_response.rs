@@ -43,14 +43,6 @@ impl ErrorResponse {
         Self::new(StatusCode::FORBIDDEN, "forbidden", error)
     }
 
-    pub(super) fn csrf(error: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "csrf", error)
-    }
-
-    pub(super) fn role(error: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "role", error)
-    }
-
     pub(super) fn too_many(retry_after_s: u64, error: impl Into<String>) -> Self {
         let error_response = Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", error);
         Self { retry_after_s: Some(retry_after_s), ..error_response }
@@ -59,16 +51,14 @@ impl ErrorResponse {
 
 /// The reason why a request was forbidden, in the answer's extensions, for the log.
 #[derive(Clone, Debug)]
-pub(super) struct Forbidden {
-    pub(super) reason: String,
-}
+pub(super) struct Forbidden(pub(super) String);
 
 impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         let retry_after =
             self.retry_after_s.map(|seconds| [(header::RETRY_AFTER, seconds.to_string())]);
         let forbidden = (self.status == StatusCode::FORBIDDEN)
-            .then(|| Extension(Forbidden { reason: self.error.clone() }));
+            .then(|| Extension(Forbidden(self.error.clone())));
         (self.status, retry_after, forbidden, Json(self)).into_response()
     }
 }
