@@ -310,9 +310,10 @@ pub(super) struct LoginBody {
 pub(super) async fn login(
     State(app): State<Arc<App>>,
     client: Client,
-    JsonBody(login): JsonBody<LoginBody>,
+    login: JsonBody<LoginBody>,
 ) -> Result<(StatusCode, SessionCookie), ErrorResponse> {
-    let holder = check_token(&app, client, &login.token)?;
+    let Json(LoginBody { token }) = login?;
+    let holder = check_token(&app, client, &token)?;
     let name = app.auth.holder(&Credential::Bearer { holder }).and_then(|of| of.name.as_deref());
     tracing::info!(client = %client.0, name, "a login");
     let session = app.auth.log_in(holder, app.seconds());

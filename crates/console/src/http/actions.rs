@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Extension, State};
+use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -134,9 +134,9 @@ fn end(seconds: u64, now: EpochMillis) -> Result<EpochMillis, ErrorResponse> {
 pub(super) async fn steer(
     State(app): State<Arc<App>>,
     Extension(credential): Extension<Credential>,
-    JsonBody(asked): JsonBody<SteerRequest>,
+    asked: JsonBody<SteerRequest>,
 ) -> Result<Json<SteerReport>, ErrorResponse> {
-    let SteerRequest { action, reason, by } = asked;
+    let Json(SteerRequest { action, reason, by }) = asked?;
     let action = action.into_action((app.now)())?;
     let author = author(name_of(&app, &credential), by, reason)?;
     let steered = app.shared.jobs.ask(|answer| EngineJob::Steer(action, author, answer)).await?;
@@ -152,9 +152,9 @@ pub(super) struct WhyRequest {
 
 pub(super) async fn why(
     State(app): State<Arc<App>>,
-    JsonBody(asked): JsonBody<WhyRequest>,
+    asked: JsonBody<WhyRequest>,
 ) -> Result<Json<Explanation>, ErrorResponse> {
-    let WhyRequest { id, campaign } = asked;
+    let Json(WhyRequest { id, campaign }) = asked?;
     let campaign = campaign.filter(|name| !name.is_empty());
     let asked = MailQuery::new(&id, campaign);
     let asked = asked.map_err(|error| ErrorResponse::input("id", error.to_string()))?;
@@ -176,9 +176,10 @@ pub(super) struct LetterQuery {
 /// All that is known of a dead letter.
 pub(super) async fn show_letter(
     State(app): State<Arc<App>>,
-    JsonBody(asked): JsonBody<LetterQuery>,
+    asked: JsonBody<LetterQuery>,
 ) -> Result<Json<Vec<LetterDetails>>, ErrorResponse> {
-    Ok(Json(app.shared.jobs.ask(|answer| EngineJob::ShowLetter(asked.id, answer)).await?))
+    let Json(LetterQuery { id }) = asked?;
+    Ok(Json(app.shared.jobs.ask(|answer| EngineJob::ShowLetter(id, answer)).await?))
 }
 
 #[derive(Debug, Deserialize)]
@@ -192,17 +193,18 @@ pub(super) struct DiscardRequest {
 pub(super) async fn discard(
     State(app): State<Arc<App>>,
     Extension(credential): Extension<Credential>,
-    JsonBody(asked): JsonBody<DiscardRequest>,
+    asked: JsonBody<DiscardRequest>,
 ) -> Result<Json<LetterReport>, ErrorResponse> {
-    let DiscardRequest { id, reason, by } = asked;
+    let Json(DiscardRequest { id, reason, by }) = asked?;
     let author = author(name_of(&app, &credential), by, reason)?;
     Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Discard(id, author, answer)).await?))
 }
 
 pub(super) async fn review(
     State(app): State<Arc<App>>,
-    JsonBody(asked): JsonBody<ReviewRequest>,
+    asked: JsonBody<ReviewRequest>,
 ) -> Result<Json<ReviewSummary>, ErrorResponse> {
+    let Json(asked) = asked?;
     Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Review(asked, answer)).await?))
 }
 
@@ -218,9 +220,9 @@ pub(super) struct ReplayBody {
 pub(super) async fn replay(
     State(app): State<Arc<App>>,
     Extension(credential): Extension<Credential>,
-    JsonBody(asked): JsonBody<ReplayBody>,
+    asked: JsonBody<ReplayBody>,
 ) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
-    let ReplayBody { review, reason, by, per_second } = asked;
+    let Json(ReplayBody { review, reason, by, per_second }) = asked?;
     if let Some(rate) = per_second.filter(|rate| !(0.01..=10_000.0).contains(rate)) {
         let said = format!("the rate is {rate}; allowed is 0.01 to 10000 mails a second");
         return Err(ErrorResponse::input("per_second", said));
@@ -256,9 +258,9 @@ pub(super) struct History {
 
 pub(super) async fn history(
     State(app): State<Arc<App>>,
-    QueryString(query): QueryString<HistoryQuery>,
+    query: QueryString<HistoryQuery>,
 ) -> Result<Json<History>, ErrorResponse> {
-    let span = query.span;
+    let Query(HistoryQuery { span }) = query?;
     let series = app.shared.jobs.ask(|answer| EngineJob::Curves(span, answer)).await?;
     let begin = span.begin((app.now)().into());
     let at = |change: &StateChange| seconds(Timestamp::from(change.at));

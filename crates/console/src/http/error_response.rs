@@ -1,11 +1,9 @@
+use axum::extract::Query;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
-use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::engine::JobError;
 use tidegate_core::in_full;
@@ -64,28 +62,10 @@ impl IntoResponse for ErrorResponse {
 }
 
 /// A request's body as JSON; one that is not is refused as all input is.
-pub(super) struct JsonBody<T>(pub(super) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
-    type Rejection = ErrorResponse;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, ErrorResponse> {
-        let Json(body) = Json::from_request(request, state).await?;
-        Ok(Self(body))
-    }
-}
+pub(super) type JsonBody<T> = Result<Json<T>, JsonRejection>;
 
 /// The members of a request's URL, refused in the same way.
-pub(super) struct QueryString<T>(pub(super) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryString<T> {
-    type Rejection = ErrorResponse;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ErrorResponse> {
-        let Query(query) = Query::from_request_parts(parts, state).await?;
-        Ok(Self(query))
-    }
-}
+pub(super) type QueryString<T> = Result<Query<T>, QueryRejection>;
 
 impl From<JsonRejection> for ErrorResponse {
     fn from(rejection: JsonRejection) -> Self {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use axum::extract::{ConnectInfo, Extension, State};
+use axum::extract::{ConnectInfo, Extension, Query, State};
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -170,9 +170,10 @@ pub(super) async fn events(
     Client(client): Client,
     Extension(credential): Extension<Credential>,
     Extension(excuses): Extension<Excuses>,
-    QueryString(query): QueryString<EventsQuery>,
+    query: QueryString<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, ErrorResponse> {
+    let Query(query) = query?;
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let last = header.map(str::to_owned).or(query.last_event_id).filter(|id| !id.is_empty());
     let client = app.auth.stream_client(&credential, ClientAddress::of(client));
