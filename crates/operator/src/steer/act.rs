@@ -1,5 +1,4 @@
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 use tidegate_core::config::{Campaign, EXPRESS, LimitsConfig};
 use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason, Holds};
@@ -62,30 +61,25 @@ fn campaign(action: &SteerAction) -> Option<&str> {
 }
 
 fn check(action: &SteerAction, campaigns: &[Campaign], now: EpochMillis) -> Result<(), SteerError> {
-    let known = || campaigns.iter().map(|campaign| campaign.name.as_str());
-    let unknown = |name: &str| SteerError::NoCampaign {
-        name: name.to_owned(),
-        known: known().map(str::to_owned).collect(),
-    };
-    let known_or = |name: &str| {
-        if known().any(|other| other == name) { Ok(()) } else { Err(unknown(name)) }
-    };
-    let named = match action {
+    // A campaign that was removed from the configuration can still be resumed or lifted.
+    let named: Vec<&str> = match action {
         SteerAction::Pause { .. }
         | SteerAction::Cancel { .. }
-        | SteerAction::Limit { limit: Some(_), .. } => campaign(action),
-        _ => None,
+        | SteerAction::Limit { limit: Some(_), .. } => {
+            campaign(action).filter(|name| *name != EXPRESS).into_iter().collect()
+        }
+        SteerAction::Weights(weights) => weights.keys().map(String::as_str).collect(),
+        _ => Vec::new(),
     };
-    named.filter(|name| *name != EXPRESS).map_or(Ok(()), known_or)?;
+    let known: Vec<&str> = campaigns.iter().map(|campaign| campaign.name.as_str()).collect();
+    if let Some(name) = named.into_iter().find(|name| !known.contains(name)) {
+        let known = known.into_iter().map(str::to_owned).collect();
+        return Err(SteerError::NoCampaign { name: name.to_owned(), known });
+    }
     match action {
         SteerAction::Pause { until: Some(until), .. } if *until <= now => {
             Err(SteerError::Past(time(*until)))
         }
-        SteerAction::Weights(weights) => {
-            let stranger = weights.keys().find(|name| !known().any(|other| other == *name));
-            stranger.map_or(Ok(()), |name| Err(unknown(name)))
-        }
-        // A campaign that was removed from the configuration can still be resumed or lifted.
         _ => Ok(()),
     }
 }
@@ -221,16 +215,11 @@ fn describe(
             format!("mail enqueued until {} is {then}", time(cancel.at))
         }
         SteerAction::Weights(_) | SteerAction::ResetWeights => {
-            let weights = |control: &Control| -> BTreeMap<&str, u32> {
-                let weight = |c: &Campaign| control.weight(&c.name, c.weight);
-                campaigns.iter().map(|c| (c.name.as_str(), weight(c))).collect()
-            };
-            let (old, new) = (weights(before), weights(after));
-            let changed = new.iter().filter(|(name, weight)| old.get(*name) != Some(weight));
-            let words = changed.map(|(name, weight)| {
-                format!("{name} {} → {weight}", old.get(name).copied().unwrap_or(0))
+            let changed = campaigns.iter().filter_map(|Campaign { name, weight, .. }| {
+                let [old, new] = [before, after].map(|control| control.weight(name, *weight));
+                (old != new).then(|| format!("{name} {old} → {new}"))
             });
-            let words: Vec<String> = words.collect();
+            let words: Vec<String> = changed.collect();
             if words.is_empty() { "as before".to_owned() } else { words.join(", ") }
         }
         SteerAction::Limit { key, .. } => {
