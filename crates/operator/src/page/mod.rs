@@ -4,6 +4,7 @@ mod table;
 
 use std::fmt::{self, Display, Write as _};
 
+use anstream::adapter::strip_str;
 use anstyle::{AnsiColor, Style};
 pub use table::TextTable;
 
@@ -143,14 +144,8 @@ impl Page {
     }
 
     pub fn plain(&self) -> String {
-        let mut text = String::new();
-        for line in &self.lines {
-            let start = text.len();
-            text.extend(line.iter().map(|span| span.text.as_str()));
-            text.truncate(start + text[start..].trim_end().len());
-            text.push('\n');
-        }
-        text
+        let text = strip_str(&self.to_string()).to_string();
+        text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
     }
 
     pub fn of(view: &impl View) -> Self {
