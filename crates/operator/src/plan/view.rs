@@ -8,7 +8,9 @@ use tidegate_core::channel::{Channel, Words};
 use tidegate_core::format::{count, span, time};
 use tidegate_core::number::{real, whole};
 
-use tidegate_simulator::plan::{Bottleneck, EndEstimate, Forecast, Phase, PlanReport};
+use tidegate_simulator::plan::{
+    Bottleneck, Cost, EndEstimate, Forecast, Phase, PlanReport, Simulation,
+};
 
 /// The most phases that are shown; JSON output has all of them.
 const MOST_PHASES: usize = 12;
@@ -36,16 +38,8 @@ impl View for Forecast {
         let all = format!("{} {message}s at {quota} {unit}s a second", count(total));
         page.heading(format!("{all} from {}", at(self.start)));
         let messages = format!("{message}s");
-        let mut table = TextTable::new([
-            "campaign",
-            "weight",
-            messages.as_str(),
-            "ends after",
-            "between",
-            "at",
-        ])
-        .right(1)
-        .right(2);
+        let names = ["campaign", "weight", &messages, "ends after", "between", "at"];
+        let mut table = TextTable::new(names).right(1).right(2);
         for campaign in &self.campaigns {
             let end = campaign.ends_after_seconds;
             let at = campaign.ends_at.map(at).unwrap_or_default();
@@ -71,17 +65,13 @@ impl View for Forecast {
         for assumption in &self.assumptions {
             page.line(Tone::Faint, format!("Assumed: {assumption}."));
         }
-        let how = &self.simulation;
-        page.line(
-            Tone::Faint,
-            format!(
-                "{} runs; of {} windows {:.1} % were simulated, {} {message}s in all",
-                how.seeds,
-                count(how.windows * how.seeds),
-                real(how.simulated_windows) * 100.0 / real((how.windows * how.seeds).max(1)),
-                count(how.simulated_mails)
-            ),
+        let Simulation { seeds, windows, simulated_windows, simulated_mails } = self.simulation;
+        let part = real(simulated_windows) * 100.0 / real((windows * seeds).max(1));
+        let (windows, mails) = (count(windows * seeds), count(simulated_mails));
+        let said = format!(
+            "{seeds} runs; of {windows} windows {part:.1} % were simulated, {mails} {message}s in all"
         );
+        page.line(Tone::Faint, said);
     }
 }
 
@@ -157,30 +147,22 @@ fn share(phase: &Phase, name: &str) -> Text {
 }
 
 fn costs(forecast: &Forecast, page: &mut Page) {
-    let cost = &forecast.cost;
+    let message = forecast.channel.words().message;
     page.heading("What it costs");
-    let sent = match (forecast.channel, cost.texts) {
-        (Channel::Email, _) => format!("SES ${:.2}, ", cost.ses),
+    let Cost { total, ses, texts, sqs, sqs_calls_per_mail, lambda, dynamodb, .. } = forecast.cost;
+    let Cost { metrics, logs, idle_month, .. } = forecast.cost;
+    let sent = match (forecast.channel, texts) {
+        (Channel::Email, _) => format!("SES ${ses:.2}, "),
         (Channel::Sms, Some(texts)) => format!("texts ${texts:.2}, "),
         (Channel::Sms, None) => String::new(),
     };
-    page.line(
-        Tone::Plain,
-        format!(
-            "  ${:.2}: {sent}SQS ${:.2} ({:.2} calls a {}), Lambda ${:.2}, DynamoDB ${:.2}, metrics ${:.2}, logs ${:.2}",
-            cost.total,
-            cost.sqs,
-            cost.sqs_calls_per_mail,
-            forecast.channel.words().message,
-            cost.lambda,
-            cost.dynamodb,
-            cost.metrics,
-            cost.logs
-        ),
+    let costs = format!(
+        "  ${total:.2}: {sent}SQS ${sqs:.2} ({sqs_calls_per_mail:.2} calls a {message}), Lambda ${lambda:.2}, DynamoDB ${dynamodb:.2}, metrics ${metrics:.2}, logs ${logs:.2}"
     );
-    let idle = format!("  A stack that sends nothing costs ${:.2} a month.", cost.idle_month);
+    page.line(Tone::Plain, costs);
+    let idle = format!("  A stack that sends nothing costs ${idle_month:.2} a month.");
     page.line(Tone::Plain, idle);
-    if forecast.channel == Channel::Sms && cost.texts.is_none() {
+    if forecast.channel == Channel::Sms && texts.is_none() {
         let said = "  What AWS asks for the texts is not in it: --price-per-part DOLLARS.";
         page.line(Tone::Warning, said);
     }
@@ -193,11 +175,9 @@ fn compared(forecasts: &[Forecast], page: &mut Page) {
     let names = first.campaigns.iter().map(|one| one.name.as_str());
     let names: Vec<&str> = names.take(MOST_COLUMNS).collect();
     let columns = std::iter::once("variant").chain(names.iter().copied());
-    let mut table = TextTable::new(columns.chain(["all sent after", "mostly limited by", "cost"]));
-    for column in 1..=names.len() + 1 {
-        table = table.right(column);
-    }
-    table = table.right(names.len() + 3);
+    let table = TextTable::new(columns.chain(["all sent after", "mostly limited by", "cost"]));
+    let numbers = (1..=names.len() + 1).chain([names.len() + 3]);
+    let mut table = numbers.fold(table, TextTable::right);
     for forecast in forecasts {
         let end = |span: Option<EndEstimate>| match span {
             Some(span) => Text::from(duration_text(span.expected)),
