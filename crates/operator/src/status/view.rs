@@ -70,20 +70,17 @@ impl Status {
             fields.push(("sending", self.sending()));
         }
         fields.push(("quota", self.quota.line()));
-        let words = self.quota.words;
+        let Words { unit, limit, .. } = self.quota.words;
         fields.push(("waiting", Span::from(self.waiting.in_words())));
         if let Some(daily) = &self.quota.daily {
+            let [sent, quota, left] = [daily.sent, daily.quota, daily.left_for_campaigns].map(count);
             let text = format!(
-                "{} of {} {}s sent in 24 hours; campaigns may use {} more",
-                count(daily.sent),
-                count(daily.quota),
-                words.unit,
-                count(daily.left_for_campaigns)
+                "{sent} of {quota} {unit}s sent in 24 hours; campaigns may use {left} more"
             );
-            fields.push((words.limit, Span::from(text)));
+            fields.push((limit, Span::from(text)));
         }
         if let Some(dollars) = self.quota.spend_limit {
-            fields.push((words.limit, Span::from(format!("${} a month", count(dollars)))));
+            fields.push((limit, Span::from(format!("${} a month", count(dollars)))));
         }
         let closed = self.limits.iter().filter(|limit| limit.closed);
         let closed: Vec<&str> = closed.map(LimitStatus::name).collect();
@@ -111,17 +108,12 @@ impl Status {
             let text = format!("{missed} seconds since the start: their ticks were lost or late");
             fields.push(("not served", Span::new(Tone::Warning, text)));
         }
-        fields.push((
-            "since the start",
-            Span::from(format!(
-                "{} {}s sent, {} refused for the rate and tried again, {} retries, {} dead-lettered",
-                counted(Counter::Sent),
-                words.unit,
-                counted(Counter::Refused),
-                counted(Counter::Retried),
-                counted(Counter::Dead),
-            )),
-        ));
+        let [sent, refused, retried, dead] =
+            [Counter::Sent, Counter::Refused, Counter::Retried, Counter::Dead].map(counted);
+        let text = format!(
+            "{sent} {unit}s sent, {refused} refused for the rate and tried again, {retried} retries, {dead} dead-lettered"
+        );
+        fields.push(("since the start", Span::from(text)));
         fields
     }
 
