@@ -10,6 +10,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,8 @@ def relay(args: Namespace, folder: Path, core: int) -> Iterator[tuple[str, str]]
             if time.monotonic() > until:
                 raise ValueError(f"the stack did not start within {STARTED_WITHIN:g} s")
             time.sleep(0.2)
-        with running(command, stdout=subprocess.PIPE, stderr=log) as process:
-            os.sched_setaffinity(process.pid, {core})
+        alone = partial(os.sched_setaffinity, 0, {core})
+        with running(command, stdout=subprocess.PIPE, stderr=log, preexec_fn=alone) as process:
             line = process.stdout.readline() if process.stdout else b""
             if not line:
                 raise ValueError(f"the relay did not start: {(folder / 'relay.log').read_text()}")
