@@ -15,7 +15,7 @@ use tidegate_operator::status::Status;
 
 use super::App;
 use crate::figures::{StackFigures, size};
-use crate::stream::TooManyStreams;
+use crate::stream::{StreamRegistry, TooManyStreams};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -23,7 +23,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// counted in two places.
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     let mut text = MetricsText(String::new());
-    streams(&app, &mut text);
+    app.shared.hub.look(|registry| streams(registry, &mut text));
     regulator(&app, &mut text);
     ([(header::CONTENT_TYPE, OPEN_METRICS)], text.0 + "# EOF\n").into_response()
 }
@@ -150,25 +150,15 @@ impl MetricsText {
     }
 }
 
-fn streams(app: &App, to: &mut MetricsText) {
-    let hub = &app.shared.hub;
-    let (counts, open, addresses, (waiting, deepest), last) = hub.look(|registry| {
-        let counts = registry.counts.clone();
-        (
-            counts,
-            registry.streams(),
-            registry.addresses(),
-            registry.waiting(),
-            registry.history.last(),
-        )
-    });
+fn streams(registry: &StreamRegistry, to: &mut MetricsText) {
+    let (counts, (waiting, deepest)) = (&registry.counts, registry.waiting());
     to.counter("console_streams_opened", counts.opened);
     to.counter("console_reconnects", counts.reconnects);
     to.counter("console_events_replayed", counts.replayed);
     to.counter("console_gaps", counts.gaps);
-    to.counter("console_changes", last);
-    to.gauge("console_streams_open", size(open));
-    to.gauge("console_addresses", size(addresses));
+    to.counter("console_changes", registry.history.last());
+    to.gauge("console_streams_open", size(registry.streams()));
+    to.gauge("console_addresses", size(registry.addresses()));
     to.gauge("console_queue_depth", size(waiting));
     to.gauge("console_queue_depth_max", size(deepest));
     let kind = |(kind, count): (&&'static str, &u64)| ([("kind", *kind)], *count);
