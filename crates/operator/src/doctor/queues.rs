@@ -19,10 +19,8 @@ const RETENTION_S: u64 = 1_209_600;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueueKind {
-    /// A campaign's: producers send to it.
+    /// A campaign's, or the express queue: producers send to it.
     Campaign,
-    /// The express queue: producers send to it.
-    Express,
     Domain,
     Merge,
     DeadLetter,
@@ -60,7 +58,7 @@ pub(super) async fn read(stack: &Stack, campaigns: &[Campaign]) -> Vec<DeployedQ
     }
     let mut add = |name: &str, kind, url: &str| all.push((name.to_owned(), kind, url.to_owned()));
     if let Some(url) = stack.express() {
-        add("express", QueueKind::Express, url.as_str());
+        add("express", QueueKind::Campaign, url.as_str());
     }
     if let Some(url) = stack.merge() {
         add("merge", QueueKind::Merge, url.as_str());
@@ -160,7 +158,7 @@ fn visibility(queue: &DeployedQueue, found: &QueueAttributes, check: String) -> 
 }
 
 fn size(queue: &DeployedQueue, found: &QueueAttributes, check: String) -> Option<Finding> {
-    let campaign = matches!(queue.kind, QueueKind::Campaign | QueueKind::Express);
+    let campaign = queue.kind == QueueKind::Campaign;
     let expected = if campaign { CAMPAIGN_QUEUE_BYTES } else { SQS_LIMIT_BYTES } as u64;
     let said = format!("{} bytes, expected {expected}", found.max_bytes);
     let (state, remedy) = match found.max_bytes.cmp(&expected) {
