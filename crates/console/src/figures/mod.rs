@@ -71,7 +71,7 @@ const RECENT: Duration = Duration::from_mins(30);
 /// Their points are no closer than this.
 const STEP: Duration = Duration::from_millis(1_900);
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct RatePoint {
     /// Seconds since 1970.
     at: f64,
@@ -267,12 +267,7 @@ impl LongCurve {
             Some(last) if sums.at - last.at < self.span.step().as_secs_f64() => return,
             Some(last) => self.points.push_back(sums.since(last, quota)),
             // The console was not there before: a gap.
-            None => self.points.push_back(RatePoint {
-                at: sums.at,
-                rate: None,
-                quota,
-                campaigns: BTreeMap::new(),
-            }),
+            None => self.points.push_back(RatePoint { at: sums.at, quota, ..RatePoint::default() }),
         }
         forget(&mut self.points, self.span.length());
         self.last = Some(sums);
