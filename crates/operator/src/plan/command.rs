@@ -338,11 +338,14 @@ pub async fn forecast(
 }
 
 impl PlanArgs {
+    /// The scenario of the options, on top of what stands on the stack's queues where that is asked for.
     async fn scenario(&self, shell: &Shell) -> Result<Scenario, CommandError> {
-        let now = || SystemClock::new().wall();
-        let mut scenario = Scenario::new(self.start.map_or_else(now, Window::opens));
+        let start = self.start.map_or_else(|| SystemClock::new().wall(), Window::opens);
+        let mut scenario = Scenario::new(start);
         if self.live {
-            self.live(&mut scenario, shell).await?;
+            let stack = self.on.stack.open().await?;
+            let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+            scenario = Scenario { start, ..crate::plan::scenario_of(&facts) };
         }
         for load in &self.campaigns {
             if self.live {
@@ -354,15 +357,6 @@ impl PlanArgs {
         scenario.channel = self.channel.unwrap_or(scenario.channel);
         self.scenario.set(&mut scenario).map_err(refused)?;
         Ok(scenario)
-    }
-
-    /// Takes campaigns, backlogs, weights and settings from a running stack.
-    async fn live(&self, scenario: &mut Scenario, shell: &Shell) -> Result<(), CommandError> {
-        let stack = self.on.stack.open().await?;
-        let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-        let standing = crate::plan::scenario_of(&facts);
-        *scenario = Scenario { start: scenario.start, ..standing };
-        Ok(())
     }
 }
 
