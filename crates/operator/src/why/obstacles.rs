@@ -74,31 +74,12 @@ fn held(hold: &HoldStatus) -> Obstacle {
     let campaign = hold.campaign.as_ref().map(|campaign| format!("the campaign {campaign}"));
     let of = campaign.unwrap_or_else(|| "all sending".to_owned());
     let said = if hold.detail.is_empty() { String::new() } else { format!(": {}", hold.detail) };
-    let latest = after(hold.since, DAY);
-    let (verdict, why, lets_go) = match reason {
-        "paused" => (MailVerdict::Paused, format!("is paused since {since}"), None),
-        "daily_quota" | "daily_budget" => (
-            MailVerdict::DailyQuota,
-            format!("is held since {since}: the daily quota is used up"),
-            Some(format!(
-                "as the sends of the last 24 hours grow older, and the scheduler sees enough free: at the latest about {}",
-                time(latest)
-            )),
-        ),
-        _ => {
-            let lets_go = match reason {
-                "account" => Some("within a minute of SES letting the account send again"),
-                "spend_limit" => {
-                    Some("when the month (UTC) ends, or within a minute of another spend limit")
-                }
-                "tenant" => Some(
-                    "within a minute of SES letting the tenant send, with all that it uses associated",
-                ),
-                _ => None,
-            };
-            let why = format!("is held for {reason} since {since}");
-            (MailVerdict::Held, why, lets_go.map(str::to_owned))
+    let (verdict, why) = match reason {
+        "paused" => (MailVerdict::Paused, format!("is paused since {since}")),
+        "daily_quota" | "daily_budget" => {
+            (MailVerdict::DailyQuota, format!("is held since {since}: the daily quota is used up"))
         }
+        _ => (MailVerdict::Held, format!("is held for {reason} since {since}")),
     };
     let what = format!("{of} {why}{said}");
     if let Some(until) = hold.until {
@@ -106,7 +87,19 @@ fn held(hold: &HoldStatus) -> Obstacle {
         let lets_go = format!("at {}{}", time(until), by_hand.unwrap_or_default());
         return Obstacle::new(verdict, what, lets_go).until(until);
     }
-    let lets_go = lets_go.unwrap_or_else(|| format!("when it is lifted by {}", hold.lifted_by));
+    let latest = after(hold.since, DAY);
+    let lets_go: &str = match reason {
+        "daily_quota" | "daily_budget" => &format!(
+            "as the sends of the last 24 hours grow older, and the scheduler sees enough free: at the latest about {}",
+            time(latest)
+        ),
+        "account" => "within a minute of SES letting the account send again",
+        "spend_limit" => "when the month (UTC) ends, or within a minute of another spend limit",
+        "tenant" => {
+            "within a minute of SES letting the tenant send, with all that it uses associated"
+        }
+        _ => &format!("when it is lifted by {}", hold.lifted_by),
+    };
     let until = (verdict == MailVerdict::DailyQuota).then_some(latest);
     Obstacle { until, ..Obstacle::new(verdict, what, lets_go) }
 }
