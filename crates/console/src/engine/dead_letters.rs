@@ -15,11 +15,11 @@ use tidegate_operator::dead::{
 };
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::steer::Author;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::stack_ports::LETTERS;
-use super::{Engine, PortTypes, to_json};
+use super::{AnswerSender, Engine, PortTypes, answer};
 use super::{JobError, ReplayRequest, ReviewRequest, ReviewSummary};
 use crate::event::Telemetry;
 
@@ -107,8 +107,7 @@ impl<P: PortTypes> Engine<P> {
         let reading = self.read().await?;
         let now = EpochMillis::from(self.site.clock.wall());
         let dead = DeadLetterView::of(&reading, now, self.site.addresses());
-        let json = to_json(&dead);
-        self.hub.change(|stack_view| stack_view.show(Telemetry::Dead, json.into()));
+        self.publish(Telemetry::Dead, &dead);
         Ok(dead)
     }
 }
@@ -244,24 +243,14 @@ impl<P: PortTypes> Engine<P> {
         })
     }
 
-    pub(super) async fn replay(
-        &self,
-        asked: ReplayRequest,
-        answer: oneshot::Sender<Result<u64, JobError>>,
-    ) {
+    pub(super) async fn replay(&self, asked: ReplayRequest, to: AnswerSender<u64>) {
         let (pending, stop) = match self.begin(&asked) {
             Ok(begun) => begun,
-            Err(error) => {
-                let _ = answer.send(Err(error));
-                return;
-            }
+            Err(error) => return answer(to, Err(error)),
         };
         let of = pending.work.letters();
-        let _ = answer.send(Ok(of));
-        let show = |shown: &ReplayView| {
-            let json = to_json(shown);
-            self.hub.change(|stack_view| stack_view.show(Telemetry::Replay, json.into()));
-        };
+        answer(to, Ok(of));
+        let show = |shown: &ReplayView| self.publish(Telemetry::Replay, shown);
         let running = ReplayView { running: true, of, ..ReplayView::default() };
         show(&running);
         let ended = {
@@ -277,13 +266,8 @@ impl<P: PortTypes> Engine<P> {
                     () = self.ended() => {}
                 }
             };
-            let progress = |done: LetterProgress| {
-                show(&ReplayView {
-                    sent: done.done,
-                    of: done.of,
-                    waits: done.waits,
-                    ..running.clone()
-                });
+            let progress = |LetterProgress { done: sent, of, waits }| {
+                show(&ReplayView { sent, of, waits, ..running.clone() });
             };
             carry_out(&site, &pending.work, &author, rate_limit, stopped, progress).await
         };

@@ -8,7 +8,7 @@ use tidegate_operator::plan::{forecast, scenario_of};
 use tidegate_simulator::plan::{self, EndEstimate, ForecastOptions, PlanError};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::{Engine, PortTypes, to_json};
+use super::{Engine, PortTypes};
 use crate::event::Telemetry;
 use crate::figures::{seconds, size};
 
@@ -128,22 +128,18 @@ impl<P: PortTypes> Engine<P> {
             self.hub.watched().await;
             let began = Instant::now();
             let shown = self.forecast().await;
-            self.show_forecast(&shown);
+            self.publish(Telemetry::Forecast, &shown);
             // What is over is not shown.
             let over = began + shown.lasts().max(AFTER_A_CHANGE);
             tokio::select! {
                 () = sleep(EVERY) => {}
                 () = sleep_until(over) => {
-                    self.show_forecast(&ForecastView::without("none", "its end has come"));
+                    let over = ForecastView::without("none", "its end has come");
+                    self.publish(Telemetry::Forecast, &over);
                 }
                 () = self.forecast_now.notified() => sleep(AFTER_A_CHANGE).await,
             }
         }
-    }
-
-    fn show_forecast(&self, shown: &ForecastView) {
-        let json = to_json(shown);
-        self.hub.change(|stack_view| stack_view.show(Telemetry::Forecast, json.into()));
     }
 
     async fn forecast(&self) -> ForecastView {

@@ -247,6 +247,12 @@ impl<P: PortTypes> Engine<P> {
             .change(|stack_view| changes.into_iter().for_each(|change| stack_view.publish(change)));
     }
 
+    /// Publishes the newest of one kind of telemetry to all streams.
+    fn publish(&self, telemetry: Telemetry, value: &impl Serialize) {
+        let json = to_json(value).into();
+        self.hub.change(|registry| registry.show(telemetry, json));
+    }
+
     /// Publishes the figures of the newest look to streams and metrics.
     fn show(&self) {
         let (figures, series) = {
