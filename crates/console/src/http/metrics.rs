@@ -267,7 +267,7 @@ fn campaigns(figures: &StackFigures, to: &mut MetricsText) {
         .iter()
         .map(|campaign| ([("campaign", campaign.name.as_str())], f64::from(campaign.weight)));
     to.gauges("weight", weights);
-    to.gauges("queue_messages", depths(&figures.status));
+    queues(&figures.status, to);
 }
 
 /// The ledger's totals of all counters. That of `sent` is one of [`campaigns`]' metrics, by campaign.
@@ -298,18 +298,14 @@ fn name(counter: Counter) -> String {
     }
 }
 
-type DepthSample<'a> = ([(&'a str, &'a str); 2], f64);
-
-fn depths(status: &Status) -> Vec<DepthSample<'_>> {
-    let parts = |depth: QueueDepth| {
-        [("visible", depth.visible), ("in_flight", depth.in_flight), ("delayed", depth.delayed)]
-    };
+fn queues(status: &Status, to: &mut MetricsText) {
     let campaigns =
         status.campaigns.iter().map(|campaign| (campaign.name.as_str(), campaign.backlog));
     let others = status.queues.iter().map(|(name, depth)| (*name, *depth));
-    let all = campaigns.chain(others);
-    all.flat_map(|(queue, depth)| {
-        parts(depth).map(|(state, count)| ([("queue", queue), ("state", state)], real(count)))
-    })
-    .collect()
+    let depths = campaigns.chain(others).flat_map(|(queue, depth)| {
+        let QueueDepth { visible, in_flight, delayed } = depth;
+        let depth = |state, count| ([("queue", queue), ("state", state)], real(count));
+        [depth("visible", visible), depth("in_flight", in_flight), depth("delayed", delayed)]
+    });
+    to.gauges("queue_messages", depths);
 }
