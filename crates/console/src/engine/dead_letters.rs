@@ -11,18 +11,19 @@ use tidegate_delivery::ports::{Clock as _, PortError, VISIBILITY_TIMEOUT};
 use tidegate_operator::dead::{
     DiscardReview, Grouping, LetterDetails, LetterError, LetterFilter, LetterGroup, LetterProgress,
     LetterReport, LetterSnapshot, LetterWork, ReplayPace, ReviewOptions, carry_out, groups, list,
-    review, show,
+    read, review, show,
 };
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::steer::Author;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::stack_ports::LETTERS;
 use super::{AnswerSender, Engine, PortTypes, answer};
 use super::{JobError, ReplayRequest, ReviewRequest, ReviewSummary};
 use crate::event::Telemetry;
 
+/// Number of dead letters that are read for the page at most.
+const LETTERS: usize = 1_000;
 /// Number of the newest letters that a page shows.
 const SHOWN: usize = 20;
 /// Interval of reads for a letter that somebody else hides.
@@ -80,6 +81,14 @@ impl DeadLetterView {
 }
 
 impl<P: PortTypes> Engine<P> {
+    /// Reads the dead-letter queue. A lock allows one reader at a time, since two would hide
+    /// letters from each other.
+    pub(super) async fn read(&self) -> Result<LetterSnapshot, PortError> {
+        let _reader = self.reader.lock().await;
+        let queue = self.site.dead_letters();
+        read(&self.site.queues, &self.site.clock, &queue, LETTERS, self.ended(), |_| {}).await
+    }
+
     /// Reads the dead letters whenever their number changes while a page is open.
     pub(super) async fn keep_reading_dead_letters(&self) {
         loop {
@@ -106,18 +115,16 @@ impl<P: PortTypes> Engine<P> {
     pub(super) async fn read_dead_letters(&self) -> Result<DeadLetterView, PortError> {
         let reading = self.read().await?;
         let now = EpochMillis::from(self.site.clock.wall());
-        let dead = DeadLetterView::of(&reading, now, self.site.addresses());
+        let dead = DeadLetterView::of(&reading, now, self.site.settings.addresses);
         self.publish(Telemetry::Dead, &dead);
         Ok(dead)
     }
-}
 
-impl<P: PortTypes> Engine<P> {
     /// All that is known of the letters with this id, with masked addresses unless the console shows them.
     pub(super) async fn show_letter(&self, id: &str) -> Result<Vec<LetterDetails>, JobError> {
         let reading = self.read_letter(id).await?;
         let now = EpochMillis::from(self.site.clock.wall());
-        Ok(show(&reading, id, now, self.site.addresses(), true))
+        Ok(show(&reading, id, now, self.site.settings.addresses, true))
     }
 
     /// Reads until the letter with this id is seen, or all were. Another reader hides letters for as long as it
@@ -140,7 +147,7 @@ impl<P: PortTypes> Engine<P> {
     pub(super) async fn discard(&self, id: String, by: Author) -> Result<LetterReport, JobError> {
         let reading = self.read_letter(&id).await?;
         let filter = LetterFilter { ids: vec![id], ..LetterFilter::default() };
-        let review = DiscardReview::of(&reading, &filter, self.site.addresses());
+        let review = DiscardReview::of(&reading, &filter, self.site.settings.addresses);
         let report = {
             let _reader = self.reader.lock().await;
             let queue = self.site.dead_letters();

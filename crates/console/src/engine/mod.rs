@@ -20,9 +20,7 @@ use futures_util::stream::FuturesUnordered;
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 use tidegate_delivery::ports::PortError;
-use tidegate_operator::dead::{
-    InvalidCorrection, LetterDetails, LetterReport, LetterSnapshot, Review,
-};
+use tidegate_operator::dead::{InvalidCorrection, LetterDetails, LetterReport, Review};
 use tidegate_operator::steer::{self, Author, SteerAction, SteerError, SteerReport};
 use tidegate_operator::why::{self, Explanation, MailQuery};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -210,13 +208,6 @@ impl<P: PortTypes> Engine<P> {
         let ledger = &self.site.ledger;
         let facts = why::gather(asked, status, &reading, ledger).await?;
         Ok(why::explain(&facts))
-    }
-
-    /// Reads the dead-letter queue. A lock allows one reader at a time, since two would hide
-    /// letters from each other.
-    async fn read(&self) -> Result<LetterSnapshot, PortError> {
-        let _reader = self.reader.lock().await;
-        self.site.read_dead_letters(self.ended()).await
     }
 
     /// Adds the console to the author's name: several people may use one console, which acts with

@@ -77,9 +77,7 @@ impl<P: PortTypes> Engine<P> {
         }
         self.show();
     }
-}
 
-impl<P: PortTypes> Engine<P> {
     /// Reads alarms and failed invocations, while a page is open.
     pub(super) async fn keep_monitoring(&self) {
         loop {

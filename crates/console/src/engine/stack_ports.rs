@@ -1,15 +1,9 @@
-use std::future::Future;
-
 use tidegate_delivery::ports::{
     Account, Clock, History, Ledger, Marks, Monitor, PortError, QueueUrl, Queues, Runs,
 };
-use tidegate_operator::dead::{self, LetterPorts, LetterSnapshot};
-use tidegate_operator::redact::AddressVisibility;
+use tidegate_operator::dead::LetterPorts;
 use tidegate_operator::status::{StackFacts, StatusSettings, gather};
 use tokio::sync::mpsc::UnboundedSender;
-
-/// Number of dead letters that are read for the page at most.
-pub(super) const LETTERS: usize = 1_000;
 
 /// The ports that a console needs, as types. A tuple of the five is enough.
 pub trait PortTypes {
@@ -49,10 +43,6 @@ pub struct StackPorts<P: PortTypes> {
 }
 
 impl<P: PortTypes> StackPorts<P> {
-    pub(crate) fn addresses(&self) -> AddressVisibility {
-        self.settings.addresses
-    }
-
     /// Reads the whole state: ledger, depth of every queue, account and history.
     ///
     /// # Errors
@@ -72,15 +62,5 @@ impl<P: PortTypes> StackPorts<P> {
     ) -> LetterPorts<'a, P::Queues, P::Ledger, P::Clock> {
         let Self { queues, ledger, clock, .. } = self;
         LetterPorts { queues, dead_letters, ledger, clock }
-    }
-
-    /// Receives the messages of the dead-letter queue and makes them visible again; it ends early
-    /// when `stop` completes.
-    pub(crate) async fn read_dead_letters(
-        &self,
-        stop: impl Future<Output = ()>,
-    ) -> Result<LetterSnapshot, PortError> {
-        let queue = self.dead_letters();
-        dead::read(&self.queues, &self.clock, &queue, LETTERS, stop, |_| {}).await
     }
 }
