@@ -51,20 +51,15 @@ impl View for Vec<ChangeRecord> {
 #[derive(Clone, Debug, Args)]
 pub struct HistoryArgs {
     /// Number of changes to show, the newest first
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = at_least_one)]
-    limit: usize,
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
     #[command(flatten)]
     pub(crate) on: OnStack,
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| "allowed is a whole number from 1".to_owned())
 }
 
 pub(crate) async fn run(args: &HistoryArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let changes = stack.ledger().changes().await?;
-    let newest = newest(&changes, args.limit, shell.output.addresses());
+    let newest = newest(&changes, args.limit as usize, shell.output.addresses());
     shell.done(&newest)
 }
