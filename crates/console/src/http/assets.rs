@@ -23,16 +23,9 @@ const FOR_EVER: &str = "public, max-age=31536000, immutable";
 /// For pages: browsers ask every time, so that a new version of the console is used at once.
 const ASK: &str = "no-cache";
 
-pub(super) async fn index(headers: HeaderMap) -> Result<Response, ErrorResponse> {
-    page("index.html", &headers).await
-}
-
-pub(super) async fn login(headers: HeaderMap) -> Result<Response, ErrorResponse> {
-    page("login.html", &headers).await
-}
-
-async fn page(name: &str, headers: &HeaderMap) -> Result<Response, ErrorResponse> {
-    answer(name, headers, ASK).ok_or(not_found().await)
+/// A page of this name.
+pub(super) async fn page(name: &str, headers: HeaderMap) -> Result<Response, ErrorResponse> {
+    answer(name, &headers, ASK).ok_or(not_found().await)
 }
 
 pub(super) async fn file(

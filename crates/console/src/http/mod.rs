@@ -15,7 +15,7 @@ use std::time::Duration;
 use auth::{Auth, Credential};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use thiserror::Error;
@@ -157,7 +157,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/api/dead/stop", post(actions::stop_replay))
         .route_layer(from_fn_with_state(Arc::clone(&app), access_control::require_act));
     let guarded = Router::new()
-        .route("/", get(assets::index))
+        .route("/", get(|headers: HeaderMap| assets::page("index.html", headers)))
         .route("/metrics", get(metrics::metrics))
         .route("/api/session", get(access_control::session))
         .route("/api/events", get(serve::events))
@@ -173,7 +173,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/api/logout", post(access_control::logout))
         .route_layer(from_fn_with_state(Arc::clone(&app), access_control::require_same_origin));
     let all = Router::new()
-        .route("/login", get(assets::login))
+        .route("/login", get(|headers: HeaderMap| assets::page("login.html", headers)))
         .route("/assets/{version}/{*file}", get(assets::file))
         .merge(guarded)
         .merge(logins)
