@@ -311,7 +311,11 @@ impl Mail<'_> {
             } else if own.visible + own.in_flight + merged + limited == 0 {
                 self.wait_for_retry(own)
             } else {
-                self.wait_for_turn(campaign, own)
+                let unknown = || {
+                    let lets_go = "at a rate that is not known";
+                    Obstacle::new(MailVerdict::Waiting, "for its turn", lets_go)
+                };
+                turn(self.status, campaign).unwrap_or_else(unknown)
             }
         }))
     }
@@ -334,29 +338,6 @@ impl Mail<'_> {
             format!("for its retry, as one of {delayed}; nothing else of its campaign waits");
         let lets_go = format!("by {}: a retry is delayed by 15 min at most", time(until));
         Obstacle::new(MailVerdict::Retry, what, lets_go).until(until)
-    }
-
-    fn wait_for_turn(self, campaign: &str, own: QueueDepth) -> Obstacle {
-        let Some(turn) = turn(self.status, campaign) else {
-            let lets_go = "at a rate that is not known";
-            return Obstacle::new(MailVerdict::Waiting, "for its turn", lets_go);
-        };
-        let until = after(self.status.at, turn.most);
-        let or_later = match own.delayed {
-            0 => String::new(),
-            delayed => format!(
-                "; if it failed before, it may be one of the {} that wait for their retry, 15 min at most",
-                count(delayed)
-            ),
-        };
-        let what = format!(
-            "for its turn: at the present share of {} the {} messages up to the last of its campaign take at most about {}",
-            rate(turn.rate),
-            count(turn.messages),
-            span(turn.most)
-        );
-        let lets_go = format!("by about {}, if nothing changes{or_later}", time(until));
-        Obstacle::new(MailVerdict::Waiting, what, lets_go).until(until)
     }
 
     /// The readings that the answer follows from.

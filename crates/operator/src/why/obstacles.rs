@@ -6,7 +6,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::channel::Words;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::Counter;
-use tidegate_core::format::{span, time};
+use tidegate_core::format::{count, rate, span, time};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::number::real;
 
@@ -173,16 +173,6 @@ fn share(status: &Status, campaign: &str) -> Option<Obstacle> {
     Some(Obstacle::new(MailVerdict::NoShare, what, format!("when it gets one: `{command}`")))
 }
 
-/// How long a mail may wait for its turn.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct TurnEstimate {
-    /// Messages that may go before it, its own included.
-    pub(super) messages: u64,
-    /// The campaign's guaranteed rate in recipients per second.
-    pub(super) rate: f64,
-    pub(super) most: Duration,
-}
-
 /// How deep the queue of `campaign` is.
 pub(super) fn backlog(status: &Status, campaign: &str) -> QueueDepth {
     if campaign == EXPRESS {
@@ -197,12 +187,14 @@ pub(super) fn queue(status: &Status, name: &str) -> QueueDepth {
     status.queues.get(name).copied().unwrap_or_default()
 }
 
-/// The longest time until the last mail of `campaign` is sent, if nothing changes. It assumes that
+/// The turn of a mail of `campaign`, unless its rate is not known.
+///
+/// It is the longest time until the last mail of `campaign` is sent, if nothing changes. It assumes that
 /// every other campaign that may send has mail.
 ///
 /// Example: 900 messages on a queue with share 0.1 of 13.7/s and 100 on the merge queue, with one
 /// recipient each: 900/1.37 + 100/13.7 + 10 s until they are found is about 11 min.
-pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
+pub(super) fn turn(status: &Status, campaign: &str) -> Option<Obstacle> {
     let all = status.quota.slots_per_second.filter(|rate| *rate > 0.0)?;
     let (share, merged) = if campaign == EXPRESS {
         (all, 0)
@@ -215,8 +207,8 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
     };
     // Of share and limit the smaller one applies.
     let limit = status.limit_of(campaign).and_then(|limit| limit.per_second);
-    let rate = share.min(limit.unwrap_or(share));
-    if rate <= 0.0 {
+    let own_rate = share.min(limit.unwrap_or(share));
+    if own_rate <= 0.0 {
         return None;
     }
     let depth = backlog(status, campaign);
@@ -225,11 +217,26 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
     // The mean number of recipients of all mails so far.
     let recipients = if mails == 0 { 1.0 } else { (real(sent) / real(mails)).max(1.0) };
     // The campaign's own queue is sent at its share, the merge queue at the whole rate.
-    let mut seconds = real(ahead) * recipients / rate + real(merged) * recipients / all;
+    let mut seconds = real(ahead) * recipients / own_rate + real(merged) * recipients / all;
     if depth.in_flight > 0 {
         // A message in flight may have been received and not sent; it comes back after its timeout.
         seconds += VISIBILITY_TIMEOUT.as_secs_f64();
     }
     let most = Duration::try_from_secs_f64((seconds + FOUND_WITHIN_S).ceil()).ok()?;
-    Some(TurnEstimate { messages: ahead + merged, rate, most })
+    let until = after(status.at, most);
+    let what = format!(
+        "for its turn: at the present share of {} the {} messages up to the last of its campaign take at most about {}",
+        rate(own_rate),
+        count(ahead + merged),
+        span(most)
+    );
+    let or_later = match depth.delayed {
+        0 => String::new(),
+        delayed => format!(
+            "; if it failed before, it may be one of the {} that wait for their retry, 15 min at most",
+            count(delayed)
+        ),
+    };
+    let lets_go = format!("by about {}, if nothing changes{or_later}", time(until));
+    Some(Obstacle::new(MailVerdict::Waiting, what, lets_go).until(until))
 }
