@@ -5,7 +5,6 @@ use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::{Counter, at_least_0};
-use tidegate_core::identity::EpochMillis;
 use tidegate_core::number::real;
 use tidegate_core::waits::{WaitBound, WaitHistogram};
 
@@ -114,13 +113,9 @@ impl LiveStatus {
         &self.status
     }
 
+    /// Why the last look failed, if it did: the status, and all figures, are of the last one that did not.
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
-    }
-
-    /// If the last look failed, the time of the last one that did not: all figures are of then.
-    pub fn unread_since(&self) -> Option<EpochMillis> {
-        self.error.as_ref().map(|_| self.status.at)
     }
 
     /// The newest sample, the one about ten seconds older, and the seconds between them.

@@ -113,14 +113,15 @@ fn page(live: &LiveStatus, caption: &str, width: usize, height: usize) -> Page {
     let mut page = Page::default();
     caption.lines().for_each(|line| page.line(Tone::Plain, line));
     let title = Span::new(Tone::Strong, &status.stack);
-    page.spans(match (live.unread_since(), live.error()) {
-        (Some(since), Some(failed)) => {
-            let text = format!("  not read since {}, the figures are of then: ", time(since));
-            vec![title, Span::new(Tone::Bad, text + failed)]
+    page.spans(match live.error() {
+        Some(failed) => {
+            let since = time(status.at);
+            let text = format!("  not read since {since}, the figures are of then: {failed}");
+            vec![title, Span::new(Tone::Bad, text)]
         }
-        _ => vec![title, Span::new(Tone::Faint, format!("  {}   q ends", time(status.at)))],
+        None => vec![title, Span::new(Tone::Faint, format!("  {}   q ends", time(status.at)))],
     });
-    page.fields(lately(live).into_iter().chain(status.summary(live.unread_since().is_none())));
+    page.fields(lately(live).into_iter().chain(status.summary(live.error().is_none())));
     let curve = live.curve(width.max(1), COLUMN);
     let top = status.quota.in_force.unwrap_or_default();
     let top = curve.iter().copied().fold(top, f64::max);
@@ -162,7 +163,7 @@ fn lately(live: &LiveStatus) -> Vec<(&'static str, Span)> {
             format!("{} of {} ({})", rate(now), rate(slots), percent(now / slots))
         }
     };
-    let name = if live.unread_since().is_some() { "sent then" } else { "sent now" };
+    let name = if live.error().is_some() { "sent then" } else { "sent now" };
     let mut fields = vec![(name, Span::new(Tone::Strong, sent))];
     if let Some(express) = live.express() {
         let waits = match express.p99 {

@@ -67,13 +67,13 @@ fn no_column_of_the_curve_has_more_windows_than_seconds() {
 fn what_is_shown_of_a_stack_that_is_gone_is_of_the_last_look_that_read_it() {
     let mut dashboard = dashboard();
     let read = dashboard.status().at;
-    assert_eq!(dashboard.unread_since(), None);
+    assert_eq!(dashboard.error(), None);
     for _ in 0..3 {
         dashboard.set_error("the ledger cannot be reached".to_owned());
-        assert_eq!(dashboard.unread_since(), Some(read));
+        assert_eq!((dashboard.error().is_some(), dashboard.status().at), (true, read));
     }
     dashboard.update(&later(30, 180, 20));
-    assert_eq!(dashboard.unread_since(), None);
+    assert_eq!(dashboard.error(), None);
 }
 
 #[test]
