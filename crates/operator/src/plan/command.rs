@@ -281,12 +281,10 @@ pub(crate) async fn forecasts(
     within: Duration,
     shell: &Shell,
 ) -> Result<Option<Vec<Forecast>>, CommandError> {
-    let bar = if shell.output.shows_progress() {
-        let style = ProgressStyle::with_template("Simulating {wide_bar} {percent} %, {elapsed}");
-        ProgressBar::new(1_000).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-    } else {
-        ProgressBar::hidden()
-    };
+    // It is drawn on a terminal alone.
+    let style = ProgressStyle::with_template("Simulating {wide_bar} {percent} %, {elapsed}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(1_000).with_style(style);
     let simulating = async {
         let (count, mut forecasts) = (real(scenarios.len() as u64), Vec::new());
         for (scenario, done) in scenarios.into_iter().zip(0_u64..) {
