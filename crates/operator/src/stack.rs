@@ -73,8 +73,9 @@ impl StackArgs {
     /// [`StackError`].
     pub async fn open(&self) -> Result<Stack, StackError> {
         let (name, clients, run) = if let Some(run) = &self.local {
-            let run =
-                self.runs().select(Some(run.as_str()).filter(|name| !name.is_empty())).await?;
+            let runs = self.local_runs.as_ref();
+            let runs = runs.map_or_else(LocalRuns::of_user, LocalRuns::below);
+            let run = runs.select(Some(run.as_str()).filter(|name| !name.is_empty())).await?;
             let clients = Box::pin(run.endpoint.clients()).await;
             (run.endpoint.stack, clients, Some(run.folder))
         } else {
@@ -82,10 +83,6 @@ impl StackArgs {
         };
         let outputs = outputs(&name, &clients).await?;
         Box::pin(Stack::open(&name, &outputs, clients, run)).await
-    }
-
-    fn runs(&self) -> LocalRuns {
-        self.local_runs.as_ref().map_or_else(LocalRuns::of_user, LocalRuns::below)
     }
 
     async fn clients(&self) -> Result<Clients, StackError> {
