@@ -8,6 +8,7 @@ use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::Intercept;
 use aws_smithy_runtime_api::client::interceptors::context::AfterDeserializationInterceptorContextRef;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_runtime_api::http::HttpError;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::config_bag::ConfigBag;
 use axum::body::{Bytes, to_bytes};
@@ -51,7 +52,7 @@ impl OtherCalls {
                 request.headers_mut().insert(header::CONTENT_TYPE.as_str(), content_type.clone());
             }
             *request.body_mut() = SdkBody::from(&body[..]);
-            Ok::<_, BoxError>(request)
+            Ok::<_, HttpError>(request)
         });
         let told = call.send().await;
         let answer = answer.0.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -160,7 +160,7 @@ fn an_unknown_key_and_a_wrong_secret_are_refused_in_ses_codes() {
     assert_eq!((status, code.as_str()), (403, "UnrecognizedClientException"));
     // Whoever knows the secret that stands for absent ones gets no further.
     let signer =
-        Sender { access_key: "RELAYNOBODY", secret: SECRET_OF_NOBODY, ..Sender::default() };
+        Sender { access_key: "RELAYNOBODY", secret: "correct-horse-battery", ..Sender::default() };
     assert_eq!(refused(signer.sign(&call())).1, "UnrecognizedClientException");
     let signer = Sender { secret: "wrong-horse-battery", ..Sender::default() };
     let (status, code, message) = refused(signer.sign(&call()));
