@@ -184,8 +184,7 @@ pub(crate) async fn read(
     let bar = MailProgressBar::new(shell.output, 0, 0);
     let (queues, clock, queue) = (stack.queues(), stack.clock(), stack.dead_letter());
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let progress =
-        |done: LetterProgress| bar.show(done.done, done.of, "dead letters read");
+    let progress = |done: LetterProgress| bar.show(done.done, done.of, "dead letters read");
     Ok(super::read(&queues, &clock, &queue, limit, shell.interrupted(), progress).await?)
 }
 

@@ -216,6 +216,8 @@ fn a_relay_must_serve_the_stack_that_is_asked() {
     assert_eq!(states[0], Finding::ok(format!("relay {url}"), "takes mail for this stack"));
     for (finding, named) in states[1..].iter().zip(["other", "refused"]) {
         assert_eq!(finding.state, CheckState::Failed);
-        assert!(finding.found.contains(named) && finding.remedy.contains("tidegate relay --stack mail"));
+        assert!(
+            finding.found.contains(named) && finding.remedy.contains("tidegate relay --stack mail")
+        );
     }
 }

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use tidegate_core::identity::{EpochMillis, Identity};
 
 use super::ResultsError;
-use crate::send::{
-    InputRow, InputRows, JournalHeader, fingerprint_of, read_journal, recipient_of,
-};
+use crate::send::{InputRow, InputRows, JournalHeader, fingerprint_of, read_journal, recipient_of};
 use crate::shell::CommandError;
 use tidegate_core::email::plain_address;
 

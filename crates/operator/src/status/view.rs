@@ -73,7 +73,8 @@ impl Status {
         let Words { unit, limit, .. } = self.quota.words;
         fields.push(("waiting", Span::from(self.waiting.in_words())));
         if let Some(daily) = &self.quota.daily {
-            let [sent, quota, left] = [daily.sent, daily.quota, daily.left_for_campaigns].map(count);
+            let [sent, quota, left] =
+                [daily.sent, daily.quota, daily.left_for_campaigns].map(count);
             let text = format!(
                 "{sent} of {quota} {unit}s sent in 24 hours; campaigns may use {left} more"
             );

@@ -24,8 +24,8 @@ use tidegate_operator::results::{
 };
 use tidegate_operator::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalInput,
-    JournalWriter, RecipientFilter, RunEnd, RunRecord, SendLimits, Session,
-    TemplatePart, TemplateSource, Templates, baseline, check,
+    JournalWriter, RecipientFilter, RunEnd, RunRecord, SendLimits, Session, TemplatePart,
+    TemplateSource, Templates, baseline, check,
 };
 
 const FORMAT: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };

@@ -10,8 +10,8 @@ use tidegate_core::text_message::AllowedTexts;
 use tidegate_operator::page::Page;
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::send::{
-    AddressList, CampaignDraft, DraftContent, DryRun, Estimate, InputFault, InputSummary,
-    Preview, RunEnd, TemplatePart, TestMail, TextDraft, check, send_test,
+    AddressList, CampaignDraft, DraftContent, DryRun, Estimate, InputFault, InputSummary, Preview,
+    RunEnd, TemplatePart, TestMail, TextDraft, check, send_test,
 };
 
 use super::world::{CHECKING, CSV, FILE, Journal, World, draft, templates};

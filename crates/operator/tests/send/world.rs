@@ -16,9 +16,9 @@ use tidegate_fakes::{
 };
 use tidegate_operator::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
-    JournalContents, JournalHeader, JournalInput, JournalWriter, KnownList,
-    RecipientFilter, RunEnd, RunRecord, SendError, SendLimits, SendPorts, SendProgress, SendReport,
-    Session, TemplatePart, TemplateSource, Templates, admitted, check, journalled_rows, read_journal,
+    JournalContents, JournalHeader, JournalInput, JournalWriter, KnownList, RecipientFilter,
+    RunEnd, RunRecord, SendError, SendLimits, SendPorts, SendProgress, SendReport, Session,
+    TemplatePart, TemplateSource, Templates, admitted, check, journalled_rows, read_journal,
 };
 
 pub(crate) const FILE: &str = "recipients.csv";

@@ -90,12 +90,7 @@ impl Sender {
     }
 }
 
-fn verify(
-    keys: &KeyPairs,
-    head: &Parts,
-    body: &[u8],
-    now: Timestamp,
-) -> Result<String, Failure> {
+fn verify(keys: &KeyPairs, head: &Parts, body: &[u8], now: Timestamp) -> Result<String, Failure> {
     let signature = Signature::read(head)?;
     signature.verify(keys, head, body, now).map(|()| signature.access_key.to_owned())
 }

@@ -14,12 +14,11 @@ use std::time::Duration;
 
 use crate::page::Tone;
 use crate::send::{
-    CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault,
-    InputReport, InputSummary, JournalContents, JournalError, JournalHeader,
-    JournalWriter, Preview, PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError,
-    RunRecord, SendError, SendLimits, SendPorts, SendReport, Session, TemplatePart,
-    TemplateSource, TestMail, TestMailError, admitted, baseline, check, check_resend,
-    extend_cancel, journalled_rows, read_journal, send_test,
+    CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputReport, InputSummary,
+    JournalContents, JournalError, JournalHeader, JournalWriter, Preview, PreviewReport,
+    RecipientFilter, RunEnd as RunEnded, RunError, RunRecord, SendError, SendLimits, SendPorts,
+    SendReport, Session, TemplatePart, TemplateSource, TestMail, TestMailError, admitted, baseline,
+    check, check_resend, extend_cancel, journalled_rows, read_journal, send_test,
 };
 use crate::status::{self, StackFacts};
 use crate::steer::Author;
@@ -330,7 +329,8 @@ async fn enqueue(
     journal: &Path,
     shell: &Shell,
 ) -> Result<SendReport, CommandError> {
-    let (mut writer, contents) = JournalWriter::open(journal).map_err(|error| refused(error.into()))?;
+    let (mut writer, contents) =
+        JournalWriter::open(journal).map_err(|error| refused(error.into()))?;
     let shown = journal.display().to_string();
     // Once more, now that no other process can write it.
     let rows = journalled_rows(&shown, &contents, &prepared.header).map_err(refused)?;

@@ -13,7 +13,8 @@ use smtp_proto::{
 use tidegate_core::email::Address;
 
 use super::{
-    Credentials, Dialogue, DialogueStage, Event, LoginStep, MOST_RECIPIENTS, NO_MEMORY, SmtpTerms, Transaction,
+    Credentials, Dialogue, DialogueStage, Event, LoginStep, MOST_RECIPIENTS, NO_MEMORY, SmtpTerms,
+    Transaction,
 };
 use crate::redact::AddressVisibility;
 use crate::relay::refusal::Refusal;
