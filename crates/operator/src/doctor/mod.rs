@@ -53,7 +53,7 @@ pub struct DoctorArgs {
     /// {"scheduler": {NAME: VALUE, …}, "poller": {…}}
     #[arg(long, value_name = "FILE")]
     environments: Option<PathBuf>,
-    /// Ask the relay at this address, too, whether it serves the stack: http://127.0.0.1:8025
+    /// Ask the relay at this address, too, whether it serves the stack (such as `http://127.0.0.1:8025`)
     #[arg(long, value_name = "URL", conflicts_with = "environments")]
     relay: Option<String>,
     #[command(flatten)]

@@ -104,7 +104,7 @@ pub struct RelayArgs {
     /// Address for SMTP with TLS from the first byte (port 465)
     #[arg(long, value_name = "ADDRESS", requires = "tls_cert")]
     smtps: Option<SocketAddr>,
-    /// Make other calls of SES, such as CreateTemplate, to SES itself, with the relay's own credentials
+    /// Make other calls of SES, such as those for templates, to SES itself, with the relay's own credentials
     #[arg(long)]
     forward_other_calls: bool,
     /// Show which campaign a mail in a file (.eml) would go to, and why; nothing is served

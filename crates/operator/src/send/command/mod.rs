@@ -69,7 +69,9 @@ pub(crate) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     let campaign = prepare::campaign(args, &facts.campaigns)?;
     if args.input.exclude_suppressed {
         let listed = suppressed_of(campaign.tenant.as_deref(), &stack, shell).await?;
-        listed.keys().for_each(|address| recipients.suppressed.add(address));
+        for address in listed.keys() {
+            recipients.suppressed.add(address);
+        }
     }
     let known = stack.ledger().runs(RUNS_KEPT).await?;
     let mut rest = None;
