@@ -13,9 +13,7 @@ use tidegate_delivery::ports::{
 
 use super::draft::RenderedMessage;
 use super::journal::AcknowledgedRows;
-use super::progress::SendProgress;
-use super::report::RunEnd;
-use super::session::SendPorts;
+use super::progress::{RunEnd, SendProgress};
 
 /// The pause before the first retry; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -62,6 +60,16 @@ pub(super) struct BatchReport {
     pub(super) retries: u64,
     /// Why messages are left that were not accepted; `None` if none are.
     pub(super) ended: Option<RunEnd>,
+}
+
+/// The ports that a run needs.
+#[derive(Debug)]
+pub struct SendPorts<'a, Q, C, E, P> {
+    pub queues: &'a Q,
+    pub clock: &'a C,
+    /// Randomness, for the pauses between tries.
+    pub entropy: &'a E,
+    pub progress: &'a P,
 }
 
 pub(super) struct Deliverer<'a, Q, C, E, P> {

@@ -32,6 +32,7 @@ pub use address_list::{AddressList, RecipientFilter, recipient};
 pub use check::{CheckOptions, InputSummary, MailNotes, RestOfRows, check};
 pub use command::SendArgs;
 pub(crate) use command::{MailProgressBar, addresses, run, suppressed_of};
+pub use deliver::SendPorts;
 pub(crate) use deliver::is_refusal;
 pub(crate) use draft::for_sqs;
 pub use draft::{CampaignDraft, DraftContent, MailOrigin, RenderedMessage};
@@ -42,15 +43,15 @@ pub use journal::{
     JournalInput, JournalRecord, JournalWriter, read_journal,
 };
 pub use preview::{Preview, PreviewedMail};
-pub use progress::SendProgress;
-pub use report::{DryRun, Estimate, FaultReport, InputReport, PreviewReport, RunEnd, SendReport};
+pub use progress::{RunEnd, SendProgress};
+pub use report::{DryRun, Estimate, FaultReport, InputReport, PreviewReport, SendReport};
 pub use rows::{InputFormat, InputRow, InputRows};
 pub use runs::{
     KnownList, RunError, RunKey, RunRecord, add_sent, admitted, baseline, cancelled_rows, chain,
     check_resend, extend_cancel, in_words, record_rest, rest_name,
 };
 pub(crate) use runs::{depth_of, recipient_of, record_returned};
-pub use session::{SendError, SendLimits, SendPorts, Session, journalled_rows};
+pub use session::{SendError, SendLimits, Session, journalled_rows};
 pub use template::{Columns, TemplatePart, TemplateSource, Templates};
 pub use test_mail::{TestMail, TestMailError, TestReport, send_test};
 pub use text::{PartPrice, PreviewedText, TextDraft, TextRow, TextTally};

@@ -1,8 +1,24 @@
-//! How far a run has come.
+//! How far a run has come, and how it ends.
 
 use std::error::Error as StdError;
 
+use serde::Serialize;
 use tidegate_core::back_pressure::BackPressureLevel;
+
+/// How a run ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEnd {
+    /// Every row has been enqueued.
+    #[default]
+    Done,
+    /// It was interrupted; the same command continues it.
+    Interrupted,
+    /// It gave up for this reason; the same command continues it.
+    GaveUp(String),
+    /// The campaign was cancelled meanwhile.
+    Cancelled,
+}
 
 /// Callbacks for the progress of a run; by default they do nothing.
 pub trait SendProgress {

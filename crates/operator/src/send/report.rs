@@ -11,23 +11,10 @@ use super::check::{InputSummary, RestOfRows};
 use super::fault::{InputFault, column_name};
 use super::journal::JournalHeader;
 use super::preview::Preview;
+use super::progress::RunEnd;
 use super::runs::days;
 use crate::page::{Page, Span, Tone, View};
 use crate::suggest::SuggestedCommand;
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunEnd {
-    /// Every row has been enqueued.
-    #[default]
-    Done,
-    /// It was interrupted; the same command continues it.
-    Interrupted,
-    /// It gave up for this reason; the same command continues it.
-    GaveUp(String),
-    /// The campaign was cancelled meanwhile.
-    Cancelled,
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 // More than 12 fields: one for each line of the report.

@@ -498,7 +498,7 @@ pub async fn baseline(
     })
 }
 
-/// What stands on these queues together.
+/// The messages on these queues together.
 pub(crate) async fn depth_of(
     queues: &impl Queues,
     all: &[QueueUrl],

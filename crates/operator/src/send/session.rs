@@ -13,14 +13,14 @@ use tidegate_core::runs::{RowRanges, RunStage};
 use tidegate_delivery::ports::{Clock, Entropy, Ledger, Monotonic, QueueUrl, Queues, Runs};
 
 use super::check::{HashingReader, InputSummary};
-use super::deliver::{BacklogLimit, BatchReport, Deliverer, Packer};
+use super::deliver::{BacklogLimit, BatchReport, Deliverer, Packer, SendPorts};
 use super::draft::{CampaignDraft, RenderedMessage};
 use super::fault::InputFault;
 use super::journal::{
     AcknowledgedRows, JournalContents, JournalError, JournalHeader, JournalRecord, JournalWriter,
 };
-use super::progress::SendProgress;
-use super::report::{RunEnd, SendReport};
+use super::progress::{RunEnd, SendProgress};
+use super::report::SendReport;
 use super::rows::{InputFormat, InputRows};
 use super::runs::{RunError, RunOrder, RunRecord};
 use crate::redact::AddressVisibility;
@@ -98,16 +98,6 @@ pub fn journalled_rows(
         return Err(SendError::AlreadySent { journal, rows: begun.rows });
     }
     Ok(Some(contents.acknowledged.clone()))
-}
-
-/// The ports that a run needs.
-#[derive(Debug)]
-pub struct SendPorts<'a, Q, C, E, P> {
-    pub queues: &'a Q,
-    pub clock: &'a C,
-    /// Randomness, for the pauses between tries.
-    pub entropy: &'a E,
-    pub progress: &'a P,
 }
 
 /// A run that has been checked and confirmed.

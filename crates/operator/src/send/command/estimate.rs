@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use crate::send::Estimate;
+use crate::send::{CampaignDraft, Estimate, InputSummary};
 use crate::status::{StackFacts, Status};
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::in_full;
 use tidegate_simulator::plan::{CampaignLoad, Forecast, ForecastOptions};
 
-use super::PreparedRun;
 use super::args::SendArgs;
 use crate::plan::forecasts;
 use crate::shell::{CommandError, Shell};
@@ -19,12 +18,13 @@ const OPTIONS: ForecastOptions = ForecastOptions { seeds: 1, every_window: false
 /// An estimate that takes longer is left out: the mails are enqueued all the same.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// The estimate of a run of which that many rows are enqueued; none if the operator interrupts. A forecast that cannot be
+/// The estimate of a run of which that many rows are `enqueued`; none if the operator interrupts. A forecast that cannot be
 /// made is a warning, because the mails can be enqueued all the same.
 pub(super) async fn estimated(
     args: &SendArgs,
     facts: &StackFacts,
-    PreparedRun { checked, draft, .. }: &PreparedRun,
+    draft: &CampaignDraft,
+    checked: &InputSummary,
     enqueued: u64,
     shell: &Shell,
 ) -> Result<Option<Estimate>, CommandError> {

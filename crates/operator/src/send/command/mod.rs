@@ -121,7 +121,8 @@ async fn send_to(
     let wanted = prepared.wanted.clone();
     let stored = admitted(&to.known, wanted, rows.as_ref(), args.run.wish());
     let enqueued = stored.map_err(not_admitted)?.run.enqueued;
-    let Some(estimate) = estimated(args, facts, &prepared, enqueued, shell).await? else {
+    let estimate = estimated(args, facts, &prepared.draft, &prepared.checked, enqueued, shell);
+    let Some(estimate) = estimate.await? else {
         return Ok(CommandEnd::Interrupted);
     };
     let shown = journal.display().to_string();
