@@ -37,7 +37,7 @@ const LOOKED: Duration = Duration::from_mins(6);
 /// The figures that a scheduler keeps in memory between runs. After a cold start they are missing, and the
 /// age and the share of refusals are unknown for one minute.
 #[derive(Debug, Default)]
-pub struct BackPressureMemory {
+pub(crate) struct BackPressureMemory {
     sums: RefCell<Option<(Timestamp, BTreeMap<String, i64>)>>,
     /// When no deferred mail was left, and the counter of mails ever deferred at that time.
     empty: Cell<Option<(Timestamp, i64)>>,
@@ -56,17 +56,17 @@ pub struct BackPressureReport {
 
 /// The ports, settings and memory that a look needs.
 #[derive(Clone, Copy, Debug)]
-pub struct BackPressure<'a, Q, S, E> {
+pub(crate) struct BackPressure<'a, Q, S, E> {
     /// The scheduler's settings, among them the thresholds of the levels.
-    pub config: &'a SchedulerConfig,
+    pub(crate) config: &'a SchedulerConfig,
     /// The queues, for their depths and for the replay.
-    pub queues: &'a Q,
+    pub(crate) queues: &'a Q,
     /// The store of deferred mail; `None` if deferral is off.
-    pub deferral: Option<&'a S>,
+    pub(crate) deferral: Option<&'a S>,
     /// Random tokens; one names a replay.
-    pub entropy: &'a E,
+    pub(crate) entropy: &'a E,
     /// The figures remembered from earlier runs.
-    pub gauge: &'a BackPressureMemory,
+    pub(crate) gauge: &'a BackPressureMemory,
 }
 
 /// By how much each counter's total grew; a counter that did not grow is left out.
