@@ -39,12 +39,6 @@ struct BucketState {
     left_alone_until: Option<Monotonic>,
 }
 
-/// The meaning of the bucket's answer for one send.
-enum TakeVerdict {
-    Given,
-    Refused(Failure),
-}
-
 impl<M, B> Bucketed<M, B> {
     /// Wraps `mailer`. `lost` decides while `bucket` does not answer: send without it (open) or do not send
     /// (closed).
@@ -84,7 +78,7 @@ impl<B: Bucket> SharedBucket<B> {
 
     /// Notes that the bucket did not answer. The event is logged once per [`LEFT_ALONE`], by the send that
     /// found it out.
-    fn lose(&self, slot: Monotonic, tries: bool, error: &PortError) -> TakeVerdict {
+    fn lose(&self, slot: Monotonic, tries: bool, error: &PortError) -> Result<(), Failure> {
         let is_news = {
             let mut state = self.state();
             let known = state.left_alone_until.is_some_and(|until| slot < until);
@@ -106,20 +100,21 @@ impl<B: Bucket> SharedBucket<B> {
         self.without(true)
     }
 
-    /// The verdict for a send without the bucket's answer. If the policy is closed, the code tells the
+    /// Whether a send goes on without the bucket's answer. If the policy is closed, the code tells the
     /// poller what to do: after `LOST` it stops the window, after `REFUSED` the mail waits for another slot.
-    fn without(&self, has_asked: bool) -> TakeVerdict {
+    fn without(&self, has_asked: bool) -> Result<(), Failure> {
         self.state().takes.lost += 1;
         match self.lost {
-            BucketLost::Open => TakeVerdict::Given,
+            BucketLost::Open => Ok(()),
             BucketLost::Closed => {
                 let code = if has_asked { LOST } else { REFUSED };
-                TakeVerdict::Refused(withheld(code, "the shared bucket is out of reach".to_owned()))
+                Err(withheld(code, "the shared bucket is out of reach".to_owned()))
             }
         }
     }
 
-    async fn leave(&self, mail: &Mail<'_>, slot: Monotonic) -> TakeVerdict {
+    /// Takes the mail's recipients from the bucket, or says why the mail is not sent in this slot.
+    async fn take(&self, mail: &Mail<'_>, slot: Monotonic) -> Result<(), Failure> {
         let (asks, tries) = self.asks(slot);
         if !asks {
             return self.without(false);
@@ -136,12 +131,12 @@ impl<B: Bucket> SharedBucket<B> {
             self.state().left_alone_until = None;
         }
         match answer {
-            Ok(Answer::Granted(_)) => TakeVerdict::Given,
+            Ok(Answer::Granted(_)) => Ok(()),
             Ok(Answer::Refused { after, by }) => {
                 self.state().takes.refused += 1;
                 let by = by.map_or_else(|| "the account".to_owned(), |name| format!("\"{name}\""));
                 let said = format!("the shared bucket of {by} is empty for {after:?}");
-                TakeVerdict::Refused(withheld(REFUSED, said))
+                Err(withheld(REFUSED, said))
             }
             Err(error) => self.lose(slot, tries, &error),
         }
@@ -150,10 +145,8 @@ impl<B: Bucket> SharedBucket<B> {
 
 impl<M: Mailer, B: Bucket> Mailer for Bucketed<M, B> {
     async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
-        if let Some(shared) = &self.shared
-            && let TakeVerdict::Refused(failure) = shared.leave(&mail, latest).await
-        {
-            return Err(failure);
+        if let Some(shared) = &self.shared {
+            shared.take(&mail, latest).await?;
         }
         self.mailer.send(mail, latest).await
     }
