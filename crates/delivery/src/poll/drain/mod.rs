@@ -21,12 +21,11 @@ use tidegate_core::config::DECIDED;
 
 use super::context::Context;
 use super::feed::Arrival;
-use super::rules::Rules;
+use super::rules::{EndedSend, Rules};
 use super::settle::Job;
 use super::sources::message::Message;
 use super::sources::supply::MOST_RECEIVES;
 use crate::ports::{Clock as _, Environment, Mail, Mailer as _, Monotonic};
-use outcomes::FinishedSend;
 use slots::Wake;
 use state::Drain;
 pub(super) use state::DrainResult;
@@ -109,7 +108,7 @@ async fn send<E: Environment>(
     message: Box<Message>,
     slot: u64,
     latest: Monotonic,
-) -> FinishedSend {
+) -> EndedSend {
     let started = ctx.monotonic();
     let id = message.envelope.identity.id();
     let pace = Pace { rate: ctx.plan.rate, rate_margin: ctx.config.rate_margin };
@@ -130,5 +129,9 @@ async fn send<E: Environment>(
     let result = ctx.env.mailer.send(mail, latest).await;
     let latency = ctx.monotonic().saturating_since(started);
     drop(id);
-    FinishedSend { message, slot, result, latency }
+    let result = result.map_err(|failure| {
+        let outcome = message.content.classify(&failure, message.tenant.as_deref());
+        (failure, outcome)
+    });
+    EndedSend { message, slot, result, latency, counts: true, is_held: false }
 }

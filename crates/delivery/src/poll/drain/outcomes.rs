@@ -19,30 +19,17 @@ use crate::poll::sources::message::{Message, accepted, give_up, log, put_back, r
 use crate::poll::sources::supply::KeptMail;
 use crate::ports::{Entropy as _, Environment, QueueUrl};
 
-pub(super) struct FinishedSend {
-    pub(super) message: Box<Message>,
-    pub(super) slot: u64,
-    pub(super) result: Result<String, Failure>,
-    pub(super) latency: Duration,
-}
-
 impl<E: Environment> Drain<'_, E> {
-    /// Takes a finished send, and passes it through the rules.
-    pub(super) fn sent(&mut self, sent: FinishedSend) {
-        let FinishedSend { message, slot, result, latency } = sent;
-        let has_answer = result.as_ref().err().is_none_or(|failure| failure.http_status.is_some());
-        if has_answer {
-            self.result.answers.0 += latency;
+    /// Takes a send that ended, and passes it through the rules.
+    pub(super) fn sent(&mut self, mut send: EndedSend) {
+        let failure = send.result.as_ref().err();
+        if failure.is_none_or(|(failure, _)| failure.http_status.is_some()) {
+            self.result.answers.0 += send.latency;
             self.result.answers.1 += 1;
             let ctx = self.ctx;
-            ctx.running_means.answered(latency, ctx.monotonic());
+            ctx.running_means.answered(send.latency, ctx.monotonic());
         }
-        let is_held = self.is_held(&message);
-        let result = result.map_err(|failure| {
-            let outcome = message.content.classify(&failure, message.tenant.as_deref());
-            (failure, outcome)
-        });
-        let send = EndedSend { message, slot, result, latency, counts: true, is_held };
+        send.is_held = self.is_held(&send.message);
         let mut effects = Vec::new();
         let step = self.rules.ended(Box::new(send), &mut effects);
         self.apply(effects);

@@ -82,7 +82,7 @@ pub(crate) struct EndedSend {
     pub(crate) latency: Duration,
     /// Whether a failure counts as an attempt.
     pub(crate) counts: bool,
-    /// The mail's campaign is held.
+    /// The mail's campaign is held, as the window knew when the send ended.
     pub(crate) is_held: bool,
 }
 
