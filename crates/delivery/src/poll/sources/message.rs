@@ -151,10 +151,8 @@ pub(crate) fn read<E: Environment>(
         put_at: EpochMillis::new(received.sent_at_millis),
         receive_count: received.receive_count,
     };
-    let reject = |held, envelope, code: &str, what, redacted| {
-        let reason =
-            LastError { code: Some(code.to_owned()), http_status: None, provider_message: what };
-        Box::new(Rejected { held, envelope, reason, redacted })
+    let reject = |held, envelope, code, what, redacted| {
+        Box::new(Rejected { held, envelope, reason: own_reason(code, what), redacted })
     };
     let parsed = Content::parse(config.rules.channel, &held.body);
     let id = match &parsed {
@@ -269,6 +267,11 @@ impl Message {
     }
 }
 
+/// The reason of a mail that Tidegate itself gives up.
+fn own_reason(code: &str, said: String) -> LastError {
+    LastError { code: Some(code.to_owned()), http_status: None, provider_message: said }
+}
+
 fn dead_letter(
     held: &Held,
     envelope: &Envelope,
@@ -374,11 +377,7 @@ pub(crate) fn cancelled(message: &Message, keep: Option<&QueueUrl>, buffered: bo
     let Some(dead_letters) = keep else {
         return Job::Delete(receipt(&message.held, buffered));
     };
-    let reason = LastError {
-        code: Some(CANCELLED.to_owned()),
-        http_status: None,
-        provider_message: "an operator cancelled its campaign's mail".to_owned(),
-    };
+    let reason = own_reason(CANCELLED, "an operator cancelled its campaign's mail".to_owned());
     message.letter(dead_letters, &message.envelope, reason, None, buffered)
 }
 
@@ -411,16 +410,12 @@ pub(crate) fn unknown(message: &Message, mark: &Mark, dead_letters: &QueueUrl) -
         "dead-lettered: nobody knows whether it was sent"
     );
     let again = if mark.state == MarkState::Parked { ", and dead-lettered before" } else { "" };
-    let reason = LastError {
-        code: Some(OUTCOME_UNKNOWN.to_owned()),
-        http_status: None,
-        provider_message: format!(
-            "a poller set out to send it at {}, and its outcome is not known{again}",
-            mark.since
-        ),
-    };
+    let since = mark.since;
+    let said =
+        format!("a poller set out to send it at {since}, and its outcome is not known{again}");
+    let reason = own_reason(OUTCOME_UNKNOWN, said);
     // The last attempt's time, as far as it is known: the later of the first attempt and the mark's begin.
-    let at = message.envelope.first_attempt_at.map_or(mark.since, |first| first.max(mark.since));
+    let at = message.envelope.first_attempt_at.map_or(since, |first| first.max(since));
     let last = message.envelope.clone().put_back_uncounted(at, &reason.provider_message);
     message.letter(dead_letters, &last, reason, Some(at), true)
 }
