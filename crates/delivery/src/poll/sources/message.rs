@@ -317,12 +317,23 @@ pub(crate) fn receipt(held: &Held, buffered: bool) -> Receipt {
 
 // The job that settles a message for each outcome, and the one log event of that outcome.
 
+/// Logs an event about a mail, by its campaign and identity.
+macro_rules! event {
+    ($level:ident, $of:ident, $($rest:tt)+) => {
+        tracing::$level!(
+            campaign = $of.envelope.campaign,
+            identity = %$of.envelope.identity,
+            $($rest)+
+        )
+    };
+}
+
 /// SES accepted it: delete it. Only at the level `debug` is a line logged for each such mail, because a
 /// million of them cost $0.20.
 pub(crate) fn accepted(message: &Message, ses_message_id: &str, latency: Duration) -> Job {
-    tracing::debug!(
-        campaign = message.envelope.campaign,
-        identity = %message.envelope.identity,
+    event!(
+        debug,
+        message,
         recipients = message.content.slots(),
         attempt = message.envelope.next_attempt(),
         latency_ms = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
@@ -334,9 +345,9 @@ pub(crate) fn accepted(message: &Message, ses_message_id: &str, latency: Duratio
 
 /// The message is not a valid mail: dead-letter it, with the field and the fault.
 pub(crate) fn reject(rejected: &Rejected, dead_letters: &QueueUrl, buffered: bool) -> Job {
-    tracing::warn!(
-        campaign = rejected.envelope.campaign,
-        identity = %rejected.envelope.identity,
+    event!(
+        warn,
+        rejected,
         message_id = rejected.held.message_id,
         reason = rejected.redacted,
         "dead-lettered: not a mail"
@@ -368,12 +379,7 @@ pub(crate) fn give_up(
 
 /// An operator cancelled it: delete it, or move it to the dead letters that `keep` it.
 pub(crate) fn cancelled(message: &Message, keep: Option<&QueueUrl>, buffered: bool) -> Job {
-    tracing::info!(
-        campaign = message.envelope.campaign,
-        identity = %message.envelope.identity,
-        kept = keep.is_some(),
-        "cancelled"
-    );
+    event!(info, message, kept = keep.is_some(), "cancelled");
     let Some(dead_letters) = keep else {
         return Job::Delete(receipt(&message.held, buffered));
     };
@@ -383,29 +389,21 @@ pub(crate) fn cancelled(message: &Message, keep: Option<&QueueUrl>, buffered: bo
 
 /// A recipient is excluded: delete it.
 pub(crate) fn excluded(message: &Message, buffered: bool) -> Job {
-    tracing::info!(
-        campaign = message.envelope.campaign,
-        identity = %message.envelope.identity,
-        "deleted: its recipient is excluded"
-    );
+    event!(info, message, "deleted: its recipient is excluded");
     Job::Delete(receipt(&message.held, buffered))
 }
 
 /// Deduplication knows that it was sent: delete this copy.
 pub(crate) fn already_sent(message: &Message) -> Job {
-    tracing::info!(
-        campaign = message.envelope.campaign,
-        identity = %message.envelope.identity,
-        "deleted: it was sent already"
-    );
+    event!(info, message, "deleted: it was sent already");
     Job::Delete(receipt(&message.held, true))
 }
 
 /// Deduplication knows that it was possibly sent: dead-letter it, for a person to decide.
 pub(crate) fn unknown(message: &Message, mark: &Mark, dead_letters: &QueueUrl) -> Job {
-    tracing::error!(
-        campaign = message.envelope.campaign,
-        identity = %message.envelope.identity,
+    event!(
+        error,
+        message,
         since = %mark.since,
         "dead-lettered: nobody knows whether it was sent"
     );
@@ -456,11 +454,7 @@ pub(crate) fn move_on(message: &Message, queue: &QueueUrl, delay: Duration) -> J
 
 /// The mail's campaign is held: put it back to the campaign queue, which is not asked meanwhile.
 pub(crate) fn put_back(message: &Message, campaign: &QueueUrl) -> Job {
-    tracing::info!(
-        campaign = message.envelope.campaign,
-        identity = %message.envelope.identity,
-        "put back: its campaign is held"
-    );
+    event!(info, message, "put back: its campaign is held");
     let outgoing = message.under(&message.envelope.clone().put_back(), Duration::ZERO);
     move_to(campaign, outgoing, &message.held, true)
 }
@@ -473,9 +467,9 @@ pub(crate) fn put_back_limited(message: &Message, campaign: &QueueUrl, delay: Du
 
 /// The one log event for a send that was not accepted.
 pub(crate) fn log(message: &Message, failure: &Failure, outcome: Outcome, then: &'static str) {
-    tracing::warn!(
-        campaign = message.envelope.campaign,
-        identity = %message.envelope.identity,
+    event!(
+        warn,
+        message,
         outcome = outcome.as_str(),
         code = failure.code.as_deref().unwrap_or(NO_CODE),
         http_status = failure.http_status,
