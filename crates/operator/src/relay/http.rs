@@ -20,7 +20,7 @@ use futures_util::stream::{self, StreamExt as _};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tidegate_adapters::aws::SystemEntropy;
 use tidegate_core::outcome::{Failure, answered};
 use tidegate_core::ses_request::{
@@ -38,7 +38,7 @@ use tokio_rustls::rustls::ServerConfig;
 
 use super::connections::Connections;
 use super::logins::{KeyPair, KeyPairs, Logins};
-use super::others::OtherCalls;
+use super::others::{HEALTH, Health, OtherCalls};
 use super::refusal::Refusal;
 use super::sigv4::{Signature, named_key};
 use super::submission::Submission;
@@ -49,7 +49,6 @@ use crate::send::fingerprint;
 const MOST_REQUEST_BYTES: usize = 10 * 1024 * 1024;
 /// Longest time for a request's body.
 const BODY: Duration = Duration::from_mins(1);
-pub(super) const HEALTH: &str = "/health";
 /// The path of listmonk's messenger.
 pub(super) const LISTMONK: &str = "/listmonk";
 
@@ -279,7 +278,7 @@ struct Caller {
     retry_key: Option<String>,
 }
 
-/// What became of a login; none if it came too soon after failed ones.
+/// The end of a login; none if it came too soon after failed ones.
 fn in_time<T>(login: Option<Result<T, Failure>>) -> Result<T, Failure> {
     let message = "too many failed logins from your address; try again later";
     login.unwrap_or_else(|| Err(answered(429, "TooManyRequestsException", message)))
@@ -436,13 +435,6 @@ impl ListmonkMail {
             SesRequest::new(from.unwrap_or_default(), destination, SesContent::Simple(content));
         Submission { user, retry_key, request }
     }
-}
-
-/// The answer while the relay serves.
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Health {
-    /// The stack's name.
-    pub(super) stack: String,
 }
 
 async fn health<C>(State(server): Shared<C>) -> Json<Health> {

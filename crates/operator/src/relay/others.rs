@@ -15,12 +15,13 @@ use axum::body::{Bytes, to_bytes};
 use axum::http::request::Parts;
 use axum::http::{Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use serde::{Deserialize, Serialize};
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::in_full;
 use tidegate_core::outcome::{Failure, answered};
 
-use super::http::{HEALTH, Health};
-
+/// The path of a relay's [`Health`].
+pub(super) const HEALTH: &str = "/health";
 const MOST_HEALTH_BYTES: usize = 10_000;
 /// The path of `GetAccount`.
 const ACCOUNT: &str = "/v2/email/account";
@@ -61,6 +62,13 @@ impl OtherCalls {
             answered(503, "ServiceUnavailable", format!("SES cannot be asked: {fault}"))
         })
     }
+}
+
+/// The answer while the relay serves.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Health {
+    /// The stack's name.
+    pub(super) stack: String,
 }
 
 /// The name of the stack that the relay at `url` takes mail for.
