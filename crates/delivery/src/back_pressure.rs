@@ -37,7 +37,7 @@ const LOOKED: Duration = Duration::from_mins(6);
 /// The figures that a scheduler keeps in memory between runs. After a cold start they are missing, and the
 /// age and the share of refusals are unknown for one minute.
 #[derive(Debug, Default)]
-pub(crate) struct BackPressureMemory {
+pub struct BackPressureMemory {
     sums: RefCell<Option<(Timestamp, BTreeMap<String, i64>)>>,
     /// When no deferred mail was left, and the counter of mails ever deferred at that time.
     empty: Cell<Option<(Timestamp, i64)>>,
@@ -56,17 +56,17 @@ pub struct BackPressureReport {
 
 /// The ports, settings and memory that a look needs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BackPressure<'a, Q, S, E> {
+pub struct BackPressure<'a, Q, S, E> {
     /// The scheduler's settings, among them the thresholds of the levels.
-    pub(crate) config: &'a SchedulerConfig,
+    pub config: &'a SchedulerConfig,
     /// The queues, for their depths and for the replay.
-    pub(crate) queues: &'a Q,
+    pub queues: &'a Q,
     /// The store of deferred mail; `None` if deferral is off.
-    pub(crate) deferral: Option<&'a S>,
+    pub deferral: Option<&'a S>,
     /// Random tokens; one names a replay.
-    pub(crate) entropy: &'a E,
+    pub entropy: &'a E,
     /// The figures remembered from earlier runs.
-    pub(crate) gauge: &'a BackPressureMemory,
+    pub gauge: &'a BackPressureMemory,
 }
 
 /// By how much each counter's total grew; a counter that did not grow is left out.

@@ -9,14 +9,14 @@ use tidegate_core::incidents::{GrowthMemory, IncidentChanges, RunFigures, incide
 use crate::control;
 use crate::ports::{Announce, Clock, Ledger, PortError};
 use crate::schedule::ScheduleReport;
-use crate::schedule::minute::{SchedulerMemory, SchedulerRunReport};
+use crate::schedule::minute::SchedulerRunReport;
 
 /// SNS's limit for a subject, in characters.
 const SUBJECT: usize = 100;
 
 /// The figures that a scheduler keeps in memory between runs. After a cold start they begin anew.
 #[derive(Debug, Default)]
-pub(crate) struct IncidentMemory {
+pub struct IncidentMemory {
     /// Runs in a row in which SES did not tell the quota.
     quota_unknown: Cell<u32>,
     growth: RefCell<GrowthMemory>,
@@ -48,7 +48,7 @@ impl IncidentMemory {
 pub async fn tell(
     topic: &impl Announce,
     stack: &str,
-    memory: &SchedulerMemory,
+    memory: &IncidentMemory,
     report: Option<&ScheduleReport>,
     minute: &SchedulerRunReport,
     clock: &impl Clock,
@@ -56,7 +56,7 @@ pub async fn tell(
 ) {
     let Some(standing) = &minute.standing else { return };
     let now = EpochMillis::from(clock.wall());
-    let figures = memory.incidents.figures(report, minute, now);
+    let figures = memory.figures(report, minute, now);
     let found = incidents(&standing.control, &figures, now);
     let changes = IncidentChanges::between(&standing.control.incidents, &found);
     if changes.is_empty() {

@@ -15,15 +15,16 @@ use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
 use tidegate_core::timestamp::SECOND;
 use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::bucketed::Bucketed;
-use tidegate_delivery::incidents::tell;
+use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::{
     BATCH, BATCH_BYTES, Entropy as _, EntryError, FailureKind, Ledger as _, Outgoing, PortError,
     Ports, QueueUrl, Queues as _, Standing,
 };
-use tidegate_delivery::schedule::minute::{self, SchedulerMemory, SchedulerRunReport};
-use tidegate_delivery::schedule::{SchedulePorts, ScheduleReport};
+use tidegate_delivery::schedule::minute::{self, SchedulerRunReport, SumsMemory};
+use tidegate_delivery::schedule::{self, SchedulePorts, ScheduleReport};
 use tidegate_fakes::{
     FaultPlan, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryInvoke, MemoryLedger,
     MemoryMailer, MemoryQueues, MemorySes, MemoryTopic, QueueSettings, QueuedMessage,
@@ -76,7 +77,9 @@ pub struct World {
     pub minute_reports: RefCell<Vec<SchedulerRunReport>>,
     pub poller: RefCell<PollerConfig>,
     scheduler: SchedulerConfig,
-    memory: SchedulerMemory,
+    gauge: BackPressureMemory,
+    incidents: IncidentMemory,
+    sums: SumsMemory,
     pub(crate) entropy: SeededEntropy,
     /// The execution environments in the order of creation; `None` for one that is gone.
     pub environments: RefCell<Vec<Option<Rc<LambdaEnvironment>>>>,
@@ -126,7 +129,9 @@ impl World {
             minute_reports: RefCell::default(),
             poller: RefCell::new(poller),
             scheduler,
-            memory: SchedulerMemory::default(),
+            gauge: BackPressureMemory::default(),
+            incidents: IncidentMemory::default(),
+            sums: SumsMemory::default(),
             entropy: SeededEntropy::new(seed.wrapping_add(6)),
             environments: RefCell::default(),
             poller_runs: RefCell::default(),
@@ -316,7 +321,13 @@ impl World {
         let config = &self.scheduler;
         let queues = self.queues.client().with_faults(&self.faults);
         let deferral = self.deferral.clone().with_faults(&self.faults);
-        let deferral = config.deferral.is_some().then_some(&deferral);
+        let back_pressure = BackPressure {
+            config,
+            queues: &queues,
+            deferral: config.deferral.is_some().then_some(&deferral),
+            entropy: &self.entropy,
+            gauge: &self.gauge,
+        };
         let ports = SchedulePorts {
             clock: &clock,
             account: &account,
@@ -325,11 +336,19 @@ impl World {
             directory: &queues,
             queues: &queues,
         };
-        let minute = minute::run(config, woken, &self.memory, ports, deferral, &self.entropy);
+        let ticks = |before| Box::pin(schedule::run(config, woken, before, ports));
+        let minute = minute::run(
+            ticks,
+            config.feedback.as_ref(),
+            back_pressure,
+            &self.sums,
+            &clock,
+            &ledger,
+        );
         let (report, minute) = Box::pin(minute).await;
         let topic = self.topic.clone().with_faults(&self.faults);
         let (stack, told) = ("simulated", report.as_ref().ok());
-        tell(&topic, stack, &self.memory, told, &minute, &clock, &ledger).await;
+        tell(&topic, stack, &self.incidents, told, &minute, &clock, &ledger).await;
         self.minute_reports.borrow_mut().push(minute);
         self.schedule_reports.borrow_mut().extend(report);
     }

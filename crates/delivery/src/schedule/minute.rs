@@ -7,17 +7,13 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use tidegate_core::config::SchedulerConfig;
+use tidegate_core::config::FeedbackConfig;
 use tidegate_core::counters::Counter;
 
-use super::{SchedulePorts, ScheduleReport, read, ticks_first};
-use crate::back_pressure::{BackPressure, BackPressureMemory, BackPressureReport, grown};
+use super::{read, ticks_first};
+use crate::back_pressure::{BackPressure, BackPressureReport, grown};
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
-use crate::incidents::IncidentMemory;
-use crate::ports::{
-    Account, Clock, DeferralStore, Directory, Entropy, Invoke, Ledger, Marks, PortError, Queues,
-    Standing,
-};
+use crate::ports::{Clock, DeferralStore, Entropy, Ledger, Marks, Queues, Standing};
 
 /// Counted from the run's start: how long the run waits for the look at the back-pressure, and for the first
 /// round of feedback, if the ticks end earlier.
@@ -27,14 +23,9 @@ const LOOKED_WITHIN: Duration = Duration::from_secs(50);
 /// saves a read a minute.
 const SHORT: Duration = Duration::from_secs(5);
 
-/// The figures that a scheduler keeps in memory from run to run. After a cold start they begin anew.
+/// The ledger's sums at the end of the run before, which a scheduler keeps in memory.
 #[derive(Debug, Default)]
-pub struct SchedulerMemory {
-    /// The ledger's sums at the end of the run before.
-    sums: RefCell<Option<BTreeMap<String, i64>>>,
-    gauge: BackPressureMemory,
-    pub(crate) incidents: IncidentMemory,
-}
+pub struct SumsMemory(RefCell<Option<BTreeMap<String, i64>>>);
 
 /// The results of a scheduler's run apart from the ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,38 +80,29 @@ impl SchedulerRunReport {
     }
 }
 
-/// Reads the ledger and issues the ticks ([`super::run`]); beside them reads feedback (if there is a queue of it) and
-/// judges the back-pressure level. Deferred mail is replayed from `deferral`; `None` if deferral is off. Logs a summary
-/// of the minute.
+/// Reads the ledger and runs `ticks` with what it read, a run of [`super::run`]; beside it reads
+/// `feedback` (if there is a queue of it) and judges the back-pressure level. Logs a summary of the minute.
 ///
 /// Reading feedback delays no tick. One short round is read to its end; the rest is dropped when the ticks
 /// end, and normally ends some seconds earlier by itself. Judging the level delays no tick. If the ticks end early,
 /// as they do when nothing may be sent, the run waits for it until 50 s after its start.
-pub async fn run(
-    config: &SchedulerConfig,
-    woken: bool,
-    memory: &SchedulerMemory,
-    ports: SchedulePorts<
-        '_,
-        impl Clock,
-        impl Account,
-        impl Ledger + Marks,
-        impl Invoke,
-        impl Directory,
-        impl Queues,
-    >,
-    deferral: Option<&impl DeferralStore>,
-    entropy: &impl Entropy,
-) -> (Result<ScheduleReport, PortError>, SchedulerRunReport) {
-    let SchedulePorts { clock, ledger, queues, .. } = ports;
+pub async fn run<T, R: Future<Output = T>>(
+    ticks: impl FnOnce(Option<Standing>) -> R,
+    feedback: Option<&FeedbackConfig>,
+    back_pressure: BackPressure<'_, impl Queues, impl DeferralStore, impl Entropy>,
+    sums: &SumsMemory,
+    clock: &impl Clock,
+    ledger: &(impl Ledger + Marks),
+) -> (T, SchedulerRunReport) {
     let began = clock.monotonic();
     let before = read(ledger).await;
     let heard = RefCell::default();
     let looked = RefCell::default();
     let end = began + LOOKED_WITHIN;
-    let ticks = Box::pin(super::run(config, woken, before.clone(), ports));
+    let ticks = ticks(before.clone());
     let ticked = async {
-        let Some(config) = &config.feedback else { return ticks.await };
+        let Some(config) = feedback else { return ticks.await };
+        let queues = back_pressure.queues;
         let reader = FeedbackReader { config, clock, queues, ledger, report: &heard };
         let mut ticks = pin!(ticks);
         let once = pin!(feedback::read_once(&reader));
@@ -133,7 +115,6 @@ pub async fn run(
             Either::Right(((), ticks)) => ticks.await,
         }
     };
-    let back_pressure = BackPressure { config, queues, deferral, entropy, gauge: &memory.gauge };
     let look = Box::pin(back_pressure.look(clock, ledger, before.as_ref(), &looked));
     let (ticked, _) = ticks_first(ticked, look, clock.sleep_until(end)).await;
     let is_short = clock.monotonic().saturating_since(began) < SHORT;
@@ -142,7 +123,7 @@ pub async fn run(
         _ => read(ledger).await,
     };
     let grown = standing.as_ref().map(|now| {
-        let last = memory.sums.replace(Some(now.counters.clone()));
+        let last = sums.0.replace(Some(now.counters.clone()));
         // After a cold start since the beginning of the run.
         let first = before.as_ref().unwrap_or(now);
         grown(last.as_ref().unwrap_or(&first.counters), &now.counters)

@@ -8,10 +8,11 @@ use tidegate_adapters::aws::{Clients, SystemClock, SystemEntropy};
 use tidegate_core::channel::Channel;
 use tidegate_core::config::{ConfigError, LedgerKind, SchedulerConfig};
 use tidegate_core::idle::is_wake;
-use tidegate_delivery::incidents::tell;
+use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
+use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Marks};
-use tidegate_delivery::schedule::SchedulePorts;
-use tidegate_delivery::schedule::minute::{self, SchedulerMemory};
+use tidegate_delivery::schedule::minute::SumsMemory;
+use tidegate_delivery::schedule::{self, SchedulePorts, minute};
 use tidegate_lambda::{
     LambdaFunction, diagnostic, failed_metrics, failed_start, publish, scheduler_metrics,
     stack_name, start,
@@ -45,22 +46,29 @@ impl LambdaFunction for SchedulerFunction {
         let queues = clients.queues();
         let failures = ledger.failures();
         let deferral = config.deferral.clone().map(|location| clients.deferral(location));
+        let gauge = BackPressureMemory::default();
         let topic = config.alarm_topic.as_ref().map(|arn| clients.topic(arn));
+        let incidents = IncidentMemory::default();
         let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
         let failures = &failures;
-        let (deferral, topic) = (deferral.as_ref(), topic.as_ref());
-        let memory = &SchedulerMemory::default();
+        let (deferral, gauge) = (deferral.as_ref(), &gauge);
+        let (topic, incidents) = (topic.as_ref(), &incidents);
+        let sums = &SumsMemory::default();
         let handler = service_fn(|event: LambdaEvent<Value>| async move {
             let woken = is_wake(&event.payload);
             let (config, clock, account, ledger, invoke, queues) = parts;
+            let back_pressure =
+                BackPressure { config, queues, deferral, entropy: &SystemEntropy, gauge };
+            // On the heap, because the future of a minute is large.
             let directory = queues;
             let ports = SchedulePorts { clock, account, ledger, invoke, directory, queues };
-            let minute = minute::run(config, woken, memory, ports, deferral, &SystemEntropy);
-            // On the heap, because the future of a minute is large.
-            let (report, minute) = Box::pin(minute).await;
+            let ticks = |before| Box::pin(schedule::run(config, woken, before, ports));
+            let reading = config.feedback.as_ref();
+            let (report, minute) =
+                Box::pin(minute::run(ticks, reading, back_pressure, sums, clock, ledger)).await;
             if let Some(topic) = topic {
                 let (stack, report) = (stack_name(), report.as_ref().ok());
-                tell(topic, &stack, memory, report, &minute, clock, ledger).await;
+                tell(topic, &stack, incidents, report, &minute, clock, ledger).await;
             }
             let ledger_failed = failures.take();
             let report = report.map_err(|error| {
