@@ -320,6 +320,6 @@ fuzz-%:
 BENCH := $(or $(ONLY),$(if $(FULL),full,short))
 bench: need-local need-redis need-rust ## The figures of docs/figures.md, the most important ones, in 5 minutes (FULL=yes: all; ONLY=start,14,lambda,…: a part; lambda needs root)
 	cargo build --release --locked $(DEPLOYED)
-	cargo build --release --locked --workspace $(addprefix --bin ,devstack mail-clients sdk-calls ses-sandbox sqs-sandbox tidegate)
+	cargo build --release --locked --workspace $(addprefix --bin ,devstack sdk-calls ses-sandbox sqs-sandbox tidegate)
 	$(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(TARGET_DIR)/release --only $(BENCH)
 	$(if $(filter full,$(BENCH)),cargo bench --locked -p tidegate-core --bench decisions)

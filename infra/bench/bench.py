@@ -23,7 +23,6 @@ import express
 import idle
 import many
 import programs
-import relay
 from figures import RATE_MARGINS, Judge, Report, Row, head, line, rate_margin_rows, sending_rows, told, total
 from processes import devstack
 
@@ -91,7 +90,6 @@ PARTS: dict[str, Part] = {
     "lists": Part(10, programs.lists),
     "plan": Part(10, programs.plan),
     "console": Part(400, programs.console),
-    "relay": Part(80, relay.part),
     **{part: Part(100, confined.part) for part in confined.CASES},
     many.PART: Part(260, many.part),
     confined.LIMITS_PART: Part(180, confined.limits_part),
@@ -139,7 +137,7 @@ def options() -> argparse.Namespace:
                         help=f"write the idle minutes into {idle.MEASURED}, and do not judge them")
     parser.set_defaults(root=ROOT)
     args = parser.parse_args()
-    for name in ("devstack", "mail-clients", "poller", "scheduler", "sdk-calls", "ses-sandbox", "sqs-sandbox", "tidegate"):
+    for name in ("devstack", "poller", "scheduler", "sdk-calls", "ses-sandbox", "sqs-sandbox", "tidegate"):
         if not os.access(args.bin_dir / name, os.X_OK):
             parser.error(f"{args.bin_dir / name} is missing: run `make binaries`, or name --bin-dir")
     return args
