@@ -40,5 +40,7 @@ class Sink:
         return "250 2.0.0 kept"
 
     def end(self) -> None:
+        self.server.close()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(5)
+        self.loop.close()

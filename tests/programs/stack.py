@@ -138,6 +138,7 @@ class Mailbox:
     def end(self) -> None:
         self.stopped.set()
         self.thread.join(5)
+        self.connection.close()
 
 
 class Relay:

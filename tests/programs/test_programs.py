@@ -37,46 +37,61 @@ DOCS = HERE.parents[1] / "docs/programs"
 
 
 @dataclass
+class HandedOver:
+    """The mails of a program, which the relay has taken."""
+
+    program: Program
+    letters: list[Letter]
+    file: Path
+    seconds: float
+
+    def keys(self) -> list[str]:
+        return [key_of(letter) for letter in self.letters]
+
+    def straight(self) -> dict[str, compare.Mail]:
+        """The same mails without a relay."""
+        command = [*self.program.command, str(self.file), *self.program.options]
+        if self.program.way == "smtp":
+            sink = Sink()
+            run(command, addresses("http://127.0.0.1:9", f"127.0.0.1:{sink.port}"))
+            sink.end()
+            by_key = {KEY.findall(" ".join(handed.recipients))[0]: compare.of_handed(handed) for handed in sink.mails}
+            if len(sink.mails) != len(by_key):
+                raise RuntimeError(f"{self.program.name} handed over {len(sink.mails)} mails for {len(by_key)} recipients")
+            return by_key
+        url = shared().ses_sandbox(f"{self.program.name}-sandbox", "--quota", "10000", "--latency", STRAIGHT_LATENCY)
+        arrived = Mailbox(url)
+        run(command, addresses(url, "127.0.0.1:9"))
+        found = arrived.wait(self.keys(), ARRIVE_SECONDS)
+        arrived.end()
+        return {key: compare.of_request(records[0]["request"]) for key, records in found.items()}
+
+
+@dataclass
 class Run:
     """A program's mails, as they arrived by both ways."""
 
-    program: Program
+    handed: HandedOver
     version: str
-    letters: list[Letter]
     relayed: dict[str, list[Record]]
     straight: dict[str, compare.Mail]
-    seconds: float
 
 
-def straight(asked: Program, file: Path, keys: list[str]) -> dict[str, compare.Mail]:
-    """The mails of a program without a relay."""
-    if asked.way == "smtp":
-        sink = Sink()
-        run([*asked.command, str(file), *asked.options], addresses("http://127.0.0.1:9", f"127.0.0.1:{sink.port}"))
-        sink.end()
-        by_key = {KEY.findall(" ".join(handed.recipients))[0]: compare.of_handed(handed) for handed in sink.mails}
-        if len(sink.mails) != len(by_key):
-            raise RuntimeError(f"{asked.name} handed over {len(sink.mails)} mails for {len(by_key)} recipients")
-        return by_key
-    url = shared().ses_sandbox(f"{asked.name}-sandbox", "--quota", "10000", "--latency", STRAIGHT_LATENCY)
-    arrived = Mailbox(url)
-    run([*asked.command, str(file), *asked.options], addresses(url, "127.0.0.1:9"))
-    found = arrived.wait(keys, ARRIVE_SECONDS)
-    arrived.end()
-    return {key: compare.of_request(records[0]["request"]) for key, records in found.items()}
-
-
-def both_ways(name: str) -> Run:
+def hand_over(name: str) -> HandedOver:
+    """Runs a program with the relay's addresses."""
     asked, stack = program(name), shared()
     mails = letters(name, asked.mails, stack.folder)
     file = stack.folder / f"{name}.json"
     file.write_text(json.dumps(mails, ensure_ascii=False), encoding="utf-8")
-    keys, began = [key_of(mail) for mail in mails], time.monotonic()
+    began = time.monotonic()
     run([*asked.command, str(file), *asked.options], addresses(stack.relay.http, stack.relay.smtp[0]))
-    seconds = time.monotonic() - began
-    # Meanwhile the others of it arrive.
-    direct = straight(asked, file, keys)
-    return Run(asked, version_of(asked), mails, mailbox().wait(keys, ARRIVE_SECONDS), direct, seconds)
+    return HandedOver(asked, mails, file, time.monotonic() - began)
+
+
+def both_ways(handing: Future[HandedOver]) -> Run:
+    handed = handing.result()
+    direct = handed.straight()
+    return Run(handed, version_of(handed.program), mailbox().wait(handed.keys(), ARRIVE_SECONDS), direct)
 
 
 class Programs(unittest.TestCase):
@@ -88,7 +103,9 @@ class Programs(unittest.TestCase):
         # Those of one process for all mails first: they fill the queues, while the others start anew for each.
         order = sorted(MAKERS, key=lambda name: name in ("aws-cli", "swaks", "msmtp"))
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            cls.runs = {name: pool.submit(both_ways, name) for name in order}
+            handing = {name: pool.submit(hand_over, name) for name in order}
+            # What they send straight, and to be compared, comes after all of it.
+            cls.runs = {name: pool.submit(both_ways, future) for name, future in handing.items()}
         time.sleep(LATE_SECONDS)
         cls.tell()
 
@@ -98,7 +115,8 @@ class Programs(unittest.TestCase):
         for name, future in cls.runs.items():
             if future.exception() is None:
                 done = future.result()
-                print(f"{name:16} {done.version:16} {len(done.letters):4} mails handed over in {done.seconds:5.1f} s", flush=True)
+                handed = f"{len(done.handed.letters):4} mails handed over in {done.handed.seconds:5.1f} s"
+                print(f"{name:16} {done.version:16} {handed}", flush=True)
             else:
                 print(f"{name:16} {future.exception()}", flush=True)
 
@@ -114,11 +132,11 @@ class Programs(unittest.TestCase):
         """Every mail arrived once, from the right queue, as it is when the program sends it straight."""
         done, faults = self.done(name), Counter[str]()
         differences: set[str] = set()
-        for letter in done.letters:
+        for letter in done.handed.letters:
             known, others = self.compared(done, letter)
             differences |= known
             faults.update(others)
-        self.assertEqual(faults, {}, f"in so many of {len(done.letters)} mails")
+        self.assertEqual(faults, {}, f"in so many of {len(done.handed.letters)} mails")
         print(f"{name:16} differs by: {', '.join(sorted(differences))}", flush=True)
 
     def compared(self, done: Run, letter: Letter) -> tuple[set[str], list[str]]:
@@ -127,7 +145,7 @@ class Programs(unittest.TestCase):
         records = done.relayed[key]
         relayed, campaign = compare.of_request(records[0]["request"]), records[0]["tags"]["tidegate_campaign"]
         known, others = compare.differences(done.straight[key], relayed, STACK_SET)
-        others += compare.faults(relayed, letter, done.program.unsaid)
+        others += compare.faults(relayed, letter, done.handed.program.unsaid)
         if len(records) != 1:
             others.append(f"it was sent {len(records)} times")
         if campaign != campaign_of(letter):

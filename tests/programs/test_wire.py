@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 import compare
-from letters import ATTACHMENT, TEXT, TO
+from letters import ATTACHMENT, BCC, CC, TEXT, TO
 from stack import STACK_SET, Record, mailbox, shared
 
 ARRIVE_SECONDS = 60.0
@@ -120,6 +120,28 @@ class Laravel(unittest.TestCase):
             said = post("/v2/email/outbound-emails", body, **self.headers(key, "application/json"))
         self.assertRegex(json.loads(said)["MessageId"], r"^[0-9a-f]{32}$")
         self.check(key)
+
+
+class Header(unittest.TestCase):
+    """What a whole message says to SES in its header, as Rails' and other mailers write it."""
+
+    def test_settings_become_members_and_bcc_is_told_to_nobody(self) -> None:
+        key = "header-00001"
+        message = EmailMessage()
+        message["From"], message["To"], message["Cc"] = "news@example.org", f"{key}@{TO}", f"{key}@{CC}"
+        message["Bcc"], message["Subject"] = f"{key}@{BCC}", "Hello"
+        message["X-SES-CONFIGURATION-SET"], message["X-SES-MESSAGE-TAGS"] = "receipts", "shop=north, kind=order"
+        message.set_content("Text.")
+        lists = {f"{name}Addresses": [message[name]] for name in ("To", "Cc", "Bcc")}
+        data = base64.b64encode(message.as_bytes()).decode()
+        body = {"FromEmailAddress": "news@example.org", "Destination": lists, "Content": {"Raw": {"Data": data}}}
+        post("/v2/email/outbound-emails", json.dumps(body).encode(), Content_Type="application/json", Authorization=SIGNED)
+        relayed = compare.of_request(arrived(key)["request"])
+        known, others = compare.differences(compare.of_request(body), relayed, STACK_SET)
+        expected = {compare.OWN_TAGS, compare.SETTINGS, compare.BLIND, compare.ONE_LIST}
+        self.assertEqual((known, others), (expected, []))
+        self.assertEqual(relayed.configuration_set, "receipts")
+        self.assertEqual(relayed.tags, {"shop": "north", "kind": "order"})
 
 
 class SymfonyApi(unittest.TestCase):
