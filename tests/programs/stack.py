@@ -193,6 +193,10 @@ class Stack:
         self.processes.append(process)
         return process.says(r'"url":"(http[^"]+?)/?"', START_SECONDS)
 
+    def sqs(self) -> str:
+        """The address of its queues, which the local stack tells once its own first mails were sent."""
+        return self.local.says(r"--endpoint-url (http\S+) sqs", START_SECONDS)
+
     def refused(self) -> dict[str, int]:
         """Calls that the stack's SES refused, by error code."""
         with urllib.request.urlopen(f"{self.sandbox}/_sandbox/stats", timeout=30) as answer:

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,14 +28,16 @@ from letters import TO
 from programs import HERE, PYTHON, addresses, node, run
 from stack import KEY, Stack
 
-# Of 100 mails. While both campaigns wait they get 90 and 10 % of the quota: the small one has fewer, and ends first.
-MIX = {"big": 93, "small": 6, "express": 1}
+# Of 100 mails. Both campaigns have more mail than their part of the quota while the programs hand over; express mail is rare.
+MIX = {"big": 88, "small": 11, "express": 1}
 WEIGHTS = {"big": 90, "small": 10}
+QUEUES = {"big": "tidegate-campaign-first", "small": "tidegate-campaign-second"}
 # Calls that each program makes at the same time. At 80 ms a call, each of the four could send the whole quota.
 AT_ONCE = 16
 USED, SHARE = 0.975, 0.01
-# Samples of what waits, and the mails of a campaign that must wait for it to count as waiting: a second's worth of it.
 SAMPLE_SECONDS = 0.5
+# The merge queue has mail of some seconds, which was put onto it before both campaigns waited.
+AHEAD_SECONDS = 5.0
 # Nothing arrives any more: longer than the visibility timeout of the queues, after which mail is sent again.
 SILENCE_SECONDS = 45.0
 # A program straight at SES, which refuses most of its calls, takes longer than its mails would at the quota.
@@ -46,7 +48,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "boto3": (*PYTHON, str(HERE / "many/boto3_sesv2.py")),
     "AWS SDK for JavaScript": (node("sdk_v3.mjs")[0], str(HERE / "many/sdk_v3.mjs")),
     "nodemailer": (node("sdk_v3.mjs")[0], str(HERE / "many/nodemailer_ses.mjs")),
-    "django-ses": (*PYTHON, str(HERE / "many/django_ses.py")),
+    "django-ses": (*PYTHON, str(HERE / "many/django_send.py")),
 }
 
 
@@ -125,10 +127,10 @@ class Pages:
 
 @dataclass
 class Sample:
-    """What the relay had accepted at a time, in nanoseconds since the Unix epoch."""
+    """The mails on the campaigns' queues at a time, in nanoseconds since the Unix epoch."""
 
     at: int
-    accepted: int
+    waiting: dict[str, int]
 
 
 def send_all(files: dict[str, Path], variables: dict[str, str]) -> dict[str, tuple[Counter[str], float]]:
@@ -159,11 +161,14 @@ def used(arrivals: list[dict[str, Any]], quota: int) -> float:
 
 
 def through_the_relay(files: dict[str, Path], stack: Stack, quota: int, number: int) -> Way:
-    pages, samples, ended = Pages(stack.sandbox), [], threading.Event()
+    pages, sqs, samples, ended = Pages(stack.sandbox), Pages(stack.sqs()), list[Sample](), threading.Event()
 
     def sample() -> None:
         while not ended.wait(SAMPLE_SECONDS):
-            samples.append(Sample(time.time_ns(), stack.relay.counts().get("accepted", 0)))
+            depths = sqs.get("stats")["queues"]
+            waiting = {name: sum(depth["visible"] for url, depth in depths.items() if url.endswith(queue))
+                       for name, queue in QUEUES.items()}  # fmt: skip
+            samples.append(Sample(time.time_ns(), waiting))
 
     thread = threading.Thread(target=sample)
     thread.start()
@@ -182,31 +187,33 @@ def through_the_relay(files: dict[str, Path], stack: Stack, quota: int, number: 
     return way
 
 
-def judge(way: Way, arrivals: list[dict[str, Any]], samples: list[Sample], quota: int) -> None:
-    """The quota's use while mail waited, and the shares while both campaigns did."""
-    total, came, place = sum(MIX.values()), Counter[str](), 0
-    some_waited: list[int] = []
-    both_waited: list[int] = []
+def longest(samples: list[Sample], holds: Callable[[Sample], bool]) -> tuple[int, int]:
+    """Begin and end of the longest time in which something holds in all samples."""
+    best, begin = (0, 0), None
     for sample in samples:
-        while place < len(arrivals) and arrivals[place]["arrived_ns"] <= sample.at:
-            came[arrivals[place]["tags"]["tidegate_campaign"]] += 1
-            place += 1
-        waiting = {name: sample.accepted * MIX[name] / total - came[name] for name in WEIGHTS}
-        if sum(waiting.values()) > quota:
-            some_waited.append(sample.at)
-        if all(waiting[name] > quota * weight / sum(WEIGHTS.values()) for name, weight in WEIGHTS.items()):
-            both_waited.append(sample.at)
+        begin = (sample.at if begin is None else begin) if holds(sample) else None
+        if begin is not None and sample.at - begin > best[1] - best[0]:
+            best = (begin, sample.at)
+    return best
 
-    def between(times: list[int]) -> list[dict[str, Any]]:
-        return [mail for mail in arrivals if times and times[0] <= mail["arrived_ns"] < times[-1]]
 
-    if len(some_waited) > 1:
-        span = (some_waited[-1] - some_waited[0]) / NANOSECONDS
-        way.used_while_waiting = len(between(some_waited)) / (quota * span)
-    campaigns = Counter(mail["tags"]["tidegate_campaign"] for mail in between(both_waited))
-    if both_waited and (both := sum(campaigns[name] for name in WEIGHTS)):
+def judge(way: Way, arrivals: list[dict[str, Any]], samples: list[Sample], quota: int) -> None:
+    """The quota's use while mail waited, and the shares while both campaigns did: each a second's worth of it or more."""
+    weights = sum(WEIGHTS.values())
+
+    def between(begin: float, end: float) -> list[dict[str, Any]]:
+        return [mail for mail in arrivals if begin <= mail["arrived_ns"] < end]
+
+    begin, end = longest(samples, lambda sample: sum(sample.waiting.values()) >= quota)
+    if end > begin:
+        way.used_while_waiting = len(between(begin, end)) / (quota * (end - begin) / NANOSECONDS)
+    begin, end = longest(samples, lambda sample: all(
+        sample.waiting[name] >= quota * weight / weights for name, weight in WEIGHTS.items()))  # fmt: skip
+    ahead = begin + AHEAD_SECONDS * NANOSECONDS
+    campaigns = Counter(mail["tags"]["tidegate_campaign"] for mail in between(ahead, end))
+    if both := sum(campaigns[name] for name in WEIGHTS):
         way.shares = {name: campaigns[name] / both for name in WEIGHTS}
-        way.seconds_of_shares = (both_waited[-1] - both_waited[0]) / NANOSECONDS
+        way.seconds_of_shares = (end - ahead) / NANOSECONDS
 
 
 def refused(pages: Pages) -> int:
