@@ -202,16 +202,14 @@ def whole(direct: Mail, relayed: Mail, known: set[str], same: Any) -> bool:
     if expected != got:
         lines, others = expected.split(b"\n"), got.split(b"\n")
         place = next((at for at, pair in enumerate(zip(lines, others, strict=False)) if pair[0] != pair[1]), -1)
-        same(f"the message from line {place + 1} on", lines[place:place + 3], others[place:place + 3])
+        shown = slice(place, place + 3)
+        same(f"the message from line {place + 1} on", lines[shown], others[shown])
     return settings
 
 
 def faults(mail: Mail, letter: Letter, unsaid: tuple[str, ...] = ()) -> Iterator[str]:
-    """Whatever of a letter, but for what its program leaves unsaid, is not in the mail: straight and relayed may be wrong alike."""
-    if mail.message is None:
-        found = of_members(mail)
-    else:
-        found = of_message(read(mail.message))
+    """Whatever of a letter is not in the mail, but for what its program leaves unsaid: both ways may be wrong alike."""
+    found = of_members(mail) if mail.message is None else of_message(read(mail.message))
     wanted: dict[str, Any] = {
         "subject": letter["subject"],
         "text": lines(letter["text"]),

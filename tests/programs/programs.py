@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,8 +91,9 @@ def environment() -> dict[str, str]:
     """Of all programs: only what they need, so that no setting of this user's has an effect."""
     triples = sorted({path.parent for path in USR.glob("lib/*/*.so*")})
     perl = [USR / "share/perl5", *USR.glob("lib/*/perl5/*"), *USR.glob("lib/*/perl/*"), *USR.glob("share/perl/*")]
-    ruby_folders = [*USR.glob("lib/ruby/vendor_ruby"), *USR.glob("lib/ruby/[0-9]*"), *USR.glob("lib/*/ruby/[0-9]*"),
-                    *USR.glob("lib/*/ruby/vendor_ruby/[0-9]*"), *USR.glob("share/rubygems-integration/all/gems/*/lib"), *USR.glob("lib/ruby/gems/*/gems/*/lib")]  # fmt: skip
+    ruby_libraries = ("lib/ruby/vendor_ruby", "lib/ruby/[0-9]*", "lib/*/ruby/[0-9]*", "lib/*/ruby/vendor_ruby/[0-9]*",
+                      "share/rubygems-integration/all/gems/*/lib", "lib/ruby/gems/*/gems/*/lib")  # fmt: skip
+    ruby_folders = [folder for library in ruby_libraries for folder in USR.glob(library)]
     several = {"LD_LIBRARY_PATH": triples, "PERL5LIB": perl, "RUBYLIB": ruby_folders}
     return {
         "PATH": f"{os.environ['PATH']}:{ROOT / '.tools/aws/bin'}:{USR / 'bin'}",
@@ -182,7 +183,7 @@ def swaks() -> Program:
                    unsaid=("text", "html"))  # fmt: skip
 
 
-MAKERS = {
+MAKERS: dict[str, Callable[[], Program]] = {
     "boto3-ses": lambda: of_python("boto3-ses", "ses", "boto3_ses.py", "boto3", unsaid=("order",)),
     "boto3-sesv2": lambda: of_python("boto3-sesv2", "ses", "boto3_sesv2.py", "boto3"),
     "aws-cli": aws_cli,
@@ -196,7 +197,9 @@ MAKERS = {
     "django-smtp": lambda: of_python("django-smtp", "smtp", "django_send.py", "django", "smtp"),
     "django-ses": lambda: of_python("django-ses", "ses", "django_send.py", "django-ses", "ses"),
     "django-sesv2": lambda: of_python("django-sesv2", "ses", "django_send.py", "django-ses", "sesv2"),
-    "smtplib": lambda: Program("smtplib", "smtp", (*PYTHON, str(SEND / "smtplib_send.py")), version=(sys.executable, "--version")),
+    "smtplib": lambda: Program(
+        "smtplib", "smtp", (*PYTHON, str(SEND / "smtplib_send.py")), version=(sys.executable, "--version")
+    ),
     "msmtp": msmtp,
     "swaks": swaks,
     "phpmailer": lambda: by_php("phpmailer", "phpmailer.php", "libphp-phpmailer", "libphp-phpmailer"),

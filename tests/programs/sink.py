@@ -33,7 +33,7 @@ class Sink:
 
         return await self.loop.create_server(connection, "127.0.0.1", 0)
 
-    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
         content = envelope.content
         message = content.encode() if isinstance(content, str) else bytes(content or b"")
         self.mails.append(Handed(envelope.mail_from or "", tuple(envelope.rcpt_tos), message))

@@ -117,7 +117,8 @@ class Mailbox:
                         raise RuntimeError(f"the content of mail {after} was not read in time")
                     self.arrivals.append(whole["arrived_ns"])
                     self.mails[key[1]].append(whole)
-        except Exception as error:  # noqa: BLE001 - the thread that waits for a mail raises it
+        except Exception as error:
+            # The thread that waits for a mail raises it.
             self.fault = error
 
     def wait(self, keys: Sequence[str], seconds: float) -> dict[str, list[Record]]:

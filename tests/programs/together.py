@@ -88,7 +88,7 @@ def prefix(program: str) -> str:
 def mails(program: str, number: int, seed: int) -> list[dict[str, str]]:
     campaigns = [name for name, part in MIX.items() for _ in range(part)]
     chosen = [campaigns[index % len(campaigns)] for index in range(number)]
-    random.Random(seed).shuffle(chosen)  # noqa: S311 - an order, and no secret
+    random.Random(seed).shuffle(chosen)
     return [
         {"from": "news@example.org", "to": f"{prefix(program)}-{index:05}@{TO}", "subject": f"News {index}",
          "text": f"This is mail {index}.\n", "campaign": campaign} for index, campaign in enumerate(chosen, 1)
@@ -156,7 +156,7 @@ def rows(way: str, sent: dict[str, tuple[Counter[str], float]], arrived: Counter
 
 
 def used(arrivals: list[dict[str, Any]], quota: int) -> float:
-    span = (arrivals[-1]["arrived_ns"] - arrivals[0]["arrived_ns"]) / NANOSECONDS
+    span = float(arrivals[-1]["arrived_ns"] - arrivals[0]["arrived_ns"]) / NANOSECONDS
     return len(arrivals) / (quota * max(span, 1.0))
 
 

@@ -18,7 +18,7 @@ settings.configure(
     EMAIL_BACKEND="django_ses.SESBackend",
     USE_SES_V2=True,
     AWS_ACCESS_KEY_ID="test",
-    AWS_SECRET_ACCESS_KEY="test",  # noqa: S106
+    AWS_SECRET_ACCESS_KEY="test",
     AWS_SES_REGION_NAME="us-east-1",
     AWS_SES_REGION_ENDPOINT_URL=os.environ["AWS_ENDPOINT_URL_SESV2"],
     # Its default keeps half of the rate that SES tells; through the relay the docs turn it off.

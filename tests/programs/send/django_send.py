@@ -20,7 +20,7 @@ WAYS = {
 }
 settings.configure(
     AWS_ACCESS_KEY_ID="test",
-    AWS_SECRET_ACCESS_KEY="test",  # noqa: S106
+    AWS_SECRET_ACCESS_KEY="test",
     AWS_SES_REGION_NAME="us-east-1",
     AWS_SES_REGION_ENDPOINT_URL=os.environ["AWS_ENDPOINT_URL_SES"],
     AWS_SES_AUTO_THROTTLE=None,
