@@ -21,7 +21,7 @@ RETRY_SECONDS = 2
 PASSWD = "root:x:0:0::/:/bin/false\npostfix:x:{user}:{group}::/:/bin/false\nnobody:x:65534:65534::/:/bin/false\n"
 GROUPS = "root:x:0:\npostfix:x:{group}:\npostdrop:x:{drop}:\nnogroup:x:65534:\n"
 MASTER = """\
-127.0.0.1:{port} inet n - n - - {smtpd}
+127.0.0.1:{port} inet n - n - - smtpd
 cleanup unix n - n - 0 cleanup
 qmgr unix n - n 1 1 qmgr
 tlsmgr unix - - n 1000? 1 tlsmgr
@@ -47,7 +47,7 @@ def free_port() -> int:
 
 
 class Postfix:
-    """A Postfix in a folder of its own, which takes mail at `port`. Bounces are thrown away, and logged."""
+    """A Postfix in a folder of its own, which takes mail at `port`. Bounces are logged, and refused by the relay."""
 
     def __init__(self, folder: Path, relayhost: str, **settings: str) -> None:
         self.folder, self.port, self.log = folder, free_port(), folder / "postfix.log"
@@ -61,7 +61,7 @@ class Postfix:
             new.mkdir(parents=True, exist_ok=True)
         (etc / "passwd").write_text(PASSWD.format(user=64_901, group=64_901))
         (etc / "group").write_text(GROUPS.format(group=64_901, drop=64_902))
-        (etc / "master.cf").write_text(MASTER.format(port=self.port, smtpd="smtpd"))
+        (etc / "master.cf").write_text(MASTER.format(port=self.port))
         self.wrapped = {
             "LD_LIBRARY_PATH": f"{self.libraries}:{DEBIAN / LIBRARIES}",
             "LD_PRELOAD": f"{DEBIAN / LIBRARIES}/libnss_wrapper.so:{DEBIAN / LIBRARIES}/libuid_wrapper.so",
@@ -77,8 +77,7 @@ class Postfix:
             "inet_interfaces": "loopback-only", "inet_protocols": "ipv4", "relayhost": relayhost,
             "alias_maps": "", "alias_database": "", "local_recipient_maps": "", "biff": "no",
             "smtp_host_lookup": "native", "smtpd_tls_security_level": "none",
-            # The sender of a bounce is empty, which SES does not take.
-            "bounce_notice_recipient": "nobody@discard.invalid", "notify_classes": "", "disable_vrfy_command": "yes",
+            "notify_classes": "",
             "minimal_backoff_time": f"{RETRY_SECONDS}s", "maximal_backoff_time": f"{RETRY_SECONDS}s",
             "queue_run_delay": f"{RETRY_SECONDS}s", "transport_retry_time": f"{RETRY_SECONDS}s",
             "import_environment": " ".join(["MAIL_CONFIG", "TZ", *(f"{k}={v}" for k, v in self.wrapped.items())]),
@@ -94,12 +93,12 @@ class Postfix:
         return [str(DEBIAN / name), "-c", str(self.folder / "etc"), *arguments]
 
     def start(self) -> None:
-        # The master leads its own group of processes only without a terminal.
-        self.process = subprocess.Popen(
-            self.command("usr/lib/postfix/sbin/master", "-d"), env=os.environ | self.wrapped, cwd=self.folder / "queue",
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=(self.folder / "master.err").open("wb"),
-            start_new_session=True,
-        )  # fmt: skip
+        # The master leads its own group of processes, which ends with it.
+        with (self.folder / "master.err").open("wb") as errors:
+            self.process = subprocess.Popen(
+                self.command("usr/lib/postfix/sbin/master", "-d"), env=os.environ | self.wrapped, cwd=self.folder / "queue",
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
+            )  # fmt: skip
         until = time.monotonic() + START_SECONDS
         while True:
             try:

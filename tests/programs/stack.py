@@ -16,7 +16,8 @@ import threading
 import time
 import urllib.request
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -197,6 +198,17 @@ class Stack:
     def sqs(self) -> str:
         """The address of its queues, which the local stack tells once its own first mails were sent."""
         return self.local.says(r"--endpoint-url (http\S+) sqs", START_SECONDS)
+
+    @contextmanager
+    def without_sqs(self) -> Iterator[None]:
+        """The queues stand still meanwhile: they take connections, and answer nothing until then."""
+        asked = ["pgrep", "-x", "-P", str(self.local.process.pid), "sqs-sandbox"]
+        found = int(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
+        os.kill(found, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(found, signal.SIGCONT)
 
     def refused(self) -> dict[str, int]:
         """Calls that the stack's SES refused, by error code."""
