@@ -23,7 +23,6 @@ import express
 import idle
 import many
 import programs
-import relay
 from figures import RATE_MARGINS, Judge, Report, Row, head, line, rate_margin_rows, sending_rows, told, total
 from processes import devstack
 
@@ -91,7 +90,7 @@ PARTS: dict[str, Part] = {
     "lists": Part(10, programs.lists),
     "plan": Part(10, programs.plan),
     "console": Part(400, programs.console),
-    "relay": Part(150, relay.part),
+    "relay": Part(150, programs.relay),
     **{part: Part(100, confined.part) for part in confined.CASES},
     many.PART: Part(260, many.part),
     confined.LIMITS_PART: Part(180, confined.limits_part),

@@ -92,11 +92,13 @@ class Postfix:
     def command(self, name: str, *arguments: str) -> list[str]:
         return [str(DEBIAN / name), "-c", str(self.folder / "etc"), *arguments]
 
-    def start(self) -> None:
+    def start(self, *before: str) -> None:
+        """`before` is a command that runs it, such as `taskset`."""
         # The master leads its own group of processes, which ends with it.
         with (self.folder / "master.err").open("wb") as errors:
             self.process = subprocess.Popen(
-                self.command("usr/lib/postfix/sbin/master", "-d"), env=os.environ | self.wrapped, cwd=self.folder / "queue",
+                [*before, *self.command("usr/lib/postfix/sbin/master", "-d")],
+                env=os.environ | self.wrapped, cwd=self.folder / "queue",
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
             )  # fmt: skip
         until = time.monotonic() + START_SECONDS

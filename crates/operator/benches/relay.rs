@@ -32,7 +32,7 @@ const SMALL: usize = 4_000;
 const LARGE: usize = 200_000;
 const CONNECTIONS: u64 = 64;
 /// A load lasts so long.
-const LASTS: Duration = Duration::from_secs(8);
+const LASTS: Duration = Duration::from_secs(5);
 /// A local stack, and a relay, are there within this time.
 const STARTED: Duration = Duration::from_secs(180);
 
