@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -210,11 +210,13 @@ fn measure(bin: &str, root: &str, python: &str, out: &str, postfix: Option<&Stri
 
 impl Load {
     fn run(&self) -> Value {
+        // Each load has identities of its own: the relay refuses a known one with another content.
+        let run = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
         let next = AtomicU64::new(0);
         let begin = Instant::now();
         let seen: Vec<Seen> = thread::scope(|scope| {
             let threads: Vec<_> = (0..self.connections)
-                .map(|_| scope.spawn(|| connection(self, &next, begin)))
+                .map(|_| scope.spawn(|| connection(self, run, &next, begin)))
                 .collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
@@ -239,7 +241,7 @@ impl Load {
 }
 
 /// Hands over mails until the time is over.
-fn connection(load: &Load, next: &AtomicU64, begin: Instant) -> Seen {
+fn connection(load: &Load, run: u128, next: &AtomicU64, begin: Instant) -> Seen {
     let stream = TcpStream::connect(&load.address).unwrap();
     stream.set_nodelay(true).unwrap();
     let mut reader = BufReader::new(stream);
@@ -258,7 +260,7 @@ fn connection(load: &Load, next: &AtomicU64, begin: Instant) -> Seen {
             return seen;
         }
         thread::sleep(planned.saturating_duration_since(Instant::now()));
-        let content = content(number, load.bytes);
+        let content = content(run, number, load.bytes);
         let is_accepted = match load.protocol {
             Protocol::Http => by_http(&mut reader, &content),
             Protocol::Sqs => by_sqs(&mut reader, &content),
@@ -271,9 +273,7 @@ fn connection(load: &Load, next: &AtomicU64, begin: Instant) -> Seen {
     }
 }
 
-fn content(number: u64, bytes: usize) -> String {
-    // A new identity in every run.
-    let run = std::process::id();
+fn content(run: u128, number: u64, bytes: usize) -> String {
     let mut content = format!(
         "From: news@example.org\r\nTo: r{number}@to.example\r\nSubject: {number}\r\n\
          Date: Sat, 28 Nov 2026 03:00:00 +0000\r\nMessage-ID: <{run}.{number}@bench.example>\r\n\r\n"
