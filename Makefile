@@ -3,7 +3,6 @@
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.DEFAULT_GOAL := help
 # One target after the other, but for the halves of `make test`, which are made with BESIDE=yes.
 ifneq ($(BESIDE),yes)
 .NOTPARALLEL:
@@ -121,11 +120,11 @@ install: binaries ## Installs the operator's command, tidegate, into PREFIX/bin 
 	@command -v tidegate >/dev/null || echo "make: $(PREFIX)/bin is not on the PATH; add it" >&2
 
 tools: ## Installs into .tools what the other targets need
-	$(PYTHON) -B infra/tools/install.py local zig dist validate checkov docs cdk reference browser-tests chromium fuzz redis promtool aws deny
+	$(PYTHON) -B infra/tools/install.py local zig dist validate checkov docs cdk reference browser-tests chromium fuzz redis promtool aws programs deny
 
 clean: ## Removes what was built, installed into .tools, or left by a local run
 	cargo clean
-	rm -rf .tools .local $(DIST) tests/console/node_modules infra/cdk/{node_modules,build,cdk.out} infra/package/reference/node_modules
+	rm -rf .tools .local $(DIST) tests/{console,programs}/node_modules infra/cdk/{node_modules,build,cdk.out} infra/package/reference/node_modules
 
 # ---------------------------------------------------------------------------------- to release it
 
@@ -184,9 +183,8 @@ dist-once: $(NOTICES)
 	$(MAKE) --no-print-directory package FUNCTIONS=$(DIST)/functions OUT=$(DIST)
 
 TAG ?= v$(VERSION)
-LINKS ?= $(GITHUB_SERVER_URL)/$(GITHUB_REPOSITORY)/blob/$(TAG)
 dist-notes: need-dist
-	@$(MAKE_DIST) notes --tag "$(TAG)" --links "$(LINKS)"
+	@$(MAKE_DIST) notes --tag "$(TAG)" --links "$(GITHUB_SERVER_URL)/$(GITHUB_REPOSITORY)/blob/$(TAG)"
 dist-checksums: need-dist
 	$(MAKE_DIST) checksums --out $(DIST)
 
@@ -194,26 +192,25 @@ dist-checksums: need-dist
 
 # Installing, and what is not Rust, mostly waits: it is made beside the build. Tests that measure come first, then the other
 # end-to-end tests. All of these are in real time, and only what computes goes on beside them: it gets the processor while they
-# do not want it. The browser, the packages, the guide and the unit tests come after them, two at a time while something
+# do not want it. The browser, the packages, other programs, the guide and the unit tests come after them, two at a time while something
 # computes: beside more of them the local AWS answers too late. Each target's output is printed as a whole.
 BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=3
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
-	$(MAKE) $(BESIDE_EACH_OTHER) of-campaigns of-computing of-end-to-end of-package of-console of-units of-guide
+	$(MAKE) $(BESIDE_EACH_OTHER) of-campaigns of-computing of-end-to-end of-package of-programs of-console of-units of-guide
 
 # Not every container allows the kernel's idle class.
 WHEN_IDLE = $(if $(shell chrt --idle 0 true 2>/dev/null && echo yes),chrt --idle 0,nice -n 19)
 of-rust: ; $(MAKE) BESIDE= lint doc test-binaries
 of-others: ; $(MAKE) BESIDE= need-local need-reference need-redis need-promtool test-docs validate test-infra test-cdk \
-  need-aws need-browser-tests need-chromium
+  need-aws need-programs need-browser-tests need-chromium
 of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation
 of-end-to-end: | of-campaigns
-of-package of-console of-units of-guide: | of-end-to-end
-of-campaigns of-end-to-end of-package of-console of-units of-guide: ; $(MAKE) BESIDE= $(@:of-%=test-%)
+of-package of-programs of-console of-units of-guide: | of-end-to-end
+of-campaigns of-end-to-end of-package of-programs of-console of-units of-guide: ; $(MAKE) BESIDE= $(@:of-%=test-%)
 
 lint: need-rust need-python need-deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
-	cargo fmt --all --check
-	cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
+	for workspace in . tests/fuzz; do cargo fmt --manifest-path $$workspace/Cargo.toml --all --check; done
 	$(PYTHON) -B infra/lint/lint.py
 	$(CARGO_DENY) --locked --workspace check licenses bans sources
 	cargo clippy --profile local --locked --workspace --all-targets -- -D warnings
@@ -239,8 +236,7 @@ test-infra: export AWS_DEFAULT_REGION = us-east-1
 test-infra: need-local need-validate need-dist cdk ## The templates and their local deployment
 	cd infra/local && $(LOCAL_PYTHON) -B -m unittest
 	cd infra/deploy && $(VALIDATE_BIN)/python -B -m unittest
-	cd infra/dist && $(DIST_PYTHON) -m unittest
-	for folder in bench lint tools; do (cd infra/$$folder && $(PYTHON) -B -m unittest); done
+	for folder in dist bench lint tools; do (cd infra/$$folder && $(DIST_PYTHON) -m unittest); done
 
 cdk: need-cdk ## Compiles the CDK app
 	cd infra/cdk && npm run --silent build
@@ -293,6 +289,14 @@ test-package: need-local need-validate need-reference cdk test-binaries ## The p
 # The construct's package alone; with NEWEST_PEERS=latest the newest libraries are today's.
 test-npm: need-local need-reference cdk
 	cd infra/package && $(if $(NEWEST_PEERS),TIDEGATE_NEWEST_PEERS=$(NEWEST_PEERS)) $(LOCAL_PYTHON) -B -m unittest test_npm
+
+# Other programs, in a small number of which each is started for each mail; where one is missing, it is said, and in CI a failure.
+test-programs: need-local need-aws need-programs test-binaries ## Unmodified programs send through a relay: AWS SDKs, Django, nodemailer, PHPMailer, msmtp and others
+	cd tests/programs && $(TOOLS)/programs/bin/python -B -m unittest
+
+# 20,000 mails at 200 a second, twice: 4 minutes.
+test-programs-together: need-local need-programs test-binaries ## Four programs at once, through a relay and straight at SES: a table (ARGS="--json --mails 4000")
+	cd tests/programs && $(TOOLS)/programs/bin/python -B together.py $(ARGS)
 
 BROWSER = cd tests/console && CHROMIUM="$(CHROMIUM)"
 test-console: need-local need-browser-tests need-chromium test-binaries ## The console's page in a headless Chromium, on a local stack

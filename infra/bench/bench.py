@@ -90,6 +90,7 @@ PARTS: dict[str, Part] = {
     "lists": Part(10, programs.lists),
     "plan": Part(10, programs.plan),
     "console": Part(400, programs.console),
+    "relay": Part(150, programs.relay),
     **{part: Part(100, confined.part) for part in confined.CASES},
     many.PART: Part(260, many.part),
     confined.LIMITS_PART: Part(180, confined.limits_part),

@@ -19,6 +19,9 @@ from runtime import lambda_variables
 sys.path.append(str(Path(__file__).resolve().parents[1] / "local"))
 from packages import SMALLEST, zip_bootstrap  # noqa: E402
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests/programs"))
+from postfix import Postfix  # noqa: E402
+
 STARTS = 20
 START_MS = 10.0
 NEXT_WITHIN = 5.0
@@ -139,9 +142,9 @@ def sdk_calls(args: Any, mode: str, kilobytes: int = 0) -> float:
     return float(json.loads(said)["cpu_ms_per_mail"])
 
 
-def cargo_bench(root: Path, package: str, bench: str, seconds: int) -> dict[str, Any]:
+def cargo_bench(root: Path, package: str, bench: str, seconds: int, *arguments: str | Path) -> dict[str, Any]:
     """The last line that a crate's bench printed, as JSON; it has so many seconds, its building included."""
-    command = ["cargo", "bench", "--locked", "--quiet", "-p", package, "--bench", bench]
+    command = ["cargo", "bench", "--locked", "--quiet", "-p", package, "--bench", bench, "--", *arguments]
     return dict(json.loads(printed(command, seconds, cwd=root).strip().splitlines()[-1]))
 
 
@@ -203,3 +206,22 @@ def console_rows(measured: dict[str, Any]) -> list[Row]:
     more = measured["stalled_tenth"]["rss_bytes"] - measured["reading"]["rss_bytes"]
     waiting = f"{measured['stalled_tenth']['changes_waiting_most']} changes wait for each at most"
     return [*found, at_most("memory of a stalled stream, beyond one that reads", more / stalled, "bytes", STALLED_BYTES, waiting)]
+
+
+def relay(_: str, args: Namespace) -> list[Row]:
+    """A relay on a processor of its own, beside SQS's own answer, and Postfix where Debian's is unpacked below .tools."""
+    with tempfile.TemporaryDirectory() as folder:
+        postfix = Postfix(Path(folder), "", default_transport="discard", smtpd_client_connection_count_limit="0")
+        why = Postfix.missing()
+        try:
+            if not why:
+                postfix.start("taskset", "--cpu-list", "0")
+            found = cargo_bench(args.root, "tidegate-operator", "relay", 900, "measure", args.bin_dir, args.root, args.python,
+                                args.out / "relay", *([] if why else [f"127.0.0.1:{postfix.port}"]))
+        finally:
+            postfix.end()
+    over = {way: found[f"{way}_paced"]["p99_ms"] - found["sqs_paced"]["p99_ms"] for way in ("smtp", "http")}
+    return [*(at_least(f"mails of 4 KB by {way}, one core", found[way]["rate"], "a second", 1_000) for way in over),
+            *(at_least(f"mails of 200 KB by {way}", found[f"{way}_large"]["rate"], "a second", 200) for way in over),
+            *(at_most(f"p99 over SQS's at 500/s by {way}", more, "ms", 25) for way, more in over.items()),
+            told("4 KB by smtp, to Postfix's", None if why else found["smtp"]["rate"] / found["postfix"]["rate"], "", why)]

