@@ -96,10 +96,13 @@ def both_ways(handing: Future[HandedOver]) -> Run:
 
 class Programs(unittest.TestCase):
     runs: ClassVar[dict[str, Future[Run]]] = {}
+    before: ClassVar[dict[str, int]] = {}
 
     @classmethod
     def setUpClass(cls) -> None:
         mailbox()
+        # Other tests have mails refused on the same relay.
+        cls.before = shared().relay.counts()
         # Those of one process for all mails first: they fill the queues, while the others start anew for each.
         order = sorted(MAKERS, key=lambda name: name in ("aws-cli", "swaks", "msmtp"))
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -210,7 +213,10 @@ class Programs(unittest.TestCase):
         print(f"mails a second in the best {RATE_SECONDS} s: {most / RATE_SECONDS:.1f}", flush=True)
 
     def test_the_relay_refused_nothing_and_ses_nothing_for_the_rate(self) -> None:
-        self.assertEqual(set(shared().relay.counts()), {"accepted"})
+        told = shared().relay.counts().items()
+        since = {outcome: number - self.before.get(outcome, 0) for outcome, number in told}
+        self.assertGreater(since.pop("accepted"), 0)
+        self.assertFalse(any(since.values()), since)
         self.assertEqual(shared().refused(), {})
 
 
