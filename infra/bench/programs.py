@@ -16,11 +16,9 @@ from figures import Row, at_least, at_most, told
 from processes import CREDENTIALS, Command, printed, running, sandbox
 from runtime import lambda_variables
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "local"))
+sys.path += [str(Path(__file__).resolve().parents[2] / folder) for folder in ("infra/local", "tests/programs")]
 from packages import SMALLEST, zip_bootstrap  # noqa: E402
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tests/programs"))
-from postfix import Postfix  # noqa: E402
+from postfix import discarding, missing  # noqa: E402
 
 STARTS = 20
 START_MS = 10.0
@@ -210,18 +208,10 @@ def console_rows(measured: dict[str, Any]) -> list[Row]:
 
 def relay(_: str, args: Namespace) -> list[Row]:
     """A relay on a processor of its own, beside SQS's own answer, and Postfix where Debian's is unpacked below .tools."""
-    with tempfile.TemporaryDirectory() as folder:
-        postfix = Postfix(Path(folder), "", default_transport="discard", smtpd_client_connection_count_limit="0")
-        why = Postfix.missing()
-        try:
-            if not why:
-                postfix.start("taskset", "--cpu-list", "0")
-            found = cargo_bench(args.root, "tidegate-operator", "relay", 900, "measure", args.bin_dir, args.root, args.python,
-                                args.out / "relay", *([] if why else [f"127.0.0.1:{postfix.port}"]))
-        finally:
-            postfix.end()
+    with discarding("taskset", "--cpu-list", "0") as address:
+        found = cargo_bench(args.root, "tidegate-operator", "relay", 900, args.bin_dir, args.python, args.out / "relay", *address)
     over = {way: found[f"{way}_paced"]["p99_ms"] - found["sqs_paced"]["p99_ms"] for way in ("smtp", "http")}
     return [*(at_least(f"mails of 4 KB by {way}, one core", found[way]["rate"], "a second", 1_000) for way in over),
             *(at_least(f"mails of 200 KB by {way}", found[f"{way}_large"]["rate"], "a second", 200) for way in over),
             *(at_most(f"p99 over SQS's at 500/s by {way}", more, "ms", 25) for way, more in over.items()),
-            told("4 KB by smtp, to Postfix's", None if why else found["smtp"]["rate"] / found["postfix"]["rate"], "", why)]
+            told("4 KB by smtp, to Postfix's", found["smtp"]["rate"] / found["postfix"]["rate"] if address else None, "", missing())]

@@ -176,38 +176,32 @@ def as_root(*command: str) -> None:
 
 
 def install_promtool() -> None:
-    """Only the program is wanted, and no server on this machine: Debian's package is unpacked and not installed."""
+    """Only the program is wanted, and no server on this machine."""
     folder = TOOLS / "prometheus"
-    folder.mkdir(parents=True, exist_ok=True)
-    if shutil.which("promtool", path=str(folder / "usr/bin")):
-        return
-    if not succeeds("apt-get", "download", "--print-uris", "prometheus"):
-        as_root(*APT, "update", "-qq")
-    run("apt-get", "download", "-qq", "prometheus", cwd=folder)
-    run("dpkg", "-x", next(folder.glob("prometheus_*.deb")), folder)
+    once(folder, "prometheus", lambda: unpack(folder, ["prometheus"], with_needed=False))
 
 
 def install_programs() -> None:
-    """Other programs that send mail. Debian's are unpacked and not installed; elsewhere their tests say that they are missing."""
+    """Other programs that send mail. Where there is no apt, their tests say that they are missing."""
     provide("node")
     install_venv("programs")
     install_modules(ROOT / "tests/programs")
     if shutil.which("apt-get") is not None:
         folder, names = TOOLS / "debian", text("tests/programs/debian.txt")
-        once(folder, names, lambda: unpack(folder, names.split()))
+        once(folder, names, lambda: unpack(folder, names.split(), with_needed=True))
 
 
-def unpack(folder: Path, names: list[str]) -> None:
-    """Debian's packages, of which apt checks the hashes, with those that they need and this machine lacks."""
-    packages = folder / "packages"
-    packages.mkdir(parents=True, exist_ok=True)
+def unpack(folder: Path, names: list[str], *, with_needed: bool) -> None:
+    """Debian's packages, of which apt checks the hashes, unpacked and not installed; with those that they need and lack."""
+    folder.mkdir(parents=True, exist_ok=True)
     if not succeeds("apt-get", "download", "--print-uris", *names):
         as_root(*APT, "update", "-qq")
-    simulated = ["apt-get", "--simulate", "--no-install-recommends", "install", *names]
-    said = subprocess.run(simulated, capture_output=True, text=True, check=True).stdout
-    # Those that are there in an older version serve as they are.
-    run("apt-get", "download", "-qq", *re.findall(r"^Inst (\S+) \(", said, re.M), cwd=packages)
-    for package in packages.glob("*.deb"):
+    if with_needed:
+        simulated = ["apt-get", "--simulate", "--no-install-recommends", "install", *names]
+        # Those that are there in an older version serve as they are.
+        names = re.findall(r"^Inst (\S+) \(", subprocess.check_output(simulated, text=True), re.M)
+    run("apt-get", "download", "-qq", *names, cwd=folder)
+    for package in folder.glob("*.deb"):
         run("dpkg", "-x", package, folder)
 
 

@@ -7,7 +7,10 @@ import platform
 import signal
 import socket
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,11 +87,6 @@ class Postfix:
         } | settings  # fmt: skip
         (etc / "main.cf").write_text("".join(f"{name} = {value}\n" for name, value in main.items()))
 
-    @staticmethod
-    def missing() -> str:
-        """Why it cannot run here; empty where it can."""
-        return "" if (DEBIAN / "usr/sbin/postfix").exists() else f"{DEBIAN} has no Postfix: Debian and make programs are needed"
-
     def command(self, name: str, *arguments: str) -> list[str]:
         return [str(DEBIAN / name), "-c", str(self.folder / "etc"), *arguments]
 
@@ -133,3 +131,25 @@ class Postfix:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         self.process = None
+
+
+def missing() -> str:
+    """Why it cannot run here; empty where it can."""
+    if (DEBIAN / "usr/sbin/postfix").exists():
+        return ""
+    return f"{DEBIAN} has no Postfix: on Debian and Ubuntu `make need-programs` unpacks it, if it is not installed"
+
+
+@contextmanager
+def discarding(*before: str) -> Iterator[list[str]]:
+    """A Postfix that throws mail away, run by the command `before`: its address; none where it is missing."""
+    if missing():
+        yield []
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        postfix = Postfix(Path(folder), "", default_transport="discard", smtpd_client_connection_count_limit="0")
+        try:
+            postfix.start(*before)
+            yield [f"127.0.0.1:{postfix.port}"]
+        finally:
+            postfix.end()

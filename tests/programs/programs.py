@@ -169,7 +169,7 @@ def by_php(name: str, file: str, library: str, package: str) -> Program:
 
 
 def debian(package: str) -> str:
-    return str(next(iter(DEBIAN.glob(f"packages/{package}_*.deb")), "none"))
+    return str(next(iter(DEBIAN.glob(f"{package}_*.deb")), "none"))
 
 
 def msmtp() -> Program:

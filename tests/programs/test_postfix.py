@@ -12,7 +12,7 @@ from pathlib import Path
 
 import compare
 from letters import ATTACHMENT, TO
-from postfix import Postfix
+from postfix import Postfix, missing
 from stack import Record, Relay, mailbox, shared, within
 
 MAILS = 100
@@ -36,7 +36,7 @@ def letter(key: str, *more: str) -> bytes:
 
 class ThroughPostfix(unittest.TestCase):
     def setUp(self) -> None:
-        if why := Postfix.missing():
+        if why := missing():
             if os.environ.get("CI"):
                 self.fail(why)
             self.skipTest(why)

@@ -1,13 +1,11 @@
-//! Hands mails to a server by SMTP, or by SES's API over HTTP, and tells as JSON how it answered.
+//! Hands mails to a relay by SMTP and by SES's API, and tells as JSON how it answered: as fast as the answers come, and at
+//! a rate, at which each mail has a planned time from which its latency counts, whenever its connection was free. SQS's own
+//! answer is that to a call `SendMessageBatch` of ten mails straight to the queues.
 //!
-//! `relay smtp ADDRESS CONNECTIONS BYTES SECONDS [RATE]`, or `relay http …`: as fast as the answers come, or so many mails
-//! a second, of which each has a planned time from which its latency counts, whenever its connection was free. With `sqs`
-//! a mail is a call `SendMessageBatch` of ten mails straight to the queues: SQS's own answer.
-//!
-//! `relay measure BIN_DIR ROOT PYTHON OUT [POSTFIX]` starts a local stack and a relay on processor 0, itself stays on
-//! processor 1 with the queues, and tells all figures of a relay, and of a Postfix at that address.
+//! `relay BIN_DIR PYTHON OUT [POSTFIX]` starts a local stack and a relay on processor 0, itself stays on processor 1
+//! with the queues, and tells all figures of a relay, and of a Postfix at that address.
 
-#![expect(clippy::unwrap_used, reason = "a benchmark: a panic ends it")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark: a panic ends it")]
 #![expect(clippy::print_stdout, reason = "its result")]
 #![expect(clippy::cast_precision_loss, reason = "mails are far fewer than 2^52")]
 #![expect(
@@ -15,6 +13,7 @@
     reason = "it measures time, with a thread for each connection"
 )]
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -27,10 +26,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
-
-/// A line of the content, as long as mail programs write them.
-const LINE: &str =
-    "The quick brown fox jumps over the lazy dog, and the lazy dog looks up at it\r\n";
 
 /// Half of the aim of 1,000 mails a second.
 const HALF: f64 = 500.0;
@@ -60,9 +55,9 @@ struct Load {
     rate: Option<f64>,
 }
 
-/// What one connection saw.
+/// The answers on one connection.
 #[derive(Debug, Default)]
-struct Seen {
+struct Answers {
     refused: u64,
     latencies: Vec<Duration>,
 }
@@ -70,39 +65,17 @@ struct Seen {
 fn main() {
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let report = match &arguments[..] {
-        [word, bin, root, python, out, postfix @ ..] if word == "measure" => {
-            measure(bin, root, python, out, postfix.first())
-        }
-        [protocol, address, connections, bytes, seconds, rate @ ..] => {
-            let protocol = match protocol.as_str() {
-                "http" => Protocol::Http,
-                "sqs" => Protocol::Sqs,
-                _ => Protocol::Smtp,
-            };
-            let connections = connections.parse().unwrap();
-            let rate = rate.first().map(|rate| rate.parse().unwrap());
-            let lasts = Duration::from_secs_f64(seconds.parse().unwrap());
-            Load {
-                protocol,
-                address: address.clone(),
-                connections,
-                bytes: bytes.parse().unwrap(),
-                lasts,
-                rate,
-            }
-            .run()
-        }
-        _ => json!("relay smtp|http|sqs ADDRESS CONNECTIONS BYTES SECONDS [RATE]"),
+    let [bin, python, out, postfix @ ..] = &arguments[..] else {
+        panic!("relay BIN_DIR PYTHON OUT [POSTFIX]");
     };
-    println!("{report}");
+    println!("{}", measure(bin, python, out, postfix.first()));
 }
 
 /// A program that ends with its value, and its output.
 #[derive(Debug)]
-struct Running(Child, PathBuf);
+struct Program(Child, PathBuf);
 
-impl Running {
+impl Program {
     fn start(command: &mut Command, output: PathBuf) -> Self {
         let file = File::create(&output).unwrap();
         let errors = file.try_clone().unwrap();
@@ -124,7 +97,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for Program {
     fn drop(&mut self) {
         // SIGINT: it ends what it started.
         let _ = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status();
@@ -132,7 +105,8 @@ impl Drop for Running {
     }
 }
 
-fn measure(bin: &str, root: &str, python: &str, out: &str, postfix: Option<&String>) -> Value {
+fn measure(bin: &str, python: &str, out: &str, postfix: Option<&String>) -> Value {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let [bin, out] = [bin, out].map(Path::new);
     let run = out.join("run");
     fs::create_dir_all(&run).unwrap();
@@ -150,7 +124,7 @@ fn measure(bin: &str, root: &str, python: &str, out: &str, postfix: Option<&Stri
             .unwrap()
             .success()
     );
-    let stack = Running::start(
+    let stack = Program::start(
         on("1")
             .arg(bin.join("devstack"))
             .args(["--root", root, "--python", python, "--bin-dir"])
@@ -170,7 +144,7 @@ fn measure(bin: &str, root: &str, python: &str, out: &str, postfix: Option<&Stri
         out.join("devstack.log"),
     );
     let sqs = stack.says("--endpoint-url http://", " sqs");
-    let relay = Running::start(
+    let relay = Program::start(
         on("0")
             .arg(bin.join("tidegate"))
             .args(["relay", "--local", "--local-runs"])
@@ -220,7 +194,7 @@ impl Load {
         let run = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
         let next = AtomicU64::new(0);
         let begin = Instant::now();
-        let seen: Vec<Seen> = thread::scope(|scope| {
+        let seen: Vec<Answers> = thread::scope(|scope| {
             let threads: Vec<_> = (0..self.connections)
                 .map(|_| scope.spawn(|| connection(self, run, &next, begin)))
                 .collect();
@@ -247,7 +221,7 @@ impl Load {
 }
 
 /// Hands over mails until the time is over.
-fn connection(load: &Load, run: u128, next: &AtomicU64, begin: Instant) -> Seen {
+fn connection(load: &Load, run: u128, next: &AtomicU64, begin: Instant) -> Answers {
     let stream = TcpStream::connect(&load.address).unwrap();
     stream.set_nodelay(true).unwrap();
     let mut reader = BufReader::new(stream);
@@ -255,7 +229,7 @@ fn connection(load: &Load, run: u128, next: &AtomicU64, begin: Instant) -> Seen 
         assert_eq!(reply(&mut reader), 220);
         command(&mut reader, b"EHLO bench.example\r\n");
     }
-    let mut seen = Seen::default();
+    let mut seen = Answers::default();
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         let planned = match load.rate {
@@ -285,8 +259,14 @@ fn content(run: u128, number: u64, bytes: usize) -> String {
         "From: news@example.org\r\nTo: r{number}@to.example\r\nSubject: {number}\r\n\
          Date: Sat, 28 Nov 2026 03:00:00 +0000\r\nMessage-ID: <{run}.{number}@bench.example>\r\n\r\n"
     );
+    // Lines of digits that hardly repeat: the relay compresses texts, and should not get them for nothing.
+    let mut state = number;
     while content.len() < bytes {
-        content.push_str(LINE);
+        for _ in 0..4 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let _ = write!(content, "{state:016x} ");
+        }
+        content.push_str("\r\n");
     }
     content
 }

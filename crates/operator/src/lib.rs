@@ -11,6 +11,7 @@ pub mod deferral;
 pub mod doctor;
 pub mod exclude;
 pub mod history;
+mod last_answer;
 pub mod level;
 mod limit;
 pub mod page;

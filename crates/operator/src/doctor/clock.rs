@@ -1,13 +1,7 @@
-//! AWS's time: the `DateHeader` of an answer.
+//! AWS's time: the header `Date` of an answer.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aws_smithy_runtime_api::box_error::BoxError;
-use aws_smithy_runtime_api::client::interceptors::Intercept;
-use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextRef;
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
-use aws_smithy_types::config_bag::ConfigBag;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::Clock as _;
@@ -15,27 +9,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
 use super::finding::{ReadResult, answered};
-
-/// Keeps the `DateHeader` of an answer.
-#[derive(Clone, Debug, Default)]
-struct DateHeader(Arc<Mutex<Option<String>>>);
-
-impl Intercept for DateHeader {
-    fn name(&self) -> &'static str {
-        "Date"
-    }
-
-    fn read_before_deserialization(
-        &self,
-        context: &BeforeDeserializationInterceptorContextRef<'_>,
-        _components: &RuntimeComponents,
-        _config: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let date = context.response().headers().get("date").map(str::to_owned);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = date;
-        Ok(())
-    }
-}
+use crate::last_answer::LastAnswer;
 
 /// The time as AWS's clocks have it: this machine's, if that agrees with the `Date` of an answer, which has whole
 /// seconds.
@@ -46,7 +20,7 @@ pub(crate) async fn aws_time(stack: &Stack) -> ReadResult<Timestamp> {
 
 /// This machine's time, half way between asking and the answer, and AWS's.
 pub(super) async fn clocks(stack: &Stack) -> ReadResult<(Timestamp, Timestamp)> {
-    let date = DateHeader::default();
+    let last = LastAnswer::default();
     let client = aws_sdk_dynamodb::Client::new(stack.clients().config());
     let clock = stack.clock();
     let asked = clock.wall();
@@ -54,11 +28,12 @@ pub(super) async fn clocks(stack: &Stack) -> ReadResult<(Timestamp, Timestamp)> 
         .describe_time_to_live()
         .table_name(&stack.table)
         .customize()
-        .interceptor(date.clone())
+        .interceptor(last.clone())
         .send()
         .await;
     let here = asked + clock.wall().saturating_since(asked) / 2;
-    let told = date.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let told =
+        last.take().and_then(|last| last.headers().get("date")?.to_str().ok().map(str::to_owned));
     let Some(told) = told else {
         answered("DescribeTimeToLive", &stack.table, answer)?;
         return Err("the answer has no Date".to_owned());

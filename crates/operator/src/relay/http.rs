@@ -80,7 +80,7 @@ pub(super) fn router<C: Clock + Send + Sync + 'static>(server: Arc<HttpServer<C>
 }
 
 /// The answer to a call.
-enum Answered {
+enum CallAnswer {
     Here(SesReply),
     BySes(Response),
 }
@@ -103,17 +103,17 @@ async fn ses<C: Clock>(
             server.json(&caller, &head, &body).await?
         };
         match (known, &server.others) {
-            (Some(reply), _) => Ok(Answered::Here(reply)),
+            (Some(reply), _) => Ok(CallAnswer::Here(reply)),
             (None, Some(others)) => {
                 server.may_all(caller.user.as_deref())?;
-                others.forward(&head, body).await.map(Answered::BySes)
+                others.forward(&head, body).await.map(CallAnswer::BySes)
             }
             (None, None) => Err(unknown(&action)),
         }
     };
     let reply = match answered.await {
-        Ok(Answered::BySes(response)) => return response,
-        Ok(Answered::Here(reply)) => Ok(reply),
+        Ok(CallAnswer::BySes(response)) => return response,
+        Ok(CallAnswer::Here(reply)) => Ok(reply),
         Err(failure) => {
             let Failure { code, http_status, .. } = &failure;
             tracing::info!(code, http_status, "a call is refused");
@@ -149,14 +149,14 @@ impl<C: Clock> HttpServer<C> {
         };
         let given = Signature::read(head)?;
         let key = given.access_key;
-        // An access key that is not there is refused before the body takes room.
+        // A login waits for its turn, and an access key that is not there is refused, before the body takes room.
+        let turn = logins.turn(peer).await.ok_or_else(too_many_logins)?;
         if let Err(refused) = given.secret(&logins.keys) {
-            return in_time(logins.check(peer, key, |_| Err(refused)).await);
+            return turn.check(key, |_| Err(refused));
         }
         let (body, room) = self.body(head, body).await?;
         let now = self.relay.clock.wall();
-        let verify = |keys: &KeyPairs| given.verify(keys, head, &body, now);
-        in_time(logins.check(peer, key, verify).await)?;
+        turn.check(key, |keys| given.verify(keys, head, &body, now))?;
         Ok((Some(key.to_owned()), body, room))
     }
 
@@ -278,10 +278,9 @@ struct Caller {
     retry_key: Option<String>,
 }
 
-/// The end of a login; none if it came too soon after failed ones.
-fn in_time<T>(login: Option<Result<T, Failure>>) -> Result<T, Failure> {
+fn too_many_logins() -> Failure {
     let message = "too many failed logins from your address; try again later";
-    login.unwrap_or_else(|| Err(answered(429, "TooManyRequestsException", message)))
+    answered(429, "TooManyRequestsException", message)
 }
 
 /// The text that all attempts of a call have in common: the SDKs' invocation id, or a header for other clients.
@@ -389,8 +388,9 @@ async fn basic_user(logins: &Logins, peer: IpAddr, head: &Parts) -> Result<Strin
     let given = given.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
     let (user, password) = given.split_once(':').unwrap_or_default();
     let refused = || answered(401, "AccessDenied", "the user or the password is wrong");
-    let admits = |keys: &KeyPairs| keys.admits(user, password).then_some(()).ok_or_else(refused);
-    in_time(logins.check(peer, user, admits).await).map(|()| user.to_owned())
+    let turn = logins.turn(peer).await.ok_or_else(too_many_logins)?;
+    let admits = |keys: &KeyPairs| keys.admits(user, password).then(|| user.to_owned());
+    turn.check(user, |keys| admits(keys).ok_or_else(refused))
 }
 
 impl ListmonkMail {

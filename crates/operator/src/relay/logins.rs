@@ -101,25 +101,14 @@ impl Logins {
         Self { keys, failed: Mutex::default() }
     }
 
-    /// Checks a login of `user` from `peer` once the failed ones of that address allow it; none if that would take too
-    /// long.
-    pub(crate) async fn check<T, E>(
-        &self,
-        peer: IpAddr,
-        user: &str,
-        check: impl FnOnce(&KeyPairs) -> Result<T, E>,
-    ) -> Option<Result<T, E>> {
+    /// Waits until a login of `peer` may be checked; none if that would take too long. The login itself is checked by what
+    /// this returns.
+    pub(crate) async fn turn(&self, peer: IpAddr) -> Option<LoginTurn<'_>> {
         let wait = self.failed().wait(peer, Instant::now())?;
         if !wait.is_zero() {
             sleep(wait).await;
         }
-        let checked = check(&self.keys);
-        self.failed().checked(peer, checked.is_ok(), Instant::now());
-        if checked.is_err() {
-            let user = AddressVisibility::Masked.within(user);
-            tracing::warn!(%peer, user, "a login with a wrong user or password");
-        }
-        Some(checked)
+        Some(LoginTurn { logins: self, peer })
     }
 
     fn failed(&self) -> MutexGuard<'_, FailedLogins> {
@@ -127,13 +116,37 @@ impl Logins {
     }
 }
 
+/// A login whose turn it is.
+pub(crate) struct LoginTurn<'a> {
+    logins: &'a Logins,
+    peer: IpAddr,
+}
+
+impl LoginTurn<'_> {
+    /// Checks the login of `user`, and notes how it ended.
+    pub(crate) fn check<T, E>(
+        self,
+        user: &str,
+        check: impl FnOnce(&KeyPairs) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let Self { logins, peer } = self;
+        let checked = check(&logins.keys);
+        logins.failed().checked(peer, checked.is_ok(), Instant::now());
+        if checked.is_err() {
+            let user = AddressVisibility::Masked.within(user);
+            tracing::warn!(%peer, user, "a login with a wrong user or password");
+        }
+        checked
+    }
+}
+
 /// The failed logins by address. Each doubles the time between the next logins of its address, from 1 s to
 /// [`MOST_DELAY`], over all of its connections; a right login ends that.
 #[derive(Debug, Default)]
-struct FailedLogins(BTreeMap<IpAddr, Delayed>);
+struct FailedLogins(BTreeMap<IpAddr, LoginDelay>);
 
 #[derive(Debug)]
-struct Delayed {
+struct LoginDelay {
     failures: u32,
     /// When the next login may be checked.
     next: Instant,
@@ -163,7 +176,7 @@ impl FailedLogins {
             return;
         }
         self.0.retain(|_, delayed| now < delayed.next + FORGOTTEN_AFTER);
-        let mut delayed = self.0.remove(&address).unwrap_or(Delayed { failures: 0, next: now });
+        let mut delayed = self.0.remove(&address).unwrap_or(LoginDelay { failures: 0, next: now });
         if self.0.len() >= MOST_ADDRESSES {
             self.0.pop_first();
         }

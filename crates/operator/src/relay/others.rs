@@ -1,24 +1,19 @@
 //! Calls of SES that the relay does not know, made to SES under the relay's own credentials.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use aws_sdk_sesv2::Client;
 use aws_sdk_sesv2::config::retry::RetryConfig;
-use aws_smithy_runtime_api::box_error::BoxError;
-use aws_smithy_runtime_api::client::interceptors::Intercept;
-use aws_smithy_runtime_api::client::interceptors::context::AfterDeserializationInterceptorContextRef;
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_runtime_api::http::HttpError;
 use aws_smithy_types::body::SdkBody;
-use aws_smithy_types::config_bag::ConfigBag;
-use axum::body::{Bytes, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::http::request::Parts;
-use axum::http::{Request, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::{HeaderName, Request, header};
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::in_full;
 use tidegate_core::outcome::{Failure, answered};
+
+use crate::last_answer::LastAnswer;
 
 /// The path of a relay's [`Health`].
 pub(super) const HEALTH: &str = "/health";
@@ -26,7 +21,7 @@ const MOST_HEALTH_BYTES: usize = 10_000;
 /// The path of `GetAccount`.
 const ACCOUNT: &str = "/v2/email/account";
 /// Headers of an answer by which SDKs read it.
-const TOLD: [&str; 3] = ["content-type", "x-amzn-errortype", "x-amzn-requestid"];
+const READ_BY_SDKS: [&str; 3] = ["content-type", "x-amzn-errortype", "x-amzn-requestid"];
 
 /// The way to SES, by which every call can go.
 pub(super) struct OtherCalls(Client);
@@ -56,11 +51,17 @@ impl OtherCalls {
             Ok::<_, HttpError>(request)
         });
         let told = call.send().await;
-        let answer = answer.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        answer.ok_or_else(|| {
+        let mut answer = answer.take().ok_or_else(|| {
             let fault = told.err().map(|error| in_full(&error)).unwrap_or_default();
             answered(503, "ServiceUnavailable", format!("SES cannot be asked: {fault}"))
-        })
+        })?;
+        let mut headers = std::mem::take(answer.headers_mut());
+        for name in READ_BY_SDKS {
+            answer
+                .headers_mut()
+                .extend(headers.remove(name).map(|value| (HeaderName::from_static(name), value)));
+        }
+        Ok(answer.map(Body::from))
     }
 }
 
@@ -84,32 +85,4 @@ pub(crate) async fn stack_at(stack: &Stack, url: &str) -> Result<String, String>
     let body = to_bytes(body, MOST_HEALTH_BYTES).await.map_err(|error| error.to_string())?;
     let health: Option<Health> = serde_json::from_slice(&body).ok();
     health.map(|health| health.stack).ok_or_else(|| "what answers there is no relay".to_owned())
-}
-
-/// Keeps SES's answer, which the SDK would read as one to `GetAccount`.
-#[derive(Clone, Debug, Default)]
-struct LastAnswer(Arc<Mutex<Option<Response>>>);
-
-impl Intercept for LastAnswer {
-    fn name(&self) -> &'static str {
-        "LastAnswer"
-    }
-
-    fn read_after_deserialization(
-        &self,
-        context: &AfterDeserializationInterceptorContextRef<'_>,
-        _components: &RuntimeComponents,
-        _config: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let told = context.response();
-        let body = told.body().bytes().unwrap_or_default().to_vec();
-        let mut response = (StatusCode::from_u16(told.status().as_u16())?, body).into_response();
-        for name in TOLD {
-            if let Some(value) = told.headers().get(name) {
-                response.headers_mut().insert(name, value.parse()?);
-            }
-        }
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(response);
-        Ok(())
-    }
 }

@@ -215,16 +215,17 @@ impl<S: Submit> Visit<'_, S> {
         let Some(logins) = &self.server.settings.logins else {
             return self.dialogue.logged_in(None);
         };
-        let admits = |keys: &KeyPairs| keys.admits(&user, &password).then_some(()).ok_or(());
-        let checked = tokio::select! {
+        let turn = tokio::select! {
             biased;
             () = stop(&mut self.stopped) => return self.dialogue.close(STOPPED),
-            checked = logins.check(self.peer, &user, admits) => checked,
+            turn = logins.turn(self.peer) => turn,
         };
-        match checked {
-            None => self.dialogue.close("421 4.7.0 too many failed logins from your address"),
-            Some(checked) => self.dialogue.logged_in(checked.is_ok().then_some(user)),
-        }
+        let Some(turn) = turn else {
+            return self.dialogue.close("421 4.7.0 too many failed logins from your address");
+        };
+        let admits = |keys: &KeyPairs| keys.admits(&user, &password).then_some(()).ok_or(());
+        let is_right = turn.check(&user, admits).is_ok();
+        self.dialogue.logged_in(is_right.then_some(user));
     }
 }
 
