@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import unittest
 import urllib.error
 import urllib.request
@@ -13,6 +14,7 @@ from urllib.parse import quote
 
 import compare
 from letters import ATTACHMENT, BCC, CC, TEXT, TO
+from programs import MissingError, addresses, node, run
 from stack import STACK_SET, Record, mailbox, shared
 
 ARRIVE_SECONDS = 60.0
@@ -145,6 +147,20 @@ class Header(unittest.TestCase):
         self.assertEqual((known, others), (expected, []))
         self.assertEqual(relayed.configuration_set, "receipts")
         self.assertEqual(relayed.tags, {"shop": "north", "kind": "order"})
+
+
+class Nodemailer(unittest.TestCase):
+    def test_its_verify_finds_the_relay_by_ses_and_by_smtp(self) -> None:
+        relay = shared().relay
+        try:
+            command = node("nodemailer_verify.mjs")
+        except MissingError as error:
+            if os.environ.get("CI"):
+                raise
+            self.skipTest(str(error))
+        for way in ("ses", "smtp"):
+            with self.subTest(way):
+                self.assertEqual(run([*command, way], addresses(relay.http, relay.smtp[0]), 60.0).strip(), "true")
 
 
 class SymfonyApi(unittest.TestCase):

@@ -291,14 +291,12 @@ fn retry_key(head: &Parts) -> Option<String> {
     names.into_iter().find_map(value).map(str::to_owned)
 }
 
+/// What SES itself would take, and the stack does not, is a mail that is rejected: nodemailer's `verify()` asks for that code.
 fn failure(refusal: &Refusal) -> Failure {
     let message = refusal.to_string();
     match refusal {
-        Refusal::Invalid(_) => answered(400, "BadRequestException", message),
-        Refusal::NotAllowed(_) | Refusal::TooLarge { .. } => {
-            answered(400, "MessageRejected", message)
-        }
         Refusal::Busy(_) => unavailable(message),
+        _ => answered(400, "MessageRejected", message),
     }
 }
 

@@ -456,7 +456,9 @@ fn explain(rules: &SubmissionRules, path: &Path) -> Result<Explanation, CommandE
 
 impl View for Explanation {
     fn view(&self, page: &mut Page) {
-        page.line(Tone::Strong, format!("campaign {}: chosen by {}", self.campaign, self.by));
+        let priority = self.priority.map_or_else(String::new, |priority| format!(".{priority}"));
+        let chosen = format!("campaign {}{priority}: chosen by {}", self.campaign, self.by);
+        page.line(Tone::Strong, chosen);
         page.line(Tone::Plain, format!("queue {}", self.queue));
         page.line(Tone::Plain, format!("id {}, messages {}", self.id, self.messages));
     }

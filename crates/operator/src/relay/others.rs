@@ -4,10 +4,10 @@ use aws_sdk_sesv2::Client;
 use aws_sdk_sesv2::config::retry::RetryConfig;
 use aws_smithy_runtime_api::http::HttpError;
 use aws_smithy_types::body::SdkBody;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::Bytes;
 use axum::http::request::Parts;
-use axum::http::{HeaderName, Request, header};
-use axum::response::Response;
+use axum::http::{Request, header};
+use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::in_full;
@@ -17,7 +17,6 @@ use crate::last_answer::LastAnswer;
 
 /// The path of a relay's [`Health`].
 pub(super) const HEALTH: &str = "/health";
-const MOST_HEALTH_BYTES: usize = 10_000;
 /// The path of `GetAccount`.
 const ACCOUNT: &str = "/v2/email/account";
 /// Headers of an answer by which SDKs read it.
@@ -31,16 +30,29 @@ impl OtherCalls {
         Self(client)
     }
 
-    /// Makes a call once, and hands SES's answer back as it is: its client tries again. The SDK has a client of one call
-    /// each; `GetAccount` with another method, path and body is another call, with the SDK's endpoint and signature.
+    /// Makes a call, and hands SES's answer back as it is.
     pub(super) async fn forward(&self, head: &Parts, body: Bytes) -> Result<Response, Failure> {
-        let answer = LastAnswer::default();
+        let (told, body) =
+            self.call(head, body).await.map_err(|fault| unreachable(&fault))?.into_parts();
+        let mut response = (told.status, body).into_response();
+        for name in READ_BY_SDKS {
+            if let Some(value) = told.headers.get(name) {
+                response.headers_mut().insert(name, value.clone());
+            }
+        }
+        Ok(response)
+    }
+
+    /// Makes a call once: its client tries again. The SDK has a client of one call each; `GetAccount` with another method,
+    /// path and body is another call, with the SDK's endpoint and signature.
+    async fn call(&self, head: &Parts, body: Bytes) -> Result<http::Response<Vec<u8>>, String> {
+        let last = LastAnswer::default();
         let target = head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
         let (method, content_type) = (head.method.clone(), head.headers.get(header::CONTENT_TYPE));
         let content_type = content_type.and_then(|value| value.to_str().ok()).map(str::to_owned);
         let once = aws_sdk_sesv2::Config::builder().retry_config(RetryConfig::disabled());
         let call = self.0.get_account().customize().config_override(once);
-        let call = call.interceptor(answer.clone()).map_request(move |mut request| {
+        let call = call.interceptor(last.clone()).map_request(move |mut request| {
             let endpoint = request.uri().strip_suffix(ACCOUNT).unwrap_or_default().to_owned();
             request.set_uri(endpoint + &target)?;
             request.set_method(method.as_str())?;
@@ -51,18 +63,12 @@ impl OtherCalls {
             Ok::<_, HttpError>(request)
         });
         let told = call.send().await;
-        let mut answer = answer.take().ok_or_else(|| {
-            let fault = told.err().map(|error| in_full(&error)).unwrap_or_default();
-            answered(503, "ServiceUnavailable", format!("SES cannot be asked: {fault}"))
-        })?;
-        let mut headers = std::mem::take(answer.headers_mut());
-        for name in READ_BY_SDKS {
-            answer
-                .headers_mut()
-                .extend(headers.remove(name).map(|value| (HeaderName::from_static(name), value)));
-        }
-        Ok(answer.map(Body::from))
+        last.take().ok_or_else(|| told.err().map(|error| in_full(&error)).unwrap_or_default())
     }
+}
+
+fn unreachable(fault: &str) -> Failure {
+    answered(503, "ServiceUnavailable", format!("SES cannot be reached: {fault}"))
 }
 
 /// The answer while the relay serves.
@@ -80,9 +86,8 @@ pub(crate) async fn stack_at(stack: &Stack, url: &str) -> Result<String, String>
     let config = aws_sdk_sesv2::config::Builder::from(stack.clients().ses_config());
     let calls = OtherCalls::new(Client::from_conf(config.endpoint_url(url).build()));
     let request = Request::get(HEALTH).body(()).map_err(|error| error.to_string())?;
-    let answer = calls.forward(&request.into_parts().0, Bytes::new()).await;
-    let body = answer.map_err(|failure| failure.message)?.into_body();
-    let body = to_bytes(body, MOST_HEALTH_BYTES).await.map_err(|error| error.to_string())?;
-    let health: Option<Health> = serde_json::from_slice(&body).ok();
+    let answer = calls.call(&request.into_parts().0, Bytes::new()).await;
+    let answer = answer.map_err(|fault| format!("nothing answers there: {fault}"))?;
+    let health: Option<Health> = serde_json::from_slice(answer.body()).ok();
     health.map(|health| health.stack).ok_or_else(|| "what answers there is no relay".to_owned())
 }

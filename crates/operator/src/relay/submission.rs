@@ -161,10 +161,8 @@ impl SubmissionRules {
             (Content::Email(mail), Some(pair)) => pair.senders.admit(*mail).map(drop),
             _ => Ok(()),
         });
-        // No sender of another form can be verified either: nodemailer's `verify()` asks with one.
         read.map_err(|error| match error.kind {
             EmailErrorKind::SenderNotAllowed => Refusal::NotAllowed(error.to_string()),
-            _ if error.field == "from" => Refusal::NotAllowed(error.to_string()),
             _ => Refusal::Invalid(error.to_string()),
         })?;
         // A compressed message, too, must fit into SQS without its compression.
