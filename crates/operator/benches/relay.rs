@@ -184,7 +184,6 @@ fn measure(bin: &str, python: &str, out: &str, postfix: Option<&String>) -> Valu
         "http_paced": load(Protocol::Http, &http, SMALL, Some(HALF)),
         "http_large": load(Protocol::Http, &http, LARGE, None),
         "postfix": postfix.map(|address| most(Protocol::Smtp, address)),
-        "postfix_large": postfix.map(|address| load(Protocol::Smtp, address, LARGE, None)),
     })
 }
 
