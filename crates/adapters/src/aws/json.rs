@@ -5,6 +5,7 @@
 //! processor time, so `sonic_rs` writes and reads these calls, many bytes at a time. (It takes half of `serde_json`'s
 //! time for a newsletter of 200 KB, most of which is escaped.) Endpoint, signature, retries and errors remain the SDK's.
 
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_smithy_runtime_api::box_error::BoxError;
@@ -17,9 +18,19 @@ use aws_smithy_types::config_bag::ConfigBag;
 use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 
+thread_local! {
+    /// `sonic_rs` makes room for six times a text before it writes it. Memory that is written to for the first time costs
+    /// more than copying from memory that was.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// Writes the members as JSON.
 pub(crate) fn written(members: &impl Serialize) -> Result<Bytes, sonic_rs::Error> {
-    Ok(sonic_rs::to_vec(members)?.into())
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.clear();
+        sonic_rs::to_writer(&mut *scratch, members)?;
+        Ok(Bytes::copy_from_slice(scratch))
+    })
 }
 
 /// Replaces a request's body. Called in the SDK's `mutate_request`, which runs before the signature is made.

@@ -291,7 +291,8 @@ fn retry_key(head: &Parts) -> Option<String> {
     names.into_iter().find_map(value).map(str::to_owned)
 }
 
-/// What SES itself would take, and the stack does not, is a mail that is rejected: nodemailer's `verify()` asks for that code.
+/// A mail that SES itself would take, and the stack does not, is one that is rejected: nodemailer's `verify()` asks for that
+/// code.
 fn failure(refusal: &Refusal) -> Failure {
     let message = refusal.to_string();
     match refusal {
