@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use memchr::memmem;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -205,14 +206,13 @@ impl<'a> Visitor<'a> for MemberVisitor<'a, '_> {
 pub struct TextLiteral(Box<RawValue>);
 
 impl TextLiteral {
-    /// Takes `raw` if it is a string. `None` for any other value, and for half a surrogate pair:
-    /// `"\ud83d"` is valid JSON but not a character.
+    /// Takes `raw` if it is a string. `None` for any other value, for half a surrogate pair (`"\ud83d"` is valid JSON but
+    /// not a character), and for a text that [hides something](hides).
     pub(super) fn read(raw: &RawValue) -> Option<Self> {
         let literal = raw.get();
-        // Only surrogate escapes need a second check. The JSON reader has checked all others.
-        let may_be_half = literal.contains("\\ud") || literal.contains("\\uD");
+        let text = || serde_json::from_str::<String>(literal);
         let is_text = literal.starts_with('"')
-            && (!may_be_half || serde_json::from_str::<String>(literal).is_ok());
+            && (!may_hide(literal) || text().is_ok_and(|text| !hides(&text)));
         is_text.then(|| Self(raw.to_owned()))
     }
 
@@ -226,21 +226,27 @@ impl TextLiteral {
         self.literal().len() <= "\"\"".len()
     }
 
-    /// True if NUL or an override of direction is in the text.
-    pub(super) fn has_hidden(&self) -> bool {
-        const WRITTEN: [&str; 7] =
-            ["\u{202d}", "\u{202e}", "\\u0000", "\\u202d", "\\u202D", "\\u202e", "\\u202E"];
-        let bytes = self.literal().as_bytes();
-        // Both forms begin with one of two bytes, so most of a newsletter is passed over.
-        let may_be = memchr::memchr2_iter(b'\\', 0xe2, bytes)
-            .any(|at| WRITTEN.iter().any(|written| bytes[at..].starts_with(written.as_bytes())));
-        may_be && self.decode().contains(['\0', OVERRIDES[0], OVERRIDES[1]])
-    }
-
     /// The text without quotes and with its escapes decoded.
     pub fn decode(&self) -> String {
         serde_json::from_str(self.literal()).unwrap_or_default()
     }
+}
+
+/// True if NUL or an override of direction is in the text.
+pub(super) fn hides(text: &str) -> bool {
+    text.contains(['\0', OVERRIDES[0], OVERRIDES[1]])
+}
+
+/// True if a text must be decoded to know what is in it. Most newsletters need not be, and are passed over many bytes at a
+/// time. The JSON reader has checked all escapes but those of surrogates.
+fn may_hide(literal: &str) -> bool {
+    const ESCAPED: [&[u8]; 7] = [b"d", b"D", b"0000", b"202d", b"202D", b"202e", b"202E"];
+    let bytes = literal.as_bytes();
+    let escaped = |at: usize| ESCAPED.iter().any(|digits| bytes[at + 2..].starts_with(digits));
+    // The last byte of an override is rarer than its first two, which quotation marks have too.
+    let written = |at: usize| bytes[..at].ends_with(b"\xe2\x80");
+    memmem::find_iter(bytes, "\\u").any(escaped)
+        || memchr::memchr2_iter(0xad, 0xae, bytes).any(written)
 }
 
 impl From<&str> for TextLiteral {

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::error::{EmailError, EmailErrorKind};
-use super::json::{Node, TextLiteral, member_path, name_if_odd};
+use super::json::{Node, TextLiteral, hides, member_path, name_if_odd};
 
 /// Largest edit distance at which an unknown member counts as misspelt.
 const MISSPELLING: usize = 2;
@@ -93,14 +93,14 @@ impl Members {
     pub(super) fn take_literal(&mut self, name: &str) -> Result<Option<TextLiteral>, EmailError> {
         let text = match self.take(name) {
             None => return Ok(None),
-            Some(Node::Literal(text)) => text,
-            Some(other) => text(&self.path_of(name), other)?.as_str().into(),
+            Some(Node::Literal(text)) => return Ok(Some(text)),
+            Some(other) => text(&self.path_of(name), other)?,
         };
-        if text.has_hidden() {
+        if hides(&text) {
             let problem = "must hold neither NUL nor an override of direction (U+202D, U+202E)";
             return Err(EmailError::invalid(self.path_of(name), problem));
         }
-        Ok(Some(text))
+        Ok(Some(text.as_str().into()))
     }
 
     /// Takes a string or a list of strings; each string comes with its path.
