@@ -207,12 +207,11 @@ pub struct TextLiteral(Box<RawValue>);
 
 impl TextLiteral {
     /// Takes `raw` if it is a string. `None` for any other value, for half a surrogate pair (`"\ud83d"` is valid JSON but
-    /// not a character), and for a text that [hides something](hides).
+    /// not a character), and for a text that hides something.
     pub(super) fn read(raw: &RawValue) -> Option<Self> {
         let literal = raw.get();
-        let text = || serde_json::from_str::<String>(literal);
-        let is_text = literal.starts_with('"')
-            && (!may_hide(literal) || text().is_ok_and(|text| !hides(&text)));
+        let hides = || serde_json::from_str::<String>(literal).map_or(true, |text| hides(&text));
+        let is_text = literal.starts_with('"') && !(may_hide(literal) && hides());
         is_text.then(|| Self(raw.to_owned()))
     }
 
