@@ -91,9 +91,9 @@ PARTS: dict[str, Part] = {
     "plan": Part(10, programs.plan),
     "console": Part(400, programs.console),
     "relay": Part(150, programs.relay),
-    **{part: Part(100, confined.part) for part in confined.CASES},
+    **{part: Part(160 if case in confined.LARGE else 100, confined.part) for part, case in confined.CASES.items()},
     many.PART: Part(260, many.part),
-    confined.LIMITS_PART: Part(180, confined.limits_part),
+    confined.LIMITS_PART: Part(350, confined.limits_part),
 }
 CONFINED = [*confined.CASES, many.PART, confined.LIMITS_PART]
 # Several parts by one name.
