@@ -202,8 +202,7 @@ test: ## Everything that CI checks
 # Not every container allows the kernel's idle class.
 WHEN_IDLE = $(if $(shell chrt --idle 0 true 2>/dev/null && echo yes),chrt --idle 0,nice -n 19)
 of-rust: ; $(MAKE) BESIDE= lint doc test-binaries
-of-others: ; $(MAKE) BESIDE= need-local need-reference need-redis need-promtool test-docs validate test-infra test-cdk \
-  need-aws need-programs need-browser-tests need-chromium
+of-others: ; $(MAKE) BESIDE= need-reference need-redis need-promtool need-aws need-programs need-browser-tests need-chromium test-docs validate test-infra test-cdk
 of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation
 of-end-to-end: | of-campaigns
 of-package of-programs of-console of-units of-guide: | of-end-to-end
@@ -294,9 +293,9 @@ test-npm: need-local need-reference cdk
 test-programs: need-local need-aws need-programs test-binaries ## Unmodified programs send through a relay: AWS SDKs, Django, nodemailer, PHPMailer, msmtp and others
 	cd tests/programs && $(TOOLS)/programs/bin/python -B -m unittest
 
-# 20,000 mails at 200 a second, twice: 4 minutes.
-test-programs-together: need-local need-programs test-binaries ## Four programs at once, through a relay and straight at SES: a table (ARGS="--json --mails 4000")
-	cd tests/programs && $(TOOLS)/programs/bin/python -B together.py $(ARGS)
+# 20,000 mails at 200 a second, twice: 4 minutes. As it is a measurement, of what is deployed.
+test-programs-together: need-local need-programs release-binaries ## Four programs at once, through a relay and straight at SES: a table (ARGS="--json --mails 4000")
+	cd tests/programs && TIDEGATE_BIN_DIR=$(TARGET_DIR)/release $(TOOLS)/programs/bin/python -B together.py $(ARGS)
 
 BROWSER = cd tests/console && CHROMIUM="$(CHROMIUM)"
 test-console: need-local need-browser-tests need-chromium test-binaries ## The console's page in a headless Chromium, on a local stack
@@ -322,8 +321,10 @@ fuzz-%:
 	  -print_final_stats=1 -dict=tests/fuzz/dictionaries/$*.dict -artifact_prefix=.local/fuzz/$*/crashes/
 
 BENCH := $(or $(ONLY),$(if $(FULL),full,short))
-bench: need-local need-redis need-rust ## The figures of docs/figures.md, the most important ones, in 5 minutes (FULL=yes: all; ONLY=start,14,lambda,…: a part; lambda needs root)
+release-binaries: need-rust
 	cargo build --release --locked $(DEPLOYED)
 	cargo build --release --locked --workspace $(addprefix --bin ,devstack sdk-calls ses-sandbox sqs-sandbox tidegate)
+
+bench: need-local need-redis release-binaries ## The figures of docs/figures.md, the most important ones, in 5 minutes (FULL=yes: all; ONLY=start,14,lambda,…: a part; lambda needs root)
 	$(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(TARGET_DIR)/release --only $(BENCH)
 	$(if $(filter full,$(BENCH)),cargo bench --locked -p tidegate-core --bench decisions)

@@ -36,8 +36,6 @@ QUEUES = {"big": "tidegate-campaign-first", "small": "tidegate-campaign-second"}
 AT_ONCE = 16
 USED, SHARE = 0.975, 0.01
 SAMPLE_SECONDS = 0.5
-# The merge queue has mail of some seconds, which was put onto it before both campaigns waited.
-AHEAD_SECONDS = 5.0
 # A poller runs on AWS, and not beside the programs: here it goes before them where the processor is scarce.
 BEHIND = ("nice", "-n", "10")
 # Nothing arrives any more: longer than the visibility timeout of the queues, after which mail is sent again.
@@ -45,6 +43,8 @@ SILENCE_SECONDS = 45.0
 # A program straight at SES, which refuses most of its calls, takes longer than its mails would at the quota.
 PROGRAM_SECONDS = 1_800.0
 NANOSECONDS = 1e9
+# These are not judged: the merge queue fills while the first mails wait, and has mail from before both campaigns waited.
+AHEAD_NANOSECONDS = int(5 * NANOSECONDS)
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "boto3": (*PYTHON, str(HERE / "many/boto3_sesv2.py")),
@@ -207,15 +207,16 @@ def judge(way: Way, arrivals: list[dict[str, Any]], samples: list[Sample], quota
         return [mail for mail in arrivals if begin <= mail["arrived_ns"] < end]
 
     begin, end = longest(samples, lambda sample: sum(sample.waiting.values()) >= quota)
+    begin += AHEAD_NANOSECONDS
     if end > begin:
         way.used_while_waiting = len(between(begin, end)) / (quota * (end - begin) / NANOSECONDS)
     begin, end = longest(samples, lambda sample: all(
         sample.waiting[name] >= quota * weight / weights for name, weight in WEIGHTS.items()))  # fmt: skip
-    ahead = begin + AHEAD_SECONDS * NANOSECONDS
-    campaigns = Counter(mail["tags"]["tidegate_campaign"] for mail in between(ahead, end))
+    begin += AHEAD_NANOSECONDS
+    campaigns = Counter(mail["tags"]["tidegate_campaign"] for mail in between(begin, end))
     if both := sum(campaigns[name] for name in WEIGHTS):
         way.shares = {name: campaigns[name] / both for name in WEIGHTS}
-        way.seconds_of_shares = (end - ahead) / NANOSECONDS
+        way.seconds_of_shares = (end - begin) / NANOSECONDS
 
 
 def refused(pages: Pages) -> int:
