@@ -207,11 +207,11 @@ pub struct TextLiteral(Box<RawValue>);
 
 impl TextLiteral {
     /// Takes `raw` if it is a string. `None` for any other value, for half a surrogate pair (`"\ud83d"` is valid JSON but
-    /// not a character), and for a text that hides something.
+    /// not a character), and for a text with hidden characters.
     pub(super) fn read(raw: &RawValue) -> Option<Self> {
         let literal = raw.get();
-        let hides = || serde_json::from_str::<String>(literal).map_or(true, |text| hides(&text));
-        let is_text = literal.starts_with('"') && !(may_hide(literal) && hides());
+        let clean = || serde_json::from_str(literal).is_ok_and(|text: String| !has_hidden(&text));
+        let is_text = literal.starts_with('"') && (!needs_decoding(literal) || clean());
         is_text.then(|| Self(raw.to_owned()))
     }
 
@@ -232,13 +232,13 @@ impl TextLiteral {
 }
 
 /// True if NUL or an override of direction is in the text.
-pub(super) fn hides(text: &str) -> bool {
+pub(super) fn has_hidden(text: &str) -> bool {
     text.contains(['\0', OVERRIDES[0], OVERRIDES[1]])
 }
 
 /// True if a text must be decoded to know what is in it. Most newsletters need not be, and are passed over many bytes at a
 /// time. The JSON reader has checked all escapes but those of surrogates.
-fn may_hide(literal: &str) -> bool {
+fn needs_decoding(literal: &str) -> bool {
     const ESCAPED: [&[u8]; 7] = [b"d", b"D", b"0000", b"202d", b"202D", b"202e", b"202E"];
     let bytes = literal.as_bytes();
     let escaped = |at: usize| ESCAPED.iter().any(|digits| bytes[at + 2..].starts_with(digits));

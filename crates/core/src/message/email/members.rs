@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::error::{EmailError, EmailErrorKind};
-use super::json::{Node, TextLiteral, hides, member_path, name_if_odd};
+use super::json::{Node, TextLiteral, has_hidden, member_path, name_if_odd};
 
 /// Largest edit distance at which an unknown member counts as misspelt.
 const MISSPELLING: usize = 2;
@@ -96,7 +96,7 @@ impl Members {
             Some(Node::Literal(text)) => return Ok(Some(text)),
             Some(other) => text(&self.path_of(name), other)?,
         };
-        if hides(&text) {
+        if has_hidden(&text) {
             let problem = "must hold neither NUL nor an override of direction (U+202D, U+202E)";
             return Err(EmailError::invalid(self.path_of(name), problem));
         }
