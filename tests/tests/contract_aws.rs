@@ -15,14 +15,13 @@ use aws_sdk_sesv2::types::SuppressionListReason;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tidegate_adapters::aws::{
-    AwsMailer, DynamoLedger, S3DeferralStore, SesAccount, SesSuppressionList, SmsAccount, SnsTopic,
+    AwsMailer, DynamoLedger, S3Store, SesAccount, SesSuppressionList, SmsAccount, SnsTopic,
     SystemClock,
 };
-use tidegate_core::deferral::Location;
 use tidegate_core::rate::Rate;
+use tidegate_core::store::Location;
 use tidegate_delivery::ports::{Account, Announce, Mailer, PortError, SuppressionReason};
 use tidegate_fakes::sandbox::ses::{PeriodLimit, SesSandbox, SesSandboxConfig};
-use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::directory_contract;
 use tidegate_tests::contract::exclusions::exclusions_contract;
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
@@ -33,6 +32,7 @@ use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::queues_contract;
 use tidegate_tests::contract::runs::runs_contract;
 use tidegate_tests::contract::sqs::SqsRoom;
+use tidegate_tests::contract::store::{StoreRoom, store_contract};
 use tidegate_tests::contract::suppression::{SuppressionRoom, suppression_contract};
 use tidegate_tests::contract::texts::text_contract;
 use tidegate_tests::contract::topic::{TopicRoom, topic_contract};
@@ -98,40 +98,34 @@ async fn the_ledger_and_its_marks_on_dynamodb_keep_the_contract() {
     runs_contract(&room).await;
 }
 
-struct DeferralStores {
+struct Stores {
     client: aws_sdk_s3::Client,
     made: Cell<u32>,
 }
 
-impl DeferralStores {
+impl Stores {
     fn bucket(&self) -> String {
         format!("contract-{}", self.made.get())
     }
 }
 
-impl DeferralRoom for DeferralStores {
-    type DeferralStore = S3DeferralStore;
+impl StoreRoom for Stores {
+    type Store = S3Store;
 
-    async fn open(&self) -> S3DeferralStore {
+    async fn open(&self) -> S3Store {
         self.made.set(self.made.get() + 1);
         self.client.create_bucket().bucket(self.bucket()).send().await.unwrap();
-        let location = Location::parse(&format!("s3://{}/deferral", self.bucket())).unwrap();
-        S3DeferralStore::new(&self.client, location).with_pages_of(2)
-    }
-
-    async fn put_strange(&self, _: &S3DeferralStore, name: &str) {
-        let call =
-            self.client.put_object().bucket(self.bucket()).key(format!("deferral/mail/{name}"));
-        call.body(vec![1].into()).send().await.unwrap();
+        let location = Location::parse(&format!("s3://{}/store", self.bucket())).unwrap();
+        S3Store::new(&self.client, location).with_pages_of(2)
     }
 }
 
 #[tokio::test]
-async fn deferred_mail_on_s3_keeps_the_contract() {
+async fn the_store_on_s3_keeps_the_contract() {
     let local = Ministack::start().await.unwrap_or_else(|error| panic!("{error}"));
     let config = aws_sdk_s3::config::Builder::from(&local.sdk_config().await);
     let client = aws_sdk_s3::Client::from_conf(config.force_path_style(true).build());
-    deferral_contract(&DeferralStores { client, made: Cell::new(0) }).await;
+    store_contract(&Stores { client, made: Cell::new(0) }).await;
 }
 
 /// An account on the sandbox.

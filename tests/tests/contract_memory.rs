@@ -14,12 +14,11 @@ use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{FailureKind, QueueUrl, SuppressionReason};
 use tidegate_fakes::{
-    Fault, FaultPlan, Latency, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryLedger,
-    MemoryMailer, MemoryQueues, MemorySes, MemorySuppressionList, MemoryTopic, Operation,
+    Fault, FaultPlan, Latency, MemoryAccount, MemoryBucket, MemoryLedger, MemoryMailer,
+    MemoryQueues, MemorySes, MemoryStore, MemorySuppressionList, MemoryTopic, Operation,
     QueueSettings, Rule, SesSettings, SimClock, Universe, failures,
 };
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
-use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
 use tidegate_tests::contract::exclusions::exclusions_contract;
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
@@ -29,6 +28,7 @@ use tidegate_tests::contract::mail::{
 use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::{QueueRoom, queues_contract, sqs_contract};
 use tidegate_tests::contract::runs::runs_contract;
+use tidegate_tests::contract::store::{StoreRoom, store_contract};
 use tidegate_tests::contract::suppression::{SuppressionRoom, suppression_contract};
 use tidegate_tests::contract::texts::text_contract;
 use tidegate_tests::contract::topic::{TopicRoom, topic_contract};
@@ -128,23 +128,19 @@ async fn the_directory_of_memory_queues_keeps_the_contract() {
     directory_contract(&Queues::new()).await;
 }
 
-struct DeferralStores;
+struct Stores;
 
-impl DeferralRoom for DeferralStores {
-    type DeferralStore = MemoryDeferralStore;
+impl StoreRoom for Stores {
+    type Store = MemoryStore;
 
-    async fn open(&self) -> Self::DeferralStore {
-        MemoryDeferralStore::default().with_pages_of(2).with_faults(&FaultPlan::new(universe(), 1))
-    }
-
-    async fn put_strange(&self, deferral: &Self::DeferralStore, name: &str) {
-        deferral.put_raw(name, vec![1]);
+    async fn open(&self) -> Self::Store {
+        MemoryStore::default().with_pages_of(2).with_faults(&FaultPlan::new(universe(), 1))
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn deferred_mail_in_memory_keeps_the_contract() {
-    deferral_contract(&DeferralStores).await;
+async fn the_store_in_memory_keeps_the_contract() {
+    store_contract(&Stores).await;
 }
 
 #[derive(Default)]

@@ -28,7 +28,8 @@
 //! | [`deduplication`] | whether a copy of a mail is sent |
 //! | [`runs`] | how far the sending of a list has come, and who has got its mail |
 //! | [`exclusions`] | which recipients get no mail of a campaign |
-//! | [`back_pressure`], [`deferral`] | when mail of low priority is deferred, and its form in S3 |
+//! | [`back_pressure`] | when mail of low priority is deferred |
+//! | [`store`] | the form of mail that waits in S3 |
 //! | [`parts`] | which ledger item holds a campaign's values, and when they are deleted |
 //! | [`counters`] | what a poller counts, and where it is shown |
 //! | [`config`] | which values of the environment are valid |
@@ -50,12 +51,13 @@ mod pace;
 mod shares;
 mod state;
 mod stops;
+pub mod store;
 mod text;
 pub mod timestamp;
 
 pub use message::{
-    channel, compression, dead_letter, deduplication, deferral, email, exclusions, identity,
-    outcome, retry, ses_request, text_message,
+    channel, compression, dead_letter, deduplication, email, exclusions, identity, outcome, retry,
+    ses_request, text_message,
 };
 #[cfg(test)]
 pub(crate) use pace::tests::worst_second;

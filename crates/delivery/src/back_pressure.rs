@@ -1,35 +1,27 @@
 //! Judges the back-pressure once a minute, in the scheduler: how much mail waits, how long mail has waited
 //! when it is sent, and how much SES refuses. Writes the resulting level to the control record. Once the
-//! level has been clear for [`BACK_AFTER`], replays some of the deferred mail.
+//! level has been clear for [`BACK_AFTER`], some of the deferred mail may come back.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::time::Duration;
 
 use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel, Reading};
-use tidegate_core::config::{BackPressureConfig, Campaign, SchedulerConfig};
+use tidegate_core::config::{BackPressureConfig, SchedulerConfig};
 use tidegate_core::counters::Counter;
-use tidegate_core::limits::InitialLimits;
 use tidegate_core::number::{real, whole};
 use tidegate_core::{Timestamp, Window};
 
 use crate::poll::all_limits_waiting;
-use crate::ports::{
-    Clock, DeferralStore, Entropy, Ledger, PortError, QueueDepth, QueueUrl, Queues, Standing,
-};
-use crate::replay::{Bounds, BroughtBack, DeferralReplayPorts, Destinations, bring_back};
-use crate::waiting::listed;
+use crate::ports::{Clock, Ledger, PortError, QueueDepth, Queues, Standing};
+use crate::schedule::refill::Allowance;
 use crate::{control, quota, waiting};
 
-/// The level must have been clear for this long before deferred mail is replayed.
+/// The level must have been clear for this long before deferred mail comes back.
 pub const BACK_AFTER: Duration = Duration::from_mins(10);
-/// A replay begins no batch later than this after the look began.
-const BACK_WITHIN: Duration = Duration::from_secs(40);
 /// Sums older than this say nothing about the present.
 const SUMS_KEPT: Duration = Duration::from_mins(10);
-/// If nothing was deferred since the store was found empty, the store is listed only this often.
-const LISTED_EVERY: Duration = Duration::from_hours(1);
 /// A report of empty queues younger than this counts as a backlog of 0, without asking SQS. While the stack
 /// sleeps, such reports are five minutes apart.
 const LOOKED: Duration = Duration::from_mins(6);
@@ -39,32 +31,15 @@ const LOOKED: Duration = Duration::from_mins(6);
 #[derive(Debug, Default)]
 pub struct BackPressureMemory {
     sums: RefCell<Option<(Timestamp, BTreeMap<String, i64>)>>,
-    /// When no deferred mail was left, and the counter of mails ever deferred at that time.
-    empty: Cell<Option<(Timestamp, i64)>>,
-}
-
-/// The result of one look at the back-pressure.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BackPressureReport {
-    /// The level, and the figures that it follows from.
-    pub reading: Reading,
-    /// The result of the replay; `None` if none was tried.
-    pub brought_back: Option<BroughtBack>,
-    /// Whether the replay failed, or left an object that an operator must look at.
-    pub back_failed: bool,
 }
 
 /// The ports, settings and memory that a look needs.
 #[derive(Clone, Copy, Debug)]
-pub struct BackPressure<'a, Q, S, E> {
+pub struct BackPressure<'a, Q> {
     /// The scheduler's settings, among them the thresholds of the levels.
     pub config: &'a SchedulerConfig,
-    /// The queues, for their depths and for the replay.
+    /// The queues, for their depths.
     pub queues: &'a Q,
-    /// The store of deferred mail; `None` if deferral is off.
-    pub deferral: Option<&'a S>,
-    /// Random tokens; one names a replay.
-    pub entropy: &'a E,
     /// The figures remembered from earlier runs.
     pub gauge: &'a BackPressureMemory,
 }
@@ -86,29 +61,24 @@ pub(crate) fn mean_recipients(sum: impl Fn(Counter) -> u64) -> f64 {
     if mails > 0 { (real(sent) / real(mails)).max(1.0) } else { 1.0 }
 }
 
-impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
-    /// Judges the level by the ledger as it was `read`, writes it if it changed or is due for renewal, and replays
-    /// deferred mail if the level allows it. `report` stays `None` if no level is configured or the ledger did not answer. The
-    /// level is written to `report` before the replay begins, so it survives if this future is dropped.
+impl<Q: Queues> BackPressure<'_, Q> {
+    /// Judges the level by the ledger as it was `read`, and writes it if it changed or is due for renewal. Returns how
+    /// much mail may come back from the store. `report` stays `None` if no level is configured.
     ///
     /// The backlog in seconds is mails / (rate / recipients per mail). Example: 1,400 mails wait, the quota
     /// is 14 recipients per second, and a mail has 2 recipients on average. Then 7 mails go per second, and
-    /// the backlog is 200 s. A replay may bring back at most a quarter of what a minute can send: 7 · 60 / 4
-    /// = 105 mails.
-    pub(crate) async fn look<C: Clock, L: Ledger>(
+    /// the backlog is 200 s. Of deferred mail at most a quarter of what a minute can send may come back:
+    /// 7 · 60 / 4 = 105 mails.
+    pub(crate) async fn look(
         &self,
-        clock: &C,
-        ledger: &L,
-        standing: Option<&Standing>,
-        report: &RefCell<Option<BackPressureReport>>,
-    ) {
-        let (Some(back_pressure), Some(standing)) = (&self.config.back_pressure, standing) else {
-            return;
-        };
-        let began = clock.monotonic();
+        clock: &impl Clock,
+        ledger: &impl Ledger,
+        standing: &Standing,
+        report: &RefCell<Option<Reading>>,
+    ) -> Allowance {
+        let Some(back_pressure) = &self.config.back_pressure else { return Allowance::default() };
         let now = clock.wall();
-        let campaigns = listed(&back_pressure.campaigns, standing);
-        let (sums, deferred) = (&standing.counters, Counter::Deferred.sum(&standing.counters));
+        let sums = &standing.counters;
         let lately = self.lately(sums, now);
         let by = |counter| lately.as_ref().map(|grown| grown.get(&counter).copied().unwrap_or(0));
         let recipients = if by(Counter::Mails) > Some(0) {
@@ -122,36 +92,18 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         let figures = figures(mails, mails_a_second, by);
         let stood = standing.control.back_pressure;
         let reading = back_pressure.policy.judge(stood.as_ref(), figures, now.into());
-        let destinations = destinations(campaigns, standing, now);
-        *report.borrow_mut() =
-            Some(BackPressureReport { reading, brought_back: None, back_failed: false });
+        *report.borrow_mut() = Some(reading);
         log(stood.map_or(BackPressureLevel::Clear, |stood| stood.level_at(now.into())), &reading);
         if reading.is_news(stood.as_ref())
             && let Err(error) = write(back_pressure, figures, now, standing.clone(), ledger).await
         {
             tracing::error!(error = &error as &dyn StdError, "the level is not written");
         }
-        let may = reading.clear_for(now.into()).is_some_and(|clear| clear >= BACK_AFTER);
-        if let Some(deferral) = self.deferral.filter(|_| back_pressure.replays && may)
-            && self.may_hold(deferred, now)
-        {
-            let per_minute = mails_a_second.map_or(0, |rate| whole((rate * 60.0).ceil()));
-            let bounds = Bounds {
-                mails: back_pressure.policy.allowance(&figures, per_minute),
-                until: Some(began + BACK_WITHIN),
-                campaign: None,
-            };
-            let me = self.entropy.token();
-            let queues = self.queues;
-            let site = DeferralReplayPorts {
-                deferral,
-                queues,
-                clock,
-                destinations: &destinations,
-                me: &me,
-            };
-            self.bring_back(site, &bounds, deferred, now, report).await;
-        }
+        let is_clear = reading.clear_for(now.into()).is_some_and(|clear| clear >= BACK_AFTER);
+        let per_minute = mails_a_second.map_or(0, |rate| whole((rate * 60.0).ceil()));
+        let deferred =
+            if is_clear { back_pressure.policy.allowance(&figures, per_minute) } else { 0 };
+        Allowance { deferred, mails_a_second }
     }
 
     /// The growth of the sums since the run before; `None` if that run is unknown, older than [`SUMS_KEPT`],
@@ -165,47 +117,6 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         let is_known = now.saturating_since(at) <= SUMS_KEPT
             && Counter::Sent.sum(sums) >= Counter::Sent.sum(&before);
         is_known.then(|| grown(&before, sums))
-    }
-
-    /// Whether the store may contain deferred mail. False if it was found empty less than an hour ago and
-    /// nothing was deferred since.
-    fn may_hold(&self, deferred: i64, now: Timestamp) -> bool {
-        self.gauge
-            .empty
-            .get()
-            .is_none_or(|(at, then)| then != deferred || now.saturating_since(at) >= LISTED_EVERY)
-    }
-
-    async fn bring_back<C: Clock>(
-        &self,
-        site: DeferralReplayPorts<'_, S, Q, C>,
-        bounds: &Bounds,
-        deferred: i64,
-        now: Timestamp,
-        report: &RefCell<Option<BackPressureReport>>,
-    ) {
-        let done = RefCell::new(BroughtBack::default());
-        let ended = bring_back(site, bounds, &done).await;
-        let done = done.into_inner();
-        for left in &done.left {
-            let (object, campaign, why) = (&left.object, &left.campaign, &left.why);
-            tracing::warn!(object, campaign, ?why, "deferred mail left where it is");
-        }
-        if let Err(error) = &ended {
-            tracing::error!(error = error as &dyn StdError, "deferred mail not brought back");
-        }
-        if done.mails > 0 {
-            tracing::info!(
-                mails = done.mails,
-                objects = done.objects,
-                "deferred mail brought back"
-            );
-        }
-        self.gauge.empty.set((ended.is_ok() && done.is_all()).then_some((now, deferred)));
-        if let Some(report) = report.borrow_mut().as_mut() {
-            report.back_failed = ended.is_err() || done.needs_somebody();
-            report.brought_back = Some(done);
-        }
     }
 
     /// Counts the mails in the merge queue, in the express queue, in the limit queues, and in the queues
@@ -243,22 +154,6 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
             }
         }
     }
-}
-
-/// The queues to which the deferred mail of these campaigns may return, and the campaigns that are held, or
-/// whose mail is deferred as their limit has ended.
-pub fn destinations(campaigns: &[Campaign], standing: &Standing, now: Timestamp) -> Destinations {
-    let (control, window) = (&standing.control, Window::containing(now));
-    let limits = control.limit_table(&InitialLimits::default());
-    let is_held = |campaign: &Campaign| {
-        control.holds_campaign(&campaign.name) && control.probed_hold(&campaign.name).is_none()
-            || control.weight(&campaign.name, campaign.weight) == 0
-            || limits.defers_campaign(&campaign.name, window)
-    };
-    let queue = |c: &Campaign| (c.name.clone(), QueueUrl::new(c.queue_url.as_str()));
-    let held = campaigns.iter().filter(|campaign| is_held(campaign));
-    let held: BTreeSet<String> = held.map(|campaign| campaign.name.clone()).collect();
-    Destinations { queues: campaigns.iter().map(queue).collect(), held }
 }
 
 fn figures(

@@ -35,7 +35,7 @@ impl IncidentMemory {
         RunFigures {
             quota_unknown: self.quota_unknown.get(),
             ticks_failed: report.map_or(0, |report| report.ticks_failed),
-            replay_failed: minute.back_pressure.as_ref().is_some_and(|level| level.back_failed),
+            refill_failed: minute.refill.as_ref().is_some_and(|refill| refill.failed),
             grown: self.growth.borrow_mut().lately(|counter| minute.grown_by(counter), now),
         }
     }

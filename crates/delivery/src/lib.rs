@@ -2,8 +2,8 @@
 //! window (feed, drain, settle).
 //!
 //! During its minute a scheduler also counts SES's bounces and complaints ([`feedback`]) and judges the
-//! back-pressure level ([`back_pressure`]); [`schedule::minute`] combines them. [`replay`] brings deferred mail
-//! back.
+//! back-pressure level ([`back_pressure`]); [`schedule::minute`] combines them, and fills the queues
+//! from the store ([`schedule::refill`]).
 //!
 //! Each use case is one future that spawns no tasks. Dropping the future at any await point therefore acts
 //! like a crash at that point. The simulation uses this to show that no crash loses mail.
@@ -20,6 +20,5 @@ pub mod incidents;
 pub mod poll;
 pub mod ports;
 pub mod quota;
-pub mod replay;
 pub mod schedule;
 mod waiting;

@@ -35,7 +35,7 @@ pub(crate) fn sending<'a>(
         (!is_held || control.probed_hold(&campaign.name).is_some())
             && control.weight(&campaign.name, campaign.weight) > 0
             && (!limits.closes_campaign(&campaign.name, window)
-                || config.stores_deferred && limits.defers_campaign(&campaign.name, window))
+                || config.has_store && limits.defers_campaign(&campaign.name, window))
     })
 }
 

@@ -11,7 +11,7 @@
 //! | `SuppressionList` | [`MemorySuppressionList`] | `MemorySuppressionList::default()` |
 //! | `Invoke` | [`MemoryInvoke`] | [`MemoryInvoke::new`], which also gives the ticks to read |
 //! | `Bucket` | [`MemoryBucket`] | [`MemoryBucket::new`]; a clone is another taker |
-//! | `DeferralStore` | [`MemoryDeferralStore`] | `MemoryDeferralStore::default()` |
+//! | `Store` | [`MemoryStore`] | `MemoryStore::default()` |
 //! | `Monitor` | [`MemoryMonitor`] | `MemoryMonitor::default()`, then told what it knows |
 //! | `Entropy` | [`SeededEntropy`] | [`SeededEntropy::new`] |
 //!
@@ -22,7 +22,6 @@
 
 mod bucket;
 mod clock;
-mod deferral;
 mod faults;
 mod ledger;
 mod queues;
@@ -32,12 +31,12 @@ mod services;
 mod ses;
 mod shared;
 mod sliding_count;
+mod store;
 mod unused_port;
 mod value;
 
 pub use bucket::MemoryBucket;
 pub use clock::{Latency, SeededEntropy, SimClock, Universe};
-pub use deferral::MemoryDeferralStore;
 pub use faults::{Fake, Fault, FaultPlan, Operation, Rule, Strike};
 pub use ledger::{LedgerUnits, MemoryLedger};
 pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
@@ -47,5 +46,6 @@ pub use ses::{
     SesSettings, SesTenant, failures,
 };
 pub use sliding_count::worst_second;
+pub use store::MemoryStore;
 pub use unused_port::unused_port;
 pub use value::ValueError;

@@ -3,15 +3,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tidegate_adapters::aws::emf::{MetricsLine, Unit, add_dimension};
 use tidegate_core::Timestamp;
-use tidegate_core::back_pressure::BackPressureFigures;
+use tidegate_core::back_pressure::{BackPressureFigures, Reading};
 use tidegate_core::counters::Counter;
 use tidegate_core::number::real;
-use tidegate_delivery::back_pressure::BackPressureReport;
 use tidegate_delivery::feedback::FeedbackReport;
 use tidegate_delivery::poll::{End, WindowReport};
-use tidegate_delivery::replay::BroughtBack;
 use tidegate_delivery::schedule::ScheduleReport;
 use tidegate_delivery::schedule::minute::SchedulerRunReport;
+use tidegate_delivery::schedule::refill::RefillReport;
 
 /// Counters that a window without mail has, too. Alone they are no reason for a line: a stack without mail
 /// would pay for its metrics.
@@ -85,7 +84,11 @@ fn minute_metrics(at: Timestamp, minute: &SchedulerRunReport, line: MetricsLine)
         None => line,
     };
     let line = match &minute.back_pressure {
-        Some(back_pressure) => back_pressure_metrics(back_pressure, line),
+        Some(reading) => back_pressure_metrics(reading, line),
+        None => line,
+    };
+    let line = match &minute.refill {
+        Some(refill) => refill_metrics(refill, line),
         None => line,
     };
     let SchedulerRunReport { feedback, .. } = minute;
@@ -114,31 +117,24 @@ fn unsent_metrics(feedback: &FeedbackReport, campaign: &str, line: MetricsLine) 
 
 /// Adds the back-pressure level and its figures. An unknown figure becomes NaN, which
 /// [`MetricsLine::metric`] leaves out.
-fn back_pressure_metrics(report: &BackPressureReport, line: MetricsLine) -> MetricsLine {
+fn back_pressure_metrics(report: &Reading, line: MetricsLine) -> MetricsLine {
     let BackPressureFigures { backlog_mails, backlog_seconds, age_seconds, refused_millionths } =
-        report.reading.figures;
+        report.figures;
     let known = |figure: Option<u64>| figure.map_or(f64::NAN, real);
-    let grows = report.reading.growing_since.is_some();
-    let line = line
-        .metric("BackPressureLevel", Unit::None, f64::from(report.reading.level as u8))
+    let grows = report.growing_since.is_some();
+    line.metric("BackPressureLevel", Unit::None, f64::from(report.level as u8))
         .metric("BacklogSeconds", Unit::Seconds, known(backlog_seconds))
         .metric("BacklogGrows", Unit::None, f64::from(u8::from(grows)))
         .metric("MeanAgeSeconds", Unit::Seconds, known(age_seconds))
         .property("backlog_mails", backlog_mails)
-        .property("refused_millionths", refused_millionths);
-    match &report.brought_back {
-        Some(back) => replay_metrics(back, report.back_failed, line),
-        None => line,
-    }
+        .property("refused_millionths", refused_millionths)
 }
 
-/// Adds the result of a replay; called only in a minute with a replay.
-fn replay_metrics(back: &BroughtBack, failed: bool, line: MetricsLine) -> MetricsLine {
-    line.metric("BroughtBack", Unit::Count, real(back.mails)).metric(
-        "DeferralReplayFailed",
-        Unit::Count,
-        f64::from(u8::from(failed)),
-    )
+/// Adds what came back from the store; called only in a minute in which something was due.
+fn refill_metrics(report: &RefillReport, line: MetricsLine) -> MetricsLine {
+    let failed = f64::from(u8::from(report.failed));
+    let line = line.metric("BroughtBack", Unit::Count, real(report.done.mails));
+    line.metric("RefillFailed", Unit::Count, failed)
 }
 
 /// The metrics of one scheduler run, in the form of [`poller_metrics`].

@@ -13,13 +13,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::dead::LetterFilter;
 use crate::dead::command::{create, export_and_discard};
-use crate::deferral;
 use crate::doctor::clock::aws_time;
 use crate::page::Tone;
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
 use crate::stack::OnStack;
 use crate::steer::command::{AuthorArgs, steered};
 use crate::steer::{SteerAction, SteerError};
+use crate::store;
 use crate::suggest::SuggestedCommand;
 
 /// How often the ledger is asked whether the pollers are done.
@@ -36,7 +36,7 @@ const SETTLED: Duration = Duration::from_secs(11);
 /// within two seconds. A `tidegate send` that is still enqueuing ends within five. The campaign is held (`cancelled`) until
 /// the pollers have taken the mail off its queue, about 500 mails a second. Mail that could not be received then is
 /// taken out when it shows up: within 15 minutes if it waits for another attempt, when it comes back if it is
-/// deferred.
+/// in the store.
 ///
 /// Mail that SES has accepted cannot be taken back.
 ///
@@ -105,7 +105,7 @@ pub(crate) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
     }
     let fetch = SuggestedCommand::ExportCancelled { campaign: args.campaign.clone() };
     shell.output.remark(Tone::Warning, format!(
-        "Up to {} may follow: waiting for another attempt (15 minutes at most), behind a limit (of any campaign), or deferred. The dead letters get them as they show up; {fetch} fetches them.",
+        "Up to {} may follow: waiting for another attempt (15 minutes at most), behind a limit (of any campaign), or in the store (deferred, or until its time). The dead letters get them as they show up; {fetch} fetches them.",
         counted(may_follow, "message")
     ));
     Ok(ended)
@@ -144,7 +144,7 @@ async fn say_runs(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<(),
 }
 
 /// Mails that no poller could take out yet: delayed on the campaign's queues, on limit queues, of whichever campaign, and
-/// deferred.
+/// in the store.
 async fn may_follow(args: &CancelArgs, stack: &Stack) -> Result<u64, CommandError> {
     let (queues, mut mails) = (stack.queues(), 0);
     for queue in own_queues(args, stack).await? {
@@ -153,7 +153,7 @@ async fn may_follow(args: &CancelArgs, stack: &Stack) -> Result<u64, CommandErro
     for queue in &stack.poller.limits.queues {
         mails += queues.depth(&QueueUrl::new(queue.as_str())).await?.all();
     }
-    Ok(mails + deferral::left_of(&args.campaign, stack).await?)
+    Ok(mails + store::left_of(&args.campaign, stack).await?)
 }
 
 /// Asks with the number of mails on the campaign's queue.

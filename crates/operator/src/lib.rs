@@ -7,7 +7,6 @@
 mod cancel;
 pub mod commands;
 pub mod dead;
-pub mod deferral;
 pub mod doctor;
 pub mod exclude;
 pub mod history;
@@ -25,6 +24,7 @@ pub mod shell;
 pub mod stack;
 pub mod status;
 pub mod steer;
+pub mod store;
 pub mod suggest;
 pub mod suppression;
 pub mod text_file;

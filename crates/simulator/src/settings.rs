@@ -181,7 +181,8 @@ impl WorldSettings {
             cap: self.cap(read.cap, deployed.poller.cap),
             rate_margin,
             rules: read.rules,
-            deferral: read.deferral,
+            store: read.store,
+            defers: read.defers,
             ..deployed.poller.clone()
         })
     }
@@ -201,7 +202,7 @@ impl WorldSettings {
             feedback: read.feedback,
             idle_wake: read.idle_wake,
             back_pressure: read.back_pressure,
-            deferral: read.deferral,
+            store: read.store,
             ..deployed.scheduler.clone()
         })
     }

@@ -24,11 +24,12 @@ use tidegate_delivery::ports::{
     Ports, QueueUrl, Queues as _, Standing,
 };
 use tidegate_delivery::schedule::minute::{self, SchedulerRunReport, SumsMemory};
+use tidegate_delivery::schedule::refill::{Refill, RefillMemory};
 use tidegate_delivery::schedule::{self, SchedulePorts, ScheduleReport};
 use tidegate_fakes::{
-    FaultPlan, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryInvoke, MemoryLedger,
-    MemoryMailer, MemoryQueues, MemorySes, MemoryTopic, QueueSettings, QueuedMessage,
-    SeededEntropy, SimClock, Universe,
+    FaultPlan, MemoryAccount, MemoryBucket, MemoryInvoke, MemoryLedger, MemoryMailer, MemoryQueues,
+    MemorySes, MemoryStore, MemoryTopic, QueueSettings, QueuedMessage, SeededEntropy, SimClock,
+    Universe,
 };
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -56,7 +57,7 @@ pub struct World {
     pub ledger: MemoryLedger,
     /// The shared bucket, for pollers that are configured with one and for other software.
     pub bucket: MemoryBucket,
-    pub deferral: MemoryDeferralStore,
+    pub store: MemoryStore,
     /// Faults of calls to queues, ledger, account and Invoke.
     pub faults: FaultPlan,
     pub mail_faults: FaultPlan<Failure>,
@@ -78,6 +79,7 @@ pub struct World {
     pub poller: RefCell<PollerConfig>,
     scheduler: SchedulerConfig,
     gauge: BackPressureMemory,
+    refills: RefillMemory,
     incidents: IncidentMemory,
     sums: SumsMemory,
     pub(crate) entropy: SeededEntropy,
@@ -116,7 +118,7 @@ impl World {
             ses: MemorySes::new(universe, seed.wrapping_add(3), ses),
             ledger: MemoryLedger::default(),
             bucket: MemoryBucket::new(universe),
-            deferral: MemoryDeferralStore::default(),
+            store: MemoryStore::default(),
             faults: FaultPlan::new(universe, seed.wrapping_add(4)),
             mail_faults: FaultPlan::new(universe, seed.wrapping_add(5)),
             invoke,
@@ -130,6 +132,7 @@ impl World {
             poller: RefCell::new(poller),
             scheduler,
             gauge: BackPressureMemory::default(),
+            refills: RefillMemory::default(),
             incidents: IncidentMemory::default(),
             sums: SumsMemory::default(),
             entropy: SeededEntropy::new(seed.wrapping_add(6)),
@@ -320,13 +323,13 @@ impl World {
         let invoke = self.invoke.clone().with_faults(&self.faults);
         let config = &self.scheduler;
         let queues = self.queues.client().with_faults(&self.faults);
-        let deferral = self.deferral.clone().with_faults(&self.faults);
-        let back_pressure = BackPressure {
-            config,
+        let store = self.store.clone().with_faults(&self.faults);
+        let back_pressure = BackPressure { config, queues: &queues, gauge: &self.gauge };
+        let refill = Refill {
+            store: config.store.is_some().then_some(&store),
             queues: &queues,
-            deferral: config.deferral.is_some().then_some(&deferral),
             entropy: &self.entropy,
-            gauge: &self.gauge,
+            memory: &self.refills,
         };
         let ports = SchedulePorts {
             clock: &clock,
@@ -341,6 +344,7 @@ impl World {
             ticks,
             config.feedback.as_ref(),
             back_pressure,
+            refill,
             &self.sums,
             &clock,
             &ledger,
@@ -384,10 +388,7 @@ impl World {
             ledger: self.ledger.clone().with_faults(&self.faults),
             clock: clock.clone(),
             entropy: self.entropy.fork(),
-            deferral: poller
-                .deferral
-                .is_some()
-                .then(|| self.deferral.clone().with_faults(&self.faults)),
+            store: poller.store.is_some().then(|| self.store.clone().with_faults(&self.faults)),
         };
         let poller = Poller::new(env, poller);
         let (busy, retired) = (Cell::new(false), Cell::new(false));
@@ -472,7 +473,7 @@ pub type SimulatedPorts = (
     MemoryLedger,
     SimClock,
     SeededEntropy,
-    MemoryDeferralStore,
+    MemoryStore,
 );
 
 /// How late functions start; not at all by default.

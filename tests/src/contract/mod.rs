@@ -11,7 +11,6 @@
 )]
 
 pub mod bucket;
-pub mod deferral;
 pub mod directory;
 pub mod exclusions;
 pub mod ledger;
@@ -20,6 +19,7 @@ pub mod marks;
 pub mod queues;
 pub mod runs;
 pub mod sqs;
+pub mod store;
 pub mod suppression;
 pub mod texts;
 pub mod topic;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use tidegate_core::compression::decompress;
-use tidegate_core::deferral::unpack;
 use tidegate_core::identity::Identity;
+use tidegate_core::store::unpack;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::WindowReport;
 use tidegate_fakes::{QueuedMessage, SesArrival};
@@ -102,14 +102,14 @@ impl World {
     /// The ids and bodies of deferred mail, the oldest object first. Objects that cannot be read
     /// are left out.
     pub fn deferred(&self) -> Vec<(String, String)> {
-        let objects = self.deferral.contents().into_iter();
+        let objects = self.store.contents().into_iter();
         let mails = objects.filter_map(|(_, bytes)| unpack(&bytes).ok()).flatten();
         mails.map(|(line, envelope)| (envelope.identity.id().into_owned(), line.body)).collect()
     }
 
     /// Whether every queue but the dead-letter queue is empty and nothing is deferred.
     pub fn is_drained(&self) -> bool {
-        if !self.deferral.contents().is_empty() {
+        if !self.store.contents().is_empty() {
             return false;
         }
         let mut urls = self.queues.urls().into_iter().filter(|queue| *queue != url(DEAD_LETTERS));

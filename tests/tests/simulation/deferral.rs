@@ -19,7 +19,8 @@ fn settings(merge: bool) -> WorldSettings {
     WorldSettings::new(14.0, merge)
         .variable("TIDEGATE_BACK_PRESSURE_BUSY", "depth=1m")
         .variable("TIDEGATE_BACK_PRESSURE_OVERLOADED", "depth=4m")
-        .variable("TIDEGATE_DEFERRAL", "s3://tides/deferral")
+        .variable("TIDEGATE_STORE", "s3://tides/store")
+        .variable("TIDEGATE_DEFERRAL", "on")
 }
 
 /// `count` mails, `PRIORITY-0` and so on.
@@ -39,18 +40,15 @@ fn mixed(lists: &[Vec<ProducedMail>]) -> Vec<ProducedMail> {
 /// The levels of the run, each once.
 fn levels(world: &World) -> Vec<BackPressureLevel> {
     let minutes = world.minute_reports.borrow();
-    let mut levels: Vec<BackPressureLevel> = minutes
-        .iter()
-        .filter_map(|minute| Some(minute.back_pressure.as_ref()?.reading.level))
-        .collect();
+    let mut levels: Vec<BackPressureLevel> =
+        minutes.iter().filter_map(|minute| Some(minute.back_pressure.as_ref()?.level)).collect();
     levels.dedup();
     levels
 }
 
 fn brought_back(world: &World) -> u64 {
     let minutes = world.minute_reports.borrow();
-    let reports = minutes.iter().filter_map(|minute| minute.back_pressure.as_ref());
-    reports.filter_map(|report| Some(report.brought_back.as_ref()?.mails)).sum()
+    minutes.iter().filter_map(|minute| Some(minute.refill.as_ref()?.done.mails)).sum()
 }
 
 fn deferred_mails(world: &World) -> u64 {
@@ -97,7 +95,7 @@ async fn mail_on_limit_queues_counts_for_the_level() {
     world.put("big", &limited.collect::<Vec<_>>()).await;
     world.run(3 * MINUTE).await;
     let minutes = world.minute_reports.borrow();
-    let last = minutes.last().unwrap().back_pressure.as_ref().unwrap().reading.figures;
+    let last = minutes.last().unwrap().back_pressure.as_ref().unwrap().figures;
     // 600 came, and one a second went: the other queues are empty by now.
     let backlog = last.backlog_mails.unwrap();
     assert!((400..600).contains(&backlog), "{last:?}");
@@ -193,7 +191,7 @@ async fn pollers_that_die_between_object_and_delete_leave_copies_and_lose_nothin
         let world = World::new(settings);
         world.put("big", &mixed(&[mails("low", 1_500), mails("high", 500)])).await;
         let fault = if after { Fault::HangAfter } else { Fault::HangBefore };
-        world.faults.add(Rule::new(fault).on(Operation::PutDeferred).chance(0.3));
+        world.faults.add(Rule::new(fault).on(Operation::PutObject).chance(0.3));
         world.run(3 * MINUTE).await;
         assert!(world.faults.strikes().len() > 3);
         world.faults.clear();
@@ -206,11 +204,10 @@ async fn pollers_that_die_between_object_and_delete_leave_copies_and_lose_nothin
 async fn what_cannot_be_written_stays_on_its_queue() {
     let world = World::new(settings(true));
     world.put("big", &mixed(&[mails("low", 1_500), mails("high", 500)])).await;
-    let unreachable = Rule::new(Fault::Before(FailureKind::Unreachable)).on(Operation::PutDeferred);
+    let unreachable = Rule::new(Fault::Before(FailureKind::Unreachable)).on(Operation::PutObject);
     world.faults.add(unreachable);
     world.run(3 * MINUTE).await;
-    let failed: u64 =
-        world.reports().iter().map(|report| report.count(Counter::DeferralFailed)).sum();
+    let failed: u64 = world.reports().iter().map(|report| report.count(Counter::StoreFailed)).sum();
     assert!(failed > 100 && deferred_mails(&world) == 0, "{failed}");
     world.faults.clear();
     until_drained(&world, 90).await;

@@ -309,7 +309,8 @@ async fn what_is_left_of_a_campaign_at_its_end_is_deferred_and_returns_when_the_
         let settings = WorldSettings::new(20.0, merge)
             .variable("TIDEGATE_BACK_PRESSURE_BUSY", "depth=10m")
             .variable("TIDEGATE_BACK_PRESSURE_OVERLOADED", "depth=20m")
-            .variable("TIDEGATE_DEFERRAL", "s3://tides/deferral");
+            .variable("TIDEGATE_STORE", "s3://tides/store")
+            .variable("TIDEGATE_DEFERRAL", "on");
         let world = World::new(settings);
         let end = world.next_window().plus(10).opens();
         set(&world, "big", &format!(r#"{{"until": "{end}", "defers": true}}"#)).await;

@@ -5,15 +5,15 @@ use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 use tidegate_core::channel::Channel;
 use tidegate_core::config::{Cap, PollerConfig};
 use tidegate_core::control::TenantStatus;
-use tidegate_core::deferral::Location;
+use tidegate_core::store::Location;
 use tidegate_core::text_message::Origins;
 use tidegate_delivery::ports::{Account, AccountStatus, PortError};
 
 #[cfg(feature = "sms")]
 use super::SmsAccount;
 use super::{
-    AwsMailer, DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount, SesSuppressionList,
-    SnsTopic, SqsQueues, SystemClock, Wire,
+    AwsMailer, DynamoLedger, LambdaInvoke, S3Store, SesAccount, SesSuppressionList, SnsTopic,
+    SqsQueues, SystemClock, Wire,
 };
 
 /// The SDK's configuration and the one HTTP client that all adapters share.
@@ -125,11 +125,11 @@ impl Clients {
         DynamoLedger::new(&aws_sdk_dynamodb::Client::new(&self.config), table)
     }
 
-    pub fn deferral(&self, location: Location) -> S3DeferralStore {
+    pub fn store(&self, location: Location) -> S3Store {
         // An endpoint that stands in for S3 has no host name per bucket, so the bucket is put into the path.
         let own = self.config.endpoint_url().is_some();
         let config = aws_sdk_s3::config::Builder::from(&self.config).force_path_style(own).build();
-        S3DeferralStore::new(&aws_sdk_s3::Client::from_conf(config), location)
+        S3Store::new(&aws_sdk_s3::Client::from_conf(config), location)
     }
 
     /// The SNS topic with the ARN `arn`.

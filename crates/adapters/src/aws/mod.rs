@@ -8,7 +8,7 @@
 //! | `Account` | [`SesAccount::new`]`(&aws_sdk_sesv2::Client)`; `SmsAccount::new` with the feature `sms`; [`ChannelAccount`] of the stack's channel |
 //! | `SuppressionList` | [`SesSuppressionList::new`]`(aws_sdk_sesv2::Client)` |
 //! | `Ledger`, `Marks`, `Exclusions`, `History` | [`DynamoLedger::new`]`(&aws_sdk_dynamodb::Client, table)` |
-//! | `DeferralStore` | [`S3DeferralStore::new`]`(&aws_sdk_s3::Client, location)` |
+//! | `Store` | [`S3Store::new`]`(&aws_sdk_s3::Client, location)` |
 //! | `Invoke` | [`LambdaInvoke::new`]`(&aws_sdk_lambda::Client, function)` |
 //! | `Monitor` | `CloudWatch::new`, with the feature `cloudwatch` |
 //! | `Clock` | [`SystemClock::new`]`()`, which is `Copy` |
@@ -48,7 +48,7 @@ pub use dynamodb::DynamoLedger;
 pub use error::port_error;
 pub use lambda::{LambdaInvoke, Waker};
 pub use mailer::AwsMailer;
-pub use s3::S3DeferralStore;
+pub use s3::S3Store;
 pub use ses::{SesAccount, SesSuppressionList};
 #[cfg(feature = "sms")]
 pub use sms::SmsAccount;

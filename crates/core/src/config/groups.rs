@@ -47,8 +47,8 @@ pub struct LimitsConfig {
     /// `TIDEGATE_LIMIT_QUEUES`: URLs in the order of the groups, then that of `*`. Further queues are
     /// only emptied, because a limit that was removed leaves mail in its queue.
     pub queues: Vec<String>,
-    /// Whether `TIDEGATE_DEFERRAL` is set: what is left at a limit's end can be deferred.
-    pub stores_deferred: bool,
+    /// Whether `TIDEGATE_STORE` is set: what is left at a limit's end can be deferred.
+    pub has_store: bool,
 }
 
 /// The most queues that may be listed: one for each of 20 groups, and one for `*`.
@@ -78,10 +78,8 @@ pub struct BackPressureConfig {
     /// `TIDEGATE_BACK_PRESSURE_BUSY` and `TIDEGATE_BACK_PRESSURE_OVERLOADED`: the thresholds of both
     /// levels.
     pub policy: BackPressurePolicy,
-    /// `TIDEGATE_DEFERRAL_REPLAY`: whether deferred mail is replayed once the level is clear. Without `TIDEGATE_DEFERRAL` it has no effect.
-    pub replays: bool,
-    /// Whether `TIDEGATE_DEFERRAL` is set.
-    pub stores_deferred: bool,
+    /// Whether `TIDEGATE_STORE` is set.
+    pub has_store: bool,
 }
 
 impl Variables<'_> {
@@ -111,8 +109,8 @@ impl Variables<'_> {
             let allowed = format!("at least {needed} URLs of standard queues, {one_each}");
             self.refuse_with(setting.name, allowed);
         }
-        let stores_deferred = self.get(settings::DEFERRAL.name).is_some();
-        LimitsConfig { channel, initial, queues, stores_deferred }
+        let has_store = self.get(settings::STORE.name).is_some();
+        LimitsConfig { channel, initial, queues, has_store }
     }
 
     pub(super) fn feedback(&mut self) -> Option<FeedbackConfig> {
@@ -142,16 +140,13 @@ impl Variables<'_> {
         let merge_queue_url = self.text(&settings::MERGE_QUEUE);
         let express_queue_url = self.text(&settings::EXPRESS_QUEUE);
         let limit_queues = self.read(&settings::LIMIT_QUEUES, urls).unwrap_or_default();
-        let replays =
-            self.text(&settings::DEFERRAL_REPLAY).is_some_and(|replays| replays == "auto");
         Some(BackPressureConfig {
             campaigns: campaigns?,
             merge_queue_url,
             express_queue_url,
             limit_queues,
             policy,
-            replays,
-            stores_deferred: self.get(settings::DEFERRAL.name).is_some(),
+            has_store: self.get(settings::STORE.name).is_some(),
         })
     }
 

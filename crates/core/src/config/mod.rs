@@ -23,11 +23,11 @@ pub use variables::{ConfigError, InvalidVariable};
 use crate::breaker::BreakerPolicy;
 use crate::channel::{Channel, MessageRules};
 use crate::deduplication::Deduplication;
-use crate::deferral::Location;
 use crate::email::AllowedSenders;
 use crate::limiter::Floor;
 use crate::memory::Memory;
 use crate::rate::RateMargin;
+use crate::store::Location;
 use crate::text_message::{AllowedTexts, Origins};
 
 /// The treatment of messages that were received and are unsent at the end of the window.
@@ -88,8 +88,10 @@ pub struct PollerConfig {
     pub mark_kept: Duration,
     /// `TIDEGATE_CONFIGURATION_SET`: SES's configuration set for mails that name none.
     pub configuration_set: Option<String>,
-    /// `TIDEGATE_DEFERRAL`: the place where deferred mail is stored; `None` defers no mail.
-    pub deferral: Option<Location>,
+    /// `TIDEGATE_STORE`: where mail waits longer than a queue should; `None` without a store.
+    pub store: Option<Location>,
+    /// `TIDEGATE_DEFERRAL`: whether mail of low priority is deferred while the level is above clear.
+    pub defers: bool,
     /// `TIDEGATE_CAMPAIGN_FLOOR`: the express floor.
     pub campaign_floor: Floor,
     /// `TIDEGATE_SHARED_BUCKET` and the variables that belong to it; `None` if no other software sends
@@ -126,8 +128,8 @@ pub struct SchedulerConfig {
     pub idle_wake: u64,
     /// The settings of the back-pressure level; `None` if `TIDEGATE_CAMPAIGNS` is not set.
     pub back_pressure: Option<BackPressureConfig>,
-    /// `TIDEGATE_DEFERRAL`: the place where deferred mail is stored; `None` defers no mail.
-    pub deferral: Option<Location>,
+    /// `TIDEGATE_STORE`: where mail waits longer than a queue should; `None` without a store.
+    pub store: Option<Location>,
     /// `TIDEGATE_ALARM_TOPIC`: the ARN of the topic to which incidents are told; `None` tells nobody.
     pub alarm_topic: Option<String>,
 }
@@ -187,7 +189,8 @@ impl PollerConfig {
             mark_kept: Duration::from_hours(24 * vars.parsed::<u64>(&settings::DEDUPLICATION_DAYS)),
             configuration_set: vars
                 .read(&settings::CONFIGURATION_SET, |text| is_word(text).then(|| text.to_owned())),
-            deferral: vars.read(&settings::DEFERRAL, Location::parse),
+            store: vars.read(&settings::STORE, Location::parse),
+            defers: vars.text(&settings::DEFERRAL).as_deref() == Some("on"),
             campaign_floor: vars.parsed(&settings::CAMPAIGN_FLOOR),
             shared_bucket: vars.shared_bucket(),
         };
@@ -218,7 +221,7 @@ impl SchedulerConfig {
             feedback: vars.feedback(),
             idle_wake: vars.parsed(&settings::IDLE_WAKE),
             back_pressure: vars.back_pressure(),
-            deferral: vars.read(&settings::DEFERRAL, Location::parse),
+            store: vars.read(&settings::STORE, Location::parse),
             alarm_topic: vars.read(&settings::ALARM_TOPIC, topic_arn),
         };
         vars.finish(config)

@@ -7,7 +7,7 @@ use std::fmt;
 use super::campaigns::{is_fifo, is_url};
 use super::deadlines::LONGEST_SEND;
 use crate::back_pressure::ALLOWED_THRESHOLDS;
-use crate::deferral::ALLOWED_LOCATION;
+use crate::store::ALLOWED_LOCATION;
 
 /// The allowed values of one setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -168,10 +168,10 @@ settings! {
     BACK_PRESSURE_OVERLOADED = "TIDEGATE_BACK_PRESSURE_OVERLOADED", Scheduler,
         Text(ALLOWED_THRESHOLDS), Value("depth=48h,age=48h,refused=20%"),
         "Thresholds of the level `overloaded`, which also defers normal priority; none below that of `busy`.";
-    DEFERRAL = "TIDEGATE_DEFERRAL", Both, Text(ALLOWED_LOCATION), Otherwise("none"),
-        "The place where [deferred mail](operations/back-pressure.md) is stored; without it no mail is deferred.";
-    DEFERRAL_REPLAY = "TIDEGATE_DEFERRAL_REPLAY", Scheduler, Choice(&["auto", "off"]), Value("auto"),
-        "Whether the scheduler replays deferred mail once the level is clear (`auto`), or waits for `tidegate deferred replay` (`off`).";
+    STORE = "TIDEGATE_STORE", Both, Text(ALLOWED_LOCATION), Otherwise("none"),
+        "The [store](store.md), where mail waits longer than a queue should; without it none is deferred, and timed mail waits on its queue.";
+    DEFERRAL = "TIDEGATE_DEFERRAL", Poller, Choice(&["on", "off"]), Value("off"),
+        "Whether mail of low priority is [deferred](operations/back-pressure.md) while the level is above clear; it needs a store.";
     POLLER_FUNCTION = "TIDEGATE_POLLER_FUNCTION", Scheduler,
         Text("the name or ARN of the poller function"), Required,
         "The function that the scheduler sends its ticks to.";

@@ -106,7 +106,7 @@ fn examples_of_text(name: &str) -> Examples {
                 "age=1h;depth=1h",
             ],
         ),
-        "TIDEGATE_DEFERRAL" => {
+        "TIDEGATE_STORE" => {
             examples(&["s3://tides", "s3://tides/deferral"], &["tides", "s3://", "s3://tides/"])
         }
         "TIDEGATE_POLLER_FUNCTION" => examples(&["poller"], &[]),

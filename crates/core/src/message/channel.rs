@@ -4,6 +4,7 @@ use serde::Serialize;
 use strum::EnumString;
 
 use crate::email::{Address, AllowedSenders, Email, EmailError, Priority, wrapped};
+use crate::identity::EpochMillis;
 use crate::outcome::{Failure, Outcome, classify, classify_for_tenant, names_recipients_alone};
 use crate::text_message::{AllowedTexts, TextMessage, classify_text};
 
@@ -142,6 +143,14 @@ impl Content {
         match self {
             Self::Email(email) => email.priority,
             Self::Text(text) => text.priority,
+        }
+    }
+
+    /// The time before which it may not be sent; none if it may be sent at once.
+    pub const fn not_before(&self) -> Option<EpochMillis> {
+        match self {
+            Self::Email(email) => email.not_before,
+            Self::Text(text) => text.not_before,
         }
     }
 

@@ -4,7 +4,6 @@ pub mod channel;
 pub mod compression;
 pub mod dead_letter;
 pub mod deduplication;
-pub mod deferral;
 pub mod email;
 pub mod exclusions;
 pub mod identity;

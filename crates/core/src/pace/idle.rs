@@ -33,7 +33,8 @@ pub const RUN: u64 = 60;
 /// The latest results of the pollers' checks of the queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueChecks {
-    /// The newest window in which a poller received mail, from the reports; none if that is not known.
+    /// The newest window in which a poller received mail, or in which timed mail is due, from the reports; none if that
+    /// is not known.
     pub found: Option<Window>,
     /// The newest window in which a long poll of every queue returned nothing; none if there was none.
     pub empty: Option<Window>,

@@ -156,9 +156,11 @@ counters! {
     Parked, "parked", Mails, Total, None,
         "Mails dead-lettered as `unknown`, also counted in `dead`: a poller began to send them and did not note the outcome.";
     Deferred, "deferred", Mails, Total, Some("Deferred"),
-        "Mails moved from their queues to the store of deferred mail, by campaign: of low priority, or left at a limit's end.";
-    DeferralFailed, "deferral_failed", Mails, Total, Some("DeferralFailed"),
-        "Mails that should have been deferred and could not be written: they stay on their queues.";
+        "Mails moved from their queues to the store, by campaign: of low priority, or left at a limit's end.";
+    Timed, "timed", Mails, Total, Some("Timed"),
+        "Mails moved from their queues to the store until their `not_before`, by campaign.";
+    StoreFailed, "store_failed", Mails, Total, Some("StoreFailed"),
+        "Mails that should have been moved to the store and could not be written: they stay on their queues.";
     LimitFed, "limit_fed", Recipients, None, Some("LimitMoved"),
         "Recipients moved into limit queues, by limit: the group's first domain, or `others`.";
     LimitLeft, "limit_left", Mails, None, Some("LimitWaiting"),

@@ -34,7 +34,7 @@ const COUNTED: [(Counter, u64, &str, &str); 6] = [
         "a message has waited on its queue for more than 10 days; SQS deletes it after 14",
     ),
     (
-        Counter::DeferralFailed,
+        Counter::StoreFailed,
         1,
         "deferral-failed",
         "messages that should be deferred stay on their queue",
@@ -59,7 +59,7 @@ pub struct RunFigures {
     /// Ticks of this run that Lambda did not accept.
     pub ticks_failed: u64,
     /// Whether deferred mail could not be replayed.
-    pub replay_failed: bool,
+    pub refill_failed: bool,
     /// Counters that grew too much in a minute of the last half hour ([`GrowthMemory::lately`]).
     pub grown: BTreeSet<Counter>,
 }
@@ -156,7 +156,7 @@ pub fn incidents(
         "ticks-failed",
         "ticks cannot be issued, and their seconds send nothing",
     );
-    add(run.replay_failed, "replay-failed", "deferred messages cannot be replayed");
+    add(run.refill_failed, "refill-failed", "messages cannot be brought back from the store");
     for (counter, _, name, text) in COUNTED {
         add(run.grown.contains(&counter), name, text);
     }
@@ -253,13 +253,13 @@ mod tests {
 
     #[test]
     fn figures_are_told_from_the_same_thresholds_on_as_the_alarms() {
-        let run = |missing: u64, ticks_failed, quota_unknown, replay_failed| {
+        let run = |missing: u64, ticks_failed, quota_unknown, refill_failed| {
             let grew = |counter| {
                 let found = COUNTED.into_iter().find(|(counted, ..)| *counted == counter);
                 found.map_or(0, |(_, least, ..)| least - missing)
             };
             let grown = GrowthMemory::default().lately(grew, NOW);
-            let figures = RunFigures { quota_unknown, ticks_failed, replay_failed, grown };
+            let figures = RunFigures { quota_unknown, ticks_failed, refill_failed, grown };
             names(&Control::default(), &figures)
         };
         assert_eq!(run(1, 9, 2, false), Vec::<String>::new());

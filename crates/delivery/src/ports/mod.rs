@@ -5,6 +5,7 @@ mod ledger;
 mod mail;
 mod monitor;
 mod queues;
+mod store;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -16,6 +17,7 @@ pub use ledger::*;
 pub use mail::*;
 pub use monitor::*;
 pub use queues::*;
+pub use store::*;
 
 /// The types of the ports that a poller needs: a tuple of them, in this order.
 pub trait Environment {
@@ -31,8 +33,8 @@ pub trait Environment {
     type Clock: Clock;
     /// The source of random tokens and jitter.
     type Entropy: Entropy;
-    /// The S3 bucket, or its stand-in, for deferred mail.
-    type DeferralStore: DeferralStore;
+    /// The S3 bucket, or its stand-in, in which mail waits.
+    type Store: Store;
 }
 
 impl<Q, M, A, L, C, E, S> Environment for (Q, M, A, L, C, E, S)
@@ -43,7 +45,7 @@ where
     L: Ledger + Marks + Exclusions,
     C: Clock,
     E: Entropy,
-    S: DeferralStore,
+    S: Store,
 {
     type Queues = Q;
     type Mailer = M;
@@ -51,7 +53,7 @@ where
     type Ledger = L;
     type Clock = C;
     type Entropy = E;
-    type DeferralStore = S;
+    type Store = S;
 }
 
 /// The ports of a poller.
@@ -68,8 +70,8 @@ pub struct Ports<E: Environment> {
     pub clock: E::Clock,
     /// The source of random tokens and jitter.
     pub entropy: E::Entropy,
-    /// The store of deferred mail; `None` if deferral is off.
-    pub deferral: Option<E::DeferralStore>,
+    /// The store; `None` without one.
+    pub store: Option<E::Store>,
 }
 
 impl<E: Environment> fmt::Debug for Ports<E> {

@@ -1,5 +1,5 @@
-//! A scheduler's minute: issues the ticks, and beside them reads feedback and judges the back-pressure
-//! level. At the end it counts the holds, and sums up the minute.
+//! A scheduler's minute: issues the ticks, and beside them reads feedback, judges the back-pressure level and fills
+//! the queues from the store. At the end it counts the holds, and sums up the minute.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,13 +7,16 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use tidegate_core::back_pressure::Reading;
 use tidegate_core::config::FeedbackConfig;
 use tidegate_core::counters::Counter;
 
+use super::refill::{Refill, RefillReport};
 use super::{read, ticks_first};
-use crate::back_pressure::{BackPressure, BackPressureReport, grown};
+use crate::back_pressure::{BackPressure, grown};
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
-use crate::ports::{Clock, DeferralStore, Entropy, Ledger, Marks, Queues, Standing};
+use crate::ports::{Clock, Entropy, Ledger, Marks, Queues, Standing, Store};
+use crate::waiting::listed;
 
 /// Counted from the run's start: how long the run waits for the look at the back-pressure, and for the first
 /// round of feedback, if the ticks end earlier.
@@ -33,7 +36,9 @@ pub struct SchedulerRunReport {
     /// SES's notices that were counted.
     pub feedback: FeedbackReport,
     /// The back-pressure level and its figures; `None` if none is configured, or the ledger did not answer.
-    pub back_pressure: Option<BackPressureReport>,
+    pub back_pressure: Option<Reading>,
+    /// The run over the store; `None` if nothing was due.
+    pub refill: Option<RefillReport>,
     /// The ledger at the end of the run, or at most 5 s before; `None` if it did not answer.
     pub standing: Option<Standing>,
     /// By how much the ledger's totals grew since the run before; counters that did not grow are left out.
@@ -81,7 +86,7 @@ impl SchedulerRunReport {
 }
 
 /// Reads the ledger and runs `ticks` with what it read, a run of [`super::run`]; beside it reads
-/// `feedback` (if there is a queue of it) and judges the back-pressure level. Logs a summary of the minute.
+/// `feedback` (if there is a queue of it), judges the back-pressure level, and fills the queues from the store. Logs a summary of the minute.
 ///
 /// Reading feedback delays no tick. One short round is read to its end; the rest is dropped when the ticks
 /// end, and normally ends some seconds earlier by itself. Judging the level delays no tick. If the ticks end early,
@@ -89,7 +94,8 @@ impl SchedulerRunReport {
 pub async fn run<T, R: Future<Output = T>>(
     ticks: impl FnOnce(Option<Standing>) -> R,
     feedback: Option<&FeedbackConfig>,
-    back_pressure: BackPressure<'_, impl Queues, impl DeferralStore, impl Entropy>,
+    back_pressure: BackPressure<'_, impl Queues>,
+    refill: Refill<'_, impl Store, impl Queues, impl Entropy>,
     sums: &SumsMemory,
     clock: &impl Clock,
     ledger: &(impl Ledger + Marks),
@@ -97,7 +103,7 @@ pub async fn run<T, R: Future<Output = T>>(
     let began = clock.monotonic();
     let before = read(ledger).await;
     let heard = RefCell::default();
-    let looked = RefCell::default();
+    let (looked, filled) = (RefCell::default(), RefCell::default());
     let end = began + LOOKED_WITHIN;
     let ticks = ticks(before.clone());
     let ticked = async {
@@ -115,7 +121,13 @@ pub async fn run<T, R: Future<Output = T>>(
             Either::Right(((), ticks)) => ticks.await,
         }
     };
-    let look = Box::pin(back_pressure.look(clock, ledger, before.as_ref(), &looked));
+    let look = Box::pin(async {
+        let Some(standing) = &before else { return };
+        let allowance = back_pressure.look(clock, ledger, standing, &looked).await;
+        let Some(known) = &back_pressure.config.back_pressure else { return };
+        let campaigns = listed(&known.campaigns, standing);
+        refill.run(campaigns, standing, allowance, clock, ledger, &filled).await;
+    });
     let (ticked, _) = ticks_first(ticked, look, clock.sleep_until(end)).await;
     let is_short = clock.monotonic().saturating_since(began) < SHORT;
     let standing = match &before {
@@ -131,6 +143,7 @@ pub async fn run<T, R: Future<Output = T>>(
     let report = SchedulerRunReport {
         feedback: heard.take(),
         back_pressure: looked.take(),
+        refill: filled.take(),
         standing,
         grown: grown.unwrap_or_default(),
     };

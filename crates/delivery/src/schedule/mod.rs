@@ -5,6 +5,7 @@
 //! empty, they are left out.
 
 pub mod minute;
+pub mod refill;
 
 use std::error::Error as StdError;
 use std::future::Future;

@@ -321,14 +321,12 @@ pub enum Operation {
     /// `Directory::tags`; the resource is the queue's URL.
     #[strum(serialize = "ListQueueTags")]
     ListTags,
-    /// `DeferralStore::put`; the resource is the object's name, as for all of `DeferralStore` but its list.
-    PutDeferred,
-    ListDeferred,
-    GetDeferred,
-    DeleteDeferred,
-    ReadProgress,
-    SetProgress,
-    ForgetProgress,
+    /// `Store::put`; the resource is the object's name, as for all of `Store` but its list.
+    PutObject,
+    ListObjects,
+    GetObject,
+    DeleteObject,
+    ReplaceObject,
     Account,
     /// `Account::tenant`; the resource is the tenant.
     Tenant,

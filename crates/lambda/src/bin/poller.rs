@@ -73,7 +73,7 @@ impl LambdaFunction for PollerFunction {
             ledger,
             clock,
             entropy: SystemEntropy,
-            deferral: config.deferral.clone().map(|location| clients.deferral(location)),
+            store: config.store.clone().map(|location| clients.store(location)),
         };
         let sources = match &config.campaigns {
             Campaigns::Listed(campaigns) => campaigns.len() + 2,

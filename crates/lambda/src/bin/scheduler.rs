@@ -12,6 +12,7 @@ use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::incidents::{IncidentMemory, tell};
 use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Marks};
 use tidegate_delivery::schedule::minute::SumsMemory;
+use tidegate_delivery::schedule::refill::{Refill, RefillMemory};
 use tidegate_delivery::schedule::{self, SchedulePorts, minute};
 use tidegate_lambda::{
     LambdaFunction, diagnostic, failed_metrics, failed_start, publish, scheduler_metrics,
@@ -45,27 +46,30 @@ impl LambdaFunction for SchedulerFunction {
         let invoke = clients.invoke(config.poller_function.as_str());
         let queues = clients.queues();
         let failures = ledger.failures();
-        let deferral = config.deferral.clone().map(|location| clients.deferral(location));
+        let store = config.store.clone().map(|location| clients.store(location));
         let gauge = BackPressureMemory::default();
         let topic = config.alarm_topic.as_ref().map(|arn| clients.topic(arn));
         let incidents = IncidentMemory::default();
         let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
         let failures = &failures;
-        let (deferral, gauge) = (deferral.as_ref(), &gauge);
+        let (store, gauge) = (store.as_ref(), &gauge);
+        let refills = &RefillMemory::default();
         let (topic, incidents) = (topic.as_ref(), &incidents);
         let sums = &SumsMemory::default();
         let handler = service_fn(|event: LambdaEvent<Value>| async move {
             let woken = is_wake(&event.payload);
             let (config, clock, account, ledger, invoke, queues) = parts;
-            let back_pressure =
-                BackPressure { config, queues, deferral, entropy: &SystemEntropy, gauge };
+            let back_pressure = BackPressure { config, queues, gauge };
+            let entropy = &SystemEntropy;
+            let refill = Refill { store, queues, entropy, memory: refills };
             // On the heap, because the future of a minute is large.
             let directory = queues;
             let ports = SchedulePorts { clock, account, ledger, invoke, directory, queues };
             let ticks = |before| Box::pin(schedule::run(config, woken, before, ports));
             let reading = config.feedback.as_ref();
             let (report, minute) =
-                Box::pin(minute::run(ticks, reading, back_pressure, sums, clock, ledger)).await;
+                Box::pin(minute::run(ticks, reading, back_pressure, refill, sums, clock, ledger))
+                    .await;
             if let Some(topic) = topic {
                 let (stack, report) = (stack_name(), report.as_ref().ok());
                 tell(topic, &stack, incidents, report, &minute, clock, ledger).await;

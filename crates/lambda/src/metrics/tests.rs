@@ -1,6 +1,6 @@
 use super::*;
 use tidegate_core::Window;
-use tidegate_delivery::replay::BroughtBack;
+use tidegate_delivery::schedule::refill::BroughtBack;
 
 #[test]
 fn a_functions_name_tells_its_stack() {
@@ -168,7 +168,7 @@ fn a_run_that_finds_the_stack_asleep_publishes_nothing() {
 }
 
 #[test]
-fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there_is_some() {
+fn the_level_is_told_with_what_is_known_of_it_and_stored_mail_only_where_there_is_some() {
     use tidegate_core::back_pressure::{BackPressurePolicy, Reading};
     use tidegate_core::identity::EpochMillis;
     let figures = BackPressureFigures {
@@ -178,30 +178,30 @@ fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there
         refused_millionths: Some(12_500),
     };
     let reading = BackPressurePolicy::default().judge(None, figures, EpochMillis::new(1));
-    let line = |brought_back, back_failed: bool| {
-        let growing_since = back_failed.then_some(EpochMillis::new(1));
-        let reading = Reading { growing_since, ..reading };
-        let report = BackPressureReport { reading, brought_back, back_failed };
+    let line = |refill, growing_since| {
+        let back_pressure = Some(Reading { growing_since, ..reading });
+        let minute = SchedulerRunReport { back_pressure, refill, ..SchedulerRunReport::default() };
         let line = MetricsLine::new(Timestamp::from_millis(1));
-        back_pressure_metrics(&report, line).into_value().unwrap()
+        minute_metrics(Timestamp::from_millis(1), &minute, line).remove(0)
     };
-    let told = line(None, false);
+    let told = line(None, None);
     for (name, expected) in [("BackPressureLevel", 1.0), ("BacklogSeconds", 50_000.0)] {
         assert_eq!(value(&told, name).to_bits(), f64::to_bits(expected), "{name}");
     }
     for unknown_or_zero in ["MeanAgeSeconds", "BroughtBack", "BacklogGrows"] {
         assert!(told.get(unknown_or_zero).is_none(), "{unknown_or_zero}");
     }
-    let told = line(Some(BroughtBack { mails: 210, ..BroughtBack::default() }), true);
+    let done = BroughtBack { mails: 210, ..BroughtBack::default() };
+    let told = line(Some(RefillReport { done, failed: true }), Some(EpochMillis::new(1)));
     assert_eq!(value(&told, "BroughtBack").to_bits(), 210_f64.to_bits());
-    for name in ["DeferralReplayFailed", "BacklogGrows"] {
+    for name in ["RefillFailed", "BacklogGrows"] {
         assert_eq!(value(&told, name).to_bits(), 1_f64.to_bits(), "{name}");
     }
     let mut served = report(End::Served);
     served.counts.add_for(Counter::Deferred, "big", 140);
     let lines = poller_metrics(Timestamp::from_millis(1), &served, 0);
     assert_eq!(value(&lines[0], "Deferred").to_bits(), 140_f64.to_bits());
-    assert!(lines[0].get("DeferralFailed").is_none());
+    assert!(lines[0].get("StoreFailed").is_none());
 }
 
 #[test]

@@ -9,7 +9,6 @@ use clap::Subcommand;
 
 use crate::cancel::CancelArgs;
 use crate::dead::DeadArgs;
-use crate::deferral::DeferredArgs;
 use crate::doctor::DoctorArgs;
 use crate::exclude::ExcludeArgs;
 use crate::history::HistoryArgs;
@@ -22,11 +21,12 @@ use crate::send::SendArgs;
 use crate::shell::{CommandEnd, CommandError, Shell, say_warnings};
 use crate::status::StatusArgs;
 use crate::steer::command::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
+use crate::store::StoreArgs;
 use crate::top::TopArgs;
 use crate::why::command::WhyArgs;
 use crate::{
-    cancel, dead, deferral, doctor, exclude, history, limit, plan, relay, results, runs, send,
-    status, steer, top, why,
+    cancel, dead, doctor, exclude, history, limit, plan, relay, results, runs, send, status, steer,
+    store, top, why,
 };
 use completions::{CompletionsArgs, ManArgs};
 use local::LocalArgs;
@@ -43,7 +43,7 @@ pub enum Command {
     Relay(Box<RelayArgs>),
     Top(TopArgs),
     Status(StatusArgs),
-    Deferred(Box<DeferredArgs>),
+    Store(Box<StoreArgs>),
     Pause(PauseArgs),
     Resume(ResumeArgs),
     Cancel(CancelArgs),
@@ -77,7 +77,7 @@ impl Command {
                 | Self::Cancel(_)
                 | Self::Dead(_)
                 | Self::Results(_)
-                | Self::Deferred(_)
+                | Self::Store(_)
         )
     }
 
@@ -112,7 +112,7 @@ impl Command {
             Self::Relay(args) => Box::pin(relay::run(&args, shell)).await,
             Self::Top(args) => Box::pin(top::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
-            Self::Deferred(args) => Box::pin(deferral::run(&args, shell)).await,
+            Self::Store(args) => Box::pin(store::run(&args, shell)).await,
             Self::Pause(args) => Box::pin(steer::command::pause(&args, shell)).await,
             Self::Resume(args) => Box::pin(steer::command::resume(&args, shell)).await,
             Self::Cancel(args) => Box::pin(cancel::run(&args, shell)).await,

@@ -16,7 +16,7 @@ use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::number::real;
 use tidegate_core::{Timestamp, in_full};
-use tidegate_delivery::ports::{DeferralStore as _, FailureKind};
+use tidegate_delivery::ports::{FailureKind, Store as _};
 
 use crate::page::{Page, Span, Tone, View};
 use crate::relay::stack_at;
@@ -39,7 +39,7 @@ pub const SOON_COSTS: &str = "$4.68";
 /// Check a deployment, and say what to do about what is wrong
 ///
 /// SES's quota, production access, senders and the campaigns' tenants (of a stack for text messages: End User Messaging's
-/// production access, spend limit, origins and receipts), the queues' attributes, the deferral bucket, the functions' settings, memory against rate, concurrency of the account, clock, windows served, holds; with --relay whether a relay serves the stack. Nothing is
+/// production access, spend limit, origins and receipts), the queues' attributes, the store's bucket, the functions' settings, memory against rate, concurrency of the account, clock, windows served, holds; with --relay whether a relay serves the stack. Nothing is
 /// changed, nothing is sent. What the functions' roles may do is not asked: a call that is denied stands in their logs.
 ///
 /// Exit code: 0 all well, or warnings; 1 something does not work, or will not; 3 the stack is out of
@@ -98,8 +98,8 @@ struct DeploymentFacts {
     status: Status,
     channel: ChannelFacts,
     queues: Vec<DeployedQueue>,
-    /// The bucket of deferred mail, and whether it exists; `None` if deferral is off.
-    deferral_bucket: Option<(String, ReadResult<bool>)>,
+    /// The store's bucket, and whether it exists; `None` without a store.
+    store_bucket: Option<(String, ReadResult<bool>)>,
     functions: Vec<FunctionSettings>,
     /// Functions of the account that may run at the same time, in this region.
     concurrency: ReadResult<i64>,
@@ -122,7 +122,7 @@ async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandE
             }
             ChannelAccount::Sms(account) => ChannelFacts::Sms(texts::read(stack, &account).await),
         },
-        deferral_bucket: deferral_bucket(stack).await,
+        store_bucket: store_bucket(stack).await,
         queues: queues::read(stack, &standing.campaigns).await,
         functions: functions::read(stack).await,
         concurrency: functions::concurrency(stack).await,
@@ -134,11 +134,11 @@ async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandE
     })
 }
 
-/// The bucket of deferred mail, and whether it exists.
-async fn deferral_bucket(stack: &Stack) -> Option<(String, ReadResult<bool>)> {
-    let location = stack.deferral()?;
+/// The store's bucket, and whether it exists.
+async fn store_bucket(stack: &Stack) -> Option<(String, ReadResult<bool>)> {
+    let location = stack.store()?;
     let bucket = location.bucket.clone();
-    let exists = match stack.clients().deferral(location).list(None).await {
+    let exists = match stack.clients().store(location).list("timed", None).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind == FailureKind::NotFound => Ok(false),
         Err(error) => Err(in_full(&error)),
@@ -172,9 +172,9 @@ impl DoctorReport {
         let quota = facts.status.quota.in_force;
         findings.extend(functions::judge(&facts.functions, quota, &facts.concurrency));
         findings.extend(facts.queues.iter().flat_map(queues::judge));
-        findings.extend(facts.deferral_bucket.iter().map(|(bucket, exists)| {
-            Finding::on(format!("deferral bucket {bucket}"), exists, |check, exists| {
-                let remedy = "deploy the template again, or turn deferral off: mail that the level defers stays on its queue";
+        findings.extend(facts.store_bucket.iter().map(|(bucket, exists)| {
+            Finding::on(format!("bucket {bucket} of the store"), exists, |check, exists| {
+                let remedy = "deploy the template again: mail that should wait in the store stays on its queue";
                 if *exists {
                     Finding::ok(check, "there")
                 } else {

@@ -63,7 +63,7 @@ pub(super) fn healthy() -> DeploymentFacts {
             queue("dead letters", QueueKind::DeadLetter),
             queue("domain 1", QueueKind::Domain),
         ],
-        deferral_bucket: Some(("mail-deferralbucket-1a2b".to_owned(), Ok(true))),
+        store_bucket: Some(("mail-storebucket-1a2b".to_owned(), Ok(true))),
         functions: vec![function("scheduler", 90), function("poller", 15)],
         concurrency: Ok(1_000),
         expiry: Ok(true),
@@ -147,8 +147,8 @@ fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
     one(Warning, "queue big: encryption", |f| attributes(f, 0).encrypted = false);
     one(Failed, "queue domain 1: existence", |f| f.queues[3].attributes = Ok(None));
     one(Failed, "queue merge: existence", |f| f.queues[1].attributes = Ok(None));
-    one(Failed, "deferral bucket mail-deferralbucket-1a2b", |f| {
-        f.deferral_bucket.as_mut().unwrap().1 = Ok(false);
+    one(Failed, "bucket mail-storebucket-1a2b of the store", |f| {
+        f.store_bucket.as_mut().unwrap().1 = Ok(false);
     });
     one(Failed, "scheduler: time-out", |f| f.functions[0].timeout_s = 60);
     one(Failed, "poller: retries of events", |f| f.functions[1].retries = Ok(None));
@@ -181,7 +181,7 @@ fn what_cannot_be_read_is_unknown_and_not_ok() {
         mail(facts).senders[0].verified = Err(why());
         mail(facts).tenants[0].status = Err(why());
         facts.queues[0].attributes = Err(why());
-        facts.deferral_bucket.as_mut().unwrap().1 = Err(why());
+        facts.store_bucket.as_mut().unwrap().1 = Err(why());
         facts.functions[0].retries = Err(why());
         facts.concurrency = Err(why());
         facts.expiry = Err(why());

@@ -7,7 +7,7 @@ use crate::results::{
     StackSettings, waiting,
 };
 use crate::status::{Status, facts as facts_of_stack};
-use crate::{deferral, exclude};
+use crate::{exclude, store};
 use clap::Args;
 use strum::VariantNames as _;
 use tidegate_adapters::aws::stack::Stack;
@@ -158,7 +158,7 @@ async fn facts(
         quota_per_second,
     };
     let mut waiting = waiting(&stack.queues(), &settings, journal).await.map_err(failed)?;
-    waiting.elsewhere += deferral::left_of(&journal.header.campaign, stack).await?;
+    waiting.elsewhere += store::left_of(&journal.header.campaign, stack).await?;
     let reading = read(stack, MOST_LETTERS, shell).await?;
     if reading.coverage.interrupted {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! Reading what a run's rows are judged by.
 //!
-//! Queues are read before deferred mail, this before dead letters, and these before marks and counters: in this direction
+//! Queues are read before the store, this before dead letters, and these before marks and counters: in this direction
 //! mail moves, so a mail that moves meanwhile is found at its old or its new place, never nowhere.
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub struct CountsSince {
 pub struct WaitingMail {
     /// On the campaign's queues.
     pub own: u64,
-    /// On the merge queue and the limit queues, of all campaigns; and deferred, of this one.
+    /// On the merge queue and the limit queues, of all campaigns; and in the store, of this one.
     pub elsewhere: u64,
 }
 

@@ -12,7 +12,7 @@ pub(super) fn apply(
     control: &mut Control,
     key: &LimitKey,
     limit: Option<&Limit>,
-    LimitsConfig { channel, initial, queues, stores_deferred }: &LimitsConfig,
+    LimitsConfig { channel, initial, queues, has_store }: &LimitsConfig,
 ) -> Result<(), SteerError> {
     let table = control.limit_table(initial);
     let Some(limit) = limit else {
@@ -48,7 +48,7 @@ pub(super) fn apply(
     if limit.defers && of != Dimension::Campaign {
         return other_kind(format!("what is left of {key} cannot be deferred"), "a campaign");
     }
-    if limit.defers && !stores_deferred {
+    if limit.defers && !has_store {
         return Err(SteerError::NoBucket);
     }
     if let Some(other) = table.conflict(key) {

@@ -189,7 +189,7 @@ pub enum SteerError {
     #[error("{what}; allowed is that for {of}")]
     OtherKind { what: String, of: &'static str },
     #[error(
-        "nothing can be deferred at the limit's end: the stack has no bucket for deferred mail (TIDEGATE_DEFERRAL is not set)"
+        "nothing can be deferred at the limit's end: the stack has no store (TIDEGATE_STORE is not set)"
     )]
     NoBucket,
     #[error(transparent)]

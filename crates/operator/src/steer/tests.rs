@@ -253,10 +253,7 @@ async fn limits_are_set_replaced_and_removed_beside_the_deployments() {
         serde_json::from_str(r#"{"until": "2026-12-01T00:00:00Z", "defers": true}"#).unwrap();
     let key = "big".parse().unwrap();
     let error = refused(&ledger, SteerAction::Limit { key, limit: Some(Box::new(defers)) }).await;
-    assert!(
-        error.contains("no bucket for deferred mail (TIDEGATE_DEFERRAL is not set)"),
-        "{error}"
-    );
+    assert!(error.contains("the stack has no store (TIDEGATE_STORE is not set)"), "{error}");
     let error = refused(&ledger, of_campaign).await;
     assert!(error.starts_with("the rest of campaign:big cannot go through another"), "{error}");
     let error = refused(&ledger, action).await;

@@ -283,7 +283,7 @@ impl Mail<'_> {
         let others = [
             (true, "it was never enqueued under this id"),
             (!coverage.is_whole(), "it is a dead letter that was not read"),
-            (poller.deferral.is_some(), "it is deferred"),
+            (poller.store.is_some(), "it waits in the store"),
             (may_wait, "it waits"),
         ];
         let mut all: Vec<&str> =
@@ -368,7 +368,7 @@ impl Mail<'_> {
             say("merge queue", depth(*merge));
         }
         if let Some(text) = status.level.in_words() {
-            let deferred = "with deferral it may stand in S3 (`tidegate deferred list`)";
+            let deferred = "it may be in the store (`tidegate store`)";
             say("level", format!("{text}; {deferred}"));
         }
         for limit in status.limits.iter().filter(|limit| limit.queued() > 0) {

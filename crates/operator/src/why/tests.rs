@@ -184,15 +184,14 @@ fn an_address_is_told_how_to_find_the_id_and_nothing_of_a_turn() {
 }
 
 #[test]
-fn mail_that_may_be_deferred_is_not_said_to_be_gone() {
+fn mail_that_may_be_in_the_store_is_not_said_to_be_gone() {
     let mut facts = facts(Some("small"));
     facts.status.backlogs.clear();
     facts.status.depths.clear();
-    facts.status.settings.poller.deferral =
-        tidegate_core::deferral::Location::parse("s3://tides/deferral");
+    facts.status.settings.poller.store = tidegate_core::store::Location::parse("s3://tides/store");
     let answer = explain(&facts);
     assert_eq!(answer.verdict, MailVerdict::Nowhere);
-    assert!(answer.summary.ends_with(", or it is deferred."), "{}", answer.summary);
+    assert!(answer.summary.ends_with(", or it waits in the store."), "{}", answer.summary);
 }
 
 #[test]

@@ -8,8 +8,8 @@ mod world;
 use std::time::Duration;
 
 use tidegate_core::deduplication::Deduplication;
-use tidegate_core::deferral::Progress;
-use tidegate_delivery::ports::{DeferralStore as _, FailureKind};
+use tidegate_core::store::{ObjectName, Progress};
+use tidegate_delivery::ports::{FailureKind, Store as _};
 use tidegate_fakes::{Fault, Operation, Rule};
 use tidegate_operator::results::{
     AccountVerdict, ResultsError, ResultsReport, RowResult, RowStatus,
@@ -131,13 +131,14 @@ async fn deferred_mail_and_mail_on_limit_queues_is_found_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_an_object_that_is_partly_replayed_only_the_rest_is_deferred() {
+async fn of_an_object_that_is_partly_brought_back_only_the_rest_waits() {
     let world = World::new(Deduplication::Park);
-    let name = "20261120T203607Z.big.25.00ab.jsonl.gz".parse().unwrap();
-    world.deferral.put(&name, Vec::new()).await.unwrap();
+    let name: ObjectName = "timed/20261120T203607Z.big.00ab.25.jsonl.gz".parse().unwrap();
+    world.store.put(&name.to_string(), Vec::new()).await.unwrap();
     let progress = Progress { through: 10, ..Progress::default() };
-    world.deferral.set_progress(&name, &progress, None).await.unwrap();
-    let left = async |campaign| tidegate_operator::deferral::left(&world.deferral, campaign).await;
+    let progress = serde_json::to_vec(&progress).unwrap();
+    world.store.put(&name.progress_key(), progress).await.unwrap();
+    let left = async |campaign| tidegate_operator::store::left(&world.store, campaign).await;
     assert_eq!((left("big").await.unwrap(), left("small").await.unwrap()), (15, 0));
 }
 

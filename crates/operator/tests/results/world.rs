@@ -11,12 +11,11 @@ use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::runs::{Run, RunInput, RunSender};
 use tidegate_delivery::ports::{
-    Clock as _, DeferralStore as _, Fifo, Ledger as _, LedgerReport, MarkRequest, Marks as _,
-    Outgoing, QueueUrl, Queues as _, StoredRun,
+    Clock as _, Fifo, Ledger as _, LedgerReport, MarkRequest, Marks as _, Outgoing, QueueUrl,
+    Queues as _, Store as _, StoredRun,
 };
 use tidegate_fakes::{
-    FaultPlan, MemoryDeferralStore, MemoryLedger, MemoryQueues, QueueSettings, SeededEntropy,
-    Universe,
+    FaultPlan, MemoryLedger, MemoryQueues, MemoryStore, QueueSettings, SeededEntropy, Universe,
 };
 use tidegate_operator::dead::{Coverage, Letter, LetterContent, LetterSnapshot};
 use tidegate_operator::results::{
@@ -83,7 +82,7 @@ pub(crate) struct World {
     deduplication: Deduplication,
     pub(crate) kept: Duration,
     dead: RefCell<Vec<Letter>>,
-    pub(crate) deferral: MemoryDeferralStore,
+    pub(crate) store: MemoryStore,
 }
 
 fn url(name: &str) -> QueueUrl {
@@ -105,7 +104,7 @@ impl World {
             deduplication,
             kept: Duration::from_hours(15 * 24),
             dead: RefCell::default(),
-            deferral: MemoryDeferralStore::default(),
+            store: MemoryStore::default(),
         }
     }
 
@@ -256,9 +255,9 @@ impl World {
             }
             Became::Deferred => {
                 // An object for each mail, named by the campaign and the number of mails.
-                let number = self.deferral.list(None).await.unwrap().objects.len();
-                let name = format!("20261120T203607Z.{campaign}.1.{number:04x}.jsonl.gz");
-                self.deferral.put(&name.parse().unwrap(), Vec::new()).await.unwrap();
+                let number = self.store.list("deferred", None).await.unwrap().objects.len();
+                let name = format!("deferred/20261120T203607Z.{campaign}.{number:04x}.1.jsonl.gz");
+                self.store.put(&name, Vec::new()).await.unwrap();
             }
             Became::Lost => {}
         }
@@ -304,7 +303,7 @@ impl World {
         let journal = RunJournal::read("run.journal", run.lines.as_slice())?;
         let mut waiting = waiting(&queues, &stack, &journal).await?;
         let campaign = &journal.header.campaign;
-        waiting.elsewhere += tidegate_operator::deferral::left(&self.deferral, campaign).await?;
+        waiting.elsewhere += tidegate_operator::store::left(&self.store, campaign).await?;
         let letters = self.dead.borrow().clone();
         let reading = LetterSnapshot { letters, coverage: Coverage::default() };
         let written_at = run.written_at;

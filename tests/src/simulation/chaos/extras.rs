@@ -12,15 +12,13 @@ use super::super::{BodyForm, FEEDBACK, ProducedMail, World, WorldSettings, unkin
 use super::Chaos;
 use super::draw::Draw;
 
-/// Operations of the port that only deferral calls.
-pub(super) const DEFERRAL: [Operation; 7] = [
-    Operation::PutDeferred,
-    Operation::ListDeferred,
-    Operation::GetDeferred,
-    Operation::DeleteDeferred,
-    Operation::ReadProgress,
-    Operation::SetProgress,
-    Operation::ForgetProgress,
+/// Operations of the store.
+pub(super) const STORE: [Operation; 5] = [
+    Operation::PutObject,
+    Operation::ListObjects,
+    Operation::GetObject,
+    Operation::DeleteObject,
+    Operation::ReplaceObject,
 ];
 /// Minutes within which deferral is troubled: until the level has risen and some mail is back.
 const TROUBLED: usize = 12;
@@ -65,7 +63,8 @@ impl Extras {
             settings = settings
                 .variable("TIDEGATE_BACK_PRESSURE_BUSY", "depth=1m")
                 .variable("TIDEGATE_BACK_PRESSURE_OVERLOADED", "depth=2m")
-                .variable("TIDEGATE_DEFERRAL", "s3://tides/deferral");
+                .variable("TIDEGATE_STORE", "s3://tides/store")
+                .variable("TIDEGATE_DEFERRAL", "on");
         }
         if self.reported > 0 {
             settings = settings
@@ -116,7 +115,7 @@ impl Extras {
         let rule = match (self.reported > 0, self.defers) {
             (false, false) => return None,
             (true, false) => rule.on(self.draw.pick(&reading)).at(FEEDBACK),
-            _ => rule.on(self.draw.pick(&DEFERRAL)),
+            _ => rule.on(self.draw.pick(&STORE)),
         };
         Some(rule.chance(self.draw.pick(&[0.05, 0.2, 0.5])))
     }

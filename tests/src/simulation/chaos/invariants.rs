@@ -14,7 +14,7 @@ use tidegate_core::reputation::REMEMBERED;
 use tidegate_delivery::poll::End;
 use tidegate_fakes::{Operation, SesArrival};
 
-use super::extras::DEFERRAL;
+use super::extras::STORE;
 use super::{Chaos, DOMAINS};
 use crate::simulation::{EXPRESS, MERGE, PollerEnd, PollerRun, limit_queue, measure, rate};
 
@@ -54,7 +54,7 @@ impl Chaos {
         // A campaign of which SES accepts no mail that is left stays held.
         let unsent = self.world.unsent();
         let is_refused = |id: &String| self.refused.contains(id);
-        let is_held = unsent.iter().all(is_refused) && self.world.deferral.contents().is_empty();
+        let is_held = unsent.iter().all(is_refused) && self.world.store.contents().is_empty();
         if !self.world.is_drained() && (unsent.is_empty() || !is_held) {
             broken.push(format!("still waiting: {unsent:?}"));
         }
@@ -296,7 +296,7 @@ impl Causes {
             deletes,
             moves: at(Operation::Send),
             unmarked: marks.map(|strike| strike.resource.clone()).collect(),
-            deferrals: DEFERRAL.into_iter().flat_map(at).collect(),
+            deferrals: STORE.into_iter().flat_map(at).collect(),
             doubled: world
                 .queues
                 .urls()

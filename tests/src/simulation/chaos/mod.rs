@@ -89,7 +89,7 @@ pub async fn run(seed: u64) -> Chaos {
         let unsent = chaos.world.unsent();
         let is_held = !unsent.is_empty()
             && unsent.iter().all(is_refused)
-            && chaos.world.deferral.contents().is_empty();
+            && chaos.world.store.contents().is_empty();
         let is_over = chaos.world.is_drained() || is_held && minute > 20;
         if !is_over {
             chaos.world.run(60).await;

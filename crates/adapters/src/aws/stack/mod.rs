@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tidegate_core::config::{Campaign, ConfigError, LedgerKind, PollerConfig, SchedulerConfig};
 use tidegate_core::control::Control;
-use tidegate_core::deferral::Location;
+use tidegate_core::store::Location;
 use tidegate_delivery::ports::{Ledger as _, PortError, QueueUrl, Standing};
 use tokio::net::TcpStream;
 
@@ -184,9 +184,9 @@ impl Stack {
         self.poller.express_queue_url.as_deref().map(QueueUrl::new)
     }
 
-    /// Where deferred mail is; none if deferral is off.
-    pub fn deferral(&self) -> Option<Location> {
-        self.poller.deferral.clone().or_else(|| self.scheduler.deferral.clone())
+    /// Where the store is; none without one.
+    pub fn store(&self) -> Option<Location> {
+        self.poller.store.clone().or_else(|| self.scheduler.store.clone())
     }
 
     pub fn dead_letter(&self) -> QueueUrl {

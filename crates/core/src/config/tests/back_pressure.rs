@@ -28,17 +28,14 @@ fn without_campaigns_there_is_no_level_and_with_them_the_defaults_hold() {
     let config = read(&[]).unwrap().unwrap();
     assert_eq!(config.campaigns, Campaigns::Ledger);
     assert_eq!(config.policy, BackPressurePolicy::default());
-    assert!(config.replays);
 }
 
 #[test]
 fn parts_may_be_left_out_and_what_is_not_given_follows_the_lower_level() {
-    let given = [(BUSY, "depth=4h,age=96h"), ("TIDEGATE_DEFERRAL_REPLAY", "off")];
-    let config = read(&given).unwrap().unwrap();
+    let config = read(&[(BUSY, "depth=4h,age=96h")]).unwrap().unwrap();
     assert_eq!(config.policy.busy.refused, None);
     assert_eq!(config.policy.overloaded.depth, Some(48 * 3_600));
     assert_eq!(config.policy.overloaded.age, Some(96 * 3_600));
-    assert!(!config.replays);
 }
 
 #[test]
@@ -46,8 +43,7 @@ fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
     for (name, value, allowed) in [
         (BUSY, "depth=4", "off, or one or more of depth=TIME"),
         (OVERLOADED, "age=1h", "nothing below TIDEGATE_BACK_PRESSURE_BUSY, which is depth=12h"),
-        ("TIDEGATE_DEFERRAL_REPLAY", "on", "auto or off"),
-        ("TIDEGATE_DEFERRAL", "bucket", "s3://BUCKET or s3://BUCKET/PREFIX"),
+        ("TIDEGATE_STORE", "bucket", "s3://BUCKET or s3://BUCKET/PREFIX"),
         ("TIDEGATE_MERGE_QUEUE_URL", "https://sqs.example/1/x", "ending in .fifo"),
     ] {
         let text = read(&[(name, value)]).unwrap_err().to_string();
@@ -57,11 +53,13 @@ fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
 }
 
 #[test]
-fn both_functions_read_where_deferred_mail_stands() {
-    let given = [("TIDEGATE_DEFERRAL", "s3://tides/deferral")];
-    let poller = PollerConfig::from_variables(lookup(&given)).unwrap().deferral;
-    let scheduler = SchedulerConfig::from_variables(lookup(&given)).unwrap().deferral;
-    assert_eq!(poller.as_ref().map(ToString::to_string).as_deref(), Some("s3://tides/deferral"));
-    assert_eq!(poller, scheduler);
-    assert_eq!(PollerConfig::from_variables(lookup(&[])).unwrap().deferral, None);
+fn both_functions_read_where_the_store_is_and_only_the_poller_defers() {
+    let given = [("TIDEGATE_STORE", "s3://tides/store"), ("TIDEGATE_DEFERRAL", "on")];
+    let poller = PollerConfig::from_variables(lookup(&given)).unwrap();
+    let scheduler = SchedulerConfig::from_variables(lookup(&given)).unwrap().store;
+    assert_eq!(poller.store.as_ref().map(ToString::to_string).as_deref(), Some("s3://tides/store"));
+    assert!(poller.defers);
+    assert_eq!(poller.store, scheduler);
+    let without = PollerConfig::from_variables(lookup(&[])).unwrap();
+    assert_eq!((without.store, without.defers), (None, false));
 }

@@ -13,7 +13,7 @@
 //! The long form has `to`, `cc`, `bcc` and `reply_to` (a string or a list), `from`, `subject`, `text`,
 //! `html` or a `template` {`name`, `data`}, `headers`, `attachments`, `configuration_set` and
 //! `list_unsubscribe` (an https address, or {`url`, `mailto`}). The raw form has a MIME message in base64 as `raw`, with
-//! `from` and all recipients in `to` as its envelope. All forms may contain `id`, `priority` and `tags`. A member that is `null` counts as absent. Unknown members are refused, except `metadata`
+//! `from` and all recipients in `to` as its envelope. All forms may contain `id`, `priority`, `tags` and `not_before`. A member that is `null` counts as absent. Unknown members are refused, except `metadata`
 //! and names that begin with `x_`.
 
 mod address;
@@ -33,6 +33,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
+use crate::identity::EpochMillis;
+
 pub(crate) use address::is_host_name;
 pub use address::{Address, AddressError, plain_address};
 pub use content::{Attachment, Content, file_name_fault};
@@ -41,7 +43,7 @@ pub use headers::{Header, ListUnsubscribe};
 pub use json::TextLiteral;
 pub use raw::{HeaderField, RawMail, header_fields, without_fields};
 pub use read::{addressed_to, id_of};
-pub(crate) use read::{read_id, read_priority, read_tags};
+pub(crate) use read::{read_id, read_not_before, read_priority, read_tags};
 pub use senders::AllowedSenders;
 pub use tags::ses_tag_value;
 
@@ -60,6 +62,8 @@ pub struct Email {
     pub id: Option<String>,
     /// The mail's priority within its campaign.
     pub priority: Priority,
+    /// The time before which it may not be sent; none if it may be sent at once.
+    pub not_before: Option<EpochMillis>,
     /// The sender's address, with its display name if it has one; of a raw mail the envelope's.
     pub from: Address,
     /// The recipients in `to`, in the message's order; of a raw mail all.

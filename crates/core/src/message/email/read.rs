@@ -14,6 +14,7 @@ use super::{
     Content, Email, ListUnsubscribe, MAX_ID_CHARS, MAX_RECIPIENTS, Priority, content, headers, tags,
 };
 use crate::config::is_word;
+use crate::identity::EpochMillis;
 use crate::text::has_control;
 
 /// Members of the short form, of the long and the raw form, and of all. Error messages list them in this order, and
@@ -34,7 +35,7 @@ const LONG: [&str; 13] = [
     "configuration_set",
     "list_unsubscribe",
 ];
-const BOTH: [&str; 4] = ["subject", "id", "priority", "tags"];
+const BOTH: [&str; 5] = ["subject", "id", "priority", "tags", "not_before"];
 
 /// Members that do not stand beside `raw` or `template`, which have their own.
 const BESIDE_RAW: [&str; 10] = [
@@ -75,6 +76,7 @@ impl Email {
         let id = read_id(&mut members)?;
         let priority = read_priority(&mut members)?;
         let tags = read_tags(&mut members)?;
+        let not_before = read_not_before(&mut members)?;
         let to = if is_short {
             vec![take_address(&mut members, "to_address")?]
         } else {
@@ -104,6 +106,7 @@ impl Email {
         let email = Self {
             id,
             priority,
+            not_before,
             from,
             to,
             cc,
@@ -151,6 +154,11 @@ pub(crate) fn read_id(members: &mut Members) -> Result<Option<String>, EmailErro
 pub(crate) fn read_priority(members: &mut Members) -> Result<Priority, EmailError> {
     let known = "must be one of critical, high, normal, low";
     Ok(members.take_parsed("priority", known)?.unwrap_or_default())
+}
+
+pub(crate) fn read_not_before(members: &mut Members) -> Result<Option<EpochMillis>, EmailError> {
+    let known = "must be a time with its zone (RFC 3339), like 2026-12-24T09:00:00+01:00";
+    members.take_parsed("not_before", known)
 }
 
 pub(crate) fn read_tags(members: &mut Members) -> Result<BTreeMap<String, String>, EmailError> {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Further members: `origination` (a phone number, sender id or pool), `type` (`transactional` or `promotional`),
-//! `configuration_set`, `id`, `priority` and `tags`. Unknown members are refused, except `metadata` and names that begin
+//! `configuration_set`, `id`, `priority`, `tags` and `not_before`. Unknown members are refused, except `metadata` and names that begin
 //! with `x_`, as for a mail.
 //!
 //! The parts of a text: SMS carries 140 bytes at a time, and AWS counts, limits and bills parts.
@@ -24,7 +24,9 @@ use strum::{EnumString, IntoStaticStr};
 
 use crate::email::json::Node;
 use crate::email::members::Members;
-use crate::email::{EmailError, EmailErrorKind, Priority, read_id, read_priority, read_tags};
+use crate::email::{
+    EmailError, EmailErrorKind, Priority, read_id, read_not_before, read_priority, read_tags,
+};
 use crate::identity::EpochMillis;
 use crate::outcome::{Failure, Outcome, Stage, classify};
 use crate::text::{InvalidText, is_word_of};
@@ -38,6 +40,8 @@ pub struct TextMessage {
     pub id: Option<String>,
     /// The text's priority within its campaign.
     pub priority: Priority,
+    /// The time before which it may not be sent; none if it may be sent at once.
+    pub not_before: Option<EpochMillis>,
     /// The recipient's phone number in E.164.
     pub to: String,
     /// The text itself: 1 to 1,530 characters.
@@ -174,8 +178,17 @@ fn septets(c: char) -> Option<u32> {
 }
 
 /// The members of a text message; `docs/text.schema.json` describes each.
-const MEMBERS: [&str; 8] =
-    ["to_phone", "text", "origination", "type", "configuration_set", "id", "priority", "tags"];
+const MEMBERS: [&str; 9] = [
+    "to_phone",
+    "text",
+    "origination",
+    "type",
+    "configuration_set",
+    "id",
+    "priority",
+    "tags",
+    "not_before",
+];
 /// Most tags of the producer: the request's `Context` has [five entries], and three are Tidegate's.
 ///
 /// [five entries]: https://docs.aws.amazon.com/pinpoint/latest/apireference_smsvoicev2/API_SendTextMessage.html
@@ -194,6 +207,7 @@ impl TextMessage {
         let mut members = Members::known("", node, &MEMBERS)?;
         let id = read_id(&mut members)?;
         let priority = read_priority(&mut members)?;
+        let not_before = read_not_before(&mut members)?;
         let tags = read_tags(&mut members)?;
         if tags.len() > MAX_TAGS {
             let problem = "must be at most 2 (AWS takes 5, Tidegate adds three)";
@@ -207,6 +221,7 @@ impl TextMessage {
             parts: TextLength::of(&text).parts,
             id,
             priority,
+            not_before,
             to,
             text,
             origination: members.take_allowed("origination", is_origin, ORIGIN)?,

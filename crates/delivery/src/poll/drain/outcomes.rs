@@ -71,7 +71,10 @@ impl<E: Environment> Drain<'_, E> {
     fn accepted(&mut self, message: &Message, ses_message_id: &str, latency: Duration) {
         let (ctx, campaign) = (self.ctx, &message.envelope.campaign);
         let recipients = message.recipients();
-        let waited = ctx.now().saturating_since(message.envelope.enqueued_at.into());
+        // Timed mail waits from its time on.
+        let since = message.content.not_before().max(Some(message.envelope.enqueued_at));
+        let waited =
+            ctx.now().saturating_since(since.unwrap_or(message.envelope.enqueued_at).into());
         ctx.count(Counter::Mails, 1);
         ctx.count_for(Counter::Sent, campaign, recipients);
         let is_bulk = message.limit_queue.is_none() && message.line != Line::Express;

@@ -171,9 +171,8 @@ impl Plan {
             config.cap.daily.budget(&reading, Counter::Sent.sum(&standing.counters), unreported)
         });
         let express = config.express_queue_url.as_deref().map(QueueUrl::new);
-        let defers = |name: &str| {
-            config.limits.stores_deferred && limits.table.defers_campaign(name, window)
-        };
+        let defers =
+            |name: &str| config.limits.has_store && limits.table.defers_campaign(name, window);
         let campaigns = campaigns.map(|campaign| PlannedCampaign {
             held: campaign.held || limits.closes(&campaign.name) && !defers(&campaign.name),
             ..campaign

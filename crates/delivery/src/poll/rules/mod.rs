@@ -7,11 +7,11 @@ mod breaker;
 mod bucket;
 mod cancels;
 mod deduplication;
-mod deferral;
 pub(super) mod effect;
 mod exclusions;
 mod idle;
 mod refusals;
+mod store;
 
 use std::time::Duration;
 
@@ -19,7 +19,6 @@ use breaker::BreakerRule;
 use bucket::SharedBucket;
 use cancels::CancelledMail;
 use deduplication::SendMarks;
-use deferral::Deferral;
 pub(super) use effect::{Effect, EndedSend, Fate, Kept, Leave, NextRule};
 use exclusions::ExcludedRecipients;
 use futures_channel::mpsc::UnboundedSender;
@@ -27,6 +26,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, OptionFuture, join4};
 use idle::IdleQueues;
 use refusals::RefusalsInARow;
+use store::MailToStore;
 use tidegate_core::control::Control;
 
 use super::context::Context;
@@ -40,7 +40,7 @@ use crate::ports::{Environment, LedgerReport};
 pub(super) struct Rules<'a, E: Environment> {
     cancels: CancelledMail<'a, E>,
     exclusions: ExcludedRecipients<'a, E>,
-    deferral: Deferral<'a, E>,
+    store: MailToStore<'a, E>,
     bucket: SharedBucket<'a, E>,
     limits: LimitRule<'a, E>,
     refusals: RefusalsInARow<'a, E>,
@@ -54,7 +54,7 @@ impl<'a, E: Environment> Rules<'a, E> {
         Self {
             cancels: CancelledMail::new(ctx, jobs),
             exclusions: ExcludedRecipients::new(ctx),
-            deferral: Deferral::new(ctx),
+            store: MailToStore::new(ctx),
             bucket: SharedBucket::new(ctx),
             limits: LimitRule::new(ctx),
             refusals: RefusalsInARow::new(ctx),
@@ -66,12 +66,12 @@ impl<'a, E: Environment> Rules<'a, E> {
 
     /// A mail came from its campaign's queue. With a merge queue the feed asks this before it moves the mail.
     ///
-    /// Cancelled mail and mail to excluded recipients is taken out first, and mail is deferred before anything else is
-    /// done with it.
+    /// Cancelled mail and mail to excluded recipients is taken out first, and mail for the store before anything else
+    /// is done with it.
     pub(super) fn collect(&self, mail: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
         let mail = self.cancels.collected(mail)?;
         let mail = self.exclusions.collected(mail)?;
-        let mail = self.deferral.collected(mail)?;
+        let mail = self.store.collected(mail)?;
         self.refusals.collected(&mail);
         Ok(mail)
     }
@@ -107,6 +107,7 @@ impl<'a, E: Environment> Rules<'a, E> {
         if next <= NextRule::First {
             mail = self.cancels.received(mail, effects)?;
             mail = self.exclusions.received(mail, effects)?;
+            mail = self.store.received(mail, effects)?;
         }
         if next <= NextRule::Limits {
             mail = self.limits.received(mail, effects)?;
@@ -162,13 +163,13 @@ impl<'a, E: Environment> Rules<'a, E> {
     }
 
     /// Feed and drain have ended. The work has until 8.5 s after the window's close (`MOVED`); then its jobs are run.
-    /// An upload of deferred mail comes after the last slot, and so delays no send.
+    /// An upload to the store comes after the last slot, and so delays no send.
     pub(super) async fn close(&self) -> Vec<Job> {
         self.bucket.closes();
         self.idle.closes();
-        let (mut jobs, deferred) = (self.cancels.closes(), self.deferral.closes());
+        let mut jobs = self.cancels.closes();
         jobs.extend(self.exclusions.closes());
-        jobs.extend(deferred.await);
+        jobs.extend(self.store.closes().await);
         jobs
     }
 

@@ -465,6 +465,14 @@ pub(crate) fn put_back_limited(message: &Message, campaign: &QueueUrl, delay: Du
     move_now(campaign, outgoing, &message.held)
 }
 
+/// Its time has not come: put it back to its queue, visible after `delay`.
+pub(crate) fn put_back_until(message: &Message, delay: Duration, buffered: bool) -> Job {
+    let outgoing = message.under(&message.envelope.clone().put_back(), delay);
+    let from = receipt(&message.held, buffered);
+    let to = message.held.queue.clone();
+    Job::Move { to, message: Box::new(outgoing), from, at_once: true }
+}
+
 /// The one log event for a send that was not accepted.
 pub(crate) fn log(message: &Message, failure: &Failure, outcome: Outcome, then: &'static str) {
     event!(

@@ -1,7 +1,10 @@
-//! Deferred mail in S3: one object per campaign and window, JSON Lines compressed with gzip.
+//! The store: the S3 bucket in which mail waits longer than a queue should. An object has the mail of one campaign
+//! and one second, as JSON Lines compressed with gzip.
 //!
-//! An object's name begins with its window, so names sort by age. It also contains the campaign and the
-//! number of mails, so a listing of the names shows how much is deferred.
+//! An object's name begins with its folder and its window, so the names of a folder sort by time. It also contains
+//! the campaign and the number of mails, so a listing of the names shows how much waits.
+
+pub mod refill;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,6 +15,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 use thiserror::Error;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
@@ -25,13 +29,13 @@ use crate::timestamp::Window;
 /// Describes the allowed locations, for error messages and the documentation of settings.
 pub const ALLOWED_LOCATION: &str = "s3://BUCKET or s3://BUCKET/PREFIX (a bucket's name of 3 to 63 small letters, digits, dots and -; a prefix of at most 256 letters, digits and !_.*'()-/, without a / at either end)";
 
-/// The S3 location of deferred mail: `s3://bucket/prefix`.
+/// The S3 location of the store: `s3://bucket/prefix`.
 ///
 /// ```
-/// use tidegate_core::deferral::Location;
-/// let location = Location::parse("s3://tides/deferral").unwrap();
-/// assert_eq!((location.bucket.as_str(), location.prefix.as_str()), ("tides", "deferral"));
-/// assert_eq!(Location::parse("https://tides/deferral"), None);
+/// use tidegate_core::store::Location;
+/// let location = Location::parse("s3://tides/store").unwrap();
+/// assert_eq!((location.bucket.as_str(), location.prefix.as_str()), ("tides", "store"));
+/// assert_eq!(Location::parse("https://tides/store"), None);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -63,11 +67,11 @@ impl Location {
         (named && placed).then(|| Self { bucket: bucket.to_owned(), prefix })
     }
 
-    /// The key of the object `name` in `folder`: `prefix/folder/name`.
-    pub fn key(&self, folder: &str, name: &str) -> String {
+    /// The bucket's key of the object that the store knows as `key`: `prefix/key`.
+    pub fn key(&self, key: &str) -> String {
         match self.prefix.as_str() {
-            "" => format!("{folder}/{name}"),
-            prefix => format!("{prefix}/{folder}/{name}"),
+            "" => key.to_owned(),
+            prefix => format!("{prefix}/{key}"),
         }
     }
 }
@@ -83,25 +87,57 @@ const WRITTEN: &[BorrowedFormatItem<'static>] =
     format_description!("[year][month][day]T[hour][minute][second]Z");
 const ENDING: &str = ".jsonl.gz";
 
-/// An object's name: window, campaign, number of mails and token, separated by dots.
+/// What an object's mail waits for; each kind has a folder of the store.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, EnumString, IntoStaticStr,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Waits {
+    /// Deferred: for the back-pressure level to be clear, or for its campaign's limit to begin again.
+    Deferred,
+    /// Timed: for its `not_before`.
+    Timed,
+}
+
+impl Waits {
+    /// The kinds, in the order in which their mail is brought back.
+    pub const ALL: [Self; 2] = [Self::Timed, Self::Deferred];
+
+    /// The folder, without slashes; also the name in reports.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// An object's name: its folder, then window, campaign, token and number of mails, separated by dots.
 ///
 /// ```
-/// use tidegate_core::deferral::ObjectName;
-/// let name: ObjectName = "20261120T203607Z.big.250.1a2b3c4d.jsonl.gz".parse()?;
+/// use tidegate_core::store::ObjectName;
+/// let name: ObjectName = "deferred/20261120T203607Z.big.1a2b3c4d.250.jsonl.gz".parse()?;
 /// assert_eq!((&*name.campaign, name.mails), ("big", 250));
 /// assert_eq!(name.window.to_string(), "2026-11-20T20:36:07Z");
 /// # Ok::<(), tidegate_core::InvalidText>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectName {
-    /// The window in which the mails were received.
+    /// What its mails wait for.
+    pub waits: Waits,
+    /// The window in which deferred mails were received, or before which timed ones may not be sent.
     pub window: Window,
     /// The campaign of all mails in the object.
     pub campaign: String,
-    /// Number of mails in the object.
-    pub mails: u64,
     /// Makes the name unique: 1 to 32 letters and digits.
     pub token: String,
+    /// Number of mails in the object.
+    pub mails: u64,
+}
+
+impl ObjectName {
+    /// The key of the object's [`Progress`].
+    pub fn progress_key(&self) -> String {
+        format!("progress/{self}")
+    }
 }
 
 impl fmt::Display for ObjectName {
@@ -109,7 +145,8 @@ impl fmt::Display for ObjectName {
         let second = i64::try_from(self.window.epoch_second()).map_err(|_| fmt::Error)?;
         let at = OffsetDateTime::from_unix_timestamp(second).map_err(|_| fmt::Error)?;
         let at = at.format(WRITTEN).map_err(|_| fmt::Error)?;
-        write!(f, "{at}.{}.{}.{}{ENDING}", self.campaign, self.mails, self.token)
+        let Self { waits, campaign, token, mails, .. } = self;
+        write!(f, "{}/{at}.{campaign}.{token}.{mails}{ENDING}", waits.as_str())
     }
 }
 
@@ -117,29 +154,31 @@ impl FromStr for ObjectName {
     type Err = InvalidText;
 
     fn from_str(text: &str) -> Result<Self, InvalidText> {
-        object_name(text)
-            .ok_or_else(|| InvalidText::new(text, "is no name of an object of deferred mail"))
+        object_name(text).ok_or_else(|| InvalidText::new(text, "is no name of an object of mail"))
     }
 }
 
 fn object_name(text: &str) -> Option<ObjectName> {
-    let mut parts = text.strip_suffix(ENDING)?.split('.');
+    let (folder, name) = text.split_once('/')?;
+    let mut parts = name.strip_suffix(ENDING)?.split('.');
     let mut part = || parts.next();
-    let (at, campaign, mails, token) = (part()?, part()?, part()?, part()?);
+    let (at, campaign, token, mails) = (part()?, part()?, part()?, part()?);
     let at = PrimitiveDateTime::parse(at, WRITTEN).ok()?.assume_utc();
     let window = Window::from_epoch_second(u64::try_from(at.unix_timestamp()).ok()?);
     let is_token = is_word_of(token, 32, "");
     let digits = mails.bytes().all(|byte| byte.is_ascii_digit());
     let mails = mails.parse().ok().filter(|_| digits)?;
+    let waits = folder.parse().ok()?;
     (parts.next().is_none() && is_token && is_campaign_name(campaign)).then(|| ObjectName {
+        waits,
         window,
         campaign: campaign.to_owned(),
-        mails,
         token: token.to_owned(),
+        mails,
     })
 }
 
-/// Most bytes of bodies and attributes that one window defers. The poller holds them in memory until
+/// Most bytes of bodies and attributes that one window puts into the store. The poller holds them in memory until
 /// they are written.
 pub const MOST_BYTES: usize = 8 * 1_048_576;
 
@@ -147,13 +186,16 @@ pub const MOST_BYTES: usize = 8 * 1_048_576;
 /// as six (`\u0001`).
 const MOST_UNPACKED: u64 = 64 * 1_048_576;
 
-/// A deferred mail: one line of an object.
+/// A mail in the store: one line of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeferredMail {
+pub struct StoredMail {
     /// The original body of the message, unchanged.
     pub body: String,
     /// The envelope as message attributes, by name.
     pub attributes: BTreeMap<String, String>,
+    /// The message's own `not_before`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<EpochMillis>,
 }
 
 /// Reason why an object cannot be read.
@@ -162,9 +204,9 @@ pub enum Unreadable {
     /// The bytes are not gzip, end too early, or unpack to more than 64 MiB.
     #[error("it cannot be unpacked")]
     Packed(#[from] io::Error),
-    /// A line is not the JSON of a deferred mail.
-    #[error("line {line} is no deferred mail")]
-    DeferredMail {
+    /// A line is not the JSON of a mail.
+    #[error("line {line} is no mail of the store")]
+    StoredMail {
         /// Number of the line, from 1.
         line: usize,
         /// The fault that the JSON reader found.
@@ -180,11 +222,12 @@ pub enum Unreadable {
     },
 }
 
-impl DeferredMail {
-    /// Makes the line for a mail with this body and envelope.
-    pub fn of(body: String, envelope: &Envelope) -> Self {
+impl StoredMail {
+    /// Makes the line for a mail with this body, envelope and `not_before`.
+    pub fn of(body: String, envelope: &Envelope, not_before: Option<EpochMillis>) -> Self {
         let named = |(name, value): (&str, String)| (name.to_owned(), value);
-        Self { body, attributes: envelope.to_attributes().into_iter().map(named).collect() }
+        let attributes = envelope.to_attributes().into_iter().map(named).collect();
+        Self { body, attributes, not_before }
     }
 
     /// Reads the line's envelope; none if it has no identity.
@@ -203,14 +246,14 @@ impl DeferredMail {
 ///
 /// ```
 /// use tidegate_core::identity::{Envelope, EpochMillis, Identity};
-/// use tidegate_core::deferral::{DeferredMail, pack, unpack};
+/// use tidegate_core::store::{StoredMail, pack, unpack};
 /// let envelope = Envelope::fresh("news", Identity::from_body_id("news", "7"), EpochMillis::new(0));
-/// let line = DeferredMail::of("{}".to_owned(), &envelope);
+/// let line = StoredMail::of("{}".to_owned(), &envelope, None);
 /// let read = unpack(&pack(&[line.clone()])?).unwrap();
 /// assert_eq!(read, [(line, envelope)]);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn pack(lines: &[DeferredMail]) -> io::Result<Vec<u8>> {
+pub fn pack(lines: &[StoredMail]) -> io::Result<Vec<u8>> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     for line in lines {
         serde_json::to_writer(&mut packed, line)?;
@@ -223,7 +266,7 @@ pub fn pack(lines: &[DeferredMail]) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// [`Unreadable`] if any line is unreadable; no mail is returned then.
-pub fn unpack(bytes: &[u8]) -> Result<Vec<(DeferredMail, Envelope)>, Unreadable> {
+pub fn unpack(bytes: &[u8]) -> Result<Vec<(StoredMail, Envelope)>, Unreadable> {
     let mut text = String::new();
     let unpacked = GzDecoder::new(bytes).take(MOST_UNPACKED + 1).read_to_string(&mut text)?;
     if unpacked as u64 > MOST_UNPACKED {
@@ -231,8 +274,8 @@ pub fn unpack(bytes: &[u8]) -> Result<Vec<(DeferredMail, Envelope)>, Unreadable>
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, said).into());
     }
     let read = |(line, text): (usize, &str)| {
-        let read: DeferredMail = serde_json::from_str(text)
-            .map_err(|source| Unreadable::DeferredMail { line, source })?;
+        let read: StoredMail =
+            serde_json::from_str(text).map_err(|source| Unreadable::StoredMail { line, source })?;
         match read.envelope() {
             Ok(Some(envelope)) => Ok((read, envelope)),
             Ok(None) => Err(Unreadable::Envelope { line, source: None }),

@@ -13,14 +13,14 @@ proptest! {
     fn an_object_reads_back_what_was_packed(
         bodies in proptest::collection::vec((".{0,80}", "[a-z]{1,9}", any::<u32>()), 0..20),
     ) {
-        let mails: Vec<(DeferredMail, Envelope)> = bodies
+        let mails: Vec<(StoredMail, Envelope)> = bodies
             .into_iter()
             .map(|(body, id, pass)| {
                 let envelope = Envelope { pass, ..envelope(&id) };
-                (DeferredMail::of(body, &envelope), envelope)
+                (StoredMail::of(body, &envelope, envelope.first_attempt_at), envelope)
             })
             .collect();
-        let lines: Vec<DeferredMail> = mails.iter().map(|(line, _)| line.clone()).collect();
+        let lines: Vec<StoredMail> = mails.iter().map(|(line, _)| line.clone()).collect();
         prop_assert_eq!(unpack(&pack(&lines).unwrap()).unwrap(), mails);
     }
 
@@ -36,6 +36,7 @@ proptest! {
         mails in any::<u64>(),
     ) {
         let name = |second, campaign: &str| ObjectName {
+            waits: Waits::Timed,
             window: Window::from_epoch_second(second),
             campaign: campaign.to_owned(),
             mails,
@@ -70,13 +71,15 @@ proptest! {
 fn names_that_are_none_are_refused() {
     for text in [
         "",
-        "20261120T203607Z.big.250.1a.jsonl",
-        "20261120T203607Z.big.250.jsonl.gz",
-        "20261320T203607Z.big.250.1a.jsonl.gz",
-        "20261120T203607Z.express.250.1a.jsonl.gz",
-        "20261120T203607Z.big.+250.1a.jsonl.gz",
-        "20261120T203607Z.big.250.1a.x.jsonl.gz",
-        "20261120T203607Z.big.250.1/a.jsonl.gz",
+        "20261120T203607Z.big.1a.250.jsonl.gz",
+        "mail/20261120T203607Z.big.1a.250.jsonl.gz",
+        "timed/20261120T203607Z.big.1a.250.jsonl",
+        "timed/20261120T203607Z.big.250.jsonl.gz",
+        "timed/20261320T203607Z.big.1a.250.jsonl.gz",
+        "timed/20261120T203607Z.express.1a.250.jsonl.gz",
+        "timed/20261120T203607Z.big.1a.+250.jsonl.gz",
+        "timed/20261120T203607Z.big.1a.x.250.jsonl.gz",
+        "timed/20261120T203607Z.big.1/a.250.jsonl.gz",
     ] {
         assert!(text.parse::<ObjectName>().is_err(), "{text}");
     }
@@ -84,8 +87,9 @@ fn names_that_are_none_are_refused() {
 
 #[test]
 fn an_object_that_is_cut_off_gives_nothing() {
-    let lines: Vec<DeferredMail> =
-        (0..50).map(|n| DeferredMail::of(format!("body {n}"), &envelope(&n.to_string()))).collect();
+    let lines: Vec<StoredMail> = (0..50)
+        .map(|n| StoredMail::of(format!("body {n}"), &envelope(&n.to_string()), None))
+        .collect();
     let whole = pack(&lines).unwrap();
     for end in [0, 1, whole.len() / 2, whole.len() - 1] {
         assert!(matches!(unpack(&whole[..end]), Err(Unreadable::Packed(_))), "{end}");
@@ -94,9 +98,9 @@ fn an_object_that_is_cut_off_gives_nothing() {
 
 #[test]
 fn a_line_without_an_identity_is_named() {
-    let mut line = DeferredMail::of("{}".to_owned(), &envelope("7"));
+    let mut line = StoredMail::of("{}".to_owned(), &envelope("7"), None);
     line.attributes.remove("identity");
-    let whole = pack(&[DeferredMail::of("{}".to_owned(), &envelope("6")), line]).unwrap();
+    let whole = pack(&[StoredMail::of("{}".to_owned(), &envelope("6"), None), line]).unwrap();
     let error = unpack(&whole).unwrap_err();
     assert_eq!(error.to_string(), "line 2 has no envelope");
 }
@@ -122,12 +126,12 @@ fn locations_are_a_bucket_and_a_prefix() {
     }
     let bare = Location::parse("s3://my.tides-1").unwrap();
     assert_eq!(
-        (bare.key("mail", "x"), bare.to_string()),
+        (bare.key("mail/x"), bare.to_string()),
         ("mail/x".to_owned(), "s3://my.tides-1".to_owned())
     );
     let deep = Location::parse("s3://tides/a/b").unwrap();
     assert_eq!(
-        (deep.key("mail", "x"), deep.to_string()),
+        (deep.key("mail/x"), deep.to_string()),
         ("a/b/mail/x".to_owned(), "s3://tides/a/b".to_owned())
     );
 }

@@ -1,0 +1,340 @@
+//! Runs `tidegate store`: lists the mail in the store, or releases deferred mail.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde::Serialize;
+use tidegate_adapters::aws::SystemEntropy;
+use tidegate_adapters::aws::stack::Stack;
+use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::format::{bytes, count, counted, span};
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::store::refill::due_until;
+use tidegate_core::store::{ObjectName, Waits};
+use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::ports::{Clock as _, Entropy as _, PortError, Store};
+use tidegate_delivery::schedule::refill::{
+    Bounds, BroughtBack, Destinations, RefillPorts, Why, bring_back, progress,
+};
+
+use crate::page::{Page, TextTable, Tone, View};
+use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
+use crate::stack::OnStack;
+
+/// Objects whose progress is asked for at once.
+const AT_ONCE: usize = 8;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stored {
+    pub objects: u64,
+    /// Mails; an object that is partly brought back counts with all of its mails.
+    pub mails: u64,
+    pub bytes: u64,
+    /// The window of the first object: of deferred mail the oldest, of timed mail the one that is due first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<Window>,
+}
+
+impl Stored {
+    fn add(&mut self, window: Window, mails: u64, bytes: u64) {
+        self.objects += 1;
+        self.mails += mails;
+        self.bytes += bytes;
+        self.first = Some(self.first.map_or(window, |first| first.min(window)));
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StoreList {
+    pub location: String,
+    #[serde(flatten)]
+    pub all: Stored,
+    /// By campaign, and by what the mail waits for.
+    pub campaigns: BTreeMap<String, BTreeMap<Waits, Stored>>,
+    /// Campaigns with mail in the store that the stack does not have, so that the mail cannot come back.
+    pub unknown_campaigns: Vec<String>,
+    /// Keys of other software's objects.
+    pub strange: Vec<String>,
+    #[serde(skip)]
+    pub now: EpochMillis,
+}
+
+/// Lists all objects.
+///
+/// # Errors
+/// [`PortError`]; never a part of the list.
+pub async fn list(
+    store: &impl Store,
+    location: &str,
+    campaigns: &[String],
+    now: EpochMillis,
+) -> Result<StoreList, PortError> {
+    let (objects, strange) = stored(store).await?;
+    let mut all = Stored::default();
+    let mut of = BTreeMap::<String, BTreeMap<Waits, Stored>>::new();
+    for (name, bytes) in objects {
+        all.add(name.window, name.mails, bytes);
+        let own = of.entry(name.campaign).or_default().entry(name.waits).or_default();
+        own.add(name.window, name.mails, bytes);
+    }
+    let unknown_campaigns = of.keys().filter(|name| !campaigns.contains(name)).cloned().collect();
+    let location = location.to_owned();
+    Ok(StoreList { location, all, campaigns: of, unknown_campaigns, strange, now })
+}
+
+/// Counts the mails of a campaign that have not come back yet, also those of objects that are partly brought back.
+///
+/// # Errors
+/// [`PortError`]; never a part of the count.
+pub async fn left(store: &impl Store, campaign: &str) -> Result<u64, PortError> {
+    let of = async |name: ObjectName| {
+        let progress = progress(store, &name).await?;
+        let back = progress.map_or(0, |(progress, _)| progress.count() as u64);
+        Ok::<_, PortError>(name.mails.saturating_sub(back))
+    };
+    let own = stored(store).await?.0.into_iter().map(|(name, _)| name);
+    let own = own.filter(|name| name.campaign == campaign);
+    let counts = stream::iter(own).map(of).buffer_unordered(AT_ONCE);
+    counts.try_fold(0, |sum, mails| async move { Ok(sum + mails) }).await
+}
+
+/// As [`left`] of a stack; none without a store.
+pub(crate) async fn left_of(campaign: &str, stack: &Stack) -> Result<u64, PortError> {
+    let Some(location) = stack.store() else { return Ok(0) };
+    left(&stack.clients().store(location), campaign).await
+}
+
+/// All objects with their sizes, and the keys that are no object's.
+async fn stored(store: &impl Store) -> Result<(Vec<(ObjectName, u64)>, Vec<String>), PortError> {
+    let (mut objects, mut strange) = (Vec::new(), Vec::new());
+    for waits in Waits::ALL {
+        let mut after = None;
+        loop {
+            let page = store.list(waits.as_str(), after.as_deref()).await?;
+            for object in page.objects {
+                match object.key.parse() {
+                    Ok(name) => objects.push((name, object.bytes)),
+                    Err(_) => strange.push(object.key),
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    Ok((objects, strange))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReleaseReport {
+    /// The mails that were brought back, and those that were left.
+    #[serde(flatten)]
+    pub done: BroughtBack,
+    pub interrupted: bool,
+}
+
+impl View for StoreList {
+    fn view(&self, page: &mut Page) {
+        if self.all.objects == 0 {
+            page.line(Tone::Good, format!("no message waits in {}", self.location));
+        } else {
+            let mails = counted(self.all.mails, "message");
+            let objects = counted(self.all.objects, "object");
+            page.heading(format!("{mails} in {objects} in {}", self.location));
+            let columns = ["campaign", "waits", "messages", "objects", "size", "first"];
+            let mut table = TextTable::new(columns).right(2).right(3).right(4).right(5);
+            let kinds =
+                self.campaigns.iter().flat_map(|(name, of)| of.iter().map(move |of| (name, of)));
+            for (name, (waits, stored)) in kinds {
+                table.row([
+                    name.clone(),
+                    waits.as_str().to_owned(),
+                    count(stored.mails),
+                    count(stored.objects),
+                    bytes(stored.bytes),
+                    self.first(stored),
+                ]);
+            }
+            page.table(table);
+        }
+        if !self.unknown_campaigns.is_empty() {
+            let names = self.unknown_campaigns.join(", ");
+            page.line(
+                Tone::Warning,
+                format!("there is no campaign {names}: its messages cannot come back"),
+            );
+        }
+        if !self.strange.is_empty() {
+            let strange = counted(self.strange.len() as u64, "object");
+            page.line(Tone::Warning, format!("also stored there: {strange} of other software"));
+        }
+    }
+}
+
+impl StoreList {
+    fn first(&self, stored: &Stored) -> String {
+        let now = Timestamp::from(self.now);
+        stored.first.map_or_else(String::new, |first| match first.opens() {
+            due if due > now => format!("in {}", span(due.saturating_since(now))),
+            since => format!("{} ago", span(now.saturating_since(since))),
+        })
+    }
+}
+
+impl View for ReleaseReport {
+    fn view(&self, page: &mut Page) {
+        let done = &self.done;
+        let mails = counted(done.mails, "message");
+        let tone = if done.is_all() { Tone::Good } else { Tone::Plain };
+        page.line(tone, format!("{mails} brought back to their queues"));
+        let mut table = TextTable::new(["campaign", "messages"]).right(1);
+        for (name, mails) in &done.campaigns {
+            table.row([name.clone(), count(*mails)]);
+        }
+        if !done.campaigns.is_empty() {
+            page.table(table);
+        }
+        for left in &done.left {
+            let why = match &left.why {
+                Why::NoCampaign => format!("there is no campaign {}", left.campaign),
+                Why::Held => format!("the campaign {} is held", left.campaign),
+                Why::Taken => "another process brings it back now".to_owned(),
+                Why::Unreadable(said) => said.clone(),
+                Why::Refused(code) => format!("the queue refused some of it ({code})"),
+            };
+            page.line(Tone::Warning, format!("left: {}: {why}", left.object));
+        }
+        if self.interrupted {
+            page.line(Tone::Warning, "interrupted: run the same command again to continue");
+        } else if !done.through {
+            page.line(Tone::Faint, "the limit was reached; there is more");
+        }
+    }
+}
+
+/// Show the mail in the store, or release deferred mail
+///
+/// Without a command it is listed, by campaign and by what it waits for: timed mail for its not_before, deferred mail
+/// for the level to be clear, or for its campaign's limit to begin again. The scheduler brings it back to its queue in
+/// time: deferred mail, the oldest first, once the level has been clear for ten minutes.
+///
+/// Exit code: 0; 2 where the stack has no store; 3 where the stack or S3 cannot be reached. `release` has more.
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct StoreArgs {
+    #[command(subcommand)]
+    command: Option<StoreCommand>,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum StoreCommand {
+    /// Show what waits, by campaign
+    List,
+    /// Bring deferred mail back to its campaigns' queues now, the oldest first
+    Release(ReleaseArgs),
+}
+
+/// Bring deferred mail back to its campaigns' queues now, the oldest first
+///
+/// Timed mail stays until its time. Killed anywhere it loses nothing, and the same command goes on where it was. While
+/// the level is above clear nothing is brought back: it would be deferred again.
+///
+/// Exit code: 0 all that was meant is back; 1 some was left, or the level is above clear; 2 an option is
+/// wrong or there is no store; 3 a service failed, run it again; 4 not confirmed; 130 interrupted.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate store release                            all of it, after asking
+  tidegate store release --campaign big --limit 1000 --yes")]
+struct ReleaseArgs {
+    /// Of this campaign alone
+    #[arg(long, value_name = "NAME")]
+    campaign: Option<String>,
+    /// So many mails at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Bring it back whatever the level: what is deferred by then is deferred again
+    #[arg(long)]
+    even_if_deferred: bool,
+    #[command(flatten)]
+    ask: ConfirmArgs,
+}
+
+pub(crate) async fn run(args: &StoreArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let location = stack.store().ok_or_else(|| {
+        let said = "this stack has no store: its functions have no TIDEGATE_STORE";
+        CommandError::Input(said.to_owned())
+    })?;
+    let store = stack.clients().store(location.clone());
+    let (standing, campaigns) = stack.standing().await?;
+    let names: Vec<String> = campaigns.iter().map(|campaign| campaign.name.clone()).collect();
+    let clock = stack.clock();
+    let location = location.to_string();
+    let listed = || list(&store, &location, &names, clock.wall().into());
+    let Some(StoreCommand::Release(args)) = &args.command else {
+        return shell.done(&listed().await?);
+    };
+    if let Some(unknown) = args.campaign.as_ref().filter(|name| !names.contains(name)) {
+        let known = names.join(", ");
+        return Err(CommandError::Input(format!(
+            "there is no campaign {unknown}; there is {known}"
+        )));
+    }
+    let level = standing.control.level(clock.wall().into());
+    if level > BackPressureLevel::Clear && !args.even_if_deferred {
+        let said =
+            format!("The level is {level}: what is brought back now would be deferred again.");
+        shell.output.remark(Tone::Warning, said);
+        return Ok(CommandEnd::ProblemsFound);
+    }
+    let listed = listed().await?;
+    let of_meant = |name: &String| args.campaign.as_ref().is_none_or(|meant| meant == name);
+    let meant = listed.campaigns.iter().filter(|(name, _)| of_meant(name));
+    let deferred: u64 =
+        meant.filter_map(|(_, of)| of.get(&Waits::Deferred)).map(|stored| stored.mails).sum();
+    let mails = args.limit.map_or(deferred, |limit| limit.min(deferred));
+    let question = format!("Bring {} back to their queues?", counted(mails, "message"));
+    if mails > 0
+        && let Some(ended) = stop_unless_confirmed(args.ask, shell, &question).await?
+    {
+        return Ok(ended);
+    }
+    let destinations = Destinations::of(&campaigns, &standing, clock.wall());
+    let (queues, me) = (stack.queues(), SystemEntropy.token());
+    let site = RefillPorts {
+        store: &store,
+        queues: &queues,
+        clock: &clock,
+        destinations: &destinations,
+        me: &me,
+    };
+    let bounds = Bounds {
+        deferred: args.limit.unwrap_or(u64::MAX),
+        // What the scheduler brings back anyway.
+        timed: due_until(clock.wall()),
+        mails_a_second: None,
+        until: None,
+        campaign: args.campaign.clone(),
+    };
+    let done = RefCell::default();
+    let (ended, interrupted) = tokio::select! {
+        ended = bring_back(site, &bounds, &done) => (ended, false),
+        () = shell.interrupted() => (Ok(()), true),
+    };
+    let report = ReleaseReport { done: done.take(), interrupted };
+    shell.show(&report)?;
+    ended?;
+    Ok(match report {
+        ReleaseReport { interrupted: true, .. } => CommandEnd::Interrupted,
+        ReleaseReport { done, .. } if done.left.is_empty() => CommandEnd::Done,
+        ReleaseReport { .. } => CommandEnd::ProblemsFound,
+    })
+}
+
+#[cfg(test)]
+mod tests;
