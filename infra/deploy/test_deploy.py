@@ -209,7 +209,7 @@ class Settings(unittest.TestCase):
         # As long as AWS's may be.
         self.assertRegex(found["TIDEGATE_SHARED_BUCKET"], "^rediss://s{247}$")
         self.assertRegex(found["TIDEGATE_LEDGER"], "^dynamodb:mail-LedgerTable-[A-Z]{13}$")
-        self.assertRegex(environment("scheduler", **given)["TIDEGATE_DEFERRAL"], "^s3://b{63}/deferral$")
+        self.assertRegex(environment("scheduler", **given)["TIDEGATE_STORE"], "^s3://b{63}/store$")
         self.assertIn("ap-southeast-1", found["TIDEGATE_DEAD_LETTER_QUEUE_URL"])
 
     def test_nothing_is_deployed_where_the_functions_would_not_start(self) -> None:

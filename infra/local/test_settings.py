@@ -30,7 +30,7 @@ OF_THE_STACK = {
         "ALARM_TOPIC")
 }  # fmt: skip
 # Parameters and props of other values: names and weights, or tags; on or off.
-OTHER_VALUES = {"TIDEGATE_CAMPAIGNS", "TIDEGATE_DEFERRAL"}
+OTHER_VALUES = {"TIDEGATE_CAMPAIGNS"}
 GIVEN = {name: s for name, s in SETTINGS.items() if name not in NOT_DEPLOYED | OF_THE_STACK | OTHER_VALUES}
 # Where a deployment wants something else than a start without the variable.
 OWN_DEFAULTS = {"TIDEGATE_FEEDBACK": "hold"}

@@ -168,10 +168,9 @@ class Combinations(unittest.TestCase):
             self.assertNotIn(f"TIDEGATE_SHARED_BUCKET{name}", scheduler)
         for level in ("BUSY", "OVERLOADED"):
             self.assertEqual(f"TIDEGATE_BACK_PRESSURE_{level}" in scheduler, on)
-        deferral = given["Deferral"] == "on"
-        self.assertEqual("TIDEGATE_DEFERRAL_REPLAY" in scheduler, deferral)
+        self.assertEqual(poller["TIDEGATE_DEFERRAL"], given["Deferral"])
         # The scheduler measures how deep and how old they are.
-        for name in ("CAMPAIGNS", "MERGE_QUEUE_URL", "EXPRESS_QUEUE_URL", "LIMIT_QUEUES", "DEFERRAL"):
+        for name in ("CAMPAIGNS", "MERGE_QUEUE_URL", "EXPRESS_QUEUE_URL", "LIMIT_QUEUES", "STORE"):
             of_both = (variables.get(f"TIDEGATE_{name}") for variables in (scheduler, poller))
             self.assertEqual(len(set(of_both)), 1, name)
         if tags or given["Campaigns"] == "ledger":
@@ -269,7 +268,7 @@ class Outputs(unittest.TestCase):
         queues = {"FirstCampaign", "SecondCampaign", "Express", "Merge", "DeadLetter", "Feedback"}
         queues |= {"FailedInvocations"}
         others = {"LedgerTable", "SchedulerFunction", "PollerFunction", "SchedulerLogGroup"}
-        others |= {"LimitQueueUrls", "DeferralBucket"}
+        others |= {"LimitQueueUrls", "StoreBucket"}
         others |= {"PollerLogGroup", "AlarmTopic", "Dashboard", "ConfigurationSet"}
         self.assertEqual(set(outputs), {f"{name}QueueUrl" for name in queues} | others)
         for name, output in outputs.items():

@@ -58,16 +58,11 @@ ALARMS |= {
     "busy": ("Tidegate BackPressureLevel", SCHEDULER, "Maximum", 300, 12, 1),
     "overloaded": ("Tidegate BackPressureLevel", SCHEDULER, "Maximum", 300, 3, 2),
     "backlog-grows": ("Tidegate BacklogGrows", SCHEDULER, "Maximum", 300, 1, 1),
+    "store-failed": ("Tidegate StoreFailed", POLLER, "Sum", 300, 1, 1),
+    "refill-failed": ("Tidegate RefillFailed", SCHEDULER, "Sum", 900, 3, 1),
 }
 # Those of what is switched on by a parameter.
 WITH: dict[str, tuple[dict[str, str], dict[str, Row]]] = {
-    "deferral": (
-        {"Deferral": "on"},
-        {
-            "deferral-failed": ("Tidegate DeferralFailed", POLLER, "Sum", 300, 1, 1),
-            "replay-failed": ("Tidegate DeferralReplayFailed", SCHEDULER, "Sum", 900, 3, 1),
-        },
-    ),
     "a shared bucket": (
         {"SharedBucket": "redis://a"},
         {
@@ -249,7 +244,7 @@ class Dashboard(unittest.TestCase):
         wanted = {"Sent", "Rate", "Quota", "SlotsSkipped", "SlotsUnused", "Refused", "Failed"}
         wanted |= {"DeadLettered", "Holds", "BlockedWindows", "HeldWindows", "Bounced"}
         wanted |= {"Complained", "Suppressed", "Dropped", "SqsCalls", "BackPressureLevel", "BacklogSeconds", "MeanAgeSeconds"}
-        wanted |= {"Deferred", "BroughtBack", "LimitMoved", "BucketRefused", "BucketLost"}
+        wanted |= {"Deferred", "Timed", "BroughtBack", "LimitMoved", "BucketRefused", "BucketLost"}
         self.assertEqual(wanted - shown, set())
 
     def test_it_shows_this_stacks_metrics_and_no_others(self) -> None:

@@ -226,12 +226,12 @@ class Queues(unittest.TestCase):
         self.assertNotIn("Tags", queues(stack(SecondCampaignName=""))["campaign-second"])
 
 
-class DeferralBucket(unittest.TestCase):
+class StoreBucket(unittest.TestCase):
     def setUp(self) -> None:
-        self.bucket = stack().resources["DeferralBucket"]
+        self.bucket = stack().resources["StoreBucket"]
 
     def test_no_parameter_and_no_deletion_of_the_stack_deletes_what_was_put_aside(self) -> None:
-        for logical in ("DeferralBucket", "DeferralBucketPolicy"):
+        for logical in ("StoreBucket", "StoreBucketPolicy"):
             resource = source()["Resources"][logical]
             self.assertNotIn("Condition", resource, logical)
             # But for a first deploy that fails: there is no mail in it yet.
@@ -255,10 +255,10 @@ class DeferralBucket(unittest.TestCase):
         self.assertNotIn("VersioningConfiguration", self.bucket)
         rules = self.bucket["LifecycleConfiguration"]["Rules"]
         expiring = [rule for rule in rules if any("Expiration" in key for key in rule)]
-        self.assertEqual([rule["Prefix"] for rule in expiring], ["deferral/progress/"])
+        self.assertEqual([rule["Prefix"] for rule in expiring], ["store/progress/", "store/large/"])
 
     def test_it_refuses_what_does_not_come_by_tls(self) -> None:
-        policy = stack().resources["DeferralBucketPolicy"]
+        policy = stack().resources["StoreBucketPolicy"]
         (statement,) = policy["PolicyDocument"]["Statement"]
         self.assertEqual(statement["Effect"], "Deny")
         self.assertEqual((statement["Principal"], statement["Action"]), ("*", "s3:*"))
@@ -266,13 +266,14 @@ class DeferralBucket(unittest.TestCase):
         self.assertEqual(statement["Resource"], [bucket, f"{bucket}/*"])
         self.assertEqual(statement["Condition"], {"Bool": {"aws:SecureTransport": "false"}})
 
-    def test_both_functions_are_told_of_it_where_mail_is_put_aside(self) -> None:
-        for given, expected in (({}, None), ({"Deferral": "on"}, "s3://AWS::S3::Bucket/deferral")):
-            made = stack(**given)
+    def test_both_functions_are_told_of_it_and_the_poller_whether_mail_is_deferred(self) -> None:
+        for deferral in ("off", "on"):
+            made = stack(Deferral=deferral)
             for function in ("SchedulerFunction", "PollerFunction"):
                 variables = made.resources[function]["Environment"]["Variables"]
-                self.assertEqual(variables.get("TIDEGATE_DEFERRAL"), expected)
-        told = stack().evaluate(source()["Outputs"]["DeferralBucket"]["Value"])
+                self.assertEqual(variables["TIDEGATE_STORE"], "s3://AWS::S3::Bucket/store")
+            self.assertEqual(variables["TIDEGATE_DEFERRAL"], deferral)
+        told = stack().evaluate(source()["Outputs"]["StoreBucket"]["Value"])
         self.assertEqual(told, "AWS::S3::Bucket")
 
 

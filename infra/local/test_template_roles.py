@@ -30,7 +30,7 @@ DOMAINS = {queue(f"limit-{number}"): {} for number in range(1, 7)}
 MAIL = {queue(name): {} for name in ("campaign-*", "express", "merge.fifo")} | DOMAINS
 CAMPAIGNS = {queue("campaign-*"): {}}
 BUCKET = "arn:aws:AWS::S3::Bucket"
-DEFERRAL = {f"{BUCKET}/deferral/*": {}}
+STORE = {f"{BUCKET}/store/*": {}}
 FAILED = {queue("failed-invocations"): {}}
 ANYWHERE = {"*": {}}
 SEND_WITH = {arn("ses", "template/*"): {}, arn("ses", "configuration-set/*"): {}}
@@ -48,9 +48,9 @@ SCHEDULER_MAY = {
     "sqs:SendMessage": FAILED | CAMPAIGNS,
     "sqs:GetQueueAttributes": MAIL,
     "s3:ListBucket": {BUCKET: {}},
-    "s3:GetObject": DEFERRAL,
-    "s3:PutObject": DEFERRAL,
-    "s3:DeleteObject": DEFERRAL,
+    "s3:GetObject": STORE,
+    "s3:PutObject": STORE,
+    "s3:DeleteObject": STORE,
 }
 POLLER_MAY = {
     "logs:CreateLogStream": {log("poller"): {}},
@@ -64,7 +64,10 @@ POLLER_MAY = {
     "sqs:DeleteMessage": MAIL,
     "sqs:ChangeMessageVisibility": MAIL,
     "sqs:GetQueueAttributes": {queue("merge.fifo"): {}} | DOMAINS,
-    "s3:PutObject": DEFERRAL,
+    "s3:ListBucket": {BUCKET: {}},
+    "s3:GetObject": STORE,
+    "s3:PutObject": STORE,
+    "s3:DeleteObject": STORE,
     "sqs:SendMessage": MAIL | {queue("dead-letter"): {}} | FAILED,
 } | {action: {arn("ses", "identity/*"): {}} | SEND_WITH for action in SENDS}
 FEEDBACK = {

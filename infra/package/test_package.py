@@ -36,7 +36,7 @@ def referred(node: object) -> set[str]:
     """The names in `Ref`, `Fn::GetAtt`, `Fn::Sub` and `DependsOn`, but for AWS's own."""
     text = json.dumps(node)
     found = re.findall(r'"(?:Ref|DependsOn)": "(\w+)"', text) + re.findall(r'"Fn::GetAtt": \[?"(\w+)', text)
-    return set(found) | set(re.findall(r"\$\{([A-Z]\w+Queue|LedgerTable|DeferralBucket)[.}]", text))
+    return set(found) | set(re.findall(r"\$\{([A-Z]\w+Queue|LedgerTable|StoreBucket)[.}]", text))
 
 
 class InAFolder(unittest.TestCase):

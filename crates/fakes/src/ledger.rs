@@ -151,6 +151,7 @@ impl LedgerState {
         }
         self.looks.found = report.looks.found.or(self.looks.found);
         self.looks.empty = report.looks.empty.or(self.looks.empty);
+        self.looks.due = report.looks.due.or(self.looks.due);
         self.window_left = report.window_left.or(self.window_left);
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use tidegate_core::compression::compress;
+use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Body, Outgoing};
 
 /// A mail to be put on a queue.
@@ -12,6 +13,8 @@ pub struct ProducedMail {
     pub recipients: u32,
     /// The body's `priority`; `None` omits it.
     pub priority: Option<&'static str>,
+    /// The body's `not_before`; `None` omits it.
+    pub not_before: Option<EpochMillis>,
     pub domain: String,
     pub sender: String,
     /// The length of its text, in bytes.
@@ -39,6 +42,7 @@ impl ProducedMail {
             id: id.into(),
             recipients: 1,
             priority: None,
+            not_before: None,
             domain,
             sender: "news@example.org".to_owned(),
             text: 5,
@@ -61,6 +65,12 @@ impl ProducedMail {
 
     pub fn at(mut self, priority: &'static str) -> Self {
         self.priority = Some(priority);
+        self
+    }
+
+    /// This mail not before a time.
+    pub fn not_before(mut self, at: impl Into<EpochMillis>) -> Self {
+        self.not_before = Some(at.into());
         self
     }
 
@@ -120,8 +130,11 @@ impl ProducedMail {
         format!(r#"{{"id": "{id}", "to_phone": "{to}", "text": "{text}"{priority}}}"#)
     }
 
+    /// The members for priority and time.
     fn priority(&self) -> String {
-        self.priority.map(|p| format!(r#", "priority": "{p}""#)).unwrap_or_default()
+        let priority = self.priority.map(|p| format!(r#", "priority": "{p}""#));
+        let not_before = self.not_before.map(|at| format!(r#", "not_before": "{at}""#));
+        priority.into_iter().chain(not_before).collect()
     }
 }
 

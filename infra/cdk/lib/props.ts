@@ -48,7 +48,7 @@ export interface SharedBucket {
 
   /**
    * The VPC that the poller is put into to reach it. From there the poller must reach SQS, DynamoDB
-   * and SES too, and S3 with `deferral`.
+   * SES and S3 too.
    * @default - none
    */
   readonly vpc?: IVpc;
@@ -168,18 +168,11 @@ export interface TidegateProps {
   readonly backPressureOverloaded?: string;
 
   /**
-   * Whether mail of priority low is put aside into the deferral bucket while the stack is busy, and of
+   * Whether mail of priority low is put aside into the store while the stack is busy, and of
    * normal while it is overloaded, until the level is clear again.
    * @default false
    */
   readonly deferral?: boolean;
-
-  /**
-   * Whether the scheduler replays deferred mail once the level is clear (`auto`), or waits for
-   * `tidegate deferred replay` (`off`).
-   * @default 'auto'
-   */
-  readonly deferralReplay?: 'auto' | 'off';
 
   /**
    * Sends of one mail that may fail before it goes to the dead-letter queue. From 1 to 100.
@@ -349,7 +342,7 @@ export interface TidegateProps {
   /**
    * What becomes of the queues of mails, the ledger table and the logs when they leave the stack:
    * a campaign's queue does once the campaign leaves the props. What is retained keeps its name,
-   * and stands in the way of a queue or log that is to be made anew. The deferral bucket is retained
+   * and stands in the way of a queue or log that is to be made anew. The store's bucket is retained
    * in any case: what is in it may be mail that nothing else holds.
    * @default RemovalPolicy.DESTROY
    */

@@ -64,8 +64,8 @@ export class Tidegate extends Construct {
   readonly expressQueue: sqs.IQueue;
   /** The queues of the groups of recipient domains (`limits`), in their order; there are six. */
   readonly limitQueues: sqs.IQueue[];
-  /** Where mail is put aside under pressure; it stays when the stack is deleted. */
-  readonly deferralBucket: s3.IBucket;
+  /** Where mail waits longer than a queue should; it stays when the stack is deleted. */
+  readonly storeBucket: s3.IBucket;
   /** What every alarm tells. */
   readonly alarmTopic: sns.ITopic;
   /** The alarms, by their names without the Tidegate's. */
@@ -116,7 +116,7 @@ export class Tidegate extends Construct {
       const made = this.template.getResource(logicalId);
       explain(this.template, logicalId, resource);
       const { deletionPolicy, updateReplacePolicy } = made.cfnOptions;
-      // Queues of mails, the ledger and the logs; the deferral bucket is retained whatever the prop says.
+      // Queues of mails, the ledger and the logs; the store's bucket is retained whatever the prop says.
       if (deletionPolicy === CfnDeletionPolicy.DELETE && updateReplacePolicy === CfnDeletionPolicy.RETAIN) {
         made.applyRemovalPolicy(removalPolicy, { applyToUpdateReplacePolicy: false });
       }
@@ -128,7 +128,7 @@ export class Tidegate extends Construct {
     this.expressQueue = this.queue('ExpressMailQueue');
     this.limitQueues = LIMIT_QUEUES.map((number) => this.queue(`LimitQueue${number}`));
     this.deadLetterQueue = this.queue('DeadLetterQueue');
-    this.deferralBucket = s3.Bucket.fromBucketName(this, 'DeferralBucket', this.ref('DeferralBucket'));
+    this.storeBucket = s3.Bucket.fromBucketName(this, 'StoreBucket', this.ref('StoreBucket'));
     this.ledger = dynamodb.Table.fromTableName(this, 'Ledger', this.ref('LedgerTable'));
     this.schedulerLog = logs.LogGroup.fromLogGroupName(this, 'SchedulerLog', this.ref('SchedulerLog'));
     this.pollerLog = logs.LogGroup.fromLogGroupName(this, 'PollerLog', this.ref('PollerLog'));
@@ -198,7 +198,7 @@ export class Tidegate extends Construct {
       may('cloudformation:DescribeStacks', stack.formatArn({ service: 'cloudformation', resource: 'stack', resourceName: `${stack.stackName}/*` })),
       may('lambda:GetFunctionConfiguration', this.scheduler.functionArn, this.poller.functionArn),
       this.grantWake(grantee),
-      may('s3:ListBucket', this.deferralBucket.bucketArn),
+      may('s3:ListBucket', this.storeBucket.bucketArn),
       // These know no resources, or can be told none that is not the account's.
       may('cloudwatch:DescribeAlarms', '*'),
       may('cloudwatch:GetMetricData', '*'),
@@ -215,15 +215,15 @@ export class Tidegate extends Construct {
   }
 
   /**
-   * Lets an operator take mails out of the dead-letter queue and out of the deferral bucket, and put
+   * Lets an operator take mails out of the dead-letter queue and out of the store, and put
    * them back on their campaigns' queues.
    */
   grantReplay(grantee: iam.IGrantable): iam.Grant {
     const actions = ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'];
     return combined([
       this.deadLetterQueue.grantConsumeMessages(grantee),
-      iam.Grant.addToPrincipal({ grantee, actions, resourceArns: [this.deferralBucket.arnForObjects('deferral/*')] }),
-      iam.Grant.addToPrincipal({ grantee, actions: ['s3:ListBucket'], resourceArns: [this.deferralBucket.bucketArn] }),
+      iam.Grant.addToPrincipal({ grantee, actions, resourceArns: [this.storeBucket.arnForObjects('store/*')] }),
+      iam.Grant.addToPrincipal({ grantee, actions: ['s3:ListBucket'], resourceArns: [this.storeBucket.bucketArn] }),
       this.grantSend(grantee),
     ]);
   }

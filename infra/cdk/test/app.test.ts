@@ -28,10 +28,10 @@ test('without settings it is the stack of the SAM template', () => {
   stack.queue('tidegate-campaign-minor');
   const { Outputs } = stack.template;
   assert.deepEqual(Object.keys(Outputs).sort(), [
-    'AlarmTopic', 'CampaignQueueUrls', 'ConfigurationSet', 'DeadLetterQueueUrl', 'DeferralBucket',
+    'AlarmTopic', 'CampaignQueueUrls', 'ConfigurationSet', 'DeadLetterQueueUrl',
     'FailedInvocationsQueueUrl', 'FeedbackQueueUrl', 'FirstCampaignQueueUrl', 'LedgerTable', 'LimitQueueUrls',
     'MergeQueueUrl', 'PollerFunction', 'PollerLogGroup', 'SchedulerFunction', 'SchedulerLogGroup',
-    'SecondCampaignQueueUrl',
+    'SecondCampaignQueueUrl', 'StoreBucket',
   ]);
   assert.equal(Outputs.AlarmTopic.Export.Name, 'tidegate-AlarmTopic');
 });

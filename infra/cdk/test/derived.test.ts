@@ -63,8 +63,8 @@ const EFFECTS: [Partial<TidegateProps>, Record<string, string | undefined>][] = 
     TIDEGATE_QUOTA_PER_SECOND: '14.5', TIDEGATE_MAX_IN_FLIGHT: '100', TIDEGATE_RATE_MARGIN: '0.05',
   }],
   [{ allowedSenders: ['a@example.org', '*@example.net'] }, { TIDEGATE_ALLOWED_SENDERS: 'a@example.org,*@example.net' }],
-  [{ deferral: true, deferralReplay: 'off' }, {
-    TIDEGATE_DEFERRAL: 's3://MailTemplateDeferralBucket/deferral', TIDEGATE_DEFERRAL_REPLAY: 'off',
+  [{ deferral: true }, {
+    TIDEGATE_STORE: 's3://MailTemplateStoreBucket/store', TIDEGATE_DEFERRAL: 'on',
   }],
   [{ sharedBucket: { url: SecretValue.secretsManager('bucket'), lost: 'open', prefix: 'mail' } }, {
     TIDEGATE_SHARED_BUCKET: '{{resolve:secretsmanager:bucket:SecretString:::}}', TIDEGATE_SHARED_BUCKET_LOST: 'open',
@@ -98,7 +98,7 @@ test('each function has its code, processor, memory and log', () => {
   assert.notEqual(stack.function('poller').Code.S3Key, stack.function('scheduler').Code.S3Key);
 });
 
-test('the removal policy is that of queues of mails, ledger and logs, and the deferral bucket stays in any case', () => {
+test('the removal policy is that of queues of mails, ledger and logs, and the bucket of the store stays in any case', () => {
   const retained = rendered({ removalPolicy: RemovalPolicy.RETAIN });
   for (const [stack, policy] of [[retained, 'Retain'], [rendered(), 'Delete']] as const) {
     const kept = ['AWS::DynamoDB::Table', 'AWS::Logs::LogGroup'].flatMap((type) => stack.all(type));

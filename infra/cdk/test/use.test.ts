@@ -72,11 +72,11 @@ test('an operator may change the control record, and replay dead letters', () =>
   ]);
   const replay = granted((mail, operator) => mail.grantReplay(operator)) as [string[], string][];
   const replaying = new Map(replay.map(([does, on]) => [on, does]));
-  const bucket = 'arn:AWS::Partition:s3:::MailTemplateDeferralBucket';
+  const bucket = 'arn:AWS::Partition:s3:::MailTemplateStoreBucket';
   assert.deepEqual([...replaying.keys()].sort(), [
-    'Arn of mail-campaign-big', 'Arn of mail-campaign-small', 'Arn of mail-dead-letter', bucket, `${bucket}/deferral/*`,
+    'Arn of mail-campaign-big', 'Arn of mail-campaign-small', 'Arn of mail-dead-letter', bucket, `${bucket}/store/*`,
   ]);
-  assert.deepEqual(replaying.get(`${bucket}/deferral/*`), [
+  assert.deepEqual(replaying.get(`${bucket}/store/*`), [
     's3:GetObject', 's3:PutObject', 's3:DeleteObject',
   ]);
   assert.ok(replaying.get('Arn of mail-dead-letter')?.includes('sqs:DeleteMessage'));
@@ -108,7 +108,7 @@ test('its parts are members', () => {
   const shown = new Rendered(Template.fromStack(stack).toJSON());
   const names = {
     'mail-campaign-small': mail.campaignQueue('small').queueUrl, 'mail-express': mail.expressQueue.queueUrl,
-    'mail-limit-6': mail.limitQueues[5]?.queueUrl, MailTemplateDeferralBucket: mail.deferralBucket.bucketName,
+    'mail-limit-6': mail.limitQueues[5]?.queueUrl, MailTemplateStoreBucket: mail.storeBucket.bucketName,
     'mail-merge.fifo': mail.mergeQueue.queueUrl, 'mail-dead-letter': mail.deadLetterQueue.queueUrl,
     'mail-feedback': mail.template.getResource('FeedbackQueue').ref, 'mail-scheduler': mail.scheduler.functionName,
     'mail-poller': mail.poller.functionName, 'mail-alarms': mail.alarmTopic.topicArn,
@@ -193,5 +193,5 @@ test('what is explained to cdk-nag is narrow: of the roles each resource by itse
   assert.ok(roles.length > 5);
   for (const [rule] of roles) assert.match(rule, /^AwsSolutions-IAM5\[Resource::.*\*\]$/);
   assert.deepEqual([...explained.get('AwsSolutions-DDB3')!], ['mail/Mail/Template/LedgerTable']);
-  assert.deepEqual([...explained.get('AwsSolutions-S1')!], ['mail/Mail/Template/DeferralBucket']);
+  assert.deepEqual([...explained.get('AwsSolutions-S1')!], ['mail/Mail/Template/StoreBucket']);
 });

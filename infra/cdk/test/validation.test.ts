@@ -48,7 +48,6 @@ const REFUSED: [object, string, string, string][] = [
   [{ backPressureBusy: 'depth=4' }, 'backPressureBusy', '"depth=4"', 'off, or one to three'],
   [{ backPressureOverloaded: 'age=1h,' }, 'backPressureOverloaded', '"age=1h,"', 'off, or one to three'],
   [{ deferral: 'on' }, 'deferral', '"on"', 'true, false'],
-  [{ deferralReplay: 'on' }, 'deferralReplay', '"on"', 'auto, off'],
   [{ sharedBucket: { url: 'host' } }, 'sharedBucket.url', '"not shown', 'rediss://HOST or a dynamic reference'],
   [{ sharedBucket: { url: 7 } }, 'sharedBucket.url', '"not shown', 'or a dynamic reference'],
   [{ sharedBucket: { url: 'http://u:secret@host' } }, 'sharedBucket.url', '"not shown', 'redis://HOST'],

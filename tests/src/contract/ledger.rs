@@ -270,11 +270,15 @@ async fn queues_found_empty_are_noted_one_by_one(room: &impl LedgerRoom) {
 async fn looks_are_replaced_one_by_one_or_left(room: &impl LedgerRoom) {
     let ledger = room.open().await;
     let report = async |found: Option<u64>, empty: Option<u64>| {
-        let looks = QueueChecks { found: found.map(window), empty: empty.map(window) };
+        let looks = QueueChecks {
+            found: found.map(window),
+            empty: empty.map(window),
+            due: found.map(window),
+        };
         ledger.report(&LedgerReport { looks, ..LedgerReport::default() }).await.unwrap();
         ledger.read().await.unwrap().looks
     };
-    let looks = |found, empty| QueueChecks { found, empty: Some(window(empty)) };
+    let looks = |found, empty| QueueChecks { found, empty: Some(window(empty)), due: found };
     assert_eq!(report(None, None).await, QueueChecks::default());
     assert_eq!(report(None, Some(5)).await, looks(None, 5));
     assert_eq!(report(Some(7), None).await, looks(Some(window(7)), 5));

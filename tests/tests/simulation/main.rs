@@ -42,6 +42,7 @@ mod tags;
 mod tenants;
 mod texts;
 mod ticks;
+mod timed;
 mod why;
 
 /// Both modes, by whether there is a merge queue.

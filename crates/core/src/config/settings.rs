@@ -171,7 +171,7 @@ settings! {
     STORE = "TIDEGATE_STORE", Both, Text(ALLOWED_LOCATION), Otherwise("none"),
         "The [store](store.md), where mail waits longer than a queue should; without it none is deferred, and timed mail waits on its queue.";
     DEFERRAL = "TIDEGATE_DEFERRAL", Poller, Choice(&["on", "off"]), Value("off"),
-        "Whether mail of low priority is [deferred](operations/back-pressure.md) while the level is above clear; it needs a store.";
+        "Whether mail of priority low is put aside into the [store](store.md) while the stack is busy, and of normal while it is overloaded, until the level is clear again.";
     POLLER_FUNCTION = "TIDEGATE_POLLER_FUNCTION", Scheduler,
         Text("the name or ARN of the poller function"), Required,
         "The function that the scheduler sends its ticks to.";

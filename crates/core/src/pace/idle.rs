@@ -27,17 +27,21 @@ pub const STILL: u64 = 45;
 /// polls, which see every message. With runs a minute apart such checks are at most five minutes apart.
 pub const EXACT: u64 = 240;
 
+/// Windows within which a delayed message is found once its delay is over.
+const BECOMES_VISIBLE: u64 = 5;
+
 /// Windows of one scheduler run, which EventBridge starts once a minute.
 pub const RUN: u64 = 60;
 
 /// The latest results of the pollers' checks of the queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueChecks {
-    /// The newest window in which a poller received mail, or in which timed mail is due, from the reports; none if that
-    /// is not known.
+    /// The newest window in which a poller received mail, from the reports; none if that is not known.
     pub found: Option<Window>,
     /// The newest window in which a long poll of every queue returned nothing; none if there was none.
     pub empty: Option<Window>,
+    /// The last window for which timed mail stands on a queue, with SQS's delay; none if there never was any.
+    pub due: Option<Window>,
 }
 
 impl QueueChecks {
@@ -54,9 +58,15 @@ impl QueueChecks {
     }
 
     /// The check that lets the stack sleep in `from`: it is older, it found every queue empty, and there
-    /// was no mail in the [`STILL`] windows before it.
+    /// was no mail in the [`STILL`] windows before it. None while timed mail is due.
     pub fn rest(&self, from: Window) -> Option<Window> {
-        self.empty.filter(|empty| self.is_still(*empty) && *empty < from)
+        let awake = self.awaits(from);
+        self.empty.filter(|empty| !awake && self.is_still(*empty) && *empty < from)
+    }
+
+    /// True if timed mail may become visible in `window` or later, or just did.
+    pub fn awaits(&self, window: Window) -> bool {
+        self.due.is_some_and(|due| due.plus(BECOMES_VISIBLE) >= window)
     }
 }
 

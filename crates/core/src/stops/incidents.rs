@@ -36,8 +36,8 @@ const COUNTED: [(Counter, u64, &str, &str); 6] = [
     (
         Counter::StoreFailed,
         1,
-        "deferral-failed",
-        "messages that should be deferred stay on their queue",
+        "store-failed",
+        "messages that should be put into the store stay on their queue",
     ),
 ];
 /// An incident of [`COUNTED`] is over after so long without it. A mail that cannot be sent is received every
@@ -58,7 +58,7 @@ pub struct RunFigures {
     pub quota_unknown: u32,
     /// Ticks of this run that Lambda did not accept.
     pub ticks_failed: u64,
-    /// Whether deferred mail could not be replayed.
+    /// Whether mail could not be brought back from the store.
     pub refill_failed: bool,
     /// Counters that grew too much in a minute of the last half hour ([`GrowthMemory::lately`]).
     pub grown: BTreeSet<Counter>,
@@ -265,12 +265,12 @@ mod tests {
         assert_eq!(run(1, 9, 2, false), Vec::<String>::new());
         let all = [
             "bucket-lost",
-            "deferral-failed",
             "old-mail",
             "quota-unknown",
             "received-often",
+            "refill-failed",
             "refusals",
-            "replay-failed",
+            "store-failed",
             "ticks-failed",
             "windows-missed",
         ];

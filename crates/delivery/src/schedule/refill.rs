@@ -529,12 +529,11 @@ impl<S: Store, Q: Queues, E: Entropy> Refill<'_, S, Q, E> {
     }
 }
 
-/// Tells the pollers that mail comes until window `latest`: until then the stack does not sleep, and asks its queues in
-/// short turns.
+/// Tells the pollers that mail becomes visible until window `latest`: until then the stack does not sleep.
 async fn announce(ledger: &impl Ledger, standing: &Standing, latest: Window) {
     let report = LedgerReport {
         window: latest,
-        looks: QueueChecks { found: Some(latest), empty: None },
+        looks: QueueChecks { due: standing.looks.due.max(Some(latest)), ..QueueChecks::default() },
         upkeep: Upkeep { parts: standing.parts, ..Upkeep::default() },
         ..LedgerReport::default()
     };

@@ -19,6 +19,7 @@ const LEFT: &str = "left.";
 /// Not `found` and `empty`, because these are reserved words of DynamoDB.
 const LAST_FIND: &str = "last_find";
 const LAST_EMPTY: &str = "last_empty";
+const LAST_DUE: &str = "last_due";
 const WINDOW_LEFT: &str = "window_left";
 const PARTS: &str = "parts";
 const EXPIRES: &str = "expires_at";
@@ -82,6 +83,7 @@ impl Parts {
                 let at = |name| Ok(reader.number(name)?.map(Window::from_epoch_second));
                 standing.looks.found = at(LAST_FIND)?;
                 standing.looks.empty = at(LAST_EMPTY)?;
+                standing.looks.due = at(LAST_DUE)?;
                 // Only shown: a text of another version must not keep a poller from its window.
                 standing.window_left = reader.text(WINDOW_LEFT).and_then(WindowLeft::parse);
             }
@@ -176,6 +178,7 @@ fn beside(report: &LedgerReport, place: u32) -> Vec<AttributeChange> {
         (PARTS, Some(parts).filter(|parts| *parts > 0)),
         (LAST_FIND, window(report.looks.found)),
         (LAST_EMPTY, window(report.looks.empty)),
+        (LAST_DUE, window(report.looks.due)),
     ];
     let set = |(name, value): (&str, Option<u64>)| {
         Some(AttributeChange::Set(name.to_owned(), number(&value?)))

@@ -112,7 +112,7 @@ fn standing() -> Standing {
             .map(|(name, sum)| (name.to_owned(), sum))
             .into(),
         idle: [("spring".to_owned(), Idle { until: window(105), pause: 4 })].into(),
-        looks: QueueChecks { found: Some(window(70)), empty: None },
+        looks: QueueChecks { found: Some(window(70)), empty: None, due: None },
         parts: 1,
         left: [("fall".to_owned(), window(60))].into(),
         window_left: None,
@@ -325,7 +325,7 @@ async fn a_report_adds_its_counters_once_each_in_as_many_writes_as_they_need() {
     let report = LedgerReport {
         counters: counters.clone(),
         idle,
-        looks: QueueChecks { found: Some(window(7)), empty: None },
+        looks: QueueChecks { found: Some(window(7)), empty: None, due: Some(window(9)) },
         ..LedgerReport::default()
     };
     ledger.report(&report).await.unwrap();

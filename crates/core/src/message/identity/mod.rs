@@ -12,7 +12,7 @@
 //! - it has at most as many attempts as passes.
 //!
 //! Without such an envelope a mail counts as fresh. The values of an accepted envelope are limited:
-//! `enqueued_at` lies within the 14 days before SQS took this copy, `first_attempt_at` lies between the
+//! `enqueued_at` lies within the 379 days before SQS took this copy (365 in the store, 14 on a queue), `first_attempt_at` lies between the
 //! two, and if no attempt would be left, attempts count from 0 again.
 //!
 //! A producer of one campaign can therefore use up passes and attempts of that campaign's mail only.
@@ -210,8 +210,8 @@ fn decode(text: &str) -> Option<String> {
     percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
-/// SQS keeps a message for at most 14 days (`MessageRetentionPeriod`).
-const LONGEST_RETENTION: Duration = Duration::from_hours(14 * 24);
+/// A mail's longest life: 365 days in the store, and 14 on a queue (SQS's longest `MessageRetentionPeriod`).
+pub const LONGEST_LIFE: Duration = Duration::from_hours((365 + 14) * 24);
 
 /// Largest accepted pass. Each replay of a parked mail adds 65,536, so 32,767 replays are possible. The
 /// numbers above are left for the next passes, so that the next pass always differs.
@@ -266,7 +266,7 @@ impl CampaignMessage<'_> {
     }
 
     fn bounded(&self, found: Envelope) -> Envelope {
-        let retention = u64::try_from(LONGEST_RETENTION.as_millis()).unwrap_or(u64::MAX);
+        let retention = u64::try_from(LONGEST_LIFE.as_millis()).unwrap_or(u64::MAX);
         let oldest = EpochMillis::new(self.sent_at.as_millis().saturating_sub(retention));
         let enqueued_at = found.enqueued_at.clamp(oldest, self.sent_at);
         let first_attempt_at = found.first_attempt_at.map(|at| at.clamp(enqueued_at, self.sent_at));
@@ -763,7 +763,7 @@ mod campaign_queue_tests {
             (read.enqueued_at, read.first_attempt_at.unwrap())
         };
         let (long_ago, far_off) = ("1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z");
-        let oldest = EpochMillis::new(SENT_AT.as_millis() - 14 * 24 * 3_600_000);
+        let oldest = EpochMillis::new(SENT_AT.as_millis() - 379 * 24 * 3_600_000);
         assert_eq!(read(long_ago, long_ago), (oldest, oldest));
         assert_eq!(read(far_off, far_off), (SENT_AT, SENT_AT));
         assert_eq!(read(long_ago, far_off), (oldest, SENT_AT));
@@ -835,7 +835,7 @@ mod campaign_queue_tests {
             prop_assert!(envelope.pass >= 1 && envelope.attempt < MAX_ATTEMPTS);
             prop_assert!(envelope.enqueued_at <= SENT_AT);
             let waited = SENT_AT.as_millis() - envelope.enqueued_at.as_millis();
-            prop_assert!(waited <= 14 * 24 * 3_600_000);
+            prop_assert!(waited <= 379 * 24 * 3_600_000);
             // The pass of the next copy differs, so the merge queue does not drop it as a duplicate.
             let again = envelope.clone().put_back_failed(SENT_AT, "503");
             prop_assert!(again.pass > envelope.pass && again.attempt == envelope.attempt + 1);

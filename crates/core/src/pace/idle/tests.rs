@@ -8,7 +8,7 @@ fn window(second: u64) -> Window {
 }
 
 fn looks_of(found: u64, empty: u64) -> QueueChecks {
-    QueueChecks { found: Some(window(found)), empty: Some(window(empty)) }
+    QueueChecks { found: Some(window(found)), empty: Some(window(empty)), due: None }
 }
 
 /// The windows in which pollers check, with one poller per window from 0 on. Pollers of `lost` windows
@@ -121,7 +121,7 @@ proptest! {
         wake in 1_u64..=60, found: Option<u16>, empty: Option<u16>, from: u16, checked in 0_u64..60,
     ) {
         let at = |second: Option<u16>| second.map(|second| window(second.into()));
-        let (checks, from) = (QueueChecks { found: at(found), empty: at(empty) }, window(from.into()));
+        let (checks, from) = (QueueChecks { found: at(found), empty: at(empty), due: None }, window(from.into()));
         let run = IdleRun { first: from, wake };
         for checked in [None, Some(from.plus(checked))] {
             let next = run.next(&checks, checked, from);

@@ -1,10 +1,9 @@
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
-use crate::identity::EpochMillis;
+use crate::identity::{EpochMillis, LONGEST_LIFE};
 use crate::stored::is_default;
 
 /// Reason for a hold. It determines who may lift it.
@@ -172,9 +171,6 @@ impl Holds {
     }
 }
 
-/// Time for which a cancel is kept. A queue keeps mail for 14 days at most; deferred mail may come back later.
-const KEPT: Duration = Duration::from_hours(60 * 24);
-
 /// An operator's decision to take back the mail of a campaign: mail that was enqueued at `at` or before is not
 /// sent.
 ///
@@ -203,8 +199,8 @@ impl Cancel {
         enqueued_at <= self.at
     }
 
-    /// Whether it has been kept for 60 days at `now`.
+    /// Whether it has been kept for 379 days at `now`: no older mail can be left.
     pub(super) fn is_over(&self, now: EpochMillis) -> bool {
-        now.saturating_since(self.at) > KEPT
+        now.saturating_since(self.at) > LONGEST_LIFE
     }
 }

@@ -168,7 +168,7 @@ impl QueueAnswers {
     fn looks(&self, plan: &Plan) -> QueueChecks {
         // If the ledger does not know when mail was last found, this window counts.
         let found = self.found || plan.looks.found.is_none();
-        let found = found.then(|| plan.looks.found.max(Some(plan.window))).flatten();
+
         let asked = plan.campaigns.iter().filter(|c| !c.held).flat_map(|c| &c.queues);
         let asked = asked.map(|queue| queue.key.as_str());
         let asked = asked.chain(plan.merge.as_ref().map(|_| MERGE_QUEUE));
@@ -180,7 +180,8 @@ impl QueueAnswers {
             && plan.permit == Permit::Send
             && !plan.campaigns.is_empty()
             && asked.all(|queue| self.empty.contains(queue));
-        QueueChecks { found, empty: empty.then_some(plan.window) }
+        let at = |holds: bool| holds.then_some(plan.window);
+        QueueChecks { found: at(found), empty: at(empty), due: None }
     }
 
     /// Queues newly found empty, with their next pause, and queues that have mail again (`None`). `most` is
@@ -190,10 +191,12 @@ impl QueueAnswers {
     /// left alone for 4, until window 104.
     fn idle(&self, plan: &Plan, most: u64, limits: &LimitWindow) -> BTreeMap<String, Option<Idle>> {
         let before = known(plan);
-        // Timed mail is due soon: its queue is asked in time.
-        let most = if plan.looks.found > Some(plan.window) { 1 } else { most };
         let mut news = BTreeMap::new();
         let mut found_empty = |queue: &str, most: u64| {
+            // Timed mail becomes visible soon, and is to be found at once.
+            if plan.looks.awaits(plan.window) {
+                return;
+            }
             let pause = before.get(queue).map_or(0, |idle| idle.pause);
             let (pause, until) = pause_after_empty(pause, plan.window, most);
             news.insert(queue.to_owned(), Some(Idle { until, pause }));
@@ -249,7 +252,7 @@ fn woken(plan: &Plan, queue: &str) -> LedgerReport {
     LedgerReport {
         window: plan.window,
         idle: idle.map(|queue| (queue.to_owned(), None)).collect(),
-        looks: QueueChecks { found: plan.looks.found.max(Some(plan.window)), empty: None },
+        looks: QueueChecks { found: Some(plan.window), ..QueueChecks::default() },
         upkeep: Upkeep { parts: plan.upkeep.parts, ..Upkeep::default() },
         ..LedgerReport::default()
     }

@@ -190,5 +190,6 @@ impl<'a, E: Environment> Rules<'a, E> {
     pub(super) fn report(&self, entry: &mut LedgerReport) {
         self.limits.report(entry);
         self.idle.report(entry);
+        self.store.report(entry);
     }
 }

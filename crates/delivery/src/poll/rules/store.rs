@@ -24,7 +24,7 @@ use super::{Effect, Kept};
 use crate::poll::context::Context;
 use crate::poll::settle::{Job, Receipt};
 use crate::poll::sources::message::{Message, put_back_until, receipt};
-use crate::ports::{Body, Environment, Store as _};
+use crate::ports::{Body, Environment, LedgerReport, Store as _};
 
 /// Mails that a window stores at most, for each slot: a campaign of low-priority mail is searched ten times
 /// as fast as it could be sent, for a bounded number of calls.
@@ -59,8 +59,9 @@ pub(crate) struct MailToStore<'a, E: Environment> {
     held: RefCell<BTreeMap<ObjectKey, Vec<PendingMail>>>,
     mails: Cell<u64>,
     bytes: Cell<usize>,
-    /// Timed mail that goes back to its queue.
+    /// Timed mail that goes back to its queue, and the last window for which it does.
     delayed: RefCell<Vec<Job>>,
+    latest: Cell<Option<Window>>,
 }
 
 impl<'a, E: Environment> MailToStore<'a, E> {
@@ -79,6 +80,7 @@ impl<'a, E: Environment> MailToStore<'a, E> {
             mails: Cell::new(0),
             bytes: Cell::new(0),
             delayed: RefCell::default(),
+            latest: Cell::new(None),
         }
     }
 
@@ -155,7 +157,17 @@ impl<'a, E: Environment> MailToStore<'a, E> {
     }
 
     fn delayed(&self, mail: &Message, until: Timestamp, buffered: bool) -> Job {
+        let window =
+            Window::containing(until).min(self.ctx.plan.window.plus(LONGEST_DELAY.as_secs()));
+        self.latest.set(self.latest.get().max(Some(window)));
         put_back_until(mail, delay(until, self.ctx.plan.window.closes()), buffered)
+    }
+
+    /// Tells the next pollers and the scheduler until when delayed mail becomes visible.
+    pub(super) fn report(&self, entry: &mut LedgerReport) {
+        if let Some(latest) = self.latest.get() {
+            entry.looks.due = self.ctx.plan.looks.due.max(Some(latest));
+        }
     }
 
     pub(super) async fn closes(&self) -> Vec<Job> {

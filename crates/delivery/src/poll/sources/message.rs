@@ -17,7 +17,8 @@ use tidegate_core::identity::{
 use tidegate_core::limiter::Line;
 use tidegate_core::limits::{Demands, MailFacts};
 use tidegate_core::outcome::{Failure, Outcome};
-use tidegate_core::{in_full, retry};
+use tidegate_core::store::refill::LONGEST_WAIT;
+use tidegate_core::{Timestamp, in_full, retry};
 
 use crate::poll::context::Context;
 use crate::poll::limits::idle_key;
@@ -191,6 +192,10 @@ pub(crate) fn read<E: Environment>(
             return Err(reject(held, envelope, code, error.to_string(), error.redacted()));
         }
     };
+    if content.not_before().is_some_and(|at| Timestamp::from(at) > ctx.now() + LONGEST_WAIT) {
+        let said = "not_before: must be at most 365 days ahead".to_owned();
+        return Err(reject(held, envelope, "InvalidMail", said.clone(), said));
+    }
     // A body so large that the envelope does not fit beside it could not be put back to its campaign: it is
     // refused now, not after a failed send.
     let allowed = CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes());
