@@ -13,6 +13,7 @@ use tidegate_core::channel::{Content, MessageRules};
 use tidegate_core::email::{
     EmailErrorKind, HeaderField, MAX_RECIPIENTS, Priority, header_fields, without_fields,
 };
+use tidegate_core::identity::EpochMillis;
 use tidegate_core::ses_request::{
     NameValue, SesAttachment, SesContent, SesDestination, SesRequest, SesSimple, SesText,
     address_of,
@@ -97,6 +98,7 @@ impl SubmissionRules {
         }
         let header = MailHeader::take(&mut request)?;
         let (named, priority) = (header.campaign.clone(), header.priority);
+        let not_before = header.not_before;
         let retry_key = retry_key.or_else(|| header.message_id.clone());
         header.complete(&mut request);
         let choice = self.campaigns.choose(
@@ -124,6 +126,9 @@ impl SubmissionRules {
         let content = content_hash(&request, &of_mail);
         let mut message = message(request)?;
         message.insert("priority", json_of(&priority)?);
+        if let Some(at) = not_before {
+            message.insert("not_before", json_of(&at)?);
+        }
         let number = recipients.len();
         let retry_key = retry_key.unwrap_or(random);
         let of_part = |(part, to): (usize, Box<RawValue>)| {
@@ -314,6 +319,8 @@ struct MailHeader {
     campaign: Option<String>,
     /// `X-Tidegate-Priority`.
     priority: Option<Priority>,
+    /// `X-Tidegate-Not-Before`.
+    not_before: Option<EpochMillis>,
     /// `X-SES-CONFIGURATION-SET`, which SES would read.
     configuration_set: Option<String>,
     /// `X-SES-MESSAGE-TAGS`, as SES would read them: `name=value, name=value`.
@@ -361,6 +368,10 @@ impl MailHeader {
             let allowed = "allowed are critical, high, normal and low";
             word.parse().map_err(|_| invalid(format!("X-Tidegate-Priority is {word:?}; {allowed}")))
         });
+        let not_before = value("X-Tidegate-Not-Before")?.map(|at| {
+            let allowed = "allowed is a time with its zone, like 2026-12-24T09:00:00+01:00";
+            at.parse().map_err(|_| invalid(format!("X-Tidegate-Not-Before is {at:?}; {allowed}")))
+        });
         let tags = values(SETTINGS[1]).flat_map(|tags| tags.split(',')).map(str::trim);
         let tags = tags.filter(|tag| !tag.is_empty()).map(|tag| {
             let wrong = || invalid(format!("{} has {tag:?}; allowed are NAME=VALUE", SETTINGS[1]));
@@ -371,6 +382,7 @@ impl MailHeader {
             message_id: value("Message-ID")?,
             campaign: value("X-Tidegate-Campaign")?,
             priority: priority.transpose()?,
+            not_before: not_before.transpose()?,
             configuration_set: value(SETTINGS[0])?,
             tags: tags.collect::<Result<_, Refusal>>()?,
         })

@@ -319,6 +319,7 @@ async fn a_mail_to_many_by_smtp_is_a_message_for_each_fifty_with_the_settings_of
         .serve(async |_: Router| {
             let data = "From: news@example.org\r\nTo: list@example.com\r\nMessage-ID: <1@example.org>\r\n\
                 X-Tidegate-Campaign: orders\r\nX-Tidegate-Priority: high\r\nX-SES-CONFIGURATION-SET: set\r\n\
+                X-Tidegate-Not-Before: 2026-12-24T09:00:00+01:00\r\n\
                 X-SES-MESSAGE-TAGS: a=b, c=d\r\n\r\nText.\r\n";
             let mail = SmtpMail {
                 user: None,
@@ -341,6 +342,7 @@ async fn a_mail_to_many_by_smtp_is_a_message_for_each_fifty_with_the_settings_of
             (&json!("high"), &json!("set"))
         );
         assert_eq!(mail["tags"], json!({"a": "b", "c": "d"}));
+        assert_eq!(mail["not_before"], "2026-12-24T08:00:00.000Z");
     }
 }
 
