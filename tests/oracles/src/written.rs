@@ -95,7 +95,7 @@ pub(crate) fn write(email: &Email) -> Result<String, serde_json::Error> {
             let data = RawValue::from_string(data.clone())?;
             (None, None, None, Some(Template { name, data }))
         }
-        Content::Raw(_) => (None, None, None, None),
+        Content::Raw(_) | Content::Stored(_) => (None, None, None, None),
     };
     serde_json::to_string(&Long {
         id: email.id.as_deref(),

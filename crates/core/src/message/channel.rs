@@ -3,7 +3,7 @@
 use serde::Serialize;
 use strum::EnumString;
 
-use crate::email::{Address, AllowedSenders, Email, EmailError, Priority, wrapped};
+use crate::email::{Address, AllowedSenders, Email, EmailError, Priority, StoredContent, wrapped};
 use crate::identity::EpochMillis;
 use crate::outcome::{Failure, Outcome, classify, classify_for_tenant, names_recipients_alone};
 use crate::text_message::{AllowedTexts, TextMessage, classify_text};
@@ -91,6 +91,14 @@ impl MessageRules {
     pub fn read(&self, body: &str) -> Result<Content, EmailError> {
         Content::parse(self.channel, body).and_then(|content| self.admit(content))
     }
+
+    /// The same for a mail whose body points to `object`.
+    ///
+    /// # Errors
+    /// [`EmailError`] for the first fault, with the field.
+    pub fn read_with_object(&self, body: &str, object: &[u8]) -> Result<Content, EmailError> {
+        Email::with_object(body, object).and_then(|email| self.admit(email.into()))
+    }
 }
 
 impl From<AllowedSenders> for MessageRules {
@@ -151,6 +159,14 @@ impl Content {
         match self {
             Self::Email(email) => email.not_before,
             Self::Text(text) => text.not_before,
+        }
+    }
+
+    /// Where a large mail's content is, if it was not read yet.
+    pub const fn stored(&self) -> Option<&StoredContent> {
+        match self {
+            Self::Email(email) => email.stored(),
+            Self::Text(_) => None,
         }
     }
 

@@ -54,6 +54,12 @@ impl Memory {
         (free / COPIES).max(SQS_LIMIT_BYTES as u64)
     }
 
+    /// The part of [`Memory::mail_bytes`] that content from the store takes: half of its size, since it exists at most two and
+    /// a half times (as S3's answer and as read, then as the request to SES), not five times.
+    pub const fn of_content(bytes: u64) -> u64 {
+        bytes.div_ceil(2)
+    }
+
     /// The memory that a poller needs to send `per_second` mails of `kilobytes` each. It is the larger
     /// of two amounts, and at least 128 MB:
     ///

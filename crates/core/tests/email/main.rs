@@ -8,6 +8,7 @@ mod members;
 mod properties;
 mod raw;
 mod schema;
+mod stored;
 mod text_schema;
 #[path = "../../../../tests/oracles/src/written.rs"]
 mod written;

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use tidegate_core::email::{
-    Address, AllowedSenders, Content, Email, TextLiteral, addressed_to, id_of, ses_tag_value,
+    Address, AllowedSenders, Content, Email, TextLiteral, addressed_to, id_of, ses_tag_value, split,
 };
 
 use super::written;
@@ -151,6 +151,24 @@ proptest! {
             prop_assert_eq!((html.literal(), html.decode()), (literal.as_str(), text.clone()));
             prop_assert_eq!(html, &TextLiteral::from(text.as_str()));
         }
+    }
+
+    #[test]
+    fn a_pointer_with_its_object_is_the_mail_of_the_whole_body(body in long_forms()) {
+        let parts = split(&body, "abc").unwrap();
+        let (whole, pointer) = (Email::parse(&body).unwrap(), Email::parse(&parts.pointer).unwrap());
+        let stored = pointer.stored().unwrap();
+        prop_assert_eq!((stored.key(), stored.bytes), (parts.key, parts.object.len() as u64));
+        let found = (&pointer.id, pointer.priority, &pointer.from, pointer.recipients());
+        prop_assert_eq!(found, (&whole.id, whole.priority, &whole.from, whole.recipients()));
+        prop_assert_eq!(Email::with_object(&parts.pointer, &parts.object).unwrap(), whole);
+    }
+
+    #[test]
+    fn no_object_makes_it_panic(object in any::<Vec<u8>>(), text in "[{}\\[\\]\",:a-z]{0,40}") {
+        let pointer = r#"{"to":"a@b.cc","from":"a@b.cc","stored":{"name":"a","bytes":1}}"#;
+        prop_assert!(Email::with_object(pointer, &object).is_err());
+        let _ = Email::with_object(pointer, text.as_bytes());
     }
 
     #[test]

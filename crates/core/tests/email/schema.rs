@@ -346,6 +346,23 @@ fn tags() -> Vec<Value> {
     values
 }
 
+fn stored() -> Vec<Value> {
+    vec![
+        json!({ "name": "0a1B", "bytes": 10 }),
+        json!({ "name": "a".repeat(64), "bytes": 56_623_104, "x_a": 1, "metadata": 2 }),
+        json!({ "name": "a".repeat(65), "bytes": 1 }),
+        json!({ "name": "a", "bytes": 56_623_105 }),
+        json!({ "name": "a", "bytes": 0 }),
+        json!({ "name": "a", "bytes": "1" }),
+        json!({ "name": "a", "bytes": 1.5 }),
+        json!({ "name": "a", "bytes": null }),
+        json!({ "name": "../a", "bytes": 1 }),
+        json!({ "name": "a" }),
+        json!({ "bytes": 1 }),
+        json!({ "name": "a", "bytes": 1, "bucket": "b" }),
+    ]
+}
+
 /// Values of each member, allowed and not; the first is allowed.
 fn values() -> Vec<(&'static str, Vec<Value>)> {
     let bodies = || {
@@ -372,6 +389,7 @@ fn values() -> Vec<(&'static str, Vec<Value>)> {
         ("html", bodies()),
         ("template", templates()),
         ("raw", raws()),
+        ("stored", stored()),
         ("headers", headers()),
         ("attachments", attachments()),
         ("configuration_set", words(64)),
@@ -391,12 +409,13 @@ fn values() -> Vec<(&'static str, Vec<Value>)> {
 
 /// A message from one form's members with these and some others changed, added or taken away.
 fn messages() -> impl Strategy<Value = Value> {
-    const STARTS: [&[&str]; 6] = [
+    const STARTS: [&[&str]; 7] = [
         &["to_address", "from_address", "subject", "body"],
         &["to", "from", "subject", "text"],
         &["bcc", "from", "subject", "html", "list_unsubscribe", "headers"],
         &["to", "from", "template", "tags"],
         &["to", "from", "raw", "id"],
+        &["to", "from", "stored", "id"],
         &[],
     ];
     let (names, choices): (Vec<_>, Vec<_>) = values().into_iter().unzip();
@@ -444,9 +463,11 @@ fn every_value_of_every_member_is_judged_alike_by_schema_and_parser() {
     let templated =
         json!({ "to": "ada@example.com", "from": "news@example.org", "template": { "name": "t" } });
     let raw = json!({ "to": "ada@example.com", "from": "news@example.org", "raw": raws()[0] });
+    let large =
+        json!({ "to": "ada@example.com", "from": "news@example.org", "stored": stored()[0] });
     let unsubscribing = json!({ "to": "a@example.com", "from": "b@example.org", "subject": "s", "html": "h", "list_unsubscribe": "https://example.org" });
     let (mut taken, mut refused) = (0, 0);
-    for start in [&short, &long, &templated, &raw, &unsubscribing] {
+    for start in [&short, &long, &templated, &raw, &large, &unsubscribing] {
         assert!(validator.is_valid(start) && refusal(&start.to_string()).is_none());
         for (name, values) in values() {
             for value in values {

@@ -6,6 +6,7 @@ use super::error::EmailError;
 use super::json::{Node, TextLiteral};
 use super::members::{BASE64, Members, base64};
 use super::raw::RawMail;
+use super::stored::StoredContent;
 use crate::text::{has_control, is_word_of};
 
 /// Most bytes of template data that SES takes (256 KiB).
@@ -45,6 +46,8 @@ pub enum Content {
     },
     /// SES's `Raw` content.
     Raw(RawMail),
+    /// One of the others, in an object of the store that was not read yet.
+    Stored(StoredContent),
 }
 
 /// A file that is attached to the mail.
@@ -126,6 +129,18 @@ fn raw_template_data(body: &str) -> Result<&str, EmailError> {
     body.map(|body| body.template.data.get()).map_err(|fault| {
         EmailError::invalid("template.data", format!("must be a JSON object ({fault})"))
     })
+}
+
+/// The size of a mail as SES counts it: attachments in base64, a MIME message as it is.
+pub(super) fn bytes(content: &Content, attachments: &[Attachment]) -> usize {
+    let literal = |text: &Option<TextLiteral>| text.as_ref().map_or(0, |text| text.literal().len());
+    let own = match content {
+        Content::Simple { text, html, .. } => literal(text) + literal(html),
+        Content::Template { data, .. } => data.len(),
+        Content::Raw(raw) => raw.base64().len() / 4 * 3,
+        Content::Stored(_) => 0,
+    };
+    own + attachments.iter().map(|file| file.content.len().div_ceil(3) * 4).sum::<usize>()
 }
 
 /// Removes the white space between the tokens of valid JSON. Strings stay as they are.

@@ -45,6 +45,11 @@ impl Members {
         }
     }
 
+    /// Adds the members of another object.
+    pub(super) fn extend(&mut self, more: Self) {
+        self.entries.extend(more.entries);
+    }
+
     /// The names of the members that are present and not `null`.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let present = self.entries.iter().filter(|(_, value)| !matches!(value, Node::Null));

@@ -13,7 +13,8 @@
 //! The long form has `to`, `cc`, `bcc` and `reply_to` (a string or a list), `from`, `subject`, `text`,
 //! `html` or a `template` {`name`, `data`}, `headers`, `attachments`, `configuration_set` and
 //! `list_unsubscribe` (an https address, or {`url`, `mailto`}). The raw form has a MIME message in base64 as `raw`, with
-//! `from` and all recipients in `to` as its envelope. All forms may contain `id`, `priority`, `tags` and `not_before`. A member that is `null` counts as absent. Unknown members are refused, except `metadata`
+//! `from` and all recipients in `to` as its envelope. The content of the long and the raw form may be an object of the store, to
+//! which the member `stored` {`name`, `bytes`} points. All forms may contain `id`, `priority`, `tags` and `not_before`. A member that is `null` counts as absent. Unknown members are refused, except `metadata`
 //! and names that begin with `x_`.
 
 mod address;
@@ -25,6 +26,7 @@ pub(crate) mod members;
 mod raw;
 mod read;
 mod senders;
+mod stored;
 mod tags;
 pub(crate) mod wrapped;
 
@@ -45,6 +47,7 @@ pub use raw::{HeaderField, RawMail, header_fields, without_fields};
 pub use read::{addressed_to, id_of};
 pub(crate) use read::{read_id, read_not_before, read_priority, read_tags};
 pub use senders::AllowedSenders;
+pub use stored::{LARGE_FOLDER, MAX_MAIL_BYTES, MAX_STORED_BYTES, SplitBody, StoredContent, split};
 pub use tags::ses_tag_value;
 
 /// Most recipients in `to`, `cc` and `bcc` together that SES takes in one mail.
@@ -99,6 +102,14 @@ impl Email {
     pub const fn raw(&self) -> Option<&RawMail> {
         match &self.content {
             Content::Raw(raw) => Some(raw),
+            _ => None,
+        }
+    }
+
+    /// Where the content is, if it was not read yet.
+    pub const fn stored(&self) -> Option<&StoredContent> {
+        match &self.content {
+            Content::Stored(stored) => Some(stored),
             _ => None,
         }
     }

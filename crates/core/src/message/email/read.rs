@@ -9,6 +9,7 @@ use super::error::{EmailError, EmailErrorKind};
 use super::json::{Node, readable};
 use super::members::{self, Members};
 use super::raw::RawMail;
+use super::stored::{CONTENT, MAX_MAIL_BYTES, StoredContent};
 use super::wrapped;
 use super::{
     Content, Email, ListUnsubscribe, MAX_ID_CHARS, MAX_RECIPIENTS, Priority, content, headers, tags,
@@ -20,7 +21,7 @@ use crate::text::has_control;
 /// Members of the short form, of the long and the raw form, and of all. Error messages list them in this order, and
 /// `docs/message.schema.json` describes each.
 const SHORT: [&str; 3] = ["to_address", "from_address", "body"];
-const LONG: [&str; 13] = [
+const LONG: [&str; 14] = [
     "to",
     "cc",
     "bcc",
@@ -34,6 +35,7 @@ const LONG: [&str; 13] = [
     "attachments",
     "configuration_set",
     "list_unsubscribe",
+    "stored",
 ];
 const BOTH: [&str; 5] = ["subject", "id", "priority", "tags", "not_before"];
 
@@ -60,9 +62,32 @@ impl Email {
     /// # Errors
     /// [`EmailError`] for the first fault, with the field.
     pub fn parse(body: &str) -> Result<Self, EmailError> {
-        let node = Node::read(body)?;
-        node.refuse_duplicates("")?;
-        let mut members = Members::known("", node, &[&SHORT[..], &LONG, &BOTH].concat())?;
+        Self::read(members_of(body, &[&SHORT[..], &LONG, &BOTH].concat())?, body)
+    }
+
+    /// Reads a body that points to `object`, with the content from there: the mail that one body with the members of both
+    /// would be.
+    ///
+    /// # Errors
+    /// As for [`Email::parse`]. The field is `stored` if the object is not a JSON object.
+    pub fn with_object(body: &str, object: &[u8]) -> Result<Self, EmailError> {
+        let mut members = members_of(body, &[&LONG[..], &BOTH].concat())?;
+        refuse_beside(&members)?;
+        members.take("stored");
+        let unread = |fault: &dyn std::fmt::Display| {
+            let problem = format!("must point to a JSON object ({fault})");
+            EmailError::invalid("stored", problem)
+        };
+        let object = str::from_utf8(object).map_err(|fault| unread(&fault))?;
+        members.extend(members_of(object, &CONTENT).map_err(|error| match error.kind {
+            EmailErrorKind::NotJson => unread(&error.problem),
+            _ => error,
+        })?);
+        Self::read(members, object)
+    }
+
+    /// `text` is the JSON in which the content stands.
+    fn read(mut members: Members, text: &str) -> Result<Self, EmailError> {
         let short = members.names().find(|name| SHORT.contains(name));
         let long = members.names().find(|name| LONG.contains(name));
         if let (Some(short), Some(long)) = (short, long) {
@@ -91,10 +116,12 @@ impl Email {
             return Err(EmailError::missing("to", problem));
         }
         let from = take_address(&mut members, named("from_address", "from"))?;
-        let content = match (members.take_text("raw")?, members.take("template")) {
-            (Some(raw), _) => Content::Raw(RawMail::read(raw)?),
-            (None, Some(template)) => content::read_template(template, body)?,
-            (None, None) => content::read_simple(&mut members, named("body", "text"))?,
+        let (raw, template) = (members.take_text("raw")?, members.take("template"));
+        let content = match (raw, template, members.take("stored")) {
+            (Some(raw), ..) => Content::Raw(RawMail::read(raw)?),
+            (None, Some(template), _) => content::read_template(template, text)?,
+            (None, None, Some(stored)) => Content::Stored(StoredContent::read(stored)?),
+            (None, None, None) => content::read_simple(&mut members, named("body", "text"))?,
         };
         let list_unsubscribe =
             members.take("list_unsubscribe").map(ListUnsubscribe::read).transpose()?;
@@ -123,16 +150,33 @@ impl Email {
             let problem = "must be 1 to 50 recipients, counted over to, cc and bcc";
             return Err(EmailError::invalid("to", problem).with_found(recipients.to_string()));
         }
+        let bytes = content::bytes(&email.content, &email.attachments);
+        if bytes > MAX_MAIL_BYTES {
+            let problem =
+                format!("must be at most {MAX_MAIL_BYTES} bytes: SES takes no larger mail");
+            return Err(EmailError::invalid("body", problem).with_found(format!("{bytes} bytes")));
+        }
         Ok(email)
     }
+}
+
+/// The members of a JSON object, each of them `known` and there once.
+fn members_of(json: &str, known: &[&str]) -> Result<Members, EmailError> {
+    let node = Node::read(json)?;
+    node.refuse_duplicates("")?;
+    Members::known("", node, known)
 }
 
 /// Refuses members that say again, or otherwise, what the content of another one says.
 fn refuse_beside(members: &Members) -> Result<(), EmailError> {
     let raw = "must not stand with raw, whose message has its own; all recipients stand in to";
     let template = "must not stand with template, which has its own";
-    let wholes =
-        [("raw", &BESIDE_RAW[..], raw), ("template", &BESIDE_TEMPLATE[..], template)].into_iter();
+    let stored = "must not stand with stored, whose object has it";
+    let wholes = [
+        ("stored", &CONTENT[..], stored),
+        ("raw", &BESIDE_RAW, raw),
+        ("template", &BESIDE_TEMPLATE, template),
+    ];
     for (whole, parts, problem) in wholes {
         let is_there = members.names().any(|name| name == whole);
         let part = members.names().find(|name| is_there && parts.contains(name));

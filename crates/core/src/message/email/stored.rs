@@ -1,0 +1,106 @@
+//! The content of a large mail: an object of the store, to which the message on the queue points with its member `stored`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::error::EmailError;
+use super::json::Node;
+use super::members::Members;
+use crate::text::is_word_of;
+
+/// The folder of the store with the contents of large mails.
+pub const LARGE_FOLDER: &str = "large";
+
+/// Most bytes of a mail that SES takes, its attachments in base64.
+pub const MAX_MAIL_BYTES: usize = 40 * 1_048_576;
+
+/// Most bytes of an object: a MIME message of [`MAX_MAIL_BYTES`] in base64, and room for what stands around it.
+pub const MAX_STORED_BYTES: u64 = 54 * 1_048_576;
+
+/// The members that an object holds. None of them stands beside `stored`.
+pub(super) const CONTENT: [&str; 9] = [
+    "reply_to",
+    "subject",
+    "text",
+    "html",
+    "template",
+    "raw",
+    "headers",
+    "attachments",
+    "list_unsubscribe",
+];
+
+/// Where a large mail's content is. The name has no slash and no dot, so it stays within the store's folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive] // Only the parser makes one.
+pub struct StoredContent {
+    /// The object's name in the folder [`LARGE_FOLDER`]: 1 to 64 letters and digits.
+    pub name: String,
+    /// The object's exact size, 1 to [`MAX_STORED_BYTES`].
+    pub bytes: u64,
+}
+
+impl StoredContent {
+    /// The object's key in the store.
+    pub fn key(&self) -> String {
+        key(&self.name)
+    }
+
+    pub(super) fn read(node: Node) -> Result<Self, EmailError> {
+        let mut members = Members::known("stored", node, &["name", "bytes"])?;
+        let field = members.path_of("name");
+        let named = "must be 1 to 64 letters and digits";
+        let name = members.take_allowed("name", |name| is_word_of(name, 64, ""), named)?;
+        let name = name.ok_or_else(|| EmailError::missing(field, named))?;
+        let field = members.path_of("bytes");
+        let sized = format!("must be the object's size in bytes, 1 to {MAX_STORED_BYTES}");
+        let Some(node) = members.take("bytes") else {
+            return Err(EmailError::missing(field, sized));
+        };
+        let bytes = match &node {
+            Node::Number(number) => number.parse().ok(),
+            _ => None,
+        };
+        match bytes.filter(|bytes| (1..=MAX_STORED_BYTES).contains(bytes)) {
+            Some(bytes) => Ok(Self { name, bytes }),
+            None => Err(EmailError::invalid(field, sized).with_found(node.kind())),
+        }
+    }
+}
+
+fn key(name: &str) -> String {
+    format!("{LARGE_FOLDER}/{name}")
+}
+
+/// A mail's body in two parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SplitBody {
+    /// The message for the queue.
+    pub pointer: String,
+    /// The key of the object in the store.
+    pub key: String,
+    /// The object's bytes.
+    pub object: Vec<u8>,
+}
+
+/// Splits a mail's body (long or raw form) into a pointer and the object that it points to, which gets the name `name`. None
+/// of a text that is not a JSON object.
+///
+/// ```
+/// use tidegate_core::email::{Email, split};
+/// let body = r#"{"to": "ada@example.com", "from": "news@example.org", "subject": "Hello", "text": "Text."}"#;
+/// let parts = split(body, "0a1b2c").unwrap();
+/// assert_eq!(parts.key, "large/0a1b2c");
+/// assert_eq!(Email::with_object(&parts.pointer, &parts.object), Email::parse(body));
+/// ```
+pub fn split(body: &str, name: &str) -> Option<SplitBody> {
+    let mut pointer: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(body).ok()?;
+    let object: BTreeMap<_, _> =
+        pointer.extract_if(.., |name, _| CONTENT.contains(&name.as_ref())).collect();
+    let object = serde_json::to_vec(&object).ok()?;
+    let stored = to_raw_value(&serde_json::json!({ "name": name, "bytes": object.len() })).ok()?;
+    pointer.insert("stored".into(), &stored);
+    Some(SplitBody { pointer: serde_json::to_string(&pointer).ok()?, key: key(name), object })
+}
