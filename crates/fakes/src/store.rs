@@ -91,6 +91,15 @@ impl Store for MemoryStore {
         self.call(Operation::GetObject, key, get).await
     }
 
+    async fn get_most(&self, key: &str, most: u64) -> Result<Option<Vec<u8>>, PortError> {
+        let found = self.get(key).await?;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Ok(found.map(|(mut bytes, _)| {
+            bytes.truncate(most);
+            bytes
+        }))
+    }
+
     async fn delete(&self, key: &str) -> Result<(), PortError> {
         self.call(Operation::DeleteObject, key, |state| drop(state.objects.remove(key))).await
     }

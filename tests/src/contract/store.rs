@@ -17,6 +17,7 @@ pub async fn store_contract(room: &impl StoreRoom) {
     hold_in_turn(behaviours![room =>
         an_empty_store_lists_nothing,
         an_object_is_given_as_it_was_put,
+        no_more_of_an_object_is_read_than_was_asked_for,
         an_object_put_again_is_one_object,
         objects_of_a_folder_are_listed_in_order_page_by_page,
         what_is_deleted_is_gone_and_may_be_deleted_again,
@@ -53,6 +54,18 @@ async fn an_object_is_given_as_it_was_put(room: &impl StoreRoom) {
     assert_eq!(store.get("timed/a").await.unwrap().unwrap().0, bytes);
     let page = store.list("timed", None).await.unwrap();
     assert_eq!((page.objects[0].key.as_str(), page.objects[0].bytes), ("timed/a", 70_000));
+}
+
+async fn no_more_of_an_object_is_read_than_was_asked_for(room: &impl StoreRoom) {
+    let store = room.open().await;
+    assert_eq!(store.get_most("large/a", 3).await.unwrap(), None);
+    store.put("large/a", vec![1, 2, 3, 4]).await.unwrap();
+    for (most, bytes) in [(1, vec![1]), (3, vec![1, 2, 3]), (4, vec![1, 2, 3, 4])] {
+        assert_eq!(store.get_most("large/a", most).await.unwrap(), Some(bytes));
+    }
+    assert_eq!(store.get_most("large/a", 99).await.unwrap(), Some(vec![1, 2, 3, 4]));
+    store.put("large/b", Vec::new()).await.unwrap();
+    assert_eq!(store.get_most("large/b", 9).await.unwrap(), Some(Vec::new()));
 }
 
 async fn an_object_put_again_is_one_object(room: &impl StoreRoom) {

@@ -14,6 +14,7 @@ use crate::aws::error::{incomplete, port_error, refused, time_limits};
 
 /// S3's codes for a condition that does not hold, or that cannot be decided because of a concurrent write.
 const OUTRUN: [&str; 2] = ["PreconditionFailed", "ConditionalRequestConflict"];
+const GET: &str = "GetObject";
 /// Objects per page, S3's maximum.
 const PAGE: i32 = 1_000;
 /// The time limit of one attempt; an object has a few megabytes at most.
@@ -51,6 +52,34 @@ impl S3Store {
         format!("s3://{}/{}", self.location.bucket, self.location.key(key))
     }
 
+    /// An object's bytes in a range, and its entity tag; none if there is no such object.
+    async fn read(
+        &self,
+        key: &str,
+        range: Option<String>,
+    ) -> Result<Option<(Vec<u8>, Option<String>)>, PortError> {
+        let url = self.url(key);
+        let call = self.client.get_object().bucket(&self.location.bucket).set_range(range);
+        let object = match call.key(self.location.key(key)).send().await {
+            Ok(object) => object,
+            // An empty object has no first byte.
+            Err(error) if error.code() == Some("InvalidRange") => {
+                return Ok(Some((Vec::new(), None)));
+            }
+            Err(error) => {
+                // Not found is the object, unless it is its bucket.
+                let no_bucket = error.code() == Some("NoSuchBucket");
+                let error = port_error(GET, &url, error);
+                let no_key = error.kind == FailureKind::NotFound && !no_bucket;
+                return if no_key { Ok(None) } else { Err(error) };
+            }
+        };
+        let body = object.body.collect().await;
+        let unread = |error| refused(GET, &url, "an answer that cannot be read", error);
+        // Not copied, as large as it may be: the bytes belong to nobody else.
+        Ok(Some((body.map_err(unread)?.into_bytes().into(), object.e_tag)))
+    }
+
     fn putting(&self, key: &str, bytes: Vec<u8>) -> PutObjectFluentBuilder {
         let call = self.client.put_object().bucket(&self.location.bucket);
         call.key(self.location.key(key)).body(ByteStream::from(bytes))
@@ -85,24 +114,14 @@ impl Store for S3Store {
     }
 
     async fn get(&self, key: &str) -> Result<Option<(Vec<u8>, Version)>, PortError> {
-        const OPERATION: &str = "GetObject";
-        let url = self.url(key);
-        let call = self.client.get_object().bucket(&self.location.bucket);
-        let object = match call.key(self.location.key(key)).send().await {
-            Ok(object) => object,
-            Err(error) => {
-                // Not found is the object, unless it is its bucket.
-                let no_bucket = error.code() == Some("NoSuchBucket");
-                let error = port_error(OPERATION, &url, error);
-                let no_key = error.kind == FailureKind::NotFound && !no_bucket;
-                return if no_key { Ok(None) } else { Err(error) };
-            }
-        };
-        let body = object.body.collect().await;
-        let unread = |error| refused(OPERATION, &url, "an answer that cannot be read", error);
-        let bytes = body.map_err(unread)?.into_bytes().to_vec();
-        let tag = object.e_tag.ok_or_else(|| incomplete(OPERATION, &url, "an entity tag"))?;
+        let Some((bytes, tag)) = self.read(key, None).await? else { return Ok(None) };
+        let tag = tag.ok_or_else(|| incomplete(GET, &self.url(key), "an entity tag"))?;
         Ok(Some((bytes, Version::new(tag))))
+    }
+
+    async fn get_most(&self, key: &str, most: u64) -> Result<Option<Vec<u8>>, PortError> {
+        let range = format!("bytes=0-{}", most.saturating_sub(1));
+        Ok(self.read(key, Some(range)).await?.map(|(bytes, _)| bytes))
     }
 
     async fn delete(&self, key: &str) -> Result<(), PortError> {

@@ -108,7 +108,16 @@ impl<E: Environment> Context<'_, E> {
         time: Duration,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        let late = pin!(self.env.clock.sleep_until(self.after_close(time)));
+        self.until(self.after_close(time), work).await
+    }
+
+    /// The result of `work`; `None` if it is not done at an instant.
+    pub(super) async fn until<T>(
+        &self,
+        instant: Monotonic,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let late = pin!(self.env.clock.sleep_until(instant));
         match select(pin!(work), late).await {
             Either::Left((done, _)) => Some(done),
             Either::Right(((), _)) => None,

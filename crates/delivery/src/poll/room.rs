@@ -15,6 +15,9 @@
 //!   message always fits if nothing else is held, so that a body larger than the whole room is still
 //!   received.
 //!
+//! Content that is fetched from the store takes room by itself, before it is fetched, and at most three quarters of it: the
+//! rest stays with the queues.
+//!
 //! Example, with room for 1,000,000 bytes and nothing known: a receive of 10 reserves a quarter, 250,000
 //! (25,000 a message). It brings one body of 2,000 bytes, so 2,000 are held. The next receive of 10
 //! reserves 20,000.
@@ -39,6 +42,8 @@ const UNKNOWN_PART: u64 = 4;
 #[derive(Debug, Default)]
 pub(super) struct Room {
     bytes: Arc<Bytes>,
+    /// The part of `bytes` for content of the store.
+    contents: Arc<Bytes>,
     queues: RefCell<BTreeMap<QueueUrl, QueueSizes>>,
     /// The largest recent body of any queue, bytes. Kept, because receives that wait ask for it whenever room becomes
     /// free: with 1,000 queues looking for it took a quarter of a window's work.
@@ -74,6 +79,13 @@ pub(super) struct Share {
     bytes: u64,
 }
 
+/// Room for content of the store.
+#[derive(Debug)]
+pub(super) struct ContentRoom {
+    _share: Share,
+    _of_contents: Share,
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
         self.of.add(0, self.bytes);
@@ -100,7 +112,44 @@ impl Drop for Reserved<'_> {
 
 impl Room {
     pub(super) fn of(most: u64) -> Self {
-        Self { bytes: Arc::new(Bytes { most, ..Bytes::default() }), ..Self::default() }
+        let of = |most| Arc::new(Bytes { most, ..Bytes::default() });
+        Self { bytes: of(most), contents: of(most / 4 * 3), ..Self::default() }
+    }
+
+    /// Waits until there are `bytes` for content. `make_room` gives up what is kept for later, until there is no more.
+    pub(super) async fn reserve_content(
+        &self,
+        bytes: u64,
+        make_room: impl Fn() -> bool,
+    ) -> ContentRoom {
+        poll_fn(|context| {
+            self.bytes.wait(context.waker());
+            self.contents.wait(context.waker());
+            loop {
+                if let Some(room) = self.try_content(bytes) {
+                    return Poll::Ready(room);
+                }
+                if !make_room() {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    fn try_content(&self, bytes: u64) -> Option<ContentRoom> {
+        // Looked at before it is taken: giving it back would wake those who wait, this one too.
+        if !self.contents.has(bytes) {
+            return None;
+        }
+        let (_, share) = self.bytes.take(1, bytes)?;
+        let (_, of_contents) = self.contents.take(1, bytes)?;
+        Some(ContentRoom { _share: share, _of_contents: of_contents })
+    }
+
+    /// The most bytes of content that may be held at once.
+    pub(super) fn for_contents(&self) -> u64 {
+        self.contents.most
     }
 
     /// Waits until there is room for `messages` of a queue, or for at least one of them. `wait` is the
@@ -182,6 +231,11 @@ impl Reserved<'_> {
 impl Bytes {
     fn held(&self) -> std::sync::MutexGuard<'_, RoomState> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has(&self, bytes: u64) -> bool {
+        let held = self.held().bytes;
+        held == 0 || held.saturating_add(bytes) <= self.most
     }
 
     /// Takes room for as many of `messages` of `size` bytes as fit, none if not one does. If nothing is

@@ -2,14 +2,14 @@
 //! without them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::number::whole;
 
-use super::room::Room;
-use crate::ports::Monotonic;
+use super::room::{ContentRoom, Room};
+use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
 
 /// The longest delay of a message: 15 minutes (SQS's `DelaySeconds`).
 pub(super) const LONGEST_DELAY: Duration = Duration::from_mins(15);
@@ -22,9 +22,20 @@ const EXPRESS_FALLS: f64 = 0.3;
 /// SES's latency, in seconds, before any was observed.
 const ASSUMED_LATENCY: f64 = 0.2;
 
+/// Content of a large mail that came too late for its window.
+#[derive(Debug)]
+pub(super) struct LateContent {
+    pub(super) key: String,
+    pub(super) object: Vec<u8>,
+    pub(super) room: ContentRoom,
+    pub(super) since: Monotonic,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct RunningMeans {
     pub(super) room: Room,
+    /// Bounded by the room for contents, and given up where a fetch needs that room.
+    late: RefCell<VecDeque<LateContent>>,
     latency: Cell<Option<f64>>,
     recipients: RefCell<BTreeMap<String, f64>>,
     last_sent: Cell<Option<Monotonic>>,
@@ -41,6 +52,28 @@ impl RunningMeans {
     /// Means without observations, and room for `bytes` bytes of mail.
     pub(super) fn nothing(bytes: u64) -> Self {
         Self { room: Room::of(bytes), ..Self::default() }
+    }
+
+    pub(super) fn keep_late(&self, content: LateContent) {
+        self.late.borrow_mut().push_back(content);
+    }
+
+    pub(super) fn take_late(&self, key: &str) -> Option<LateContent> {
+        let mut late = self.late.borrow_mut();
+        let place = late.iter().position(|content| content.key == key)?;
+        late.remove(place)
+    }
+
+    /// Gives up the content that came first; false if there is none.
+    pub(super) fn give_up_late(&self) -> bool {
+        let first = self.late.borrow_mut().pop_front();
+        first.is_some()
+    }
+
+    /// Gives up content whose mail another poller will have received by `now`.
+    pub(super) fn forget_late(&self, now: Monotonic) {
+        let is_new = |late: &LateContent| now.saturating_since(late.since) < VISIBILITY_TIMEOUT;
+        self.late.borrow_mut().retain(is_new);
     }
 
     /// Notes that SES answered at `now`, after `latency`.

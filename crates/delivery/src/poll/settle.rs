@@ -12,10 +12,12 @@
 //! two are tried again after 50 ms, then after 100, 200, 400, 800 ms, and every second from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as StdError;
 use std::mem::{replace, take};
 use std::time::Duration;
 
 use futures_channel::mpsc::UnboundedReceiver;
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::config::MOVED;
@@ -24,6 +26,7 @@ use tidegate_core::counters::Counter;
 use super::context::Context;
 use crate::ports::{
     BATCH, BATCH_BYTES, Clock as _, Entry, Environment, Outgoing, PortError, QueueUrl, Queues as _,
+    Store as _,
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -46,6 +49,8 @@ pub(super) enum Job {
 pub(super) struct Receipt {
     pub(super) queue: QueueUrl,
     pub(super) handle: String,
+    /// The key of the object in the store that is deleted once the message is.
+    pub(super) object: Option<String>,
     /// Whether it counts in the drain's `buffered` until it is settled.
     pub(super) buffered: bool,
 }
@@ -210,7 +215,9 @@ async fn run<E: Environment>(
             if batch.tries > 0 {
                 ctx.env.clock.sleep_until(ctx.monotonic() + pause(batch.tries)).await;
             }
-            queues.delete(queue, &receipts()).await
+            let deleted = queues.delete(queue, &receipts()).await;
+            delete_objects(ctx, &batch.entries, &deleted).await;
+            deleted
         }
         Call::Show(queue, after) => queues.set_visibility(queue, &receipts(), *after).await,
         Call::Move(to) => {
@@ -219,6 +226,23 @@ async fn run<E: Environment>(
         }
     };
     (batch, result)
+}
+
+/// Deletes the objects of messages that are deleted. One that stays is removed by the bucket's lifecycle.
+async fn delete_objects<E: Environment>(
+    ctx: &Context<'_, E>,
+    entries: &[Pended],
+    deleted: &Result<Vec<Entry>, PortError>,
+) {
+    let (Some(store), Ok(deleted)) = (&ctx.env.store, deleted) else { return };
+    let gone = entries.iter().zip(deleted).filter(|(_, deleted)| deleted.is_ok());
+    let keys = gone.filter_map(|(entry, _)| entry.receipt.object.as_deref());
+    let calls = join_all(keys.map(|key| store.delete(key)));
+    for failed in ctx.within(MOVED, calls).await.unwrap_or_default() {
+        if let Err(error) = failed {
+            tracing::warn!(error = &error as &dyn StdError, "a sent mail's content stays");
+        }
+    }
 }
 
 struct Settlement<'a, E: Environment> {
@@ -285,7 +309,7 @@ fn log_failures(queue: &QueueUrl, result: &Result<Vec<Entry>, PortError>) {
                 }
             }
         }
-        Err(error) => tracing::error!(error = error as &dyn std::error::Error, "batch failed"),
+        Err(error) => tracing::error!(error = error as &dyn StdError, "batch failed"),
     }
 }
 

@@ -65,6 +65,16 @@ pub trait Store {
     fn get(&self, key: &str)
     -> impl Future<Output = Result<Option<(Vec<u8>, Version)>, PortError>>;
 
+    /// Reads an object's first `most` bytes, at least 1; all of an object that has fewer. `None` if it does not exist.
+    ///
+    /// # Errors
+    /// [`PortError`] if the store does not answer.
+    fn get_most(
+        &self,
+        key: &str,
+        most: u64,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, PortError>>;
+
     /// Deletes an object; deleting one that does not exist succeeds.
     ///
     /// # Errors

@@ -58,6 +58,9 @@ enum SesContent<'a> {
     },
     #[serde(rename_all = "PascalCase")]
     Raw { data: &'a str },
+    /// Content that was not fetched: such a request cannot be written.
+    #[serde(skip)]
+    Unfetched,
 }
 
 /// Members that simple and templated content share.
@@ -175,6 +178,7 @@ fn content(email: &Email) -> SesContent<'_> {
             SesContent::Template { template_name: name, template_data: data, beside }
         }
         email::Content::Raw(raw) => SesContent::Raw { data: raw.base64() },
+        email::Content::Stored(_) => SesContent::Unfetched,
     }
 }
 

@@ -276,7 +276,7 @@ impl<E: Environment> Drain<'_, E> {
         self.leave_until(message, None);
     }
 
-    fn leave_until(&mut self, message: &Message, shown: Option<Duration>) {
+    pub(super) fn leave_until(&mut self, message: &Message, shown: Option<Duration>) {
         self.count_left(message);
         let after = self.rules.shown_after(message);
         let is_released = self.ctx.config.unsent == Unsent::Release;

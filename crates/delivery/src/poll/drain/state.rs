@@ -421,6 +421,7 @@ impl<'a, E: Environment> Drain<'a, E> {
                 Effect::Leave(message, Leave::BySettings) => self.leave(&message),
                 Effect::Leave(message, Leave::Unused) => self.leave_unused(&message, false),
                 Effect::Leave(message, Leave::Hidden) => self.leave_hidden(&message),
+                Effect::Leave(message, Leave::For(time)) => self.leave_until(&message, Some(time)),
                 Effect::Settle(message, job) => {
                     self.take(&message);
                     self.job(job);

@@ -17,6 +17,7 @@ use crate::poll::sources::message::Message;
 pub(crate) enum NextRule {
     First,
     Limits,
+    Marks,
     Breaker,
     /// All have let it through: it waits for a slot.
     None,
@@ -70,6 +71,8 @@ pub(crate) enum Leave {
     Unused,
     /// To its visibility timeout whatever the settings: shown at once, it would be received again at once, in vain.
     Hidden,
+    /// It is shown again after this time.
+    For(Duration),
 }
 
 /// A send that ended.

@@ -10,6 +10,7 @@ mod deduplication;
 pub(super) mod effect;
 mod exclusions;
 mod idle;
+mod large;
 mod refusals;
 mod store;
 
@@ -25,6 +26,7 @@ use futures_channel::mpsc::UnboundedSender;
 use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, OptionFuture, join4};
 use idle::IdleQueues;
+use large::LargeMail;
 use refusals::RefusalsInARow;
 use store::MailToStore;
 use tidegate_core::control::Control;
@@ -44,6 +46,7 @@ pub(super) struct Rules<'a, E: Environment> {
     bucket: SharedBucket<'a, E>,
     limits: LimitRule<'a, E>,
     refusals: RefusalsInARow<'a, E>,
+    large: LargeMail<'a, E>,
     marks: SendMarks<'a, E>,
     breaker: BreakerRule<'a, E>,
     idle: IdleQueues<'a, E>,
@@ -58,6 +61,7 @@ impl<'a, E: Environment> Rules<'a, E> {
             bucket: SharedBucket::new(ctx),
             limits: LimitRule::new(ctx),
             refusals: RefusalsInARow::new(ctx),
+            large: LargeMail::new(ctx),
             marks: SendMarks::new(ctx),
             breaker: BreakerRule::new(ctx),
             idle: IdleQueues::new(ctx),
@@ -96,8 +100,8 @@ impl<'a, E: Environment> Rules<'a, E> {
     /// A mail is at hand for the slots of this window, and its campaign is not held. One that a rule kept goes on with
     /// the `next` one.
     ///
-    /// A mail is marked only if its limits let it through and it is not left behind a probe, so that a mail that is moved
-    /// or shown again has no mark. The breaker asks for a prober once there is a mail that may be sent.
+    /// A large mail's content is fetched, and a mail marked, only if its limits let it through and it is not left behind a
+    /// probe. A mail that is moved or shown again then, or whose content does not come, has no mark. The breaker asks for a prober once there is a mail that may be sent.
     pub(super) fn admit(
         &self,
         mut mail: Box<Message>,
@@ -112,6 +116,9 @@ impl<'a, E: Environment> Rules<'a, E> {
         if next <= NextRule::Limits {
             mail = self.limits.received(mail, effects)?;
             mail = self.refusals.received(mail, effects)?;
+            mail = self.large.received(mail)?;
+        }
+        if next <= NextRule::Marks {
             mail = self.marks.received(mail)?;
         }
         if next <= NextRule::Breaker {

@@ -9,7 +9,7 @@ use tidegate_core::config::{EXPRESS, queue_key};
 use tidegate_core::control::{CANCELLED, Cancel};
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
 use tidegate_core::deduplication::{Mark, MarkState};
-use tidegate_core::email::{Priority, addressed_to, id_of};
+use tidegate_core::email::{Priority, StoredContent, addressed_to, id_of};
 use tidegate_core::identity::{
     CAMPAIGN_QUEUE_BYTES, CampaignMessage, Envelope, EpochMillis, Identity, deduplication_id,
     group_id,
@@ -23,6 +23,7 @@ use tidegate_core::{Timestamp, in_full, retry};
 use crate::poll::context::Context;
 use crate::poll::limits::idle_key;
 use crate::poll::plan::{CampaignQueue, PlannedCampaign};
+use crate::poll::room::ContentRoom;
 use crate::poll::settle::{Job, Receipt};
 use crate::ports::{Body, Environment, Fifo, MERGE_QUEUE, Monotonic, Outgoing, QueueUrl, Received};
 
@@ -100,6 +101,10 @@ pub(crate) struct Message {
     pub(crate) held: Held,
     /// The token of its mark; none without deduplication.
     pub(crate) mark: Option<String>,
+    /// The key of the object in the store that has its content; none of a mail that comes whole.
+    pub(crate) object: Option<String>,
+    /// The room of that content, once it was fetched.
+    pub(crate) room: Option<ContentRoom>,
 }
 
 /// The parts of a message that settling it needs.
@@ -217,10 +222,12 @@ pub(crate) fn read<E: Environment>(
         line: source.line,
         priority: source.priority_of(&content),
         limit_queue: source.limit_queue,
-        content,
         envelope,
         demands,
         through: None,
+        object: content.stored().map(StoredContent::key),
+        room: None,
+        content,
         held,
         mark: None,
     })
@@ -317,7 +324,12 @@ fn move_now(to: &QueueUrl, message: Outgoing, held: &Held) -> Job {
 }
 
 pub(crate) fn receipt(held: &Held, buffered: bool) -> Receipt {
-    Receipt { queue: held.queue.clone(), handle: held.receipt.clone(), buffered }
+    Receipt { queue: held.queue.clone(), handle: held.receipt.clone(), object: None, buffered }
+}
+
+/// Deletes a mail for good, and the object in the store with its content.
+fn delete(message: &Message, buffered: bool) -> Job {
+    Job::Delete(Receipt { object: message.object.clone(), ..receipt(&message.held, buffered) })
 }
 
 // The job that settles a message for each outcome, and the one log event of that outcome.
@@ -345,7 +357,7 @@ pub(crate) fn accepted(message: &Message, ses_message_id: &str, latency: Duratio
         ses_message_id,
         "sent"
     );
-    Job::Delete(receipt(&message.held, true))
+    delete(message, true)
 }
 
 /// The message is not a valid mail: dead-letter it, with the field and the fault.
@@ -361,6 +373,18 @@ pub(crate) fn reject(rejected: &Rejected, dead_letters: &QueueUrl, buffered: boo
     let to = addressed_to(&held.body);
     let entry = dead_letter(held, envelope, to, rejected.reason.clone(), None);
     move_to(dead_letters, outgoing(entry, envelope), held, buffered)
+}
+
+/// Its content cannot be fetched, or is none: dead-letter it, with the reason.
+pub(crate) fn without_content(
+    message: &Message,
+    code: &str,
+    said: String,
+    redacted: &str,
+    dead_letters: &QueueUrl,
+) -> Job {
+    event!(warn, message, reason = redacted, "dead-lettered: its content cannot be sent");
+    message.letter(dead_letters, &message.envelope, own_reason(code, said), None, true)
 }
 
 /// SES refused it for good, or its attempts are used up: dead-letter it.
@@ -386,7 +410,7 @@ pub(crate) fn give_up(
 pub(crate) fn cancelled(message: &Message, keep: Option<&QueueUrl>, buffered: bool) -> Job {
     event!(info, message, kept = keep.is_some(), "cancelled");
     let Some(dead_letters) = keep else {
-        return Job::Delete(receipt(&message.held, buffered));
+        return delete(message, buffered);
     };
     let reason = own_reason(CANCELLED, "an operator cancelled its campaign's mail".to_owned());
     message.letter(dead_letters, &message.envelope, reason, None, buffered)
@@ -395,13 +419,13 @@ pub(crate) fn cancelled(message: &Message, keep: Option<&QueueUrl>, buffered: bo
 /// A recipient is excluded: delete it.
 pub(crate) fn excluded(message: &Message, buffered: bool) -> Job {
     event!(info, message, "deleted: its recipient is excluded");
-    Job::Delete(receipt(&message.held, buffered))
+    delete(message, buffered)
 }
 
 /// Deduplication knows that it was sent: delete this copy.
 pub(crate) fn already_sent(message: &Message) -> Job {
     event!(info, message, "deleted: it was sent already");
-    Job::Delete(receipt(&message.held, true))
+    delete(message, true)
 }
 
 /// Deduplication knows that it was possibly sent: dead-letter it, for a person to decide.
