@@ -25,6 +25,8 @@
 //! | [`channel`] | what the poller asks of a mail or a text message |
 //! | [`outcome`], [`retry`], [`dead_letter`] | what SES's answers mean, and where failed mail goes |
 //! | [`ses_request`] | which calls of SES's send API are valid, and how they are answered |
+//! | [`draft`] | which message a row of a list becomes |
+//! | [`redact`] | what is shown of addresses and phone numbers |
 //! | [`deduplication`] | whether a copy of a mail is sent |
 //! | [`runs`] | how far the sending of a list has come, and who has got its mail |
 //! | [`exclusions`] | which recipients get no mail of a campaign |
@@ -43,11 +45,13 @@
 mod stored;
 
 pub mod config;
+pub mod draft;
 pub mod format;
 pub mod limits;
 mod message;
 pub mod number;
 mod pace;
+pub mod redact;
 mod shares;
 mod state;
 mod stops;
@@ -65,5 +69,5 @@ pub use pace::{bucket, factor, grid, idle, limiter, prefetch, rate, tick};
 pub use shares::{allocation, cycle, feed, memory, tagged, turns};
 pub use state::{control, counters, parts, runs, waits};
 pub use stops::{back_pressure, breaker, daily, incidents, refusals, reputation};
-pub use text::{InvalidText, in_full};
+pub use text::{InvalidText, in_full, quoted};
 pub use timestamp::{Timestamp, Window};

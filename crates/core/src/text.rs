@@ -29,6 +29,15 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     }
 }
 
+/// The word as a shell reads it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// Whether `text` has 1 to `most` characters, all of them ASCII letters, digits or among `others`.
 pub(crate) fn is_word_of(text: &str, most: usize, others: &str) -> bool {
     (1..=most).contains(&text.len())

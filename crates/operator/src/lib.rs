@@ -15,7 +15,7 @@ pub mod level;
 mod limit;
 pub mod page;
 pub mod plan;
-pub mod redact;
+pub use tidegate_core::redact;
 pub mod relay;
 pub mod results;
 pub mod runs;

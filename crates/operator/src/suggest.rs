@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use tidegate_core::quoted;
+
 /// A command to copy into a shell. The options that name the stack are left out: they are those of
 /// the command that suggests it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,15 +92,6 @@ impl fmt::Display for SuggestedCommand {
         f.write_str("tidegate")?;
         self.words().iter().try_for_each(|word| write!(f, " {}", quoted(word)))
     }
-}
-
-/// The word as a shell reads it.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

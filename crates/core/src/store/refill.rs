@@ -75,7 +75,9 @@ pub fn portions(
         let left = (object.waits == Waits::Deferred).then_some(&mut deferred);
         let bounds: Vec<&mut u64> = room.into_iter().chain(left).collect();
         portion = bounds.iter().fold(portion, |portion, bound| portion.min(**bound));
-        bounds.into_iter().for_each(|bound| *bound -= portion);
+        for bound in bounds {
+            *bound -= portion;
+        }
         portion
     };
     objects.iter().map(portion).collect()

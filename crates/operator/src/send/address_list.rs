@@ -11,10 +11,10 @@ use tidegate_core::exclusions::AddressKey;
 use tidegate_core::identity::hex;
 use tidegate_core::text_message::check_phone_number;
 
-use super::fault::InputFault;
 use super::rows;
 use crate::redact::AddressVisibility;
 use crate::text_file::TextLines;
+use tidegate_core::draft::InputFault;
 
 /// A set of addresses, of which upper and lower case are the same, and of phone numbers.
 ///

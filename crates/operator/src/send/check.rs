@@ -14,16 +14,18 @@ use tidegate_core::format::counted;
 use tidegate_core::identity::hex;
 use tidegate_core::runs::RowRanges;
 
+use super::address_list::RecipientFilter;
 use super::deliver::Packer;
-use super::draft::{CampaignDraft, DraftContent, RenderedMessage};
-use super::fault::InputFault;
-use super::rows::{InputFormat, InputRow, InputRows};
+use super::rows::{InputFormat, InputRows};
 use super::text::TextTally;
 use crate::page::{Page, Tone, View};
 use crate::redact::AddressVisibility;
+use tidegate_core::draft::InputFault;
+use tidegate_core::draft::InputRow;
+use tidegate_core::draft::{CampaignDraft, DraftContent, RenderedMessage};
 
 #[derive(Clone, Copy, Debug)]
-pub struct CheckOptions {
+pub struct CheckOptions<'a> {
     pub format: InputFormat,
     /// The pass stops after this number of faults.
     pub max_faults: usize,
@@ -33,6 +35,8 @@ pub struct CheckOptions {
     pub first_of_duplicates: bool,
     /// Whether rows with a fault are left out, and the others sent.
     pub skip_invalid: bool,
+    /// The recipients that get no mail; `None` if all get theirs.
+    pub recipients: Option<&'a RecipientFilter>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -106,7 +110,7 @@ pub fn check<R: Read>(
     draft: &CampaignDraft,
     file: &str,
     input: R,
-    checking: CheckOptions,
+    checking: CheckOptions<'_>,
     mut on_message: impl FnMut(&RenderedMessage, &Content),
 ) -> Result<InputSummary, Vec<InputFault>> {
     let mut input = HashingReader { input, hash: Sha256::new() };
@@ -137,7 +141,9 @@ pub fn check<R: Read>(
             Ok((row, repeats, message, content))
         });
         match message {
-            Ok((.., content)) if draft.recipients.leaves_out(&content) => {
+            Ok((.., content))
+                if checking.recipients.is_some_and(|filter| filter.leaves_out(&content)) =>
+            {
                 pass.summary.excluded += 1;
             }
             Ok((_, true, ..)) if checking.first_of_duplicates => {
@@ -183,7 +189,7 @@ pub fn check<R: Read>(
 
 struct CheckPass<'a> {
     draft: &'a CampaignDraft,
-    checking: CheckOptions,
+    checking: CheckOptions<'a>,
     summary: InputSummary,
     /// Of the sizes alone.
     packer: Packer<()>,
@@ -252,7 +258,7 @@ impl CheckPass<'_> {
                     "must stand in one row only, or with --allow-duplicates or --first-of-duplicates; line \
                      {first} has the same"
                 );
-                let field = self.draft.form().recipient;
+                let field = self.draft.recipient_member();
                 return Err(InputFault::new(&row.file, line, field, problem, to));
             }
         }

@@ -11,9 +11,9 @@ use tidegate_delivery::ports::{
     PortError, QueueUrl, Queues,
 };
 
-use super::draft::RenderedMessage;
 use super::journal::AcknowledgedRows;
 use super::progress::{RunEnd, SendProgress};
+use tidegate_core::draft::RenderedMessage;
 
 /// The pause before the first retry; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);

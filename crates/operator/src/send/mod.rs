@@ -13,10 +13,7 @@ mod address_list;
 mod check;
 mod command;
 mod deliver;
-mod draft;
-mod fault;
 mod fingerprint;
-mod form;
 mod journal;
 mod preview;
 mod progress;
@@ -24,7 +21,6 @@ mod report;
 mod rows;
 mod runs;
 mod session;
-mod template;
 mod test_mail;
 mod text;
 
@@ -34,9 +30,6 @@ pub use command::SendArgs;
 pub(crate) use command::{MailProgressBar, addresses, run, suppressed_of};
 pub use deliver::SendPorts;
 pub(crate) use deliver::is_refusal;
-pub(crate) use draft::for_sqs;
-pub use draft::{CampaignDraft, DraftContent, MailOrigin, RenderedMessage};
-pub use fault::{FileLine, InputFault};
 pub use fingerprint::{fingerprint, fingerprint_of};
 pub use journal::{
     AcknowledgedRows, JOURNAL_VERSION, JournalContents, JournalError, JournalFile, JournalHeader,
@@ -45,13 +38,17 @@ pub use journal::{
 pub use preview::{Preview, PreviewedMail};
 pub use progress::{RunEnd, SendProgress};
 pub use report::{DryRun, Estimate, FaultReport, InputReport, PreviewReport, SendReport};
-pub use rows::{InputFormat, InputRow, InputRows};
+pub use rows::{InputFormat, InputRows};
 pub use runs::{
     KnownList, RunError, RunKey, RunRecord, add_sent, admitted, baseline, cancelled_rows, chain,
     check_resend, extend_cancel, in_words, record_rest, rest_name,
 };
 pub(crate) use runs::{depth_of, recipient_of, record_returned};
 pub use session::{SendError, SendLimits, Session, journalled_rows};
-pub use template::{Columns, TemplatePart, TemplateSource, Templates};
 pub use test_mail::{TestMail, TestMailError, TestReport, send_test};
-pub use text::{PartPrice, PreviewedText, TextDraft, TextRow, TextTally};
+pub use text::{PreviewedText, TextRow, TextTally};
+pub(crate) use tidegate_core::draft::for_sqs;
+pub use tidegate_core::draft::{
+    CampaignDraft, DraftContent, FileLine, InputFault, InputRow, MailOrigin, PartPrice,
+    RenderedMessage, TemplatePart, TemplateSource, Templates, TextDraft,
+};

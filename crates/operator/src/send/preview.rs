@@ -4,10 +4,10 @@ use serde::Serialize;
 use tidegate_core::channel::Content;
 use tidegate_core::email::{Content as MailContent, Email, TextLiteral};
 
-use super::draft::RenderedMessage;
 use super::text::PreviewedText;
 use crate::page::{Page, Span, Tone, View};
 use crate::redact::AddressVisibility;
+use tidegate_core::draft::RenderedMessage;
 
 /// The first mails or texts of an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

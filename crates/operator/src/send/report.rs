@@ -8,13 +8,13 @@ use tidegate_core::format::{bytes, count, counted, rate, span};
 use tidegate_core::number::real;
 
 use super::check::{InputSummary, RestOfRows};
-use super::fault::{InputFault, column_name};
 use super::journal::JournalHeader;
 use super::preview::Preview;
 use super::progress::RunEnd;
 use super::runs::days;
 use crate::page::{Page, Span, Tone, View};
 use crate::suggest::SuggestedCommand;
+use tidegate_core::draft::{InputFault, column_name};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 // More than 12 fields: one for each line of the report.

@@ -17,10 +17,11 @@ use tidegate_delivery::ports::{
 
 use super::address_list::{AddressList, recipient};
 use super::check::InputSummary;
-use super::draft::MailOrigin;
 use super::journal::AcknowledgedRows;
-use super::rows::{InputRow, InputRows};
+use super::rows::InputRows;
 use crate::dead::Letter;
+use tidegate_core::draft::InputRow;
+use tidegate_core::draft::MailOrigin;
 
 /// The ledger is written and read this often, so that a cancel reaches a run within 5 s.
 const LOOK_EVERY: Duration = Duration::from_secs(3);

@@ -12,10 +12,9 @@ use tidegate_core::in_full;
 use tidegate_core::runs::{RowRanges, RunStage};
 use tidegate_delivery::ports::{Clock, Entropy, Ledger, Monotonic, QueueUrl, Queues, Runs};
 
+use super::address_list::RecipientFilter;
 use super::check::{HashingReader, InputSummary};
 use super::deliver::{BacklogLimit, BatchReport, Deliverer, Packer, SendPorts};
-use super::draft::{CampaignDraft, RenderedMessage};
-use super::fault::InputFault;
 use super::journal::{
     AcknowledgedRows, JournalContents, JournalError, JournalHeader, JournalRecord, JournalWriter,
 };
@@ -24,6 +23,8 @@ use super::report::SendReport;
 use super::rows::{InputFormat, InputRows};
 use super::runs::{RunError, RunOrder, RunRecord};
 use crate::redact::AddressVisibility;
+use tidegate_core::draft::InputFault;
+use tidegate_core::draft::{CampaignDraft, RenderedMessage};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendLimits {
@@ -111,6 +112,8 @@ pub struct Session<'a> {
     pub header: &'a JournalHeader,
     /// The rows that the journal has; `None` if it is a new one.
     pub journalled: Option<&'a RowRanges>,
+    /// The recipients that get no mail; `None` if all get theirs.
+    pub recipients: Option<&'a RecipientFilter>,
     pub limits: SendLimits,
 }
 
@@ -370,7 +373,7 @@ impl Iterator for Batches<'_> {
     type Item = Result<Vec<RenderedMessage>, InputFault>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Session { draft, checked, .. } = self.session;
+        let Session { draft, checked, recipients, .. } = self.session;
         let left_out = &checked.rest.left_out;
         loop {
             let message = match self.rows.next() {
@@ -381,7 +384,9 @@ impl Iterator for Batches<'_> {
                 Some(row) => row.and_then(|row| draft.message(&row)),
             };
             match message {
-                Ok((message, email)) if draft.recipients.leaves_out(&email) => {
+                Ok((message, email))
+                    if recipients.is_some_and(|filter| filter.leaves_out(&email)) =>
+                {
                     self.excluded.push(message.row);
                 }
                 Ok((message, _)) if self.settled.contains(message.row) => {

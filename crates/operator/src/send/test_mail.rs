@@ -7,10 +7,10 @@ use tidegate_core::channel::Channel;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{EntryError, Outgoing, PortError, QueueUrl, Queues};
 
-use super::draft::CampaignDraft;
-use super::fault::InputFault;
 use super::rows::{InputFormat, InputRows};
 use crate::page::{Page, Span, Tone, View};
+use tidegate_core::draft::CampaignDraft;
+use tidegate_core::draft::InputFault;
 use tidegate_core::format::counted;
 
 /// The test mails that were put on a queue.

@@ -23,8 +23,8 @@ use tidegate_operator::results::{
 };
 use tidegate_operator::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalInput,
-    JournalWriter, RecipientFilter, RunEnd, RunRecord, SendLimits, Session, TemplatePart,
-    TemplateSource, Templates, baseline, check,
+    JournalWriter, RunEnd, RunRecord, SendLimits, Session, TemplatePart, TemplateSource, Templates,
+    baseline, check,
 };
 
 const FORMAT: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
@@ -127,7 +127,6 @@ impl World {
             to_column: None,
             id_column: None,
             rules: AllowedSenders::everyone().into(),
-            recipients: RecipientFilter::default(),
         };
         let checking = CheckOptions {
             format: FORMAT,
@@ -135,6 +134,7 @@ impl World {
             allow_duplicates: false,
             first_of_duplicates: false,
             skip_invalid: false,
+            recipients: None,
         };
         let checked = check(&draft, "in.csv", csv.as_bytes(), checking, |_, _| {}).unwrap();
         let (queue, clock) = (url(campaign), self.universe.clock());
@@ -156,6 +156,7 @@ impl World {
             checked: &checked,
             header: &header,
             journalled: None,
+            recipients: None,
             limits: SendLimits::default(),
         };
         let ports = tidegate_operator::send::SendPorts {

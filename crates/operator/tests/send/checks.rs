@@ -7,7 +7,7 @@ use tidegate_core::email::AllowedSenders;
 use tidegate_operator::page::Page;
 use tidegate_operator::send::{
     AddressList, CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputReport,
-    TemplatePart, check,
+    RecipientFilter, TemplatePart, check,
 };
 
 use super::world::{CHECKING, CSV, FILE, checked, draft, recipients, templates};
@@ -154,11 +154,14 @@ fn what_all_rows_share_is_said_once_with_the_option_that_mends_it() {
 
 #[test]
 fn a_campaign_of_which_all_are_excluded_and_a_file_without_addresses_are_refused() {
-    let mut draft = draft();
-    draft.recipients.exclude.read("left.txt", "a@example.com\n".as_bytes()).unwrap();
+    let mut filter = RecipientFilter::default();
+    filter.exclude.read("left.txt", "a@example.com\n".as_bytes()).unwrap();
     let said = "recipients.csv:1: rows: must be at least one that is not excluded; there are 1";
-    assert_eq!(first_fault(&draft, "to,first_name,token\nA@example.com,A,t\n"), said);
-    let fault = draft.recipients.exclude.read("left.txt", "a@example.com\n\u{0}\n".as_bytes());
+    let csv = "to,first_name,token\nA@example.com,A,t\n";
+    let checking = CheckOptions { recipients: Some(&filter), ..CHECKING };
+    let faults = check(&draft(), FILE, csv.as_bytes(), checking, |_, _| {}).unwrap_err();
+    assert_eq!(faults[0].to_string(), said);
+    let fault = filter.exclude.read("left.txt", "a@example.com\n\u{0}\n".as_bytes());
     let said = fault.unwrap_err().to_string();
     assert!(said.starts_with("left.txt:2: text: must be UTF-8"), "{said}");
 }
@@ -231,15 +234,15 @@ fn an_input_is_known_by_its_bytes() {
 
 #[test]
 fn only_the_addresses_of_only_get_mail_and_none_that_is_suppressed() {
-    let mut draft = draft();
     let mut only = AddressList::default();
     let exported = r#"{"to": ["Recipient <A@example.com>"], "body": null}"#;
     only.read("unsent.jsonl", format!("{exported}\n{{\"to\": [\"c@example.com\"]}}\n").as_bytes())
         .unwrap();
-    draft.recipients.only = Some(only);
-    draft.recipients.suppressed.add("C@example.com");
+    let mut filter = RecipientFilter { only: Some(only), ..RecipientFilter::default() };
+    filter.suppressed.add("C@example.com");
+    let checking = CheckOptions { recipients: Some(&filter), ..CHECKING };
     let csv = "to,first_name,token\na@example.com,Ada,1\nb@example.com,Bob,2\nc@example.com,Cy,3\n";
-    let summary = checked(&draft, csv).unwrap();
+    let summary = check(&draft(), FILE, csv.as_bytes(), checking, |_, _| {}).unwrap();
     assert_eq!((summary.rows, summary.excluded), (1, 2));
 }
 

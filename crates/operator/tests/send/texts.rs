@@ -10,8 +10,9 @@ use tidegate_core::text_message::AllowedTexts;
 use tidegate_operator::page::Page;
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::send::{
-    AddressList, CampaignDraft, DraftContent, DryRun, Estimate, InputFault, InputSummary, Preview,
-    RunEnd, TemplatePart, TestMail, TextDraft, check, send_test,
+    AddressList, CampaignDraft, CheckOptions, DraftContent, DryRun, Estimate, InputFault,
+    InputSummary, Preview, RecipientFilter, RunEnd, TemplatePart, TestMail, TextDraft, check,
+    send_test,
 };
 
 use super::world::{CHECKING, CSV, FILE, Journal, World, draft, templates};
@@ -127,19 +128,19 @@ fn what_all_texts_share_is_said_once_with_the_option_that_mends_it() {
 
 #[test]
 fn numbers_on_the_lists_of_exclude_and_only_are_left_out_and_kept() {
-    let mut draft = texts(TEXT, &[]);
     let csv = phones(3);
-    draft
-        .recipients
-        .exclude
-        .read("stop.csv", "phone,since\n+12065550001,2026\n".as_bytes())
-        .unwrap();
-    let summary = checked(&draft, &csv).unwrap();
+    let mut filter = RecipientFilter::default();
+    filter.exclude.read("stop.csv", "phone,since\n+12065550001,2026\n".as_bytes()).unwrap();
+    let left = |filter: &RecipientFilter| {
+        let checking = CheckOptions { recipients: Some(filter), ..CHECKING };
+        check(&texts(TEXT, &[]), FILE, csv.as_bytes(), checking, |_, _| {}).unwrap()
+    };
+    let summary = left(&filter);
     assert_eq!((summary.rows, summary.excluded, summary.slots), (2, 1, 2));
     let mut only = AddressList::default();
     only.read("dead.jsonl", "{\"to\": [\"+12065550003\"]}\n".as_bytes()).unwrap();
-    draft.recipients.only = Some(only);
-    assert_eq!(checked(&draft, &csv).unwrap().rows, 1);
+    filter.only = Some(only);
+    assert_eq!(left(&filter).rows, 1);
 }
 
 #[test]

@@ -23,12 +23,13 @@ use tidegate_operator::send::{
 
 pub(crate) const FILE: &str = "recipients.csv";
 pub(crate) const CSV: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
-pub(crate) const CHECKING: CheckOptions = CheckOptions {
+pub(crate) const CHECKING: CheckOptions<'static> = CheckOptions {
     format: CSV,
     max_faults: 20,
     allow_duplicates: false,
     first_of_duplicates: false,
     skip_invalid: false,
+    recipients: None,
 };
 
 /// How long deduplication knows an id.
@@ -70,7 +71,6 @@ pub(crate) fn draft() -> CampaignDraft {
         to_column: None,
         id_column: None,
         rules: AllowedSenders::everyone().into(),
-        recipients: RecipientFilter::default(),
     }
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct World {
     pub(crate) excluded: String,
     /// What is sent.
     pub(crate) draft: fn() -> CampaignDraft,
-    pub(crate) checking: CheckOptions,
+    pub(crate) checking: CheckOptions<'static>,
 }
 
 impl World {
@@ -175,9 +175,11 @@ impl World {
         progress: &impl SendProgress,
         stop: impl Future<Output = ()>,
     ) -> Result<SendReport, SendError> {
-        let mut draft = (self.draft)();
-        draft.recipients.exclude.read("left.txt", self.excluded.as_bytes()).unwrap();
-        let checked = check(&draft, FILE, csv.as_bytes(), self.checking, |_, _| {}).unwrap();
+        let draft = (self.draft)();
+        let mut recipients = RecipientFilter::default();
+        recipients.exclude.read("left.txt", self.excluded.as_bytes()).unwrap();
+        let checking = CheckOptions { recipients: Some(&recipients), ..self.checking };
+        let checked = check(&draft, FILE, csv.as_bytes(), checking, |_, _| {}).unwrap();
         let header = self.header(&checked);
         let contents = journal.contents();
         let rows = journalled_rows("journal", &contents, &header)?;
@@ -192,6 +194,7 @@ impl World {
             checked: &checked,
             header: &header,
             journalled: rows.as_ref(),
+            recipients: Some(&recipients),
             limits: self.limits,
         };
         let queues = self.queues.clone().with_faults(&self.faults);

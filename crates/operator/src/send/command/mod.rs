@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use crate::page::Tone;
 use crate::send::{
-    CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputReport, InputSummary,
-    JournalContents, JournalError, JournalHeader, JournalWriter, Preview, PreviewReport,
-    RecipientFilter, RunEnd as RunEnded, RunError, RunRecord, SendError, SendLimits, SendPorts,
-    SendReport, Session, TemplatePart, TemplateSource, TestMail, TestMailError, admitted, baseline,
-    check, check_resend, extend_cancel, journalled_rows, read_journal, send_test,
+    CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputReport, InputRows,
+    InputSummary, JournalContents, JournalError, JournalHeader, JournalWriter, Preview,
+    PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError, RunRecord, SendError, SendLimits,
+    SendPorts, SendReport, Session, TemplatePart, TemplateSource, TestMail, TestMailError,
+    admitted, baseline, check, check_resend, extend_cancel, journalled_rows, read_journal,
+    send_test,
 };
 use crate::status::{self, StackFacts};
 use crate::steer::Author;
@@ -48,6 +49,7 @@ use rest::Rest;
 struct PreparedRun {
     file: String,
     draft: CampaignDraft,
+    recipients: RecipientFilter,
     checked: InputSummary,
     preview: Preview,
     header: JournalHeader,
@@ -61,7 +63,7 @@ pub(crate) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     prepare::open(&args.file)?;
     let mut recipients = prepare::recipients(&args.input)?;
     if args.no_stack {
-        return without_stack(args, channel, sources, recipients, shell);
+        return without_stack(args, channel, sources, &recipients, shell);
     }
     let stack = args.on.stack.open().await?;
     texts::check(args, &stack.name, stack.poller.rules.channel)?;
@@ -109,12 +111,12 @@ async fn send_to(
 ) -> Result<CommandEnd, CommandError> {
     let Destination { stack, facts, campaign, .. } = to;
     let rules = stack.poller.rules.clone();
-    let draft = prepare::draft(args, &campaign.name, &to.run, sources.clone(), rules, recipients)?;
+    let draft = prepare::draft(args, &campaign.name, &to.run, sources.clone(), rules)?;
     if let Some(to) = &args.run.test {
         try_template(args, &draft, stack).await?;
         return test(args, to, draft, stack, campaign, shell).await;
     }
-    let prepared = prepared(args, to, &sources, draft, shell)?;
+    let prepared = prepared(args, to, &sources, draft, recipients, shell)?;
     try_template(args, &prepared.draft, stack).await?;
     let journal = prepare::journal(args, &campaign.name, &to.run);
     let rows = journalled(&journal, &prepared)?;
@@ -162,14 +164,15 @@ fn prepared(
     to: &Destination,
     sources: &[(TemplatePart, TemplateSource)],
     draft: CampaignDraft,
+    recipients: RecipientFilter,
     shell: &Shell,
 ) -> Result<PreparedRun, CommandError> {
-    let (checked, preview) = checked(args, &draft, shell)?;
+    let (checked, preview) = checked(args, &draft, &recipients, shell)?;
     if args.run.again.is_some() {
         check_resend(&checked, ids_kept(&to.stack)).map_err(not_admitted)?;
     }
     let at = EpochMillis::from(to.stack.clock().wall());
-    let settings = prepare::settings(args, sources, &checked, &draft.recipients);
+    let settings = prepare::settings(args, sources, &checked, &recipients);
     let input = prepare::run_input(&settings, checked.rows);
     let cancel = to.facts.standing.control.cancels.get(&to.campaign.name);
     let cancelled_at = cancel.map(|cancel| cancel.at);
@@ -181,7 +184,7 @@ fn prepared(
     let input = prepare::journal_input(args, checked.channel);
     let header = JournalHeader::of(&wanted, queue, settings, input);
     let file = args.file.display().to_string();
-    Ok(PreparedRun { file, draft, checked, preview, header, wanted })
+    Ok(PreparedRun { file, draft, recipients, checked, preview, header, wanted })
 }
 
 /// Checks the input alone.
@@ -189,12 +192,12 @@ fn without_stack(
     args: &SendArgs,
     channel: Channel,
     sources: Vec<(TemplatePart, TemplateSource)>,
-    recipients: RecipientFilter,
+    recipients: &RecipientFilter,
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
     let rules = MessageRules { channel, ..AllowedSenders::everyone().into() };
-    let draft = prepare::draft(args, "campaign", "run", sources, rules, recipients)?;
-    let (checked, preview) = checked(args, &draft, shell)?;
+    let draft = prepare::draft(args, "campaign", "run", sources, rules)?;
+    let (checked, preview) = checked(args, &draft, recipients, shell)?;
     let preview = args.run.preview.map(|_| preview);
     let input = Some(InputReport { file: args.file.display().to_string(), checked });
     shell.done(&PreviewReport { preview, dry_run: None, input, rest: None })
@@ -249,8 +252,9 @@ async fn try_template(
 ) -> Result<(), CommandError> {
     let file = args.file.display().to_string();
     let input = BufReader::new(prepare::open(&args.file)?);
-    let first = draft.first_template_data(&file, prepare::format(args), input);
-    let Some((name, data)) = first else {
+    let rows = InputRows::new(&file, prepare::format(args), input).ok();
+    let first = rows.and_then(|mut rows| rows.next()?.ok());
+    let Some((name, data)) = first.as_ref().and_then(|row| draft.template_data(row)) else {
         return Ok(());
     };
     match stack.clients().ses_account().template_fault(name, &data).await? {
@@ -265,6 +269,7 @@ async fn try_template(
 fn checked(
     args: &SendArgs,
     draft: &CampaignDraft,
+    recipients: &RecipientFilter,
     shell: &Shell,
 ) -> Result<(InputSummary, Preview), CommandError> {
     let output = &shell.output;
@@ -277,6 +282,7 @@ fn checked(
         allow_duplicates: args.input.allow_duplicates,
         first_of_duplicates: args.input.first_of_duplicates,
         skip_invalid: args.input.skip_invalid.is_some(),
+        recipients: Some(recipients),
     };
     let mut preview = Preview::new(args.run.preview.unwrap_or(0), output.addresses());
     let bar = MailProgressBar::counting(*output, "rows checked");
@@ -361,6 +367,7 @@ async fn enqueue(
         checked: &prepared.checked,
         header: &header,
         journalled: rows.as_ref(),
+        recipients: Some(&prepared.recipients),
         limits,
     };
     let bar = MailProgressBar::new(shell.output, prepared.checked.rows, done);

@@ -179,7 +179,6 @@ pub(super) fn draft(
     run: &str,
     sources: Vec<(TemplatePart, TemplateSource)>,
     rules: MessageRules,
-    recipients: RecipientFilter,
 ) -> Result<CampaignDraft, CommandError> {
     let templates = Templates::compile(sources, &args.mail.allow).map_err(|faults| {
         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
@@ -203,7 +202,6 @@ pub(super) fn draft(
         to_column: to_column(args, channel),
         id_column: args.input.id_column.clone(),
         rules,
-        recipients,
     })
 }
 

@@ -1,7 +1,7 @@
+use crate::identity::Identity;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::identity::Identity;
 
 use super::*;
 

@@ -1,36 +1,47 @@
-//! Makes a message from a row: renders it, and parses it as the poller will.
+//! Makes a message from a row of a list: renders it, and parses it as the poller will.
+
+mod fault;
+mod form;
+mod row;
+mod template;
+mod text;
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
+use fault::column_names;
+pub use fault::{FileLine, InputFault, column_name};
+use form::MessageForm;
+pub use row::InputRow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tidegate_core::channel::{Channel, Content, MessageRules};
-use tidegate_core::email::{Address, Priority};
-use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity, hex};
+pub use template::{Columns, TemplatePart, TemplateSource, Templates};
+pub use text::{PartPrice, TextDraft};
+use text::{TEXT_FORM, TextJson};
 
-use super::address_list::RecipientFilter;
-use super::fault::{FileLine, InputFault, column_names};
-use super::form::MessageForm;
-use super::rows::{InputFormat, InputRow, InputRows};
-use super::template::{Columns, TemplatePart, Templates};
-use super::text::{TEXT_FORM, TextDraft, TextJson};
+use crate::channel::{Channel, Content, MessageRules};
+use crate::email::{Address, Priority};
+use crate::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity, hex};
 
 /// The parts that all messages of a run share, and the columns and templates of the others.
 #[derive(Debug)]
 pub struct CampaignDraft {
+    /// The campaign.
     pub campaign: String,
     /// The run's name. The ids are derived from it, the campaign, the row's number and the mail's
     /// content.
     pub run: String,
     /// A mail's sender, or a text's origin; `None` for a text that is sent from the stack's first origin.
     pub from: Option<String>,
+    /// Where answers go.
     pub reply_to: Vec<String>,
     /// `priority`, if it is not the default.
     pub priority: Option<String>,
+    /// The tags.
     pub tags: BTreeMap<String, String>,
+    /// The configuration set; `None` for the stack's.
     pub configuration_set: Option<String>,
+    /// The content of the messages.
     pub content: DraftContent,
     /// The column of the recipient; `None` for `to` or `email`, or a text's `to_phone`.
     pub to_column: Option<String>,
@@ -38,20 +49,22 @@ pub struct CampaignDraft {
     pub id_column: Option<String>,
     /// The messages that the stack may send.
     pub rules: MessageRules,
-    /// The recipients that get no mail.
-    pub recipients: RecipientFilter,
 }
 
+/// The content of the messages.
 #[derive(Debug)]
 pub enum DraftContent {
+    /// Templates of a mail.
     Templates(Templates),
     /// A template stored in SES, which gets the row's columns as data, and local templates for the
     /// unsubscribe headers.
     SesTemplate {
+        /// The name in SES.
         name: String,
         /// Templates of the headers, without subject and body.
         headers: Templates,
     },
+    /// A text message.
     Text(TextDraft),
 }
 
@@ -78,19 +91,24 @@ const MAIL_FORM: MessageForm = MessageForm {
 /// A message, ready for its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedMessage {
+    /// The row's number.
     pub row: u64,
     /// The line of the input on which the row begins.
     pub line: u64,
+    /// The id.
     pub id: String,
     /// Whether the id is given in the input.
     pub id_given: bool,
+    /// The body as JSON.
     pub body: String,
 }
 
 /// The run and the row of a mail, as its `metadata` says.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct MailOrigin {
+    /// The run's name.
     pub run: String,
+    /// The row's number.
     pub row: u64,
 }
 
@@ -154,7 +172,7 @@ impl CampaignDraft {
     }
 
     /// How recipients and options are called.
-    pub(super) const fn form(&self) -> &'static MessageForm {
+    const fn form(&self) -> &'static MessageForm {
         match self.rules.channel {
             Channel::Email => &MAIL_FORM,
             Channel::Sms => &TEXT_FORM,
@@ -191,36 +209,29 @@ impl CampaignDraft {
     ///
     /// # Errors
     /// As those of [`CampaignDraft::message`].
-    pub(super) fn test_body(
-        &self,
-        row: &InputRow,
-        to: &str,
-        id: &str,
-    ) -> Result<String, InputFault> {
+    pub fn test_body(&self, row: &InputRow, to: &str, id: &str) -> Result<String, InputFault> {
         (self.form().plain)(to).map_err(|error| InputFault::new("--test", 0, "", error, to))?;
         let (column, _, plain) = self.recipient(row)?;
         let body = with_id(id, None, &self.body(&row.with(&column, plain), to)?);
         self.read(row, &body).map(|_| body)
     }
 
-    /// The name of the template in SES, and what the first row of `input` gives it as JSON; none of a run without
-    /// such a template, and of a row that cannot be read.
-    pub fn first_template_data(
-        &self,
-        file: &str,
-        format: InputFormat,
-        input: impl Read,
-    ) -> Option<(&str, String)> {
+    /// The member of a message that has the recipient.
+    pub const fn recipient_member(&self) -> &'static str {
+        self.form().recipient
+    }
+
+    /// The name of the template in SES, and what a row gives it as JSON; none of a run without such a template.
+    pub fn template_data(&self, row: &InputRow) -> Option<(&str, String)> {
         let DraftContent::SesTemplate { name, .. } = &self.content else { return None };
-        let row = InputRows::new(file, format, input).ok()?.next()?.ok()?;
-        Some((name, serde_json::to_string(&ses_data(&row)).ok()?))
+        Some((name, serde_json::to_string(&ses_data(row)).ok()?))
     }
 
     /// Checks what all messages share, with a message that has nothing else.
     ///
     /// # Errors
     /// The first option that the poller would refuse.
-    pub(super) fn check_options(&self) -> Result<(), InputFault> {
+    pub fn check_options(&self) -> Result<(), InputFault> {
         let form = self.form();
         let (shared, text) = (self.shared(form.example), Some("-".to_owned()));
         let body = match &self.content {
@@ -250,7 +261,7 @@ impl CampaignDraft {
     ///
     /// # Errors
     /// The one that is missing, and how to name it.
-    pub(super) fn check_columns(&self, file: &str, columns: &[String]) -> Result<(), InputFault> {
+    pub fn check_columns(&self, file: &str, columns: &[String]) -> Result<(), InputFault> {
         let has = |name: &str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
         let missing = |field: &str, hint: String| {
             let problem = format!("is missing; there are: {}{hint}", column_names(columns.iter()));
@@ -420,7 +431,7 @@ fn with_id(id: &str, origin: Option<&MailOrigin>, body: &str) -> String {
 }
 
 /// Escapes U+FFFE and U+FFFF, which JSON allows and SQS refuses.
-pub(crate) fn for_sqs(json: String) -> String {
+pub fn for_sqs(json: String) -> String {
     if json.contains(['\u{fffe}', '\u{ffff}']) {
         return json.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff");
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tidegate_core::text_message::check_phone_number;
+use crate::text_message::check_phone_number;
 
 /// The forms of an `@`: plain, in a URL, in an identity with such a URL, in JSON, in HTML.
 const AT: [&str; 5] = ["@", "%40", "%2540", r"\u0040", "&#64;"];
@@ -13,10 +13,13 @@ pub(crate) const MASK: &str = "***";
 /// Most bytes of a local part (RFC 5321).
 const MOST_LOCAL_BYTES: usize = 64;
 
+/// Whether output shows addresses and phone numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressVisibility {
+    /// They are masked.
     #[default]
     Masked,
+    /// They are shown, since somebody asked for them.
     Shown,
 }
 
@@ -25,7 +28,7 @@ impl AddressVisibility {
     /// or the last two digits.
     ///
     /// ```
-    /// use tidegate_operator::redact::AddressVisibility;
+    /// use tidegate_core::redact::AddressVisibility;
     /// assert_eq!(AddressVisibility::Masked.one("Ada <ada@example.com>"), "***@example.com");
     /// assert_eq!(AddressVisibility::Shown.one("ada@example.com"), "ada@example.com");
     /// assert_eq!(AddressVisibility::Masked.one("ada%40example.com"), "***@example.com");
@@ -52,7 +55,7 @@ impl AddressVisibility {
     /// JSON count as what they mean: in `%3Cada%40example.com` and `\nada@example.com` it is `ada`.
     ///
     /// ```
-    /// use tidegate_operator::redact::AddressVisibility;
+    /// use tidegate_core::redact::AddressVisibility;
     /// let html = r#"{"html":"<a href=\"mailto:ada@example.com\">"}"#;
     /// let masked = r#"{"html":"<a href=\"mailto:***@example.com\">"}"#;
     /// assert_eq!(AddressVisibility::Masked.within(html), masked);
@@ -73,7 +76,7 @@ impl AddressVisibility {
 /// not known then.
 ///
 /// ```
-/// use tidegate_operator::redact::unmasked;
+/// use tidegate_core::redact::unmasked;
 /// let meant = |edited| unmasked("ada@example.com, +12065550199: hello", edited);
 /// let whole = "ada@example.com, +12065550199: hello, you";
 /// assert_eq!(meant("***@example.com, +***99: hello, you").as_deref(), Some(whole));

@@ -1,7 +1,7 @@
 //! How the recipients and options of mails and of text messages are called.
 
 use super::fault::column_name;
-use crate::suggest::quoted;
+use crate::text::quoted;
 
 /// The words of a table of recipients and of the options, by channel.
 #[derive(Debug)]

@@ -341,7 +341,7 @@ fn other_languages_and_css_that_are_no_jinja_are_named_with_their_line() {
 
 #[test]
 fn an_ordinary_newsletter_is_taken_as_it_is() {
-    let text = include_str!("../../../tests/send/newsletter.html");
+    let text = include_str!("../../../tests/newsletter.html");
     assert_eq!(refused(text, &[]), <Vec<String>>::new());
     let columns = json!({
         "to": "ada@x.example", "id": "1+1", "first_name": "Ada", "city": "", "hero": "https://x.example/a?b=c",

@@ -10,16 +10,18 @@ use std::collections::BTreeMap;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use regex_lite::Regex;
+use serde::{Deserialize, Serialize};
 use syntax::{found, pieces, without};
 
 use super::fault::{FileLine, InputFault, column_names};
-use super::rows::InputRow;
+use super::row::InputRow;
 
 /// The source of a template, with the name that faults use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemplateSource {
     /// The file's name, or the option's.
     pub name: String,
+    /// The text.
     pub text: String,
 }
 
@@ -30,17 +32,24 @@ impl TemplateSource {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The part of a message that a template makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TemplatePart {
+    /// The subject.
     Subject,
     /// The HTML body: values are escaped.
     Html,
+    /// The text body, or a text message.
     Text,
+    /// The address of `List-Unsubscribe`.
     UnsubscribeUrl,
+    /// The `mailto:` address beside it.
     UnsubscribeMailto,
 }
 
 impl TemplatePart {
+    /// The option of `tidegate send`.
     pub const fn option(self) -> &'static str {
         match self {
             Self::Subject => "--subject",
@@ -63,11 +72,33 @@ impl TemplatePart {
 }
 
 /// Compiled templates. A missing column is a fault instead of an empty text.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(try_from = "TemplateSources")]
 pub struct Templates {
+    #[serde(flatten)]
+    sources: TemplateSources,
+    #[serde(skip)]
     environment: Environment<'static>,
     /// Their names in faults, by the member of the message that they make.
+    #[serde(skip)]
     names: BTreeMap<&'static str, String>,
+}
+
+/// The templates as they are stored.
+#[derive(Debug, Deserialize, Serialize)]
+struct TemplateSources {
+    parts: Vec<(TemplatePart, TemplateSource)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    allowed: Vec<String>,
+}
+
+impl TryFrom<TemplateSources> for Templates {
+    type Error = String;
+
+    fn try_from(sources: TemplateSources) -> Result<Self, String> {
+        let compiled = Self::compile(sources.parts, &sources.allowed);
+        compiled.map_err(|faults| faults.first().map(ToString::to_string).unwrap_or_default())
+    }
 }
 
 impl Templates {
@@ -88,16 +119,18 @@ impl Templates {
         });
         escape::prepare(&mut environment);
         let (mut names, mut faults) = (BTreeMap::new(), Vec::new());
-        for (part, source) in parts {
+        let sources =
+            TemplateSources { parts: parts.into_iter().collect(), allowed: allowed.to_vec() };
+        for (part, source) in &sources.parts {
             // A title is read twice: in the HTML, and as the subject.
-            let (known, wrong) = (faults.clone(), mistakes::read(part, &source, allowed));
+            let (known, wrong) = (faults.clone(), mistakes::read(*part, source, allowed));
             faults.extend(wrong.into_iter().filter(|fault| !known.contains(fault)));
-            let guarded = escape::guarded(part, &source.text);
+            let guarded = escape::guarded(*part, &source.text);
             let added = environment.add_template_owned(part.key(), guarded);
-            faults.extend(added.err().map(|error| mistakes::syntax_fault(&source, &error)));
-            names.insert(part.key(), source.name);
+            faults.extend(added.err().map(|error| mistakes::syntax_fault(source, &error)));
+            names.insert(part.key(), source.name.clone());
         }
-        if faults.is_empty() { Ok(Self { environment, names }) } else { Err(faults) }
+        if faults.is_empty() { Ok(Self { sources, environment, names }) } else { Err(faults) }
     }
 
     /// The name of the template that makes this member of the message.
@@ -130,6 +163,7 @@ pub struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
+    /// The columns of a row.
     pub fn of(row: &'a InputRow) -> Self {
         // What is empty is missing, so that `default` is what stands there.
         let given = row.columns.iter().filter(|(_, value)| !value.is_null());
@@ -172,7 +206,7 @@ impl TemplateSource {
     /// are decoded, but not in values. Line breaks before it make faults show the line on which it begins.
     ///
     /// ```
-    /// use tidegate_operator::send::TemplateSource;
+    /// use tidegate_core::draft::TemplateSource;
     /// let html = TemplateSource::new("mail.html", "<html>\n<title>Hello {{ name }} &amp; all</title>");
     /// assert_eq!(html.title().unwrap().text, "\nHello {{ name }} & all");
     /// assert_eq!(TemplateSource::new("mail.html", "<p>Hello</p>").title(), None);

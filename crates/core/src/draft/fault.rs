@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
-use tidegate_core::email::{Address, EmailError};
-use tidegate_core::text_message::check_phone_number;
-
+use crate::email::{Address, EmailError};
 use crate::redact::{AddressVisibility, MASK};
+use crate::text_message::check_phone_number;
+use serde::Serialize;
 
 /// Characters of a value that are shown.
 const SHOWN: usize = 60;
@@ -16,8 +15,10 @@ const USUAL: [&str; 9] =
 /// Columns that are named.
 const MOST_NAMES: usize = 20;
 
+/// A fault of a list or a template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InputFault {
+    /// The list, or the option.
     pub file: String,
     /// The line of it, from 1; 0 if `file` is an option.
     pub line: u64,
@@ -26,20 +27,24 @@ pub struct InputFault {
     pub template: Option<Box<FileLine>>,
     /// The column, or the member of the message.
     pub field: String,
+    /// The problem, which says what is allowed.
     pub problem: String,
     /// The value found, shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// Whether a list's value is a recipient, whose domain may be shown; `None` for other values.
     #[serde(skip)]
-    pub(super) is_recipient: Option<bool>,
+    pub is_recipient: Option<bool>,
     /// The number of rows with this fault; `line` is the first.
     pub rows: u32,
 }
 
+/// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileLine {
+    /// The file's name.
     pub file: String,
+    /// The line, from 1.
     pub line: u64,
 }
 
@@ -113,7 +118,7 @@ fn is_recipient(value: &str) -> bool {
 }
 
 /// A column's name as errors show it. What may be a value, because the first line names no columns, is masked.
-pub(crate) fn column_name(name: &str) -> &str {
+pub fn column_name(name: &str) -> &str {
     let is_inner = |c: char| c.is_alphanumeric() || " _-()/#:;|\t".contains(c);
     let digits = name.bytes().filter(u8::is_ascii_digit).count();
     let is_name = name.len() <= SHOWN && name.chars().all(is_inner) && digits < 6;
@@ -121,7 +126,7 @@ pub(crate) fn column_name(name: &str) -> &str {
 }
 
 /// Columns' names as errors show them: the first ones, and none where the first line may be a row instead.
-pub(crate) fn column_names<'a>(names: impl Iterator<Item = &'a String>) -> String {
+pub(super) fn column_names<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<&str> = names.map(String::as_str).collect();
     let mut words = names.iter().flat_map(|name| name.split(|c: char| !c.is_alphanumeric()));
     let is_header = words.any(|word| USUAL.contains(&word.to_lowercase().as_str()));
