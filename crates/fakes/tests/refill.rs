@@ -182,8 +182,9 @@ async fn killed_at_any_call_nothing_is_lost_and_at_most_one_group_is_brought_bac
             let twice = if after { GROUP } else { 0 };
             let strikes = world.faults.strikes();
             let struck = strikes[0].operation;
-            // Before its progress is written a group stands there that nobody knows of.
-            let twice = if struck == Operation::ReplaceObject { GROUP } else { twice };
+            // Before its progress is written a group, or some batches of it, stand there that nobody knows of.
+            let is_between = matches!(struck, Operation::ReplaceObject | Operation::Send);
+            let twice = if is_between { GROUP } else { twice };
             world.assert_all_back(&OBJECTS, twice, &format!("call {nth} ({struck:?})"));
         }
     }
@@ -225,7 +226,7 @@ async fn refused_entries_are_tried_again_and_the_others_are_not() {
 #[tokio::test(start_paused = true)]
 async fn bounds_are_kept_to_the_mail_and_what_is_left_follows() {
     let world = World::new(&OBJECTS).await;
-    for (mails, stand) in [(7, 7), (1, 8), (17, 25), (0, 25), (6, 31), (100, 38)] {
+    for (mails, stand) in [(7, 7), (1, 8), (17, 25), (6, 31), (100, 38)] {
         let (result, done) = world.bring_back("ada", mails).await;
         result.unwrap();
         assert!(done.mails <= mails);
@@ -265,7 +266,7 @@ async fn what_has_nowhere_to_go_is_said_and_left() {
     assert_eq!((done.mails, done.objects), (3, 1));
     let why: Vec<Why> = done.left.into_iter().map(|left| left.why).collect();
     assert!(
-        matches!(&why[..], [Why::NoCampaign, Why::Unreadable(said), Why::Held]
+        matches!(&why[..], [Why::NoCampaign, Why::Held, Why::Unreadable(said)]
             if said.starts_with("it cannot be unpacked: ")),
         "{why:?}"
     );

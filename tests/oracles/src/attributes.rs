@@ -110,7 +110,7 @@ fn on_a_campaigns_queue(campaign: &str, lines: &Lines<'_>) {
     assert_eq!((envelope.campaign.as_str(), &envelope.identity), (campaign, &own));
     assert!(envelope.pass >= 1 && envelope.attempt < 5, "{envelope:?}");
     let age = sent_at.as_millis().checked_sub(envelope.enqueued_at.as_millis());
-    assert!(age.is_some_and(|age| age <= 14 * 86_400_000), "{envelope:?}");
+    assert!(age.is_some_and(|age| age <= 379 * 86_400_000), "{envelope:?}");
     assert!(envelope.clone().parked().put_back().pass > envelope.pass, "{envelope:?}");
 }
 

@@ -118,6 +118,10 @@ fn legal(email: &Email) {
             legal_mime(&STANDARD.decode(raw.base64()).unwrap());
             [raw.base64()]
         }
+        Content::Stored(stored) => {
+            assert!(stored.bytes > 0 && stored.name.bytes().all(|b| b.is_ascii_alphanumeric()));
+            [stored.name.as_str()]
+        }
     });
     for text in texts {
         assert!(!text.is_empty() && !text.contains(char::is_control), "{text:?}");

@@ -5,6 +5,7 @@ mod form;
 mod row;
 mod template;
 mod text;
+mod time;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ use text::{TEXT_FORM, TextJson};
 use crate::channel::{Channel, Content, MessageRules};
 use crate::email::{Address, Priority};
 use crate::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity, hex};
+use crate::store::refill::LONGEST_WAIT;
 
 /// The parts that all messages of a run share, and the columns and templates of the others.
 #[derive(Debug)]
@@ -47,6 +49,11 @@ pub struct CampaignDraft {
     pub to_column: Option<String>,
     /// The column of the id; `None` for `id` if there is such a column.
     pub id_column: Option<String>,
+    /// The time before which no message is sent, in the forms of the column `not_before`; that of a row counts
+    /// before it.
+    pub not_before: Option<String>,
+    /// When the run began, for times such as `local 09:00`.
+    pub began: EpochMillis,
     /// The messages that the stack may send.
     pub rules: MessageRules,
 }
@@ -189,7 +196,7 @@ impl CampaignDraft {
         let body = self.body(&row.with(&column, plain), &to)?;
         let id = given.clone().unwrap_or_else(|| self.derived_id(row, &body));
         let origin = MailOrigin { run: self.run.clone(), row: row.number };
-        let body = with_id(&id, Some(&origin), &body);
+        let body = with_id(&id, Some(&origin), self.not_before(row)?, &body);
         let content = self.read(row, &body).map_err(|fault| {
             // Faults name the input's column instead of the message's member.
             let is_recipient = fault.field == self.form().recipient;
@@ -212,7 +219,7 @@ impl CampaignDraft {
     pub fn test_body(&self, row: &InputRow, to: &str, id: &str) -> Result<String, InputFault> {
         (self.form().plain)(to).map_err(|error| InputFault::new("--test", 0, "", error, to))?;
         let (column, _, plain) = self.recipient(row)?;
-        let body = with_id(id, None, &self.body(&row.with(&column, plain), to)?);
+        let body = with_id(id, None, None, &self.body(&row.with(&column, plain), to)?);
         self.read(row, &body).map(|_| body)
     }
 
@@ -318,6 +325,24 @@ impl CampaignDraft {
         }
     }
 
+    /// The time of the row's message: of its column, or of the run. It is no part of what a derived id is made of.
+    fn not_before(&self, row: &InputRow) -> Result<Option<EpochMillis>, InputFault> {
+        let (field, text) = match row.text(time::TIME).filter(|text| !text.is_empty()) {
+            Some(text) => (time::TIME, text),
+            None => match &self.not_before {
+                Some(text) => ("--not-before", text.clone()),
+                None => return Ok(None),
+            },
+        };
+        let at = time::read(&text, row.text(time::ZONE).as_deref(), self.began);
+        let at = at.and_then(|at| {
+            let ahead = at.saturating_since(self.began);
+            let too_far = || "must be at most 365 days ahead".to_owned();
+            (ahead <= LONGEST_WAIT).then_some(at).ok_or_else(too_far)
+        });
+        at.map(Some).map_err(|error| InputFault::new(&row.file, row.line, field, error, &text))
+    }
+
     fn text_json(&self, draft: &TextDraft, to: &str, text: &str) -> serde_json::Result<String> {
         serde_json::to_string(&TextJson {
             priority: self.priority.as_deref(),
@@ -421,13 +446,19 @@ fn ses_data(row: &InputRow) -> BTreeMap<&str, Value> {
     row.columns.iter().map(|(name, value)| (name.as_str(), text(value))).collect()
 }
 
-/// The body with its id as the first member, and then where it comes from.
-fn with_id(id: &str, origin: Option<&MailOrigin>, body: &str) -> String {
+/// The body with its id as the first member, and then where it comes from and when it goes.
+fn with_id(
+    id: &str,
+    origin: Option<&MailOrigin>,
+    not_before: Option<EpochMillis>,
+    body: &str,
+) -> String {
     let id = for_sqs(Value::from(id).to_string());
     let origin = origin.map_or_else(String::new, |MailOrigin { run, row }| {
         format!("\"metadata\":{{\"run\":{},\"row\":{row}}},", Value::from(run.as_str()))
     });
-    format!("{{\"id\":{id},{origin}{}", &body[1..])
+    let not_before = not_before.map_or_else(String::new, |at| format!("\"not_before\":\"{at}\","));
+    format!("{{\"id\":{id},{origin}{not_before}{}", &body[1..])
 }
 
 /// Escapes U+FFFE and U+FFFF, which JSON allows and SQS refuses.

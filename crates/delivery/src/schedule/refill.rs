@@ -37,8 +37,8 @@ use crate::ports::{
 const TAKEN_FOR: Duration = Duration::from_mins(2);
 /// Batches that are sent at once; then the progress is written.
 const GROUP: usize = 10;
-/// Campaigns that are filled at once; each holds an object in memory.
-const AT_ONCE: usize = 3;
+/// Campaigns that are filled at once; each holds an object in memory, of up to 8 MiB packed and unpacked.
+const AT_ONCE: usize = 2;
 /// No group begins later than this after the run began.
 const WITHIN: Duration = Duration::from_secs(40);
 /// If nothing was stored since the store was listed, it is listed only this often, and when timed mail is due.

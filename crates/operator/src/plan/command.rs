@@ -71,6 +71,9 @@ pub struct PlanArgs {
     /// When the mails are on their queues, such as `2026-11-20T20:36:07Z` [default: now]
     #[arg(long, value_name = "TIME", value_parser = parsed::<Window>)]
     start: Option<Window>,
+    /// The mails have --start as their `not_before`: they wait in the store until then
+    #[arg(long, requires = "start")]
+    timed: bool,
     /// A variant to compare: a name, and any of the options from --weights to --mail-kb, such as
     /// `equal: weights=50/50 quota=28`; may be given many times
     #[arg(long = "variant", value_name = "NAME: CHANGES", value_parser = parsed::<Variant>)]
@@ -353,6 +356,7 @@ impl PlanArgs {
             }
         }
         scenario.channel = self.channel.unwrap_or(scenario.channel);
+        scenario.timed = self.timed;
         self.scenario.set(&mut scenario).map_err(refused)?;
         Ok(scenario)
     }

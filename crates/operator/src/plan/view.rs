@@ -159,7 +159,9 @@ fn costs(forecast: &Forecast, page: &mut Page) {
     let costs = format!(
         "  ${total:.2}: {sent}SQS ${sqs:.2} ({sqs_calls_per_mail:.2} calls a {message}), Lambda ${lambda:.2}, DynamoDB ${dynamodb:.2}, metrics ${metrics:.2}, logs ${logs:.2}"
     );
-    page.line(Tone::Plain, costs);
+    let store = forecast.cost.store;
+    let store = if store > 0.0 { format!(", the store ${store:.2}") } else { String::new() };
+    page.line(Tone::Plain, costs + &store);
     let idle = format!("  A stack that sends nothing costs ${idle_month:.2} a month.");
     page.line(Tone::Plain, idle);
     if forecast.channel == Channel::Sms && texts.is_none() {

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use tidegate_core::channel::{Channel, Content};
 use tidegate_core::email::Content as MailContent;
 use tidegate_core::format::counted;
-use tidegate_core::identity::hex;
+use tidegate_core::identity::{EpochMillis, hex};
 use tidegate_core::runs::RowRanges;
 
 use super::address_list::RecipientFilter;
@@ -282,6 +282,10 @@ impl<R: Read> Read for HashingReader<R> {
 
 /// Bytes of HTML from which Gmail shows the rest on another page only.
 const CLIPPED_BYTES: usize = 102 * 1024;
+/// Half an hour. The zones' hours differ by half hours, but for few that differ by a quarter.
+const HALF_HOUR_MILLIS: u64 = 1_800_000;
+/// Messages at one time of which a provider takes notice.
+const MANY: u64 = 1_000;
 /// The most bytes of a line in RFC 5322.
 const LINE_BYTES: usize = 998;
 
@@ -291,10 +295,31 @@ pub struct MailNotes {
     /// Rows whose HTML Gmail clips.
     pub clipped: u64,
     pub long_subjects: u64,
+    /// Rows with a time before which they are not sent.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub times: Option<RowTimes>,
+}
+
+/// The times of the rows that have one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RowTimes {
+    pub timed: u64,
+    pub first_time: EpochMillis,
+    pub last_time: EpochMillis,
+    /// Rows for a full or half hour.
+    pub on_the_half_hour: u64,
 }
 
 impl MailNotes {
     pub(super) fn see(&mut self, content: &Content) {
+        if let Some(at) = content.not_before() {
+            let none = RowTimes { timed: 0, first_time: at, last_time: at, on_the_half_hour: 0 };
+            let times = self.times.get_or_insert(none);
+            times.timed += 1;
+            times.first_time = times.first_time.min(at);
+            times.last_time = times.last_time.max(at);
+            times.on_the_half_hour += u64::from(at.as_millis() % HALF_HOUR_MILLIS < 60_000);
+        }
         let Content::Email(email) = content else { return };
         let MailContent::Simple { subject, html, .. } = &email.content else { return };
         // The literal is the longer one.
@@ -306,6 +331,15 @@ impl MailNotes {
 
 impl View for MailNotes {
     fn view(&self, page: &mut Page) {
+        if let Some(times) = &self.times {
+            let RowTimes { timed, first_time, last_time, on_the_half_hour } = times;
+            let messages = counted(*timed, "message");
+            let said = format!("{messages} not before their time: {first_time} to {last_time}.");
+            page.line(Tone::Plain, said);
+            if *on_the_half_hour >= MANY && 2 * on_the_half_hour > *timed {
+                page.line(Tone::Warning, "Note: a full or half hour is everybody's time, and providers delay mail then; a few minutes beside it mail arrives sooner.");
+            }
+        }
         let clipped =
             "HTML above 102 KB: Gmail shows its end, with the way to unsubscribe, on another page";
         let long = "a subject above 998 bytes: mail servers may cut or refuse it";

@@ -75,7 +75,7 @@ impl Preview {
                 (None, None, None, Some((name.clone(), shown(data))))
             }
             // No template or list makes one.
-            MailContent::Raw(_) => (None, None, None, None),
+            MailContent::Raw(_) | MailContent::Stored(_) => (None, None, None, None),
         };
         let header = |(name, value): (&str, &str)| (name.to_owned(), addresses.within(value));
         self.mails.push(PreviewedMail {

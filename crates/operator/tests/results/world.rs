@@ -126,6 +126,8 @@ impl World {
             content: DraftContent::Templates(Templates::compile(parts, &[]).unwrap()),
             to_column: None,
             id_column: None,
+            not_before: None,
+            began: EpochMillis::new(1_795_207_000_000),
             rules: AllowedSenders::everyone().into(),
         };
         let checking = CheckOptions {

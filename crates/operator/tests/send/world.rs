@@ -70,6 +70,8 @@ pub(crate) fn draft() -> CampaignDraft {
         content,
         to_column: None,
         id_column: None,
+        not_before: None,
+        began: EpochMillis::new(1_795_207_000_000),
         rules: AllowedSenders::everyone().into(),
     }
 }

@@ -8,6 +8,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::memory::Memory;
 use tidegate_core::number::real;
 use tidegate_core::parts::parts_for;
+use tidegate_core::store::MOST_BYTES;
 
 use super::record::{Sum, Sums, WindowRecord};
 use super::scenario::Scenario;
@@ -24,7 +25,7 @@ const METRICS: f64 = 14.0;
 const CAMPAIGN_METRICS: f64 = 4.0;
 /// Beginnings of the counters of one feature alone.
 const LIMIT_COUNTERS: &str = "Limit";
-const FEATURE_COUNTERS: [&str; 3] = [LIMIT_COUNTERS, "Defer", "Bucket"];
+const FEATURE_COUNTERS: [&str; 5] = [LIMIT_COUNTERS, "Defer", "Timed", "Store", "Bucket"];
 /// Alarms with the template's `Alarms` few, and those of them on SES's reputation, which a stack for texts does not
 /// have.
 const ALARMS: f64 = 7.0;
@@ -47,6 +48,8 @@ pub struct Cost {
     pub texts: Option<f64>,
     /// SQS calls; each 64 KB of a call are a request. Mail above 4 KB is taken to be compressed.
     pub sqs: f64,
+    /// The way of timed mail through the store: S3's requests, and SQS's.
+    pub store: f64,
     /// Lambda: starts, and time on arm64. A poller with too little memory for the mail is taken to have enough.
     pub lambda: f64,
     /// The ledger: claims, reports, and deduplication's marks.
@@ -134,6 +137,21 @@ impl Tariff {
         let merged = if scenario.merge { 2.0 * more } else { 0.0 };
         (usage[Sum::SqsStandard] + mails / 10.0 + 2.0 * more) * standard
             + (usage[Sum::SqsFifo] + merged) * fifo
+    }
+
+    /// Timed mail: each ten are received, deleted and enqueued once more. An object has what a window stores: three
+    /// writes and two reads, and a write more for each hundred mails ([`tidegate_core::store`]).
+    fn store(&self, scenario: &Scenario) -> f64 {
+        if !scenario.timed {
+            return 0.0;
+        }
+        let mails = real(scenario.mails());
+        let a_window = (10.0 * scenario.quota).clamp(100.0, 2_500.0);
+        let fit = real(MOST_BYTES as u64) / (f64::from(scenario.mail_kb) * 1_024.0 + 2_048.0);
+        let objects = mails / a_window.min(fit.max(1.0));
+        mails * (0.3 + 2.0 * self.more_requests(scenario.mail_kb)) * self.price("sqs_standard")
+            + (3.0 * objects + mails / 100.0) * self.price("s3_write")
+            + 2.0 * objects * self.price("s3_read")
     }
 
     /// Requests a mail beside the call's own. Ten mails of 200 KB cross as 400 KB, which are seven requests:
@@ -280,6 +298,7 @@ impl Cost {
             ses: if is_text { 0.0 } else { slots * scenario.ses_price.unwrap_or_else(ses_price) },
             texts: scenario.price_per_part.map(|price| slots * price),
             sqs: tariff.sqs(scenario, &usage),
+            store: tariff.store(scenario),
             lambda: tariff.lambda(scenario, &usage, minutes),
             dynamodb: tariff.dynamodb(scenario, &usage, minutes),
             metrics: tariff.metrics(scenario, minutes),
@@ -308,7 +327,7 @@ impl Cost {
 
     fn summed(self) -> Self {
         let sent = self.ses + self.texts.unwrap_or_default();
-        let used = self.sqs + self.lambda + self.dynamodb + self.metrics + self.logs;
+        let used = self.sqs + self.store + self.lambda + self.dynamodb + self.metrics + self.logs;
         Self { total: sent + used + self.alarms, ..self }
     }
 }
@@ -324,6 +343,7 @@ mod tests {
         let tariff = Tariff::read().unwrap();
         let read = ["ses_mail", "sqs_standard", "sqs_fifo", "lambda_request", "lambda_gb_s_arm64"];
         let more = ["dynamodb_write", "dynamodb_read", "log_gb", "log_gb_month", "metric"];
+        let more = more.into_iter().chain(["s3_write", "s3_read"]);
         for name in read.into_iter().chain(more) {
             assert!(tariff.price(name) > 0.0, "{name}");
         }
@@ -368,7 +388,7 @@ mod tests {
             .sum();
         assert_eq!((by_function, by_campaign), (14, 4));
         assert!((METRICS - 14.0).abs() < 0.1 && (CAMPAIGN_METRICS - 4.0).abs() < 0.1);
-        assert!((counter_metrics(|_| true) - 16.0).abs() < 0.1);
+        assert!((counter_metrics(|_| true) - 17.0).abs() < 0.1);
     }
 
     #[test]
@@ -401,6 +421,26 @@ mod tests {
         assert!(month.total <= 1.0, "the most that a stack without mail may cost: {month:?}");
         let text = tariff.idle_month(&IdleStack { channel: Channel::Sms, ..stack });
         assert!((month.total - text.total - 0.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_million_timed_mails_by_hand() {
+        let tariff = Tariff::read().unwrap();
+        let cost = |campaign: &str, quota, mail_kb| {
+            let campaigns = vec![campaign.parse().unwrap()];
+            let new = Scenario::new(tidegate_core::Timestamp::from_millis(0));
+            tariff.store(&Scenario { campaigns, quota, mail_kb, timed: true, ..new })
+        };
+        // 300,000 requests of SQS, 500 objects of 2,000 mails, and progress 10,000 times.
+        let tiny = 0.12 + (1_500.0 + 10_000.0) * 5e-6 + 1_000.0 * 4e-7;
+        assert!(
+            (cost("news=1000k", 200.0, 2) - tiny).abs() < 1e-6,
+            "{}",
+            cost("news=1000k", 200.0, 2)
+        );
+        assert!(cost("news=1000k", 200.0, 30) > tiny && cost("news=1000k", 200.0, 30) < 0.30);
+        let untimed = Scenario::new(tidegate_core::Timestamp::from_millis(0));
+        assert_eq!(tariff.store(&untimed).to_bits(), 0.0_f64.to_bits());
     }
 
     #[test]

@@ -429,6 +429,9 @@ fn timeline(scenario: &Scenario, records: &[WindowRecord]) -> Timeline {
     Timeline { bucket_seconds: size, per_minute: per_minute.collect() }
 }
 
+/// Half an hour.
+const HALF_HOUR_MILLIS: u64 = 1_800_000;
+
 fn warnings(
     scenario: &Scenario,
     end: Option<EndEstimate>,
@@ -436,6 +439,9 @@ fn warnings(
     run: &SimulationState,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
+    if scenario.timed && scenario.start.as_millis() % HALF_HOUR_MILLIS < 60_000 {
+        warnings.push("a full or half hour is everybody's time, and providers delay mail then: a few minutes beside it mail arrives sooner".to_owned());
+    }
     let message = scenario.channel.words().message;
     let days = |seconds: f64| seconds / 86_400.0;
     if let Some(end) = end.filter(|end| days(end.latest) > RETENTION_DAYS) {

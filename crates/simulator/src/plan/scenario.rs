@@ -81,6 +81,8 @@ pub struct Scenario {
     pub mail_kb: u32,
     /// The start: the time at which the mails are on their queues.
     pub start: Timestamp,
+    /// Whether the mails wait in the store until then.
+    pub timed: bool,
     /// The configuration of the deployed functions; `None` for the template's defaults.
     pub deployed: Option<Box<Deployment>>,
     /// Whether the stack was running before the start. A new stack has no warm poller and no state
@@ -128,6 +130,7 @@ impl Scenario {
             faults: Vec::new(),
             mail_kb: 2,
             start,
+            timed: false,
             deployed: None,
             warm: true,
             control: Control::default(),

@@ -108,6 +108,10 @@ pub(super) struct MailArgs {
     /// one [default: normal]
     #[arg(long, value_name = "PRIORITY")]
     pub(super) priority: Option<String>,
+    /// Send no message before this time, such as 2026-12-24T09:00+01:00, at most 365 days ahead; with a column
+    /// time_zone also by each recipient's clock: 2026-12-24T09:00, or `local 09:00`. A column not_before counts before it
+    #[arg(long, value_name = "TIME")]
+    pub(super) not_before: Option<String>,
     /// The configuration set in SES, or of AWS's text messages [default: the stack's]
     #[arg(long, value_name = "NAME")]
     pub(super) configuration_set: Option<String>,

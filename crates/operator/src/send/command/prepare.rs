@@ -10,9 +10,11 @@ use crate::send::{
     RecipientFilter, TemplatePart, TemplateSource, Templates, fingerprint,
 };
 use clap::ValueEnum as _;
+use tidegate_adapters::aws::SystemClock;
 use tidegate_core::channel::{Channel, MessageRules};
 use tidegate_core::config::Campaign;
 use tidegate_core::runs::RunInput;
+use tidegate_delivery::ports::Clock as _;
 
 use super::args::{FormatOption, InputArgs, MailArgs, SendArgs};
 use crate::shell::{CommandError, open_file, text_file};
@@ -201,6 +203,8 @@ pub(super) fn draft(
         content,
         to_column: to_column(args, channel),
         id_column: args.input.id_column.clone(),
+        not_before: args.mail.not_before.clone(),
+        began: SystemClock::new().wall().into(),
         rules,
     })
 }
@@ -240,6 +244,7 @@ pub(super) fn settings(
         ("--reply-to", listed(&args.mail.reply_to)),
         ("--tag", listed(&tags)),
         ("--priority", args.mail.priority.clone()),
+        ("--not-before", args.mail.not_before.clone()),
         ("--configuration-set", args.mail.configuration_set.clone()),
         ("--to-column", args.input.to_column.clone()),
         ("--id-column", args.input.id_column.clone()),
