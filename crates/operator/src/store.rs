@@ -107,7 +107,9 @@ pub(crate) async fn left_of(campaign: &str, stack: &Stack) -> Result<u64, PortEr
 }
 
 /// All objects with their sizes, and the keys that are no object's.
-async fn stored(store: &impl Store) -> Result<(Vec<(ObjectName, u64)>, Vec<String>), PortError> {
+pub(crate) async fn stored(
+    store: &impl Store,
+) -> Result<(Vec<(ObjectName, u64)>, Vec<String>), PortError> {
     let (mut objects, mut strange) = (Vec::new(), Vec::new());
     for waits in Waits::ALL {
         let mut after = None;

@@ -12,7 +12,8 @@ use tidegate_core::runs::Run;
 use tidegate_delivery::ports::SuppressedAddress;
 
 use super::{
-    AddressReport, Explanation, MailQuery, MailVerdict, dead_to, explain, gather, is_address,
+    AddressReport, Explanation, MailQuery, MailVerdict, dead_to, explain, find, gather, identities,
+    is_address,
 };
 use crate::dead::LetterSnapshot;
 use crate::dead::command::read;
@@ -86,8 +87,17 @@ struct StackReading<'a> {
 impl StackReading<'_> {
     async fn of_mail(&self, asked: MailQuery) -> Result<Explanation, CommandError> {
         let ledger = self.stack.ledger();
+        let identities = identities(&asked, &self.status);
         let facts = gather(asked, self.status.clone(), &self.reading, &ledger).await?;
-        Ok(explain(&facts))
+        let answer = explain(&facts);
+        let is_known = !matches!(answer.verdict, MailVerdict::Nowhere | MailVerdict::Unrecorded);
+        let Some(location) = self.stack.store().filter(|_| !is_known) else { return Ok(answer) };
+        let store = self.stack.clients().store(location);
+        let control = &self.status.standing.control;
+        Ok(match find(&store, &identities, control).await? {
+            Some(found) => answer.found_in_store(&found),
+            None => answer,
+        })
     }
 
     async fn of_address(

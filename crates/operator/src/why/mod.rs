@@ -7,6 +7,7 @@
 mod address;
 pub(crate) mod command;
 mod explain;
+mod in_store;
 mod obstacles;
 
 use serde::Serialize;
@@ -22,6 +23,7 @@ use crate::status;
 
 pub use address::{AddressReport, dead_to, is_address};
 pub use explain::explain;
+pub use in_store::{MailInStore, find};
 
 /// The mail that the operator asks about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +110,8 @@ pub enum MailVerdict {
     /// It waits for its recipient domain's limit.
     Limit,
     Waiting,
+    /// It is in the store.
+    Stored,
     /// Several campaigns have a mail with this id.
     WhichCampaign,
 }
@@ -157,7 +161,7 @@ impl MailVerdict {
     const fn tone(self) -> Tone {
         match self {
             Self::Sent => Tone::Good,
-            Self::Sending => Tone::Strong,
+            Self::Sending | Self::Stored => Tone::Strong,
             Self::Nowhere | Self::Unrecorded | Self::WhichCampaign | Self::Unknown => Tone::Warning,
             _ => Tone::Bad,
         }
@@ -221,7 +225,7 @@ pub async fn gather(
 }
 
 /// The identities that the mail may have.
-fn identities(query: &MailQuery, status: &status::StackFacts) -> Vec<Identity> {
+pub(crate) fn identities(query: &MailQuery, status: &status::StackFacts) -> Vec<Identity> {
     if let Ok(identity) = Identity::parse(&query.id) {
         return vec![identity];
     }

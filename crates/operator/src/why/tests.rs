@@ -474,3 +474,35 @@ fn the_answer_for_an_address_says_that_ses_delivers_nothing_to_it_and_masks_it()
     let none = Page::of(&report(&[], Vec::new())).plain();
     assert!(none.contains("No message to it is known") && none.contains("`tidegate_id`"), "{none}");
 }
+
+#[tokio::test]
+async fn a_mail_in_the_store_is_found_there_with_its_time() {
+    use tidegate_core::control::Cancel;
+    use tidegate_core::identity::Envelope;
+    use tidegate_core::store::{StoredMail, pack};
+    use tidegate_delivery::ports::Store as _;
+    let store = tidegate_fakes::MemoryStore::default();
+    let at = EpochMillis::new(1_798_099_200_000);
+    for (n, campaign) in ["small", "big"].into_iter().enumerate() {
+        let line = |id: &str| {
+            let identity = Identity::from_body_id(campaign, id);
+            let envelope = Envelope::fresh(campaign, identity, EpochMillis::new(7));
+            StoredMail::of("{}".to_owned(), &envelope, Some(at))
+        };
+        let name = format!("timed/20261224T080000Z.{campaign}.{n}a.2.jsonl.gz");
+        store.put(&name, pack(&[line("6"), line("7")]).unwrap()).await.unwrap();
+    }
+    let mut control = tidegate_core::control::Control::default();
+    let found = async |id: &str, control: &_| {
+        find(&store, &[Identity::from_body_id("big", id)], control).await.unwrap()
+    };
+    assert_eq!(found("8", &control).await, None);
+    let seven = found("7", &control).await.unwrap();
+    let answer = Explanation::default().found_in_store(&seven);
+    assert_eq!(answer.verdict, MailVerdict::Stored);
+    assert_eq!(answer.summary, "It waits in the store for its time, 2026-12-24 08:00:00 UTC.");
+    assert_eq!((answer.campaign.as_deref(), answer.until), (Some("big"), Some(at)));
+    control.cancels.insert("big".to_owned(), Cancel { at: EpochMillis::new(8), keep: false });
+    let answer = Explanation::default().found_in_store(&found("7", &control).await.unwrap());
+    assert!(answer.summary.starts_with("It was cancelled"), "{}", answer.summary);
+}
