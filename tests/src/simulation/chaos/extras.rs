@@ -36,19 +36,29 @@ pub(super) struct Extras {
     pub(super) reported: usize,
     /// Mails of 0.2 to 0.9 MB.
     large: u64,
+    /// Mails that are due within the half hour, most of them beyond SQS's delay.
+    timed: u64,
+    /// Whether there is a store.
+    pub(super) stores: bool,
 }
 
 impl Extras {
     pub(super) fn draw(seed: u64, quota: f64) -> Self {
         let draw = Draw::new(seed ^ 0x9e37_79b9_7f4a_7c15);
-        Self {
+        // Drawn beside the rest, so that a seed's story stays what it was.
+        let times = Draw::new(!seed ^ 0x7f4a_7c15);
+        let timed = if times.one_in(4) { 10 + times.below(80) } else { 0 };
+        let without = Self {
             bucket: if draw.one_in(4) { Some(draw.pick(&["closed", "open"])) } else { None },
             // At a low quota a backlog of minutes is a few hundred mails.
             defers: draw.one_in(8) && quota < 10.0,
             reported: if draw.one_in(4) { draw.pick(&[1, 7, 60]) } else { 0 },
             large: if draw.one_in(8) { 1 + draw.below(3) } else { 0 },
             draw,
-        }
+            timed,
+            stores: false,
+        };
+        Self { stores: without.defers || timed > 0 && !times.one_in(4), ..without }
     }
 
     /// `settings` with this, on queues as SQS may be.
@@ -63,8 +73,10 @@ impl Extras {
             settings = settings
                 .variable("TIDEGATE_BACK_PRESSURE_BUSY", "depth=1m")
                 .variable("TIDEGATE_BACK_PRESSURE_OVERLOADED", "depth=2m")
-                .variable("TIDEGATE_STORE", "s3://tides/store")
                 .variable("TIDEGATE_DEFERRAL", "on");
+        }
+        if self.stores {
+            settings = settings.variable("TIDEGATE_STORE", "s3://tides/store");
         }
         if self.reported > 0 {
             settings = settings
@@ -75,9 +87,9 @@ impl Extras {
     }
 
     pub(super) fn story(&self) -> String {
-        let Self { bucket, defers, reported, large, .. } = self;
+        let Self { bucket, defers, reported, large, timed, stores, .. } = self;
         format!(
-            "bucket {bucket:?}, defers {defers}, {reported} reports of SES, {large} large mails"
+            "bucket {bucket:?}, defers {defers}, {reported} reports of SES, {large} large mails, {timed} timed mails, store {stores}"
         )
     }
 
@@ -90,6 +102,13 @@ impl Extras {
             let mail = ProducedMail::new(format!("large-{n}"));
             world.put("big", &[mail.of_bytes(text, self.draw.pick(&forms))]).await;
         }
+        let times = Draw::new(self.timed);
+        let from = world.next_window().opens();
+        let timed = (0..self.timed).map(|n| {
+            let at = from + Duration::from_millis(times.below(1_800_000));
+            ProducedMail::new(format!("timed-{n}-{}", at.as_millis())).not_before(at)
+        });
+        world.put("small", &timed.collect::<Vec<_>>()).await;
         // The day's quota would take weeks for it.
         if self.defers && world.settings.daily_quota.is_none() {
             let count = if world.settings.quota < 4.0 { 400 } else { 1_000 };
@@ -104,7 +123,7 @@ impl Extras {
         world.put_raw(FEEDBACK, &reports.collect::<Vec<_>>()).await;
     }
 
-    /// Draws a fault of calls that only deferral makes.
+    /// Draws a fault of calls that only the store or the feedback makes.
     pub(super) fn fault(&self) -> Option<Rule<FailureKind>> {
         let reading = [Operation::Receive, Operation::Delete];
         let failed = match self.draw.below(2) {
@@ -112,7 +131,7 @@ impl Extras {
             _ => Fault::After(FailureKind::TimedOut),
         };
         let rule = Rule::new(failed);
-        let rule = match (self.reported > 0, self.defers) {
+        let rule = match (self.reported > 0, self.stores) {
             (false, false) => return None,
             (true, false) => rule.on(self.draw.pick(&reading)).at(FEEDBACK),
             _ => rule.on(self.draw.pick(&STORE)),
@@ -132,7 +151,7 @@ impl Extras {
     pub(super) async fn defer(&self, chaos: &mut Chaos) {
         let world = &chaos.world;
         world.bucket.set_lost(false);
-        if !self.defers {
+        if !self.stores {
             return;
         }
         if let Some(rule) = self.fault() {

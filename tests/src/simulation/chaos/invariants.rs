@@ -37,6 +37,7 @@ impl Chaos {
         self.the_ledger_adds_up(&mut broken);
         self.what_ses_reported_is_counted(&mut broken);
         self.the_level_is_clear_again(&mut broken);
+        self.no_timed_mail_is_early(&mut broken);
         broken
     }
 
@@ -57,6 +58,19 @@ impl Chaos {
         let is_held = unsent.iter().all(is_refused) && self.world.store.contents().is_empty();
         if !self.world.is_drained() && (unsent.is_empty() || !is_held) {
             broken.push(format!("still waiting: {unsent:?}"));
+        }
+    }
+
+    /// The time stands in the id.
+    fn no_timed_mail_is_early(&self, broken: &mut Vec<String>) {
+        // The clocks of the pollers may be apart.
+        let apart = Duration::from_millis(400);
+        for arrival in self.world.ses.arrivals() {
+            let due = arrival.id.strip_prefix("timed-").and_then(|id| id.split('-').nth(1));
+            let due = due.and_then(|millis| millis.parse().ok()).map(Timestamp::from_millis);
+            if due.is_some_and(|due| arrival.at + apart < due) {
+                broken.push(format!("early: {} at {:?}", arrival.id, arrival.at));
+            }
         }
     }
 
@@ -342,7 +356,7 @@ impl Causes {
             put_back: own.into_iter().chain(aside.iter().copied()).collect(),
             aside,
             put_twice: chaos.twice.as_deref() == Some(id),
-            deferred: chaos.defers,
+            deferred: chaos.stores,
             merged,
             identity,
         }

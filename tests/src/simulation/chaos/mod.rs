@@ -54,6 +54,7 @@ pub struct Chaos {
     /// A span in which both campaigns had mail and nothing failed.
     calm: Option<Range<Timestamp>>,
     defers: bool,
+    stores: bool,
     limits: DrawnLimits,
     reported: usize,
     /// The ledger's state at the end.
@@ -166,6 +167,7 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Extras) {
         forged: Vec::new(),
         calm: None,
         defers: extras.defers,
+        stores: extras.stores,
         reported: extras.reported,
         standing: None,
     };
