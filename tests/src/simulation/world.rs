@@ -10,10 +10,11 @@ use tidegate_core::config::PollerConfig;
 use tidegate_core::control::Control;
 use tidegate_core::counters::Counter;
 use tidegate_core::dead_letter::DeadLetter;
+use tidegate_core::email::split;
 use tidegate_core::identity::CAMPAIGN_QUEUE_BYTES;
 use tidegate_core::tick::Tick;
 use tidegate_core::{Timestamp, Window};
-use tidegate_delivery::ports::{Outgoing, Standing};
+use tidegate_delivery::ports::{Outgoing, Standing, Store as _};
 use tidegate_fakes::{QueueSettings, QueuedMessage};
 use tidegate_simulator::mail::produced;
 use tidegate_simulator::{DEAD_LETTERS, LambdaEnvironment, ProducedMail, WorldSettings, url};
@@ -165,6 +166,20 @@ impl World {
         self.put_raw(queue, &bodies).await;
         let recipients = mails.iter().map(|mail| (mail.id.clone(), mail.recipients));
         self.enqueued.borrow_mut().extend(recipients);
+    }
+
+    /// Puts a mail's content into the store and its pointer on the queue of this name; the object has the mail's id as name,
+    /// without other characters than letters and digits. Returns the object's key.
+    ///
+    /// # Panics
+    /// Where the queue does not take it.
+    pub async fn put_large(&self, queue: &str, mail: &ProducedMail) -> String {
+        let name: String = mail.id.chars().filter(char::is_ascii_alphanumeric).collect();
+        let parts = split(&mail.body(), &name).unwrap();
+        self.store.put(&parts.key, parts.object).await.unwrap();
+        self.put_raw(queue, &[produced(parts.pointer)]).await;
+        self.enqueued.borrow_mut().insert(mail.id.clone(), mail.recipients);
+        parts.key
     }
 
     /// Puts messages on the queue of this name, whatever they are.

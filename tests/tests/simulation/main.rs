@@ -23,6 +23,7 @@ mod flow;
 mod forged;
 mod idle;
 mod incidents;
+mod large;
 mod ledger;
 mod limits;
 mod marks;

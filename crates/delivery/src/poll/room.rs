@@ -436,6 +436,54 @@ mod tests {
         assert_eq!(ask(Duration::ZERO).map(|reserved| reserved.messages), Some(10));
     }
 
+    fn content(room: &Room, bytes: u64) -> Option<ContentRoom> {
+        room.reserve_content(bytes, || false).now_or_never()
+    }
+
+    #[test]
+    fn contents_leave_a_quarter_to_the_queues_and_one_always_fits_alone() {
+        let room = Room::of(1_000_000);
+        let first = content(&room, 500_000).unwrap();
+        assert!(content(&room, 300_000).is_none(), "three quarters are for contents");
+        let _second = content(&room, 250_000).unwrap();
+        assert_eq!(room.held(), 750_000);
+        assert_eq!(
+            room.reserve(&queue(0), 10, Duration::ZERO).now_or_never().unwrap().messages,
+            10
+        );
+        drop(first);
+        assert_eq!(room.held(), 250_000);
+        let alone = Room::of(1_000_000);
+        let whole = content(&alone, 990_000).unwrap();
+        assert!(content(&alone, 1).is_none());
+        drop(whole);
+        assert!(content(&alone, 1).is_some());
+    }
+
+    #[test]
+    fn content_that_is_kept_makes_room_for_content_that_is_needed() {
+        let room = Room::of(1_000_000);
+        let kept = RefCell::new(vec![content(&room, 400_000), content(&room, 300_000)]);
+        let give_up = || kept.borrow_mut().pop().is_some();
+        let needed = room.reserve_content(200_000, give_up).now_or_never();
+        assert!(needed.is_some() && kept.borrow().len() == 1, "no more than is needed");
+    }
+
+    #[test]
+    fn a_fetch_that_waits_is_woken_by_room_that_becomes_free() {
+        let room = Room::of(1_000_000);
+        let held = content(&room, 700_000);
+        let woken = Arc::new(Woken::default());
+        let waker = futures_util::task::waker(Arc::clone(&woken));
+        let mut context = std::task::Context::from_waker(&waker);
+        let mut waiting = Box::pin(room.reserve_content(100_000, || false));
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        drop(held);
+        assert!(woken.0.load(SeqCst) > 0);
+        assert!(waiting.as_mut().poll(&mut context).is_ready());
+        assert_eq!(room.held(), 0, "and freed again");
+    }
+
     #[test]
     fn waiting_for_mail_where_there_never_was_any_takes_the_room_of_one() {
         let room = Room::of(1_000_000);

@@ -1,0 +1,230 @@
+//! Large mail: its content is in the store, and is there for its slot.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
+use std::collections::BTreeMap;
+
+use tidegate_core::Timestamp;
+use tidegate_core::memory::Memory;
+use tidegate_delivery::ports::{FailureKind, Store as _};
+use tidegate_fakes::{Fault, Latency, Operation, Rule, failures};
+use tidegate_tests::simulation::mail::produced;
+use tidegate_tests::simulation::{BodyForm, EXPRESS, ProducedMail, World, WorldSettings, measure};
+
+use crate::{MODES, MS};
+
+fn settings(quota: f64, merge: bool) -> WorldSettings {
+    WorldSettings { express: true, ..WorldSettings::new(quota, merge) }
+        .variable("TIDEGATE_STORE", "s3://tides/store")
+        .variable("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", 256)
+}
+
+fn large(id: &str, bytes: usize) -> ProducedMail {
+    ProducedMail::new(id).of_bytes(bytes, BodyForm::Repeated)
+}
+
+async fn objects(world: &World) -> Vec<String> {
+    let page = world.store.list("large", None).await.unwrap();
+    page.objects.into_iter().map(|object| object.key).collect()
+}
+
+/// Every fetch takes so long.
+fn slow(from: u64, to: u64) -> Rule<FailureKind> {
+    Rule::new(Fault::Slow(Latency::between(MS(from), MS(to)))).on(Operation::GetObject)
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_large_mails_a_second_leave_a_hundred_small_ones_their_slots() {
+    const MEGABYTES: usize = 10;
+    const WINDOWS: u64 = 8;
+    for merge in MODES {
+        let world = World::new(settings(105.0, merge));
+        world.faults.add(slow(150, 400));
+        for number in 0..5 * (WINDOWS + 2) {
+            let small = (0..20).map(|n| ProducedMail::new(format!("small-{number}-{n}")));
+            world.put("big", &small.collect::<Vec<_>>()).await;
+            world.put_large("big", &large(&format!("large-{number}"), MEGABYTES * 1_000_000)).await;
+        }
+        let first = world.run(WINDOWS).await;
+        let span = measure::span(first, 1..WINDOWS);
+        let accepted = world.ses.accepted();
+        let (many, few): (Vec<_>, Vec<_>) =
+            accepted.into_iter().partition(|mail| mail.id.starts_with("small"));
+        let windows = WINDOWS - 1;
+        let (small, sent) = (measure::sent(&many, &span), measure::sent(&few, &span));
+        let said = format!("merge {merge}: {small} small and {sent} large in {windows} windows");
+        assert!(small * 100 >= windows * 100 * 97, "{said}");
+        assert!(sent >= 3 * windows, "{said}");
+
+        // What each environment has fetched, and SES does not have yet, fits into its room for contents.
+        let fetches = world.faults.strikes().into_iter().map(|strike| (strike.resource, strike.at));
+        let last: BTreeMap<String, Timestamp> = fetches.collect();
+        let sends = few.iter().map(|mail| (mail.at, -1));
+        let mut events: Vec<_> = last.into_values().map(|at| (at, 1)).chain(sends).collect();
+        events.sort_unstable();
+        let held = events.iter().scan(0, |held, (_, change)| {
+            *held += change;
+            Some(*held)
+        });
+        let each = Memory(256).mail_bytes() / 4 * 3 / Memory::of_content(10_000_000);
+        let room = each * world.warm().len() as u64;
+        let most = held.max().unwrap_or(0);
+        assert!(most <= i64::try_from(room).unwrap(), "{said}: {most} contents held, {room} fit");
+        assert!(world.queues.max_bytes_held() <= Memory(256).mail_bytes() / 4, "{said}");
+        world.run(100).await;
+        assert!(world.is_drained(), "{said}");
+        world.assert_clean();
+        assert_eq!(objects(&world).await, Vec::<String>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_largest_mail_goes_out_in_the_memory_of_256_mb_and_as_express_mail() {
+    for merge in MODES {
+        let world = World::new(settings(20.0, merge));
+        world.put_large("big", &large("largest", 40_000_000)).await;
+        world.put_large(EXPRESS, &large("express", 12_000_000)).await;
+        world.fill("small", 100).await;
+        world.run(40).await;
+        assert_eq!(world.accepted().len(), 102, "merge {merge}");
+        world.assert_clean();
+        assert_eq!(objects(&world).await, Vec::<String>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pointer_that_points_to_nothing_sendable_is_a_dead_letter_with_the_reason() {
+    for merge in MODES {
+        let world = World::new(settings(20.0, merge));
+        let gone = world.put_large("big", &large("gone", 2_000)).await;
+        world.store.delete(&gone).await.unwrap();
+        let more = world.put_large("big", &large("more", 2_000)).await;
+        world.store.put(&more, vec![b' '; 20_000]).await.unwrap();
+        let less = world.put_large("big", &large("less", 2_000)).await;
+        world.store.put(&less, b"{}".to_vec()).await.unwrap();
+        let text = world.put_large("big", &large("text", 2_000)).await;
+        let size = world.store.get(&text).await.unwrap().unwrap().0.len();
+        world.store.put(&text, vec![b'.'; size]).await.unwrap();
+        world.fill("big", 20).await;
+        world.run(10).await;
+        let mut said: Vec<_> = world
+            .dead_letters()
+            .into_iter()
+            .map(|letter| {
+                assert!(letter.message.contains("\"stored\""), "{}", letter.message);
+                assert_eq!((letter.attempts, letter.to.len()), (0, 1));
+                (letter.last_error.code.unwrap(), letter.last_error.provider_message)
+            })
+            .collect();
+        said.sort();
+        let codes: Vec<&str> = said.iter().map(|(code, _)| &**code).collect();
+        assert_eq!(codes, ["InvalidMember", "NoSuchObject", "OtherSize", "OtherSize"]);
+        assert!(said[0].1.starts_with("stored: must point to a JSON object"), "{said:?}");
+        assert_eq!(said[1].1, "stored.name: no such object in the store, \"gone\"");
+        assert!(said[2].1.ends_with("it has 2") && said[3].1.ends_with("it has more"), "{said:?}");
+        assert_eq!(world.accepted().len(), 20, "merge {merge}");
+        // What became a dead letter may be sent again.
+        assert_eq!(objects(&world).await, [less, more, text]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_store_or_with_too_little_memory_a_pointer_is_a_dead_letter() {
+    let world = World::new(WorldSettings::new(20.0, true));
+    world.put_large("big", &large("none", 2_000)).await;
+    world.run(5).await;
+    assert_eq!(world.dead_letters()[0].last_error.code.as_deref(), Some("NoStore"));
+    let small = settings(20.0, true).variable("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", 128);
+    let world = World::new(small);
+    let pointer = r#"{"id": "a", "to": "ada@example.com", "from": "news@example.org",
+        "stored": {"name": "a", "bytes": 40000000}}"#;
+    world.put_raw("big", &[produced(pointer)]).await;
+    world.put_large("big", &large("fits", 20_000_000)).await;
+    world.run(10).await;
+    let error = &world.dead_letters()[0].last_error;
+    assert!(error.provider_message.contains("must be at most 25165824 with"), "{error:?}");
+    assert_eq!(world.accepted().into_keys().collect::<Vec<_>>(), ["fits"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_s3_fails_the_mail_stays_without_an_attempt_and_other_mail_goes_out() {
+    for merge in MODES {
+        let world = World::new(settings(20.0, merge));
+        world.faults.add(Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::GetObject));
+        world.put_large("big", &large("large", 3_000_000)).await;
+        world.fill("big", 100).await;
+        world.run(40).await;
+        assert_eq!(world.accepted().len(), 100, "merge {merge}");
+        world.faults.clear();
+        world.run(60).await;
+        assert_eq!(world.accepted().len(), 101, "merge {merge}");
+        world.assert_clean();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn content_that_takes_longer_than_a_window_is_kept_for_the_next_one() {
+    for merge in MODES {
+        let world = World::new(settings(20.0, merge));
+        world.faults.add(slow(1_900, 2_100));
+        for number in 0..4 {
+            world.put_large("big", &large(&format!("large-{number}"), 3_000_000)).await;
+        }
+        world.fill("big", 200).await;
+        world.run(120).await;
+        assert_eq!(world.accepted().len(), 204, "merge {merge}");
+        world.assert_clean();
+        assert_eq!(objects(&world).await, Vec::<String>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_deleted_stays_and_its_mail_is_sent_once() {
+    let world = World::new(settings(20.0, true));
+    let denied = FailureKind::Denied("AccessDenied".to_owned());
+    world.faults.add(Rule::new(Fault::Before(denied)).on(Operation::DeleteObject));
+    let key = world.put_large("big", &large("large", 3_000_000)).await;
+    world.run(60).await;
+    world.assert_clean();
+    assert!(world.is_drained() && world.accepted().len() == 1);
+    assert_eq!(objects(&world).await, [key]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_that_is_retried_still_has_its_content() {
+    for merge in MODES {
+        let world = World::new(settings(20.0, merge));
+        let error = Rule::new(Fault::Before(failures::server_error())).on(Operation::Mail);
+        world.mail_faults.add(error.nth(1));
+        world.put_large("big", &large("large", 3_000_000)).await;
+        world.run(140).await;
+        assert_eq!((world.accepted().len(), world.duplicates().len()), (1, 0), "merge {merge}");
+        assert_eq!(objects(&world).await, Vec::<String>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poller_killed_at_any_step_of_a_large_mail_loses_nothing() {
+    let steps = [Operation::GetObject, Operation::Delete, Operation::DeleteObject];
+    for merge in MODES {
+        for step in steps {
+            for fault in [Fault::HangBefore, Fault::HangAfter] {
+                let world = World::new(settings(20.0, merge));
+                world.put_large("big", &large("large", 2_000_000)).await;
+                world.fill("big", 5).await;
+                world.faults.add(Rule::new(fault.clone()).on(step).nth(1));
+                let mut is_killed = false;
+                for _ in 0..4 {
+                    is_killed = is_killed || world.crash_where_it_hangs(false).await;
+                }
+                let case = format!("merge {merge}, {fault:?} of {step:?}");
+                assert!(is_killed, "{case}: not killed");
+                world.faults.clear();
+                world.run(80).await;
+                world.assert_nothing_lost();
+                assert_eq!(world.accepted().len(), 6, "{case}");
+                assert!(world.is_drained() && world.dead_letters().is_empty(), "{case}");
+            }
+        }
+    }
+}
