@@ -14,6 +14,8 @@ use crate::aws::error::{incomplete, port_error, refused, time_limits};
 
 /// S3's codes for a condition that does not hold, or that cannot be decided because of a concurrent write.
 const OUTRUN: [&str; 2] = ["PreconditionFailed", "ConditionalRequestConflict"];
+/// The time limit of one attempt from outside of AWS.
+const UPLOAD: Duration = Duration::from_mins(1);
 const GET: &str = "GetObject";
 /// Objects per page, S3's maximum.
 const PAGE: i32 = 1_000;
@@ -40,6 +42,13 @@ impl S3Store {
             .timeout_config(time_limits(ATTEMPT, OPERATION))
             .build();
         Self { client: Client::from_conf(config), location, page: PAGE }
+    }
+
+    /// Waits as long as a large object takes that comes from outside of AWS: 40 MB at 5 Mbit/s.
+    pub fn patient(self) -> Self {
+        let limits = time_limits(UPLOAD, 2 * UPLOAD);
+        let config = self.client.config().to_builder().timeout_config(limits).build();
+        Self { client: Client::from_conf(config), ..self }
     }
 
     /// Sets the number of objects per page, from 1 to 1,000.

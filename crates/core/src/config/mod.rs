@@ -177,6 +177,7 @@ impl PollerConfig {
                     origins: vars.explained(&settings::ORIGINS).unwrap_or_default(),
                     countries: vars.explained(&settings::ALLOWED_COUNTRIES).unwrap_or_default(),
                 },
+                has_store: vars.get(settings::STORE.name).is_some(),
             },
             breaker: BreakerPolicy {
                 share: vars.millionths(&settings::BREAKER_SHARE),

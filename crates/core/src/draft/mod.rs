@@ -21,8 +21,8 @@ pub use text::{PartPrice, TextDraft};
 use text::{TEXT_FORM, TextJson};
 
 use crate::channel::{Channel, Content, MessageRules};
-use crate::email::{Address, Priority};
-use crate::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity, hex};
+use crate::email::{Address, LargeObject, Priority, SizedBody, TooLarge};
+use crate::identity::{EpochMillis, hex};
 use crate::store::refill::LONGEST_WAIT;
 
 /// The parts that all messages of a run share, and the columns and templates of the others.
@@ -108,6 +108,15 @@ pub struct RenderedMessage {
     pub id_given: bool,
     /// The body as JSON.
     pub body: String,
+    /// The content of a mail that is too large for its queue.
+    pub object: Option<LargeObject>,
+}
+
+impl RenderedMessage {
+    /// Bytes of the body, and of the content beside it.
+    pub fn bytes(&self) -> usize {
+        self.body.len() + self.object.as_ref().map_or(0, |object| object.bytes.len())
+    }
 }
 
 /// The run and the row of a mail, as its `metadata` says.
@@ -202,12 +211,16 @@ impl CampaignDraft {
             let is_recipient = fault.field == self.form().recipient;
             if is_recipient { InputFault { field: column, ..fault } } else { fault }
         })?;
+        // Another one for each run and row.
+        let name = self.derived_id(row, &body);
+        let SizedBody { body, object } = self.sized(row, body, &id, self.rules.has_store, &name)?;
         let message = RenderedMessage {
             row: row.number,
             line: row.line,
             id,
             id_given: given.is_some(),
             body,
+            object,
         };
         Ok((message, content))
     }
@@ -220,7 +233,8 @@ impl CampaignDraft {
         (self.form().plain)(to).map_err(|error| InputFault::new("--test", 0, "", error, to))?;
         let (column, _, plain) = self.recipient(row)?;
         let body = with_id(id, None, None, &self.body(&row.with(&column, plain), to)?);
-        self.read(row, &body).map(|_| body)
+        self.read(row, &body)?;
+        self.sized(row, body, id, false, "").map(|sized| sized.body)
     }
 
     /// The member of a message that has the recipient.
@@ -409,6 +423,24 @@ impl CampaignDraft {
         hex(&hash.finalize()[..16])
     }
 
+    /// The body as it fits onto the queue.
+    fn sized(
+        &self,
+        row: &InputRow,
+        body: String,
+        id: &str,
+        has_store: bool,
+        name: &str,
+    ) -> Result<SizedBody, InputFault> {
+        let sized = SizedBody::of(body, &self.campaign, id, has_store, name);
+        sized.map_err(|TooLarge { bytes, most }| {
+            let problem = format!(
+                "must be at most {most} bytes, so that Tidegate's attributes fit beside it"
+            );
+            InputFault { value: Some(format!("{bytes} bytes")), ..row.fault("body", problem) }
+        })
+    }
+
     /// The template of a message's member, which is at fault if many rows have it.
     fn template_of(&self, member: &str) -> Option<FileLine> {
         let templates = match &self.content {
@@ -422,21 +454,10 @@ impl CampaignDraft {
     /// Reads the body as the poller does.
     fn read(&self, row: &InputRow, body: &str) -> Result<Content, InputFault> {
         let read = self.rules.read(body);
-        let content = read.map_err(|error| {
+        read.map_err(|error| {
             let template = self.template_of(&error.field).map(Box::new);
             InputFault { template, ..InputFault::of_mail(&row.file, row.line, &error) }
-        })?;
-        let identity = Identity::from_body_id(&self.campaign, content.id().unwrap_or_default());
-        let envelope = Envelope::fresh(&self.campaign, identity, EpochMillis::MAX);
-        let allowed = CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes());
-        if body.len() > allowed {
-            let problem = format!(
-                "must be at most {allowed} bytes, so that Tidegate's attributes fit beside it"
-            );
-            let bare = row.fault("body", problem);
-            return Err(InputFault { value: Some(format!("{} bytes", body.len())), ..bare });
-        }
-        Ok(content)
+        })
     }
 }
 

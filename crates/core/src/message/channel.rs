@@ -70,6 +70,8 @@ pub struct MessageRules {
     pub senders: AllowedSenders,
     /// `TIDEGATE_ORIGINS` and `TIDEGATE_ALLOWED_COUNTRIES`, of text messages.
     pub texts: AllowedTexts,
+    /// Whether there is a store, for mail that is too large for a queue.
+    pub has_store: bool,
 }
 
 impl MessageRules {
@@ -104,7 +106,7 @@ impl MessageRules {
 impl From<AllowedSenders> for MessageRules {
     /// The rules of a stack for e-mail.
     fn from(senders: AllowedSenders) -> Self {
-        Self { channel: Channel::Email, senders, texts: AllowedTexts::default() }
+        Self { channel: Channel::Email, senders, texts: AllowedTexts::default(), has_store: false }
     }
 }
 

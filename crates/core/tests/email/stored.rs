@@ -4,7 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tidegate_core::email::{
-    Content, Email, EmailErrorKind, MAX_MAIL_BYTES, MAX_STORED_BYTES, SplitBody, split,
+    Content, Email, EmailErrorKind, MAX_MAIL_BYTES, MAX_STORED_BYTES, SizedBody, SplitBody,
+    TooLarge, split,
 };
 
 use crate::parse;
@@ -116,4 +117,22 @@ fn a_body_is_split_into_pointer_and_object_without_a_loss() {
     assert!(pointer.contains(r#""metadata":{"run": "r", "row": 1}"#), "{pointer}");
     assert!(pointer.contains(r#""x_own":1e3"#), "{pointer}");
     assert_eq!(split("[]", "abc"), None);
+}
+
+fn sized(letters: usize, has_store: bool) -> Result<SizedBody, TooLarge> {
+    let text = "x".repeat(letters);
+    let body = format!(
+        r#"{{"to": "ada@example.com", "from": "news@example.org", "subject": "s", "text": "{text}"}}"#
+    );
+    SizedBody::of(body, "news", "7", has_store, "0a1b")
+}
+
+#[test]
+fn a_body_is_split_only_if_it_does_not_fit() {
+    let small = sized(1_000_000, true).unwrap();
+    assert!(small.object.is_none() && small.body.len() > 1_000_000);
+    assert!(sized(1_040_000, false).is_err());
+    let large = sized(1_040_000, true).unwrap();
+    assert!(Email::parse(&large.body).unwrap().stored().is_some());
+    assert_eq!(large.object.unwrap().key, "large/0a1b");
 }

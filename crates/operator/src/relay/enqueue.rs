@@ -1,11 +1,14 @@
-//! Puts mails onto their queues, in batches over all clients: a batch is sent once it is full, or 5 ms after its first mail.
+//! Puts mails onto their queues, the content of large ones into the store before, in batches over all clients: a batch is sent once it is full, or 5 ms after its first mail.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use tidegate_delivery::ports::{BATCH, BATCH_BYTES, Clock, Monotonic, Outgoing, QueueUrl, Queues};
+use tidegate_core::email::LargeObject;
+use tidegate_delivery::ports::{
+    BATCH, BATCH_BYTES, Clock, Monotonic, Outgoing, QueueUrl, Queues, Store,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use super::refusal::Refusal;
@@ -23,6 +26,8 @@ const ATTEMPTS: usize = 2;
 struct PendingMail {
     queue: QueueUrl,
     message: Outgoing,
+    /// Content for the store, until it is there.
+    object: Option<LargeObject>,
     answer: oneshot::Sender<Result<(), Refusal>>,
 }
 
@@ -41,10 +46,15 @@ impl Enqueuer {
     }
 
     /// Puts a message onto its queue; returns once SQS has acknowledged it.
-    pub(crate) async fn put(&self, queue: QueueUrl, message: Outgoing) -> Result<(), Refusal> {
+    pub(crate) async fn put(
+        &self,
+        queue: QueueUrl,
+        message: Outgoing,
+        object: Option<LargeObject>,
+    ) -> Result<(), Refusal> {
         let closed = || Refusal::Busy("the relay is ending".to_owned());
         let (answer, answered) = oneshot::channel();
-        self.0.send(PendingMail { queue, message, answer }).await.map_err(|_| closed())?;
+        self.0.send(PendingMail { queue, message, object, answer }).await.map_err(|_| closed())?;
         answered.await.unwrap_or_else(|_| Err(closed()))
     }
 }
@@ -62,11 +72,13 @@ struct Batch {
 pub(crate) async fn run(
     mut from: EnqueuerQueue,
     queues: &impl Queues,
+    store: Option<&impl Store>,
     clock: &impl Clock,
     sent: impl Fn(),
 ) {
     let mut batches: BTreeMap<QueueUrl, Batch> = BTreeMap::new();
     let mut calls = FuturesUnordered::new();
+    let mut storing = FuturesUnordered::new();
     loop {
         let due = batches.values().map(|batch| batch.due).min();
         let wait = async {
@@ -82,8 +94,17 @@ pub(crate) async fn run(
                 if waiting.answer.is_closed() {
                     continue;
                 }
+                if waiting.object.is_some() {
+                    storing.push(stored(store, waiting));
+                    continue;
+                }
                 let now = clock.monotonic();
                 calls.extend(add(&mut batches, waiting, now).map(|full| send(queues, full)));
+            }
+            Some(stored) = storing.next() => {
+                let now = clock.monotonic();
+                let full = stored.into_iter().flat_map(|mail| add(&mut batches, mail, now));
+                calls.extend(full.map(|full| send(queues, full)));
             }
             () = wait => {
                 let now = clock.monotonic();
@@ -93,9 +114,28 @@ pub(crate) async fn run(
             Some(()) = calls.next() => sent(),
         }
     }
+    while let Some(stored) = storing.next().await {
+        let now = clock.monotonic();
+        let full = stored.into_iter().flat_map(|mail| add(&mut batches, mail, now));
+        calls.extend(full.map(|full| send(queues, full)));
+    }
     calls.extend(batches.into_values().map(|batch| send(queues, batch.mails)));
     while calls.next().await.is_some() {
         sent();
+    }
+}
+
+/// Puts a mail's content into the store. Returns the mail, unless it was answered that this failed.
+async fn stored(store: Option<&impl Store>, mut mail: PendingMail) -> Option<PendingMail> {
+    let (object, store) = mail.object.take().zip(store)?;
+    match store.put(&object.key, object.bytes).await {
+        Ok(()) => Some(mail),
+        Err(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "the store took no mail");
+            let busy = "the store cannot be reached; try again later".to_owned();
+            _ = mail.answer.send(Err(Refusal::Busy(busy)));
+            None
+        }
     }
 }
 
@@ -104,7 +144,7 @@ fn add(
     batches: &mut BTreeMap<QueueUrl, Batch>,
     waiting: PendingMail,
     now: Monotonic,
-) -> impl Iterator<Item = Vec<PendingMail>> {
+) -> impl Iterator<Item = Vec<PendingMail>> + use<> {
     let (queue, bytes) = (waiting.queue.clone(), waiting.message.bytes());
     let no_room = batches.get(&queue).is_some_and(|batch| batch.bytes + bytes > BATCH_BYTES);
     let before = no_room.then(|| batches.remove(&queue)).flatten();

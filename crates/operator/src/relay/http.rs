@@ -45,8 +45,10 @@ use super::submission::Submission;
 use super::submit::Relay;
 use crate::send::fingerprint;
 
-/// Most bytes of a request. A message of SQS has 1 MiB, and a bulk may carry many.
-const MOST_REQUEST_BYTES: usize = 10 * 1024 * 1024;
+/// Most bytes of a request to a stack without a store. A message of SQS has 1 MiB, and a bulk may carry many.
+const MOST_WHOLE_BYTES: usize = 10 * 1024 * 1024;
+/// The same with a store: a MIME message of 40 MB in base64, and what stands around it.
+const MOST_LARGE_BYTES: usize = 54 * 1024 * 1024;
 /// Longest time for a request's body.
 const BODY: Duration = Duration::from_mins(1);
 /// The path of listmonk's messenger.
@@ -64,6 +66,17 @@ pub(super) struct HttpServer<C> {
     pub(super) account: watch::Receiver<Option<SesAccount>>,
     /// A permit for each byte of a request that is held.
     pub(super) memory: Arc<Semaphore>,
+}
+
+impl<C> HttpServer<C> {
+    /// Most bytes of a request.
+    fn most_bytes(&self) -> usize {
+        if self.relay.rules.borrow().messages.has_store {
+            MOST_LARGE_BYTES
+        } else {
+            MOST_WHOLE_BYTES
+        }
+    }
 }
 
 type Shared<C> = State<Arc<HttpServer<C>>>;
@@ -177,23 +190,19 @@ impl<C: Clock> HttpServer<C> {
             let message = "the relay takes no mail from web pages";
             return Err(answered(403, "AccessDeniedException", message));
         }
-        let most = body.size_hint().upper().unwrap_or(MOST_REQUEST_BYTES as u64);
-        let length = usize::try_from(most).unwrap_or(usize::MAX);
-        let too_large = || {
-            answered(
-                413,
-                "MessageRejected",
-                format!("a request has at most {MOST_REQUEST_BYTES} bytes"),
-            )
-        };
-        if length > MOST_REQUEST_BYTES {
+        let most = self.most_bytes();
+        let length = body.size_hint().upper().unwrap_or(most as u64);
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let too_large =
+            || answered(413, "MessageRejected", format!("a request has at most {most} bytes"));
+        if length > most {
             return Err(too_large());
         }
         let permits = u32::try_from(length).unwrap_or(u32::MAX);
         let room = self.memory.try_acquire_many(permits).map_err(|_| {
             unavailable("the relay holds as much mail as it has room for; try again later")
         })?;
-        match timeout(BODY, to_bytes(body, MOST_REQUEST_BYTES)).await {
+        match timeout(BODY, to_bytes(body, most)).await {
             Ok(Ok(body)) => Ok((body, room)),
             Ok(Err(_)) => Err(too_large()),
             Err(_) => Err(answered(408, "RequestTimeout", "the request's body did not come")),
@@ -212,7 +221,7 @@ impl<C: Clock> HttpServer<C> {
                 SesReply::MessageId(self.send(caller, read_send_email(body)?, None).await?)
             }
             (&Method::POST, "/v2/email/outbound-bulk-emails") => {
-                self.send_bulk(caller, read_send_bulk_email(body)?).await
+                self.send_bulk(caller, read_send_bulk_email(body)?, body.len()).await
             }
             (&Method::GET, "/v2/email/account") => self.account()?,
             _ => return Ok(None),
@@ -232,7 +241,7 @@ impl<C: Clock> HttpServer<C> {
             None if call.action == "GetSendQuota" => self.account()?,
             None => return Ok(None),
             Some(SesMails::One(mail)) => SesReply::MessageId(self.send(caller, mail, None).await?),
-            Some(SesMails::Bulk(bulk)) => self.send_bulk(caller, bulk).await,
+            Some(SesMails::Bulk(bulk)) => self.send_bulk(caller, bulk, body.len()).await,
         }))
     }
 
@@ -260,13 +269,14 @@ impl<C: Clock> HttpServer<C> {
         Ok(ids.into_iter().next().unwrap_or_default())
     }
 
-    async fn send_bulk(&self, caller: &Caller, bulk: SesBulk) -> SesReply {
+    async fn send_bulk(&self, caller: &Caller, bulk: SesBulk, bytes: usize) -> SesReply {
         let sent = bulk
             .into_mails()
             .enumerate()
             .map(|(place, mail)| async move { self.send(caller, mail?, Some(place)).await });
-        // A few at a time: each has the attachments of all.
-        SesReply::Bulk(stream::iter(sent).buffered(BATCH).collect().await)
+        // A few at a time: each has the attachments of all. Large ones go one by one.
+        let beside = (MOST_WHOLE_BYTES / bytes.max(1)).clamp(1, BATCH);
+        SesReply::Bulk(stream::iter(sent).buffered(beside).collect().await)
     }
 }
 

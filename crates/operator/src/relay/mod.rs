@@ -34,7 +34,7 @@ use tidegate_adapters::aws::stack::Stack;
 use tidegate_adapters::aws::{SystemClock, SystemEntropy};
 use tidegate_core::channel::Channel;
 use tidegate_core::control::Control;
-use tidegate_core::email::Priority;
+use tidegate_core::email::{MAX_MAIL_BYTES, Priority};
 use tidegate_core::in_full;
 use tidegate_core::ses_request::{RawHeader, SesAccount};
 use tidegate_delivery::ports::{Account as _, Entropy as _, FailureKind, PortError};
@@ -119,7 +119,7 @@ const REFRESH: Duration = Duration::from_mins(1);
 
 /// Bytes of mail that the relay holds at the same time.
 const MEMORY: usize = 256 * 1024 * 1024;
-/// Most bytes of a MIME message: in base64 and within JSON it fits into a message of SQS.
+/// Most bytes of a MIME message without a store: in base64 and within JSON it fits into a message of SQS.
 const MOST_BYTES: usize = 770_000;
 /// Most systems allow a process 1,024 open files.
 const MOST_CONNECTIONS: usize = 800;
@@ -237,6 +237,7 @@ impl<'a> RelayServer<'a> {
     /// Serves until `stop`; then what is under way is answered.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let Self { stack, terms, rules, listeners } = self;
+        let most_bytes = if rules.messages.has_store { MAX_MAIL_BYTES } else { MOST_BYTES };
         let (rules_sender, rules) = watch::channel(Arc::new(rules));
         let (account_sender, account) = watch::channel(None);
         let (enqueuer, from) = Enqueuer::new();
@@ -248,7 +249,7 @@ impl<'a> RelayServer<'a> {
             host: "tidegate".to_owned(),
             tls: tls.clone(),
             logins: logins.clone(),
-            most_bytes: MOST_BYTES,
+            most_bytes,
             memory: memory(),
         };
         let smtp = Arc::new(SmtpServer::new(settings, Arc::clone(&relay)));
@@ -279,6 +280,7 @@ impl<'a> RelayServer<'a> {
                 stack.wake().await;
             }
         };
+        let store = stack.store().map(|location| stack.clients().store(location).patient());
         let served = serve(listeners, router, smtp, tls, stop);
         let serving = async {
             tokio::select! {
@@ -287,7 +289,7 @@ impl<'a> RelayServer<'a> {
             }
         };
         // Once nobody is served any more, what was handed over is sent.
-        let enqueuing = enqueue::run(from, &queues, &clock, || sent.notify_one());
+        let enqueuing = enqueue::run(from, &queues, store.as_ref(), &clock, || sent.notify_one());
         tokio::select! {
             _ = async { tokio::join!(serving, enqueuing) } => {}
             () = waking => {}
@@ -439,7 +441,7 @@ fn explain(rules: &SubmissionRules, path: &Path) -> Result<Explanation, CommandE
     let to = header.destination.all().map(str::to_owned).collect();
     let request = raw(header.from, to, data);
     let submission = Submission { user: None, retry_key: None, request };
-    let mails = rules.prepare(submission, SystemEntropy.token());
+    let mails = rules.prepare(submission, &SystemEntropy.token());
     let mails = mails.map_err(|error| CommandError::Refused(Box::new(error)))?;
     let first = mails
         .first()

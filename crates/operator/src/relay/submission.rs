@@ -11,14 +11,15 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tidegate_core::channel::{Content, MessageRules};
 use tidegate_core::email::{
-    EmailErrorKind, HeaderField, MAX_RECIPIENTS, Priority, header_fields, without_fields,
+    EmailErrorKind, HeaderField, LargeObject, MAX_RECIPIENTS, Priority, SizedBody, TooLarge,
+    header_fields, without_fields,
 };
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::ses_request::{
     NameValue, SesAttachment, SesContent, SesDestination, SesRequest, SesSimple, SesText,
     address_of,
 };
-use tidegate_delivery::ports::{BATCH_BYTES, Body, Outgoing, QueueUrl};
+use tidegate_delivery::ports::{Body, Outgoing, QueueUrl};
 
 use super::campaign::{CampaignChoice, CampaignHints, CampaignRules, Targets};
 use super::logins::{KeyPair, Logins};
@@ -62,6 +63,8 @@ pub(crate) struct PreparedMail {
     pub(crate) choice: CampaignChoice,
     pub(crate) queue: QueueUrl,
     pub(crate) message: Outgoing,
+    /// The content of a mail that is too large for its queue.
+    pub(crate) object: Option<LargeObject>,
     /// Hash of the content: a retry has the same.
     pub(crate) content: [u8; 32],
 }
@@ -86,7 +89,7 @@ impl SubmissionRules {
     pub(crate) fn prepare(
         &self,
         submission: Submission,
-        random: String,
+        random: &str,
     ) -> Result<Vec<PreparedMail>, Refusal> {
         let Submission { user, retry_key, mut request } = submission;
         request.others.extend(request.tenant.take().map(|_| "TenantName".to_owned()));
@@ -130,7 +133,7 @@ impl SubmissionRules {
             message.insert("not_before", json_of(&at)?);
         }
         let number = recipients.len();
-        let retry_key = retry_key.unwrap_or(random);
+        let retry_key = retry_key.unwrap_or_else(|| random.to_owned());
         let of_part = |(part, to): (usize, Box<RawValue>)| {
             let part = if number > 1 { part.to_string() } else { String::new() };
             let user = user.as_deref().unwrap_or_default();
@@ -138,8 +141,19 @@ impl SubmissionRules {
             message.insert("to", to);
             message.insert("id", json_of(&id)?);
             let body = for_sqs(serde_json::to_string(&message).map_err(invalid)?);
-            let message = self.checked(&body, pair)?;
-            Ok(PreparedMail { id, choice: choice.clone(), queue: queue.clone(), message, content })
+            self.check(&body, pair)?;
+            let has_store = self.messages.has_store;
+            let sized = SizedBody::of(body, &choice.campaign, &id, has_store, random);
+            let SizedBody { body, object } =
+                sized.map_err(|TooLarge { bytes, most }| Refusal::TooLarge { bytes, most })?;
+            // Each of them would have an object, and all be in memory at once.
+            if object.is_some() && number > 1 {
+                let most = format!("a mail of this size has at most {MAX_RECIPIENTS} recipients");
+                return Err(Refusal::Invalid(most));
+            }
+            let message = Outgoing::new(Body::from(body).compress().to_queue());
+            let (choice, queue) = (choice.clone(), queue.clone());
+            Ok(PreparedMail { id, choice, queue, message, object, content })
         };
         recipients.into_iter().enumerate().map(of_part).collect()
     }
@@ -160,8 +174,8 @@ impl SubmissionRules {
         Ok(Some(pair))
     }
 
-    /// The message as the poller would take it, from a sender that the key pair has, compressed if that is worth it.
-    fn checked(&self, body: &str, pair: Option<&KeyPair>) -> Result<Outgoing, Refusal> {
+    /// Checks that the poller would take the message, from a sender that the key pair has.
+    fn check(&self, body: &str, pair: Option<&KeyPair>) -> Result<(), Refusal> {
         let read = self.messages.read(body).and_then(|content| match (content, pair) {
             (Content::Email(mail), Some(pair)) => pair.senders.admit(*mail).map(drop),
             _ => Ok(()),
@@ -169,12 +183,7 @@ impl SubmissionRules {
         read.map_err(|error| match error.kind {
             EmailErrorKind::SenderNotAllowed => Refusal::NotAllowed(error.to_string()),
             _ => Refusal::Invalid(error.to_string()),
-        })?;
-        // A compressed message, too, must fit into SQS without its compression.
-        if body.len() > BATCH_BYTES {
-            return Err(Refusal::TooLarge { bytes: body.len(), most: BATCH_BYTES });
-        }
-        Ok(Outgoing::new(Body::from(body).compress().to_queue()))
+        })
     }
 }
 

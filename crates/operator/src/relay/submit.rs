@@ -47,7 +47,7 @@ impl<C: Clock> Relay<C> {
 
     async fn take(&self, submission: Submission) -> Result<Vec<String>, Refusal> {
         let rules = Arc::clone(&self.rules.borrow());
-        let mails = rules.prepare(submission, SystemEntropy.token())?;
+        let mails = rules.prepare(submission, &SystemEntropy.token())?;
         let ids = mails.iter().map(|mail| mail.id.clone()).collect();
         let now = self.clock.monotonic();
         let is_known = |mail: &PreparedMail| {
@@ -59,7 +59,8 @@ impl<C: Clock> Relay<C> {
             return Err(Refusal::Invalid(fault.to_owned()));
         }
         // All of them are waited for, since those that are under way arrive all the same.
-        let put = mails.into_iter().map(|mail| self.enqueuer.put(mail.queue, mail.message));
+        let put =
+            mails.into_iter().map(|mail| self.enqueuer.put(mail.queue, mail.message, mail.object));
         join_all(put).await.into_iter().collect::<Result<(), _>>().map(|()| ids)
     }
 }

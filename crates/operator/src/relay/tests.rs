@@ -18,12 +18,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tidegate_core::Timestamp;
+use tidegate_core::channel::MessageRules;
 use tidegate_core::compression::decompress;
 use tidegate_core::config::Campaign;
-use tidegate_core::email::AllowedSenders;
-use tidegate_delivery::ports::{Outgoing, QueueUrl};
+use tidegate_core::email::{AllowedSenders, Email};
+use tidegate_delivery::ports::{FailureKind, Outgoing, QueueUrl, Store as _};
 use tidegate_fakes::{
-    Fault, FaultPlan, Latency, MemoryQueues, Operation, QueueSettings, Rule, SimClock, Universe,
+    Fault, FaultPlan, Latency, MemoryQueues, MemoryStore, Operation, QueueSettings, Rule, SimClock,
+    Universe,
 };
 use tower::ServiceExt as _;
 
@@ -37,6 +39,7 @@ use submission::{SmtpMail, Submit};
 struct World {
     queues: MemoryQueues,
     faults: FaultPlan,
+    store: MemoryStore,
     relay: Arc<Relay<SimClock>>,
     memory: Arc<Semaphore>,
     others: Option<OtherCalls>,
@@ -52,7 +55,7 @@ fn queue(name: &str) -> QueueUrl {
 }
 
 impl World {
-    fn new(keys: Option<&str>, senders: AllowedSenders) -> Self {
+    fn new(keys: Option<&str>, messages: impl Into<MessageRules>) -> Self {
         let universe = Universe::starting_at(Timestamp::from_millis(1_795_207_000_300));
         let queues = MemoryQueues::new(universe, 7);
         let ms = Duration::from_millis;
@@ -75,14 +78,15 @@ impl World {
                 express: Some(queue("express")),
                 default: Some("news".to_owned()),
             },
-            messages: senders.into(),
+            messages: messages.into(),
             logins: keys.map(|keys| Arc::new(Logins::new(KeyPairs::read(keys).unwrap()))),
         };
         let (enqueuer, from) = Enqueuer::new();
         let clock = universe.clock();
         let relay = Relay::new(watch::channel(Arc::new(rules)).1, enqueuer, clock.clone());
         let memory = Arc::new(Semaphore::new(MEMORY));
-        Self { queues, faults, relay: Arc::new(relay), memory, others: None, from, clock }
+        let store = MemoryStore::default().with_faults(&faults);
+        Self { queues, faults, store, relay: Arc::new(relay), memory, others: None, from, clock }
     }
 
     /// Runs `client` beside the relay, whose last mails are sent when it is done. Returns what the client returns, and
@@ -104,7 +108,10 @@ impl World {
         let router = http::router(Arc::new(server)).layer(Extension(PEER));
         let queues = self.queues.clone().with_faults(&self.faults);
         let told = async { client(router).await };
-        let (told, ()) = tokio::join!(told, enqueue::run(self.from, &queues, &self.clock, || {}));
+        let (told, ()) = tokio::join!(
+            told,
+            enqueue::run(self.from, &queues, Some(&self.store), &self.clock, || {})
+        );
         let messages = |name: &'static str| {
             let all = self.queues.contents(&queue(name)).into_iter();
             let read = |body: String| match decompress(&body) {
@@ -529,8 +536,96 @@ async fn a_mail_that_does_not_fit_into_sqs_is_refused_with_its_size_and_the_limi
         .serve(async |router: Router| send(&router, "1", &mail(&"x".repeat(1_048_576))).await)
         .await;
     let message = answer["message"].as_str().unwrap();
-    assert!(message.contains("allowed are 1048576"), "{message}");
+    assert!(message.contains("allowed are 1031"), "{message}");
     assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
+/// A relay of a stack with a store.
+fn with_store() -> World {
+    World::new(None, MessageRules { has_store: true, ..AllowedSenders::everyone().into() })
+}
+
+/// The mail that a message and its object in the store make.
+async fn whole(store: &MemoryStore, message: &Value) -> Email {
+    let pointer = message.to_string();
+    assert!(pointer.len() < 1_000, "{pointer}");
+    let stored = Email::parse(&pointer).unwrap().stored().cloned().unwrap();
+    let (object, _) = store.get(&stored.key()).await.unwrap().unwrap();
+    assert_eq!(object.len() as u64, stored.bytes);
+    Email::with_object(&pointer, &object).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_mail_by_ses_s_api_has_its_content_in_the_store() {
+    let world = with_store();
+    let store = world.store.clone();
+    let file = vec![7; 12_000_000];
+    let mut large = mail("Text.");
+    large["Content"]["Simple"]["Attachments"] =
+        json!([{ "FileName": "a.pdf", "RawContent": STANDARD.encode(&file) }]);
+    let ((status, answer), messages) =
+        world.serve(async |router: Router| send(&router, "1", &large).await).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let [message] = messages["news"].as_slice() else { panic!("{messages:?}") };
+    assert_eq!(message["id"], answer["MessageId"]);
+    let email = whole(&store, message).await;
+    assert!(email.attachments[0].content == file);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_mail_by_smtp_has_its_content_in_the_store() {
+    let world = with_store();
+    let (store, relay) = (world.store.clone(), Arc::clone(&world.relay));
+    let line = format!("{}\r\n", "x".repeat(898));
+    let mime = format!("From: news@example.org\r\n\r\n{}", line.repeat(12_000_000 / 900));
+    let mail = |recipients: usize| SmtpMail {
+        user: None,
+        from: "news@example.org".to_owned(),
+        to: (0..recipients).map(|n| format!("ada{n}@example.com")).collect(),
+        data: mime.clone().into(),
+    };
+    let (few, many) = (mail(2), mail(51));
+    let (told, messages) = world
+        .serve(async move |_| {
+            [Submit::submit(&*relay, few).await, Submit::submit(&*relay, many).await]
+        })
+        .await;
+    let [Ok(id), Err(refused)] = told else { panic!("{told:?}") };
+    assert_eq!(refused.to_string(), "a mail of this size has at most 50 recipients");
+    let [message] = messages["news"].as_slice() else { panic!("{messages:?}") };
+    assert_eq!(message["id"], id);
+    let email = whole(&store, message).await;
+    assert_eq!(email.recipients(), 2);
+    let sent = STANDARD.decode(email.raw().unwrap().base64()).unwrap();
+    assert!(sent == mime.as_bytes(), "byte for byte");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_mail_is_not_accepted_while_the_store_takes_none_and_others_are() {
+    let world = with_store();
+    world.faults.add(Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::PutObject));
+    let large = mail(&"x".repeat(2_000_000));
+    let (statuses, messages) = world
+        .serve(async |router: Router| {
+            let small = mail("Text.");
+            let (large, small) =
+                tokio::join!(send(&router, "1", &large), send(&router, "2", &small));
+            [large.0, small.0]
+        })
+        .await;
+    assert_eq!(statuses, [StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK]);
+    assert_eq!(messages["news"].len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_request_is_larger_than_ses_takes() {
+    for (world, most) in [(open(), 10_485_760), (with_store(), 56_623_104)] {
+        let (answer, _) = world
+            .serve(async |router: Router| send(&router, "1", &mail(&"x".repeat(most))).await)
+            .await;
+        assert_eq!(answer.0, StatusCode::PAYLOAD_TOO_LARGE);
+        assert!(answer.1["message"].as_str().unwrap().contains(&most.to_string()));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -669,10 +764,11 @@ async fn a_mail_that_sqs_refuses_for_its_text_is_not_to_be_tried_again_and_the_o
     let World { queues, clock, .. } = open();
     let (enqueuer, from) = Enqueuer::new();
     let told = async move {
-        let put = |text: &str| enqueuer.put(queue("news"), Outgoing::new(text));
+        let put = |text: &str| enqueuer.put(queue("news"), Outgoing::new(text), None);
         tokio::join!(put("\u{ffff}"), put("Text."))
     };
-    let ((refused, taken), ()) = tokio::join!(told, enqueue::run(from, &queues, &clock, || {}));
+    let ((refused, taken), ()) =
+        tokio::join!(told, enqueue::run(from, &queues, None::<&MemoryStore>, &clock, || {}));
     let refused = refused.unwrap_err();
     assert!(
         matches!(&refused, Refusal::Invalid(why) if why.contains("InvalidMessageContents")),

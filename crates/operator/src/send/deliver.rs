@@ -8,7 +8,7 @@ use futures_util::future::{Either, Shared, select};
 use tidegate_core::in_full;
 use tidegate_delivery::ports::{
     BATCH, BATCH_BYTES, Body, Clock, Entropy, EntryError, FailureKind, Monotonic, Outgoing,
-    PortError, QueueUrl, Queues,
+    PortError, QueueUrl, Queues, Store,
 };
 
 use super::journal::AcknowledgedRows;
@@ -64,20 +64,22 @@ pub(super) struct BatchReport {
 
 /// The ports that a run needs.
 #[derive(Debug)]
-pub struct SendPorts<'a, Q, C, E, P> {
+pub struct SendPorts<'a, Q, C, E, P, S> {
     pub queues: &'a Q,
+    /// For mail that is too large for its queue; `None` without a store.
+    pub store: Option<&'a S>,
     pub clock: &'a C,
     /// Randomness, for the pauses between tries.
     pub entropy: &'a E,
     pub progress: &'a P,
 }
 
-pub(super) struct Deliverer<'a, Q, C, E, P> {
-    pub(super) ports: &'a SendPorts<'a, Q, C, E, P>,
+pub(super) struct Deliverer<'a, Q, C, E, P, S> {
+    pub(super) ports: &'a SendPorts<'a, Q, C, E, P, S>,
     pub(super) queue: &'a QueueUrl,
 }
 
-impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P> {
+impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress, S: Store> Deliverer<'_, Q, C, E, P, S> {
     /// Sends `batch`; stops between two calls when `stop` is ready.
     pub(super) async fn deliver(
         &self,
@@ -121,6 +123,14 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
         &self,
         left: &mut Vec<RenderedMessage>,
     ) -> (Vec<RenderedMessage>, Option<DeliverError>) {
+        for message in &mut *left {
+            if let Some((object, store)) = message.object.as_ref().zip(self.ports.store) {
+                if let Err(error) = store.put(&object.key, object.bytes.clone()).await {
+                    return (Vec::new(), Some(error.into()));
+                }
+                message.object = None;
+            }
+        }
         let outgoing: Vec<Outgoing> = left.iter().map(outgoing).collect();
         let entries = match self.ports.queues.send(self.queue, &outgoing).await {
             Ok(entries) => entries,
@@ -211,8 +221,8 @@ impl<T> Packer<T> {
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The queue's depth: SQS's last count plus the messages sent since then.
-pub(super) struct BacklogLimit<'a, Q, C, E, P> {
-    deliverer: &'a Deliverer<'a, Q, C, E, P>,
+pub(super) struct BacklogLimit<'a, Q, C, E, P, S> {
+    deliverer: &'a Deliverer<'a, Q, C, E, P, S>,
     /// The largest depth at which batches are sent; `None` for no limit.
     most: Option<u64>,
     /// The time and the result of the last reading.
@@ -221,8 +231,10 @@ pub(super) struct BacklogLimit<'a, Q, C, E, P> {
     failing_since: Option<Monotonic>,
 }
 
-impl<'a, Q: Queues, C: Clock, E: Entropy, P: SendProgress> BacklogLimit<'a, Q, C, E, P> {
-    pub(super) fn new(deliverer: &'a Deliverer<'a, Q, C, E, P>, most: Option<u64>) -> Self {
+impl<'a, Q: Queues, C: Clock, E: Entropy, P: SendProgress, S: Store>
+    BacklogLimit<'a, Q, C, E, P, S>
+{
+    pub(super) fn new(deliverer: &'a Deliverer<'a, Q, C, E, P, S>, most: Option<u64>) -> Self {
         Self { deliverer, most, reading: None, sent_since: 0, failing_since: None }
     }
 

@@ -10,7 +10,7 @@ use tidegate_core::format::span;
 use tidegate_core::identity::{EpochMillis, hex};
 use tidegate_core::in_full;
 use tidegate_core::runs::{RowRanges, RunStage};
-use tidegate_delivery::ports::{Clock, Entropy, Ledger, Monotonic, QueueUrl, Queues, Runs};
+use tidegate_delivery::ports::{Clock, Entropy, Ledger, Monotonic, QueueUrl, Queues, Runs, Store};
 
 use super::address_list::RecipientFilter;
 use super::check::{HashingReader, InputSummary};
@@ -126,7 +126,7 @@ impl Session<'_> {
     /// [`SendError`]. A queue that does not take more is no error: the report says how far it came.
     pub async fn run(
         &self,
-        ports: SendPorts<'_, impl Queues, impl Clock, impl Entropy, impl SendProgress>,
+        ports: SendPorts<'_, impl Queues, impl Clock, impl Entropy, impl SendProgress, impl Store>,
         input: impl Read,
         journal: &mut JournalWriter<impl Write>,
         record: &mut RunRecord<'_, impl Ledger + Runs>,
@@ -199,7 +199,14 @@ impl Session<'_> {
     /// for the batches in flight. Returns the fault of a row that has become invalid since the first pass.
     async fn enqueue(
         &self,
-        deliverer: &Deliverer<'_, impl Queues, impl Clock, impl Entropy, impl SendProgress>,
+        deliverer: &Deliverer<
+            '_,
+            impl Queues,
+            impl Clock,
+            impl Entropy,
+            impl SendProgress,
+            impl Store,
+        >,
         batches: &mut Batches<'_>,
         log: &mut RunLog<'_, '_, impl Write, impl Ledger + Runs>,
         stop: impl Future<Output = ()>,
@@ -393,7 +400,7 @@ impl Iterator for Batches<'_> {
                     self.elsewhere.push((message.row, message.id));
                 }
                 Ok((message, _)) => {
-                    let size = message.body.len();
+                    let size = message.bytes();
                     if let Some(batch) = self.packer.add(message, size) {
                         return Some(Ok(batch));
                     }

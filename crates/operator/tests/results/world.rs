@@ -163,6 +163,7 @@ impl World {
         };
         let ports = tidegate_operator::send::SendPorts {
             queues: &self.queues,
+            store: None::<&MemoryStore>,
             clock: &clock,
             entropy: &SeededEntropy::new(3),
             progress: &(),

@@ -7,6 +7,7 @@ mod checks;
 mod faults;
 mod golden;
 mod held_back;
+mod large;
 mod lists;
 mod runs;
 mod texts;

@@ -12,7 +12,8 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunInput, RunSender, RunStage};
 use tidegate_delivery::ports::{Clock as _, Ledger as _, QueueUrl, Runs as _};
 use tidegate_fakes::{
-    FaultPlan, Latency, MemoryLedger, MemoryQueues, QueueSettings, SeededEntropy, Universe,
+    FaultPlan, Latency, MemoryLedger, MemoryQueues, MemoryStore, QueueSettings, SeededEntropy,
+    Universe,
 };
 use tidegate_operator::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
@@ -95,6 +96,7 @@ pub(crate) struct World {
     pub(crate) universe: Universe,
     pub(crate) queues: MemoryQueues,
     pub(crate) faults: FaultPlan,
+    pub(crate) store: MemoryStore,
     pub(crate) queue: QueueUrl,
     pub(crate) limits: SendLimits,
     pub(crate) ledger: MemoryLedger,
@@ -130,6 +132,7 @@ impl World {
         Self {
             universe,
             queues,
+            store: MemoryStore::default().with_faults(&faults),
             faults,
             queue,
             limits: SendLimits { parallel: 3, ..SendLimits::default() },
@@ -201,7 +204,9 @@ impl World {
         };
         let queues = self.queues.clone().with_faults(&self.faults);
         let (clock, entropy) = (self.universe.clock(), SeededEntropy::new(7));
-        let ports = SendPorts { queues: &queues, clock: &clock, entropy: &entropy, progress };
+        let store = Some(&self.store);
+        let ports =
+            SendPorts { queues: &queues, store, clock: &clock, entropy: &entropy, progress };
         let mut journal = JournalWriter::new(&mut journal.0, ".tidegate/big-recipients.journal");
         let report = session.run(ports, later.as_bytes(), &mut journal, &mut record, stop).await;
         let stage = match report.as_ref().map(|report| &report.ended) {

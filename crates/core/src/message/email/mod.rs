@@ -47,7 +47,10 @@ pub use raw::{HeaderField, RawMail, header_fields, without_fields};
 pub use read::{addressed_to, id_of};
 pub(crate) use read::{read_id, read_not_before, read_priority, read_tags};
 pub use senders::AllowedSenders;
-pub use stored::{LARGE_FOLDER, MAX_MAIL_BYTES, MAX_STORED_BYTES, SplitBody, StoredContent, split};
+pub use stored::{
+    LARGE_FOLDER, LargeObject, MAX_MAIL_BYTES, MAX_STORED_BYTES, SizedBody, SplitBody,
+    StoredContent, TooLarge, split,
+};
 pub use tags::ses_tag_value;
 
 /// Most recipients in `to`, `cc` and `bcc` together that SES takes in one mail.

@@ -8,6 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::error::EmailError;
 use super::json::Node;
 use super::members::Members;
+use crate::identity::Envelope;
 use crate::text::is_word_of;
 
 /// The folder of the store with the contents of large mails.
@@ -103,4 +104,58 @@ pub fn split(body: &str, name: &str) -> Option<SplitBody> {
     let stored = to_raw_value(&serde_json::json!({ "name": name, "bytes": object.len() })).ok()?;
     pointer.insert("stored".into(), &stored);
     Some(SplitBody { pointer: serde_json::to_string(&pointer).ok()?, key: key(name), object })
+}
+
+/// A body as it goes onto its queue, and the object that is put into the store before, if it does not fit there whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizedBody {
+    /// The message for the queue.
+    pub body: String,
+    /// The content, if the body is a pointer.
+    pub object: Option<LargeObject>,
+}
+
+/// The content of a large mail, for the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LargeObject {
+    /// Its key in the store.
+    pub key: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// A body that is too large for its queue, and cannot or may not be split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLarge {
+    /// The body's size.
+    pub bytes: usize,
+    /// The most bytes that are allowed.
+    pub most: usize,
+}
+
+impl SizedBody {
+    /// The body of the mail `id`, split if it is too large and the stack `has_store`. The object's name is `name`, which must
+    /// be new: an object belongs to one message, with which it is deleted.
+    ///
+    /// # Errors
+    /// [`TooLarge`], without a store or if what is not content is too large.
+    pub fn of(
+        body: String,
+        campaign: &str,
+        id: &str,
+        has_store: bool,
+        name: &str,
+    ) -> Result<Self, TooLarge> {
+        let (bytes, most) = (body.len(), Envelope::most_body_bytes(campaign, id));
+        if bytes <= most {
+            return Ok(Self { body, object: None });
+        }
+        let parts = if has_store { split(&body, name) } else { None };
+        match parts {
+            Some(SplitBody { pointer, key, object }) if pointer.len() <= most => {
+                Ok(Self { body: pointer, object: Some(LargeObject { key, bytes: object }) })
+            }
+            _ => Err(TooLarge { bytes, most }),
+        }
+    }
 }

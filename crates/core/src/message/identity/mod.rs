@@ -444,6 +444,13 @@ impl Envelope {
         present.map(|(name, bytes)| attribute_bytes(name, bytes)).sum()
     }
 
+    /// Most bytes of the body of the mail `id` of a campaign, so that the attributes fit beside it on every queue.
+    pub fn most_body_bytes(campaign: &str, id: &str) -> usize {
+        let identity = Identity::from_body_id(campaign, id);
+        let envelope = Self::fresh(campaign, identity, EpochMillis::MAX);
+        CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes())
+    }
+
     /// The envelope of a mail that goes back to its campaign queue without a failed send, for example
     /// after a hold or for a replay.
     pub fn put_back(self) -> Self {

@@ -375,7 +375,7 @@ pub(crate) fn reject(rejected: &Rejected, dead_letters: &QueueUrl, buffered: boo
     move_to(dead_letters, outgoing(entry, envelope), held, buffered)
 }
 
-/// Its content cannot be fetched, or is none: dead-letter it, with the reason.
+/// The content of a large mail cannot be fetched, or is none: dead-letter it, with the reason.
 pub(crate) fn without_content(
     message: &Message,
     code: &str,

@@ -372,7 +372,9 @@ async fn enqueue(
     };
     let bar = MailProgressBar::new(shell.output, prepared.checked.rows, done);
     let entropy = &SystemEntropy;
-    let ports = SendPorts { queues: &queues, clock: &clock, entropy, progress: &bar };
+    let store = stack.store().map(|location| stack.clients().store(location).patient());
+    let store = store.as_ref();
+    let ports = SendPorts { queues: &queues, store, clock: &clock, entropy, progress: &bar };
     let input = BufReader::new(prepare::open(&args.file)?);
     let run = session.run(ports, input, &mut writer, &mut record, shell.interrupted());
     let report = Box::pin(run).await;
