@@ -27,6 +27,12 @@ fn a_pointer_says_who_gets_the_mail_and_where_its_content_is() {
 }
 
 #[test]
+fn the_pointer_in_events_is_one() {
+    let email = parse(include_str!("../../../../events/message_stored.json")).unwrap();
+    assert_eq!(email.stored().map(|stored| stored.bytes), Some(10_485_760));
+}
+
+#[test]
 fn a_pointer_points_into_the_stores_folder_and_nowhere_else() {
     let long = "a".repeat(65);
     for name in ["", ".", "..", "a/b", "../deferred", "a.b", "a b", "é", "%2e", "a\n", &long] {

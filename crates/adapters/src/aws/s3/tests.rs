@@ -45,6 +45,17 @@ async fn a_missing_object_is_none_and_a_missing_bucket_an_error() {
 }
 
 #[tokio::test]
+async fn no_more_of_an_object_is_asked_for_than_is_wanted() {
+    let fake = Fake::new([FakeAnswer::Http(206, &[("etag", "\"1\"")], "abc".to_owned())]);
+    assert_eq!(store(&fake).get_most(KEY, 3).await.unwrap().unwrap(), b"abc");
+    assert_eq!(fake.seen()[0].header("range"), Some("bytes=0-2"));
+    assert_eq!(store(&Fake::once(404, MISSING)).get_most(KEY, 3).await.unwrap(), None);
+    let empty = "<Error><Code>InvalidRange</Code><Message>not satisfiable</Message></Error>";
+    let empty = store(&Fake::once(416, empty)).get_most(KEY, 3).await.unwrap();
+    assert_eq!(empty, Some(Vec::new()));
+}
+
+#[tokio::test]
 async fn a_write_of_ones_own_that_was_answered_late_is_success() {
     for (stands, expected) in [("ours", true), ("another's", false)] {
         let fake = Fake::new([
