@@ -27,10 +27,10 @@ OF_THE_STACK = {
     f"TIDEGATE_{name}" for name in (
         "LEDGER", "POLLER_FUNCTION", "MERGE_QUEUE_URL", "EXPRESS_QUEUE_URL", "DEAD_LETTER_QUEUE_URL",
         "FEEDBACK_QUEUE_URL", "LIMIT_QUEUES", "CAMPAIGN_QUEUES", "CONFIGURATION_SET",
-        "ALARM_TOPIC")
+        "ALARM_TOPIC", "STORE")
 }  # fmt: skip
 # Parameters and props of other values: names and weights, or tags; on or off.
-OTHER_VALUES = {"TIDEGATE_CAMPAIGNS"}
+OTHER_VALUES = {"TIDEGATE_CAMPAIGNS", "TIDEGATE_DEFERRAL"}
 GIVEN = {name: s for name, s in SETTINGS.items() if name not in NOT_DEPLOYED | OF_THE_STACK | OTHER_VALUES}
 # Where a deployment wants something else than a start without the variable.
 OWN_DEFAULTS = {"TIDEGATE_FEEDBACK": "hold"}

@@ -219,7 +219,7 @@ impl View for ReleaseReport {
 
 /// Show the mail in the store, or release deferred mail
 ///
-/// Without a command it is listed, by campaign and by what it waits for: timed mail for its not_before, deferred mail
+/// Without a command it is listed, by campaign and by what it waits for: timed mail for its `not_before`, deferred mail
 /// for the level to be clear, or for its campaign's limit to begin again. The scheduler brings it back to its queue in
 /// time: deferred mail, the oldest first, once the level has been clear for ten minutes.
 ///

@@ -47,8 +47,9 @@ fn lateness(world: &World, mails: &BTreeMap<ProducedId, ProducedMail>) -> Vec<Du
         arrivals.iter().map(|arrival| (arrival.id.as_str(), arrival.at)).collect();
     let late = mails.iter().map(|(id, mail)| {
         let due = Timestamp::from(mail.not_before.unwrap());
-        let at = at.get(id.as_str()).unwrap_or_else(|| panic!("{id} was not sent"));
-        assert!(*at >= due, "{id} was sent {:?} early", due.saturating_since(*at));
+        assert!(at.contains_key(id.as_str()), "{id} was not sent");
+        let at = at[id.as_str()];
+        assert!(at >= due, "{id} was sent {:?} early", due.saturating_since(at));
         at.saturating_since(due)
     });
     late.collect()
@@ -96,7 +97,7 @@ async fn mail_that_is_due_within_a_second_waits_for_the_next_receives() {
 #[tokio::test(start_paused = true)]
 async fn mail_for_one_time_is_sent_at_the_quota_from_that_time_on() {
     let world = World::new(settings(14.0, true));
-    let mails = due(&world, "mail", &[1_800_000; 3_000]);
+    let mails = due(&world, "mail", &vec![1_800_000; 3_000]);
     put(&world, "big", &mails).await;
     world.run(35 * MINUTE).await;
     let late = lateness(&world, &mails);

@@ -27,6 +27,7 @@ use crate::store::refill::LONGEST_WAIT;
 
 /// The parts that all messages of a run share, and the columns and templates of the others.
 #[derive(Debug)]
+// More than 12 fields: one for each option that all messages share.
 pub struct CampaignDraft {
     /// The campaign.
     pub campaign: String,

@@ -87,7 +87,7 @@ const WRITTEN: &[BorrowedFormatItem<'static>] =
     format_description!("[year][month][day]T[hour][minute][second]Z");
 const ENDING: &str = ".jsonl.gz";
 
-/// What an object's mail waits for; each kind has a folder of the store.
+/// The reason why an object's mail waits; each kind has a folder of the store.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, EnumString, IntoStaticStr,
 )]
@@ -121,7 +121,7 @@ impl Waits {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectName {
-    /// What its mails wait for.
+    /// The reason why its mails wait.
     pub waits: Waits,
     /// The window in which deferred mails were received, or before which timed ones may not be sent.
     pub window: Window,

@@ -422,7 +422,7 @@ fn note(done: &RefCell<BroughtBack>, campaign: &str) {
     *done.campaigns.entry(campaign.to_owned()).or_insert(0) += 1;
 }
 
-/// What a scheduler knows of the store from the run before; nothing after a cold start.
+/// The scheduler's memory of the store from the run before; empty after a cold start.
 #[derive(Debug, Default)]
 pub struct RefillMemory(Cell<Option<LastList>>);
 
@@ -441,13 +441,13 @@ struct LastList {
 /// The result of a scheduler's run over the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RefillReport {
-    /// What was brought back.
+    /// The mails and objects that were brought back.
     pub done: BroughtBack,
     /// Whether the run failed, or left an object that an operator must look at.
     pub failed: bool,
 }
 
-/// What a run of the scheduler needs beside the ledger.
+/// The ports of a scheduler's run over the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Refill<'a, S, Q, E> {
     /// The store; `None` without one.
@@ -456,7 +456,7 @@ pub struct Refill<'a, S, Q, E> {
     pub queues: &'a Q,
     /// Random tokens; one names the run.
     pub entropy: &'a E,
-    /// What is remembered from earlier runs.
+    /// The memory of earlier runs.
     pub memory: &'a RefillMemory,
 }
 

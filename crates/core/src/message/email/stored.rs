@@ -118,9 +118,9 @@ pub struct SizedBody {
 /// The content of a large mail, for the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LargeObject {
-    /// Its key in the store.
+    /// The object's key in the store.
     pub key: String,
-    /// Its bytes.
+    /// The object's bytes.
     pub bytes: Vec<u8>,
 }
 

@@ -9,7 +9,7 @@ use tidegate_core::config::{EXPRESS, queue_key};
 use tidegate_core::control::{CANCELLED, Cancel};
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
 use tidegate_core::deduplication::{Mark, MarkState};
-use tidegate_core::email::{Priority, StoredContent, addressed_to, id_of};
+use tidegate_core::email::{EmailErrorKind, Priority, StoredContent, addressed_to, id_of};
 use tidegate_core::identity::{
     CAMPAIGN_QUEUE_BYTES, CampaignMessage, Envelope, EpochMillis, Identity, deduplication_id,
     group_id,
@@ -197,19 +197,8 @@ pub(crate) fn read<E: Environment>(
             return Err(reject(held, envelope, code, error.to_string(), error.redacted()));
         }
     };
-    if content.not_before().is_some_and(|at| Timestamp::from(at) > ctx.now() + LONGEST_WAIT) {
-        let said = "not_before: must be at most 365 days ahead".to_owned();
-        return Err(reject(held, envelope, "InvalidMail", said.clone(), said));
-    }
-    // A body so large that the envelope does not fit beside it could not be put back to its campaign: it is
-    // refused now, not after a failed send.
-    let allowed = CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes());
-    if held.body.len() > allowed {
-        let said = format!(
-            "body: {} bytes are too many; allowed are at most {allowed}, so that Tidegate's attributes fit beside it",
-            held.body.len()
-        );
-        return Err(reject(held, envelope, "TooLarge", said.clone(), said));
+    if let Some((code, said)) = cannot_wait(&content, &envelope, held.body.len(), ctx.now()) {
+        return Err(reject(held, envelope, code, said.clone(), said));
     }
     let facts = MailFacts {
         campaign: &envelope.campaign,
@@ -231,6 +220,27 @@ pub(crate) fn read<E: Environment>(
         held,
         mark: None,
     })
+}
+
+/// The code and the reason why a mail could not wait or be put back: its time is too far ahead, or its body so large that
+/// the envelope does not fit beside it. It is refused now, not after a failed send.
+fn cannot_wait(
+    content: &Content,
+    envelope: &Envelope,
+    bytes: usize,
+    now: Timestamp,
+) -> Option<(&'static str, String)> {
+    if content.not_before().is_some_and(|at| Timestamp::from(at) > now + LONGEST_WAIT) {
+        return Some((
+            EmailErrorKind::Invalid.code(),
+            "not_before: must be at most 365 days ahead".to_owned(),
+        ));
+    }
+    let allowed = CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes());
+    let said = format!(
+        "body: {bytes} bytes are too many; allowed are at most {allowed}, so that Tidegate's attributes fit beside it"
+    );
+    (bytes > allowed).then_some(("TooLarge", said))
 }
 
 impl Message {
@@ -494,7 +504,7 @@ pub(crate) fn put_back_limited(message: &Message, campaign: &QueueUrl, delay: Du
     move_now(campaign, outgoing, &message.held)
 }
 
-/// Its time has not come: put it back to its queue, visible after `delay`.
+/// The mail's time has not come: put it back to its queue, visible after `delay`.
 pub(crate) fn put_back_until(message: &Message, delay: Duration, buffered: bool) -> Job {
     let outgoing = message.under(&message.envelope.clone().put_back(), delay);
     let from = receipt(&message.held, buffered);

@@ -68,6 +68,7 @@ pub struct SendArgs {
 /// The content and the headers of the mails.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Mail")]
+// More than 12 fields: one for each option.
 pub(super) struct MailArgs {
     /// Template of the HTML body
     #[arg(long, visible_alias = "html", value_name = "FILE")]
@@ -109,7 +110,7 @@ pub(super) struct MailArgs {
     #[arg(long, value_name = "PRIORITY")]
     pub(super) priority: Option<String>,
     /// Send no message before this time, such as 2026-12-24T09:00+01:00, at most 365 days ahead; with a column
-    /// time_zone also by each recipient's clock: 2026-12-24T09:00, or `local 09:00`. A column not_before counts before it
+    /// `time_zone` also by each recipient's clock: 2026-12-24T09:00, or `local 09:00`. A column `not_before` counts before it
     #[arg(long, value_name = "TIME")]
     pub(super) not_before: Option<String>,
     /// The configuration set in SES, or of AWS's text messages [default: the stack's]
