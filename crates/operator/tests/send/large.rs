@@ -54,16 +54,14 @@ async fn each_row_has_its_content_in_the_store_and_a_pointer_on_the_queue() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_killed_goes_on_and_every_pointer_has_its_content() {
     for (operation, nth) in [(Operation::PutObject, 2), (Operation::Send, 2)] {
-        for fault in [Fault::HangBefore, Fault::HangAfter] {
-            let mut world = World::new(1);
-            world.draft = large;
-            world.faults.add(Rule::new(fault).on(operation).nth(nth));
-            let mut journal = Journal::default();
-            assert!(!world.run_until_killed(&recipients(3), &mut journal).await);
-            world.faults.clear();
-            assert!(world.run_until_killed(&recipients(3), &mut journal).await);
-            assert_eq!(mails(&world).await.len(), 3);
-        }
+        let mut world = World::new(1);
+        world.draft = large;
+        world.faults.add(Rule::new(Fault::HangAfter).on(operation).nth(nth));
+        let mut journal = Journal::default();
+        assert!(!world.run_until_killed(&recipients(2), &mut journal).await);
+        world.faults.clear();
+        assert!(world.run_until_killed(&recipients(2), &mut journal).await);
+        assert_eq!(mails(&world).await.len(), 2);
     }
 }
 
